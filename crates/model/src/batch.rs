@@ -1,0 +1,102 @@
+//! One snapshot of everything that is counted.
+
+use std::sync::Arc;
+
+use crate::{
+    AgentCost, CgroupId, Comm, Counter, Counters, Feature, Loss, Measured, Owner, ProcessId,
+    SubjectRow,
+};
+
+/// Everything that the sources knew at one moment.
+///
+/// Counters are absolute and only go up; they start at 0 when the agent starts (or when the
+/// process does, if later). A sink that misses a batch loses resolution, never truth.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Number of the batch since the agent started.
+    pub sequence: u64,
+    /// Wall-clock time of the snapshot, nanoseconds since 1970.
+    pub time_unix_ns: u64,
+    /// `CLOCK_MONOTONIC` of the snapshot, nanoseconds.
+    pub taken_ns: u64,
+    /// Wall-clock time of boot, nanoseconds since 1970: turns [`ProcessId::start_ns`] into a date.
+    pub boot_unix_ns: u64,
+    /// The machine as a whole.
+    pub node: Node,
+    /// Which counters mean anything.
+    pub measured: Measured,
+    /// Every process that is alive, zombies included.
+    pub processes: Vec<ProcessRow>,
+    /// Processes whose end was reported since the batch before this one.
+    pub exited: Vec<ProcessRow>,
+    /// Every cgroup that ran something, dead ones included until what they used is settled.
+    pub cgroups: Vec<CgroupRow>,
+    /// Containers, units and other groups; filled by [`crate::Rollup`].
+    pub subjects: Vec<SubjectRow>,
+    /// Verdict of each feature.
+    pub features: Arc<[Feature]>,
+    /// What was lost since the agent started; kinds that lost nothing are listed with 0.
+    pub losses: Vec<Loss>,
+    /// Cost of the agent itself.
+    pub agent: AgentCost,
+}
+
+/// The machine as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Node {
+    /// CPUs that are online now.
+    pub cpus: u32,
+    /// Time that the online CPUs had since the agent started, summed over them, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// The part of it in which they were idle. Interrupts that arrive on an idle CPU are in here.
+    pub idle_ns: u64,
+    /// Sum over all cgroups, which is the sum over all processes, dead ones included.
+    pub total: Counters,
+    /// Frequency at which the reference cycles count, if the machine tells it.
+    pub nominal_hertz: Option<u64>,
+}
+
+impl Node {
+    /// Elapsed time that is neither idle nor charged to a process: interrupt and steal time that
+    /// the kernel keeps apart from tasks, and threads that died while the snapshot was taken
+    /// (these are charged one batch later). Elapsed = processes + idle + remainder.
+    pub fn remainder_ns(&self) -> u64 {
+        self.elapsed_ns
+            .saturating_sub(self.idle_ns)
+            .saturating_sub(self.total[Counter::CpuTime])
+    }
+}
+
+/// One process, all its threads together.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessRow {
+    /// Who it is.
+    pub id: ProcessId,
+    /// Thread-group id of its parent now (of the reaper, once the parent is gone).
+    pub parent_pid: u32,
+    /// Command name of the leader.
+    pub comm: Comm,
+    /// Group of the leader. Other threads may be in other groups; cgroup figures count those right.
+    pub cgroup: CgroupId,
+    /// What is known of that group; filled by the identity step.
+    pub owner: Option<Arc<Owner>>,
+    /// A thread of the kernel.
+    pub kernel_thread: bool,
+    /// Descends from the command that the agent was told to follow, however it was reparented.
+    pub followed: bool,
+    /// It is gone, and these are its last figures.
+    pub exited: bool,
+    /// What it used.
+    pub counters: Counters,
+}
+
+/// One cgroup: the threads that are directly in it, living and dead, not those of groups below.
+#[derive(Clone, Debug, Default)]
+pub struct CgroupRow {
+    /// Which one.
+    pub id: CgroupId,
+    /// What is known of it; filled by the identity step.
+    pub owner: Option<Arc<Owner>>,
+    /// What its threads used while they were in it.
+    pub counters: Counters,
+}

@@ -1,0 +1,88 @@
+//! What the agent says of itself: features, losses, cost.
+
+/// Whether something that noctule can do works here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeatureState {
+    /// Works as documented.
+    On,
+    /// Works with a limit that the reason names.
+    Degraded,
+    /// Does not work here; its figures are absent.
+    Off,
+}
+
+impl FeatureState {
+    /// The word for it in every output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Degraded => "degraded",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// One feature's verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// Stable name, as in `noctule doctor` and the `feature` metric.
+    pub name: &'static str,
+    /// The verdict.
+    pub state: FeatureState,
+    /// Why it is so, in words for people.
+    pub reason: String,
+    /// How to change it; empty when there is nothing to do.
+    pub mend: String,
+}
+
+/// Something that should have been counted or reported and was not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// What was lost, e.g. `exit_record`.
+    pub kind: &'static str,
+    /// Where, e.g. `switch.exits`.
+    pub place: &'static str,
+    /// How many since the agent started.
+    pub count: u64,
+}
+
+/// The cost of one BPF program, from the kernel's own statistics, measured in short windows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramCost {
+    /// Name of the program.
+    pub name: String,
+    /// Nanoseconds that it ran inside the windows.
+    pub run_ns: u64,
+    /// Runs inside the windows.
+    pub runs: u64,
+    /// Runs that the kernel refused because the program was already running on that CPU.
+    pub recursion_misses: u64,
+}
+
+/// How full a BPF map is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapFill {
+    /// Name of the map.
+    pub name: &'static str,
+    /// Entries in use.
+    pub entries: u64,
+    /// Entries that fit.
+    pub capacity: u64,
+}
+
+/// What the agent itself costs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AgentCost {
+    /// User and system time of the agent's process, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Resident memory, in bytes.
+    pub resident_bytes: u64,
+    /// How long it took to take this batch, in nanoseconds.
+    pub collect_ns: u64,
+    /// The kernel side. `None` when BPF statistics may not be switched on (CAP_SYS_ADMIN).
+    pub programs: Option<Vec<ProgramCost>>,
+    /// Sum of the windows in which the programs were measured, in nanoseconds.
+    pub programs_window_ns: u64,
+    /// Fill of each map that can be full.
+    pub maps: Vec<MapFill>,
+}

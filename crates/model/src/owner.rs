@@ -1,0 +1,148 @@
+//! Who owns a cgroup: container, pod, unit.
+
+use crate::CgroupId;
+
+/// Which program made the container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Runtime {
+    /// Docker Engine, also behind cri-dockerd.
+    Docker,
+    /// containerd, by CRI or another client.
+    Containerd,
+    /// CRI-O.
+    Crio,
+    /// Podman (libpod).
+    Podman,
+    /// Amazon ECS.
+    Ecs,
+    /// LXC, LXD or Incus.
+    Lxc,
+    /// systemd-nspawn.
+    Nspawn,
+    /// A virtual machine of libvirt.
+    Libvirt,
+    /// HashiCorp Nomad.
+    Nomad,
+    /// Cloud Foundry Garden.
+    Garden,
+    /// A job step of Slurm.
+    Slurm,
+    /// runc or crun used directly, or a runtime that the path does not tell.
+    Oci,
+}
+
+impl Runtime {
+    /// The value of the `container.runtime` attribute.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Containerd => "containerd",
+            Self::Crio => "cri-o",
+            Self::Podman => "podman",
+            Self::Ecs => "ecs",
+            Self::Lxc => "lxc",
+            Self::Nspawn => "systemd-nspawn",
+            Self::Libvirt => "libvirt",
+            Self::Nomad => "nomad",
+            Self::Garden => "garden",
+            Self::Slurm => "slurm",
+            Self::Oci => "oci",
+        }
+    }
+}
+
+/// What a container's group is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ContainerRole {
+    /// The workload.
+    #[default]
+    Workload,
+    /// The pod's sandbox (`pause`).
+    Sandbox,
+    /// The runtime's own helper (conmon, a shim): it serves a container and is not one.
+    Helper,
+}
+
+/// A container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// The id that the runtime gave it, in full.
+    pub id: String,
+    /// Which runtime.
+    pub runtime: Runtime,
+    /// What it is for.
+    pub role: ContainerRole,
+    /// Its name, when a file of the runtime tells it.
+    pub name: Option<String>,
+    /// Ids of the containers around it, outermost first (kind, k3d, Docker in Docker).
+    pub chain: Vec<String>,
+}
+
+/// A Kubernetes pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// UID with dashes.
+    pub uid: String,
+    /// `guaranteed`, `burstable` or `besteffort`.
+    pub qos: &'static str,
+    /// Name, when a file of the runtime tells it.
+    pub name: Option<String>,
+    /// Namespace, when a file of the runtime tells it.
+    pub namespace: Option<String>,
+}
+
+/// What is known of one cgroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The group.
+    pub cgroup: CgroupId,
+    /// Its path in the hierarchy that the kernel side reads, or `#<id>` while it is not known.
+    pub path: String,
+    /// The innermost container that it belongs to.
+    pub container: Option<Container>,
+    /// The pod of that container.
+    pub pod: Option<Pod>,
+    /// The innermost systemd unit (service, scope) around it, unescaped only for display.
+    pub unit: Option<String>,
+}
+
+impl Owner {
+    /// An owner of which only the id is known.
+    pub fn unknown(cgroup: CgroupId) -> Self {
+        Self {
+            cgroup,
+            path: format!("#{}", cgroup.0),
+            container: None,
+            pod: None,
+            unit: None,
+        }
+    }
+
+    /// Whom the group's figures are charged to: its container, else its unit, else itself.
+    /// Subjects do not overlap, so the sums over them close.
+    pub fn subject(&self) -> Subject {
+        if let Some(container) = &self.container {
+            if container.role == ContainerRole::Helper {
+                return Subject::Cgroup(self.path.clone());
+            }
+            return Subject::Container(container.id.clone());
+        }
+        match &self.unit {
+            Some(unit) => Subject::Unit(unit.clone()),
+            None => Subject::Cgroup(self.path.clone()),
+        }
+    }
+}
+
+/// Whom figures are charged to at the container level of the metrics.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Subject {
+    /// A container, by id.
+    Container(String),
+    /// A systemd unit outside containers, by name.
+    Unit(String),
+    /// Any other cgroup, by path.
+    Cgroup(String),
+    /// What the series budget left no room for.
+    Overflow,
+}

@@ -1,0 +1,304 @@
+//! Who used what between two batches: the answer of `stat` and `top`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::{
+    Batch, CgroupId, Comm, Counters, Feature, Measured, Node, Owner, ProcessId, ProcessRow, Subject,
+};
+
+/// What a row of a report stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// One process.
+    Process,
+    /// A container; what is in none appears as its unit or cgroup, so that the sums close.
+    #[default]
+    Container,
+    /// A pod; what is in none appears as its container, unit or cgroup.
+    Pod,
+    /// A systemd unit; what is in none appears as its cgroup.
+    Unit,
+    /// A cgroup by itself.
+    Cgroup,
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The process, at that level.
+    pub process: Option<ProcessRow>,
+    /// What is known of the group; of the outermost one where several were added up.
+    pub owner: Arc<Owner>,
+    /// Growth in the window.
+    pub counters: Counters,
+}
+
+/// What happened between two batches.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Length of the window in nanoseconds of `CLOCK_MONOTONIC`.
+    pub window_ns: u64,
+    /// When the window ended, nanoseconds since 1970.
+    pub time_unix_ns: u64,
+    /// Wall-clock time of boot, nanoseconds since 1970.
+    pub boot_unix_ns: u64,
+    /// The machine: elapsed, idle and total of the window.
+    pub node: Node,
+    /// Which counters mean anything.
+    pub measured: Measured,
+    /// Rows that used anything, most CPU time first.
+    pub rows: Vec<Row>,
+    /// Verdict of each feature.
+    pub features: Arc<[Feature]>,
+}
+
+/// Gathers batches into a report.
+#[derive(Debug)]
+pub struct ReportBuilder {
+    first: Batch,
+    last: Option<Batch>,
+    exited: HashMap<ProcessId, ProcessRow>,
+}
+
+impl ReportBuilder {
+    /// The window starts with this batch.
+    pub fn new(first: Batch) -> Self {
+        Self {
+            first,
+            last: None,
+            exited: HashMap::new(),
+        }
+    }
+
+    /// Extends the window to this batch. Batches must come in order and none may be left out, for
+    /// each names only the processes that ended since the one before.
+    pub fn add(&mut self, mut batch: Batch) {
+        self.exited
+            .extend(batch.exited.drain(..).map(|row| (row.id, row)));
+        self.last = Some(batch);
+    }
+
+    /// The report of the window so far; empty while it has only its first batch.
+    /// `followed_only` keeps to the command that the agent follows.
+    pub fn report(&self, level: Level, followed_only: bool) -> Report {
+        let last = self.last.as_ref().unwrap_or(&self.first);
+        let rows = match level {
+            Level::Process => self.processes(last, followed_only),
+            _ if followed_only => group(self.processes(last, true), level),
+            _ => group(self.cgroups(last), level),
+        };
+        let mut rows: Vec<Row> = rows.into_iter().filter(|r| !r.counters.is_zero()).collect();
+        rows.sort_by(|a, b| {
+            let cpu = |r: &Row| r.counters[crate::Counter::CpuTime];
+            cpu(b)
+                .cmp(&cpu(a))
+                .then_with(|| a.owner.path.cmp(&b.owner.path))
+        });
+        Report {
+            window_ns: last.taken_ns.saturating_sub(self.first.taken_ns),
+            time_unix_ns: last.time_unix_ns,
+            boot_unix_ns: last.boot_unix_ns,
+            node: Node {
+                cpus: last.node.cpus,
+                elapsed_ns: last
+                    .node
+                    .elapsed_ns
+                    .saturating_sub(self.first.node.elapsed_ns),
+                idle_ns: last.node.idle_ns.saturating_sub(self.first.node.idle_ns),
+                total: last.node.total.since(&self.first.node.total),
+                nominal_hertz: last.node.nominal_hertz,
+            },
+            measured: last.measured,
+            rows,
+            features: last.features.clone(),
+        }
+    }
+
+    fn processes(&self, last: &Batch, followed_only: bool) -> Vec<Row> {
+        let before: HashMap<ProcessId, &Counters> = self
+            .first
+            .processes
+            .iter()
+            .map(|row| (row.id, &row.counters))
+            .collect();
+        let zero = Counters::default();
+        let living = last
+            .processes
+            .iter()
+            .filter(|row| !self.exited.contains_key(&row.id));
+        living
+            .chain(self.exited.values())
+            .filter(|row| row.followed || !followed_only)
+            .map(|row| Row {
+                counters: row.counters.since(before.get(&row.id).unwrap_or(&&zero)),
+                owner: owner_of(row.owner.as_ref(), row.cgroup),
+                process: Some(row.clone()),
+            })
+            .collect()
+    }
+
+    fn cgroups(&self, last: &Batch) -> Vec<Row> {
+        let before: HashMap<CgroupId, &Counters> = self
+            .first
+            .cgroups
+            .iter()
+            .map(|row| (row.id, &row.counters))
+            .collect();
+        let zero = Counters::default();
+        let rows = last.cgroups.iter().map(|row| Row {
+            process: None,
+            owner: owner_of(row.owner.as_ref(), row.id),
+            counters: row.counters.since(before.get(&row.id).unwrap_or(&&zero)),
+        });
+        rows.collect()
+    }
+}
+
+fn owner_of(owner: Option<&Arc<Owner>>, cgroup: CgroupId) -> Arc<Owner> {
+    owner
+        .cloned()
+        .unwrap_or_else(|| Arc::new(Owner::unknown(cgroup)))
+}
+
+/// Adds up the rows that are one and the same at the level.
+fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
+    let mut groups: HashMap<(u8, String), Row> = HashMap::new();
+    for row in rows {
+        match groups.entry(key(&row.owner, level)) {
+            std::collections::hash_map::Entry::Vacant(free) => {
+                free.insert(Row {
+                    process: None,
+                    ..row
+                });
+            }
+            std::collections::hash_map::Entry::Occupied(mut taken) => {
+                let sum = taken.get_mut();
+                sum.counters += &row.counters;
+                if row.owner.path.len() < sum.owner.path.len() {
+                    sum.owner = row.owner;
+                }
+            }
+        }
+    }
+    groups.into_values().collect()
+}
+
+fn key(owner: &Owner, level: Level) -> (u8, String) {
+    match level {
+        Level::Pod => match &owner.pod {
+            Some(pod) => (0, pod.uid.clone()),
+            None => key(owner, Level::Container),
+        },
+        Level::Unit => match &owner.unit {
+            Some(unit) => (2, unit.clone()),
+            None => (3, owner.path.clone()),
+        },
+        Level::Container => match owner.subject() {
+            Subject::Container(id) => (1, id),
+            Subject::Unit(unit) => (2, unit),
+            Subject::Cgroup(path) => (3, path),
+            Subject::Overflow => (4, String::new()),
+        },
+        Level::Process | Level::Cgroup => (3, owner.path.clone()),
+    }
+}
+
+impl Row {
+    /// A name for people: command, container, pod, unit or path, whichever the level shows.
+    /// Not escaped.
+    pub fn name(&self, level: Level) -> String {
+        let owner = &self.owner;
+        match level {
+            Level::Process => self
+                .process
+                .as_ref()
+                .map_or_else(String::new, |row| Comm::text(&row.comm)),
+            Level::Pod if owner.pod.is_some() => {
+                let pod = owner.pod.as_ref().expect("the guard says so");
+                match (&pod.namespace, &pod.name) {
+                    (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
+                    _ => pod.uid.clone(),
+                }
+            }
+            Level::Pod | Level::Container => match (owner.subject(), &owner.container) {
+                (Subject::Container(id), Some(container)) => {
+                    let short = if id.len() == 64 {
+                        &id[..12]
+                    } else {
+                        id.as_str()
+                    };
+                    container.name.clone().unwrap_or_else(|| short.to_owned())
+                }
+                (Subject::Unit(unit), _) => unit,
+                _ => owner.path.clone(),
+            },
+            Level::Unit => owner.unit.clone().unwrap_or_else(|| owner.path.clone()),
+            Level::Cgroup => owner.path.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Counter;
+
+    fn process(pid: u32, cpu_ns: u64, followed: bool) -> ProcessRow {
+        let mut row = ProcessRow {
+            followed,
+            ..ProcessRow::default()
+        };
+        row.id = ProcessId { pid, start_ns: 1 };
+        row.counters[Counter::CpuTime] = cpu_ns;
+        row
+    }
+
+    fn batch(taken_ns: u64, processes: Vec<ProcessRow>, exited: Vec<ProcessRow>) -> Batch {
+        Batch {
+            taken_ns,
+            processes,
+            exited,
+            ..Batch::default()
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_in_the_window_counts_once_with_its_last_figures() {
+        let mut builder = ReportBuilder::new(batch(0, vec![process(1, 10, false)], vec![]));
+        builder.add(batch(5, vec![process(1, 20, false)], vec![]));
+        // The zombie is still listed by the kernel after its last figures came.
+        builder.add(batch(
+            9,
+            vec![process(1, 20, false)],
+            vec![process(1, 25, false)],
+        ));
+        let report = builder.report(Level::Process, false);
+        assert_eq!(report.window_ns, 9);
+        let cpu: Vec<u64> = report
+            .rows
+            .iter()
+            .map(|r| r.counters[Counter::CpuTime])
+            .collect();
+        assert_eq!(cpu, [15]);
+    }
+
+    #[test]
+    fn followed_only_leaves_out_the_rest_and_idle_rows_are_not_shown() {
+        let first = batch(0, vec![process(1, 10, false)], vec![]);
+        let mut builder = ReportBuilder::new(first);
+        let rows = vec![
+            process(1, 30, false),
+            process(2, 5, true),
+            process(3, 0, true),
+        ];
+        builder.add(batch(1, rows, vec![]));
+        let pids = |only| {
+            let report = builder.report(Level::Process, only);
+            let pid = |r: &Row| r.process.as_ref().expect("a process row").id.pid;
+            report.rows.iter().map(pid).collect::<Vec<_>>()
+        };
+        assert_eq!(pids(false), [1, 2]);
+        assert_eq!(pids(true), [2]);
+    }
+}

@@ -1,0 +1,3 @@
+//! Tasks of the project that cargo alone cannot do.
+
+fn main() {}
