@@ -50,7 +50,8 @@ pub struct Node {
     pub elapsed_ns: u64,
     /// The part of it in which they were idle. Interrupts that arrive on an idle CPU are in here.
     pub idle_ns: u64,
-    /// Sum over all cgroups, which is the sum over all processes, dead ones included.
+    /// Sum over all cgroups, which is the sum over all processes, dead ones included, and (other
+    /// than time) what happened on idle CPUs, such as softirqs.
     pub total: Counters,
     /// Frequency at which the reference cycles count, if the machine tells it.
     pub nominal_hertz: Option<u64>,

@@ -20,6 +20,6 @@ pub use counters::{Counter, Counters, Measured, SOFTIRQ_VECTORS};
 pub use health::{AgentCost, Feature, FeatureState, Loss, MapFill, ProgramCost};
 pub use ids::{CgroupId, ProcessId};
 pub use metric::{Kind, METRICS, Metric, SELF_METRICS, SelfSource, Source, Unit};
-pub use owner::{Container, ContainerRole, Owner, Pod, Runtime, Subject};
+pub use owner::{CgroupEvent, Container, ContainerRole, Owner, Pod, Runtime, Subject};
 pub use report::{Level, Report, ReportBuilder, Row};
 pub use rollup::{Rollup, SubjectRow};

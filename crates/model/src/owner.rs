@@ -83,7 +83,7 @@ pub struct Container {
 pub struct Pod {
     /// UID with dashes.
     pub uid: String,
-    /// `guaranteed`, `burstable` or `besteffort`.
+    /// `guaranteed`, `burstable` or `besteffort`; `unknown` when the path does not show the level.
     pub qos: &'static str,
     /// Name, when a file of the runtime tells it.
     pub name: Option<String>,
@@ -145,4 +145,35 @@ pub enum Subject {
     Cgroup(String),
     /// What the series budget left no room for.
     Overflow,
+}
+
+/// A change in the tree of cgroups of the hierarchy that the kernel side reads.
+///
+/// Paths are those of the kernel: from the root of the hierarchy, `/` for the root itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CgroupEvent {
+    /// A group was made (`cgroup_mkdir`).
+    Made {
+        /// Which one.
+        id: CgroupId,
+        /// Where.
+        path: String,
+    },
+    /// A group, and with it everything below it, has another path now (`cgroup_rename`; v1 only).
+    Renamed {
+        /// Which one.
+        id: CgroupId,
+        /// Where it is now.
+        path: String,
+    },
+    /// Its directory was removed (`cgroup_rmdir`): no task can enter it any more.
+    Removed {
+        /// Which one.
+        id: CgroupId,
+    },
+    /// The kernel let go of it (`cgroup_release`): nothing refers to it any more.
+    Released {
+        /// Which one.
+        id: CgroupId,
+    },
 }

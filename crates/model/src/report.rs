@@ -79,6 +79,12 @@ impl ReportBuilder {
         self.last = Some(batch);
     }
 
+    /// Gives back the batch that ends the window, for the next window to start with, without the
+    /// processes that ended in it: they are of the past.
+    pub fn into_last(self) -> Batch {
+        self.last.unwrap_or(self.first)
+    }
+
     /// The report of the window so far; empty while it has only its first batch.
     /// `followed_only` keeps to the command that the agent follows.
     pub fn report(&self, level: Level, followed_only: bool) -> Report {

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef NOCTULE_CGROUP_ABI_H
+#define NOCTULE_CGROUP_ABI_H
+
+#include "../include/kernel.h"
+#include "../include/abi.bpf.h"
+
+enum cgroup_change {
+	CGROUP_MADE,
+	CGROUP_RENAMED,
+	CGROUP_REMOVED,
+	/* Nothing refers to the group any more: no late figure can come. */
+	CGROUP_RELEASED,
+};
+
+/* Two sizes of record: most paths are short, and the ring holds four times as many of these. */
+enum cgroup_path {
+	CGROUP_PATH_SHORT = 240,
+	CGROUP_PATH_LONG = 1008,
+};
+
+struct cgroup_event {
+	__u64 id;
+	__u32 change;
+	/* Length of the path with its NUL. A path that does not fit is left out: length 0. */
+	__u32 length;
+	char path[];
+};
+
+_Static_assert(sizeof(struct cgroup_event) == 16, "implicit padding");
+
+ABI_EXPORT(struct, cgroup_event);
+ABI_EXPORT(enum, cgroup_change);
+ABI_EXPORT(enum, cgroup_path);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef NOCTULE_CGROUP_BPF_H
+#define NOCTULE_CGROUP_BPF_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+enum {
+	/* kn->id of the root group of every hierarchy. */
+	CGROUP_ROOT_ID = 1,
+};
+
+/*
+ * Which hierarchy is read. On v1 and hybrid hosts every task is in the root of v2, and the cpu
+ * controller's group is the one that matters. Decided once at load, from what is mounted.
+ */
+const volatile bool cgroup_from_v2 = true;
+
+/* Id of the task's group, which is the inode of its directory in that hierarchy. */
+static __always_inline __u64 cgroup_of(struct task_struct *task)
+{
+	struct cgroup *group;
+
+	if (cgroup_from_v2) {
+		group = task->cgroups->dfl_cgrp;
+	} else {
+		if (!bpf_core_field_exists(task->sched_task_group))
+			return CGROUP_ROOT_ID;
+		group = task->sched_task_group->css.cgroup;
+		/* An autogroup has no cgroup; only tasks of the root group are put in one. */
+		if (!group)
+			return CGROUP_ROOT_ID;
+	}
+	return group->kn->id;
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Kernel history: each shim names the change it bridges, and when it can go.
+ */
+#ifndef NOCTULE_COMPAT_BPF_H
+#define NOCTULE_COMPAT_BPF_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+/* v5.14: 2f064a59a11f ("sched: Change task_struct::state"), back-ported to RHEL 8. */
+struct task_struct___pre_5_14 {
+	volatile long state;
+} __attribute__((preserve_access_index));
+
+static __always_inline __u32 task_state(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return task->__state;
+	return ((struct task_struct___pre_5_14 *)task)->state;
+}
+
+/* v6.18: 53fbef56e07d ("mm: introduce memdesc_flags_t"). */
+typedef struct {
+	unsigned long f;
+} memdesc_flags_t;
+
+struct folio___6_18 {
+	memdesc_flags_t flags;
+} __attribute__((preserve_access_index));
+
+/* v6.0 to v6.14, then renamed to _nr_pages. */
+struct folio___pre_6_15 {
+	unsigned int _folio_nr_pages;
+} __attribute__((preserve_access_index));
+
+/* Pages of a folio. Before v6.0 a kernel does not keep the number: each folio counts as 1 page. */
+static __always_inline __u32 folio_pages(struct folio *folio)
+{
+	struct folio___6_18 *newer = (void *)folio;
+	struct folio___pre_6_15 *older = (void *)folio;
+	unsigned long flags;
+
+	if (bpf_core_field_exists(newer->flags.f))
+		flags = newer->flags.f;
+	else
+		flags = folio->flags;
+	if (!(flags & 1UL << bpf_core_enum_value(enum pageflags, PG_head)))
+		return 1;
+	if (bpf_core_field_exists(folio->_nr_pages))
+		return folio->_nr_pages;
+	if (bpf_core_field_exists(older->_folio_nr_pages))
+		return older->_folio_nr_pages;
+	return 1;
+}
+
+/*
+ * v6.7: c68a78ffe2cb ("bpf: Introduce task open coded iterator kfuncs"). Without them a move of a
+ * process with several threads is seen at once for its leader and at the next tick for the rest.
+ */
+extern int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task, unsigned int flags)
+	__weak __ksym;
+extern struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __weak __ksym;
+extern void bpf_iter_task_destroy(struct bpf_iter_task *it) __weak __ksym;
+
+/* enum bpf_task_iter flags of the same commit. */
+enum {
+	TASK_ITER_PROC_THREADS = 2,
+};
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Every loss is counted where it happens, by kind.
+ */
+#ifndef NOCTULE_LOSS_BPF_H
+#define NOCTULE_LOSS_BPF_H
+
+#include "kernel.h"
+
+enum loss {
+	/* No memory for a thread's account: one addition to it was lost. */
+	LOSS_ACCOUNT,
+	/* The ring of ended processes was full. The sums have them, the list does not. */
+	LOSS_EXIT_RECORD,
+	/* The table of cgroups was full: figures went to the overflow row. */
+	LOSS_CGROUP_ROW,
+	/* A hardware counter could not be read, or did not run, during a slice. */
+	LOSS_COUNTER_READ,
+	/* The ring of cgroup events was full: a name is found by the next walk. */
+	LOSS_CGROUP_EVENT,
+	LOSS_COUNT,
+};
+
+__u64 losses[LOSS_COUNT];
+
+static __always_inline void count_loss(enum loss kind)
+{
+	__sync_fetch_and_add(&losses[kind], 1);
+}
+
+#endif

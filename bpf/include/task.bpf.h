@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The account of a thread: what it used, and how much of that was settled with its cgroup and its
+ * process already. Shared by every object that counts something for the current thread.
+ *
+ * `total` is written only on the CPU on which the thread is current, so plain additions lose
+ * nothing; `base` only by the fold (at its end, or when it is moved to another cgroup). The
+ * difference is what the thread used in the cgroup it is in. Time and switches are kept by the
+ * kernel in task_struct: for them `total` stays 0 and only `base` is used.
+ */
+#ifndef NOCTULE_TASK_BPF_H
+#define NOCTULE_TASK_BPF_H
+
+#include "kernel.h"
+#include "abi.bpf.h"
+#include "cgroup.bpf.h"
+#include "loss.bpf.h"
+
+enum counter {
+	COUNTER_CPU_TIME,
+	COUNTER_CYCLES,
+	COUNTER_REFERENCE_CYCLES,
+	COUNTER_INSTRUCTIONS,
+	COUNTER_CACHE_MISSES,
+	COUNTER_PAGE_READS,
+	COUNTER_PAGE_WRITES,
+	COUNTER_SWITCHES_VOLUNTARY,
+	COUNTER_SWITCHES_PREEMPTED,
+	COUNTER_SOFTIRQS,
+	COUNTER_COUNT = COUNTER_SOFTIRQS + 10,
+};
+
+struct counters {
+	__u64 v[COUNTER_COUNT];
+};
+
+struct task_account {
+	__u64 cgroup;
+	/* One byte each, because different CPUs set them. */
+	/* Descends from the command that the agent follows. */
+	__u8 followed;
+	/* On a leader: the process has or had more than one thread. */
+	__u8 threads;
+	/* The thread has left its CPU for the last time; everything is settled. */
+	__u8 dead;
+	/* On a leader: the end of the process was reported. */
+	__u8 reported;
+	__u32 reserved;
+	struct counters total;
+	struct counters base;
+};
+
+_Static_assert(sizeof(struct task_account) == 16 + 2 * 8 * COUNTER_COUNT, "implicit padding");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_account);
+} tasks SEC(".maps");
+
+/* What runs on a CPU, and what its idle task caused: idle tasks are not in any task list. */
+struct cpu_slot {
+	/* CLOCK_MONOTONIC of the last switch; 0 before the first. */
+	__u64 since;
+	/* CLOCK_MONOTONIC - rq->clock at the last switch to a task. */
+	__u64 clock_offset;
+	/* Time in the idle task and in all others, up to `since`. */
+	__u64 idle_ns;
+	__u64 busy_ns;
+	/* The thread that runs since then; 0 is the idle task. */
+	__u32 pid;
+	__u32 tgid;
+	/* Last value of each hardware counter, to charge the difference at the next switch. */
+	struct bpf_perf_event_value last[4];
+	struct counters idle;
+	__u64 reserved[4];
+};
+
+_Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* possible CPUs, set at load */
+	__type(key, __u32);
+	__type(value, struct cpu_slot);
+} cpus SEC(".maps");
+
+/* CLOCK_MONOTONIC when the agent began to count, set just before the programs are attached. */
+__u64 started_at;
+
+/* What the kernel itself keeps for each thread: time and switches. */
+static __always_inline void kernel_counters(struct task_struct *task, struct counters *c)
+{
+	c->v[COUNTER_CPU_TIME] = task->se.sum_exec_runtime;
+	c->v[COUNTER_SWITCHES_VOLUNTARY] = task->nvcsw;
+	c->v[COUNTER_SWITCHES_PREEMPTED] = task->nivcsw;
+}
+
+/*
+ * The thread's account, made when there is none. What a thread did before the agent started does
+ * not count.
+ */
+static __always_inline struct task_account *account_of(struct task_struct *task)
+{
+	struct task_account *account;
+
+	account = bpf_task_storage_get(&tasks, task, NULL, 0);
+	if (account)
+		return account;
+	account = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!account) {
+		count_loss(LOSS_ACCOUNT);
+		return NULL;
+	}
+	account->cgroup = cgroup_of(task);
+	if (task->start_time < started_at)
+		kernel_counters(task, &account->base);
+	return account;
+}
+
+/* Adds to a counter of the current thread, or of the CPU's idle task. */
+static __always_inline void charge_current(enum counter counter, __u64 amount)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_account *account;
+	struct cpu_slot *slot;
+	__u32 cpu;
+
+	if (task->pid == 0) {
+		cpu = bpf_get_smp_processor_id();
+		slot = bpf_map_lookup_elem(&cpus, &cpu);
+		if (slot && counter < COUNTER_COUNT)
+			slot->idle.v[counter] += amount;
+		return;
+	}
+	account = account_of(task);
+	if (account && counter < COUNTER_COUNT)
+		account->total.v[counter] += amount;
+}
+
+#endif

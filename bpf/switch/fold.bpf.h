@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The fold: when a thread ends or changes its cgroup, what it used goes to the row of the cgroup
+ * that it was in and to its process, so that both sums stay closed. Between folds a switch touches
+ * nothing that is shared.
+ */
+#ifndef NOCTULE_FOLD_BPF_H
+#define NOCTULE_FOLD_BPF_H
+
+#include "abi.h"
+#include "slice.bpf.h"
+
+/* What ended threads and threads that moved away left to each cgroup. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192); /* set at load */
+	__type(key, __u64);
+	__type(value, struct counters);
+} folded SEC(".maps");
+
+/* The same for each process, kept with its leader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct counters);
+} carried SEC(".maps");
+
+/* Processes that have ended: struct task_sample. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20); /* set at load */
+} exits SEC(".maps");
+
+const volatile __u32 exits_wakeup_bytes = 1 << 19;
+
+/* The cgroups for which `folded` had no room, together. */
+struct counters overflow;
+
+static const struct counters nothing;
+
+static __always_inline void add(struct counters *to, const struct counters *what)
+{
+	for (int i = 0; i < COUNTER_COUNT; i++)
+		__sync_fetch_and_add(&to->v[i], what->v[i]);
+}
+
+/* What the thread used since the last fold. */
+static __always_inline void unsettled(struct task_struct *task, struct task_account *account,
+				      struct cpu_slot *slot, struct counters *c)
+{
+	__builtin_memcpy(c, &account->total, sizeof(*c));
+	kernel_counters(task, c);
+	c->v[COUNTER_CPU_TIME] = cpu_time(task, slot);
+	for (int i = 0; i < COUNTER_COUNT; i++)
+		c->v[i] -= account->base.v[i];
+}
+
+static __always_inline struct counters *folded_row(__u64 cgroup)
+{
+	struct counters *row = bpf_map_lookup_elem(&folded, &cgroup);
+
+	if (row)
+		return row;
+	/* Another CPU may be first: then its row is the one to use. */
+	bpf_map_update_elem(&folded, &cgroup, &nothing, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&folded, &cgroup);
+	if (row)
+		return row;
+	count_loss(LOSS_CGROUP_ROW);
+	return &overflow;
+}
+
+static __always_inline void fold(struct task_struct *task, struct task_account *account,
+				 struct counters *used)
+{
+	struct counters *row;
+
+	unsettled(task, account, NULL, used);
+	for (int i = 0; i < COUNTER_COUNT; i++)
+		account->base.v[i] += used->v[i];
+	add(folded_row(account->cgroup), used);
+	row = bpf_task_storage_get(&carried, task->group_leader, NULL,
+				   BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (row)
+		add(row, used);
+	else
+		count_loss(LOSS_ACCOUNT);
+}
+
+static __always_inline void describe(struct task_sample *sample, struct task_struct *task,
+				     struct task_account *account)
+{
+	sample->pid = task->pid;
+	sample->tgid = task->tgid;
+	sample->process_start = task->group_leader->start_boottime;
+	sample->cgroup = account->cgroup;
+	sample->parent = task->real_parent->tgid;
+	sample->flags = task->pid == task->tgid ? SAMPLE_LEADER : 0;
+	if (task->flags & PF_KTHREAD)
+		sample->flags |= SAMPLE_KERNEL;
+	if (account->followed)
+		sample->flags |= SAMPLE_FOLLOWED;
+	sample->cpu = 0;
+	sample->reserved = 0;
+	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
+}
+
+/* Reports the end of a process; everything of it is in `carried` by now. */
+static __always_inline void report_exit(struct task_struct *leader, struct task_account *account)
+{
+	struct task_sample *sample;
+	struct counters *sum;
+	__u64 wakeup;
+
+	account->reported = 1;
+	sample = bpf_ringbuf_reserve(&exits, sizeof(*sample), 0);
+	if (!sample) {
+		count_loss(LOSS_EXIT_RECORD);
+		return;
+	}
+	describe(sample, leader, account);
+	sample->flags |= SAMPLE_EXITED;
+	sum = bpf_task_storage_get(&carried, leader, NULL, 0);
+	if (sum)
+		__builtin_memcpy(&sample->counters, sum, sizeof(*sum));
+	else
+		__builtin_memset(&sample->counters, 0, sizeof(sample->counters));
+	/* A wake-up costs more than the record; the reader comes by itself at each tick. */
+	wakeup = bpf_ringbuf_query(&exits, BPF_RB_AVAIL_DATA) > exits_wakeup_bytes
+			 ? BPF_RB_FORCE_WAKEUP
+			 : BPF_RB_NO_WAKEUP;
+	bpf_ringbuf_submit(sample, wakeup);
+}
+
+#endif

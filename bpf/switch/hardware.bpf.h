@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Account: hardware counters. One event per counter and CPU counts whatever runs there; at each
+ * switch the growth belongs to the thread that leaves.
+ */
+#ifndef NOCTULE_HARDWARE_BPF_H
+#define NOCTULE_HARDWARE_BPF_H
+
+#include "../include/task.bpf.h"
+
+enum {
+	HARDWARE_COUNTERS = 4,
+};
+
+/* Bit i: the counter COUNTER_CYCLES + i is open on every CPU. */
+const volatile __u32 hardware_mask = 0;
+
+/* Index: CPU x HARDWARE_COUNTERS + counter. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, 1); /* set at load */
+	__type(key, __u32);
+	__type(value, __u32);
+} hardware SEC(".maps");
+
+/*
+ * When more events are wanted than the PMU has, the kernel lets them take turns: a counter that ran
+ * for part of the time that it was enabled is extrapolated, as perf does.
+ */
+static __always_inline __u64 scaled(__u64 count, __u64 enabled, __u64 running)
+{
+	if (running >= enabled || running == 0)
+		return count;
+	/* Keeps the products below 2^64: 2^22 ns of precision is enough for a ratio. */
+	while (enabled >> 22) {
+		enabled >>= 1;
+		running >>= 1;
+	}
+	if (running == 0)
+		return count;
+	return count / running * enabled + count % running * enabled / running;
+}
+
+static __always_inline void account_hardware(struct cpu_slot *slot, struct task_struct *prev,
+					     __u32 cpu)
+{
+	struct task_account *account = NULL;
+
+	if (!hardware_mask)
+		return;
+	if (prev->pid)
+		account = account_of(prev);
+	for (int i = 0; i < HARDWARE_COUNTERS; i++) {
+		struct bpf_perf_event_value value, *last = &slot->last[i];
+		__u64 growth;
+
+		if (!(hardware_mask & (1 << i)))
+			continue;
+		if (bpf_perf_event_read_value(&hardware, cpu * HARDWARE_COUNTERS + i, &value,
+					      sizeof(value))) {
+			count_loss(LOSS_COUNTER_READ);
+			continue;
+		}
+		/* Below the last value: the event was opened anew after its CPU came back. */
+		if (value.enabled < last->enabled || value.counter < last->counter) {
+			*last = value;
+			continue;
+		}
+		growth = scaled(value.counter - last->counter, value.enabled - last->enabled,
+				value.running - last->running);
+		if (value.running == last->running && value.enabled != last->enabled)
+			count_loss(LOSS_COUNTER_READ);
+		*last = value;
+		if (account)
+			account->total.v[COUNTER_CYCLES + i] += growth;
+		else
+			slot->idle.v[COUNTER_CYCLES + i] += growth;
+	}
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Account: time of each CPU by our own slices. Idle is measured here (no task accounts for it), and
+ * busy time is the independent check of what the kernel accounts to tasks.
+ */
+#ifndef NOCTULE_SLICE_BPF_H
+#define NOCTULE_SLICE_BPF_H
+
+#include "../include/task.bpf.h"
+
+static __always_inline void account_slice(struct cpu_slot *slot, struct task_struct *prev,
+					  struct task_struct *next, __u64 now)
+{
+	__u64 since = slot->since ?: started_at;
+
+	if (prev->pid == 0)
+		slot->idle_ns += now - since;
+	else
+		slot->busy_ns += now - since;
+	slot->since = now;
+	slot->pid = next->pid;
+	slot->tgid = next->tgid;
+	if (next->pid && bpf_core_field_exists(next->se.cfs_rq))
+		slot->clock_offset = now - next->se.cfs_rq->rq->clock;
+}
+
+/*
+ * Nanoseconds that a running thread has been on its CPU since the kernel last added them to
+ * sum_exec_runtime, which it does at each scheduler tick (every 1 to 10 ms, or once a second on
+ * nohz_full CPUs) and at each switch. rq->clock_task stands still for interrupts and steal;
+ * `clock_offset` turns our clock into rq->clock.
+ */
+static __always_inline __u64 unaccounted(struct task_struct *task, struct cpu_slot *slot)
+{
+	struct rq *rq = task->se.cfs_rq->rq;
+	__u64 now = bpf_ktime_get_ns();
+	__s64 lag;
+
+	lag = now - slot->clock_offset - (rq->clock - rq->clock_task) - task->se.exec_start;
+	if (lag < 0)
+		return 0;
+	/* It cannot have run for longer than it is there. */
+	if ((__u64)lag > now - slot->since)
+		return now - slot->since;
+	return lag;
+}
+
+/* The slot of the CPU on which the thread runs now, or NULL when it runs on none. */
+static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
+{
+	struct cpu_slot *slot;
+	__u32 cpu;
+
+	if (!bpf_core_field_exists(task->se.cfs_rq) || !task->on_cpu)
+		return NULL;
+	cpu = task->se.cfs_rq->rq->cpu;
+	slot = bpf_map_lookup_elem(&cpus, &cpu);
+	if (!slot || slot->pid != (__u32)task->pid)
+		return NULL;
+	return slot;
+}
+
+/* CPU time of the thread up to now, exact also while it runs. */
+static __always_inline __u64 cpu_time(struct task_struct *task, struct cpu_slot *slot)
+{
+	__u64 accounted = task->se.sum_exec_runtime;
+	__u64 lag;
+
+	if (!slot)
+		return accounted;
+	/* A tick between the two reads would be counted twice or not at all: read again. */
+	for (int i = 0; i < 3; i++) {
+		lag = unaccounted(task, slot);
+		if (accounted == task->se.sum_exec_runtime)
+			break;
+		accounted = task->se.sum_exec_runtime;
+		lag = 0;
+	}
+	return accounted + lag;
+}
+
+#endif

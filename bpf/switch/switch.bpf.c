@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Who used the CPU. The scheduler itself keeps each thread's time and switches: the task iterator
+ * reads them at the tick, at no cost per switch. What the scheduler does not keep is added here:
+ * idle time per CPU, hardware counters, and settling the accounts of threads that end or move.
+ */
+#include "../include/kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "../include/compat.bpf.h"
+#include "abi.h"
+#include "slice.bpf.h"
+#include "hardware.bpf.h"
+#include "fold.bpf.h"
+
+char LICENSE[] SEC("license")
+= "Dual BSD/GPL";
+
+/* Children of this process are followed, with all their descendants; 0 follows none. */
+__u32 follow_children_of;
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
+	struct task_account *account;
+	struct counters used;
+
+	if (!slot)
+		return 0;
+	account_slice(slot, prev, next, now);
+	account_hardware(slot, prev, cpu);
+
+	if (!(task_state(prev) & TASK_DEAD))
+		return 0;
+	/* Its last switch: nothing can be added any more, not even the end of its own exit. */
+	account = account_of(prev);
+	if (!account)
+		return 0;
+	fold(prev, account, &used);
+	account->dead = 1;
+	if (prev->pid == prev->tgid && !account->threads)
+		report_exit(prev, account);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(sched_wakeup_new, struct task_struct *task)
+{
+	struct task_struct *creator = bpf_get_current_task_btf();
+	struct task_account *account, *other;
+
+	account = account_of(task);
+	if (!account)
+		return 0;
+	if (task->pid != task->tgid) {
+		other = account_of(task->group_leader);
+		if (other) {
+			other->threads = 1;
+			account->followed = other->followed;
+		}
+		return 0;
+	}
+	if (follow_children_of && (__u32)creator->tgid == follow_children_of) {
+		account->followed = 1;
+		return 0;
+	}
+	other = bpf_task_storage_get(&tasks, creator, NULL, 0);
+	if (other)
+		account->followed = other->followed;
+	return 0;
+}
+
+/*
+ * A process of several threads is reported when its leader is freed: the leader is reaped after all
+ * the others, and freed a grace period later, when each of them has left its CPU.
+ */
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(sched_process_free, struct task_struct *task)
+{
+	struct task_account *account;
+
+	if (task->pid != task->tgid)
+		return 0;
+	account = bpf_task_storage_get(&tasks, task, NULL, 0);
+	if (account && !account->reported)
+		report_exit(task, account);
+	return 0;
+}
+
+static __always_inline void settle_move(struct task_struct *task)
+{
+	struct task_account *account = bpf_task_storage_get(&tasks, task, NULL, 0);
+	struct counters used;
+	__u64 cgroup;
+
+	if (!account || account->dead)
+		return;
+	cgroup = cgroup_of(task);
+	if (cgroup == account->cgroup)
+		return;
+	fold(task, account, &used);
+	account->cgroup = cgroup;
+}
+
+/* The kernel has brought sum_exec_runtime up to date when it moved the thread. */
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct task_struct *task,
+	     bool threadgroup)
+{
+	struct bpf_iter_task it;
+	struct task_struct *thread;
+
+	if (!threadgroup || !bpf_ksym_exists(bpf_iter_task_new)) {
+		settle_move(task);
+		return 0;
+	}
+	bpf_iter_task_new(&it, task, TASK_ITER_PROC_THREADS);
+	while ((thread = bpf_iter_task_next(&it)))
+		settle_move(thread);
+	bpf_iter_task_destroy(&it);
+	return 0;
+}
+
+SEC("iter/task")
+int sample_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct task_account *account;
+	struct task_sample sample;
+	struct counters *sum;
+	struct cpu_slot *slot;
+
+	if (!task)
+		return 0;
+	account = account_of(task);
+	if (!account || account->reported)
+		return 0;
+	/* A move that no hook saw at once (several threads, before v6.7): settled now. */
+	settle_move(task);
+	describe(&sample, task, account);
+	slot = running_slot(task);
+	if (slot) {
+		sample.flags |= SAMPLE_RUNNING;
+		sample.cpu = task->se.cfs_rq->rq->cpu;
+	}
+	unsettled(task, account, slot, &sample.counters);
+	bpf_seq_write(ctx->meta->seq, &sample, sizeof(sample));
+	if (task->pid != task->tgid)
+		return 0;
+	sum = bpf_task_storage_get(&carried, task, NULL, 0);
+	if (sum) {
+		sample.flags |= SAMPLE_CARRIED;
+		__builtin_memcpy(&sample.counters, sum, sizeof(*sum));
+		bpf_seq_write(ctx->meta->seq, &sample, sizeof(sample));
+	}
+	return 0;
+}

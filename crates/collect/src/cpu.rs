@@ -1,0 +1,207 @@
+//! Who used the CPU: from the accounts of the kernel side to a batch.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use noctule_kernel::{Accounting, Error, ProgramHandle, Snapshot, TaskSample, sample_flag};
+use noctule_model::{Batch, CgroupId, Counters, Feature, FeatureState, Loss};
+
+use crate::agent::Agent;
+
+mod cgroups;
+mod node;
+mod processes;
+
+use cgroups::Cgroups;
+use node::NodeTime;
+use processes::Processes;
+
+/// How long what has gone is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Grace {
+    /// A process that is no longer listed and whose end was not reported (the record comes up to
+    /// some 100 ms late; if it was lost, never).
+    pub process: Duration,
+    /// A cgroup that was released.
+    pub cgroup: Duration,
+}
+
+impl Default for Grace {
+    fn default() -> Self {
+        Self {
+            process: Duration::from_secs(5),
+            cgroup: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Source of the CPU accounts.
+pub struct CpuSource {
+    kernel: Accounting,
+    processes: Processes,
+    cgroups: Cgroups,
+    node: NodeTime,
+    agent: Agent,
+    features: Arc<[Feature]>,
+    nominal_hertz: Option<u64>,
+    sequence: u64,
+}
+
+impl CpuSource {
+    /// Reads from these accounts. `other_programs` are measured along with them, and
+    /// `other_features` are listed in each batch.
+    pub fn new(
+        kernel: Accounting,
+        grace: Grace,
+        nominal_hertz: Option<u64>,
+        other_programs: Vec<ProgramHandle>,
+        other_features: &[Feature],
+    ) -> Self {
+        let mut programs = kernel.programs();
+        programs.extend(other_programs);
+        let mut agent = Agent::new(programs);
+        agent.tick(0);
+        let mut features = [kernel.features(), other_features].concat();
+        features.push(self_cost(&agent));
+        Self {
+            processes: Processes::new(grace.process),
+            cgroups: Cgroups::new(grace.cgroup),
+            node: NodeTime::new(kernel.started_ns()),
+            agent,
+            features: features.into(),
+            nominal_hertz,
+            sequence: 0,
+            kernel,
+        }
+    }
+
+    /// From now on the children of the process `pid` are marked as followed, with all their
+    /// descendants.
+    pub fn follow_children_of(&mut self, pid: u32) {
+        self.kernel.follow_children_of(pid);
+    }
+
+    /// Readable when [`CpuSource::drain`] should be called before the next tick.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.kernel.wake_fd()
+    }
+
+    /// Makes room in the ring of ended processes; the next batch has them.
+    pub fn drain(&self) -> Result<(), Error> {
+        self.kernel.drain()
+    }
+
+    /// Takes a batch. `released` are cgroups to which nothing can be added any more;
+    /// `other_losses` are listed with those of this source.
+    pub fn collect(
+        &mut self,
+        released: &[CgroupId],
+        other_losses: &[Loss],
+    ) -> Result<Batch, Error> {
+        let began = Instant::now();
+        let snapshot = self.kernel.snapshot()?;
+        self.add_up(&snapshot);
+        for id in self.cgroups.release(released, &snapshot) {
+            self.kernel.forget_cgroup(id.0);
+        }
+        let mut agent = self.agent.cost();
+        agent.maps = self.kernel.map_fill(&snapshot);
+        agent.collect_ns = began.elapsed().as_nanos() as u64;
+        let (time_unix_ns, boot_unix_ns) = wall_clock();
+        let batch = Batch {
+            sequence: self.sequence,
+            time_unix_ns,
+            taken_ns: snapshot.taken_ns,
+            boot_unix_ns,
+            node: self
+                .node
+                .finish(&snapshot, self.cgroups.total(), self.nominal_hertz),
+            measured: self.kernel.measured(),
+            processes: self.processes.rows(),
+            exited: self.processes.end(&snapshot.ended),
+            cgroups: self.cgroups.rows(),
+            subjects: Vec::new(),
+            features: self.features.clone(),
+            losses: merged(self.kernel.losses(), other_losses),
+            agent,
+        };
+        self.sequence += 1;
+        self.agent.tick(self.sequence);
+        Ok(batch)
+    }
+
+    fn add_up(&mut self, snapshot: &Snapshot) {
+        self.cgroups.begin(snapshot);
+        self.processes.begin(snapshot.taken_ns);
+        for sample in &snapshot.tasks {
+            let used = sample.values() + &on_cpu(sample, snapshot);
+            self.processes.add(sample, &used);
+            if !sample.is(sample_flag::CARRIED) {
+                self.cgroups.add(CgroupId(sample.cgroup), &used);
+            }
+        }
+        self.processes.settle();
+        self.cgroups.settle();
+    }
+}
+
+/// What a thread that is on a CPU added to the hardware counters since it got there.
+fn on_cpu(sample: &TaskSample, snapshot: &Snapshot) -> Counters {
+    let mut extra = Counters::default();
+    if !sample.is(sample_flag::RUNNING) || sample.is(sample_flag::CARRIED) {
+        return extra;
+    }
+    let slot = snapshot.cpus.iter().find(|(cpu, _)| *cpu == sample.cpu);
+    if slot.is_none_or(|(_, slot)| slot.pid != sample.pid) {
+        return extra;
+    }
+    if let Some((_, growth)) = snapshot.running.iter().find(|(cpu, _)| *cpu == sample.cpu) {
+        for &(counter, value) in growth {
+            extra[counter] = value;
+        }
+    }
+    extra
+}
+
+fn self_cost(agent: &Agent) -> Feature {
+    if agent.measures_programs() {
+        let reason = "BPF statistics, in one window of a tick in thirty".to_owned();
+        return Feature {
+            name: "self_cost",
+            state: FeatureState::On,
+            reason,
+            mend: String::new(),
+        };
+    }
+    Feature {
+        name: "self_cost",
+        state: FeatureState::Off,
+        reason: "the cost of BPF programs cannot be measured: BPF statistics need CAP_SYS_ADMIN"
+            .into(),
+        mend: "run as root; nothing else needs it".into(),
+    }
+}
+
+fn merged(mut losses: Vec<Loss>, others: &[Loss]) -> Vec<Loss> {
+    for other in others {
+        match losses
+            .iter_mut()
+            .find(|l| l.kind == other.kind && l.place == other.place)
+        {
+            Some(loss) => loss.count += other.count,
+            None => losses.push(other.clone()),
+        }
+    }
+    losses
+}
+
+/// Now and the moment of boot, in nanoseconds since 1970.
+fn wall_clock() -> (u64, u64) {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_nanos() as u64);
+    let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let up_ns = up.tv_sec as u64 * 1_000_000_000 + up.tv_nsec as u64;
+    (now, now.saturating_sub(up_ns))
+}

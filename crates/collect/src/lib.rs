@@ -1,0 +1,11 @@
+//! The sources: each decodes the maps of one BPF object into plain data.
+//!
+//! A source resolves no names (it would block on somebody's runtime) and keeps only what it needs to
+//! make its counters monotonic.
+
+mod agent;
+mod cpu;
+mod life;
+
+pub use cpu::{CpuSource, Grace};
+pub use life::CgroupLife;

@@ -1,0 +1,156 @@
+//! The structs that the kernel side writes, as Rust types. Their layout comes from the BTF of the
+//! objects, through the skeletons.
+
+use std::os::fd::BorrowedFd;
+
+use libbpf_rs::RingBuffer;
+use noctule_model::{Counter, Counters};
+
+use crate::skel::{cgroup, switch};
+
+/// One thread at a tick, or one process that has ended (`struct task_sample`).
+pub type TaskSample = switch::types::task_sample;
+/// What one CPU does (`struct cpu_slot`).
+pub type CpuSlot = switch::types::cpu_slot;
+
+/// Bits of [`TaskSample::flags`].
+pub mod sample_flag {
+    use crate::skel::switch::types::sample_flag as abi;
+
+    /// The thread leads its process.
+    pub const LEADER: u32 = abi::SAMPLE_LEADER.0;
+    /// A thread of the kernel.
+    pub const KERNEL: u32 = abi::SAMPLE_KERNEL.0;
+    /// Descends from the command that is followed.
+    pub const FOLLOWED: u32 = abi::SAMPLE_FOLLOWED.0;
+    /// Was on a CPU while it was read.
+    pub const RUNNING: u32 = abi::SAMPLE_RUNNING.0;
+    /// The counters are what ended threads and earlier cgroups left to the process.
+    pub const CARRIED: u32 = abi::SAMPLE_CARRIED.0;
+}
+
+// The model's counters are the kernel side's, in the same order: checked here, nowhere assumed.
+const _: () = {
+    use switch::types::counter as abi;
+    assert!(abi::COUNTER_CPU_TIME.0 as usize == Counter::CpuTime.index());
+    assert!(abi::COUNTER_CYCLES.0 as usize == Counter::Cycles.index());
+    assert!(abi::COUNTER_REFERENCE_CYCLES.0 as usize == Counter::ReferenceCycles.index());
+    assert!(abi::COUNTER_INSTRUCTIONS.0 as usize == Counter::Instructions.index());
+    assert!(abi::COUNTER_CACHE_MISSES.0 as usize == Counter::CacheMisses.index());
+    assert!(abi::COUNTER_PAGE_READS.0 as usize == Counter::PageReads.index());
+    assert!(abi::COUNTER_PAGE_WRITES.0 as usize == Counter::PageWrites.index());
+    assert!(abi::COUNTER_SWITCHES_VOLUNTARY.0 as usize == Counter::SwitchesVoluntary.index());
+    assert!(abi::COUNTER_SWITCHES_PREEMPTED.0 as usize == Counter::SwitchesPreempted.index());
+    assert!(abi::COUNTER_SOFTIRQS.0 as usize == Counter::Softirq(0).index());
+    assert!(abi::COUNTER_COUNT.0 as usize == Counter::COUNT);
+};
+
+/// Values of the kernel side as the model's counters.
+pub(crate) fn counters(abi: &switch::types::counters) -> Counters {
+    Counters::from_array(abi.v)
+}
+
+impl TaskSample {
+    /// The counters of the thread or process.
+    pub fn values(&self) -> Counters {
+        counters(&self.counters)
+    }
+
+    /// Whether all bits of `flag` are set.
+    pub fn is(&self, flag: u32) -> bool {
+        self.flags & flag == flag
+    }
+
+    /// The command name with its NULs.
+    pub fn comm_bytes(&self) -> [u8; 16] {
+        self.comm.map(|c| c as u8)
+    }
+}
+
+impl CpuSlot {
+    /// What the CPU's idle task caused.
+    pub fn idle_values(&self) -> Counters {
+        counters(&self.idle)
+    }
+}
+
+/// What happened to a cgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CgroupChange {
+    /// The directory was made.
+    Made,
+    /// It has another name.
+    Renamed,
+    /// The directory was removed; threads that are ending may still add to the group.
+    Removed,
+    /// Nothing refers to the group any more.
+    Released,
+}
+
+/// One event in the life of a cgroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CgroupEvent {
+    /// Id of the group.
+    pub id: u64,
+    /// What happened.
+    pub change: CgroupChange,
+    /// Path in its hierarchy; `None` when it was longer than the kernel side keeps.
+    pub path: Option<Vec<u8>>,
+}
+
+impl CgroupEvent {
+    /// Reads the record of a ring buffer; `None` when it is none of ours.
+    pub(crate) fn parse(record: &[u8]) -> Option<Self> {
+        use cgroup::types::cgroup_change as abi;
+        let (head, path) = record.split_at_checked(16)?;
+        let number = |at: usize| Some(u32::from_ne_bytes(head.get(at..at + 4)?.try_into().ok()?));
+        let change = match abi(number(8)?) {
+            abi::CGROUP_MADE => CgroupChange::Made,
+            abi::CGROUP_RENAMED => CgroupChange::Renamed,
+            abi::CGROUP_REMOVED => CgroupChange::Removed,
+            abi::CGROUP_RELEASED => CgroupChange::Released,
+            _ => return None,
+        };
+        let length = number(12)? as usize;
+        Some(Self {
+            id: u64::from_ne_bytes(head[..8].try_into().ok()?),
+            change,
+            path: (length > 0)
+                .then(|| path.get(..length - 1).map(<[u8]>::to_vec))
+                .flatten(),
+        })
+    }
+}
+
+/// A struct out of the bytes of a map or ring; `None` when there are too few.
+#[allow(
+    unsafe_code,
+    reason = "bytes of the kernel side become structs here and nowhere else"
+)]
+pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
+    // SAFETY: the length is checked, the read is unaligned, and `Plain` promises that any bytes
+    // are a valid T.
+    (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// Structs of integers without padding: any bytes are valid.
+///
+/// # Safety
+///
+/// Every field must be an integer or an array or struct of integers.
+#[allow(unsafe_code, reason = "a promise about layout")]
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: integers only; the assertions in abi.h rule out padding.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for TaskSample {}
+// SAFETY: integers only; the assertions in task.bpf.h rule out padding.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for CpuSlot {}
+
+/// The descriptor that becomes readable when a ring asks to be read.
+#[allow(unsafe_code, reason = "libbpf-rs gives the descriptor as a number")]
+pub(crate) fn epoll_fd<'a>(ring: &'a RingBuffer<'_>) -> BorrowedFd<'a> {
+    // SAFETY: the ring owns the descriptor and is borrowed for as long as it is used.
+    unsafe { BorrowedFd::borrow_raw(ring.epoll_fd()) }
+}

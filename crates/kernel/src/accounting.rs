@@ -1,0 +1,405 @@
+//! The accounts of CPU use: loads the objects switch, softirq and pagecache, which share the
+//! threads' accounts, and reads what they hold.
+
+use std::cell::RefCell;
+use std::io::Read;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+use noctule_model::{Counter, Counters, Feature, FeatureState, Loss, MapFill, Measured};
+
+use crate::abi::{self, CpuSlot, TaskSample};
+use crate::cost::ProgramHandle;
+use crate::error::{Context, Error};
+use crate::facts::{self, CgroupVersion, Facts};
+use crate::hardware::Hardware;
+use crate::plan::{Plan, Wanted};
+use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder};
+
+mod features;
+mod side;
+
+use side::Side;
+
+/// The loaded and attached accounts. Dropping it detaches everything.
+pub struct Accounting {
+    // Links come first: they must be gone before the objects that they hold.
+    _links: Vec<Link>,
+    iterator: Link,
+    sides: Vec<Side>,
+    ring: RingBuffer<'static>,
+    ended: Rc<RefCell<Vec<TaskSample>>>,
+    switch: SwitchSkel<'static>,
+    hardware: Hardware,
+    hardware_map: MapHandle,
+    possible_cpus: u32,
+    features: Vec<Feature>,
+    measured: Measured,
+    buffer: Vec<u8>,
+}
+
+/// What the accounts held at one moment.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// `CLOCK_MONOTONIC` at which the CPUs were read, nanoseconds.
+    pub taken_ns: u64,
+    /// Every CPU that is online, with its slot.
+    pub cpus: Vec<(u32, CpuSlot)>,
+    /// What the thread running on a CPU added to the hardware counters since it got there.
+    pub running: Vec<(u32, Vec<(Counter, u64)>)>,
+    /// What ended and moved threads left to each cgroup.
+    pub folded: Vec<(u64, Counters)>,
+    /// The same for the cgroups that found no room.
+    pub overflow: Counters,
+    /// Every living thread, and the carried sums of processes.
+    pub tasks: Vec<TaskSample>,
+    /// Processes that ended since the last snapshot.
+    pub ended: Vec<TaskSample>,
+}
+
+impl Accounting {
+    /// Loads what the plan names and attaches it. What cannot be attached turns off its own
+    /// feature; an error means that CPU time itself cannot be counted.
+    pub fn load(facts: &Facts, plan: &Plan, wanted: &Wanted) -> Result<Self, Error> {
+        let online = facts::online_cpus();
+        let first = online.first().copied().unwrap_or(0);
+        let (mut hardware, refused) = Hardware::probe(&plan.counters, first);
+
+        let open = open_switch(facts, wanted, hardware.mask())?;
+        let mut switch = open.load().context("loading the BPF object switch")?;
+        let hardware_map =
+            MapHandle::try_from(&switch.maps.hardware).context("the map of hardware counters")?;
+        let problems = hardware.follow(&online, &hardware_map);
+
+        let ended = Rc::new(RefCell::new(Vec::new()));
+        let ring = exit_ring(&switch, ended.clone())?;
+        if let Some(bss) = switch.maps.bss_data.as_deref_mut() {
+            bss.started_at = now_ns();
+        }
+        let mut features = features::hardware(&plan.counters, &refused, &problems, facts);
+        let links = attach_switch(&switch, &mut features)?;
+        let iterator = switch
+            .progs
+            .sample_tasks
+            .attach()
+            .context("the task iterator")?;
+
+        let mut this = Self {
+            _links: links,
+            iterator,
+            sides: Vec::new(),
+            ring,
+            ended,
+            switch,
+            hardware,
+            hardware_map,
+            possible_cpus: facts.possible_cpus,
+            features,
+            measured: Measured::NONE,
+            buffer: Vec::new(),
+        };
+        this.attach_sides(facts, plan);
+        this.features.extend(plan.settled.iter().cloned());
+        this.measured = this.count_measured();
+        Ok(this)
+    }
+
+    fn attach_sides(&mut self, facts: &Facts, plan: &Plan) {
+        let v2 = facts.hierarchy.version == CgroupVersion::V2;
+        let sides = [
+            (
+                "page_cache_reads",
+                &plan.page_reads,
+                side::pagecache as side::Loader,
+            ),
+            ("page_cache_writes", &plan.page_writes, side::pagecache),
+            ("softirqs", &plan.softirqs, side::softirq),
+        ];
+        for (feature, ways, loader) in sides {
+            if ways.is_empty() {
+                continue;
+            }
+            let (side, verdict) =
+                side::first_that_works(feature, ways, |way| loader(&self.switch, way, v2));
+            self.sides.extend(side);
+            self.features.push(verdict);
+        }
+    }
+
+    fn count_measured(&self) -> Measured {
+        use Counter::{CpuTime, SwitchesPreempted, SwitchesVoluntary};
+        let on = |name| {
+            let found = self.features.iter().find(|f| f.name == name);
+            found.is_some_and(|f| f.state != FeatureState::Off)
+        };
+        let mut all = vec![CpuTime, SwitchesVoluntary, SwitchesPreempted];
+        all.extend(self.hardware.counters());
+        all.extend(on("page_cache_reads").then_some(Counter::PageReads));
+        all.extend(on("page_cache_writes").then_some(Counter::PageWrites));
+        if on("softirqs") {
+            all.extend((0..noctule_model::SOFTIRQ_VECTORS.len() as u8).map(Counter::Softirq));
+        }
+        Measured::from_iter(all)
+    }
+
+    /// Verdict of each feature that these objects feed.
+    pub fn features(&self) -> &[Feature] {
+        &self.features
+    }
+
+    /// The counters that mean anything.
+    pub fn measured(&self) -> Measured {
+        self.measured
+    }
+
+    /// `CLOCK_MONOTONIC` from which the counters count, nanoseconds.
+    pub fn started_ns(&self) -> u64 {
+        self.switch
+            .maps
+            .bss_data
+            .as_deref()
+            .map_or(0, |bss| bss.started_at)
+    }
+
+    /// From now on the children of the process `pid` are followed, with all their descendants.
+    pub fn follow_children_of(&mut self, pid: u32) {
+        if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
+            bss.follow_children_of = pid;
+        }
+    }
+
+    /// Readable when the ring of ended processes is half full and a snapshot should not wait.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        abi::epoll_fd(&self.ring)
+    }
+
+    /// Takes everything. What ended and moved threads left is read before the living are: a thread
+    /// that ends in between is missing from this snapshot and whole in the next, never doubled.
+    pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
+        let online = facts::online_cpus();
+        for (cpu, error) in self.hardware.follow(&online, &self.hardware_map) {
+            tracing::debug!(cpu, %error, "hardware counters of a CPU");
+        }
+        let folded = self.folded()?;
+        let overflow = self
+            .switch
+            .maps
+            .bss_data
+            .as_deref()
+            .map(|b| abi::counters(&b.overflow));
+        let taken_ns = now_ns();
+        let cpus = self.cpus(&online)?;
+        let running = cpus
+            .iter()
+            .filter(|(_, slot)| slot.pid != 0)
+            .map(|(cpu, slot)| (*cpu, self.hardware.since_switch(*cpu, slot)))
+            .collect();
+        let tasks = self.tasks()?;
+        self.ring.consume().context("the ring of ended processes")?;
+        Ok(Snapshot {
+            taken_ns,
+            cpus,
+            running,
+            folded,
+            overflow: overflow.unwrap_or_default(),
+            tasks,
+            ended: self.ended.take(),
+        })
+    }
+
+    /// Empties the ring of ended processes into the next snapshot.
+    pub fn drain(&self) -> Result<(), Error> {
+        self.ring.consume().context("the ring of ended processes")
+    }
+
+    /// Forgets what a cgroup left that is gone for good; the caller has added it up.
+    pub fn forget_cgroup(&self, id: u64) {
+        // Another reader may have been first: nothing is lost by a row that is not there.
+        let _ = self.switch.maps.folded.delete(&id.to_ne_bytes());
+    }
+
+    /// What was lost so far, by kind; every kind is listed.
+    pub fn losses(&self) -> Vec<Loss> {
+        let mut counts = [0; side::LOSSES.len()];
+        let switch = self.switch.maps.bss_data.as_deref().map(|b| b.losses);
+        for losses in switch
+            .into_iter()
+            .chain(self.sides.iter().map(Side::losses))
+        {
+            counts.iter_mut().zip(losses).for_each(|(sum, n)| *sum += n);
+        }
+        let named = side::LOSSES.iter().zip(counts);
+        named
+            .map(|(&(kind, place), count)| Loss { kind, place, count })
+            .collect()
+    }
+
+    /// How full the maps are that can be full.
+    pub fn map_fill(&self, snapshot: &Snapshot) -> Vec<MapFill> {
+        let capacity = u64::from(self.switch.maps.folded.max_entries());
+        vec![MapFill {
+            name: "folded",
+            entries: snapshot.folded.len() as u64,
+            capacity,
+        }]
+    }
+
+    /// The programs, for measuring what they cost.
+    pub fn programs(&self) -> Vec<ProgramHandle> {
+        let progs = &self.switch.progs;
+        let own = [
+            ProgramHandle::of("sched_switch", &progs.sched_switch),
+            ProgramHandle::of("sched_wakeup_new", &progs.sched_wakeup_new),
+            ProgramHandle::of("sched_process_free", &progs.sched_process_free),
+            ProgramHandle::of("cgroup_attach_task", &progs.cgroup_attach_task),
+            ProgramHandle::of("sample_tasks", &progs.sample_tasks),
+        ];
+        let own = own.into_iter().flatten();
+        own.chain(self.sides.iter().filter_map(Side::program))
+            .collect()
+    }
+
+    fn folded(&self) -> Result<Vec<(u64, Counters)>, Error> {
+        let map = &self.switch.maps.folded;
+        let rows = map
+            .lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)
+            .context("the table of cgroups")?;
+        let row = |(key, value): (Vec<u8>, Vec<u8>)| {
+            let id = u64::from_ne_bytes(key.try_into().ok()?);
+            let mut words = value
+                .chunks_exact(8)
+                .map(|w| w.try_into().map(u64::from_ne_bytes));
+            let mut values = [0; Counter::COUNT];
+            for value in &mut values {
+                *value = words.next()?.ok()?;
+            }
+            Some((id, Counters::from_array(values)))
+        };
+        Ok(rows.filter_map(row).collect())
+    }
+
+    /// The slots of the CPUs. A slot is written while it is read, so it is read until two readings
+    /// agree; on a CPU that switches all the time the last one is taken, off by one switch at most.
+    fn cpus(&self, online: &[u32]) -> Result<Vec<(u32, CpuSlot)>, Error> {
+        let read = |cpu: u32| {
+            let bytes = self
+                .switch
+                .maps
+                .cpus
+                .lookup(&cpu.to_ne_bytes(), MapFlags::ANY);
+            bytes
+                .context("the slot of a CPU")
+                .map(Option::unwrap_or_default)
+        };
+        let mut slots = Vec::with_capacity(online.len());
+        for &cpu in online.iter().filter(|&&cpu| cpu < self.possible_cpus) {
+            let mut bytes = read(cpu)?;
+            for _ in 0..3 {
+                let again = read(cpu)?;
+                let same = again == bytes;
+                bytes = again;
+                if same {
+                    break;
+                }
+            }
+            slots.extend(abi::plain::<CpuSlot>(&bytes).map(|slot| (cpu, slot)));
+        }
+        Ok(slots)
+    }
+
+    fn tasks(&mut self) -> Result<Vec<TaskSample>, Error> {
+        let mut iter = Iter::new(&self.iterator).context("starting the task iterator")?;
+        self.buffer.clear();
+        iter.read_to_end(&mut self.buffer)
+            .context("reading the task iterator")?;
+        let records = self.buffer.chunks_exact(size_of::<TaskSample>());
+        Ok(records.filter_map(abi::plain::<TaskSample>).collect())
+    }
+}
+
+fn open_switch(
+    facts: &Facts,
+    wanted: &Wanted,
+    hardware_mask: u32,
+) -> Result<OpenSwitchSkel<'static>, Error> {
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = SwitchSkelBuilder::default()
+        .open(storage)
+        .context("opening the BPF object switch")?;
+    let ring = wanted.ring_bytes.max(4096).next_power_of_two();
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
+        rodata.hardware_mask = hardware_mask;
+        rodata.exits_wakeup_bytes = ring / 2;
+    }
+    let cpus = facts.possible_cpus;
+    let sizes = [
+        open.maps.cpus.set_max_entries(cpus),
+        open.maps
+            .hardware
+            .set_max_entries(cpus * crate::hardware::SLOTS as u32),
+        open.maps.folded.set_max_entries(wanted.cgroups),
+        open.maps.exits.set_max_entries(ring),
+    ];
+    sizes
+        .into_iter()
+        .collect::<Result<(), _>>()
+        .context("sizing the maps")?;
+    Ok(open)
+}
+
+fn exit_ring(
+    switch: &SwitchSkel<'static>,
+    ended: Rc<RefCell<Vec<TaskSample>>>,
+) -> Result<RingBuffer<'static>, Error> {
+    let mut builder = RingBufferBuilder::new();
+    let take = move |record: &[u8]| {
+        ended.borrow_mut().extend(abi::plain::<TaskSample>(record));
+        0
+    };
+    builder
+        .add(&switch.maps.exits, take)
+        .context("the ring of ended processes")?;
+    builder.build().context("the ring of ended processes")
+}
+
+fn attach_switch(
+    switch: &SwitchSkel<'static>,
+    features: &mut Vec<Feature>,
+) -> Result<Vec<Link>, Error> {
+    let progs = &switch.progs;
+    // New threads first: whoever starts from here on has an account from its first moment.
+    let mut links = vec![
+        progs
+            .sched_wakeup_new
+            .attach()
+            .context("attaching to sched_wakeup_new")?,
+        progs
+            .sched_process_free
+            .attach()
+            .context("attaching to sched_process_free")?,
+    ];
+    let moves = progs.cgroup_attach_task.attach();
+    features.push(features::moves(moves.as_ref().err()));
+    links.extend(moves);
+    links.push(
+        progs
+            .sched_switch
+            .attach()
+            .context("attaching to sched_switch")?,
+    );
+    features.push(features::on(
+        "cpu_time",
+        "task iterator; idle time from sched_switch",
+    ));
+    Ok(links)
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds, the clock of `bpf_ktime_get_ns`.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

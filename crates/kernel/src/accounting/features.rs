@@ -1,0 +1,103 @@
+//! Words for the verdicts of the accounts.
+
+use std::io;
+
+use noctule_model::{Counter, Feature, FeatureState};
+
+use crate::facts::Facts;
+use crate::hardware::CounterSpec;
+
+/// A feature that works, and through what.
+pub(super) fn on(name: &'static str, how: &str) -> Feature {
+    Feature {
+        name,
+        state: FeatureState::On,
+        reason: how.to_owned(),
+        mend: String::new(),
+    }
+}
+
+/// Whether a move to another cgroup is seen at once.
+pub(super) fn moves(error: Option<&libbpf_rs::Error>) -> Feature {
+    let name = "cgroup_moves";
+    match error {
+        None => on(name, "cgroup_attach_task"),
+        Some(error) => Feature {
+            name,
+            state: FeatureState::Degraded,
+            reason: format!(
+                "cgroup_attach_task: {error:#}; what a process used in the tick of a move is \
+                 charged to its earlier group"
+            ),
+            mend: String::new(),
+        },
+    }
+}
+
+fn name(counter: Counter) -> &'static str {
+    match counter {
+        Counter::Cycles => "cycles",
+        Counter::ReferenceCycles => "reference_cycles",
+        Counter::Instructions => "instructions",
+        _ => "cache_misses",
+    }
+}
+
+/// One verdict for each hardware counter that was asked for.
+pub(super) fn hardware(
+    asked: &[CounterSpec],
+    refused: &[(CounterSpec, io::Error)],
+    problems: &[(u32, io::Error)],
+    facts: &Facts,
+) -> Vec<Feature> {
+    let verdict = |spec: &CounterSpec| match refused.iter().find(|(s, _)| s == spec) {
+        Some((_, error)) => off(name(spec.counter), error, facts),
+        None => match problems.first() {
+            None => on(name(spec.counter), "perf event on each CPU"),
+            Some((cpu, error)) => Feature {
+                name: name(spec.counter),
+                state: FeatureState::Degraded,
+                reason: format!(
+                    "not on {} of the CPUs, for example CPU {cpu}: {error}",
+                    problems.len()
+                ),
+                mend: String::new(),
+            },
+        },
+    };
+    asked.iter().map(verdict).collect()
+}
+
+fn off(name: &'static str, error: &io::Error, facts: &Facts) -> Feature {
+    use rustix::io::Errno;
+    let (reason, mend) = match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) => (
+            "this machine has no hardware counter for it (no PMU, as in most virtual machines)",
+            "on a virtual machine, ask the provider for a type with a PMU".to_owned(),
+        ),
+        Some(Errno::ACCESS | Errno::PERM) => (
+            "perf_event_open is not permitted",
+            format!(
+                "add CAP_PERFMON, or set kernel.perf_event_paranoid to 0 or lower (now {})",
+                facts
+                    .perf_event_paranoid
+                    .map_or("unknown".into(), |level| level.to_string())
+            ),
+        ),
+        Some(Errno::INVAL) => (
+            "the PMU cannot count it together with the others",
+            String::new(),
+        ),
+        Some(Errno::MFILE) => (
+            "too many open files",
+            "raise the limit of open files (ulimit -n)".to_owned(),
+        ),
+        _ => ("perf_event_open failed", String::new()),
+    };
+    Feature {
+        name,
+        state: FeatureState::Off,
+        reason: format!("{reason}: {error}"),
+        mend,
+    }
+}

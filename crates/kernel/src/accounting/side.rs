@@ -1,0 +1,171 @@
+//! The objects beside switch: each adds one counter to the accounts of the threads, and each fails
+//! alone.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, ProgramMut};
+use noctule_model::{Feature, FeatureState};
+
+use crate::cost::ProgramHandle;
+use crate::plan::Way;
+use crate::skel::pagecache::{PagecacheSkel, PagecacheSkelBuilder};
+use crate::skel::softirq::{SoftirqSkel, SoftirqSkelBuilder};
+use crate::skel::switch::SwitchSkel;
+use crate::skel::switch::types::loss;
+
+/// Kind and place of each loss, in the order of `enum loss`.
+pub(super) const LOSSES: [(&str, &str); 5] = [
+    ("thread_account", "tasks"),
+    ("exit_record", "exits"),
+    ("cgroup_row", "folded"),
+    ("counter_read", "hardware"),
+    ("cgroup_event", "cgroup_events"),
+];
+
+const _: () = {
+    assert!(loss::LOSS_ACCOUNT.0 == 0);
+    assert!(loss::LOSS_EXIT_RECORD.0 == 1);
+    assert!(loss::LOSS_CGROUP_ROW.0 == 2);
+    assert!(loss::LOSS_COUNTER_READ.0 == 3);
+    assert!(loss::LOSS_CGROUP_EVENT.0 == 4);
+    assert!(loss::LOSS_COUNT.0 as usize == LOSSES.len());
+};
+
+/// One loaded object with one attached program.
+pub(super) struct Side {
+    // Before the object that it holds.
+    _link: Link,
+    object: Object,
+    program: &'static str,
+}
+
+enum Object {
+    Softirq(SoftirqSkel<'static>),
+    Pagecache(PagecacheSkel<'static>),
+}
+
+/// Loads and attaches one way to feed a feature.
+pub(super) type Loader = fn(&SwitchSkel<'static>, &Way, bool) -> Result<Side, libbpf_rs::Error>;
+
+/// Tries the ways in order. The verdict names the hook that works, or why each does not.
+pub(super) fn first_that_works(
+    feature: &'static str,
+    ways: &[Way],
+    load: impl Fn(&Way) -> Result<Side, libbpf_rs::Error>,
+) -> (Option<Side>, Feature) {
+    let mut problems = Vec::new();
+    for way in ways {
+        match load(way) {
+            Ok(side) if way.limit.is_empty() => {
+                return (Some(side), super::features::on(feature, way.hook));
+            }
+            Ok(side) => {
+                let reason = format!("{}: {}", way.hook, way.limit);
+                let state = FeatureState::Degraded;
+                let verdict = Feature {
+                    name: feature,
+                    state,
+                    reason,
+                    mend: String::new(),
+                };
+                return (Some(side), verdict);
+            }
+            Err(error) => problems.push(format!("{}: {error:#}", way.hook)),
+        }
+    }
+    let reason = format!("could not be attached: {}", problems.join("; "));
+    (
+        None,
+        Feature {
+            name: feature,
+            state: FeatureState::Off,
+            reason,
+            mend: String::new(),
+        },
+    )
+}
+
+pub(super) fn softirq(
+    switch: &SwitchSkel<'static>,
+    way: &Way,
+    v2: bool,
+) -> Result<Side, libbpf_rs::Error> {
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = SoftirqSkelBuilder::default().open(storage)?;
+    open.maps.tasks.reuse_fd(switch.maps.tasks.as_fd())?;
+    open.maps.cpus.reuse_fd(switch.maps.cpus.as_fd())?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.cgroup_from_v2 = v2;
+    }
+    let mut skel = open.load()?;
+    if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
+        bss.started_at = switch.maps.bss_data.as_deref().map_or(0, |b| b.started_at);
+    }
+    let link = skel.progs.softirq_entry.attach()?;
+    Ok(Side {
+        _link: link,
+        object: Object::Softirq(skel),
+        program: way.program,
+    })
+}
+
+pub(super) fn pagecache(
+    switch: &SwitchSkel<'static>,
+    way: &Way,
+    v2: bool,
+) -> Result<Side, libbpf_rs::Error> {
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = PagecacheSkelBuilder::default().open(storage)?;
+    open.maps.tasks.reuse_fd(switch.maps.tasks.as_fd())?;
+    open.maps.cpus.reuse_fd(switch.maps.cpus.as_fd())?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.cgroup_from_v2 = v2;
+    }
+    for mut program in open.open_object_mut().progs_mut() {
+        let chosen = program.name() == way.program;
+        program.set_autoload(chosen);
+    }
+    let mut skel = open.load()?;
+    if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
+        bss.started_at = switch.maps.bss_data.as_deref().map_or(0, |b| b.started_at);
+    }
+    let link = attach_named(&mut skel, way.program)?;
+    Ok(Side {
+        _link: link,
+        object: Object::Pagecache(skel),
+        program: way.program,
+    })
+}
+
+fn attach_named(skel: &mut PagecacheSkel<'static>, name: &str) -> Result<Link, libbpf_rs::Error> {
+    use libbpf_rs::skel::Skel;
+    let mut programs = skel.object_mut().progs_mut();
+    let program: ProgramMut<'_> = programs
+        .find(|p| p.name() == name)
+        .ok_or_else(|| std::io::Error::new(std::io::ErrorKind::NotFound, name.to_owned()))?;
+    program.attach()
+}
+
+impl Side {
+    /// The loss counters of the object.
+    pub(super) fn losses(&self) -> [u64; LOSSES.len()] {
+        let losses = match &self.object {
+            Object::Softirq(skel) => skel.maps.bss_data.as_deref().map(|b| b.losses),
+            Object::Pagecache(skel) => skel.maps.bss_data.as_deref().map(|b| b.losses),
+        };
+        losses.unwrap_or_default()
+    }
+
+    /// The attached program.
+    pub(super) fn program(&self) -> Option<ProgramHandle> {
+        use libbpf_rs::skel::Skel;
+        let object = match &self.object {
+            Object::Softirq(skel) => skel.object(),
+            Object::Pagecache(skel) => skel.object(),
+        };
+        let program = object.progs().find(|p| p.name() == self.program)?;
+        ProgramHandle::of(self.program, &program)
+    }
+}

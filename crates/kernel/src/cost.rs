@@ -1,0 +1,136 @@
+//! What the BPF programs cost, from the kernel's own statistics. Measuring costs about 20 ns per
+//! run, so it is done in windows.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Instant;
+
+use libbpf_rs::libbpf_sys;
+use noctule_model::ProgramCost;
+
+/// A program whose cost can be asked for.
+pub struct ProgramHandle {
+    name: String,
+    fd: OwnedFd,
+}
+
+impl ProgramHandle {
+    /// A handle of its own on a loaded program; `None` when no descriptor is left for it.
+    pub(crate) fn of(name: &str, program: &impl AsFd) -> Option<Self> {
+        let fd = program.as_fd().try_clone_to_owned().ok()?;
+        Some(Self {
+            name: name.to_owned(),
+            fd,
+        })
+    }
+}
+
+/// Sums of what the programs cost inside the windows.
+#[derive(Default)]
+pub struct CostWindow {
+    programs: Vec<ProgramHandle>,
+    sums: HashMap<String, ProgramCost>,
+    window_ns: u64,
+    open: Option<Open>,
+}
+
+struct Open {
+    since: Instant,
+    before: Vec<Info>,
+    /// Closing it ends the kernel's measuring, unless somebody else measures too.
+    _stats: OwnedFd,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Info {
+    run_ns: u64,
+    runs: u64,
+    misses: u64,
+}
+
+impl CostWindow {
+    /// For these programs.
+    pub fn new(programs: Vec<ProgramHandle>) -> Self {
+        Self {
+            programs,
+            ..Self::default()
+        }
+    }
+
+    /// Begins a window. Fails without CAP_SYS_ADMIN.
+    pub fn begin(&mut self, now: Instant) -> std::io::Result<()> {
+        let stats = enable_stats()?;
+        let before = self
+            .programs
+            .iter()
+            .map(|p| info(&p.fd).unwrap_or_default())
+            .collect();
+        self.open = Some(Open {
+            since: now,
+            before,
+            _stats: stats,
+        });
+        Ok(())
+    }
+
+    /// Ends the window and adds it to the sums.
+    pub fn end(&mut self, now: Instant) {
+        let Some(open) = self.open.take() else { return };
+        self.window_ns += now.duration_since(open.since).as_nanos() as u64;
+        for (program, before) in self.programs.iter().zip(open.before) {
+            let Some(after) = info(&program.fd) else {
+                continue;
+            };
+            let sum = self
+                .sums
+                .entry(program.name.clone())
+                .or_insert_with(|| ProgramCost {
+                    name: program.name.clone(),
+                    ..ProgramCost::default()
+                });
+            sum.run_ns += after.run_ns.saturating_sub(before.run_ns);
+            sum.runs += after.runs.saturating_sub(before.runs);
+            sum.recursion_misses = after.misses;
+        }
+    }
+
+    /// What the programs cost in all windows, by name, and the length of the windows.
+    pub fn sums(&self) -> (Vec<ProgramCost>, u64) {
+        let mut sums: Vec<ProgramCost> = self.sums.values().cloned().collect();
+        sums.sort_by(|a, b| a.name.cmp(&b.name));
+        (sums, self.window_ns)
+    }
+}
+
+#[allow(unsafe_code, reason = "libbpf-rs has no call for it")]
+fn enable_stats() -> std::io::Result<OwnedFd> {
+    // SAFETY: the call takes a number and returns a descriptor or a negative error.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        return Err(std::io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the descriptor was just made for us and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[allow(
+    unsafe_code,
+    reason = "libbpf-rs reads these figures only together with the whole program"
+)]
+fn info(program: &OwnedFd) -> Option<Info> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut size = size_of_val(&info) as u32;
+    // SAFETY: `info` is valid for writes of `size` bytes, and asks for no array behind a pointer.
+    let error = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(
+            program.as_raw_fd(),
+            (&raw mut info).cast(),
+            &raw mut size,
+        )
+    };
+    (error == 0).then_some(Info {
+        run_ns: info.run_time_ns,
+        runs: info.run_cnt,
+        misses: info.recursion_misses,
+    })
+}

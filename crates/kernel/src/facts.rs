@@ -1,0 +1,218 @@
+//! What this kernel has and what this process may do. Only facts; the decisions are in the plan.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::btf::Btf;
+use procfs::process::Process;
+
+mod cgroup;
+
+pub use cgroup::{CgroupVersion, Hierarchy};
+
+/// Everything that the plan is made from. Gathering it changes nothing and cannot fail: what cannot
+/// be read is absent.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// `uname -r`.
+    pub release: String,
+    /// What the process may do.
+    pub capabilities: Capabilities,
+    /// The kernel describes its types in /sys/kernel/btf/vmlinux.
+    pub btf: bool,
+    /// Names out of [`HOOKS`] that this kernel has: raw tracepoints, and functions with BTF.
+    pub hooks: BTreeSet<&'static str>,
+    /// The cgroup hierarchy whose groups are counted.
+    pub hierarchy: Hierarchy,
+    /// Where tracefs is mounted.
+    pub tracefs: Option<PathBuf>,
+    /// `kernel.perf_event_paranoid`.
+    pub perf_event_paranoid: Option<i32>,
+    /// The chosen mode of /sys/kernel/security/lockdown.
+    pub lockdown: Option<String>,
+    /// CPUs that can ever be online.
+    pub possible_cpus: u32,
+    /// Frequency of the reference cycles, from cpufreq's base_frequency or the name of the CPU.
+    pub nominal_hertz: Option<u64>,
+    /// The process sees only the processes of a pid namespace below the host's.
+    pub pid_namespace: bool,
+}
+
+/// The capabilities that matter, in the effective set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Load programs.
+    pub bpf: bool,
+    /// Trace, and open perf events of all processes.
+    pub perfmon: bool,
+    /// Read the files of others.
+    pub dac_read_search: bool,
+    /// Everything, BPF statistics among it.
+    pub sys_admin: bool,
+}
+
+/// Hooks that not every kernel has: tracepoints by name, functions with parentheses.
+pub(crate) const HOOKS: &[&str] = &[
+    "sched_switch",
+    "sched_wakeup_new",
+    "sched_process_free",
+    "cgroup_attach_task",
+    "cgroup_mkdir",
+    "softirq_entry",
+    "mm_filemap_get_pages",
+    "writeback_dirty_folio",
+    "writeback_dirty_page",
+    "folio_mark_accessed()",
+    "mark_page_accessed()",
+];
+
+impl Facts {
+    /// Looks at the kernel under `root`, which is `/` except in tests of the file readers.
+    pub fn probe(root: &Path) -> Self {
+        let btf = Btf::from_vmlinux().ok();
+        Self {
+            release: line(&root.join("proc/sys/kernel/osrelease")).unwrap_or_default(),
+            capabilities: Capabilities::of_self(),
+            btf: btf.is_some(),
+            hooks: btf.as_ref().map(hooks).unwrap_or_default(),
+            hierarchy: Hierarchy::probe(root),
+            tracefs: tracefs(root),
+            perf_event_paranoid: line(&root.join("proc/sys/kernel/perf_event_paranoid"))
+                .and_then(|l| l.parse().ok()),
+            lockdown: line(&root.join("sys/kernel/security/lockdown")).and_then(|l| chosen(&l)),
+            possible_cpus: libbpf_rs::num_possible_cpus().map_or(1, |n| n as u32),
+            nominal_hertz: nominal_hertz(root),
+            pid_namespace: pid_namespace(),
+        }
+    }
+}
+
+impl Capabilities {
+    fn of_self() -> Self {
+        let effective = Process::myself()
+            .and_then(|p| p.status())
+            .map_or(0, |s| s.capeff);
+        Self::from_bits(effective)
+    }
+
+    /// From the mask that `/proc/PID/status` shows as `CapEff`.
+    pub fn from_bits(effective: u64) -> Self {
+        let has = |bit: u32| effective & 1 << bit != 0;
+        let sys_admin = has(21);
+        Self {
+            bpf: has(39) || sys_admin,
+            perfmon: has(38) || sys_admin,
+            dac_read_search: has(2) || has(1),
+            sys_admin,
+        }
+    }
+}
+
+/// The CPUs that are online now, ascending.
+pub(crate) fn online_cpus() -> Vec<u32> {
+    line(Path::new("/sys/devices/system/cpu/online")).map_or_else(Vec::new, |l| cpu_list(&l))
+}
+
+/// A kernel CPU list such as `0-3,8`.
+fn cpu_list(list: &str) -> Vec<u32> {
+    let ranges = list.split(',').filter_map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
+fn hooks(btf: &Btf<'_>) -> BTreeSet<&'static str> {
+    let exists = |hook: &str| match hook.strip_suffix("()") {
+        Some(function) => btf
+            .type_by_name::<libbpf_rs::btf::types::Func<'_>>(function)
+            .is_some(),
+        None => {
+            let name = format!("btf_trace_{hook}");
+            btf.type_by_name::<libbpf_rs::btf::types::Typedef<'_>>(&name)
+                .is_some()
+        }
+    };
+    HOOKS.iter().copied().filter(|hook| exists(hook)).collect()
+}
+
+fn tracefs(root: &Path) -> Option<PathBuf> {
+    let places = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+    places
+        .into_iter()
+        .map(|p| root.join(p))
+        .find(|p| p.join("trace").exists())
+}
+
+/// The word in brackets: `none [integrity] confidentiality`.
+fn chosen(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+fn nominal_hertz(root: &Path) -> Option<u64> {
+    let file = root.join("sys/devices/system/cpu/cpu0/cpufreq/base_frequency");
+    if let Some(khz) = line(&file).and_then(|l| l.parse::<u64>().ok()) {
+        return Some(khz * 1000);
+    }
+    let cpuinfo = fs::read_to_string(root.join("proc/cpuinfo")).ok()?;
+    let name = cpuinfo.lines().find(|l| l.starts_with("model name"))?;
+    let ghz: f64 = name
+        .split_once('@')?
+        .1
+        .trim()
+        .strip_suffix("GHz")?
+        .trim()
+        .parse()
+        .ok()?;
+    Some((ghz * 1e9).round() as u64)
+}
+
+/// Inode of the initial pid namespace, fixed in the kernel (PROC_PID_INIT_INO).
+const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+fn pid_namespace() -> bool {
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|n| n != Path::new(HOST_PID_NAMESPACE))
+}
+
+/// First line of a small file.
+fn line(path: &Path) -> Option<String> {
+    Some(
+        fs::read_to_string(path)
+            .ok()?
+            .lines()
+            .next()?
+            .trim()
+            .to_owned(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_as_the_kernel_writes_them() {
+        assert_eq!(cpu_list("0-2,5,7-8"), [0, 1, 2, 5, 7, 8]);
+        assert_eq!(cpu_list("0"), [0]);
+        assert_eq!(cpu_list(""), [0; 0]);
+    }
+
+    #[test]
+    fn sys_admin_stands_for_the_two_that_were_split_from_it() {
+        let admin = Capabilities::from_bits(1 << 21);
+        assert!(admin.bpf && admin.perfmon && !admin.dac_read_search);
+        let three = Capabilities::from_bits(1 << 39 | 1 << 38 | 1 << 2);
+        assert!(three.bpf && three.perfmon && three.dac_read_search && !three.sys_admin);
+    }
+
+    #[test]
+    fn lockdown_mode_is_the_word_in_brackets() {
+        assert_eq!(
+            chosen("none [integrity] confidentiality").as_deref(),
+            Some("integrity")
+        );
+        assert_eq!(chosen("none"), None);
+    }
+}

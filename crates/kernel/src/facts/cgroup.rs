@@ -1,0 +1,152 @@
+//! Which cgroup hierarchy is counted: v2 where it controls the CPU, else the cpu controller's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Generation of the hierarchy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CgroupVersion {
+    /// The unified hierarchy.
+    V2,
+    /// The hierarchy of the v1 cpu controller (also on hybrid hosts).
+    V1,
+}
+
+/// The hierarchy whose groups are counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// Generation.
+    pub version: CgroupVersion,
+    /// Id as in /proc/self/cgroup; 0 is v2.
+    pub id: i32,
+    /// Where it is mounted; `None`: groups have no paths, only ids.
+    pub mount: Option<PathBuf>,
+}
+
+impl Hierarchy {
+    /// Decides from what is mounted under `root` and from /proc/self/cgroup. On hybrid hosts every
+    /// task can be in the root of v2, so v2 is taken only when no v1 hierarchy has the cpu
+    /// controller.
+    pub(crate) fn probe(root: &Path) -> Self {
+        let membership = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+        let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
+        Self::decide(&membership, &mounts)
+    }
+
+    fn decide(membership: &str, mounts: &str) -> Self {
+        let cpu = membership.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':');
+            let id: i32 = parts.next()?.parse().ok()?;
+            parts.next()?.split(',').any(|c| c == "cpu").then_some(id)
+        });
+        match cpu {
+            Some(id) => {
+                let has_cpu = |options: &str| options.split(',').any(|o| o == "cpu");
+                Self {
+                    version: CgroupVersion::V1,
+                    id,
+                    mount: mount(mounts, "cgroup", has_cpu),
+                }
+            }
+            None => {
+                let mount = mount(mounts, "cgroup2", |_| true);
+                Self {
+                    version: CgroupVersion::V2,
+                    id: 0,
+                    mount,
+                }
+            }
+        }
+    }
+}
+
+/// Mount point of the first mount of that type whose super options fit, preferring one that shows
+/// the hierarchy from its root.
+fn mount(mountinfo: &str, fstype: &str, fits: impl Fn(&str) -> bool) -> Option<PathBuf> {
+    let mut found = None;
+    for line in mountinfo.lines() {
+        let Some((fields, tail)) = line.split_once(" - ") else {
+            continue;
+        };
+        let mut tail = tail.split(' ');
+        let (kind, options) = (tail.next(), tail.nth(1).unwrap_or_default());
+        let mut fields = fields.split(' ').skip(3);
+        let (Some(within), Some(at)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        if kind == Some(fstype) && fits(options) {
+            let place = PathBuf::from(unescape(at));
+            if within == "/" {
+                return Some(place);
+            }
+            found.get_or_insert(place);
+        }
+    }
+    found
+}
+
+/// mountinfo writes space, tab, newline and backslash as octal escapes.
+fn unescape(text: &str) -> String {
+    let octal = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    octal
+        .into_iter()
+        .fold(text.to_owned(), |text, (escape, plain)| {
+            text.replace(escape, plain)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(membership: &str, mounts: &str, version: CgroupVersion, id: i32, at: Option<&str>) {
+        let expected = Hierarchy {
+            version,
+            id,
+            mount: at.map(PathBuf::from),
+        };
+        assert_eq!(Hierarchy::decide(membership, mounts), expected);
+    }
+
+    #[test]
+    fn the_hierarchy_follows_the_cpu_controller() {
+        let v2 = "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
+        check(
+            "0::/user.slice\n",
+            v2,
+            CgroupVersion::V2,
+            0,
+            Some("/sys/fs/cgroup"),
+        );
+
+        let hybrid = "31 30 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\
+            32 30 0:28 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n\
+            33 30 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n";
+        let at = Some("/sys/fs/cgroup/cpu,cpuacct");
+        check(
+            "4:cpuset:/\n3:cpu,cpuacct:/\n0::/\n",
+            hybrid,
+            CgroupVersion::V1,
+            3,
+            at,
+        );
+
+        // Hybrid, but the cpu controller is left to v2.
+        let at = Some("/sys/fs/cgroup/unified");
+        check("4:cpuset:/\n0::/\n", hybrid, CgroupVersion::V2, 0, at);
+
+        check("", "", CgroupVersion::V2, 0, None);
+    }
+
+    #[test]
+    fn a_mount_of_the_whole_hierarchy_wins_over_one_of_a_part() {
+        let mounts = "1 0 0:1 /docker/x /part rw - cgroup2 c rw\n\
+            2 0 0:1 / /a\\040space rw shared:1 - cgroup2 c rw\n";
+        check("0::/\n", mounts, CgroupVersion::V2, 0, Some("/a space"));
+    }
+}

@@ -1,0 +1,216 @@
+//! Hardware counters: one group of perf events per CPU, whatever runs there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::AsRawFd;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use noctule_model::Counter;
+use perf_event::events::{Hardware as HardwareEvent, Software as SoftwareEvent};
+use perf_event::{Builder, Counter as PerfCounter};
+
+use crate::abi::CpuSlot;
+
+/// Room for counters in `struct cpu_slot` and the `hardware` map.
+pub(crate) const SLOTS: usize = 4;
+
+/// What the kernel can count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PerfEvent {
+    /// A generic hardware event.
+    Hardware(HardwareEvent),
+    /// A software event: exists everywhere, and stands in for hardware in tests.
+    Software(SoftwareEvent),
+}
+
+impl PerfEvent {
+    /// CPU cycles.
+    pub const CYCLES: Self = Self::Hardware(HardwareEvent::CPU_CYCLES);
+    /// Cycles of the reference clock.
+    pub const REFERENCE_CYCLES: Self = Self::Hardware(HardwareEvent::REF_CPU_CYCLES);
+    /// Retired instructions.
+    pub const INSTRUCTIONS: Self = Self::Hardware(HardwareEvent::INSTRUCTIONS);
+    /// Last-level cache misses.
+    pub const CACHE_MISSES: Self = Self::Hardware(HardwareEvent::CACHE_MISSES);
+    /// Page faults (software).
+    pub const PAGE_FAULTS: Self = Self::Software(SoftwareEvent::PAGE_FAULTS);
+    /// Time on the CPU in nanoseconds (software).
+    pub const CPU_CLOCK: Self = Self::Software(SoftwareEvent::CPU_CLOCK);
+    /// Minor page faults (software).
+    pub const MINOR_FAULTS: Self = Self::Software(SoftwareEvent::PAGE_FAULTS_MIN);
+    /// Context switches (software).
+    pub const CONTEXT_SWITCHES: Self = Self::Software(SoftwareEvent::CONTEXT_SWITCHES);
+}
+
+/// Which event feeds which counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterSpec {
+    /// The counter, one of the four that hardware feeds.
+    pub counter: Counter,
+    /// The event.
+    pub event: PerfEvent,
+}
+
+impl CounterSpec {
+    /// The four hardware counters.
+    pub const HARDWARE: [Self; SLOTS] = [
+        Self {
+            counter: Counter::Cycles,
+            event: PerfEvent::CYCLES,
+        },
+        Self {
+            counter: Counter::ReferenceCycles,
+            event: PerfEvent::REFERENCE_CYCLES,
+        },
+        Self {
+            counter: Counter::Instructions,
+            event: PerfEvent::INSTRUCTIONS,
+        },
+        Self {
+            counter: Counter::CacheMisses,
+            event: PerfEvent::CACHE_MISSES,
+        },
+    ];
+
+    /// Position among the four.
+    fn slot(self) -> usize {
+        self.counter.index() - Counter::Cycles.index()
+    }
+}
+
+/// The open events.
+#[derive(Debug, Default)]
+pub(crate) struct Hardware {
+    specs: Vec<CounterSpec>,
+    cpus: BTreeMap<u32, Vec<PerfCounter>>,
+    /// CPUs whose events the kernel side has; the CPU of the probe is opened before there is a map.
+    told: BTreeSet<u32>,
+}
+
+impl Hardware {
+    /// Opens each event on one CPU to learn which this machine has. A group is tried first, so that
+    /// the counters of a slice cover the same time; what does not fit into it stays out.
+    pub(crate) fn probe(specs: &[CounterSpec], cpu: u32) -> (Self, Vec<(CounterSpec, io::Error)>) {
+        let mut refused = Vec::new();
+        let mut opened = Vec::new();
+        let mut accepted = Vec::new();
+        for &spec in specs {
+            let counter = open(spec.event, cpu, opened.first_mut());
+            match counter {
+                Ok(counter) => {
+                    opened.push(counter);
+                    accepted.push(spec);
+                }
+                Err(error) => refused.push((spec, error)),
+            }
+        }
+        let cpus = if opened.is_empty() {
+            BTreeMap::new()
+        } else {
+            [(cpu, opened)].into()
+        };
+        (
+            Self {
+                specs: accepted,
+                cpus,
+                told: BTreeSet::new(),
+            },
+            refused,
+        )
+    }
+
+    /// The bits of `hardware_mask`.
+    pub(crate) fn mask(&self) -> u32 {
+        self.specs
+            .iter()
+            .fold(0, |mask, spec| mask | 1 << spec.slot())
+    }
+
+    /// The counters that are open.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = Counter> + '_ {
+        self.specs.iter().map(|spec| spec.counter)
+    }
+
+    /// Follows CPUs that came and went, and tells the kernel side. An event of a CPU that goes
+    /// offline is dead for good, so it is closed here and opened anew when the CPU is back.
+    pub(crate) fn follow(&mut self, online: &[u32], map: &MapHandle) -> Vec<(u32, io::Error)> {
+        if self.specs.is_empty() {
+            return Vec::new();
+        }
+        self.cpus.retain(|cpu, _| online.contains(cpu));
+        self.told.retain(|cpu| online.contains(cpu));
+        let mut problems = Vec::new();
+        for &cpu in online {
+            if let Err(error) = self.open_cpu(cpu, map) {
+                problems.push((cpu, error));
+            }
+        }
+        problems
+    }
+
+    fn open_cpu(&mut self, cpu: u32, map: &MapHandle) -> io::Result<()> {
+        if self.told.contains(&cpu) {
+            return Ok(());
+        }
+        let mut opened = self.cpus.remove(&cpu).unwrap_or_default();
+        if opened.is_empty() {
+            for spec in &self.specs {
+                let counter = open(spec.event, cpu, opened.first_mut())?;
+                opened.push(counter);
+            }
+        }
+        for (spec, counter) in self.specs.iter().zip(&opened) {
+            let key = cpu * SLOTS as u32 + spec.slot() as u32;
+            let fd = counter.as_raw_fd() as u32;
+            map.update(&key.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
+                .map_err(io::Error::other)?;
+        }
+        self.told.insert(cpu);
+        self.cpus.insert(cpu, opened);
+        Ok(())
+    }
+
+    /// What the thread that runs on the CPU added since the last switch there; `slot` must have
+    /// been read just before. Scaled like the kernel side does.
+    pub(crate) fn since_switch(&mut self, cpu: u32, slot: &CpuSlot) -> Vec<(Counter, u64)> {
+        let Some(counters) = self.cpus.get_mut(&cpu) else {
+            return Vec::new();
+        };
+        let mut growth = Vec::with_capacity(counters.len());
+        for (spec, counter) in self.specs.iter().zip(counters) {
+            let Ok(now) = counter.read_count_and_time() else {
+                continue;
+            };
+            let last = &slot.last[spec.slot()];
+            let count = now.count.saturating_sub(last.counter);
+            let enabled = now.time_enabled.saturating_sub(last.enabled);
+            let running = now.time_running.saturating_sub(last.running);
+            growth.push((spec.counter, scaled(count, enabled, running)));
+        }
+        growth
+    }
+}
+
+fn scaled(count: u64, enabled: u64, running: u64) -> u64 {
+    if running == 0 || running >= enabled {
+        return count;
+    }
+    (u128::from(count) * u128::from(enabled) / u128::from(running)) as u64
+}
+
+fn open(event: PerfEvent, cpu: u32, leader: Option<&mut PerfCounter>) -> io::Result<PerfCounter> {
+    let mut builder = match event {
+        PerfEvent::Hardware(event) => Builder::new(event),
+        PerfEvent::Software(event) => Builder::new(event),
+    };
+    builder
+        .any_pid()
+        .one_cpu(cpu as usize)
+        .include_kernel()
+        .include_hv()
+        .enabled(true);
+    match leader {
+        Some(leader) => builder.build_with_group(leader),
+        None => builder.build(),
+    }
+}

@@ -1,0 +1,230 @@
+//! From facts to what is loaded. Pure: the same facts give the same plan.
+
+use noctule_model::{Feature, FeatureState};
+
+use crate::error::{Error, ErrorKind};
+use crate::facts::Facts;
+use crate::hardware::CounterSpec;
+
+/// What the user wants counted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Events that feed the hardware counters; empty for none.
+    pub counters: Vec<CounterSpec>,
+    /// Page-cache reads and writes.
+    pub page_cache: bool,
+    /// Softirqs.
+    pub softirqs: bool,
+    /// Rows for cgroups in the table of the kernel side.
+    pub cgroups: u32,
+    /// Size of each ring buffer in bytes; rounded up to a power of two.
+    pub ring_bytes: u32,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self {
+            counters: CounterSpec::HARDWARE.to_vec(),
+            page_cache: true,
+            softirqs: true,
+            cgroups: 8192,
+            ring_bytes: 1 << 20,
+        }
+    }
+}
+
+/// One way to feed a feature, best first: the program of the object, and the hook that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Name of the BPF program.
+    pub program: &'static str,
+    /// The hook, as `doctor` names it.
+    pub hook: &'static str,
+    /// What is lost against the best way; empty for the best.
+    pub limit: &'static str,
+}
+
+const fn way(program: &'static str, hook: &'static str, limit: &'static str) -> Way {
+    Way {
+        program,
+        hook,
+        limit,
+    }
+}
+
+const PAGE_READS: &[Way] = &[
+    way("read_get_pages", "mm_filemap_get_pages", ""),
+    way(
+        "read_folio_access",
+        "folio_mark_accessed()",
+        "counts each folio once, however many pages of it are read",
+    ),
+    way("read_page_access", "mark_page_accessed()", ""),
+];
+
+const PAGE_WRITES: &[Way] = &[
+    way("write_folio", "writeback_dirty_folio", ""),
+    way("write_page", "writeback_dirty_page", ""),
+];
+
+const SOFTIRQS: &[Way] = &[way("softirq_entry", "softirq_entry", "")];
+
+/// What will be tried, in order; attaching decides.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Ways to count page-cache reads.
+    pub page_reads: Vec<Way>,
+    /// Ways to count page-cache writes.
+    pub page_writes: Vec<Way>,
+    /// Ways to count softirqs.
+    pub softirqs: Vec<Way>,
+    /// Perf events to open.
+    pub counters: Vec<CounterSpec>,
+    /// Verdicts that no attempt can change.
+    pub settled: Vec<Feature>,
+}
+
+impl Plan {
+    /// Decides. Fails when nothing at all can work here.
+    pub fn new(facts: &Facts, wanted: &Wanted) -> Result<Self, Error> {
+        if let Some(words) = missing_privileges(facts) {
+            return Err(Error::new(ErrorKind::Privileges, words));
+        }
+        if !facts.btf {
+            let words = "the kernel does not describe its types: /sys/kernel/btf/vmlinux is \
+                missing or not readable (CONFIG_DEBUG_INFO_BTF)";
+            return Err(Error::new(ErrorKind::Kernel, words));
+        }
+        let ways = |all: &[Way], on: bool| -> Vec<Way> {
+            all.iter()
+                .copied()
+                .filter(|w| on && facts.hooks.contains(w.hook))
+                .collect()
+        };
+        let mut settled = Vec::new();
+        let mut plan = |name, all: &[Way], on| {
+            let found = ways(all, on);
+            if found.is_empty() {
+                settled.push(missing(name, all, on));
+            }
+            found
+        };
+        Ok(Self {
+            page_reads: plan("page_cache_reads", PAGE_READS, wanted.page_cache),
+            page_writes: plan("page_cache_writes", PAGE_WRITES, wanted.page_cache),
+            softirqs: plan("softirqs", SOFTIRQS, wanted.softirqs),
+            counters: wanted.counters.clone(),
+            settled,
+        })
+    }
+}
+
+fn missing(name: &'static str, ways: &[Way], on: bool) -> Feature {
+    if !on {
+        return Feature {
+            name,
+            state: FeatureState::Off,
+            reason: "switched off in the configuration".into(),
+            mend: "switch it on in the section [collect] of the configuration".into(),
+        };
+    }
+    let hooks: Vec<&str> = ways.iter().map(|w| w.hook).collect();
+    Feature {
+        name,
+        state: FeatureState::Off,
+        reason: format!("this kernel has none of {}", hooks.join(", ")),
+        mend: String::new(),
+    }
+}
+
+/// What the process lacks to do anything at all, with how to get it; `None` when it may.
+pub fn missing_privileges(facts: &Facts) -> Option<String> {
+    let mut missing = Vec::new();
+    if !facts.capabilities.bpf {
+        missing.push("CAP_BPF");
+    }
+    if !facts.capabilities.perfmon {
+        missing.push("CAP_PERFMON");
+    }
+    if missing.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "missing {}: run as root, or give the file the three that it needs: \
+         setcap cap_bpf,cap_perfmon,cap_dac_read_search=ep noctule",
+        missing.join(" and ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::facts::{Capabilities, CgroupVersion, Hierarchy};
+
+    fn facts(hooks: &[&'static str]) -> Facts {
+        Facts {
+            release: "6.1.0".into(),
+            capabilities: Capabilities {
+                bpf: true,
+                perfmon: true,
+                ..Capabilities::default()
+            },
+            btf: true,
+            hooks: BTreeSet::from_iter(hooks.iter().copied()),
+            hierarchy: Hierarchy {
+                version: CgroupVersion::V2,
+                id: 0,
+                mount: None,
+            },
+            tracefs: None,
+            perf_event_paranoid: None,
+            lockdown: None,
+            possible_cpus: 1,
+            nominal_hertz: None,
+            pid_namespace: false,
+        }
+    }
+
+    #[test]
+    fn the_best_way_comes_first_and_missing_hooks_turn_off_one_feature_only() {
+        let facts = facts(&[
+            "folio_mark_accessed()",
+            "mm_filemap_get_pages",
+            "softirq_entry",
+        ]);
+        let plan = Plan::new(&facts, &Wanted::default()).expect("a plan");
+        let programs: Vec<&str> = plan.page_reads.iter().map(|w| w.program).collect();
+        assert_eq!(programs, ["read_get_pages", "read_folio_access"]);
+        assert_eq!(plan.settled.len(), 1);
+        assert_eq!(plan.settled[0].name, "page_cache_writes");
+        assert!(plan.settled[0].reason.contains("writeback_dirty_folio"));
+    }
+
+    #[test]
+    fn what_is_not_wanted_says_so() {
+        let wanted = Wanted {
+            softirqs: false,
+            page_cache: false,
+            ..Wanted::default()
+        };
+        let plan = Plan::new(&facts(&["softirq_entry"]), &wanted).expect("a plan");
+        assert!(plan.softirqs.is_empty());
+        assert!(
+            plan.settled
+                .iter()
+                .all(|f| f.reason.contains("configuration"))
+        );
+        assert_eq!(plan.settled.len(), 3);
+    }
+
+    #[test]
+    fn missing_rights_are_named() {
+        let mut facts = facts(&[]);
+        facts.capabilities.perfmon = false;
+        let error = Plan::new(&facts, &Wanted::default()).expect_err("no rights");
+        assert_eq!(error.kind(), ErrorKind::Privileges);
+        assert!(error.to_string().starts_with("missing CAP_PERFMON:"));
+    }
+}
