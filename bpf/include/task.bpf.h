@@ -86,7 +86,7 @@ struct {
 	__type(value, struct cpu_slot);
 } cpus SEC(".maps");
 
-/* CLOCK_MONOTONIC when the agent began to count, set just before the programs are attached. */
+/* CLOCK_MONOTONIC when counting began: set when the programs are attached, 0 before. */
 __u64 started_at;
 
 /* What the kernel itself keeps for each thread: time and switches. */
@@ -114,7 +114,7 @@ static __always_inline struct task_account *account_of(struct task_struct *task)
 		return NULL;
 	}
 	account->cgroup = cgroup_of(task);
-	if (task->start_time < started_at)
+	if (!started_at || task->start_time < started_at)
 		kernel_counters(task, &account->base);
 	return account;
 }

@@ -54,6 +54,9 @@ static __always_inline void unsettled(struct task_struct *task, struct task_acco
 	c->v[COUNTER_CPU_TIME] = cpu_time(task, slot);
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		c->v[i] -= account->base.v[i];
+	/* The account is younger than `sample_at`, or was settled since. */
+	if ((__s64)c->v[COUNTER_CPU_TIME] < 0)
+		c->v[COUNTER_CPU_TIME] = 0;
 }
 
 static __always_inline struct counters *folded_row(__u64 cgroup)

@@ -13,6 +13,8 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 {
 	__u64 since = slot->since ?: started_at;
 
+	if (!since)
+		return;
 	if (prev->pid == 0)
 		slot->idle_ns += now - since;
 	else
@@ -25,25 +27,10 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 }
 
 /*
- * Nanoseconds that a running thread has been on its CPU since the kernel last added them to
- * sum_exec_runtime, which it does at each scheduler tick (every 1 to 10 ms, or once a second on
- * nohz_full CPUs) and at each switch. rq->clock_task stands still for interrupts and steal;
- * `clock_offset` turns our clock into rq->clock.
+ * The moment for which the task iterator tells how long a thread has run (CLOCK_MONOTONIC). The
+ * walk over many threads takes milliseconds; with one moment for all, the sums close.
  */
-static __always_inline __u64 unaccounted(struct task_struct *task, struct cpu_slot *slot)
-{
-	struct rq *rq = task->se.cfs_rq->rq;
-	__u64 now = bpf_ktime_get_ns();
-	__s64 lag;
-
-	lag = now - slot->clock_offset - (rq->clock - rq->clock_task) - task->se.exec_start;
-	if (lag < 0)
-		return 0;
-	/* It cannot have run for longer than it is there. */
-	if ((__u64)lag > now - slot->since)
-		return now - slot->since;
-	return lag;
-}
+__u64 sample_at;
 
 /* The slot of the CPU on which the thread runs now, or NULL when it runs on none. */
 static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
@@ -60,11 +47,37 @@ static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 	return slot;
 }
 
-/* CPU time of the thread up to now, exact also while it runs. */
+/*
+ * Nanoseconds between what the kernel has in sum_exec_runtime, which it brings up to date at each
+ * scheduler tick (every 1 to 10 ms, or once a second on nohz_full CPUs) and at each switch, and
+ * `sample_at`; negative when that is past. rq->clock_task stands still for interrupts and steal;
+ * `clock_offset` turns our clock into rq->clock.
+ */
+static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_slot *slot)
+{
+	struct rq *rq = task->se.cfs_rq->rq;
+	__u64 since = slot->since;
+	__u64 now = bpf_ktime_get_ns();
+	__s64 lag, later;
+
+	/* The CPU has switched since `now`: what the kernel accounted is exact again. */
+	if (since > now)
+		return 0;
+	lag = now - slot->clock_offset - (rq->clock - rq->clock_task) - task->se.exec_start;
+	if (lag < 0)
+		lag = 0;
+	/* It cannot have run for longer than it is there. */
+	if ((__u64)lag > now - since)
+		lag = now - since;
+	later = now - (sample_at > since ? sample_at : since);
+	return later > 0 ? lag - later : lag;
+}
+
+/* CPU time of the thread: at `sample_at` when it runs in `slot`, else what the kernel has. */
 static __always_inline __u64 cpu_time(struct task_struct *task, struct cpu_slot *slot)
 {
 	__u64 accounted = task->se.sum_exec_runtime;
-	__u64 lag;
+	__s64 lag = 0;
 
 	if (!slot)
 		return accounted;

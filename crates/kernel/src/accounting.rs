@@ -69,16 +69,13 @@ impl Accounting {
         let (mut hardware, refused) = Hardware::probe(&plan.counters, first);
 
         let open = open_switch(facts, wanted, hardware.mask())?;
-        let mut switch = open.load().context("loading the BPF object switch")?;
+        let switch = open.load().context("loading the BPF object switch")?;
         let hardware_map =
             MapHandle::try_from(&switch.maps.hardware).context("the map of hardware counters")?;
         let problems = hardware.follow(&online, &hardware_map);
 
         let ended = Rc::new(RefCell::new(Vec::new()));
         let ring = exit_ring(&switch, ended.clone())?;
-        if let Some(bss) = switch.maps.bss_data.as_deref_mut() {
-            bss.started_at = now_ns();
-        }
         let mut features = features::hardware(&plan.counters, &refused, &problems, facts);
         let links = attach_switch(&switch, &mut features)?;
         let iterator = switch
@@ -101,6 +98,11 @@ impl Accounting {
             measured: Measured::NONE,
             buffer: Vec::new(),
         };
+        // Counting begins here; the first pass over the tasks notes what each did before.
+        if let Some(bss) = this.switch.maps.bss_data.as_deref_mut() {
+            bss.started_at = now_ns();
+        }
+        this.tasks()?;
         this.attach_sides(facts, plan);
         this.features.extend(plan.settled.iter().cloned());
         this.measured = this.count_measured();
@@ -190,8 +192,11 @@ impl Accounting {
             .bss_data
             .as_deref()
             .map(|b| abi::counters(&b.overflow));
-        let taken_ns = now_ns();
         let cpus = self.cpus(&online)?;
+        let taken_ns = now_ns();
+        if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
+            bss.sample_at = taken_ns;
+        }
         let running = cpus
             .iter()
             .filter(|(_, slot)| slot.pid != 0)

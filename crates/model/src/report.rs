@@ -85,6 +85,11 @@ impl ReportBuilder {
         self.last.unwrap_or(self.first)
     }
 
+    /// Whether the end of a process with this pid was reported in the window.
+    pub fn has_exited(&self, pid: u32) -> bool {
+        self.exited.keys().any(|id| id.pid == pid)
+    }
+
     /// The report of the window so far; empty while it has only its first batch.
     /// `followed_only` keeps to the command that the agent follows.
     pub fn report(&self, level: Level, followed_only: bool) -> Report {

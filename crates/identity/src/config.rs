@@ -1,0 +1,54 @@
+//! Settings and figures of a registry.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a [`crate::Registry`] works.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the node's root is: `/`, or its mount in the agent's container.
+    pub root: PathBuf,
+    /// The mount of the hierarchy that the kernel side reads, as this process sees it, e.g.
+    /// `/sys/fs/cgroup` or `/sys/fs/cgroup/cpu`.
+    pub cgroup_mount: PathBuf,
+    /// How long a removed group is remembered.
+    pub remember: Duration,
+    /// Removed groups that are remembered at most; the first removed go first.
+    pub remember_limit: usize,
+    /// The shortest time between two walks that unknown ids cause.
+    pub walk_interval: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            root: "/".into(),
+            cgroup_mount: "/sys/fs/cgroup".into(),
+            remember: Duration::from_secs(300),
+            remember_limit: 16_384,
+            walk_interval: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What a registry did and holds. Counts are since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Groups that are known now, the dead included.
+    pub groups: usize,
+    /// Searches for names that are not answered yet. One that does not fall for long means a file
+    /// system that hangs; groups then keep their raw ids.
+    pub searching: usize,
+    /// Walks of the hierarchy, the first one included.
+    pub walks: u64,
+    /// Walks that could not read the mount or left a part of the tree out.
+    pub walks_incomplete: u64,
+    /// Ids that were asked for and that no walk found.
+    pub unknown: u64,
+    /// Dead groups that were forgotten before their time, for want of room.
+    pub forgotten_early: u64,
+    /// Searches that met a file of no use (damaged, too large, not readable).
+    pub files_unusable: u64,
+    /// Searches for names that had to wait because the queue was full.
+    pub searches_delayed: u64,
+}

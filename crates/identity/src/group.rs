@@ -1,0 +1,101 @@
+//! One cgroup of the registry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use noctule_model::{ContainerRole, Owner, Runtime};
+
+use crate::names::Query;
+
+/// How long after each fruitless search names are searched again: a bundle appears a moment after
+/// the cgroup, Docker's file before it. After the last one the container keeps its raw id.
+pub(crate) const RETRY: [Duration; 4] = [
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(30),
+];
+
+/// A group and what is still to be done for it.
+pub(crate) struct Group {
+    pub(crate) owner: Arc<Owner>,
+    pub(crate) life: Life,
+    pub(crate) search: Search,
+    /// Searches that found nothing.
+    pub(crate) tries: usize,
+    /// Number of the last walk that saw it.
+    pub(crate) walk: u64,
+}
+
+/// Whether the group exists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    Live,
+    /// Since when; also for an id that no walk found.
+    Dead(u64),
+    /// Nothing but the id is known, until the next walk.
+    Unseen,
+}
+
+/// How far the search for names is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// Nothing to search, or nothing more.
+    Over,
+    Due(u64),
+    Asked,
+}
+
+impl Group {
+    pub(crate) fn new(owner: Owner, life: Life) -> Self {
+        Self {
+            owner: Arc::new(owner),
+            life,
+            search: Search::Over,
+            tries: 0,
+            walk: 0,
+        }
+    }
+
+    pub(crate) fn query(&self) -> Query {
+        Query {
+            path: self.owner.path.clone(),
+            container: self.owner.container.as_ref().map(|c| c.id.clone()),
+        }
+    }
+}
+
+/// Whether files may tell more of the owner than its path did.
+pub(crate) fn wants_names(owner: &Owner) -> bool {
+    use Runtime::{Containerd, Crio, Docker, Ecs, Oci, Podman};
+    match &owner.container {
+        Some(container) => {
+            container.role != ContainerRole::Helper
+                && matches!(
+                    container.runtime,
+                    Docker | Containerd | Crio | Podman | Ecs | Oci
+                )
+        }
+        // Plain runc may have made any group but these.
+        None => {
+            const NEVER: [&str; 5] = [".slice", ".mount", ".socket", ".swap", "/init.scope"];
+            let group = owner.path.as_str();
+            owner.pod.is_none() && group != "/" && !NEVER.iter().any(|end| group.ends_with(end))
+        }
+    }
+}
+
+/// Takes over the names of the same container at another path; whether there were any.
+pub(crate) fn keep_names(owner: &mut Owner, old: &Owner) -> bool {
+    let (Some(container), Some(known)) = (&mut owner.container, &old.container) else {
+        return false;
+    };
+    if container.id != known.id || known.name.is_none() {
+        return false;
+    }
+    container.runtime = known.runtime;
+    container.role = known.role;
+    container.name.clone_from(&known.name);
+    owner.pod.clone_from(&old.pod);
+    true
+}

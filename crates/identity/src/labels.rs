@@ -1,0 +1,114 @@
+//! What the labels and annotations of a container say.
+
+use std::collections::HashMap;
+
+use noctule_model::{Container, ContainerRole, Owner, Pod, Runtime};
+
+/// Names longer than this are not taken: they are kept in memory for every group.
+const MAX_NAME: usize = 1024;
+
+/// Keys of each fact, best first: containerd's CRI, cri-dockerd and CRI-O, others.
+const NAME: &[&str] = &[
+    "io.kubernetes.cri.container-name",
+    "io.kubernetes.container.name",
+    "com.amazonaws.ecs.container-name",
+    "nerdctl/name",
+    "io.kubernetes.cri-o.Name",
+];
+const POD_NAME: &[&str] = &["io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"];
+const POD_NAMESPACE: &[&str] = &[
+    "io.kubernetes.cri.sandbox-namespace",
+    "io.kubernetes.pod.namespace",
+];
+const POD_UID: &[&str] = &["io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"];
+/// Keys and values that make a container its pod's sandbox.
+const SANDBOX: &[(&str, &str)] = &[
+    ("io.kubernetes.cri.container-type", "sandbox"),
+    ("io.kubernetes.cri-o.ContainerType", "sandbox"),
+    ("io.kubernetes.docker.type", "podsandbox"),
+];
+
+/// What files say of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// Its id, for a container that the path did not tell.
+    pub(crate) id: Option<String>,
+    /// Who made it, where the file is of one runtime only.
+    pub(crate) runtime: Option<Runtime>,
+    /// It is its pod's sandbox.
+    pub(crate) sandbox: bool,
+    /// Its name.
+    pub(crate) name: Option<String>,
+    /// Its pod's UID, name and namespace.
+    pub(crate) pod_uid: Option<String>,
+    pub(crate) pod_name: Option<String>,
+    pub(crate) pod_namespace: Option<String>,
+}
+
+impl Names {
+    /// Reads labels or annotations.
+    pub(crate) fn from_labels(labels: &HashMap<String, String>) -> Self {
+        let first = |keys: &[&str]| keys.iter().find_map(|&key| usable(labels.get(key)?));
+        let is = |&(key, value): &(&str, &str)| labels.get(key).is_some_and(|v| v == value);
+        Self {
+            id: None,
+            runtime: None,
+            sandbox: SANDBOX.iter().any(is),
+            name: first(NAME),
+            pod_uid: first(POD_UID),
+            pod_name: first(POD_NAME),
+            pod_namespace: first(POD_NAMESPACE),
+        }
+    }
+
+    /// Whether it tells anything for people.
+    pub(crate) fn tells(&self) -> bool {
+        self.sandbox || self.name.is_some() || self.pod_name.is_some()
+    }
+
+    /// The owner with these names. What the path told stays, but for the runtime: the file of
+    /// a runtime knows better than a path that several of them use.
+    pub(crate) fn applied(self, owner: &Owner) -> Owner {
+        let mut owner = owner.clone();
+        if owner.container.is_none()
+            && let Some(id) = self.id
+        {
+            owner.container = Some(Container {
+                id,
+                runtime: Runtime::Oci,
+                role: ContainerRole::Workload,
+                name: None,
+                chain: Vec::new(),
+            });
+        }
+        if let Some(container) = &mut owner.container {
+            if container.runtime != Runtime::Ecs {
+                container.runtime = self.runtime.unwrap_or(container.runtime);
+            }
+            if self.sandbox && container.role == ContainerRole::Workload {
+                container.role = ContainerRole::Sandbox;
+            }
+            container.name = self.name.or_else(|| container.name.take());
+        }
+        if let (None, Some(uid)) = (&owner.pod, self.pod_uid) {
+            owner.pod = Some(Pod {
+                uid,
+                qos: "unknown",
+                name: None,
+                namespace: None,
+            });
+        }
+        if let Some(pod) = &mut owner.pod {
+            pod.name = self.pod_name;
+            pod.namespace = self.pod_namespace;
+        }
+        owner
+    }
+}
+
+/// A name of some length, and not too long.
+pub(crate) fn usable(name: &str) -> Option<String> {
+    (1..=MAX_NAME)
+        .contains(&name.len())
+        .then(|| name.to_owned())
+}

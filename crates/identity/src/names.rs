@@ -1,0 +1,283 @@
+//! Names from the files that runtimes leave on the node.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use noctule_model::Runtime;
+use serde::Deserialize;
+
+use crate::files::{self, Failure};
+use crate::labels::{Names, usable};
+use crate::state::StateIndex;
+
+/// Namespaces of one containerd that are looked at.
+const MAX_NAMESPACES: usize = 64;
+
+/// Roots of Docker, of its package and of its snap.
+const DOCKER: &[&str] = &["var/lib/docker", "var/snap/docker/common/var-lib-docker"];
+/// State directories of containerd: its own, of k3s and RKE2, of k0s, of MicroK8s.
+const CONTAINERD: &[&str] = &[
+    "run/containerd",
+    "run/k3s/containerd",
+    "run/k0s/containerd",
+    "var/snap/microk8s/common/run/containerd",
+];
+/// Directories of bundles in these, of the second and the first generation of shims.
+const TASKS: &[&str] = &[
+    "io.containerd.runtime.v2.task",
+    "io.containerd.runtime.v1.linux",
+];
+/// Storage of CRI-O and podman.
+const STORAGE: &[&str] = &["run/containers/storage", "var/lib/containers/storage"];
+/// Storage drivers, each of which has its own directory of containers.
+const DRIVERS: &[&str] = &["overlay", "vfs", "btrfs", "zfs"];
+
+/// A group whose names are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Query {
+    /// Its path.
+    pub(crate) path: String,
+    /// Its container, if the path tells it.
+    pub(crate) container: Option<String>,
+}
+
+/// What was found; `None` when no file tells of it (yet). The error is in words.
+pub(crate) type Answer = Result<Option<Names>, String>;
+
+/// Looks names up. Every call may block for as long as a file system does.
+pub(crate) struct Finder {
+    root: PathBuf,
+    states: StateIndex,
+}
+
+impl Finder {
+    pub(crate) fn new(root: &Path, cgroup_mount: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            states: StateIndex::new(root, cgroup_mount),
+        }
+    }
+
+    /// `fresh`: the state files of runc and crun have to be looked through again. Once for
+    /// several questions that came together is enough.
+    pub(crate) fn find(&mut self, query: &Query, fresh: bool) -> Answer {
+        if fresh {
+            self.states.refresh();
+        }
+        if let Some(id) = &query.container {
+            return self.by_id(id, &query.path);
+        }
+        let Some(state) = self.states.lookup(&query.path) else {
+            return Ok(None);
+        };
+        // Its id is all there has to be; a name is a gift.
+        let names = self.by_id(&state.id, &query.path).ok().flatten();
+        let names = names.unwrap_or_default();
+        Ok(Some(Names {
+            id: Some(state.id.clone()),
+            runtime: names.runtime.or(Some(state.runtime)),
+            ..names
+        }))
+    }
+
+    fn by_id(&self, id: &str, path: &str) -> Answer {
+        if !is_file_name(id) {
+            return Ok(None);
+        }
+        let mut silent = None;
+        let mut broken = None;
+        for place in self.places(path) {
+            match place.read(id) {
+                Ok(names) if names.tells() => return Ok(Some(names)),
+                Ok(names) => silent = silent.or(Some(names)),
+                Err(Failure::Missing) => {}
+                Err(Failure::Unusable(why)) => broken = broken.or(Some(why)),
+            }
+        }
+        match (silent, broken) {
+            (None, Some(why)) => Err(why),
+            (silent, _) => Ok(silent),
+        }
+    }
+
+    /// Where to look, best first. A user's own places come last: a home may be on a network.
+    fn places(&self, path: &str) -> Vec<Place> {
+        let mut places: Vec<Place> = DOCKER
+            .iter()
+            .map(|dir| self.root.join(dir))
+            .chain(self.docker_root())
+            .map(|root| Place::Docker(root.join("containers")))
+            .collect();
+        for (state, tasks) in CONTAINERD
+            .iter()
+            .flat_map(|s| TASKS.iter().map(move |t| (s, t)))
+        {
+            let tasks = self.root.join(state).join(tasks);
+            for namespace in files::names_in(&tasks, MAX_NAMESPACES) {
+                places.push(Place::Bundles(tasks.join(&namespace), namespace == "moby"));
+            }
+        }
+        places.extend(STORAGE.iter().flat_map(|dir| stores(&self.root.join(dir))));
+        if let Some(user) = user_of(path) {
+            let run = self.root.join("run/user").join(user).join("containers");
+            places.extend(stores(&run));
+            if let Some(home) = self.home(user) {
+                let share = home.join(".local/share");
+                places.extend(stores(&share.join("containers/storage")));
+                places.push(Place::Docker(share.join("docker/containers")));
+            }
+        }
+        places
+    }
+
+    /// Docker's root, where its administrator moved it.
+    fn docker_root(&self) -> Option<PathBuf> {
+        let settings: DockerSettings =
+            files::parse(&self.root.join("etc/docker/daemon.json")).ok()?;
+        Some(self.inside(&settings.data_root?))
+    }
+
+    fn home(&self, user: &str) -> Option<PathBuf> {
+        let users = files::read(&self.root.join("etc/passwd")).ok()?;
+        let users = String::from_utf8_lossy(&users);
+        let mut lines = users.lines().map(|line| line.split(':'));
+        let home = lines.find_map(|mut fields| {
+            let uid = fields.nth(2)?;
+            (uid == user).then(|| fields.nth(2)).flatten()
+        })?;
+        Some(self.inside(home))
+    }
+
+    /// An absolute path of the node as this process sees it.
+    fn inside(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+}
+
+fn stores(storage: &Path) -> Vec<Place> {
+    let store = |driver| Place::Store(storage.join(format!("{driver}-containers")));
+    DRIVERS.iter().map(store).collect()
+}
+
+/// The user in whose slice a group is, in digits.
+pub(crate) fn user_of(path: &str) -> Option<&str> {
+    let mut components = path.split('/').filter(|c| !c.is_empty());
+    if components.next() != Some("user.slice") {
+        return None;
+    }
+    let user = components.next()?.strip_prefix("user-")?;
+    let user = user.strip_suffix(".slice")?;
+    crate::text::is_number(user).then_some(user)
+}
+
+/// Ids come from paths, which anybody may make: one must not lead out of its directory.
+fn is_file_name(id: &str) -> bool {
+    !matches!(id, "" | "." | "..") && id.len() <= 255 && !id.contains(['/', '\0'])
+}
+
+/// A directory with something for each container.
+enum Place {
+    /// Docker's `containers`.
+    Docker(PathBuf),
+    /// A namespace of containerd with the bundles of its containers; whether it is Docker's.
+    Bundles(PathBuf, bool),
+    /// `<driver>-containers` of CRI-O and podman.
+    Store(PathBuf),
+}
+
+#[derive(Deserialize)]
+struct DockerSettings {
+    #[serde(rename = "data-root")]
+    data_root: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct DockerContainer {
+    #[serde(rename = "Name")]
+    name: Option<String>,
+    #[serde(rename = "Config")]
+    config: Option<DockerConfig>,
+}
+
+#[derive(Deserialize)]
+struct DockerConfig {
+    #[serde(rename = "Labels")]
+    labels: Option<HashMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+struct Bundle {
+    annotations: Option<HashMap<String, String>>,
+}
+
+/// A line of the storage library's own list, where podman's names are.
+#[derive(Deserialize)]
+struct Stored {
+    id: String,
+    names: Option<Vec<String>>,
+}
+
+impl Place {
+    fn read(&self, id: &str) -> Result<Names, Failure> {
+        match self {
+            Self::Docker(containers) => read_docker(&containers.join(id).join("config.v2.json")),
+            Self::Bundles(namespace, dockers) => {
+                let bundle = read_bundle(&namespace.join(id).join("config.json"))?;
+                let runtime = if *dockers {
+                    Runtime::Docker
+                } else {
+                    Runtime::Containerd
+                };
+                Ok(Names {
+                    runtime: Some(runtime),
+                    ..Names::from_labels(&bundle)
+                })
+            }
+            Self::Store(containers) => read_store(containers, id),
+        }
+    }
+}
+
+fn read_docker(file: &Path) -> Result<Names, Failure> {
+    let container: DockerContainer = files::parse(file)?;
+    let labels = container.config.and_then(|c| c.labels).unwrap_or_default();
+    let mut names = Names::from_labels(&labels);
+    let is_ecs = labels.contains_key("com.amazonaws.ecs.task-arn");
+    names.runtime = Some(if is_ecs {
+        Runtime::Ecs
+    } else {
+        Runtime::Docker
+    });
+    let own = container.name.unwrap_or_default();
+    names.name = names.name.or_else(|| usable(own.trim_start_matches('/')));
+    Ok(names)
+}
+
+fn read_bundle(file: &Path) -> Result<HashMap<String, String>, Failure> {
+    Ok(files::parse::<Bundle>(file)?
+        .annotations
+        .unwrap_or_default())
+}
+
+fn read_store(containers: &Path, id: &str) -> Result<Names, Failure> {
+    let bundle = read_bundle(&containers.join(id).join("userdata/config.json"))?;
+    let mut names = Names::from_labels(&bundle);
+    names.runtime = match bundle.get("io.container.manager").map(String::as_str) {
+        Some("libpod") => Some(Runtime::Podman),
+        Some("cri-o") => Some(Runtime::Crio),
+        _ => None,
+    };
+    if names.name.is_none() {
+        let list: Vec<Stored> = files::parse(&containers.join("containers.json"))
+            .or_else(|_| files::parse(&containers.join("volatile-containers.json")))
+            .unwrap_or_default();
+        let stored = list.into_iter().find(|stored| stored.id == id);
+        names.name = stored
+            .and_then(|stored| stored.names)
+            .and_then(|names| usable(names.first()?));
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests;

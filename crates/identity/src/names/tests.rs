@@ -1,0 +1,259 @@
+use super::*;
+use crate::text;
+use noctule_model::{CgroupId, ContainerRole};
+
+const A: &str = "aaaaaaaaaaaaaaaa0000000000000000111111111111111122222222222222a1";
+
+/// Files below the root, each with its content; `{A}` stands for the container's id.
+type Files<'a> = &'a [(&'a str, &'a str)];
+
+/// What the finder makes of the path, in one line: `<runtime> <role> <name> <namespace>/<pod>`.
+fn find(files: Files<'_>, path: &str) -> String {
+    let root = tempfile::tempdir().unwrap();
+    for (file, content) in files {
+        let file = root.path().join(file.replace("{A}", A));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, content.replace("{A}", A)).unwrap();
+    }
+    let mut finder = Finder::new(root.path(), &root.path().join("sys/fs/cgroup"));
+    let owner = crate::classify(CgroupId(7), &path.replace("{A}", A));
+    let query = Query {
+        path: owner.path.clone(),
+        container: owner.container.as_ref().map(|c| c.id.clone()),
+    };
+    let names = match finder.find(&query, true) {
+        Ok(Some(names)) => names,
+        Ok(None) => return "missing".to_owned(),
+        Err(_) => return "unusable".to_owned(),
+    };
+    let owner = names.applied(&owner);
+    let Some(container) = owner.container else {
+        return "no container".to_owned();
+    };
+    let role = match container.role {
+        ContainerRole::Workload => "",
+        ContainerRole::Sandbox => " sandbox",
+        ContainerRole::Helper => " helper",
+    };
+    let id = if text::is_hash(&container.id) {
+        ""
+    } else {
+        &container.id
+    };
+    let mut said = format!("{}{role} {id}", container.runtime.name());
+    said += &container.name.unwrap_or_default();
+    if let Some(pod) = owner.pod {
+        let part = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        said += &format!(" {}/{} {}", part(pod.namespace), part(pod.name), pod.qos);
+    }
+    said
+}
+
+fn check(cases: &[(Files<'_>, &str, &str)]) {
+    for (files, path, expected) in cases {
+        assert_eq!(find(files, path), *expected, "{files:?} {path}");
+    }
+}
+
+const POD: &str = "/kubepods/besteffort/pod6f0f6d3e-7a1c-4e0b-9d55-0123456789ab/{A}";
+const BUNDLE: &str = r#"{"ociVersion":"1.1.0","process":{"args":["x"]},"annotations":{
+    "io.kubernetes.cri.container-type":"container","io.kubernetes.cri.container-name":"web",
+    "io.kubernetes.cri.sandbox-name":"shop-0","io.kubernetes.cri.sandbox-namespace":"prod"}}"#;
+
+#[test]
+fn containerd() {
+    let task = "run/containerd/io.containerd.runtime.v2.task/k8s.io/{A}/config.json";
+    let k3s = "run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/{A}/config.json";
+    let nerdctl = "run/containerd/io.containerd.runtime.v2.task/default/{A}/config.json";
+    let sandbox = r#"{"annotations":{"io.kubernetes.cri.container-type":"sandbox",
+        "io.kubernetes.cri.sandbox-name":"shop-0","io.kubernetes.cri.sandbox-namespace":"prod",
+        "io.kubernetes.cri.sandbox-uid":"6f0f"}}"#;
+    check(&[
+        (
+            &[(task, BUNDLE)],
+            POD,
+            "containerd web prod/shop-0 besteffort",
+        ),
+        (
+            &[(k3s, BUNDLE)],
+            POD,
+            "containerd web prod/shop-0 besteffort",
+        ),
+        (
+            &[(task, sandbox)],
+            POD,
+            "containerd sandbox  prod/shop-0 besteffort",
+        ),
+        // The pod is known from the file alone where no path shows it.
+        (
+            &[(task, sandbox)],
+            "/{A}",
+            "containerd sandbox  prod/shop-0 unknown",
+        ),
+        (
+            &[(nerdctl, r#"{"annotations":{"nerdctl/name":"db"}}"#)],
+            "/system.slice/nerdctl-{A}.scope",
+            "containerd db",
+        ),
+        (
+            &[(task, r#"{"annotations":null}"#)],
+            POD,
+            "containerd  -/- besteffort",
+        ),
+        (&[(task, "{")], POD, "unusable"),
+        (&[], POD, "missing"),
+    ]);
+}
+
+#[test]
+fn docker() {
+    let file = "var/lib/docker/containers/{A}/config.v2.json";
+    let moved = "data/docker/containers/{A}/config.v2.json";
+    let bundle = "run/containerd/io.containerd.runtime.v2.task/moby/{A}/config.json";
+    let plain = r#"{"ID":"{A}","Name":"/shop","Config":{"Labels":{}}}"#;
+    let kubernetes = r#"{"Name":"/k8s_web_shop-0_prod_6f0f_0","Config":{"Labels":{
+        "io.kubernetes.container.name":"web","io.kubernetes.pod.name":"shop-0",
+        "io.kubernetes.pod.namespace":"prod","io.kubernetes.docker.type":"container"}}}"#;
+    let pause = r#"{"Name":"/k8s_POD_shop-0_prod_6f0f_0","Config":{"Labels":{
+        "io.kubernetes.container.name":"POD","io.kubernetes.pod.name":"shop-0",
+        "io.kubernetes.pod.namespace":"prod","io.kubernetes.docker.type":"podsandbox"}}}"#;
+    let ecs = r#"{"Name":"/ecs-shop-1-web-a0","Config":{"Labels":{
+        "com.amazonaws.ecs.task-arn":"arn","com.amazonaws.ecs.container-name":"web"}}}"#;
+    check(&[
+        (&[(file, plain)], "/docker/{A}", "docker shop"),
+        // A path that several runtimes use: the file knows whose it is.
+        (&[(file, plain)], "/actions_job/{A}", "docker shop"),
+        (
+            &[(file, kubernetes)],
+            POD,
+            "docker web prod/shop-0 besteffort",
+        ),
+        (
+            &[(file, pause)],
+            POD,
+            "docker sandbox POD prod/shop-0 besteffort",
+        ),
+        (&[(file, ecs)], "/ecs/t/{A}", "ecs web"),
+        (&[(file, ecs)], "/docker/{A}", "ecs web"),
+        (
+            &[(file, r#"{"Name":null,"Config":null}"#)],
+            "/docker/{A}",
+            "docker ",
+        ),
+        // Its bundle says nothing, and is not the last place to look.
+        (
+            &[(bundle, "{}"), (file, plain)],
+            "/docker/{A}",
+            "docker shop",
+        ),
+        (&[(bundle, "{}")], "/docker/{A}", "docker "),
+        (
+            &[
+                ("etc/docker/daemon.json", r#"{"data-root":"/data/docker"}"#),
+                (moved, plain),
+            ],
+            "/docker/{A}",
+            "docker shop",
+        ),
+    ]);
+}
+
+#[test]
+fn crio_and_podman() {
+    let run = "run/containers/storage/overlay-containers/{A}/userdata/config.json";
+    let lib = "var/lib/containers/storage/overlay-containers/{A}/userdata/config.json";
+    let list = "var/lib/containers/storage/overlay-containers/containers.json";
+    let user = "home/u/.local/share/containers/storage/overlay-containers/{A}/userdata/config.json";
+    let users = "home/u/.local/share/containers/storage/overlay-containers/containers.json";
+    let passwd = (
+        "etc/passwd",
+        "root:x:0:0:root:/root:/bin/sh\nu:x:1000:1000:U:/home/u:/bin/sh\n",
+    );
+    let crio = r#"{"annotations":{"io.container.manager":"cri-o","io.kubernetes.container.name":"web",
+        "io.kubernetes.cri-o.ContainerType":"container","io.kubernetes.pod.name":"shop-0",
+        "io.kubernetes.pod.namespace":"prod","io.kubernetes.cri-o.Name":"k8s_web_shop-0"}}"#;
+    let pause = r#"{"annotations":{"io.container.manager":"cri-o","io.kubernetes.container.name":"POD",
+        "io.kubernetes.cri-o.ContainerType":"sandbox","io.kubernetes.pod.name":"shop-0"}}"#;
+    let podman = r#"{"annotations":{"io.container.manager":"libpod"}}"#;
+    let names = r#"[{"id":"other","names":["x"]},{"id":"{A}","names":["db"],"image":"i"}]"#;
+    let rootless = "/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{A}.scope";
+    check(&[
+        (&[(run, crio)], POD, "cri-o web prod/shop-0 besteffort"),
+        (
+            &[(lib, pause)],
+            POD,
+            "cri-o sandbox POD -/shop-0 besteffort",
+        ),
+        (
+            &[(lib, podman), (list, names)],
+            "/machine.slice/libpod-{A}.scope",
+            "podman db",
+        ),
+        (
+            &[(lib, podman), (list, "[{}]")],
+            "/machine.slice/libpod-{A}.scope",
+            "podman ",
+        ),
+        (
+            &[passwd, (user, podman), (users, names)],
+            rootless,
+            "podman db",
+        ),
+        // Another user's home is not asked.
+        (
+            &[passwd, (user, podman), (users, names)],
+            "/user.slice/user-1001.slice/user@1001.service/user.slice/libpod-{A}.scope",
+            "missing",
+        ),
+    ]);
+}
+
+#[test]
+fn plain_runc_and_crun() {
+    let runc = (
+        "run/runc/web/state.json",
+        r#"{"id":"web","cgroup_paths":{"":"/sys/fs/cgroup/web"}}"#,
+    );
+    let ctr = (
+        "run/containerd/runc/test/c1/state.json",
+        r#"{"id":"c1","cgroup_paths":{"":"/sys/fs/cgroup/test/c1"}}"#,
+    );
+    let bundle = (
+        "run/containerd/io.containerd.runtime.v2.task/test/c1/config.json",
+        r#"{"annotations":{"nerdctl/name":"-named"}}"#,
+    );
+    check(&[
+        (&[runc], "/web", "oci web"),
+        (&[runc], "/web/inner", "oci web"),
+        (&[runc], "/website", "missing"),
+        (&[ctr, bundle], "/test/c1", "containerd c1-named"),
+        (
+            &[("run/crun/w/status", r#"{"cgroup-path":"/a/w"}"#)],
+            "/a/w",
+            "oci w",
+        ),
+        (&[("run/runc/web/state.json", "{")], "/web", "missing"),
+    ]);
+}
+
+#[test]
+fn users_are_read_from_the_slice() {
+    let cases = [
+        ("/user.slice/user-1000.slice/x", Some("1000")),
+        ("/user.slice/user-.slice", None),
+        ("/user.slice/user-1a.slice", None),
+        ("/user.slice/user-../x", None),
+        ("/a/user.slice/user-1000.slice", None),
+    ];
+    for (path, expected) in cases {
+        assert_eq!(user_of(path), expected, "{path}");
+    }
+}
+
+#[test]
+fn no_id_leads_out_of_its_directory() {
+    for id in ["", ".", "..", "a/b", "a\0b", &"x".repeat(256)] {
+        assert!(!is_file_name(id), "{id:?}");
+    }
+    assert!(is_file_name(A));
+}

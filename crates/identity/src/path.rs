@@ -1,0 +1,135 @@
+//! Container, pod and unit from a cgroup path alone.
+
+use std::borrow::Cow;
+
+use noctule_model::{CgroupId, Container, ContainerRole, Owner, Pod, Runtime};
+
+use crate::rules::{self, Found, Position};
+use crate::{pod, text};
+
+/// Components that are looked at. No runtime nests this deep, and a path that does must not cost
+/// more than a long one.
+const MAX_COMPONENTS: usize = 256;
+
+/// Reads a cgroup path: a pure function of its arguments, which never fails. `path` is from the
+/// root of the hierarchy; in a cgroup namespace a leading `/../..` is ignored.
+///
+/// The deepest component that is a container wins and what is below belongs to it; containers
+/// around it are its `chain`. Names that only files tell are `None`. The unit is the innermost
+/// service or scope down to the container's own group, as systemd writes it (see
+/// [`crate::unescape`]); units that run inside the container do not count.
+///
+/// Wrong where a path lies: any process that may make cgroups may call one `docker-<64 hex>.scope`.
+/// A container of plain runc with cgroupfs looks like any other group here.
+pub fn classify(id: CgroupId, path: &str) -> Owner {
+    let components: Vec<&str> = path
+        .split('/')
+        .filter(|c| !matches!(*c, "" | "." | ".."))
+        .take(MAX_COMPONENTS)
+        .collect();
+    let mut reading = Reading::default();
+    for (at, component) in components.iter().enumerate() {
+        reading.step(&components[..at], component);
+    }
+    Owner {
+        cgroup: id,
+        path: if path.is_empty() { "/" } else { path }.to_owned(),
+        container: reading.container,
+        pod: reading.pod,
+        unit: reading.unit.map(str::to_owned),
+    }
+}
+
+/// What the components so far said.
+#[derive(Default)]
+struct Reading<'a> {
+    container: Option<Container>,
+    /// Number of components down to the container.
+    container_depth: usize,
+    pod: Option<Pod>,
+    /// Number of components down to the pod.
+    pod_depth: usize,
+    unit: Option<&'a str>,
+    /// The innermost unit, also inside the container.
+    inner_unit: Option<&'a str>,
+}
+
+impl<'a> Reading<'a> {
+    fn step(&mut self, all_above: &[&'a str], component: &'a str) {
+        let depth = all_above.len() + 1;
+        let above = &all_above[self.container_depth..];
+        let (slice, body) = split_mismatch(component);
+        if let Some(pod) = pod::find(slice, above) {
+            self.pod = Some(pod);
+            self.pod_depth = depth;
+        }
+        if let Some(unit) = unit(component) {
+            self.inner_unit = Some(unit);
+        }
+        let position = Position {
+            above,
+            in_pod: self.pod.is_some() && self.pod_depth + 1 >= depth,
+            around: self.container.as_ref().map(|c| c.runtime),
+        };
+        if let Some(found) = rules::find(&body, position) {
+            self.enter(found, depth);
+        } else if let Some(container) = &mut self.container
+            && above.is_empty()
+            && rules::is_inner_helper(container.runtime, component)
+        {
+            container.role = ContainerRole::Helper;
+        }
+        if self.container.is_none() {
+            self.unit = self.inner_unit;
+        }
+    }
+
+    fn enter(&mut self, found: Found, depth: usize) {
+        let mut id = found.id;
+        let mut chain = Vec::new();
+        if let Some(outer) = self.container.take() {
+            chain = outer.chain;
+            if outer.runtime == Runtime::Slurm && found.runtime == Runtime::Slurm {
+                // Slurm's own name for a step; the job is not a container around it.
+                id = format!("{}.{id}", outer.id);
+            } else if outer.role != ContainerRole::Helper && outer.id != id {
+                chain.push(outer.id);
+            }
+        }
+        self.container = Some(Container {
+            id,
+            runtime: found.runtime,
+            role: found.role,
+            name: found.name,
+            chain,
+        });
+        self.container_depth = depth;
+        self.unit = self.inner_unit;
+    }
+}
+
+/// A runtime that is told to use systemd's form of a path and uses cgroupfs makes one directory
+/// `<slice>:<prefix>:<id>`. Returns the slice (else the whole) and `<prefix>-<id>` (else the whole).
+fn split_mismatch(component: &str) -> (&str, Cow<'_, str>) {
+    let mut parts = component.splitn(3, ':');
+    if let (Some(slice), Some(prefix), Some(id)) = (parts.next(), parts.next(), parts.next())
+        && text::is_hash(id)
+    {
+        return (slice, format!("{prefix}-{id}").into());
+    }
+    (component, component.into())
+}
+
+/// The systemd unit that a component stands for: services and scopes, for slices only group units
+/// and mounts hold no processes of their own. systemd puts `_` before a name that would be one of
+/// the kernel's files.
+fn unit(component: &str) -> Option<&str> {
+    let name = component.strip_prefix('_').unwrap_or(component);
+    let stem = name
+        .strip_suffix(".service")
+        .or_else(|| name.strip_suffix(".scope"))?;
+    (!stem.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,390 @@
+//! Every cgroup that is known, living or lately dead, with its owner.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use noctule_model::{Batch, CgroupEvent, CgroupId, Owner};
+
+use crate::config::{Config, Stats};
+use crate::group::{Group, Life, RETRY, Search, keep_names, wants_names};
+use crate::lookup::{Asked, Lookups, Reply};
+use crate::names::{Answer, Finder, Query};
+use crate::walk::{Tree, walk};
+use crate::{mount_note, path};
+
+/// Groups more than at the last walk, beyond which the tree is walked again without being asked:
+/// only removals that nobody told us of make so many.
+const SURPLUS: usize = 4096;
+
+/// Knows every cgroup's owner. Fed with the kernel's events and with the time; files are read by
+/// its own thread. No call waits for anything but cgroupfs.
+///
+/// Times are `CLOCK_MONOTONIC` in nanoseconds and never go back: an earlier one counts as the
+/// latest one seen.
+pub struct Registry {
+    config: Config,
+    now_ns: u64,
+    groups: HashMap<CgroupId, Group>,
+    /// When groups died; an entry that does not fit the group any more is stale.
+    dead: VecDeque<(u64, CgroupId)>,
+    /// When names are to be searched.
+    due: BTreeSet<(u64, CgroupId)>,
+    lookups: Option<Lookups>,
+    walked_ns: Option<u64>,
+    walked_groups: usize,
+    /// The mount shows a part of the hierarchy: its paths are not those of the kernel's events,
+    /// and what it does not show may well be alive.
+    partial: bool,
+    nobody: Arc<Owner>,
+    stats: Stats,
+}
+
+impl Registry {
+    /// Walks the hierarchy once and starts the thread that looks names up. Fails at neither: what
+    /// does not work is logged, and owners then stay without path or without names.
+    pub fn new(config: Config) -> Self {
+        let mut finder = Finder::new(&config.root, &config.cgroup_mount);
+        Self::with_finder(config, move |query, fresh| finder.find(query, fresh))
+    }
+
+    fn with_finder(
+        config: Config,
+        find: impl FnMut(&Query, bool) -> Answer + Send + 'static,
+    ) -> Self {
+        let lookups = Lookups::spawn(find)
+            .inspect_err(|error| tracing::warn!(%error, "no thread for names: ids stay raw"))
+            .ok();
+        let note = mount_note(&config.cgroup_mount);
+        if let Some(note) = &note {
+            tracing::warn!("{note}");
+        }
+        let mut registry = Self {
+            config,
+            now_ns: 0,
+            groups: HashMap::new(),
+            dead: VecDeque::new(),
+            due: BTreeSet::new(),
+            lookups,
+            walked_ns: None,
+            walked_groups: 0,
+            partial: note.is_some(),
+            nobody: Arc::new(Owner::unknown(CgroupId(0))),
+            stats: Stats::default(),
+        };
+        registry.walk();
+        // The time of this walk is not known, so it does not delay the next one.
+        registry.walked_ns = None;
+        registry.ask();
+        registry
+    }
+
+    /// Takes changes of the tree, in the kernel's order, and does what is due.
+    pub fn apply(&mut self, events: &[CgroupEvent], now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+        for event in events {
+            match event {
+                CgroupEvent::Made { id, path } => self.put(*id, path),
+                CgroupEvent::Renamed { id, path } => self.rename(*id, path),
+                CgroupEvent::Removed { id } | CgroupEvent::Released { id } => self.bury(*id),
+            }
+        }
+        self.tick(now_ns);
+    }
+
+    /// Does what is due: takes names that were found, asks for more, forgets the long dead.
+    /// [`Registry::apply`] and [`Registry::join`] include it.
+    pub fn tick(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+        while let Some(reply) = self.lookups.as_ref().and_then(Lookups::reply) {
+            self.stats.searching = self.stats.searching.saturating_sub(1);
+            self.take(reply);
+        }
+        self.forget();
+        let expected = self.walked_groups + self.dead.len();
+        if self.groups.len() > 2 * expected + SURPLUS && self.may_walk() {
+            self.walk();
+        }
+        self.ask();
+    }
+
+    /// The owner of a group. An unknown id causes a walk of the hierarchy, unless one took place
+    /// within [`Config::walk_interval`] before the last time that was passed in; an id that even
+    /// a walk does not find has [`Owner::unknown`] and is not searched again for
+    /// [`Config::remember`]. Known ids cost one look-up and no allocation.
+    ///
+    /// Names are missing at first: ask again rather than keep the answer.
+    pub fn owner(&mut self, id: CgroupId) -> Arc<Owner> {
+        if let Some(group) = self.groups.get(&id)
+            && group.life != Life::Unseen
+        {
+            return Arc::clone(&group.owner);
+        }
+        self.owner_of_unknown(id)
+    }
+
+    /// Sets the owner of each process and cgroup of a batch. The batch's time counts as now.
+    pub fn join(&mut self, batch: &mut Batch) {
+        self.tick(batch.taken_ns);
+        for row in batch.processes.iter_mut().chain(&mut batch.exited) {
+            row.owner = Some(self.owner(row.cgroup));
+        }
+        for row in &mut batch.cgroups {
+            row.owner = Some(self.owner(row.id));
+        }
+    }
+
+    /// Compares everything with the hierarchy: for the caller that knows of lost events. Not done
+    /// when a walk took place within [`Config::walk_interval`].
+    pub fn resync(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+        if self.may_walk() {
+            self.walk();
+        }
+        self.tick(now_ns);
+    }
+
+    /// What it did and holds.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            groups: self.groups.len(),
+            ..self.stats
+        }
+    }
+
+    fn owner_of_unknown(&mut self, id: CgroupId) -> Arc<Owner> {
+        // A process of which the group was not captured; no directory has this inode.
+        if id.0 == 0 {
+            return Arc::clone(&self.nobody);
+        }
+        let unseen = || Group::new(Owner::unknown(id), Life::Unseen);
+        self.groups.entry(id).or_insert_with(unseen);
+        if self.may_walk() {
+            self.walk();
+        }
+        match self.groups.get(&id) {
+            Some(group) => Arc::clone(&group.owner),
+            // Buried by the walk and forgotten at once, for want of room.
+            None => Arc::new(Owner::unknown(id)),
+        }
+    }
+
+    /// A group is at this path.
+    fn put(&mut self, id: CgroupId, path: &str) {
+        let old = self.groups.get(&id).map(|group| Arc::clone(&group.owner));
+        if let Some(group) = self.groups.get_mut(&id)
+            && group.owner.path == path
+        {
+            group.life = Life::Live;
+            group.walk = self.stats.walks;
+            return;
+        }
+        self.cancel(id);
+        let mut owner = path::classify(id, path);
+        let named = old.is_some_and(|old| keep_names(&mut owner, &old));
+        let search = !named && wants_names(&owner);
+        let mut group = Group::new(owner, Life::Live);
+        group.walk = self.stats.walks;
+        self.groups.insert(id, group);
+        if search {
+            self.schedule(id, self.now_ns);
+        }
+    }
+
+    /// The group and what is below it moved.
+    fn rename(&mut self, id: CgroupId, path: &str) {
+        let old = self.groups.get(&id).map(|group| group.owner.path.clone());
+        self.put(id, path);
+        let Some(old) = old else { return };
+        let moved: Vec<(CgroupId, String)> = self
+            .groups
+            .iter()
+            .filter(|(_, group)| group.life == Life::Live)
+            .filter_map(|(&below, group)| {
+                let rest = group.owner.path.strip_prefix(&old)?;
+                rest.starts_with('/')
+                    .then(|| (below, format!("{path}{rest}")))
+            })
+            .collect();
+        for (below, path) in moved {
+            self.put(below, &path);
+        }
+    }
+
+    /// The group is gone; what was known of it stays for a while.
+    fn bury(&mut self, id: CgroupId) {
+        let now = self.now_ns;
+        let Some(group) = self.groups.get_mut(&id) else {
+            return;
+        };
+        if matches!(group.life, Life::Dead(_)) {
+            return;
+        }
+        group.life = Life::Dead(now);
+        // Docker's file outlives the container, so one search is worth it; state files do not.
+        let hopeless = group.tries > 0 || group.owner.container.is_none();
+        if hopeless && group.search != Search::Asked {
+            self.cancel(id);
+        }
+        self.dead.push_back((now, id));
+        while self.dead.len() > self.config.remember_limit {
+            if self.forget_first() {
+                self.stats.forgotten_early += 1;
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        let remember = nanos(self.config.remember);
+        while let Some(&(since, _)) = self.dead.front()
+            && since.saturating_add(remember) <= self.now_ns
+        {
+            self.forget_first();
+        }
+    }
+
+    /// Whether the entry was not stale.
+    fn forget_first(&mut self) -> bool {
+        let Some((since, id)) = self.dead.pop_front() else {
+            return false;
+        };
+        let is_dead = |group: &Group| group.life == Life::Dead(since);
+        let gone = self.groups.get(&id).is_some_and(is_dead);
+        if gone {
+            self.cancel(id);
+            self.groups.remove(&id);
+        }
+        gone
+    }
+
+    fn may_walk(&self) -> bool {
+        let interval = nanos(self.config.walk_interval);
+        self.walked_ns
+            .is_none_or(|walked| self.now_ns >= walked.saturating_add(interval))
+    }
+
+    /// Makes what is known agree with the hierarchy.
+    fn walk(&mut self) {
+        self.walked_ns = Some(self.now_ns);
+        self.stats.walks += 1;
+        let tree = walk(&self.config.cgroup_mount).unwrap_or_else(|error| {
+            let mount = self.config.cgroup_mount.display();
+            tracing::warn!(%error, "cannot walk {mount}: groups have no path");
+            // Empty, and not to be taken for the truth.
+            Tree {
+                unreadable: 1,
+                ..Tree::default()
+            }
+        });
+        let complete = tree.unreadable == 0;
+        self.stats.walks_incomplete += u64::from(!complete);
+        for (id, path) in &tree.groups {
+            match self.groups.get_mut(id) {
+                // Known from the kernel's events, by its full path.
+                Some(group) if self.partial && group.life == Life::Live => {
+                    group.walk = self.stats.walks;
+                }
+                _ => self.put(*id, path),
+            }
+        }
+        self.bury_missing(complete && !self.partial);
+        self.walked_groups = tree.groups.len();
+    }
+
+    /// Buries the groups that the walk did not see: the unseen ones, and the living ones too if
+    /// the walk saw everything.
+    fn bury_missing(&mut self, complete: bool) {
+        let walk = self.stats.walks;
+        let missing = |group: &Group| match group.life {
+            Life::Unseen => true,
+            Life::Live => complete && group.walk != walk,
+            Life::Dead(_) => false,
+        };
+        let gone: Vec<CgroupId> = self
+            .groups
+            .iter()
+            .filter(|(_, group)| missing(group))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in gone {
+            let unseen = |group: &Group| group.life == Life::Unseen;
+            self.stats.unknown += u64::from(self.groups.get(&id).is_some_and(unseen));
+            self.bury(id);
+        }
+    }
+
+    fn schedule(&mut self, id: CgroupId, at_ns: u64) {
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.search = Search::Due(at_ns);
+            self.due.insert((at_ns, id));
+        }
+    }
+
+    /// Takes a search off the list.
+    fn cancel(&mut self, id: CgroupId) {
+        if let Some(group) = self.groups.get_mut(&id) {
+            if let Search::Due(at) = group.search {
+                self.due.remove(&(at, id));
+            }
+            group.search = Search::Over;
+        }
+    }
+
+    /// Passes on the searches that are due, as far as the queue has room.
+    fn ask(&mut self) {
+        let Some(lookups) = &self.lookups else { return };
+        while let Some(&(at, id)) = self.due.first()
+            && at <= self.now_ns
+        {
+            if let Some(group) = self.groups.get_mut(&id) {
+                match lookups.ask(id, group.query()) {
+                    Asked::Yes => group.search = Search::Asked,
+                    Asked::Full => {
+                        self.stats.searches_delayed += 1;
+                        return;
+                    }
+                    Asked::Gone => {
+                        tracing::warn!("the thread for names has ended: ids stay raw");
+                        self.lookups = None;
+                        return;
+                    }
+                }
+                self.stats.searching += 1;
+            }
+            self.due.pop_first();
+        }
+    }
+
+    fn take(&mut self, reply: Reply) {
+        let Some(group) = self.groups.get_mut(&reply.cgroup) else {
+            return;
+        };
+        // The group was moved meanwhile and is asked for again.
+        if group.search != Search::Asked || group.query() != reply.query {
+            return;
+        }
+        group.search = Search::Over;
+        match reply.answer {
+            Ok(Some(names)) => {
+                group.owner = Arc::new(names.applied(&group.owner));
+                return;
+            }
+            Ok(None) => {}
+            Err(why) => {
+                self.stats.files_unusable += 1;
+                tracing::debug!(%why, "cannot read names");
+            }
+        }
+        group.tries += 1;
+        if let (Life::Live, Some(&wait)) = (group.life, RETRY.get(group.tries - 1)) {
+            self.schedule(reply.cgroup, self.now_ns.saturating_add(nanos(wait)));
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,379 @@
+use super::*;
+use crate::labels::Names;
+use noctule_model::{CgroupRow, ProcessRow};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Instant;
+
+const A: &str = "aaaaaaaaaaaaaaaa0000000000000000111111111111111122222222222222a1";
+const SECOND: u64 = 1_000_000_000;
+
+/// A node in a directory: a hierarchy below `cgroup`, files of runtimes beside it.
+struct Node {
+    root: tempfile::TempDir,
+}
+
+impl Node {
+    fn new(groups: &[&str]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let node = Self { root };
+        fs::create_dir(node.mount()).unwrap();
+        for group in groups {
+            node.make(group);
+        }
+        node
+    }
+
+    fn mount(&self) -> PathBuf {
+        self.root.path().join("cgroup")
+    }
+
+    fn make(&self, group: &str) -> CgroupId {
+        let directory = self.mount().join(group.trim_start_matches('/'));
+        fs::create_dir_all(&directory).unwrap();
+        id_of(&directory)
+    }
+
+    fn write(&self, file: &str, content: &str) {
+        let file = self.root.path().join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+    }
+
+    fn config(&self) -> Config {
+        Config {
+            root: self.root.path().to_owned(),
+            cgroup_mount: self.mount(),
+            ..Config::default()
+        }
+    }
+
+    /// A registry that takes the mount for a whole hierarchy, whose names come from `find`.
+    fn registry(
+        &self,
+        config: Config,
+        find: impl FnMut(&Query, bool) -> Answer + Send + 'static,
+    ) -> Registry {
+        let mut registry = Registry::with_finder(config, find);
+        registry.partial = false;
+        registry
+    }
+}
+
+fn id_of(directory: &Path) -> CgroupId {
+    use std::os::unix::fs::MetadataExt;
+    CgroupId(fs::metadata(directory).unwrap().ino())
+}
+
+fn nothing(_: &Query, _: bool) -> Answer {
+    Ok(None)
+}
+
+fn made(id: u64, path: &str) -> CgroupEvent {
+    CgroupEvent::Made {
+        id: CgroupId(id),
+        path: path.to_owned(),
+    }
+}
+
+fn removed(id: u64) -> CgroupEvent {
+    CgroupEvent::Removed { id: CgroupId(id) }
+}
+
+/// Lets the thread work until the condition holds, at one moment of the registry's time.
+fn settle(registry: &mut Registry, now_ns: u64, what: &str, done: impl Fn(&Registry) -> bool) {
+    let start = Instant::now();
+    loop {
+        registry.tick(now_ns);
+        if done(registry) {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn idle(registry: &mut Registry, now_ns: u64) {
+    settle(registry, now_ns, "all questions answered", |r| {
+        r.stats.searching == 0
+    });
+}
+
+fn name_of(registry: &mut Registry, id: CgroupId) -> Option<String> {
+    registry.owner(id).container.as_ref()?.name.clone()
+}
+
+#[test]
+fn the_first_walk_and_events_give_paths() {
+    let node = Node::new(&["/a/b"]);
+    let mut registry = node.registry(node.config(), nothing);
+    let b = node.make("/a/b");
+    assert_eq!(registry.owner(b).path, "/a/b");
+    assert_eq!(registry.owner(id_of(&node.mount())).path, "/");
+    let events = [
+        made(1 << 40, &format!("/docker/{A}")),
+        made(2 << 40, &format!("/docker/{A}/sub")),
+        CgroupEvent::Renamed {
+            id: CgroupId(1 << 40),
+            path: "/moved".to_owned(),
+        },
+    ];
+    registry.apply(&events[..2], 0);
+    let owner = registry.owner(CgroupId(2 << 40));
+    assert_eq!(owner.container.as_ref().map(|c| c.id.as_str()), Some(A));
+    registry.apply(&events[2..], 0);
+    let owner = registry.owner(CgroupId(2 << 40));
+    assert_eq!(
+        (owner.path.as_str(), &owner.container),
+        ("/moved/sub", &None)
+    );
+    assert_eq!(registry.stats().walks, 1, "nothing was unknown");
+    let again = registry.owner(CgroupId(2 << 40));
+    assert!(Arc::ptr_eq(&owner, &again), "the same allocation");
+}
+
+#[test]
+fn unknown_ids_cause_walks_but_not_many() {
+    let node = Node::new(&[]);
+    let mut registry = node.registry(node.config(), nothing);
+    let x = node.make("/x");
+    registry.tick(SECOND);
+    assert_eq!(registry.owner(x).path, "/x");
+    let y = node.make("/y");
+    let raw = format!("#{}", y.0);
+    assert_eq!(registry.owner(y).path, raw, "too soon after the last walk");
+    assert_eq!(registry.stats().walks, 2);
+    registry.tick(2 * SECOND);
+    assert_eq!(registry.owner(y).path, "/y");
+    assert_eq!(registry.stats().walks, 3);
+    // An id that is nowhere is looked for once.
+    for second in 3..100 {
+        registry.tick(second * SECOND);
+        assert_eq!(
+            registry.owner(CgroupId(1 << 40)).path,
+            format!("#{}", 1u64 << 40)
+        );
+        assert_eq!(registry.owner(CgroupId(0)).path, "#0");
+    }
+    let stats = registry.stats();
+    assert_eq!((stats.walks, stats.unknown), (4, 1));
+    // Its event was late.
+    registry.apply(&[made(1 << 40, "/late")], 100 * SECOND);
+    assert_eq!(registry.owner(CgroupId(1 << 40)).path, "/late");
+}
+
+#[test]
+fn a_walk_buries_what_is_gone_and_finds_what_moved() {
+    let node = Node::new(&["/a", "/b/c"]);
+    let mut registry = node.registry(node.config(), nothing);
+    let (a, c) = (node.make("/a"), node.make("/b/c"));
+    fs::remove_dir(node.mount().join("a")).unwrap();
+    fs::rename(node.mount().join("b"), node.mount().join("d")).unwrap();
+    registry.resync(SECOND);
+    assert_eq!(registry.owner(c).path, "/d/c");
+    assert_eq!(registry.owner(a).path, "/a", "remembered");
+    let forgotten = SECOND + 300 * SECOND;
+    registry.tick(forgotten);
+    assert_eq!(registry.owner(a).path, format!("#{}", a.0));
+}
+
+#[test]
+fn the_dead_are_remembered_for_a_while_and_memory_is_bounded() {
+    let node = Node::new(&[]);
+    let config = Config {
+        remember_limit: 1000,
+        ..node.config()
+    };
+    let mut registry = node.registry(config, nothing);
+    registry.apply(&[made(1 << 40, "/a.service"), removed(1 << 40)], SECOND);
+    registry.tick(300 * SECOND);
+    assert_eq!(registry.owner(CgroupId(1 << 40)).path, "/a.service");
+    registry.tick(301 * SECOND);
+    assert_eq!(registry.stats().groups, 1, "the root is left");
+    for id in (1 << 40)..(1 << 40) + 10_000 {
+        let path = format!("/docker/{A}/{id}");
+        registry.apply(&[made(id, &path), removed(id), removed(id)], 400 * SECOND);
+        assert!(registry.groups.len() <= 1001 && registry.dead.len() <= 1000);
+        assert!(registry.due.len() <= registry.groups.len());
+    }
+    assert_eq!(registry.stats().forgotten_early, 9000);
+    assert_eq!(
+        registry.owner(CgroupId((1 << 40) + 9_999)).path,
+        format!("/docker/{A}/{}", (1u64 << 40) + 9_999)
+    );
+    registry.tick(700 * SECOND);
+    assert_eq!(
+        (
+            registry.groups.len(),
+            registry.dead.len(),
+            registry.due.len()
+        ),
+        (1, 0, 0)
+    );
+}
+
+#[test]
+fn groups_whose_removal_was_lost_do_not_pile_up() {
+    let node = Node::new(&[]);
+    let mut registry = node.registry(node.config(), nothing);
+    for step in 0..100u64 {
+        let ids = (step * 1000..(step + 1) * 1000).map(|n| (1 << 40) + n);
+        let events: Vec<CgroupEvent> = ids.map(|id| made(id, &format!("/g{id}"))).collect();
+        registry.apply(&events, (step + 1) * 100 * SECOND);
+        assert!(registry.groups.len() < 20_000, "{}", registry.groups.len());
+    }
+}
+
+#[test]
+fn names_come_late_and_retries_end() {
+    let node = Node::new(&[]);
+    let mut registry = Registry::new(node.config());
+    registry.partial = false;
+    let id = CgroupId(1 << 40);
+    let bundle = format!("run/containerd/io.containerd.runtime.v2.task/k8s.io/{A}/config.json");
+    registry.apply(&[made(id.0, &format!("/k8s.io/{A}"))], SECOND);
+    idle(&mut registry, SECOND);
+    assert_eq!(name_of(&mut registry, id), None, "no bundle yet");
+    node.write(
+        &bundle,
+        r#"{"annotations":{"io.kubernetes.cri.container-name":"web"}}"#,
+    );
+    let raw = registry.owner(id);
+    settle(&mut registry, 2 * SECOND, "a name", |r| {
+        r.due.is_empty() && r.stats.searching == 0
+    });
+    assert_eq!(name_of(&mut registry, id).as_deref(), Some("web"));
+    assert!(!Arc::ptr_eq(&raw, &registry.owner(id)));
+    assert_eq!(
+        raw.container.as_ref().map(|c| &c.name),
+        Some(&None),
+        "who kept it keeps it"
+    );
+
+    // Another container's bundle never comes.
+    let other = CgroupId(2 << 40);
+    registry.apply(
+        &[made(other.0, &format!("/docker/{}", A.replace('a', "c")))],
+        3 * SECOND,
+    );
+    for minute in 1..10 {
+        idle(&mut registry, minute * 60 * SECOND);
+    }
+    assert!(registry.due.is_empty());
+    assert_eq!(registry.groups[&other].tries, RETRY.len() + 1);
+    assert_eq!(name_of(&mut registry, other), None);
+}
+
+#[test]
+fn a_plain_container_of_runc_is_found_by_its_state() {
+    let node = Node::new(&["/web/inner", "/other"]);
+    node.write(
+        "run/runc/web/state.json",
+        r#"{"id":"web","cgroup_paths":{"cpu":"/cgroup/web","pids":"/elsewhere"}}"#,
+    );
+    let mut registry = Registry::new(node.config());
+    idle(&mut registry, 1);
+    let inner = registry.owner(node.make("/web/inner"));
+    let container = inner.container.as_ref().unwrap();
+    assert_eq!(
+        (container.id.as_str(), container.runtime),
+        ("web", noctule_model::Runtime::Oci)
+    );
+    assert_eq!(registry.owner(node.make("/other")).container, None);
+}
+
+#[test]
+fn a_search_that_hangs_holds_nobody_up() {
+    let node = Node::new(&[]);
+    let (release, gate) = mpsc::channel::<()>();
+    let find = move |_: &Query, _: bool| {
+        // Until the test lets go, like a mount of a server that went away.
+        let _ = gate.recv();
+        Ok(Some(Names {
+            name: Some("late".to_owned()),
+            ..Names::default()
+        }))
+    };
+    let mut registry = node.registry(node.config(), find);
+    for id in 0..6000u64 {
+        let id = (1 << 40) + id;
+        registry.apply(&[made(id, &format!("/docker/{A}/{id}"))], SECOND);
+    }
+    let first = CgroupId(1 << 40);
+    assert_eq!(name_of(&mut registry, first), None);
+    let stats = registry.stats();
+    assert!(
+        stats.searching > 0 && stats.searches_delayed > 0,
+        "{stats:?}"
+    );
+    drop(release);
+    settle(&mut registry, SECOND, "all names", |r| {
+        r.due.is_empty() && r.stats.searching == 0
+    });
+    assert_eq!(name_of(&mut registry, first).as_deref(), Some("late"));
+}
+
+#[test]
+fn a_batch_gets_its_owners() {
+    let node = Node::new(&["/a.service"]);
+    let mut registry = node.registry(node.config(), nothing);
+    let id = node.make("/a.service");
+    let process = |cgroup| ProcessRow {
+        cgroup,
+        ..ProcessRow::default()
+    };
+    let mut batch = Batch {
+        taken_ns: SECOND,
+        processes: vec![process(id)],
+        exited: vec![process(CgroupId(0))],
+        cgroups: vec![CgroupRow {
+            id,
+            ..CgroupRow::default()
+        }],
+        ..Batch::default()
+    };
+    registry.join(&mut batch);
+    let path = |owner: &Option<Arc<Owner>>| owner.as_ref().map(|o| o.path.clone());
+    assert_eq!(
+        path(&batch.processes[0].owner).as_deref(),
+        Some("/a.service")
+    );
+    assert_eq!(path(&batch.exited[0].owner).as_deref(), Some("#0"));
+    assert_eq!(path(&batch.cgroups[0].owner).as_deref(), Some("/a.service"));
+}
+
+#[test]
+fn a_mount_of_a_part_spoils_nothing_that_events_told() {
+    let node = Node::new(&["/part"]);
+    let mut registry = Registry::with_finder(node.config(), nothing);
+    assert!(
+        registry.partial,
+        "a directory is not the root of a hierarchy"
+    );
+    let part = node.make("/part");
+    let events = [
+        made(part.0, "/docker/x/part"),
+        made(1 << 40, "/system.slice/a.service"),
+    ];
+    registry.apply(&events, SECOND);
+    registry.resync(2 * SECOND);
+    assert_eq!(registry.owner(part).path, "/docker/x/part");
+    let live = |r: &Registry| r.groups[&CgroupId(1 << 40)].life == Life::Live;
+    assert!(live(&registry), "the mount cannot show it");
+}
+
+#[test]
+fn a_mount_that_cannot_be_read_is_survived() {
+    let node = Node::new(&[]);
+    let config = Config {
+        cgroup_mount: "/nowhere".into(),
+        ..node.config()
+    };
+    let mut registry = node.registry(config, nothing);
+    registry.apply(&[made(7, "/a.service")], SECOND);
+    registry.resync(2 * SECOND);
+    assert_eq!(registry.owner(CgroupId(7)).path, "/a.service");
+    assert_eq!(registry.owner(CgroupId(8)).path, "#8");
+    assert_eq!(registry.stats().walks_incomplete, 2);
+}

@@ -1,0 +1,262 @@
+//! What a component of a cgroup path says of a container: one table.
+
+use std::borrow::Cow;
+
+use noctule_model::{ContainerRole, Runtime};
+
+use crate::text::{is_fargate, is_garden, is_hash, is_number, is_uuid, unescape};
+
+/// A container that one component stands for.
+pub(crate) struct Found {
+    /// Its id.
+    pub(crate) id: String,
+    /// Its name, for runtimes whose paths hold names.
+    pub(crate) name: Option<String>,
+    /// Which runtime.
+    pub(crate) runtime: Runtime,
+    /// What the group is for.
+    pub(crate) role: ContainerRole,
+}
+
+/// Where a component stands.
+#[derive(Clone, Copy)]
+pub(crate) struct Position<'a> {
+    /// The components above it, down from the container around it (or from the root).
+    pub(crate) above: &'a [&'a str],
+    /// The group just above it, or a part of the component itself, is a pod.
+    pub(crate) in_pod: bool,
+    /// The container around it.
+    pub(crate) around: Option<Runtime>,
+}
+
+/// Condition on what is above.
+enum Place {
+    Anywhere,
+    Child(&'static str),
+    Within(&'static str),
+    Pod,
+    Slurm,
+}
+
+/// How the component ends.
+enum Ending {
+    MaybeScope,
+    Exactly(&'static str),
+}
+
+/// What is between prefix and ending.
+enum Form {
+    /// 64 hex digits.
+    Hash,
+    /// Anything, then a dash and 64 hex digits.
+    AnyHash,
+    /// The id of a step of a BuildKit build: 25 characters of base 36.
+    Build,
+    Fargate,
+    Garden,
+    /// Any text: it is both id and name.
+    Name,
+    /// A name in systemd's escapes.
+    Escaped,
+    /// libvirt's name for machined, `qemu-3-<name>`, in systemd's escapes.
+    Domain,
+    /// Nomad's `<allocation>.<task>`.
+    Allocation,
+    /// Slurm's `job_<N>`, a job's id of Slurm 26 (`s` and 13 characters), and `step_<N>`.
+    Job,
+    Sluid,
+    Step,
+}
+
+struct Rule(Place, &'static str, Ending, Form, Runtime, ContainerRole);
+
+use ContainerRole::{Helper, Workload};
+use Ending::{Exactly, MaybeScope};
+use Form::{
+    Allocation, AnyHash, Build, Domain, Escaped, Fargate, Garden, Hash, Job, Name, Sluid, Step,
+};
+use Place::{Anywhere, Child, Pod, Slurm, Within};
+use Runtime as R;
+
+/// The first rule that fits wins.
+#[rustfmt::skip]
+const RULES: &[Rule] = &[
+    // Helpers, before the prefixes that they contain.
+    Rule(Anywhere, "crio-conmon-", MaybeScope, Hash, R::Crio, Helper),
+    Rule(Anywhere, "libpod-conmon-", MaybeScope, Hash, R::Podman, Helper),
+    Rule(Child("kata_overhead"), "", Exactly(""), Hash, R::Oci, Helper),
+    Rule(Anywhere, "lxc.monitor.", Exactly(""), Name, R::Lxc, Helper),
+    Rule(Child("lxc.monitor"), "", Exactly(""), Name, R::Lxc, Helper),
+    // ECS runs its tasks with Docker: it goes by what is above.
+    Rule(Within("ecstasks.slice"), "docker-", MaybeScope, Hash, R::Ecs, Workload),
+    Rule(Within("ecs"), "", Exactly(""), Hash, R::Ecs, Workload),
+    Rule(Anywhere, "", Exactly(""), Fargate, R::Ecs, Workload),
+    // The prefix tells.
+    Rule(Anywhere, "docker-", MaybeScope, Hash, R::Docker, Workload),
+    Rule(Anywhere, "docker-", MaybeScope, Build, R::Docker, Workload),
+    Rule(Anywhere, "cri-containerd-", MaybeScope, Hash, R::Containerd, Workload),
+    Rule(Anywhere, "containerd-", MaybeScope, Hash, R::Containerd, Workload),
+    Rule(Anywhere, "nerdctl-", MaybeScope, Hash, R::Containerd, Workload),
+    Rule(Anywhere, "crio-", MaybeScope, Hash, R::Crio, Workload),
+    Rule(Anywhere, "libpod-payload-", MaybeScope, Hash, R::Podman, Workload),
+    Rule(Anywhere, "libpod-", MaybeScope, Hash, R::Podman, Workload),
+    Rule(Anywhere, "kata_", Exactly(""), Hash, R::Oci, Workload),
+    // The parent tells. A pod's own containers are containerd's, as far as a path can say: the
+    // files of Docker correct it where cri-dockerd made them.
+    Rule(Child("docker"), "", Exactly(""), Hash, R::Docker, Workload),
+    Rule(Child("k8s.io"), "", Exactly(""), Hash, R::Containerd, Workload),
+    Rule(Child("default"), "", Exactly(""), Hash, R::Containerd, Workload),
+    Rule(Child("buildkit"), "", Exactly(""), Build, R::Oci, Workload),
+    Rule(Pod, "", Exactly(""), Hash, R::Containerd, Workload),
+    // Containers and machines with names.
+    Rule(Anywhere, "lxc.payload.", Exactly(""), Name, R::Lxc, Workload),
+    Rule(Child("lxc.payload"), "", Exactly(""), Name, R::Lxc, Workload),
+    Rule(Child("lxc"), "", Exactly(""), Name, R::Lxc, Workload),
+    Rule(Anywhere, "systemd-nspawn@", Exactly(".service"), Escaped, R::Nspawn, Workload),
+    Rule(Child("machine.slice"), "machine-", Exactly(".scope"), Domain, R::Libvirt, Workload),
+    Rule(Child("machine.slice"), "machine-", Exactly(".scope"), Escaped, R::Nspawn, Workload),
+    Rule(Child("machine"), "", Exactly(".libvirt-qemu"), Domain, R::Libvirt, Workload),
+    Rule(Child("machine"), "", Exactly(".libvirt-lxc"), Domain, R::Libvirt, Workload),
+    // Schedulers.
+    Rule(Within("nomad.slice"), "", MaybeScope, Allocation, R::Nomad, Workload),
+    Rule(Within("nomad"), "", MaybeScope, Allocation, R::Nomad, Workload),
+    Rule(Slurm, "job_", Exactly(""), Job, R::Slurm, Workload),
+    Rule(Slurm, "", Exactly(""), Sluid, R::Slurm, Workload),
+    Rule(Slurm, "step_", Exactly(""), Step, R::Slurm, Workload),
+    Rule(Anywhere, "", Exactly(""), Garden, R::Garden, Workload),
+    // The defaults of runc and crun with systemd, where nobody gave them a path.
+    Rule(Anywhere, "runc-", Exactly(".scope"), Name, R::Oci, Workload),
+    Rule(Anywhere, "crun-", Exactly(".scope"), Name, R::Oci, Workload),
+    // Whoever made it, 64 hex digits are a container.
+    Rule(Anywhere, "", MaybeScope, Hash, R::Oci, Workload),
+    Rule(Anywhere, "", MaybeScope, AnyHash, R::Oci, Workload),
+];
+
+/// Groups that a runtime makes just inside a container's group for its own processes.
+const INNER_HELPERS: [(Runtime, &str); 2] = [(R::Nspawn, "supervisor"), (R::Slurm, "slurm")];
+
+/// The container that the component stands for, if it does.
+pub(crate) fn find(component: &str, position: Position<'_>) -> Option<Found> {
+    // podman's pods have ids like containers and are none; their members stand below.
+    if position.above.last() == Some(&"libpod_parent") && is_hash(component) {
+        return None;
+    }
+    RULES
+        .iter()
+        .find_map(|rule| rule.apply(component, position))
+}
+
+/// Whether the component, just below the group of a container, is the runtime's own.
+pub(crate) fn is_inner_helper(runtime: Runtime, component: &str) -> bool {
+    INNER_HELPERS.contains(&(runtime, component))
+}
+
+impl Rule {
+    fn apply(&self, component: &str, position: Position<'_>) -> Option<Found> {
+        let Self(place, prefix, ending, form, runtime, role) = self;
+        let body = ending.cut(component.strip_prefix(prefix)?)?;
+        if !place.holds(position) {
+            return None;
+        }
+        let (id, name) = form.read(body)?;
+        Some(Found {
+            id: id.into_owned(),
+            name,
+            runtime: *runtime,
+            role: *role,
+        })
+    }
+}
+
+impl Place {
+    fn holds(&self, position: Position<'_>) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::Child(parent) => position.above.last() == Some(parent),
+            Self::Within(ancestor) => position.above.contains(ancestor),
+            Self::Pod => position.in_pod,
+            Self::Slurm => {
+                position.around == Some(R::Slurm) || position.above.iter().any(|c| is_slurm(c))
+            }
+        }
+    }
+}
+
+/// The group under which Slurm makes those of jobs; the node's name is in it where several
+/// slurmd run on one machine.
+fn is_slurm(component: &str) -> bool {
+    component == "slurm"
+        || component.starts_with("slurm_")
+        || component == "slurmstepd.scope"
+        || component.ends_with("_slurmstepd.scope")
+}
+
+impl Ending {
+    fn cut<'a>(&self, text: &'a str) -> Option<&'a str> {
+        match self {
+            Self::MaybeScope => Some(text.strip_suffix(".scope").unwrap_or(text)),
+            Self::Exactly(suffix) => text.strip_suffix(suffix),
+        }
+    }
+}
+
+type IdAndName<'a> = (Cow<'a, str>, Option<String>);
+
+impl Form {
+    fn read<'a>(&self, body: &'a str) -> Option<IdAndName<'a>> {
+        let plain = |fits: bool| fits.then_some((Cow::Borrowed(body), None));
+        match self {
+            Self::Hash => plain(is_hash(body)),
+            Self::AnyHash => any_hash(body).map(|id| (Cow::Borrowed(id), None)),
+            Self::Build => plain(is_base36(body, 25)),
+            Self::Fargate => plain(is_fargate(body)),
+            Self::Garden => plain(is_garden(body)),
+            Self::Name => (!body.is_empty()).then(|| (Cow::Borrowed(body), Some(body.to_owned()))),
+            Self::Escaped => {
+                let name = unescape(body);
+                (!body.is_empty()).then(|| (Cow::Owned(name.clone()), Some(name)))
+            }
+            Self::Domain => {
+                let domain = unescape(body);
+                let name = domain_name(&domain)?.to_owned();
+                Some((Cow::Owned(domain), Some(name)))
+            }
+            Self::Allocation => {
+                let (allocation, task) = body.split_once('.')?;
+                let fits = is_uuid(allocation) && !task.is_empty();
+                fits.then(|| (Cow::Borrowed(body), Some(task.to_owned())))
+            }
+            Self::Job => plain(is_number(body)),
+            Self::Sluid => plain(body.strip_prefix('s').is_some_and(is_sluid)),
+            Self::Step => plain(is_number(body) || STEPS.contains(&body)),
+        }
+    }
+}
+
+/// Slurm's steps that have a name and no number.
+const STEPS: [&str; 3] = ["batch", "extern", "interactive"];
+
+fn is_sluid(rest: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_digit() || b.is_ascii_uppercase();
+    rest.len() == 13 && rest.bytes().all(fits)
+}
+
+fn is_base36(text: &str, len: usize) -> bool {
+    let fits = |b: u8| b.is_ascii_digit() || b.is_ascii_lowercase();
+    text.len() == len && text.bytes().all(fits)
+}
+
+/// `<anything>-<64 hex digits>`: runc's and crun's `<prefix>-<id>.scope`, whatever the prefix.
+fn any_hash(body: &str) -> Option<&str> {
+    body.rsplit_once('-')
+        .map(|(_, id)| id)
+        .filter(|id| is_hash(id))
+}
+
+/// The name in libvirt's `<driver>-<number>-<name>`.
+fn domain_name(domain: &str) -> Option<&str> {
+    let (driver, rest) = domain.split_once('-')?;
+    let (number, name) = rest.split_once('-')?;
+    let known = matches!(driver, "qemu" | "lxc" | "xen" | "ch");
+    (known && is_number(number) && !name.is_empty()).then_some(name)
+}

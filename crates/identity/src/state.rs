@@ -1,0 +1,350 @@
+//! Containers of plain runc and crun: their state files tell which cgroup is theirs.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use noctule_model::Runtime;
+use serde::Deserialize;
+
+use crate::files;
+use crate::names::user_of;
+
+/// Entries of one directory that are looked at.
+const MAX_ENTRIES: usize = 4096;
+
+/// Where a runtime keeps one directory per container.
+struct Place {
+    directory: &'static str,
+    /// Between the directory and the containers is one level of namespaces.
+    namespaces: bool,
+    format: Format,
+    runtime: Runtime,
+}
+
+#[derive(Clone, Copy)]
+enum Format {
+    Runc,
+    Crun,
+}
+
+impl Format {
+    const fn file(self) -> &'static str {
+        match self {
+            Self::Runc => "state.json",
+            Self::Crun => "status",
+        }
+    }
+}
+
+const fn place(
+    directory: &'static str,
+    namespaces: bool,
+    format: Format,
+    runtime: Runtime,
+) -> Place {
+    Place {
+        directory,
+        namespaces,
+        format,
+        runtime,
+    }
+}
+
+/// The node's own. The roots that containerd and Docker give to runc are here for containers with
+/// a cgroup path of somebody's choice (`ctr run` makes `/<namespace>/<any name>`).
+const PLACES: &[Place] = &[
+    place("run/runc", false, Format::Runc, Runtime::Oci),
+    place("run/crun", false, Format::Crun, Runtime::Oci),
+    place(
+        "run/containerd/runc",
+        true,
+        Format::Runc,
+        Runtime::Containerd,
+    ),
+    place(
+        "run/docker/runtime-runc",
+        true,
+        Format::Runc,
+        Runtime::Docker,
+    ),
+];
+
+/// A user's own, below `run/user/<uid>`.
+const USER_PLACES: &[Place] = &[
+    place("runc", false, Format::Runc, Runtime::Oci),
+    place("crun", false, Format::Crun, Runtime::Oci),
+];
+
+/// The part of runc's state that we read. The map is from controller to absolute directory, with
+/// the key "" for v2.
+#[derive(Deserialize)]
+struct RuncState {
+    id: String,
+    cgroup_paths: Option<HashMap<String, String>>,
+}
+
+/// The part of crun's status that we read. The path is from the root of the hierarchy.
+#[derive(Deserialize)]
+struct CrunStatus {
+    #[serde(rename = "cgroup-path")]
+    cgroup_path: Option<String>,
+}
+
+/// A container of a state file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stateful {
+    pub(crate) id: String,
+    pub(crate) runtime: Runtime,
+}
+
+/// What was read of one state file, and which version of it.
+struct Seen {
+    version: (u64, i64, i64),
+    /// The cgroup, if it is in our hierarchy.
+    path: Option<String>,
+    container: Stateful,
+}
+
+/// The containers of all state files, by cgroup path.
+pub(crate) struct StateIndex {
+    root: PathBuf,
+    /// The mount of our hierarchy as runtimes know it, and what it is a link to.
+    mounts: Vec<PathBuf>,
+    seen: HashMap<PathBuf, Seen>,
+    by_path: HashMap<String, Stateful>,
+}
+
+impl StateIndex {
+    /// `cgroup_mount` as this process sees it; runtimes see it without `root` in front.
+    pub(crate) fn new(root: &Path, cgroup_mount: &Path) -> Self {
+        let outside = |mount: &Path| match mount.strip_prefix(root) {
+            Ok(rest) => Path::new("/").join(rest),
+            Err(_) => mount.to_owned(),
+        };
+        let mut mounts = vec![outside(cgroup_mount)];
+        // On v1 `cpu` is often a link to `cpu,cpuacct`, and runc writes what it is a link to.
+        if let (Ok(mount), Ok(root)) = (cgroup_mount.canonicalize(), root.canonicalize()) {
+            mounts.push(match mount.strip_prefix(root) {
+                Ok(rest) => Path::new("/").join(rest),
+                Err(_) => mount,
+            });
+        }
+        Self {
+            root: root.to_owned(),
+            mounts,
+            seen: HashMap::new(),
+            by_path: HashMap::new(),
+        }
+    }
+
+    /// Looks for new and changed state files and forgets those that are gone.
+    pub(crate) fn refresh(&mut self) {
+        let mut present = HashSet::new();
+        for place in PLACES {
+            self.scan(place, &self.root.join(place.directory), None, &mut present);
+        }
+        let users = self.root.join("run/user");
+        for user in files::names_in(&users, MAX_ENTRIES) {
+            for place in USER_PLACES {
+                let directory = users.join(&user).join(place.directory);
+                self.scan(place, &directory, Some(&user), &mut present);
+            }
+        }
+        self.seen.retain(|file, _| present.contains(file));
+        let known = self.seen.values();
+        self.by_path = known
+            .filter_map(|seen| Some((seen.path.clone()?, seen.container.clone())))
+            .collect();
+    }
+
+    /// The container whose group has this path or is the nearest above it.
+    pub(crate) fn lookup(&self, path: &str) -> Option<&Stateful> {
+        let mut path = path;
+        while !path.is_empty() {
+            if let Some(container) = self.by_path.get(path) {
+                return Some(container);
+            }
+            path = path.rsplit_once('/')?.0;
+        }
+        None
+    }
+
+    fn scan(
+        &mut self,
+        place: &Place,
+        directory: &Path,
+        user: Option<&str>,
+        present: &mut HashSet<PathBuf>,
+    ) {
+        if place.namespaces {
+            for namespace in files::names_in(directory, MAX_ENTRIES) {
+                let runtime = match namespace.as_str() {
+                    "moby" => Runtime::Docker,
+                    _ => place.runtime,
+                };
+                self.scan_flat(
+                    place.format,
+                    runtime,
+                    &directory.join(namespace),
+                    user,
+                    present,
+                );
+            }
+        } else {
+            self.scan_flat(place.format, place.runtime, directory, user, present);
+        }
+    }
+
+    fn scan_flat(
+        &mut self,
+        format: Format,
+        runtime: Runtime,
+        directory: &Path,
+        user: Option<&str>,
+        present: &mut HashSet<PathBuf>,
+    ) {
+        for id in files::names_in(directory, MAX_ENTRIES) {
+            let file = directory.join(&id).join(format.file());
+            let Ok(meta) = fs::symlink_metadata(&file) else {
+                continue;
+            };
+            // Both runtimes replace the file when they write it.
+            let version = (meta.ino(), meta.mtime(), meta.mtime_nsec());
+            let known = self.seen.get(&file).is_some_and(|s| s.version == version);
+            if !known {
+                let Some((id, path)) = self.read(format, &file, id) else {
+                    continue;
+                };
+                // A user may write anything here, but not of groups that are not his.
+                let path = path.filter(|p| user.is_none_or(|user| user_of(p) == Some(user)));
+                let container = Stateful { id, runtime };
+                let seen = Seen {
+                    version,
+                    path,
+                    container,
+                };
+                self.seen.insert(file.clone(), seen);
+            }
+            present.insert(file);
+        }
+    }
+
+    /// Id and cgroup path of a state file; `None` when it cannot be read, so that it is tried
+    /// again.
+    fn read(&self, format: Format, file: &Path, id: String) -> Option<(String, Option<String>)> {
+        match format {
+            Format::Runc => {
+                let state: RuncState = files::parse(file).ok()?;
+                let paths = state.cgroup_paths.unwrap_or_default();
+                let path = paths.values().find_map(|path| self.relative(path));
+                Some((state.id, path))
+            }
+            Format::Crun => {
+                let status: CrunStatus = files::parse(file).ok()?;
+                let path = status.cgroup_path.as_deref().unwrap_or_default();
+                Some((id, hierarchy_path(crun_group(path))))
+            }
+        }
+    }
+
+    /// The path in our hierarchy of a directory that a runtime wrote down.
+    fn relative(&self, directory: &str) -> Option<String> {
+        let directory = Path::new(directory);
+        self.mounts.iter().find_map(|mount| {
+            let rest = directory.strip_prefix(mount).ok()?;
+            hierarchy_path(&rest.to_string_lossy())
+        })
+    }
+}
+
+/// crun may put the container's tasks one level below its scope.
+fn crun_group(path: &str) -> &str {
+    match path.strip_suffix("/container") {
+        Some(scope) if scope.ends_with(".scope") => scope,
+        _ => path,
+    }
+}
+
+/// The path with one leading slash; `None` for the root, which is nobody's.
+fn hierarchy_path(path: &str) -> Option<String> {
+    let path = path.trim_matches('/');
+    (!path.is_empty()).then(|| format!("/{path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATE: &str = r#"{"id":"web","init_process_pid":1,"cgroup_paths":{"":"/sys/fs/cgroup/unified/x/web","cpu":"/sys/fs/cgroup/cpu,cpuacct/y/web","cpuset":"/sys/fs/cgroup/cpuset/z"}}"#;
+    const V2: &str =
+        r#"{"id":"v2","cgroup_paths":{"":"/sys/fs/cgroup/cpu/system.slice/runc-v2.scope"}}"#;
+    const SPOOF: &str =
+        r#"{"id":"mine","cgroup_paths":{"":"/sys/fs/cgroup/cpu/system.slice/ssh.service"}}"#;
+    const OWN: &str =
+        r#"{"id":"own","cgroup_paths":{"":"/sys/fs/cgroup/cpu/user.slice/user-1000.slice/own"}}"#;
+
+    #[test]
+    fn groups_of_state_files() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let cgroup = root.join("sys/fs/cgroup");
+        fs::create_dir_all(cgroup.join("cpu,cpuacct")).unwrap();
+        std::os::unix::fs::symlink("cpu,cpuacct", cgroup.join("cpu")).unwrap();
+        let files = [
+            ("run/runc/web/state.json", STATE),
+            ("run/runc/torn/state.json", "{\"id\":"),
+            (
+                "run/runc/rootless/state.json",
+                r#"{"id":"rootless","cgroup_paths":null}"#,
+            ),
+            (
+                "run/runc/top/state.json",
+                r#"{"id":"top","cgroup_paths":{"":"/sys/fs/cgroup/cpu"}}"#,
+            ),
+            (
+                "run/crun/job/status",
+                r#"{"pid":7,"cgroup-path":"/system.slice/crun-job.scope/container"}"#,
+            ),
+            ("run/crun/none/status", r#"{"pid":7,"cgroup-path":""}"#),
+            ("run/containerd/runc/default/c/state.json", V2),
+            ("run/user/1000/runc/mine/state.json", SPOOF),
+            ("run/user/1000/runc/own/state.json", OWN),
+        ];
+        for (file, text) in files {
+            let file = root.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        let mut index = StateIndex::new(root, &cgroup.join("cpu"));
+        assert!(
+            index.lookup("/y/web").is_none(),
+            "nothing is read before the first refresh"
+        );
+        index.refresh();
+        let cases = [
+            ("/y/web", Some("oci web")),
+            ("/y/web/init.scope", Some("oci web")),
+            ("/y/webs", None),
+            ("/y", None),
+            ("/x/web", None),
+            ("/", None),
+            ("", None),
+            ("/system.slice/crun-job.scope", Some("oci job")),
+            ("/system.slice/crun-job.scope/container/a", Some("oci job")),
+            ("/system.slice/runc-v2.scope", Some("containerd v2")),
+            ("/system.slice/ssh.service", None),
+            ("/user.slice/user-1000.slice/own/sub", Some("oci own")),
+        ];
+        for (path, expected) in cases {
+            let found = index
+                .lookup(path)
+                .map(|c| format!("{} {}", c.runtime.name(), c.id));
+            assert_eq!(found.as_deref(), expected, "{path}");
+        }
+        fs::remove_dir_all(root.join("run/runc/web")).unwrap();
+        index.refresh();
+        assert!(index.lookup("/y/web").is_none(), "deleted");
+    }
+}

@@ -1,0 +1,97 @@
+//! The JSON of the commands: one compact object, with OpenTelemetry's attribute names where they
+//! exist.
+//!
+//! The types here are counterparts of the model's: a key that users see changes only when it is
+//! changed here. A figure that is not measured has no key; it is never 0 or null.
+
+mod row;
+
+use noctule_model::{Counter, Feature, FeatureState, Level, Report};
+use serde::Serialize;
+
+use row::RowJson;
+
+/// The answer of `noctule stat --json`, and of `noctule top`'s recording.
+///
+/// Rows keep the report's order. `level` must be the level that the report was made for: it says
+/// which keys a row may have. A row that stands for several groups names the outermost one.
+pub fn stat_json(report: &Report, level: Level) -> String {
+    let node = &report.node;
+    let charged = report.measured.has(Counter::CpuTime);
+    let stat = Stat {
+        window_seconds: seconds(report.window_ns),
+        cpus: node.cpus,
+        idle_seconds: seconds(node.idle_ns),
+        rows: report
+            .rows
+            .iter()
+            .map(|row| RowJson::new(report, row, level))
+            .collect(),
+        remainder_seconds: charged.then(|| seconds(node.remainder_ns())),
+        features: report.features.iter().map(FeatureJson::short).collect(),
+    };
+    to_string(&stat)
+}
+
+/// The answer of `noctule doctor --json`: `{"features": [{"name", "state", "reason", "mend"}]}`.
+/// `mend` says how to change the state; it is absent where there is nothing to do.
+pub fn doctor_json(features: &[Feature]) -> String {
+    let doctor = Doctor {
+        features: features.iter().map(FeatureJson::full).collect(),
+    };
+    to_string(&doctor)
+}
+
+#[derive(Serialize)]
+struct Stat<'a> {
+    window_seconds: f64,
+    cpus: u32,
+    idle_seconds: f64,
+    rows: Vec<RowJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remainder_seconds: Option<f64>,
+    features: Vec<FeatureJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct Doctor<'a> {
+    features: Vec<FeatureJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct FeatureJson<'a> {
+    name: &'a str,
+    state: &'static str,
+    reason: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    mend: &'a str,
+}
+
+impl<'a> FeatureJson<'a> {
+    fn full(feature: &'a Feature) -> Self {
+        Self {
+            name: feature.name,
+            state: FeatureState::name(feature.state),
+            reason: &feature.reason,
+            mend: &feature.mend,
+        }
+    }
+
+    /// Beside figures the state is enough; what to do about it is the business of `doctor`.
+    fn short(feature: &'a Feature) -> Self {
+        Self {
+            mend: "",
+            ..Self::full(feature)
+        }
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Maps here have string keys and no type refuses to be written, so nothing can fail; a program
+/// that reads an empty answer fails loudly.
+fn to_string(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}

@@ -1,0 +1,278 @@
+//! Which rows of a level have series of their own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use noctule_model::{Counters, Measured};
+
+/// What may happen to a row that has no series yet.
+pub(super) enum Verdict {
+    /// Its labels are not settled.
+    Wait,
+    /// It may never have series of its own.
+    Fold,
+    /// These are its labels.
+    Show(Arc<str>),
+}
+
+/// One set of series.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    /// Identity labels, escaped.
+    pub(super) labels: Arc<str>,
+    pub(super) counters: Counters,
+    pub(super) frequency_hertz: Option<f64>,
+}
+
+/// The rows of one level, by their identity.
+#[derive(Debug)]
+pub(super) struct Table<K> {
+    room: usize,
+    grace_ns: u64,
+    rows: BTreeMap<K, Entry>,
+    shown: usize,
+    /// What the rows without room used while they had none. `None` until there is one.
+    overflow: Option<Counters>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    first_ns: u64,
+    seen_ns: u64,
+    /// The figures before the last batch in which it was, and in it.
+    before: Counters,
+    now: Counters,
+    /// As the batch tells it.
+    frequency_hertz: Option<f64>,
+    /// The part that is in the overflow.
+    charged: Counters,
+    folded: bool,
+    labels: Option<Arc<str>>,
+}
+
+impl<K: Ord + Clone> Table<K> {
+    /// `grace_ns`: how long a row stays after the last batch that has it.
+    pub(super) fn new(room: usize, grace_ns: u64) -> Self {
+        Self {
+            room,
+            grace_ns,
+            rows: BTreeMap::new(),
+            shown: 0,
+            overflow: None,
+        }
+    }
+
+    /// Takes the figures of a row. First step of a batch, for every row.
+    pub(super) fn see(&mut self, key: &K, at: u64, counters: &Counters, hertz: Option<f64>) {
+        if !self.rows.contains_key(key) {
+            let entry = Entry {
+                first_ns: at,
+                ..Entry::default()
+            };
+            self.rows.insert(key.clone(), entry);
+        }
+        let Some(entry) = self.rows.get_mut(key) else {
+            return;
+        };
+        if entry.seen_ns != at {
+            entry.before = entry.now;
+            entry.seen_ns = at;
+        }
+        // The last figures of a dead process are final; what procfs says of the zombie is not.
+        entry.now = entry.now.max(counters);
+        entry.frequency_hertz = hertz;
+    }
+
+    /// Forgets the rows that are gone and frees their places; what they have in the overflow stays
+    /// there. Second step of a batch.
+    pub(super) fn sweep(&mut self, at: u64) {
+        let grace_ns = self.grace_ns;
+        self.rows
+            .retain(|_, entry| at.saturating_sub(entry.seen_ns) <= grace_ns);
+        self.shown = self.rows.values().filter(|e| e.labels.is_some()).count();
+    }
+
+    /// Gives a row a place, if it has none and may have one. Third step, for every row, in the
+    /// order in which places are given away. `verdict` gets the row's age in nanoseconds.
+    pub(super) fn place(&mut self, key: &K, verdict: impl FnOnce(u64) -> Verdict) {
+        let full = self.shown >= self.room;
+        let Some(entry) = self.rows.get_mut(key) else {
+            return;
+        };
+        if entry.labels.is_some() || (full && entry.folded) {
+            return;
+        }
+        match verdict(entry.seen_ns.saturating_sub(entry.first_ns)) {
+            Verdict::Wait => {}
+            Verdict::Show(labels) if !full => {
+                entry.labels = Some(labels);
+                // What is in the overflow by now stays there; the series counts from here.
+                entry.folded = false;
+                self.shown += 1;
+            }
+            Verdict::Show(_) | Verdict::Fold => entry.folded = true,
+        }
+    }
+
+    /// The lines as of now, the overflow last. Last step of a batch.
+    pub(super) fn lines(
+        &mut self,
+        at: u64,
+        overflow_labels: &Arc<str>,
+        measured: Measured,
+        nominal_hertz: Option<u64>,
+    ) -> Vec<Line> {
+        let mut lines = Vec::with_capacity(self.shown + 1);
+        let before = self.overflow.unwrap_or_default();
+        for entry in self.rows.values_mut() {
+            if entry.folded {
+                *self.overflow.get_or_insert_default() += &entry.now.since(&entry.charged);
+                entry.charged = entry.now;
+            }
+            let Some(labels) = &entry.labels else {
+                continue;
+            };
+            let tick = entry.now.since(&entry.before);
+            let frequency = entry
+                .frequency_hertz
+                .or_else(|| tick.frequency_hertz(measured, nominal_hertz));
+            lines.push(Line {
+                labels: labels.clone(),
+                counters: entry.now.since(&entry.charged),
+                frequency_hertz: frequency.filter(|_| entry.seen_ns == at),
+            });
+        }
+        lines.extend(self.overflow.map(|counters| {
+            Line {
+                labels: overflow_labels.clone(),
+                counters,
+                frequency_hertz: counters
+                    .since(&before)
+                    .frequency_hertz(measured, nominal_hertz),
+            }
+        }));
+        lines
+    }
+
+    /// How many rows are in the overflow now.
+    pub(super) fn folded(&self) -> usize {
+        self.rows.values().filter(|entry| entry.folded).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::Counter;
+
+    use super::*;
+
+    fn cpu(ns: u64) -> Counters {
+        let mut counters = Counters::default();
+        counters[Counter::CpuTime] = ns;
+        counters
+    }
+
+    /// One batch: every row may be shown under its own name.
+    fn step(table: &mut Table<&'static str>, at: u64, rows: &[(&'static str, u64)]) -> String {
+        for (key, ns) in rows {
+            table.see(key, at, &cpu(*ns), None);
+        }
+        table.sweep(at);
+        for (key, _) in rows {
+            table.place(key, |_| Verdict::Show((*key).into()));
+        }
+        let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
+        let show = |l: &Line| format!("{}={}", l.labels, l.counters[Counter::CpuTime]);
+        lines.iter().map(show).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn first_come_first_served_and_the_rest_is_added_up() {
+        let mut table = Table::new(2, 0);
+        assert_eq!(step(&mut table, 1, &[("m", 1), ("n", 2)]), "m=1 n=2");
+        let all = [("a", 5), ("m", 1), ("n", 2), ("z", 7)];
+        assert_eq!(step(&mut table, 2, &all), "m=1 n=2 rest=12");
+        assert_eq!(table.folded(), 2);
+    }
+
+    #[test]
+    fn a_free_place_goes_to_a_folded_row_and_no_time_is_counted_twice() {
+        let mut table = Table::new(1, 0);
+        assert_eq!(step(&mut table, 1, &[("a", 10), ("b", 20)]), "a=10 rest=20");
+        assert_eq!(step(&mut table, 2, &[("b", 23)]), "b=3 rest=20");
+        assert_eq!(step(&mut table, 3, &[("b", 30)]), "b=10 rest=20");
+        assert_eq!(table.folded(), 0);
+    }
+
+    #[test]
+    fn the_overflow_never_goes_down() {
+        let mut table = Table::new(0, 0);
+        assert_eq!(step(&mut table, 1, &[("a", 10)]), "rest=10");
+        assert_eq!(step(&mut table, 2, &[]), "rest=10");
+        // The same name again is somebody else.
+        assert_eq!(step(&mut table, 3, &[("a", 4)]), "rest=14");
+    }
+
+    #[test]
+    fn a_row_stays_for_the_grace_time_with_its_last_figures() {
+        let mut table = Table::new(9, 100);
+        step(&mut table, 1, &[("a", 10)]);
+        assert_eq!(step(&mut table, 101, &[("b", 1)]), "a=10 b=1");
+        assert_eq!(step(&mut table, 102, &[("b", 1)]), "b=1");
+    }
+
+    #[test]
+    fn labels_are_taken_once() {
+        let mut table = Table::new(9, 0);
+        step(&mut table, 1, &[("a", 1)]);
+        table.see(&"a", 2, &cpu(2), None);
+        table.sweep(2);
+        table.place(&"a", |_| panic!("it has labels"));
+        let lines = table.lines(2, &"rest".into(), Measured::NONE, None);
+        assert_eq!(&*lines[0].labels, "a");
+    }
+
+    #[test]
+    fn a_waiting_row_takes_no_place_and_keeps_what_it_used() {
+        let mut table = Table::new(1, 0);
+        table.see(&"a", 1, &cpu(5), None);
+        table.sweep(1);
+        table.place(&"a", |_| Verdict::Wait);
+        assert!(
+            table
+                .lines(1, &"rest".into(), Measured::NONE, None)
+                .is_empty()
+        );
+        assert_eq!(step(&mut table, 2, &[("a", 6)]), "a=6");
+    }
+
+    #[test]
+    fn figures_of_a_zombie_take_nothing_back() {
+        let mut table = Table::new(1, 100);
+        step(&mut table, 1, &[("a", 5), ("a", 9)]);
+        assert_eq!(step(&mut table, 2, &[("a", 5)]), "a=9");
+    }
+
+    #[test]
+    fn frequency_is_that_of_the_last_tick_and_absent_for_the_gone() {
+        let measured = Measured::from_iter([Counter::CpuTime, Counter::Cycles]);
+        let ran = |ns: u64, cycles: u64| {
+            let mut counters = cpu(ns);
+            counters[Counter::Cycles] = cycles;
+            counters
+        };
+        let mut table = Table::new(9, 100);
+        let mut frequency = |at: u64, counters: Option<Counters>| {
+            if let Some(counters) = counters {
+                table.see(&"a", at, &counters, None);
+                table.place(&"a", |_| Verdict::Show("a".into()));
+            }
+            table.sweep(at);
+            table.lines(at, &"rest".into(), measured, None)[0].frequency_hertz
+        };
+        assert_eq!(frequency(1, Some(ran(10, 20))), Some(2e9));
+        assert_eq!(frequency(2, Some(ran(20, 50))), Some(3e9));
+        assert_eq!(frequency(3, Some(ran(20, 50))), None, "it did not run");
+        assert_eq!(frequency(4, None), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! Text from strangers inside label values.
+
+use std::fmt::Write as _;
+
+/// Appends `text` as the inside of a quoted label value. Both text formats escape alike.
+///
+/// Backslash, quote and line feed get the escapes of the format, so the scraper stores them as
+/// they are. Other control characters, and the two Unicode line breaks, are legal in a label
+/// value; but parsers that split lines in other ways than at line feeds choke on them, and so do
+/// terminals. They are replaced by the visible text `\u{1b}`. A backslash that stands before `u{`
+/// in the original becomes `\u{5c}`, which keeps the replacement reversible: two names that differ
+/// never get the same label value, so nobody can make a scrape invalid by a clash of series.
+pub(super) fn push_label_value(out: &mut String, text: &str) {
+    let plain = |b: u8| (0x20..0x7f).contains(&b) && b != b'\\' && b != b'"';
+    if text.bytes().all(plain) {
+        out.push_str(text);
+        return;
+    }
+    for (at, c) in text.char_indices() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '"' => out.push_str("\\\""),
+            '\\' if text[at + 1..].starts_with("u{") => out.push_str("\\\\u{5c}"),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\\\u{{{:x}}}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+}
+
+/// Appends a help text. The classic format leaves quotes alone.
+pub(super) fn push_help(out: &mut String, text: &str, quotes: bool) {
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\\' => out.push_str("\\\\"),
+            '"' if quotes => out.push_str("\\\""),
+            c => out.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn escaped(text: &str) -> String {
+        let mut out = String::new();
+        push_label_value(&mut out, text);
+        out
+    }
+
+    #[test]
+    fn the_escapes_of_the_format() {
+        assert_eq!(escaped("a\"b\\c\nd"), r#"a\"b\\c\nd"#);
+        assert_eq!(escaped(r"dev-disk\x2dby.swap"), r"dev-disk\\x2dby.swap");
+        assert_eq!(escaped("größe"), "größe");
+    }
+
+    #[test]
+    fn control_characters_become_text() {
+        assert_eq!(escaped("\r\x1b[0m"), r"\\u{d}\\u{1b}[0m");
+        assert_eq!(escaped("\u{85}\u{2028}\u{7f}"), r"\\u{85}\\u{2028}\\u{7f}");
+    }
+
+    #[test]
+    fn different_names_never_meet() {
+        let names = [
+            "\x1b",
+            "\\u{1b}",
+            "\\\x1b",
+            "\\\\u{1b}",
+            "\\u{5c}",
+            "\\u{5c}u{1b}",
+        ];
+        let values: std::collections::HashSet<_> = names.iter().map(|n| escaped(n)).collect();
+        assert_eq!(values.len(), names.len(), "{values:?}");
+    }
+
+    #[test]
+    fn help_keeps_to_one_line() {
+        let mut out = String::new();
+        push_help(&mut out, "a\n\\\"", false);
+        push_help(&mut out, "\"", true);
+        assert_eq!(out, "a\\n\\\\\"\\\"");
+    }
+}

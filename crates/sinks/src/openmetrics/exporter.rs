@@ -1,0 +1,226 @@
+//! From batches to the series that a scrape shows.
+
+use std::cell::LazyCell;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use noctule_model::{
+    AgentCost, Batch, Counters, Feature, Loss, Measured, Node, ProcessId, Subject,
+};
+
+use super::Exposition;
+use super::budget::{Line, Table};
+use super::labels::{self, OVERFLOW};
+use super::text::Text;
+use super::{levels, own};
+
+/// What the operator may choose.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Expose every process. Off by default: the number of series has no natural bound.
+    pub process_level: bool,
+    /// Containers that have series of their own; also units, and cgroups, each counted alone.
+    pub max_subjects: usize,
+    /// Processes that have series of their own.
+    pub max_processes: usize,
+    /// How long a container waits for its name before it is exposed without, in nanoseconds.
+    pub settle_ns: u64,
+    /// How long a process stays after its end, in nanoseconds. For the other levels the rollup
+    /// decides.
+    pub process_grace_ns: u64,
+    /// Version of the agent, for `noctule_self_build_info`.
+    pub version: &'static str,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            process_level: false,
+            max_subjects: 4000,
+            max_processes: 4000,
+            settle_ns: 3_000_000_000,
+            process_grace_ns: 60_000_000_000,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+/// Decides which series exist. Fed with every batch, once, in order.
+#[derive(Debug)]
+pub struct Exporter {
+    options: Options,
+    containers: Table<Subject>,
+    units: Table<Subject>,
+    cgroups: Table<Subject>,
+    processes: Table<ProcessId>,
+    /// The node's counters in the batch before.
+    before: Counters,
+}
+
+/// One level, ready to be rendered.
+#[derive(Clone, Debug)]
+pub(super) struct Level {
+    pub(super) name: &'static str,
+    pub(super) lines: Vec<Line>,
+    /// Rows in the overflow; `None` where there is no budget.
+    pub(super) folded: Option<usize>,
+}
+
+/// Everything that a scrape shows, as of one batch. Cheap to share, never changes.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub(super) taken_ns: u64,
+    pub(super) node: Node,
+    pub(super) measured: Measured,
+    pub(super) levels: Vec<Level>,
+    pub(super) features: Arc<[Feature]>,
+    pub(super) losses: Vec<Loss>,
+    pub(super) agent: AgentCost,
+    pub(super) version: &'static str,
+}
+
+impl Exporter {
+    /// An exporter that has seen nothing.
+    pub fn new(options: Options) -> Self {
+        let subjects = || Table::new(options.max_subjects, 0);
+        Self {
+            containers: subjects(),
+            units: subjects(),
+            cgroups: subjects(),
+            processes: Table::new(options.max_processes, options.process_grace_ns),
+            before: Counters::default(),
+            options,
+        }
+    }
+
+    /// Takes the next batch, whose subjects must be filled, and returns what scrapes show from now
+    /// on. A batch that is left out costs resolution, and the processes that ended in it.
+    pub fn observe(&mut self, batch: &Batch) -> Snapshot {
+        self.observe_subjects(batch);
+        let tick = batch.node.total.since(&self.before);
+        self.before = batch.node.total;
+        let node = Line {
+            labels: "".into(),
+            counters: batch.node.total,
+            frequency_hertz: tick.frequency_hertz(batch.measured, batch.node.nominal_hertz),
+        };
+        let mut levels = vec![
+            Level {
+                name: "node",
+                lines: vec![node],
+                folded: None,
+            },
+            level("container", "container_id", &mut self.containers, batch),
+            level("unit", "unit", &mut self.units, batch),
+            level("cgroup", "cgroup", &mut self.cgroups, batch),
+        ];
+        if self.options.process_level {
+            self.observe_processes(batch);
+            levels.push(level("process", "pid", &mut self.processes, batch));
+        }
+        Snapshot {
+            taken_ns: batch.taken_ns,
+            node: batch.node,
+            measured: batch.measured,
+            levels,
+            features: batch.features.clone(),
+            losses: batch.losses.clone(),
+            agent: batch.agent.clone(),
+            version: self.options.version,
+        }
+    }
+
+    fn observe_subjects(&mut self, batch: &Batch) {
+        let at = batch.taken_ns;
+        let settle_ns = self.options.settle_ns;
+        for row in &batch.subjects {
+            let hertz = row.frequency_hertz;
+            self.table(&row.subject)
+                .see(&row.subject, at, &row.counters, hertz);
+        }
+        for table in [&mut self.containers, &mut self.units, &mut self.cgroups] {
+            table.sweep(at);
+        }
+        let living = LazyCell::new(|| living_containers(batch));
+        for row in &batch.subjects {
+            self.table(&row.subject).place(&row.subject, |age_ns| {
+                labels::of_subject(row, age_ns >= settle_ns, || match &row.subject {
+                    Subject::Container(id) => living.contains(id.as_str()),
+                    _ => true,
+                })
+            });
+        }
+    }
+
+    fn table(&mut self, subject: &Subject) -> &mut Table<Subject> {
+        match subject {
+            Subject::Container(_) => &mut self.containers,
+            Subject::Unit(_) => &mut self.units,
+            Subject::Cgroup(_) | Subject::Overflow => &mut self.cgroups,
+        }
+    }
+
+    fn observe_processes(&mut self, batch: &Batch) {
+        let settle_ns = self.options.settle_ns;
+        let rows = || batch.processes.iter().chain(&batch.exited);
+        for row in rows() {
+            self.processes
+                .see(&row.id, batch.taken_ns, &row.counters, None);
+        }
+        self.processes.sweep(batch.taken_ns);
+        for row in rows() {
+            self.processes.place(&row.id, |age_ns| {
+                labels::of_process(row, batch.boot_unix_ns, age_ns >= settle_ns)
+            });
+        }
+    }
+}
+
+fn level<K: Ord + Clone>(
+    name: &'static str,
+    identity: &str,
+    table: &mut Table<K>,
+    batch: &Batch,
+) -> Level {
+    let overflow = format!("{identity}=\"{OVERFLOW}\"").into();
+    Level {
+        name,
+        lines: table.lines(
+            batch.taken_ns,
+            &overflow,
+            batch.measured,
+            batch.node.nominal_hertz,
+        ),
+        folded: Some(table.folded()),
+    }
+}
+
+/// Ids of the containers that have a group.
+fn living_containers(batch: &Batch) -> HashSet<&str> {
+    let owners = batch.cgroups.iter().filter_map(|row| row.owner.as_ref());
+    owners
+        .filter_map(|owner| Some(owner.container.as_ref()?.id.as_str()))
+        .collect()
+}
+
+impl Snapshot {
+    /// `CLOCK_MONOTONIC` at which the figures were taken, in nanoseconds.
+    pub fn taken_ns(&self) -> u64 {
+        self.taken_ns
+    }
+
+    /// The text in the given format. `now_ns` is `CLOCK_MONOTONIC` at the moment of the scrape, in
+    /// nanoseconds, for the age of the figures.
+    ///
+    /// A metric that is not measured, or of which no series exists, is absent altogether.
+    pub fn render(&self, exposition: Exposition, now_ns: u64) -> String {
+        let lines: usize = self.levels.iter().map(|level| level.lines.len()).sum();
+        // 19 counters a line of some 100 bytes; a guess that is too low costs a copy.
+        let mut text = Text::new(exposition, 8192 + lines * 2048);
+        for level in &self.levels {
+            levels::write(&mut text, level, self.measured);
+        }
+        own::write(&mut text, self, now_ns);
+        text.finish()
+    }
+}

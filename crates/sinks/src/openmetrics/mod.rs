@@ -1,0 +1,45 @@
+//! The answer of `/metrics`, in OpenMetrics 1.0 and in the classic Prometheus text format.
+//!
+//! Both come from the metric table of the model. The work is split in two so that a scrape has no
+//! side effect: [`Exporter::observe`] takes each batch once and decides which series exist and
+//! what their labels are; the [`Snapshot`] that it returns is rendered as often as anybody asks.
+//!
+//! # Series
+//!
+//! - `noctule_node_*`: the whole machine, no identity label.
+//! - `noctule_container_*`: `container_id`, and where known `container` (its name), `runtime`,
+//!   `pod_uid`, `pod`, `namespace`, `unit`. The helpers of a runtime are not containers.
+//! - `noctule_unit_*{unit}` and `noctule_cgroup_*{cgroup}`: what is in no container.
+//! - `noctule_process_*{pid,start,comm}` and one of `container_id`, `unit`, `cgroup`: only on
+//!   request. `start` is the creation in Unix seconds with three decimals, so that a pid that
+//!   is used twice makes two series; `comm` is the name at the first exposure.
+//!
+//! # Labels never change
+//!
+//! The labels of a series are frozen when it is first exposed. A container's name comes from a file
+//! that its runtime may write late, so a container is exposed only once its labels are settled:
+//! when it has a name (and its pod too, if it is in one), or has been known for
+//! [`Options::settle_ns`], or none of its groups is left. Its counters start at 0 with it and are
+//! absolute, so waiting loses nothing but resolution: the first sample already contains what was
+//! used meanwhile, and `increase()` over the first seconds of a container does not see that part.
+//! A name that comes later than that is not shown until the agent starts again.
+//!
+//! # Budget
+//!
+//! Each level has room for a number of series sets ([`Options::max_subjects`]). Who finds no room
+//! is added up in one row whose identity label is `_overflow`. That row only goes up: it gets
+//! growth, and keeps it when its causer is gone. When a place becomes free, somebody from the
+//! overflow gets it and continues in series of its own, which count from there, so that no time is
+//! counted twice and the sum over the level stays the sum over its subjects.
+
+mod budget;
+mod escape;
+mod exporter;
+mod labels;
+mod levels;
+mod negotiate;
+mod own;
+mod text;
+
+pub use exporter::{Exporter, Options, Snapshot};
+pub use negotiate::Exposition;

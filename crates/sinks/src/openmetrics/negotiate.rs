@@ -1,0 +1,163 @@
+//! Which text format a scraper gets.
+
+/// A text format of `/metrics`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exposition {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// The Prometheus text format 0.0.4, which everything can read.
+    #[default]
+    Classic,
+}
+
+impl Exposition {
+    /// The value of the header `Content-Type`.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    /// Chooses by the header `Accept`.
+    ///
+    /// OpenMetrics only for who names it (in version 1.0.0 or without a version) and does not
+    /// prefer `text/plain`; the classic format for everybody else: browsers, `curl`, a client that
+    /// accepts neither (an answer it can read as text is worth more than a 406). A media range
+    /// whose `q` is malformed is ignored.
+    pub fn negotiate(accept: Option<&str>) -> Self {
+        let mut open = 0.0_f32;
+        let mut classic = 0.0_f32;
+        for range in accept.unwrap_or_default().split(',') {
+            let Some(range) = Range::parse(range) else {
+                continue;
+            };
+            match range.format() {
+                Some(Self::OpenMetrics) => open = open.max(range.quality),
+                Some(Self::Classic) => classic = classic.max(range.quality),
+                None => {}
+            }
+        }
+        if open > 0.0 && open >= classic {
+            Self::OpenMetrics
+        } else {
+            Self::Classic
+        }
+    }
+}
+
+/// One element of `Accept`.
+struct Range<'a> {
+    media: &'a str,
+    version: Option<&'a str>,
+    quality: f32,
+}
+
+impl<'a> Range<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.split(';').map(str::trim);
+        let mut range = Self {
+            media: parts.next()?,
+            version: None,
+            quality: 1.0,
+        };
+        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+            let value = value.trim().trim_matches('"');
+            match name.trim() {
+                name if name.eq_ignore_ascii_case("q") => {
+                    range.quality = value.parse().ok().filter(|q| (0.0..=1.0).contains(q))?;
+                }
+                name if name.eq_ignore_ascii_case("version") => range.version = Some(value),
+                _ => {}
+            }
+        }
+        Some(range)
+    }
+
+    /// The format that is meant. Wildcards mean none: the classic format is the answer to them
+    /// anyway, and must not win against an OpenMetrics that is named with a lower `q`.
+    fn format(&self) -> Option<Exposition> {
+        let is = |media: &str, version: &str| {
+            self.media.eq_ignore_ascii_case(media) && self.version.is_none_or(|v| v == version)
+        };
+        if is("application/openmetrics-text", "1.0.0") {
+            Some(Exposition::OpenMetrics)
+        } else if is("text/plain", "0.0.4") {
+            Some(Exposition::Classic)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Exposition::{self, Classic, OpenMetrics};
+
+    #[test]
+    fn what_scrapers_send() {
+        let cases = [
+            // Prometheus 3, Prometheus 3 with native histograms, Prometheus 2.42, Prometheus 2.5.
+            (
+                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+                 application/openmetrics-text;version=0.0.1;q=0.5,\
+                 text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
+                 text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                OpenMetrics,
+            ),
+            (
+                "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;\
+                 encoding=delimited;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5,\
+                 text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                OpenMetrics,
+            ),
+            (
+                "application/openmetrics-text;version=1.0.0,\
+                 application/openmetrics-text;version=0.0.1;q=0.75,\
+                 text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+                OpenMetrics,
+            ),
+            (
+                "application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,\
+                 */*;q=0.1",
+                Classic,
+            ),
+            // curl and a browser.
+            ("*/*", Classic),
+            (
+                "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+                Classic,
+            ),
+        ];
+        for (accept, expected) in cases {
+            assert_eq!(Exposition::negotiate(Some(accept)), expected, "{accept}");
+        }
+    }
+
+    #[test]
+    fn quality_decides_and_malformed_ranges_are_ignored() {
+        let cases = [
+            ("application/openmetrics-text", OpenMetrics),
+            ("Application/OpenMetrics-Text ; Q=0.1", OpenMetrics),
+            (
+                "application/openmetrics-text;version=\"1.0.0\"",
+                OpenMetrics,
+            ),
+            ("application/openmetrics-text,text/plain", OpenMetrics),
+            ("text/plain,application/openmetrics-text;q=0.9", Classic),
+            ("*/*,application/openmetrics-text;q=0.1", OpenMetrics),
+            ("application/openmetrics-text;q=0", Classic),
+            ("application/openmetrics-text;q=nan", Classic),
+            ("application/openmetrics-text;q=-1", Classic),
+            ("application/openmetrics-text;q=2", Classic),
+            ("application/openmetrics-text;version=2.0.0", Classic),
+            ("image/png", Classic),
+            (";;,,=;q=,", Classic),
+            ("", Classic),
+        ];
+        for (accept, expected) in cases {
+            assert_eq!(Exposition::negotiate(Some(accept)), expected, "{accept}");
+        }
+        assert_eq!(Exposition::negotiate(None), Classic);
+    }
+}

@@ -1,0 +1,104 @@
+//! The metrics of the node as a whole and of the agent itself.
+
+use noctule_model::{Counter, FeatureState, Metric, ProgramCost, SELF_METRICS, SelfSource};
+
+use super::exporter::Snapshot;
+use super::text::{Text, Value};
+
+/// Writes every family that has samples.
+pub(super) fn write(text: &mut Text, snapshot: &Snapshot, now_ns: u64) {
+    for metric in SELF_METRICS {
+        let mut family = Family {
+            text,
+            metric,
+            begun: false,
+        };
+        family.fill(snapshot, now_ns);
+    }
+}
+
+/// A family whose head is written before its first sample.
+struct Family<'a> {
+    text: &'a mut Text,
+    metric: &'static Metric<SelfSource>,
+    begun: bool,
+}
+
+impl Family<'_> {
+    fn fill(&mut self, snapshot: &Snapshot, now_ns: u64) {
+        let agent = &snapshot.agent;
+        let node = &snapshot.node;
+        match self.metric.source {
+            SelfSource::NodeIdle => self.put(Value::Nanoseconds(node.idle_ns)),
+            SelfSource::NodeRemainder => self.put(Value::Nanoseconds(node.remainder_ns())),
+            SelfSource::NodeCpus => self.put(Value::Count(node.cpus.into())),
+            SelfSource::AgentCpu => self.put(Value::Nanoseconds(agent.cpu_ns)),
+            SelfSource::AgentResident => self.put(Value::Count(agent.resident_bytes)),
+            SelfSource::TickAge => {
+                self.put(Value::Nanoseconds(now_ns.saturating_sub(snapshot.taken_ns)));
+            }
+            SelfSource::TickDuration => self.put(Value::Nanoseconds(agent.collect_ns)),
+            SelfSource::ProgramTime => self.programs(snapshot, |p| Value::Nanoseconds(p.run_ns)),
+            SelfSource::ProgramRuns => self.programs(snapshot, |p| Value::Count(p.runs)),
+            SelfSource::ProgramMisses => {
+                self.programs(snapshot, |p| Value::Count(p.recursion_misses));
+            }
+            SelfSource::ProgramWindow if agent.programs.is_some() => {
+                self.put(Value::Nanoseconds(agent.programs_window_ns));
+            }
+            SelfSource::ProgramWindow => {}
+            SelfSource::MapEntries => {
+                for map in &agent.maps {
+                    self.put_with(&[map.name], Value::Count(map.entries));
+                }
+            }
+            SelfSource::MapCapacity => {
+                for map in &agent.maps {
+                    self.put_with(&[map.name], Value::Count(map.capacity));
+                }
+            }
+            SelfSource::Losses => {
+                for loss in &snapshot.losses {
+                    self.put_with(&[loss.kind, loss.place], Value::Count(loss.count));
+                }
+            }
+            SelfSource::Feature => self.features(snapshot),
+            SelfSource::FoldedSubjects => self.folded(snapshot),
+            SelfSource::BuildInfo => self.put_with(&[snapshot.version], Value::Count(1)),
+        }
+    }
+
+    fn programs(&mut self, snapshot: &Snapshot, value: impl Fn(&ProgramCost) -> Value) {
+        for program in snapshot.agent.programs.iter().flatten() {
+            self.put_with(&[&program.name], value(program));
+        }
+    }
+
+    fn features(&mut self, snapshot: &Snapshot) {
+        for feature in &*snapshot.features {
+            let state = FeatureState::name(feature.state);
+            self.put_with(&[feature.name, state, &feature.reason], Value::Count(1));
+        }
+    }
+
+    fn folded(&mut self, snapshot: &Snapshot) {
+        for level in &snapshot.levels {
+            if let Some(folded) = level.folded {
+                self.put_with(&[level.name], Value::Count(folded as u64));
+            }
+        }
+    }
+
+    fn put(&mut self, value: Value) {
+        self.put_with(&[], value);
+    }
+
+    /// `values` of the metric's own labels, in their order.
+    fn put_with(&mut self, values: &[&str], value: Value) {
+        if !self.begun {
+            self.text.family("", self.metric);
+            self.begun = true;
+        }
+        self.text.sample("", (self.metric.labels, values), value);
+    }
+}

@@ -1,0 +1,157 @@
+//! The JSON of `stat` and `doctor`.
+#![allow(clippy::unwrap_used, reason = "clippy takes helpers of tests for code")]
+
+mod fixture;
+
+use std::sync::Arc;
+
+use fixture::{CONTAINER, SECOND, container, measured, owner, process, ran, small, unit};
+use noctule_model::{Level, Measured, Node, Owner, Report, Row};
+use noctule_sinks::json::{doctor_json, stat_json};
+use serde_json::{Value, json};
+
+fn row(owner: Owner, ns: u64) -> Row {
+    Row {
+        process: None,
+        owner: Arc::new(owner),
+        counters: ran(ns),
+    }
+}
+
+fn report(rows: Vec<Row>) -> Report {
+    Report {
+        window_ns: 5_500_000_000,
+        time_unix_ns: 1_700_000_100 * SECOND,
+        boot_unix_ns: 1_700_000_000 * SECOND,
+        node: Node {
+            cpus: 4,
+            elapsed_ns: 22 * SECOND,
+            idle_ns: 20 * SECOND,
+            total: ran(SECOND),
+            nominal_hertz: Some(2_000_000_000),
+        },
+        measured: measured(),
+        rows,
+        features: small().features,
+    }
+}
+
+fn rows(report: &Report, level: Level) -> Vec<Value> {
+    let stat: Value = serde_json::from_str(&stat_json(report, level)).unwrap();
+    stat["rows"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_whole_shape_at_process_level() {
+    let mut process_row = process(4711, "a\"\n\x1b", container(71, Some("cart")), SECOND);
+    process_row.exited = true;
+    let mut row = row(container(71, Some("cart")), SECOND);
+    row.process = Some(process_row);
+    let text = stat_json(&report(vec![row]), Level::Process);
+    assert!(!text.contains('\n') && !text.contains('\x1b'), "{text}");
+    let expected = json!({
+        "window_seconds": 5.5,
+        "cpus": 4,
+        "idle_seconds": 20.0,
+        "rows": [{
+            "process.pid": 4711,
+            "process.creation.time_unix_nano": 1_700_000_005_250_000_000_u64,
+            "process.parent_pid": 1,
+            "process.executable.name": "a\"\n\u{1b}",
+            "process.linux.cgroup": format!("/kubepods.slice/cri-containerd-{CONTAINER}.scope"),
+            "cgroup.id": 71,
+            "container.id": CONTAINER,
+            "container.name": "cart",
+            "k8s.pod.uid": "0f6a5bd4-1d8c-4f7b-9d6e-5a4b3c2d1e0f",
+            "k8s.pod.name": "shop-5c9",
+            "k8s.namespace.name": "prod",
+            "systemd.unit": format!("cri-containerd-{CONTAINER}.scope"),
+            "cpu.seconds": 1.0,
+            "cpu.cycles": 3_000_000_000_u64,
+            "cpu.reference_cycles": 2_000_000_000_u64,
+            "cpu.frequency_hertz": 3e9,
+            "page_cache.reads": 1000,
+            "softirqs": {"timer": 0, "net_rx": 5},
+            "switches.voluntary": 7,
+            "switches.preempted": 2,
+            "exited": true,
+        }],
+        "remainder_seconds": 1.0,
+        "features": [
+            {"name": "cpu_time", "state": "on", "reason": "se.sum_exec_runtime"},
+            {"name": "cache_misses", "state": "off", "reason": "perf_event_open: \"ENOENT\""},
+        ],
+    });
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
+}
+
+#[test]
+fn what_is_not_measured_has_no_key() {
+    let mut report = report(vec![row(owner(1, "/"), SECOND)]);
+    report.measured = Measured::NONE;
+    let text = stat_json(&report, Level::Cgroup);
+    let stat: Value = serde_json::from_str(&text).unwrap();
+    let expected = json!({"process.linux.cgroup": "/", "cgroup.id": 1});
+    assert_eq!(stat["rows"][0], expected);
+    assert_eq!(stat.get("remainder_seconds"), None);
+    assert!(!text.contains("null"));
+}
+
+#[test]
+fn nothing_that_ran_has_no_frequency() {
+    let report = report(vec![row(owner(1, "/"), 0)]);
+    let row = &rows(&report, Level::Cgroup)[0];
+    assert_eq!(row.get("cpu.frequency_hertz"), None);
+    assert_eq!(row["cpu.seconds"], 0.0);
+}
+
+#[test]
+fn a_row_says_only_what_is_true_of_all_its_groups() {
+    let report = report(vec![row(container(71, Some("cart")), SECOND)]);
+    let has = |level, key: &str| rows(&report, level)[0].get(key).is_some();
+    let cases = [
+        (Level::Container, "container.id", true),
+        (Level::Container, "k8s.pod.uid", true),
+        (Level::Pod, "k8s.pod.uid", true),
+        (Level::Pod, "container.id", false),
+        (Level::Pod, "cgroup.id", false),
+        (Level::Unit, "systemd.unit", true),
+        (Level::Unit, "container.id", false),
+        (Level::Cgroup, "container.id", true),
+        (Level::Cgroup, "process.pid", false),
+        (Level::Cgroup, "exited", false),
+    ];
+    for (level, key, expected) in cases {
+        assert_eq!(has(level, key), expected, "{level:?} {key}");
+    }
+}
+
+#[test]
+fn a_helper_is_not_its_container_and_an_unknown_group_has_no_path() {
+    let mut helper = container(71, Some("cart"));
+    helper.container.as_mut().unwrap().role = noctule_model::ContainerRole::Helper;
+    let unknown = Owner::unknown(noctule_model::CgroupId(9));
+    let report = report(vec![
+        row(helper, 2),
+        row(unit(72, "u.service"), 1),
+        row(unknown, 1),
+    ]);
+    for level in [Level::Container, Level::Cgroup] {
+        let rows = rows(&report, level);
+        assert_eq!(rows[0].get("container.id"), None);
+        assert_eq!(rows[1]["systemd.unit"], "u.service");
+        assert_eq!(rows[2].get("process.linux.cgroup"), None);
+        assert_eq!(rows[2]["cgroup.id"], 9);
+    }
+}
+
+#[test]
+fn doctor_says_how_to_mend_where_there_is_a_way() {
+    let doctor: Value = serde_json::from_str(&doctor_json(&small().features)).unwrap();
+    let expected = json!({"features": [
+        {"name": "cpu_time", "state": "on", "reason": "se.sum_exec_runtime"},
+        {"name": "cache_misses", "state": "off", "reason": "perf_event_open: \"ENOENT\"",
+         "mend": "run on hardware with a PMU"},
+    ]});
+    assert_eq!(doctor, expected);
+}

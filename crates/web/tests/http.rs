@@ -1,0 +1,226 @@
+//! The server as clients see it: real sockets, no HTTP library.
+#![allow(clippy::unwrap_used, reason = "clippy takes helpers of tests for code")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use noctule_web::{Handlers, Page, Server, bind};
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
+        let mut found = pairs.filter(|(key, _)| key.eq_ignore_ascii_case(name));
+        found.next().map(|(_, value)| value)
+    }
+}
+
+/// What the agent publishes, as a test may change it.
+#[derive(Default)]
+struct Agent {
+    metrics: Option<String>,
+    not_ready: Option<String>,
+    accept: Vec<Option<String>>,
+}
+
+fn serve(agent: &Arc<Mutex<Agent>>) -> (Server, SocketAddr) {
+    let bound = bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = bound.address();
+    let (one, other) = (agent.clone(), agent.clone());
+    let handlers = Handlers {
+        metrics: Arc::new(move |accept| {
+            let mut agent = one.lock().unwrap();
+            agent.accept.push(accept.map(Into::into));
+            agent.metrics.clone().map(|body| Page {
+                content_type: "text/plain; version=0.0.4; charset=utf-8",
+                body,
+            })
+        }),
+        ready: Arc::new(move || match &other.lock().unwrap().not_ready {
+            Some(reason) => Err(reason.clone()),
+            None => Ok(()),
+        }),
+    };
+    (bound.serve(handlers).unwrap(), address)
+}
+
+fn raw(address: SocketAddr, request: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let watchdog = Some(Duration::from_secs(60));
+    stream.set_read_timeout(watchdog).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    Answer {
+        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+        head: head.into(),
+        body: body.into(),
+    }
+}
+
+fn request(address: SocketAddr, method: &str, path: &str, headers: &str) -> Answer {
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+    raw(address, &format!("{head}{headers}\r\n"))
+}
+
+fn agent() -> Arc<Mutex<Agent>> {
+    Arc::default()
+}
+
+#[test]
+fn metrics_are_503_before_the_first_batch_and_200_after() {
+    let agent = agent();
+    let (_server, address) = serve(&agent);
+    let early = request(address, "GET", "/metrics", "");
+    assert_eq!(early.status, 503);
+    assert!(early.body.contains("no figures yet"));
+
+    agent.lock().unwrap().metrics = Some("noctule_node_cpus 4\n".into());
+    let answer = request(address, "GET", "/metrics?x=1", "Accept: a/b;q=0.5\r\n");
+    assert_eq!(
+        (answer.status, &*answer.body),
+        (200, "noctule_node_cpus 4\n")
+    );
+    let content_type = answer.header("content-type").unwrap();
+    assert_eq!(content_type, "text/plain; version=0.0.4; charset=utf-8");
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    let accept = &agent.lock().unwrap().accept;
+    assert_eq!(*accept, [None, Some("a/b;q=0.5".into())]);
+}
+
+#[test]
+fn live_always_ready_with_a_reason() {
+    let agent = agent();
+    agent.lock().unwrap().not_ready = Some("the first batch is late".into());
+    let (_server, address) = serve(&agent);
+    assert_eq!(request(address, "GET", "/livez", "").status, 200);
+    let answer = request(address, "GET", "/readyz", "");
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.body, "not ready: the first batch is late\n");
+
+    agent.lock().unwrap().not_ready = None;
+    assert_eq!(request(address, "GET", "/readyz", "").status, 200);
+}
+
+#[test]
+fn the_index_names_the_pages_and_loads_nothing_from_elsewhere() {
+    let (_server, address) = serve(&agent());
+    let answer = request(address, "GET", "/", "");
+    assert_eq!(answer.status, 200);
+    assert_eq!(
+        answer.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    for name in ["/metrics", "/livez", "/readyz", "noctule top"] {
+        assert!(answer.body.contains(name), "{name}");
+    }
+    for elsewhere in ["://", "src=", "@import", "<script"] {
+        assert!(!answer.body.contains(elsewhere), "{elsewhere}");
+    }
+}
+
+#[test]
+fn other_paths_and_methods() {
+    let (_server, address) = serve(&agent());
+    for path in ["/metric", "/metrics/", "/livez/x", "/../etc/passwd"] {
+        assert_eq!(request(address, "GET", path, "").status, 404, "{path}");
+    }
+    for path in ["/", "/metrics", "/livez", "/readyz"] {
+        for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
+            let answer = request(address, method, path, "content-length: 0\r\n");
+            assert_eq!(answer.status, 405, "{method} {path}");
+            assert_eq!(answer.header("allow"), Some("GET,HEAD"));
+        }
+    }
+}
+
+#[test]
+fn head_has_the_head_of_get_and_no_body() {
+    let agent = agent();
+    agent.lock().unwrap().metrics = Some("12345\n".into());
+    let (_server, address) = serve(&agent);
+    for path in ["/", "/metrics", "/livez", "/readyz", "/nothing"] {
+        let (head, get) = (
+            request(address, "HEAD", path, ""),
+            request(address, "GET", path, ""),
+        );
+        assert_eq!((head.status, &*head.body), (get.status, ""), "{path}");
+        for name in ["content-length", "content-type"] {
+            assert_eq!(head.header(name), get.header(name), "{path}");
+        }
+    }
+}
+
+#[test]
+fn one_connection_carries_several_requests() {
+    let (_server, address) = serve(&agent());
+    let one = "GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
+    let last = "GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let answer = raw(address, &format!("{one}{last}"));
+    assert!(answer.body.contains("HTTP/1.1 200 OK"), "{}", answer.body);
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let (_server, address) = serve(&agent());
+    assert_eq!(raw(address, "\x16\x03\x01 nonsense\r\n\r\n").status, 400);
+    let long = format!("x-long: {}\r\n", "x".repeat(100_000));
+    let mut stream = TcpStream::connect(address).unwrap();
+    // The server may close before it has read everything, so sending may fail.
+    let _ = stream.write_all(format!("GET / HTTP/1.1\r\n{long}\r\n").as_bytes());
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    assert_eq!(request(address, "GET", "/livez", "").status, 200);
+}
+
+#[test]
+fn a_fault_in_a_handler_costs_one_connection() {
+    let bound = bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = bound.address();
+    let handlers = Handlers {
+        metrics: Arc::new(|_| panic!("a fault that this test makes")),
+        ready: Arc::new(|| Ok(())),
+    };
+    let server = bound.serve(handlers).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
+        .unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert_eq!(answer, b"");
+    assert_eq!(request(address, "GET", "/livez", "").status, 200);
+    assert!(server.is_running());
+}
+
+#[test]
+fn an_address_in_use_is_known_before_anything_starts() {
+    let bound = bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let error = bind(bound.address()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn the_address_is_free_again_after_a_stop() {
+    // An address of its own, lest another test gets the port as soon as it is free.
+    let bound = bind(([127, 83, 0, 1], 0).into()).unwrap();
+    let address = bound.address();
+    let handlers = Handlers {
+        metrics: Arc::new(|_| None),
+        ready: Arc::new(|| Ok(())),
+    };
+    let server = bound.serve(handlers).unwrap();
+    assert_eq!(request(address, "GET", "/livez", "").status, 200);
+    server.stop();
+    TcpStream::connect(address).unwrap_err();
+    bind(address).unwrap();
+}
