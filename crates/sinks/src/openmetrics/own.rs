@@ -28,7 +28,9 @@ impl Family<'_> {
     fn fill(&mut self, snapshot: &Snapshot, now_ns: u64) {
         let agent = &snapshot.agent;
         let node = &snapshot.node;
+        let measured = snapshot.measured.has(Counter::CpuTime);
         match self.metric.source {
+            SelfSource::NodeIdle | SelfSource::NodeRemainder if !measured => {}
             SelfSource::NodeIdle => self.put(Value::Nanoseconds(node.idle_ns)),
             SelfSource::NodeRemainder => self.put(Value::Nanoseconds(node.remainder_ns())),
             SelfSource::NodeCpus => self.put(Value::Count(node.cpus.into())),

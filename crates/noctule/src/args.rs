@@ -1,0 +1,211 @@
+//! The command line as it is typed. Help, man page and completions come from here.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use noctule_model::Level;
+use tracing::level_filters::LevelFilter;
+
+/// Who uses the CPU of this node, for every process, container, pod and unit.
+///
+/// Watches the kernel with eBPF programs that were compiled once and adapt themselves to the kernel
+/// they find. Needs root, or CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH.
+///
+/// Exit status: 0 done; 1 failed; 2 wrong arguments or configuration; 3 the privileges or the kernel
+/// do not allow it. With a COMMAND, its own status.
+#[derive(Debug, Parser)]
+#[command(
+    name = "noctule",
+    version,
+    max_term_width = 100,
+    propagate_version = true
+)]
+pub(crate) struct Args {
+    /// Configuration file (TOML); options given here win over it
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How much to say on standard error
+    #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
+    pub(crate) log: LogLevel,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl LogLevel {
+    pub(crate) fn directive(self) -> LevelFilter {
+        match self {
+            Self::Error => LevelFilter::ERROR,
+            Self::Warn => LevelFilter::WARN,
+            Self::Info => LevelFilter::INFO,
+            Self::Debug => LevelFilter::DEBUG,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(RunArgs),
+    Stat(StatArgs),
+    Top(TopArgs),
+    Doctor(DoctorArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+/// Collect all the time and serve /metrics
+///
+/// The agent: collects everything that this kernel can give and serves /metrics, /livez and /readyz
+/// on http://127.0.0.1:9470. Prints where it listens, and what is off and why. Ends cleanly on
+/// SIGINT and SIGTERM.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RunArgs {
+    /// Address and port to listen on [default: 127.0.0.1:9470]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Allow plain HTTP on an address other than loopback, readable by whoever reaches it
+    #[arg(long)]
+    pub(crate) allow_plain_http: bool,
+    /// Time between two collections [default: 1s]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) interval: Option<Duration>,
+    /// Also expose each process in /metrics (many series)
+    #[arg(long)]
+    pub(crate) process_metrics: bool,
+    /// End by itself after this time
+    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) duration: Option<Duration>,
+}
+
+/// Who used the CPU in a window, with every counter there is
+///
+/// With a COMMAND: runs it, and tells what it and all its descendants used until it ended. The
+/// command's output is untouched; the table follows when it has ended.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StatArgs {
+    /// What a row stands for [default: container; with a COMMAND: process]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) by: Option<By>,
+    /// Length of the window [default: 5s; with a COMMAND: until it ends]
+    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Show at most this many rows
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) top: usize,
+    /// One JSON object, with all rows, instead of the table (docs/json.md)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the answer to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Command to run and follow
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Who uses the CPU, live
+///
+/// Press ? for the keys. Ends with q.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TopArgs {
+    /// What a row stands for at first
+    #[arg(long, value_name = "LEVEL", default_value = "process")]
+    pub(crate) by: By,
+    /// Time between two screens
+    #[arg(long, value_name = "DURATION", default_value = "1s",
+          value_parser = humantime::parse_duration)]
+    pub(crate) interval: Duration,
+    /// End by itself after this time
+    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) duration: Option<Duration>,
+}
+
+/// What this kernel, these privileges and these files allow
+///
+/// Feature by feature: on, degraded or off, the reason, and how to change it. Loads and attaches
+/// everything for a moment, because only that tells.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DoctorArgs {
+    /// One JSON object instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Print the manual page, or write all of them into a folder
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ManArgs {
+    /// Folder for noctule.1 and one page for each command
+    pub(crate) folder: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum By {
+    Process,
+    Container,
+    Pod,
+    Unit,
+    Cgroup,
+}
+
+impl From<By> for Level {
+    fn from(by: By) -> Self {
+        match by {
+            By::Process => Self::Process,
+            By::Container => Self::Container,
+            By::Pod => Self::Pod,
+            By::Unit => Self::Unit,
+            By::Cgroup => Self::Cgroup,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn walk(command: &clap::Command, check: &impl Fn(&clap::Command)) {
+        check(command);
+        command.get_subcommands().for_each(|sub| walk(sub, check));
+    }
+
+    #[test]
+    fn the_definition_is_consistent_and_everything_has_help() {
+        let mut command = Args::command();
+        command.build();
+        command.clone().debug_assert();
+        walk(&command, &|command| {
+            assert!(
+                command.get_about().is_some(),
+                "{} has no help",
+                command.get_name()
+            );
+            for argument in command.get_arguments() {
+                let name = argument.get_id();
+                assert!(
+                    argument.get_help().is_some(),
+                    "{} {name}: no help",
+                    command.get_name()
+                );
+            }
+        });
+    }
+}

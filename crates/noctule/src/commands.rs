@@ -1,0 +1,25 @@
+//! One file for each command.
+
+use anyhow::Result;
+
+use crate::args::{Args, Command};
+use crate::config::Config;
+
+mod docs;
+mod doctor;
+mod run;
+mod stat;
+mod top;
+
+/// Does what was asked for; the value is the exit status.
+pub(crate) fn run(args: Args) -> Result<u8> {
+    let config = Config::load(args.config.as_deref())?;
+    match args.command {
+        Command::Run(run) => run::run(&run, config),
+        Command::Stat(stat) => stat::run(&stat, &config),
+        Command::Top(top) => top::run(&top, &config),
+        Command::Doctor(doctor) => doctor::run(&doctor, &config),
+        Command::Completions(completions) => docs::completions(&completions),
+        Command::Man(man) => docs::man(&man),
+    }
+}

@@ -1,0 +1,99 @@
+//! `noctule top`: the pipeline on one thread, the screen on another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use noctule_model::Batch;
+
+use crate::args::TopArgs;
+use crate::config::Config;
+use crate::exit;
+use crate::exit::Usage;
+use crate::stop::{Signals, Woken};
+use crate::wire::Pipeline;
+
+/// Batches that wait for a screen that is slow.
+const LANE: usize = 4;
+
+pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
+    if args.interval < Duration::from_millis(50) {
+        bail!(Usage(format!(
+            "--interval is {:?}: must be 50ms or more",
+            args.interval
+        )));
+    }
+    let signals = Signals::catch()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (sender, batches) = sync_channel(LANE);
+    let (interval, duration, config) = (args.interval, args.duration, config.clone());
+    let stopped = stop.clone();
+    // The pipeline is made on the thread that drives it: its rings are not to be moved.
+    let (started, ready) = sync_channel(1);
+    let source = thread::Builder::new()
+        .name("collect".into())
+        .spawn(move || {
+            let result = Pipeline::start(&config);
+            let result = result.map(|pipeline| {
+                let _ = started.send(());
+                pipeline
+            });
+            let end = duration.map(|d| Instant::now() + d);
+            result.and_then(|pipeline| feed(pipeline, &sender, &signals, interval, end, &stopped))
+        })
+        .context("starting the collecting thread")?;
+    let joined = || {
+        source
+            .join()
+            .unwrap_or_else(|_| bail!("the collecting thread panicked"))
+    };
+    if ready.recv().is_err() {
+        joined()?;
+        bail!("the collecting thread ended before it began");
+    }
+    let options = noctule_tui::Options {
+        level: args.by.into(),
+        interval,
+        hostname: rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
+        color: std::env::var_os("NO_COLOR").is_none(),
+    };
+    let shown = noctule_tui::run(batches, &options, &stop);
+    stop.store(true, Ordering::Relaxed);
+    joined()?;
+    shown.context("the terminal")?;
+    Ok(exit::DONE)
+}
+
+fn feed(
+    mut pipeline: Pipeline,
+    sender: &SyncSender<Batch>,
+    signals: &Signals,
+    interval: Duration,
+    end: Option<Instant>,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let mut next = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        match sender.try_send(pipeline.tick()?) {
+            // A screen that is slow misses a batch: counters are absolute.
+            Ok(()) | Err(TrySendError::Full(_)) => {}
+            Err(TrySendError::Disconnected(_)) => break,
+        }
+        next += interval;
+        // Short waits, so that `q` ends the program at once.
+        while Instant::now() < next && !stop.load(Ordering::Relaxed) {
+            let step = (Instant::now() + Duration::from_millis(100)).min(next);
+            if pipeline.wait(signals, step)? == Woken::End || end.is_some_and(|e| step >= e) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+        next = next.max(Instant::now());
+    }
+    Ok(())
+}

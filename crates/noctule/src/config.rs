@@ -1,0 +1,265 @@
+//! The configuration as it is meant: the file, and the command line over it.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+
+use crate::args::RunArgs;
+use crate::exit::Usage;
+
+/// Everything that can be configured. `deploy/noctule.toml` shows each option with its default.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    pub(crate) collect: Collect,
+    pub(crate) metrics: Metrics,
+    pub(crate) web: Web,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Collect {
+    pub(crate) interval_seconds: f64,
+    pub(crate) hardware_counters: bool,
+    pub(crate) page_cache: bool,
+    pub(crate) softirqs: bool,
+    pub(crate) cgroup_rows: u32,
+    pub(crate) ring_bytes: u32,
+    pub(crate) dead_cgroup_memory_seconds: f64,
+}
+
+impl Default for Collect {
+    fn default() -> Self {
+        Self {
+            interval_seconds: 1.0,
+            hardware_counters: true,
+            page_cache: true,
+            softirqs: true,
+            cgroup_rows: 8192,
+            ring_bytes: 1 << 20,
+            dead_cgroup_memory_seconds: 300.0,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Metrics {
+    pub(crate) processes: bool,
+    pub(crate) subject_rows: usize,
+    pub(crate) process_rows: usize,
+    pub(crate) grace_seconds: f64,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            processes: false,
+            subject_rows: 4000,
+            process_rows: 10_000,
+            grace_seconds: 300.0,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Web {
+    pub(crate) listen: SocketAddr,
+    pub(crate) plain_http: bool,
+}
+
+impl Default for Web {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 9470)),
+            plain_http: false,
+        }
+    }
+}
+
+impl Config {
+    /// Reads the file, if one is named.
+    pub(crate) fn load(path: Option<&Path>) -> Result<Self> {
+        let Some(path) = path else {
+            return Ok(Self::default());
+        };
+        let place = || Usage(format!("configuration {}", path.display()));
+        let text = fs::read_to_string(path).with_context(place)?;
+        let config = Self::parse(&text).with_context(place)?;
+        config.check().with_context(place)?;
+        Ok(config)
+    }
+
+    fn parse(text: &str) -> Result<Self, Usage> {
+        toml::from_str(text).map_err(|error| {
+            let hint = nearest(error.message())
+                .map_or(String::new(), |word| format!("did you mean `{word}`?\n"));
+            Usage(format!("{error}{hint}"))
+        })
+    }
+
+    /// Puts the command line over it.
+    pub(crate) fn with(mut self, args: &RunArgs) -> Result<Self> {
+        if let Some(listen) = args.listen {
+            self.web.listen = listen;
+        }
+        if let Some(interval) = args.interval {
+            self.collect.interval_seconds = interval.as_secs_f64();
+        }
+        self.web.plain_http |= args.allow_plain_http;
+        self.metrics.processes |= args.process_metrics;
+        self.check()?;
+        Ok(self)
+    }
+
+    fn check(&self) -> Result<(), Usage> {
+        let seconds = [
+            (
+                "collect.interval_seconds (--interval)",
+                self.collect.interval_seconds,
+                0.01,
+                3600.0,
+            ),
+            (
+                "collect.dead_cgroup_memory_seconds",
+                self.collect.dead_cgroup_memory_seconds,
+                0.0,
+                86_400.0,
+            ),
+            (
+                "metrics.grace_seconds",
+                self.metrics.grace_seconds,
+                0.0,
+                86_400.0,
+            ),
+        ];
+        for (name, value, least, most) in seconds {
+            if !(least..=most).contains(&value) {
+                return Err(Usage(format!(
+                    "{name} is {value}: must be {least} to {most}"
+                )));
+            }
+        }
+        let counts = [
+            (
+                "collect.cgroup_rows",
+                u64::from(self.collect.cgroup_rows),
+                1,
+                1 << 20,
+            ),
+            (
+                "collect.ring_bytes",
+                u64::from(self.collect.ring_bytes),
+                4096,
+                1 << 28,
+            ),
+            (
+                "metrics.subject_rows",
+                self.metrics.subject_rows as u64,
+                1,
+                1 << 20,
+            ),
+            (
+                "metrics.process_rows",
+                self.metrics.process_rows as u64,
+                1,
+                1 << 20,
+            ),
+        ];
+        for (name, value, least, most) in counts {
+            if !(least..=most).contains(&value) {
+                return Err(Usage(format!(
+                    "{name} is {value}: must be {least} to {most}"
+                )));
+            }
+        }
+        if !self.web.listen.ip().is_loopback() && !self.web.plain_http {
+            return Err(Usage(format!(
+                "{} is not a loopback address, and the figures of all users of this machine would \
+                 be readable there by anybody: put a proxy with TLS and authentication before a \
+                 loopback address, or say --allow-plain-http",
+                self.web.listen
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn interval(&self) -> Duration {
+        Duration::from_secs_f64(self.collect.interval_seconds)
+    }
+}
+
+/// The expected word that is nearest to the unknown one, both taken from serde's message:
+/// "unknown field `x`, expected one of `a`, `b`".
+fn nearest(message: &str) -> Option<&str> {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let unknown = quoted.next()?;
+    quoted
+        .map(|word| (strsim::jaro_winkler(unknown, word), word))
+        .filter(|(score, _)| *score > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, word)| word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHIPPED: &str = include_str!("../../../deploy/noctule.toml");
+
+    #[test]
+    fn the_shipped_file_shows_every_option_with_its_default() {
+        assert_eq!(
+            Config::parse(SHIPPED).expect("as shipped"),
+            Config::default()
+        );
+        let uncommented: String = SHIPPED
+            .lines()
+            .map(|line| {
+                line.strip_prefix("#")
+                    .filter(|l| !l.starts_with(' '))
+                    .unwrap_or(line)
+            })
+            .map(|line| format!("{line}\n"))
+            .collect();
+        assert_eq!(
+            Config::parse(&uncommented).expect("with every option"),
+            Config::default()
+        );
+        let shown: toml::Table = toml::from_str(&uncommented).expect("a table");
+        let count: usize = shown
+            .values()
+            .filter_map(|v| v.as_table())
+            .map(toml::Table::len)
+            .sum();
+        assert_eq!(count, 13, "an option is not shown in deploy/noctule.toml");
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_that_names_the_place_and_the_nearest_word() {
+        let error = Config::parse("[collect]\npage_cach = true\n").expect_err("unknown key");
+        assert!(error.0.contains("line 2"), "{}", error.0);
+        assert!(
+            error.0.contains("did you mean `page_cache`?"),
+            "{}",
+            error.0
+        );
+    }
+
+    #[test]
+    fn another_address_than_loopback_asks_for_the_opt_out() {
+        let listen = "[web]\nlisten = \"0.0.0.0:9470\"\n";
+        let error = Config::parse(listen)
+            .expect("parses")
+            .check()
+            .expect_err("refused");
+        assert!(error.0.contains("--allow-plain-http"), "{}", error.0);
+        let allowed = format!("{listen}plain_http = true\n");
+        assert!(Config::parse(&allowed).expect("parses").check().is_ok());
+    }
+}

@@ -1,0 +1,51 @@
+//! noctule: who uses the CPU of a Linux node, what it costs, and what happens.
+//!
+//! The way through this crate: `args` (as typed) -> `config` (as meant) -> `wire` (the only place
+//! that names concrete parts) -> `commands`.
+
+mod args;
+mod commands;
+mod config;
+mod exit;
+mod print;
+mod stop;
+mod wire;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // clap's own words; --help and --version come this way too, and are a success.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() {
+                exit::USAGE
+            } else {
+                exit::DONE
+            });
+        }
+    };
+    start_log(&args);
+    match commands::run(args) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => exit::explain(&error),
+    }
+}
+
+/// Problems and decisions go to standard error; `RUST_LOG` refines what `--log` says.
+fn start_log(args: &args::Args) {
+    use std::io::IsTerminal as _;
+    let filter = tracing_subscriber::EnvFilter::builder()
+        .with_default_directive(args.log.directive().into())
+        .from_env_lossy();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        .with_target(false)
+        .without_time()
+        .init();
+}

@@ -1,0 +1,253 @@
+//! What came from the agent, made ready to be shown.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use noctule_model::{
+    AgentCost, Batch, CgroupId, Counter, Counters, FeatureState, Level, Loss, Measured, Node,
+    ProcessId, ReportBuilder, Row,
+};
+
+use crate::history::{History, LENGTH};
+use crate::level::{self, Key, LEVELS};
+
+/// The only key in the history of the node.
+const NODE: Key = Key::Path(String::new());
+
+/// Something for each level.
+type Rows<R> = [Vec<R>; LEVELS.len()];
+
+/// Everything that is known up to one moment. A pause keeps one of these aside.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Data {
+    /// The newest batch, without the processes that ended: the next window starts with it, and
+    /// the idle parents of the tree are looked up in it.
+    pub(crate) last: Option<Batch>,
+    /// The newest window; `None` until the second batch.
+    pub(crate) window: Option<Window>,
+    histories: [History; LEVELS.len()],
+    node: History,
+    losses: HashMap<(&'static str, &'static str), Losing>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Losing {
+    count: u64,
+    /// Windows since it grew; [`LENGTH`] when it did not.
+    quiet: usize,
+}
+
+/// What lies between two batches.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    /// Length in nanoseconds.
+    pub(crate) length_ns: u64,
+    /// When it ended, nanoseconds since 1970.
+    pub(crate) time_unix_ns: u64,
+    /// When the machine started, nanoseconds since 1970.
+    pub(crate) boot_unix_ns: u64,
+    /// The machine in the window.
+    pub(crate) node: Node,
+    /// Which counters mean anything.
+    pub(crate) measured: Measured,
+    /// What the agent cost in the window.
+    pub(crate) agent: Agent,
+    rows: Rows<Arc<Row>>,
+}
+
+/// What the agent cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agent {
+    /// Share of one CPU in the window, in percent.
+    pub(crate) cpu_percent: f64,
+    /// Resident memory, in bytes.
+    pub(crate) resident_bytes: u64,
+    /// Average run of a BPF program since the agent started: only some windows are measured, so
+    /// the figure of a single one would jump. `None` when it is not measured.
+    pub(crate) run_ns: Option<f64>,
+}
+
+impl Data {
+    /// Takes the next batch. Every one must be given, in order.
+    pub(crate) fn push(&mut self, batch: Batch) {
+        self.watch_losses(&batch.losses);
+        let Some(previous) = self.last.take() else {
+            self.last = Some(batch);
+            return;
+        };
+        let agent_before_ns = previous.agent.cpu_ns;
+        let mut builder = ReportBuilder::new(previous);
+        builder.add(batch);
+        // Every level, not only the one that is shown, at the price of five passes over a batch:
+        // whoever changes the level finds the minute there already.
+        let mut reports = LEVELS.map(|level| builder.report(level, false));
+        let fresh: Rows<Row> = std::array::from_fn(|i| std::mem::take(&mut reports[i].rows));
+        let [head, ..] = reports;
+        let batch = builder.into_last();
+        let old = self.window.take().map(|window| window.rows);
+        self.remember_node(&head.node);
+        self.window = Some(Window {
+            length_ns: head.window_ns,
+            time_unix_ns: head.time_unix_ns,
+            boot_unix_ns: head.boot_unix_ns,
+            node: head.node,
+            measured: head.measured,
+            agent: Agent::new(&batch.agent, agent_before_ns, head.window_ns),
+            rows: self.merge(
+                fresh,
+                old.unwrap_or_default(),
+                &Present::of(&batch),
+                head.window_ns,
+            ),
+        });
+        self.last = Some(batch);
+    }
+
+    /// Records the rows of the window at every level, and adds those that paused in it.
+    fn merge(
+        &mut self,
+        fresh: Rows<Row>,
+        old: Rows<Arc<Row>>,
+        still: &Present,
+        ns: u64,
+    ) -> Rows<Arc<Row>> {
+        let mut merged: Rows<Arc<Row>> = Rows::default();
+        for (i, (fresh, old)) in fresh.into_iter().zip(old).enumerate() {
+            let level = LEVELS[i];
+            let lasting = fresh.iter().filter(|row| !has_exited(row));
+            let cpus = |row: &Row| row.counters[Counter::CpuTime] as f32 / ns.max(1) as f32;
+            self.histories[i].record(lasting.map(|row| (level::key(row, level), cpus(row))));
+            merged[i] = fresh.into_iter().map(Arc::new).collect();
+            let idle = idle_rows(level, old, &merged[i], &self.histories[i], still);
+            merged[i].extend(idle);
+        }
+        merged
+    }
+
+    /// Rows that used anything within the last minute and are still there.
+    pub(crate) fn rows(&self, level: Level) -> &[Arc<Row>] {
+        self.window
+            .as_ref()
+            .map_or(&[], |window| &window.rows[level::index(level)])
+    }
+
+    /// The minute of the rows of a level.
+    pub(crate) fn history(&self, level: Level) -> &History {
+        &self.histories[level::index(level)]
+    }
+
+    /// Busy share of the node over the last minute, between 0 and 1, oldest first.
+    pub(crate) fn node_minute(&self, columns: usize) -> Vec<Option<f32>> {
+        self.node
+            .squeeze(&self.node.minute([&NODE]), columns.min(LENGTH))
+    }
+
+    /// What is off, degraded or was lost within the last minute, in few words; `None` when there
+    /// is nothing to say.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let mut words = Vec::new();
+        let features = self.last.iter().flat_map(|batch| batch.features.iter());
+        for feature in features.filter(|feature| feature.state != FeatureState::On) {
+            words.push(format!("{} {}", feature.name, feature.state.name()));
+        }
+        let mut losing: Vec<_> = self
+            .losses
+            .iter()
+            .filter(|(_, losing)| losing.quiet < LENGTH)
+            .collect();
+        losing.sort_by_key(|(place, _)| **place);
+        for ((kind, _), losing) in losing {
+            words.push(format!("losing {kind} ({})", losing.count));
+        }
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+
+    fn watch_losses(&mut self, losses: &[Loss]) {
+        for loss in losses {
+            let known = self.losses.entry((loss.kind, loss.place));
+            // What was lost before the first batch is history; doctor tells it.
+            let losing = known.or_insert(Losing {
+                count: loss.count,
+                quiet: LENGTH,
+            });
+            losing.quiet = match loss.count > losing.count {
+                true => 0,
+                false => LENGTH.min(losing.quiet + 1),
+            };
+            losing.count = loss.count;
+        }
+    }
+
+    fn remember_node(&mut self, node: &Node) {
+        let busy = node.total[Counter::CpuTime] as f32 / node.elapsed_ns.max(1) as f32;
+        self.node.record([(NODE, busy)]);
+    }
+}
+
+impl Agent {
+    fn new(cost: &AgentCost, before_ns: u64, window_ns: u64) -> Self {
+        let used = cost.cpu_ns.saturating_sub(before_ns) as f64;
+        let run_ns = cost.programs.as_ref().and_then(|programs| {
+            let runs: u64 = programs.iter().map(|program| program.runs).sum();
+            let time: u64 = programs.iter().map(|program| program.run_ns).sum();
+            (runs > 0).then(|| time as f64 / runs as f64)
+        });
+        Self {
+            cpu_percent: used / window_ns.max(1) as f64 * 100.0,
+            resident_bytes: cost.resident_bytes,
+            run_ns,
+        }
+    }
+}
+
+/// What the newest batch still lists.
+struct Present {
+    processes: HashSet<ProcessId>,
+    cgroups: HashSet<CgroupId>,
+}
+
+impl Present {
+    fn of(batch: &Batch) -> Self {
+        Self {
+            processes: batch.processes.iter().map(|row| row.id).collect(),
+            cgroups: batch.cgroups.iter().map(|row| row.id).collect(),
+        }
+    }
+
+    fn lists(&self, row: &Row) -> bool {
+        match &row.process {
+            Some(process) => !process.exited && self.processes.contains(&process.id),
+            None => self.cgroups.contains(&row.owner.cgroup),
+        }
+    }
+}
+
+/// Rows of the window before that did nothing in this one. They stay for a minute, with zeros: a
+/// table whose rows come and go with every breath of a process cannot be read.
+fn idle_rows(
+    level: Level,
+    old: Vec<Arc<Row>>,
+    fresh: &[Arc<Row>],
+    history: &History,
+    present: &Present,
+) -> Vec<Arc<Row>> {
+    let busy: HashSet<Key> = fresh.iter().map(|row| level::key(row, level)).collect();
+    let stays = |row: &Arc<Row>| {
+        let key = level::key(row, level);
+        !busy.contains(&key) && history.knows(&key) && present.lists(row)
+    };
+    old.into_iter()
+        .filter(stays)
+        .map(|row| match row.counters.is_zero() {
+            true => row,
+            false => Arc::new(Row {
+                counters: Counters::default(),
+                ..Row::clone(&row)
+            }),
+        })
+        .collect()
+}
+
+fn has_exited(row: &Row) -> bool {
+    row.process.as_ref().is_some_and(|process| process.exited)
+}

@@ -1,0 +1,171 @@
+//! The head of the screen: the machine, the agent, the window.
+
+use noctule_model::Counter;
+use ratatui::Frame;
+use ratatui::text::{Line, Span};
+
+use crate::app::App;
+use crate::data::Window;
+use crate::layout::Areas;
+use crate::palette::Palette;
+use crate::spark;
+use crate::text;
+use crate::view::put;
+
+/// Share of the node from which the bar says alarm.
+const FULL: f64 = 0.9;
+
+/// Draws as many lines as there is room for.
+pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
+    let area = areas.header;
+    let Some(window) = &app.shown.window else {
+        put(frame, area, 0, &title(app, None, palette));
+        let wait = format!(" waiting for the first window of {:?}", app.interval);
+        put(frame, area, 1, &Line::from(wait));
+        return;
+    };
+    let shares = Shares::of(window);
+    let bar = busy(app, &shares, areas, palette);
+    let title = title(app, Some(window), palette);
+    let lines = match area.height {
+        0 | 1 => vec![bar],
+        2 => vec![title, bar],
+        3 => {
+            let mut line = rest(&shares, palette);
+            line.push_span(Span::raw("  "));
+            line.extend(agent(window, palette));
+            vec![title, bar, line]
+        }
+        _ => vec![title, bar, rest(&shares, palette), agent(window, palette)],
+    };
+    for (y, line) in (0..).zip(lines) {
+        put(frame, area, y, &line);
+    }
+    graph(app, areas, palette, frame);
+}
+
+/// Shares of the time that the CPUs had, between 0 and 1.
+struct Shares {
+    busy: Option<f64>,
+    idle: Option<f64>,
+    remainder: Option<f64>,
+}
+
+impl Shares {
+    fn of(window: &Window) -> Self {
+        let node = &window.node;
+        let share = |ns: u64| (node.elapsed_ns > 0).then(|| ns as f64 / node.elapsed_ns as f64);
+        Self {
+            busy: share(node.total[Counter::CpuTime]),
+            idle: share(node.idle_ns),
+            remainder: share(node.remainder_ns()),
+        }
+    }
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |share| text::percent(share * 100.0))
+}
+
+fn title(app: &App, window: Option<&Window>, palette: &Palette) -> Line<'static> {
+    let mut spans = vec![
+        Span::raw(" "),
+        Span::styled(app.hostname.clone(), palette.strong),
+    ];
+    if app.paused {
+        spans.insert(1, Span::styled(" PAUSED ", palette.reversed));
+        spans.insert(2, Span::raw(" "));
+    }
+    if let Some(window) = window {
+        let facts = format!(
+            " · {} CPUs · window {} · {}",
+            window.node.cpus,
+            text::duration(window.length_ns as f64),
+            text::time(window.time_unix_ns),
+        );
+        spans.push(Span::raw(facts));
+    }
+    Line::from(spans)
+}
+
+/// The bar; alone on the screen it also says what would stand on the other lines.
+fn busy(app: &App, shares: &Shares, areas: &Areas, palette: &Palette) -> Line<'static> {
+    let width = usize::from(areas.header.width);
+    let (alone, wide) = (areas.header.height == 1, areas.graph.width > 0);
+    let share = shares.busy.unwrap_or(0.0);
+    let style = if share >= FULL {
+        palette.alarm
+    } else {
+        palette.graph
+    };
+    let mut spans = vec![
+        Span::raw(" busy "),
+        Span::styled(format!("{:>5}", percent(shares.busy)), palette.strong),
+        Span::raw(" % "),
+    ];
+    let mut after = Vec::new();
+    if alone && app.paused {
+        after.push(Span::styled("PAUSED", palette.reversed));
+    }
+    if alone && app.shown.warning().is_some() {
+        after.push(Span::styled("!", palette.alarm));
+    }
+    let used: usize = spans.iter().chain(&after).map(Span::width).sum();
+    let room = width.saturating_sub(used + 1);
+    // Where the graph does not stand at the side, it follows the bar.
+    let graph = if wide || room < 20 {
+        0
+    } else {
+        (room * 3 / 5).min(60)
+    };
+    let (full, empty) = spark::bar(share, (room - graph).min(60));
+    spans.push(Span::styled(full, style));
+    spans.push(Span::styled(empty, palette.faint));
+    if graph > 0 {
+        let minute = spark::graph(&app.shown.node_minute(graph - 1), 1.0, 1).concat();
+        spans.push(Span::styled(format!(" {minute}"), palette.graph));
+    }
+    spans.extend(after);
+    Line::from(spans)
+}
+
+fn rest(shares: &Shares, palette: &Palette) -> Line<'static> {
+    Line::from(vec![
+        Span::styled(" idle ", palette.faint),
+        Span::raw(format!("{:>5} %", percent(shares.idle))),
+        Span::styled("   remainder ", palette.faint),
+        Span::raw(format!("{} %", percent(shares.remainder))),
+    ])
+}
+
+fn agent(window: &Window, palette: &Palette) -> Line<'static> {
+    let agent = &window.agent;
+    let mut spans = vec![
+        Span::styled(" noctule itself ", palette.faint),
+        Span::raw(format!(
+            "{:.2} % CPU · {}",
+            agent.cpu_percent,
+            text::bytes(agent.resident_bytes)
+        )),
+    ];
+    if let Some(ns) = agent.run_ns {
+        spans.push(Span::raw(format!(" · {ns:.0} ns per BPF run")));
+    }
+    Line::from(spans)
+}
+
+/// The last minute of the node, at the side of a wide header.
+fn graph(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
+    let area = areas.graph;
+    let minute = app
+        .shown
+        .node_minute(usize::from(area.width.saturating_sub(2)));
+    for (y, line) in (0..).zip(spark::graph(&minute, 1.0, usize::from(area.height))) {
+        put(
+            frame,
+            area,
+            y,
+            &Line::styled(format!(" {line}"), palette.graph),
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! The last minute of each row.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::level::Key;
+
+/// How many windows are kept: a minute, at the usual tick of a second.
+pub(crate) const LENGTH: usize = 60;
+
+/// CPU use of each row over the last [`LENGTH`] windows, in CPUs.
+///
+/// Bounded by the number of rows that used anything within that time; processes that have ended
+/// are not taken in, so that a storm of short ones leaves nothing behind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    tick: u64,
+    series: HashMap<Key, Series>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Series {
+    /// The newest is last, and belongs to the tick `last`.
+    values: VecDeque<f32>,
+    last: u64,
+}
+
+impl Series {
+    fn push(&mut self, tick: u64, value: f32) {
+        let missed = tick.saturating_sub(self.last + 1).min(LENGTH as u64);
+        if !self.values.is_empty() {
+            self.values.extend((0..missed).map(|_| 0.0));
+        }
+        self.values.push_back(value);
+        let surplus = self.values.len().saturating_sub(LENGTH);
+        self.values.drain(..surplus);
+        self.last = tick;
+    }
+
+    /// Value of each of the last [`LENGTH`] ticks up to `tick`, oldest first.
+    fn until(&self, tick: u64) -> impl Iterator<Item = Option<f32>> {
+        let idle = tick.saturating_sub(self.last) as usize;
+        let known = self.values.len() + idle;
+        (0..LENGTH).map(move |i| {
+            let from_start = (known + i).checked_sub(LENGTH)?;
+            Some(self.values.get(from_start).copied().unwrap_or(0.0))
+        })
+    }
+}
+
+impl History {
+    /// Takes the next window: the rows that used anything in it. A row that is left out was idle.
+    pub(crate) fn record(&mut self, rows: impl IntoIterator<Item = (Key, f32)>) {
+        self.tick += 1;
+        let tick = self.tick;
+        for (key, value) in rows {
+            self.series.entry(key).or_default().push(tick, value);
+        }
+        self.series
+            .retain(|_, series| tick - series.last < LENGTH as u64);
+    }
+
+    /// Whether the row used anything within the last minute.
+    pub(crate) fn knows(&self, key: &Key) -> bool {
+        self.series.contains_key(key)
+    }
+
+    /// The sum of the rows over the last minute, oldest first; `None` before the first was seen.
+    pub(crate) fn minute<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a Key>,
+    ) -> [Option<f32>; LENGTH] {
+        let mut sum = [None; LENGTH];
+        for series in keys.into_iter().filter_map(|key| self.series.get(key)) {
+            for (sum, value) in sum.iter_mut().zip(series.until(self.tick)) {
+                if let Some(value) = value {
+                    *sum = Some(sum.unwrap_or(0.0) + value);
+                }
+            }
+        }
+        sum
+    }
+
+    /// Average of the row over the last minute, or over the time since the first window. Time
+    /// before the row appeared counts as idle: a burst that just began is not the busiest.
+    pub(crate) fn mean(&self, key: &Key) -> f32 {
+        let windows = self.tick.clamp(1, LENGTH as u64);
+        let sum: f32 = self
+            .series
+            .get(key)
+            .map_or(0.0, |s| s.until(self.tick).flatten().sum());
+        sum / windows as f32
+    }
+
+    /// Draws a minute in fewer columns: each is the average of some windows. The borders are tied
+    /// to the number of the window, so that the picture moves and does not flicker.
+    pub(crate) fn squeeze(
+        &self,
+        minute: &[Option<f32>; LENGTH],
+        columns: usize,
+    ) -> Vec<Option<f32>> {
+        if columns == 0 {
+            return Vec::new();
+        }
+        let per_column = LENGTH.div_ceil(columns) as u64;
+        // Ticks are counted on from one minute before the first, to stay positive.
+        let newest = self.tick + LENGTH as u64;
+        let mut cells = vec![(0.0, 0_u32); columns];
+        for (i, value) in minute.iter().enumerate() {
+            let back = newest / per_column - (newest - (LENGTH - 1 - i) as u64) / per_column;
+            let cell = columns.checked_sub(1 + back as usize);
+            if let (Some(cell), Some(value)) = (cell, value) {
+                cells[cell].0 += value;
+                cells[cell].1 += 1;
+            }
+        }
+        let average = |(sum, count): (f32, u32)| (count > 0).then(|| sum / count as f32);
+        cells.into_iter().map(average).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::Path(name.into())
+    }
+
+    fn known(history: &History, name: &str) -> Vec<f32> {
+        let minute = history.minute([&key(name)]);
+        minute.into_iter().flatten().collect()
+    }
+
+    #[test]
+    fn a_row_that_is_left_out_was_idle() {
+        let mut history = History::default();
+        history.record([(key("a"), 1.0)]);
+        history.record([]);
+        history.record([(key("a"), 3.0)]);
+        history.record([]);
+        assert_eq!(known(&history, "a"), [1.0, 0.0, 3.0, 0.0]);
+        assert_eq!(history.mean(&key("a")), 1.0);
+        assert_eq!(history.minute([&key("a")])[..56], [None; 56]);
+    }
+
+    #[test]
+    fn keys_are_dropped_after_a_minute_and_lengths_are_bounded() {
+        let mut history = History::default();
+        history.record([(key("a"), 1.0), (key("b"), 1.0)]);
+        for _ in 0..200 {
+            history.record([(key("b"), 2.0)]);
+        }
+        assert!(!history.knows(&key("a")));
+        assert_eq!(known(&history, "b"), [2.0; LENGTH]);
+        assert_eq!(history.series.len(), 1);
+        assert_eq!(history.series[&key("b")].values.len(), LENGTH);
+    }
+
+    #[test]
+    fn sums_add_up_rows_of_different_age() {
+        let mut history = History::default();
+        history.record([(key("a"), 1.0)]);
+        history.record([(key("a"), 1.0), (key("b"), 2.0)]);
+        let minute = history.minute([&key("a"), &key("b")]);
+        assert_eq!(minute[58..], [Some(1.0), Some(3.0)]);
+    }
+
+    #[test]
+    fn squeezing_keeps_the_newest_at_the_right_and_never_panics() {
+        let mut history = History::default();
+        for tick in 0..130 {
+            history.record([(key("a"), tick as f32)]);
+            let minute = history.minute([&key("a")]);
+            for columns in 0..70 {
+                let cells = history.squeeze(&minute, columns);
+                assert_eq!(cells.len(), columns);
+                if let Some(last) = cells.last() {
+                    assert!(last.is_some());
+                }
+            }
+            assert_eq!(history.squeeze(&minute, LENGTH), minute);
+        }
+    }
+}

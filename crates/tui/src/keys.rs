@@ -1,0 +1,280 @@
+//! The keys: one table feeds the dispatcher, the footer and the help.
+
+use noctule_model::Level;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
+
+/// What the keys act on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The table.
+    #[default]
+    Table,
+    /// The line into which the filter is typed.
+    Filter,
+    /// The pane of one row.
+    Detail,
+    /// The pane of the keys.
+    Help,
+}
+
+/// One stroke of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Press {
+    /// Which key.
+    pub(crate) code: KeyCode,
+    /// Together with Ctrl.
+    pub(crate) ctrl: bool,
+}
+
+/// A way to move in the table or in a pane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Motion {
+    /// One line up.
+    Up,
+    /// One line down.
+    Down,
+    /// One screen up.
+    PageUp,
+    /// One screen down.
+    PageDown,
+    /// To the first line.
+    Home,
+    /// To the last line.
+    End,
+}
+
+/// What a key does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Ends the program.
+    Quit,
+    /// Opens or closes the help.
+    Help,
+    /// Opens the filter line.
+    Filter,
+    /// Opens the pane of the selected row, or the first.
+    Open,
+    /// Freezes what is shown, or goes on.
+    Pause,
+    /// The tree, or the plain list.
+    Tree,
+    /// Folds the selected row of the tree.
+    Fold,
+    /// Unfolds it.
+    Unfold,
+    /// Sorts by the next column.
+    SortNext,
+    /// Sorts by the column before.
+    SortPrevious,
+    /// Turns the order round.
+    Reverse,
+    /// Shows the level.
+    Level(Level),
+    /// Shows the next level.
+    LevelNext,
+    /// Shows the level before.
+    LevelPrevious,
+    /// Moves the selection, or scrolls the pane.
+    Move(Motion),
+    /// Closes what is open; at last clears the filter and the selection.
+    Back,
+    /// Leaves the filter line and keeps the filter.
+    Accept,
+    /// Removes the last character of the filter.
+    Erase,
+    /// Removes the whole filter.
+    EraseAll,
+    /// Adds a character to the filter.
+    Type(char),
+}
+
+/// Keys that do the same.
+pub(crate) struct Binding {
+    /// The keys; the footer shows the first.
+    pub(crate) keys: &'static [Press],
+    /// Where they work.
+    pub(crate) modes: &'static [Mode],
+    /// What they do.
+    pub(crate) action: Action,
+    /// What they do, in words; empty where the line above in the help says it.
+    pub(crate) help: &'static str,
+    /// One word for the footer, if it belongs there.
+    pub(crate) footer: Option<&'static str>,
+}
+
+const fn key(code: KeyCode) -> Press {
+    Press { code, ctrl: false }
+}
+
+const fn char(c: char) -> Press {
+    key(KeyCode::Char(c))
+}
+
+const fn ctrl(c: char) -> Press {
+    Press {
+        code: KeyCode::Char(c),
+        ctrl: true,
+    }
+}
+
+const TABLE: &[Mode] = &[Mode::Table];
+const FILTER: &[Mode] = &[Mode::Filter];
+const PANES: &[Mode] = &[Mode::Detail, Mode::Help];
+const NOT_TYPING: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help];
+const EVERYWHERE: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Filter];
+
+const fn bind(
+    keys: &'static [Press],
+    modes: &'static [Mode],
+    action: Action,
+    help: &'static str,
+    footer: Option<&'static str>,
+) -> Binding {
+    Binding {
+        keys,
+        modes,
+        action,
+        help,
+        footer,
+    }
+}
+
+/// Every key. The order is that of the help, and of the footer, which is cut at the right when the
+/// terminal is narrow.
+#[rustfmt::skip]
+pub(crate) const KEYS: &[Binding] = &[
+    bind(&[key(KeyCode::Enter)], FILTER, Action::Accept, "keep the filter and leave its line", Some("keep")),
+    bind(&[char('q')], NOT_TYPING, Action::Quit, "quit", Some("quit")),
+    bind(&[ctrl('c')], EVERYWHERE, Action::Quit, "quit, also while typing", None),
+    bind(&[char('?'), char('h')], NOT_TYPING, Action::Help, "this help", Some("help")),
+    bind(&[key(KeyCode::Esc)], PANES, Action::Back, "close the pane", Some("close")),
+    bind(&[char('/')], TABLE, Action::Filter, "filter by name, path, container id or pid", Some("filter")),
+    bind(&[key(KeyCode::Enter)], TABLE, Action::Open, "everything about the selected row", Some("details")),
+    bind(&[char(' ')], NOT_TYPING, Action::Pause, "freeze the screen; data is collected on", Some("pause")),
+    bind(&[key(KeyCode::Tab)], TABLE, Action::LevelNext, "next level", Some("level")),
+    bind(&[key(KeyCode::BackTab)], TABLE, Action::LevelPrevious, "level before", None),
+    bind(&[char('1'), char('p')], TABLE, Action::Level(Level::Process), "processes", None),
+    bind(&[char('2'), char('c')], TABLE, Action::Level(Level::Container), "containers; the rest by unit or cgroup", None),
+    bind(&[char('3'), char('u')], TABLE, Action::Level(Level::Unit), "systemd units; the rest by cgroup", None),
+    bind(&[char('4'), char('o')], TABLE, Action::Level(Level::Pod), "pods; the rest by container, unit or cgroup", None),
+    bind(&[char('5'), char('g')], TABLE, Action::Level(Level::Cgroup), "cgroups, each without those below it", None),
+    bind(&[char('s'), char('>')], TABLE, Action::SortNext, "sort by the next column", Some("sort")),
+    bind(&[char('<')], TABLE, Action::SortPrevious, "sort by the column before", None),
+    bind(&[char('r')], TABLE, Action::Reverse, "turn the order round", Some("reverse")),
+    bind(&[char('t')], TABLE, Action::Tree, "tree of processes or cgroups", Some("tree")),
+    bind(&[key(KeyCode::Left), char('-')], TABLE, Action::Fold, "fold the row: it shows the sum of its tree", None),
+    bind(&[key(KeyCode::Right), char('+')], TABLE, Action::Unfold, "unfold it", None),
+    bind(&[key(KeyCode::Up), char('k')], NOT_TYPING, Action::Move(Motion::Up), "up", None),
+    bind(&[key(KeyCode::Down), char('j')], NOT_TYPING, Action::Move(Motion::Down), "down", None),
+    bind(&[key(KeyCode::PageUp)], NOT_TYPING, Action::Move(Motion::PageUp), "a screen up", None),
+    bind(&[key(KeyCode::PageDown)], NOT_TYPING, Action::Move(Motion::PageDown), "a screen down", None),
+    bind(&[key(KeyCode::Home)], NOT_TYPING, Action::Move(Motion::Home), "to the first row", None),
+    bind(&[key(KeyCode::End)], NOT_TYPING, Action::Move(Motion::End), "to the last row", None),
+    bind(&[key(KeyCode::Esc)], TABLE, Action::Back, "clear the filter, then the selection", None),
+    bind(&[key(KeyCode::Esc)], FILTER, Action::Back, "clear the filter and leave its line", Some("clear")),
+    bind(&[key(KeyCode::Backspace)], FILTER, Action::Erase, "remove the last character of the filter", None),
+    bind(&[ctrl('u')], FILTER, Action::EraseAll, "remove the whole filter", None),
+];
+
+/// What the key does in the mode. While the filter is typed every other character is text.
+pub(crate) fn action(mode: Mode, press: Press) -> Option<Action> {
+    let bound = KEYS
+        .iter()
+        .find(|b| b.modes.contains(&mode) && b.keys.contains(&press));
+    match (bound, mode, press) {
+        (Some(binding), ..) => Some(binding.action),
+        (
+            None,
+            Mode::Filter,
+            Press {
+                code: KeyCode::Char(c),
+                ctrl: false,
+            },
+        ) if !c.is_control() => Some(Action::Type(c)),
+        _ => None,
+    }
+}
+
+impl Press {
+    /// The stroke that the terminal reported, if it is one. Shift is part of the character; a key
+    /// with Alt is not the key alone.
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        let key = event.as_key_event()?;
+        let plain = key
+            .modifiers
+            .difference(KeyModifiers::SHIFT | KeyModifiers::CONTROL);
+        let pressed = key.kind != KeyEventKind::Release && plain.is_empty();
+        pressed.then_some(Self {
+            code: key.code,
+            ctrl: key.modifiers.contains(KeyModifiers::CONTROL),
+        })
+    }
+
+    /// How the key is called.
+    pub(crate) fn label(&self) -> String {
+        let name = match self.code {
+            KeyCode::Char(' ') => "Space".to_owned(),
+            KeyCode::Char(c) if self.ctrl => c.to_uppercase().to_string(),
+            KeyCode::Char(c) => c.to_string(),
+            KeyCode::Up => "↑".to_owned(),
+            KeyCode::Down => "↓".to_owned(),
+            KeyCode::Left => "←".to_owned(),
+            KeyCode::Right => "→".to_owned(),
+            KeyCode::PageUp => "PgUp".to_owned(),
+            KeyCode::PageDown => "PgDn".to_owned(),
+            KeyCode::BackTab => "Shift-Tab".to_owned(),
+            other => format!("{other:?}"),
+        };
+        if self.ctrl {
+            format!("Ctrl-{name}")
+        } else {
+            name
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::crossterm::event::KeyEvent;
+
+    #[test]
+    fn every_key_does_in_every_mode_what_its_line_says() {
+        for binding in KEYS {
+            assert!(!binding.keys.is_empty() && !binding.modes.is_empty());
+            assert!(!binding.help.is_empty());
+            for &mode in binding.modes {
+                for &press in binding.keys {
+                    let label = press.label();
+                    assert_eq!(
+                        action(mode, press),
+                        Some(binding.action),
+                        "{label} {mode:?}"
+                    );
+                    assert!(label.len() <= 9, "{label} is too long for the help");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn typing_takes_every_character_but_ctrl_c_still_quits() {
+        for c in ['q', '?', '/', ' ', 'é', '1'] {
+            assert_eq!(action(Mode::Filter, char(c)), Some(Action::Type(c)));
+        }
+        assert_eq!(action(Mode::Filter, ctrl('c')), Some(Action::Quit));
+        assert_eq!(action(Mode::Filter, ctrl('x')), None);
+    }
+
+    #[test]
+    fn shift_is_part_of_the_character_and_alt_is_another_key() {
+        let event = |c, modifiers| Event::Key(KeyEvent::new(KeyCode::Char(c), modifiers));
+        assert_eq!(Press::of(&event('?', KeyModifiers::SHIFT)), Some(char('?')));
+        assert_eq!(Press::of(&event('q', KeyModifiers::ALT)), None);
+        assert_eq!(
+            Press::of(&event('c', KeyModifiers::CONTROL)),
+            Some(ctrl('c'))
+        );
+        assert_eq!(Press::of(&Event::FocusLost), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! Where things stand on the screen. The state needs it too: to know how far a page is.
+
+use ratatui::layout::{Rect, Size};
+
+/// The parts of the screen; those for which there is no room are empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Areas {
+    /// The node and the agent, on one to four lines.
+    pub(crate) header: Rect,
+    /// The graph of the node, at the right of a wide header.
+    pub(crate) graph: Rect,
+    /// What is off or lost.
+    pub(crate) warning: Rect,
+    /// Levels, order and filter.
+    pub(crate) status: Rect,
+    /// The headings of the table.
+    pub(crate) titles: Rect,
+    /// The rows.
+    pub(crate) body: Rect,
+    /// Headings and rows, or the pane that covers them.
+    pub(crate) pane: Rect,
+    /// The main keys.
+    pub(crate) footer: Rect,
+}
+
+/// Divides the screen.
+pub(crate) fn areas(size: Size, warning: bool) -> Areas {
+    let Size { width, height } = size;
+    let header = match height {
+        0..=2 => 0,
+        3..=8 => 1,
+        9..=13 => 2,
+        14..=19 => 3,
+        _ => 4,
+    };
+    let graph = if header == 4 && width >= 110 { 62 } else { 0 };
+    let mut y = 0;
+    let mut take = |lines: u16| {
+        let lines = lines.min(height - y);
+        y += lines;
+        Rect::new(0, y - lines, width, lines)
+    };
+    let top = take(header);
+    let warning = take(u16::from(warning && height >= 9));
+    let status = take(u16::from(height >= 7));
+    let footer = u16::from(height >= 3);
+    let pane = take((height - top.height - warning.height - status.height).saturating_sub(footer));
+    let titles = Rect {
+        height: pane.height.min(1),
+        ..pane
+    };
+    Areas {
+        header: Rect {
+            width: width - graph,
+            ..top
+        },
+        graph: Rect {
+            x: width - graph,
+            width: graph,
+            ..top
+        },
+        warning,
+        status,
+        titles,
+        body: Rect {
+            y: pane.y + titles.height,
+            height: pane.height - titles.height,
+            ..pane
+        },
+        pane,
+        footer: take(footer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_fill_the_screen_whatever_its_size() {
+        for width in [0, 1, 20, 109, 110, 300] {
+            for height in 0..60 {
+                for warning in [false, true] {
+                    let areas = areas(Size::new(width, height), warning);
+                    let parts = [
+                        areas.header,
+                        areas.warning,
+                        areas.status,
+                        areas.titles,
+                        areas.body,
+                        areas.footer,
+                    ];
+                    let sum: u16 = parts.iter().map(|part| part.height).sum();
+                    assert_eq!(sum, height, "{width}x{height}");
+                    assert!(height < 5 || areas.body.height >= 2, "{width}x{height}");
+                }
+            }
+        }
+    }
+}

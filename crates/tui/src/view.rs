@@ -1,0 +1,129 @@
+//! Draws the state. The same state gives the same screen.
+
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+
+use crate::app::App;
+use crate::keys::{Binding, KEYS, Mode};
+use crate::layout;
+use crate::level::{self, LEVELS};
+use crate::palette::Palette;
+use crate::table::COLUMNS;
+use crate::{header, pane, rows, text};
+
+/// Draws everything.
+pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
+    let warning = app.shown.warning();
+    let areas = layout::areas(frame.area().as_size(), warning.is_some());
+    let palette = Palette::new(app.color);
+    header::draw(app, &areas, &palette, frame);
+    if let Some(warning) = &warning {
+        put(
+            frame,
+            areas.warning,
+            0,
+            &warning_line(warning, areas.warning.width, &palette),
+        );
+    }
+    put(
+        frame,
+        areas.status,
+        0,
+        &status(app, areas.status.width, &palette),
+    );
+    match app.mode {
+        Mode::Table | Mode::Filter => rows::draw(app, &areas, &palette, frame),
+        Mode::Detail | Mode::Help => {
+            let lines = pane::lines(app, areas.pane.width, &palette);
+            let shown = lines.into_iter().skip(app.scroll);
+            for (y, line) in (0..areas.pane.height).zip(shown) {
+                put(frame, areas.pane, y, &line);
+            }
+        }
+    }
+    footer(app, areas.footer, &palette, frame);
+}
+
+/// Puts a line into an area; what does not fit is left out.
+pub(crate) fn put(frame: &mut Frame<'_>, area: Rect, y: u16, line: &Line<'_>) {
+    if y < area.height {
+        let buffer = frame.buffer_mut();
+        buffer.set_line(area.x, area.y + y, line, area.width);
+    }
+}
+
+fn warning_line(warning: &str, width: u16, palette: &Palette) -> Line<'static> {
+    const HINT: &str = " (noctule doctor)";
+    let room = usize::from(width).saturating_sub(3 + HINT.len());
+    Line::from(vec![
+        Span::styled(" ! ", palette.alarm),
+        Span::raw(text::keep_start(warning, room)),
+        Span::styled(HINT, palette.faint),
+    ])
+}
+
+/// The levels, then what the table shows of it: shortened to the level alone when narrow.
+fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
+    let mut spans = vec![Span::raw(" ")];
+    for (i, &level) in LEVELS.iter().enumerate() {
+        let chosen = level == app.level;
+        if chosen {
+            let label = format!(" {} {} ", i + 1, level::word(level));
+            spans.push(Span::styled(label, palette.reversed));
+        } else if width >= 100 {
+            spans.push(Span::styled(format!(" {} ", i + 1), palette.accent));
+            spans.push(Span::raw(format!("{} ", level::word(level))));
+        } else if width >= 60 {
+            spans.push(Span::styled(format!(" {} ", i + 1), palette.accent));
+        }
+    }
+    let mut facts = vec![match app.filter.is_empty() {
+        true => format!("{} rows", app.lines.len()),
+        false => {
+            let matched = app.lines.iter().filter(|line| line.matched).count();
+            format!("{matched} of {} rows", app.shown.rows(app.level).len())
+        }
+    }];
+    if !app.filter.is_empty() {
+        facts.push(format!("filter \"{}\"", app.filter));
+    }
+    let mark = if app.descending { '▼' } else { '▲' };
+    facts.push(format!("by {}{mark}", COLUMNS[app.sort()].title));
+    if app.is_tree() {
+        facts.push("tree".to_owned());
+    } else if app.tree {
+        facts.push("no tree at this level".to_owned());
+    }
+    spans.push(Span::raw(format!("  {}", facts.join(" · "))));
+    Line::from(spans)
+}
+
+/// The main keys of the mode; while the filter is typed, the filter before them.
+fn footer(app: &App, area: Rect, palette: &Palette, frame: &mut Frame<'_>) {
+    let mut spans = vec![Span::raw(" ")];
+    if app.mode == Mode::Filter && area.height > 0 {
+        // The end is where the user types.
+        let room = usize::from(area.width).saturating_sub(5).min(40);
+        let typed = text::keep_end(&app.filter, room);
+        let end = 3 + text::width(&typed) as u16;
+        spans.push(Span::styled("/ ", palette.accent));
+        spans.push(Span::raw(typed + "   "));
+        frame.set_cursor_position(Position::new(area.x + end.min(area.width - 1), area.y));
+    }
+    let mut used: usize = spans.iter().map(|s| text::width(&s.content)).sum();
+    let named = |binding: &&Binding| binding.modes.contains(&app.mode);
+    for binding in KEYS.iter().filter(named) {
+        let Some(word) = binding.footer else { continue };
+        let label = binding.keys[0].label();
+        let entry = format!(" {word}  ");
+        used += text::width(&label) + text::width(&entry);
+        // The blanks after the last entry may be cut.
+        if used > usize::from(area.width) + 2 {
+            break;
+        }
+        spans.push(Span::styled(label, palette.accent));
+        spans.push(Span::raw(entry));
+    }
+    put(frame, area, 0, &Line::from(spans));
+}
