@@ -1,0 +1,32 @@
+//! The first test: proves that the others can mean something.
+
+use super::support;
+
+#[test]
+fn the_environment_can_run_these_tests() {
+    let _machine = support::machine();
+    // SAFETY: takes nothing and cannot fail.
+    #[allow(
+        unsafe_code,
+        reason = "geteuid has no safe form in the standard library"
+    )]
+    let root = unsafe { libc::geteuid() } == 0;
+    assert!(
+        root,
+        "the tests of the binary need root: make test runs them so"
+    );
+    let answer = support::json(&["doctor", "--json"]);
+    let features = answer["features"].as_array().expect("features");
+    for name in [
+        "privileges",
+        "btf",
+        "cpu_time",
+        "cgroup_moves",
+        "softirqs",
+        "cgroup_paths",
+    ] {
+        let feature = features.iter().find(|f| f["name"] == name);
+        let feature = feature.unwrap_or_else(|| panic!("doctor does not list {name}"));
+        assert_eq!(feature["state"], "on", "{feature}");
+    }
+}

@@ -1,0 +1,7 @@
+//! Black-box tests of the binary, on the kernel of this machine, as root.
+//!
+//! They share the machine (cgroups, CPUs, BPF programs), so each takes [`support::machine`] first.
+
+mod support;
+
+mod environment;

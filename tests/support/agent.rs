@@ -1,0 +1,208 @@
+//! A running agent.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::NOCTULE;
+
+/// `noctule run` on a free port; ended with SIGTERM when it is dropped.
+pub(crate) struct Agent {
+    child: Child,
+    address: String,
+    /// What it said at its start.
+    pub(crate) said: String,
+}
+
+/// One line of an exposition.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) name: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) value: f64,
+}
+
+impl Agent {
+    /// Starts it and waits until it has its first figures.
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(NOCTULE)
+            .args(["run", "--listen", "127.0.0.1:0"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary can be started");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let first = lines
+            .next()
+            .expect("it says where it listens")
+            .expect("text");
+        let (_, rest) = first.split_once("http://").expect("an address");
+        let address = rest.split('/').next().expect("an address").to_owned();
+        // The pipe is read to its end, so that the agent never waits for it.
+        let (sender, said) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        let mut agent = Self {
+            child,
+            address,
+            said: first,
+        };
+        agent.wait_for("/readyz", 200);
+        agent.said = std::iter::once(agent.said.clone())
+            .chain(said.try_iter())
+            .collect::<Vec<_>>()
+            .join("\n");
+        agent
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Status and body of a GET.
+    pub(crate) fn get(&self, path: &str, accept: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).expect("the agent listens");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .expect("a time-out");
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: noctule\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
+        );
+        stream
+            .write_all(request.as_bytes())
+            .expect("the request is sent");
+        let mut answer = String::new();
+        stream
+            .read_to_string(&mut answer)
+            .expect("an answer in UTF-8");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let status = head
+            .split(' ')
+            .nth(1)
+            .expect("a status")
+            .parse()
+            .expect("a number");
+        (status, body.to_owned())
+    }
+
+    /// The samples of `/metrics` in the classic format.
+    pub(crate) fn metrics(&self) -> Vec<Sample> {
+        let (status, body) = self.get("/metrics", "text/plain");
+        assert_eq!(status, 200, "{body}");
+        body.lines()
+            .filter(|l| !l.starts_with('#') && !l.is_empty())
+            .map(parse)
+            .collect()
+    }
+
+    /// Sum of the samples with this name whose labels fit.
+    pub(crate) fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let fits = |s: &Sample| {
+            s.name == name
+                && labels
+                    .iter()
+                    .all(|(k, v)| s.labels.get(*k).map(String::as_str) == Some(*v))
+        };
+        let values: Vec<f64> = self
+            .metrics()
+            .into_iter()
+            .filter(fits)
+            .map(|s| s.value)
+            .collect();
+        (!values.is_empty()).then(|| values.iter().sum())
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: i32) {
+        // SAFETY: a plain system call on our own child.
+        #[allow(unsafe_code, reason = "kill has no safe form in the standard library")]
+        unsafe {
+            libc::kill(self.child.id() as i32, signal);
+        }
+    }
+
+    /// Waits for its end, at most ten seconds.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            if let Some(status) = self.child.try_wait().expect("our child") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the agent does not end");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn wait_for(&self, path: &str, status: u16) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while self.get(path, "*/*").0 != status {
+            assert!(Instant::now() < deadline, "{path} is not {status}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.signal(libc::SIGTERM);
+        if !thread::panicking() {
+            self.end();
+        }
+    }
+}
+
+/// `name{label="value",...} 12.5`, with the escapes of the text format.
+fn parse(line: &str) -> Sample {
+    let end = line.find(['{', ' ']).expect("a value");
+    let mut labels = BTreeMap::new();
+    let mut rest = &line[end..];
+    if let Some(inner) = rest.strip_prefix('{') {
+        rest = inner;
+        while !rest.starts_with('}') {
+            let (label, after) = rest.split_once("=\"").expect("a label");
+            let (value, after) = quoted(after);
+            labels.insert(label.trim_start_matches(',').to_owned(), value);
+            rest = after;
+        }
+        rest = &rest[1..];
+    }
+    let value = rest
+        .trim()
+        .parse()
+        .unwrap_or_else(|e| panic!("{line}: {e}"));
+    Sample {
+        name: line[..end].to_owned(),
+        labels,
+        value,
+    }
+}
+
+/// The text up to the closing quote, and what follows it.
+fn quoted(text: &str) -> (String, &str) {
+    let mut value = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return (value, &text[at + 1..]),
+            '\\' => match chars.next().expect("an escape").1 {
+                'n' => value.push('\n'),
+                other => value.push(other),
+            },
+            c => value.push(c),
+        }
+    }
+    panic!("no closing quote: {text}")
+}

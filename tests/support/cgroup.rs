@@ -1,0 +1,159 @@
+//! Cgroups that a test makes, in the hierarchy that noctule reads, with the group's own accounting.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// A group of the test's own; removed when it is dropped, with what still runs in it.
+pub(crate) struct Group {
+    name: String,
+    /// In the hierarchy that is counted: v2, or the cpu controller of v1.
+    counted: PathBuf,
+    /// The same group where CPU time is accounted, if that is another hierarchy (v1).
+    accounted: PathBuf,
+}
+
+impl Group {
+    /// A new group directly below the root.
+    pub(crate) fn new(name: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Self::named(&format!(
+            "noctule-test-{}-{number}-{name}",
+            std::process::id()
+        ))
+    }
+
+    /// A new group with this path below the root, given without the leading slash.
+    pub(crate) fn named(name: &str) -> Self {
+        let (counted, accounted) = (root("cpu").join(name), root("cpuacct").join(name));
+        for folder in [&counted, &accounted] {
+            fs::create_dir_all(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        }
+        Self {
+            name: name.to_owned(),
+            counted,
+            accounted,
+        }
+    }
+
+    /// The path as noctule shows it.
+    pub(crate) fn path(&self) -> String {
+        format!("/{}", self.name)
+    }
+
+    /// The id: the inode of the directory.
+    pub(crate) fn id(&self) -> u64 {
+        fs::metadata(&self.counted)
+            .expect("the group is there")
+            .ino()
+    }
+
+    /// Moves a process into the group.
+    pub(crate) fn add(&self, pid: u32) {
+        for folder in [&self.counted, &self.accounted] {
+            let file = folder.join("cgroup.procs");
+            fs::write(&file, pid.to_string()).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        }
+    }
+
+    /// Moves one thread into the group (v1 only).
+    pub(crate) fn add_thread(&self, tid: u32) {
+        for folder in [&self.counted, &self.accounted] {
+            fs::write(folder.join("tasks"), tid.to_string()).expect("the thread can be moved");
+        }
+    }
+
+    /// A command that is in the group from its first instruction on.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        let enter: String = [&self.counted, &self.accounted]
+            .map(|folder| format!("echo $$ > '{}/cgroup.procs' && ", folder.display()))
+            .concat();
+        command
+            .arg("-c")
+            .arg(format!("{enter}exec \"$0\" \"$@\""))
+            .arg(program);
+        // A group of its own, so that signals to the test do not reach it.
+        command.process_group(0);
+        command
+    }
+
+    /// CPU time by the group's own accounting, in seconds.
+    pub(crate) fn usage_seconds(&self) -> f64 {
+        let v1 = fs::read_to_string(self.accounted.join("cpuacct.usage"));
+        if let Ok(text) = v1 {
+            return text.trim().parse::<f64>().expect("a number") / 1e9;
+        }
+        let stat = fs::read_to_string(self.accounted.join("cpu.stat")).expect("cpu.stat");
+        let usage = stat
+            .lines()
+            .find_map(|line| line.strip_prefix("usage_usec "));
+        usage.expect("usage_usec").parse::<f64>().expect("a number") / 1e6
+    }
+
+    /// Limits the group to this many CPUs, which may be a fraction.
+    pub(crate) fn limit(&self, cpus: f64) {
+        let quota = (cpus * 100_000.0) as u64;
+        let v1 = self.counted.join("cpu.cfs_quota_us");
+        if v1.exists() {
+            fs::write(v1, quota.to_string()).expect("the quota can be set");
+        } else {
+            let line = format!("{quota} 100000");
+            fs::write(self.counted.join("cpu.max"), line).expect("the quota can be set");
+        }
+    }
+
+    fn processes(&self) -> Vec<i32> {
+        let text = fs::read_to_string(self.counted.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            for pid in self.processes() {
+                // SAFETY: a plain system call; the processes are in a group that this test made.
+                #[allow(unsafe_code, reason = "kill has no safe form in the standard library")]
+                unsafe {
+                    libc::kill(pid, libc::SIGKILL);
+                }
+            }
+            let removed = [&self.counted, &self.accounted].map(|folder| remove(folder));
+            if removed.iter().all(|r| *r) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn remove(folder: &Path) -> bool {
+    fs::remove_dir(folder).is_ok() || !folder.exists()
+}
+
+/// Root of the hierarchy with that v1 controller, or of v2.
+fn root(controller: &str) -> PathBuf {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    let mut unified = None;
+    for line in mounts.lines() {
+        let Some((fields, tail)) = line.split_once(" - ") else {
+            continue;
+        };
+        let at = fields.split(' ').nth(4).expect("a mount point");
+        let tail: Vec<&str> = tail.split(' ').collect();
+        if tail[0] == "cgroup" && tail[2].split(',').any(|option| option == controller) {
+            return at.into();
+        }
+        if tail[0] == "cgroup2" {
+            unified = Some(at.into());
+        }
+    }
+    unified.expect("a cgroup hierarchy")
+}

@@ -1,0 +1,67 @@
+//! What the tests share: the binary, cgroups of their own, the kernel's own figures.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+pub(crate) mod agent;
+pub(crate) mod cgroup;
+pub(crate) mod oracle;
+
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+/// The binary under test.
+pub(crate) const NOCTULE: &str = env!("CARGO_BIN_EXE_noctule");
+
+/// The machine, for one test at a time: figures of one would show in another.
+pub(crate) fn machine() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    // A test that failed leaves the machine as it should be: everything cleans up in Drop.
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `noctule` with these arguments, no input, output captured.
+pub(crate) fn noctule(args: &[&str]) -> Output {
+    let output = Command::new(NOCTULE)
+        .args(args)
+        .stdin(Stdio::null())
+        .output();
+    output.expect("the binary can be started")
+}
+
+/// The JSON that `noctule` prints with these arguments; fails when it fails.
+pub(crate) fn json(args: &[&str]) -> Value {
+    let output = noctule(args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{args:?}: {}\n{errors}",
+        output.status
+    );
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}\n{errors}"))
+}
+
+/// The rows of a `stat --json` answer for which `keep` holds.
+pub(crate) fn rows(answer: &Value, keep: impl Fn(&Value) -> bool) -> Vec<&Value> {
+    let rows = answer["rows"].as_array().expect("rows");
+    rows.iter().filter(|row| keep(row)).collect()
+}
+
+/// Sum of `cpu.seconds` over rows.
+pub(crate) fn cpu_seconds(rows: &[&Value]) -> f64 {
+    rows.iter()
+        .map(|row| row["cpu.seconds"].as_f64().expect("cpu.seconds"))
+        .sum()
+}
+
+/// Fails unless `actual` is within `share` of `expected`, or within `slack` in its unit.
+#[track_caller]
+pub(crate) fn assert_close(what: &str, actual: f64, expected: f64, share: f64, slack: f64) {
+    let off = (actual - expected).abs();
+    let allowed = (expected.abs() * share).max(slack);
+    assert!(
+        off <= allowed,
+        "{what}: {actual} instead of {expected}: off by {off}, not {allowed}"
+    );
+}
