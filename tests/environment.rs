@@ -5,12 +5,7 @@ use super::support;
 #[test]
 fn the_environment_can_run_these_tests() {
     let _machine = support::machine();
-    // SAFETY: takes nothing and cannot fail.
-    #[allow(
-        unsafe_code,
-        reason = "geteuid has no safe form in the standard library"
-    )]
-    let root = unsafe { libc::geteuid() } == 0;
+    let root = rustix::process::geteuid().is_root();
     assert!(
         root,
         "the tests of the binary need root: make test runs them so"

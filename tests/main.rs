@@ -4,4 +4,5 @@
 
 mod support;
 
+mod counters;
 mod environment;

@@ -7,6 +7,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::NOCTULE;
 
 /// `noctule run` on a free port; ended with SIGTERM when it is dropped.
@@ -126,12 +128,10 @@ impl Agent {
     }
 
     /// Sends a signal.
-    pub(crate) fn signal(&self, signal: i32) {
-        // SAFETY: a plain system call on our own child.
-        #[allow(unsafe_code, reason = "kill has no safe form in the standard library")]
-        unsafe {
-            libc::kill(self.child.id() as i32, signal);
-        }
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id() as i32).expect("not 0");
+        // It may have ended.
+        let _ = kill_process(pid, signal);
     }
 
     /// Waits for its end, at most ten seconds.
@@ -157,7 +157,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        self.signal(libc::SIGTERM);
+        self.signal(Signal::TERM);
         if !thread::panicking() {
             self.end();
         }

@@ -119,11 +119,9 @@ impl Drop for Group {
     fn drop(&mut self) {
         for _ in 0..100 {
             for pid in self.processes() {
-                // SAFETY: a plain system call; the processes are in a group that this test made.
-                #[allow(unsafe_code, reason = "kill has no safe form in the standard library")]
-                unsafe {
-                    libc::kill(pid, libc::SIGKILL);
-                }
+                // The processes are in a group that this test made.
+                let pid = rustix::process::Pid::from_raw(pid).expect("not 0");
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
             let removed = [&self.counted, &self.accounted].map(|folder| remove(folder));
             if removed.iter().all(|r| *r) {

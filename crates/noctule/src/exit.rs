@@ -41,7 +41,7 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
 }
 
 fn code(error: &anyhow::Error) -> u8 {
-    if error.chain().any(|e| e.is::<Usage>()) {
+    if error.is::<Usage>() {
         return USAGE;
     }
     let kind = error

@@ -7,6 +7,7 @@ use noctule_model::{Batch, Level, escape_terminal};
 use ratatui::layout::Size;
 
 use crate::data::Data;
+use crate::history::LENGTH;
 use crate::keys::{self, Action, Mode, Motion, Press};
 use crate::layout::{self, Areas};
 use crate::level::{self, Key, LEVELS};
@@ -148,6 +149,11 @@ impl App {
             true => self.sort,
             false => table::CPU,
         }
+    }
+
+    /// Time that the graphs span, in nanoseconds.
+    pub(crate) fn span_ns(&self) -> f64 {
+        self.interval.as_nanos() as f64 * LENGTH as f64
     }
 
     /// The order is that of the tree.

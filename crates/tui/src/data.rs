@@ -8,7 +8,7 @@ use noctule_model::{
     ProcessId, ReportBuilder, Row,
 };
 
-use crate::history::{History, LENGTH};
+use crate::history::{History, LENGTH, Used};
 use crate::level::{self, Key, LEVELS};
 
 /// The only key in the history of the node.
@@ -114,9 +114,12 @@ impl Data {
         let mut merged: Rows<Arc<Row>> = Rows::default();
         for (i, (fresh, old)) in fresh.into_iter().zip(old).enumerate() {
             let level = LEVELS[i];
-            let lasting = fresh.iter().filter(|row| !has_exited(row));
-            let cpus = |row: &Row| row.counters[Counter::CpuTime] as f32 / ns.max(1) as f32;
-            self.histories[i].record(lasting.map(|row| (level::key(row, level), cpus(row))));
+            let used = |row: &Row| Used {
+                key: level::key(row, level),
+                cpus: row.counters[Counter::CpuTime] as f32 / ns.max(1) as f32,
+                ended: row.process.as_ref().is_some_and(|process| process.exited),
+            };
+            self.histories[i].record(fresh.iter().map(used));
             merged[i] = fresh.into_iter().map(Arc::new).collect();
             let idle = idle_rows(level, old, &merged[i], &self.histories[i], still);
             merged[i].extend(idle);
@@ -180,7 +183,11 @@ impl Data {
 
     fn remember_node(&mut self, node: &Node) {
         let busy = node.total[Counter::CpuTime] as f32 / node.elapsed_ns.max(1) as f32;
-        self.node.record([(NODE, busy)]);
+        self.node.record([Used {
+            key: NODE,
+            cpus: busy,
+            ended: false,
+        }]);
     }
 }
 
@@ -246,8 +253,4 @@ fn idle_rows(
             }),
         })
         .collect()
-}
-
-fn has_exited(row: &Row) -> bool {
-    row.process.as_ref().is_some_and(|process| process.exited)
 }

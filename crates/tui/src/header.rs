@@ -6,11 +6,12 @@ use ratatui::text::{Line, Span};
 
 use crate::app::App;
 use crate::data::Window;
+use crate::history::{self, LENGTH};
 use crate::layout::Areas;
 use crate::palette::Palette;
 use crate::spark;
-use crate::text;
 use crate::view::put;
+use crate::{numbers, text};
 
 /// Share of the node from which the bar says alarm.
 const FULL: f64 = 0.9;
@@ -19,14 +20,14 @@ const FULL: f64 = 0.9;
 pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let area = areas.header;
     let Some(window) = &app.shown.window else {
-        put(frame, area, 0, &title(app, None, palette));
+        put(frame, area, 0, &title(app, None, area.width, palette));
         let wait = format!(" waiting for the first window of {:?}", app.interval);
         put(frame, area, 1, &Line::from(wait));
         return;
     };
     let shares = Shares::of(window);
     let bar = busy(app, &shares, areas, palette);
-    let title = title(app, Some(window), palette);
+    let title = title(app, Some(window), area.width, palette);
     let lines = match area.height {
         0 | 1 => vec![bar],
         2 => vec![title, bar],
@@ -64,10 +65,11 @@ impl Shares {
 }
 
 fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| text::percent(share * 100.0))
+    share.map_or_else(|| "-".to_owned(), |share| numbers::percent(share * 100.0))
 }
 
-fn title(app: &App, window: Option<&Window>, palette: &Palette) -> Line<'static> {
+fn title(app: &App, window: Option<&Window>, width: u16, palette: &Palette) -> Line<'static> {
+    let width = usize::from(width);
     let mut spans = vec![
         Span::raw(" "),
         Span::styled(app.hostname.clone(), palette.strong),
@@ -77,13 +79,17 @@ fn title(app: &App, window: Option<&Window>, palette: &Palette) -> Line<'static>
         spans.insert(2, Span::raw(" "));
     }
     if let Some(window) = window {
-        let facts = format!(
-            " · {} CPUs · window {} · {}",
-            window.node.cpus,
-            text::duration(window.length_ns as f64),
-            text::time(window.time_unix_ns),
-        );
-        spans.push(Span::raw(facts));
+        let facts = [
+            format!(" · {} CPUs", window.node.cpus),
+            format!(" · window {}", numbers::duration(window.length_ns as f64)),
+            format!(" · {}", numbers::time(window.time_unix_ns)),
+        ];
+        for fact in facts {
+            let used: usize = spans.iter().map(Span::width).sum();
+            if used + text::width(&fact) <= width {
+                spans.push(Span::raw(fact));
+            }
+        }
     }
     Line::from(spans)
 }
@@ -116,7 +122,7 @@ fn busy(app: &App, shares: &Shares, areas: &Areas, palette: &Palette) -> Line<'s
     let graph = if wide || room < 20 {
         0
     } else {
-        (room * 3 / 5).min(60)
+        1 + history::columns(room * 3 / 5)
     };
     let (full, empty) = spark::bar(share, (room - graph).min(60));
     spans.push(Span::styled(full, style));
@@ -141,11 +147,11 @@ fn rest(shares: &Shares, palette: &Palette) -> Line<'static> {
 fn agent(window: &Window, palette: &Palette) -> Line<'static> {
     let agent = &window.agent;
     let mut spans = vec![
-        Span::styled(" noctule itself ", palette.faint),
+        Span::styled(" noctule ", palette.faint),
         Span::raw(format!(
             "{:.2} % CPU · {}",
             agent.cpu_percent,
-            text::bytes(agent.resident_bytes)
+            numbers::bytes(agent.resident_bytes)
         )),
     ];
     if let Some(ns) = agent.run_ns {
@@ -157,15 +163,15 @@ fn agent(window: &Window, palette: &Palette) -> Line<'static> {
 /// The last minute of the node, at the side of a wide header.
 fn graph(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let area = areas.graph;
-    let minute = app
-        .shown
-        .node_minute(usize::from(area.width.saturating_sub(2)));
-    for (y, line) in (0..).zip(spark::graph(&minute, 1.0, usize::from(area.height))) {
-        put(
-            frame,
-            area,
-            y,
-            &Line::styled(format!(" {line}"), palette.graph),
-        );
+    if area.width == 0 {
+        return;
+    }
+    let caption = format!(" busy, last {}", numbers::duration(app.span_ns()));
+    put(frame, area, 0, &Line::styled(caption, palette.faint));
+    let minute = app.shown.node_minute(LENGTH);
+    let rows = usize::from(area.height.saturating_sub(1));
+    for (y, line) in (1..).zip(spark::graph(&minute, 1.0, rows)) {
+        let line = Line::styled(format!(" {line}"), palette.graph);
+        put(frame, area, y, &line);
     }
 }

@@ -7,14 +7,34 @@ use crate::level::Key;
 /// How many windows are kept: a minute, at the usual tick of a second.
 pub(crate) const LENGTH: usize = 60;
 
+/// The widest picture of [`LENGTH`] windows that fits into `room` columns with the same number of
+/// windows in each.
+pub(crate) fn columns(room: usize) -> usize {
+    match room {
+        0 => 0,
+        _ => LENGTH.div_ceil(LENGTH.div_ceil(room)),
+    }
+}
+
 /// CPU use of each row over the last [`LENGTH`] windows, in CPUs.
 ///
-/// Bounded by the number of rows that used anything within that time; processes that have ended
-/// are not taken in, so that a storm of short ones leaves nothing behind.
+/// Bounded by the number of rows that used anything within that time. Processes that began and
+/// ended within one window are not taken in, so that a storm of them leaves nothing behind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     tick: u64,
     series: HashMap<Key, Series>,
+}
+
+/// What a row used in a window.
+#[derive(Debug)]
+pub(crate) struct Used {
+    /// Which row.
+    pub(crate) key: Key,
+    /// CPU time per time.
+    pub(crate) cpus: f32,
+    /// It ended, and will not come again.
+    pub(crate) ended: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,11 +69,15 @@ impl Series {
 
 impl History {
     /// Takes the next window: the rows that used anything in it. A row that is left out was idle.
-    pub(crate) fn record(&mut self, rows: impl IntoIterator<Item = (Key, f32)>) {
+    pub(crate) fn record(&mut self, rows: impl IntoIterator<Item = Used>) {
         self.tick += 1;
         let tick = self.tick;
-        for (key, value) in rows {
-            self.series.entry(key).or_default().push(tick, value);
+        for Used { key, cpus, ended } in rows {
+            if !ended {
+                self.series.entry(key).or_default().push(tick, cpus);
+            } else if let Some(series) = self.series.get_mut(&key) {
+                series.push(tick, cpus);
+            }
         }
         self.series
             .retain(|_, series| tick - series.last < LENGTH as u64);
@@ -126,6 +150,14 @@ mod tests {
         Key::Path(name.into())
     }
 
+    fn record<const N: usize>(history: &mut History, rows: [(Key, f32); N]) {
+        history.record(rows.map(|(key, cpus)| Used {
+            key,
+            cpus,
+            ended: false,
+        }));
+    }
+
     fn known(history: &History, name: &str) -> Vec<f32> {
         let minute = history.minute([&key(name)]);
         minute.into_iter().flatten().collect()
@@ -134,10 +166,10 @@ mod tests {
     #[test]
     fn a_row_that_is_left_out_was_idle() {
         let mut history = History::default();
-        history.record([(key("a"), 1.0)]);
-        history.record([]);
-        history.record([(key("a"), 3.0)]);
-        history.record([]);
+        record(&mut history, [(key("a"), 1.0)]);
+        record(&mut history, []);
+        record(&mut history, [(key("a"), 3.0)]);
+        record(&mut history, []);
         assert_eq!(known(&history, "a"), [1.0, 0.0, 3.0, 0.0]);
         assert_eq!(history.mean(&key("a")), 1.0);
         assert_eq!(history.minute([&key("a")])[..56], [None; 56]);
@@ -146,9 +178,9 @@ mod tests {
     #[test]
     fn keys_are_dropped_after_a_minute_and_lengths_are_bounded() {
         let mut history = History::default();
-        history.record([(key("a"), 1.0), (key("b"), 1.0)]);
+        record(&mut history, [(key("a"), 1.0), (key("b"), 1.0)]);
         for _ in 0..200 {
-            history.record([(key("b"), 2.0)]);
+            record(&mut history, [(key("b"), 2.0)]);
         }
         assert!(!history.knows(&key("a")));
         assert_eq!(known(&history, "b"), [2.0; LENGTH]);
@@ -157,10 +189,23 @@ mod tests {
     }
 
     #[test]
+    fn what_ends_is_recorded_only_when_it_was_there_before() {
+        let mut history = History::default();
+        record(&mut history, [(key("a"), 1.0)]);
+        history.record(["a", "b"].map(|name| Used {
+            key: key(name),
+            cpus: 2.0,
+            ended: true,
+        }));
+        assert_eq!(known(&history, "a"), [1.0, 2.0]);
+        assert!(!history.knows(&key("b")));
+    }
+
+    #[test]
     fn sums_add_up_rows_of_different_age() {
         let mut history = History::default();
-        history.record([(key("a"), 1.0)]);
-        history.record([(key("a"), 1.0), (key("b"), 2.0)]);
+        record(&mut history, [(key("a"), 1.0)]);
+        record(&mut history, [(key("a"), 1.0), (key("b"), 2.0)]);
         let minute = history.minute([&key("a"), &key("b")]);
         assert_eq!(minute[58..], [Some(1.0), Some(3.0)]);
     }
@@ -169,7 +214,7 @@ mod tests {
     fn squeezing_keeps_the_newest_at_the_right_and_never_panics() {
         let mut history = History::default();
         for tick in 0..130 {
-            history.record([(key("a"), tick as f32)]);
+            record(&mut history, [(key("a"), tick as f32)]);
             let minute = history.minute([&key("a")]);
             for columns in 0..70 {
                 let cells = history.squeeze(&minute, columns);

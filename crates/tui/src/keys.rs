@@ -143,10 +143,9 @@ const fn bind(
 /// terminal is narrow.
 #[rustfmt::skip]
 pub(crate) const KEYS: &[Binding] = &[
-    bind(&[key(KeyCode::Enter)], FILTER, Action::Accept, "keep the filter and leave its line", Some("keep")),
     bind(&[char('q')], NOT_TYPING, Action::Quit, "quit", Some("quit")),
     bind(&[ctrl('c')], EVERYWHERE, Action::Quit, "quit, also while typing", None),
-    bind(&[char('?'), char('h')], NOT_TYPING, Action::Help, "this help", Some("help")),
+    bind(&[char('?'), char('h')], NOT_TYPING, Action::Help, "this help, and out of it", Some("help")),
     bind(&[key(KeyCode::Esc)], PANES, Action::Back, "close the pane", Some("close")),
     bind(&[char('/')], TABLE, Action::Filter, "filter by name, path, container id or pid", Some("filter")),
     bind(&[key(KeyCode::Enter)], TABLE, Action::Open, "everything about the selected row", Some("details")),
@@ -171,6 +170,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[key(KeyCode::Home)], NOT_TYPING, Action::Move(Motion::Home), "to the first row", None),
     bind(&[key(KeyCode::End)], NOT_TYPING, Action::Move(Motion::End), "to the last row", None),
     bind(&[key(KeyCode::Esc)], TABLE, Action::Back, "clear the filter, then the selection", None),
+    bind(&[key(KeyCode::Enter)], FILTER, Action::Accept, "keep the filter and leave its line", Some("keep")),
     bind(&[key(KeyCode::Esc)], FILTER, Action::Back, "clear the filter and leave its line", Some("clear")),
     bind(&[key(KeyCode::Backspace)], FILTER, Action::Erase, "remove the last character of the filter", None),
     bind(&[ctrl('u')], FILTER, Action::EraseAll, "remove the whole filter", None),

@@ -33,7 +33,7 @@ pub(crate) fn areas(size: Size, warning: bool) -> Areas {
         14..=19 => 3,
         _ => 4,
     };
-    let graph = if header == 4 && width >= 110 { 62 } else { 0 };
+    let graph = if header == 4 && width >= 120 { 62 } else { 0 };
     let mut y = 0;
     let mut take = |lines: u16| {
         let lines = lines.min(height - y);
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_parts_fill_the_screen_whatever_its_size() {
-        for width in [0, 1, 20, 109, 110, 300] {
+        for width in [0, 1, 20, 119, 120, 300] {
             for height in 0..60 {
                 for warning in [false, true] {
                     let areas = areas(Size::new(width, height), warning);

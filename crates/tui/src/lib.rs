@@ -5,16 +5,24 @@
 //! `term` touches the terminal.
 
 mod app;
+mod arrange;
 mod data;
+mod detail;
+mod figures;
+mod fit;
 mod header;
+mod help;
 mod history;
+mod keyboard;
 mod keys;
 mod layout;
 mod level;
 mod lines;
+mod numbers;
 mod palette;
 mod pane;
 mod rows;
+mod screen;
 mod spark;
 mod table;
 mod term;

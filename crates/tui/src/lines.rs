@@ -8,7 +8,7 @@ use noctule_model::{Level, Row, escape_terminal};
 use crate::data::Data;
 use crate::level::{self, Key};
 use crate::table::{Column, Facts, Item};
-use crate::tree;
+use crate::{arrange, tree};
 
 /// Whether rows stand below a row of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) fn lines(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
         for node in &mut nodes {
             node.matched = matches(&node.item.row, level, wish.filter);
         }
-        return tree::arrange(nodes, wish.folded, sort_key, wish.descending);
+        return arrange::arrange(nodes, wish.folded, sort_key, wish.descending);
     }
     let rows = data.rows(level).iter();
     let mut sorted: Vec<_> = rows
@@ -102,12 +102,13 @@ fn flat(data: &Data, level: Level, row: &Arc<Row>) -> Line {
     }
 }
 
-/// Whether the row's name, pid, container id or path contains the filter. The name is compared as
-/// it is shown, so that what can be read can be typed.
+/// Whether the row's name, owner, pid, container id or path contains the filter. Names are compared
+/// as they are shown, so that what can be read can be typed.
 fn matches(row: &Row, level: Level, filter: &str) -> bool {
     let contains = |text: &str| text.to_lowercase().contains(filter);
     filter.is_empty()
         || contains(&level::name(row, level))
+        || contains(&escape_terminal(&row.name(Level::Container)))
         || contains(&escape_terminal(&row.owner.path))
         || row
             .owner

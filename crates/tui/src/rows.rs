@@ -5,17 +5,20 @@ use ratatui::style::Style;
 use ratatui::text::{Line as Text, Span};
 
 use crate::app::App;
+use crate::figures;
+use crate::fit::{self, Placed};
 use crate::history::LENGTH;
 use crate::layout::Areas;
 use crate::lines::{Fold, Line};
 use crate::palette::Palette;
 use crate::spark;
-use crate::table::{self, COLUMNS, Cell, Facts, Placed};
+use crate::table::{COLUMNS, Cell, Facts};
 use crate::text::{self, Align};
 use crate::view::put;
 
-/// Peak to which the graph of a row is drawn at least, in CPUs: what idles stays flat.
-const LEAST_PEAK: f32 = 0.1;
+/// Peak to which the graph of a row is drawn at least, in CPUs: what uses little stays low, so that
+/// the eye finds what uses much.
+const LEAST_PEAK: f32 = 0.5;
 /// CPU use from which a row is drawn strong, in percent of one CPU.
 const STRONG: f64 = 50.0;
 
@@ -24,7 +27,7 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
     // One column at the left belongs to the mark of the selection.
     let width = usize::from(areas.body.width).saturating_sub(1);
     let facts = app.facts();
-    let placed = table::fit(&facts, width);
+    let placed = fit::fit(&facts, width, app.is_tree());
     put(frame, areas.titles, 0, &titles(app, &placed, palette));
     let selected = app.selected();
     let page = usize::from(areas.body.height);
@@ -83,7 +86,7 @@ fn row(
     chosen: bool,
     palette: &Palette,
 ) -> Text<'static> {
-    let cpu = table::cpu_percent(facts, &line.item).unwrap_or(0.0);
+    let cpu = figures::cpu_percent(facts, &line.item).unwrap_or(0.0);
     let base = match line.matched {
         true if cpu >= STRONG => palette.strong,
         true if !line.item.row.counters.is_zero() => Style::new(),
@@ -123,10 +126,10 @@ fn row(
     }
 }
 
-/// Guides, name and the mark of a folded row. Of a deep tree the nearest guides are kept, and half
-/// of the room for the name.
+/// Guides, name and the mark of a folded row. Of a deep tree the nearest guides are kept, and a
+/// third of the room for the name.
 fn name(line: &Line, width: usize, base: Style, palette: &Palette) -> [Span<'static>; 2] {
-    let guide = text::keep_end(&line.guide, width / 2);
+    let guide = text::keep_end(&line.guide, width * 2 / 3);
     let room = width - text::width(&guide);
     let name = match line.fold {
         Fold::Closed => format!("[+{}] {}", line.below.len(), line.name),

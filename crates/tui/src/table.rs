@@ -3,10 +3,12 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use noctule_model::{Counter, Level, Measured, Row, SOFTIRQ_VECTORS, escape_terminal};
+use noctule_model::{Counter, Level, Measured, Row, escape_terminal};
 
+use crate::figures;
 use crate::level::{self, Key};
-use crate::text::{self, Align};
+use crate::numbers;
+use crate::text::Align;
 
 /// What a column must know besides the row.
 #[derive(Clone, Copy, Debug)]
@@ -62,11 +64,6 @@ pub(crate) enum Cell {
     Number(fn(&Facts, &Item) -> Option<f64>, fn(f64) -> String),
 }
 
-/// Below this width of the table a few more columns are worth more than whole names.
-const NARROW: usize = 60;
-/// Width of the name then: with the CPU use it still fits into 20 columns.
-const NARROW_NAME: usize = 11;
-
 /// Position in [`COLUMNS`] of the column that sorts at first.
 pub(crate) const CPU: usize = 3;
 
@@ -79,13 +76,13 @@ pub(crate) const COLUMNS: &[Column] = &[
         widest: 7,
         priority: 3,
         exists: is_process,
-        cell: Cell::Number(pid, |pid| format!("{pid:.0}")),
+        cell: Cell::Number(figures::pid, |pid| format!("{pid:.0}")),
     },
     Column {
         title: "NAME",
         help: "command, container, unit, pod or path; [kernel thread]",
-        width: 16,
-        widest: 28,
+        width: 11,
+        widest: 36,
         priority: 0,
         exists: always,
         cell: Cell::Name,
@@ -106,11 +103,11 @@ pub(crate) const COLUMNS: &[Column] = &[
         widest: 6,
         priority: 1,
         exists: always,
-        cell: Cell::Number(cpu_percent, text::percent),
+        cell: Cell::Number(figures::cpu_percent, numbers::percent),
     },
     Column {
         title: "MINUTE",
-        help: "the last 60 windows, each row to its own peak (10 % of a CPU at least); sorts by average",
+        help: "the last 60 windows, each row to its own peak (half a CPU at least); sorts by average",
         width: 12,
         widest: 60,
         priority: 2,
@@ -124,7 +121,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         widest: 6,
         priority: 4,
         exists: always,
-        cell: Cell::Number(cpu_time, text::duration),
+        cell: Cell::Number(figures::cpu_time, numbers::duration),
     },
     Column {
         title: "FREQ",
@@ -133,7 +130,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         widest: 5,
         priority: 6,
         exists: |facts| facts.measured.has(Counter::Cycles),
-        cell: Cell::Number(frequency, text::count),
+        cell: Cell::Number(figures::frequency, numbers::count),
     },
     Column {
         title: "IPC",
@@ -142,7 +139,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         widest: 5,
         priority: 7,
         exists: |facts| has_all(facts, &[Counter::Instructions, Counter::Cycles]),
-        cell: Cell::Number(instructions_per_cycle, text::ratio),
+        cell: Cell::Number(figures::instructions_per_cycle, numbers::ratio),
     },
     Column {
         title: "MISS/s",
@@ -151,7 +148,10 @@ pub(crate) const COLUMNS: &[Column] = &[
         widest: 7,
         priority: 8,
         exists: |facts| facts.measured.has(Counter::CacheMisses),
-        cell: Cell::Number(|f, item| rate(f, item, Counter::CacheMisses), text::count),
+        cell: Cell::Number(
+            |f, item| figures::rate(f, item, Counter::CacheMisses),
+            numbers::count,
+        ),
     },
     Column {
         title: "PGRD/s",
@@ -160,7 +160,10 @@ pub(crate) const COLUMNS: &[Column] = &[
         widest: 7,
         priority: 9,
         exists: |facts| facts.measured.has(Counter::PageReads),
-        cell: Cell::Number(|f, item| rate(f, item, Counter::PageReads), text::count),
+        cell: Cell::Number(
+            |f, item| figures::rate(f, item, Counter::PageReads),
+            numbers::count,
+        ),
     },
     Column {
         title: "PGWR/s",
@@ -169,7 +172,10 @@ pub(crate) const COLUMNS: &[Column] = &[
         widest: 7,
         priority: 10,
         exists: |facts| facts.measured.has(Counter::PageWrites),
-        cell: Cell::Number(|f, item| rate(f, item, Counter::PageWrites), text::count),
+        cell: Cell::Number(
+            |f, item| figures::rate(f, item, Counter::PageWrites),
+            numbers::count,
+        ),
     },
     Column {
         title: "SIRQ/s",
@@ -177,8 +183,8 @@ pub(crate) const COLUMNS: &[Column] = &[
         width: 7,
         widest: 7,
         priority: 11,
-        exists: |facts| softirqs().any(|vector| facts.measured.has(vector)),
-        cell: Cell::Number(softirq_rate, text::count),
+        exists: |facts| figures::softirqs().any(|vector| facts.measured.has(vector)),
+        cell: Cell::Number(figures::softirq_rate, numbers::count),
     },
     Column {
         title: "VOL/s",
@@ -188,8 +194,8 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 12,
         exists: |facts| facts.measured.has(Counter::SwitchesVoluntary),
         cell: Cell::Number(
-            |f, item| rate(f, item, Counter::SwitchesVoluntary),
-            text::count,
+            |f, item| figures::rate(f, item, Counter::SwitchesVoluntary),
+            numbers::count,
         ),
     },
     Column {
@@ -200,8 +206,8 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 13,
         exists: |facts| facts.measured.has(Counter::SwitchesPreempted),
         cell: Cell::Number(
-            |f, item| rate(f, item, Counter::SwitchesPreempted),
-            text::count,
+            |f, item| figures::rate(f, item, Counter::SwitchesPreempted),
+            numbers::count,
         ),
     },
 ];
@@ -216,50 +222,6 @@ fn is_process(facts: &Facts) -> bool {
 
 fn has_all(facts: &Facts, counters: &[Counter]) -> bool {
     counters.iter().all(|&counter| facts.measured.has(counter))
-}
-
-fn softirqs() -> impl Iterator<Item = Counter> {
-    (0..SOFTIRQ_VECTORS.len() as u8).map(Counter::Softirq)
-}
-
-fn pid(_: &Facts, item: &Item) -> Option<f64> {
-    item.row.process.as_ref().map(|row| f64::from(row.id.pid))
-}
-
-/// Growth per second; `None` when the counter is not measured.
-pub(crate) fn rate(facts: &Facts, item: &Item, counter: Counter) -> Option<f64> {
-    let growth = facts.measured.value(&item.row.counters, counter)?;
-    (facts.window_ns > 0).then(|| growth as f64 * 1e9 / facts.window_ns as f64)
-}
-
-/// Share of one CPU, in percent.
-pub(crate) fn cpu_percent(facts: &Facts, item: &Item) -> Option<f64> {
-    // Nanoseconds per second, of which 10^7 are one percent.
-    rate(facts, item, Counter::CpuTime).map(|rate| rate / 1e7)
-}
-
-fn cpu_time(facts: &Facts, item: &Item) -> Option<f64> {
-    let time = facts.measured.value(&item.row.counters, Counter::CpuTime)?;
-    Some(time as f64)
-}
-
-/// Average frequency while the row ran, in hertz.
-pub(crate) fn frequency(facts: &Facts, item: &Item) -> Option<f64> {
-    let counters = &item.row.counters;
-    counters.frequency_hertz(facts.measured, facts.nominal_hertz)
-}
-
-/// Instructions per cycle; `None` when nothing ran.
-pub(crate) fn instructions_per_cycle(facts: &Facts, item: &Item) -> Option<f64> {
-    let value = |counter| facts.measured.value(&item.row.counters, counter);
-    let (instructions, cycles) = (value(Counter::Instructions)?, value(Counter::Cycles)?);
-    (cycles > 0).then(|| instructions as f64 / cycles as f64)
-}
-
-fn softirq_rate(facts: &Facts, item: &Item) -> Option<f64> {
-    softirqs()
-        .filter_map(|vector| rate(facts, item, vector))
-        .reduce(|a, b| a + b)
 }
 
 /// What a row is sorted by.
@@ -306,79 +268,4 @@ impl Column {
             _ => Align::Left,
         }
     }
-}
-
-/// A column and the room that it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
-    /// Position in [`COLUMNS`].
-    pub(crate) column: usize,
-    /// Columns of the terminal.
-    pub(crate) width: usize,
-}
-
-/// Chooses the columns that fit into `width`, each followed by one blank column, and gives them
-/// the room that is left.
-pub(crate) fn fit(facts: &Facts, width: usize) -> Vec<Placed> {
-    let mut chosen: Vec<usize> = (0..COLUMNS.len())
-        .filter(|&i| (COLUMNS[i].exists)(facts))
-        .collect();
-    chosen.sort_by_key(|&i| COLUMNS[i].priority);
-    let least = |i: usize| match COLUMNS[i].cell {
-        Cell::Name if width < NARROW => NARROW_NAME,
-        _ => COLUMNS[i].width,
-    };
-    let mut used = 0;
-    let fitting = chosen.iter().take_while(|&&i| {
-        used += least(i) + 1;
-        // The last column needs no blank after it.
-        used <= width + 1
-    });
-    let count = fitting.count().max(1);
-    chosen.truncate(count);
-    chosen.sort_unstable();
-    let mut placed: Vec<Placed> = chosen
-        .into_iter()
-        .map(|column| Placed {
-            column,
-            width: least(column),
-        })
-        .collect();
-    let used: usize = placed.iter().map(|p| p.width + 1).sum();
-    widen(&mut placed, (width + 1).saturating_sub(used));
-    placed
-}
-
-/// Shares out what is left over: names first, then the graphs; the rest goes to the name, since
-/// paths can be of any length.
-fn widen(placed: &mut [Placed], mut room: usize) {
-    let by_need = [is_name, is_text, is_graph];
-    for needs in by_need {
-        for place in placed.iter_mut() {
-            let column = &COLUMNS[place.column];
-            if needs(&column.cell) {
-                let more = column.widest.saturating_sub(place.width).min(room);
-                place.width += more;
-                room -= more;
-            }
-        }
-    }
-    if let Some(name) = placed
-        .iter_mut()
-        .find(|place| is_name(&COLUMNS[place.column].cell))
-    {
-        name.width += room;
-    }
-}
-
-fn is_name(cell: &Cell) -> bool {
-    matches!(cell, Cell::Name)
-}
-
-fn is_text(cell: &Cell) -> bool {
-    matches!(cell, Cell::Text(_))
-}
-
-fn is_graph(cell: &Cell) -> bool {
-    matches!(cell, Cell::Minute)
 }

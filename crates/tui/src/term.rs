@@ -1,22 +1,18 @@
-//! The terminal: taken, drawn on, read from, and given back on every way out.
+//! The way in, and the loop.
 
-use std::io::{self, IsTerminal as _, Stdout, Write as _};
-use std::panic::{self, PanicHookInfo};
-use std::sync::Arc;
+use std::io::{self, IsTerminal as _};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use noctule_model::{Batch, Level};
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event};
-use ratatui::crossterm::{cursor, execute, terminal};
+use ratatui::crossterm::event::Event;
 use ratatui::layout::Size;
 
 use crate::app::{App, Input};
+use crate::keyboard::Keyboard;
 use crate::keys::Press;
+use crate::screen::Screen;
 use crate::view;
 
 /// How long a batch or the order to stop may lie before it is seen. A key is seen at once.
@@ -128,112 +124,5 @@ fn input(event: &Event) -> Option<Input> {
     match event {
         Event::Resize(width, height) => Some(Input::Size(Size::new(*width, *height))),
         other => Press::of(other).map(Input::Key),
-    }
-}
-
-/// A thread that reads the keyboard. crossterm does not return from `read` when the terminal hangs
-/// up (it reads the end of the file for ever), and the loop must still see `stop` then.
-struct Keyboard {
-    events: Receiver<io::Result<Event>>,
-    done: Arc<AtomicBool>,
-}
-
-impl Keyboard {
-    fn listen() -> io::Result<Self> {
-        let (sender, events) = sync_channel(64);
-        let done = Arc::new(AtomicBool::new(false));
-        let told = done.clone();
-        let read = move || while !told.load(Ordering::Relaxed) && forward(&sender) {};
-        thread::Builder::new().name("keyboard".into()).spawn(read)?;
-        Ok(Self { events, done })
-    }
-}
-
-impl Drop for Keyboard {
-    /// The thread is not waited for: it may never return.
-    fn drop(&mut self) {
-        self.done.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Returns false when nobody listens any more, or nothing can be read any more.
-fn forward(sender: &SyncSender<io::Result<Event>>) -> bool {
-    let event = match event::poll(PATIENCE) {
-        Ok(false) => return true,
-        Ok(true) => event::read(),
-        Err(error) => Err(error),
-    };
-    let failed = event.is_err();
-    sender.send(event).is_ok() && !failed
-}
-
-type Hook = dyn Fn(&PanicHookInfo<'_>) + Send + Sync;
-
-/// The terminal while it is ours.
-struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
-    /// Set by the panic hook.
-    panicked: Arc<AtomicBool>,
-    _guard: Guard,
-}
-
-impl Screen {
-    fn take() -> io::Result<Self> {
-        let guard = Guard::new();
-        terminal::enable_raw_mode()?;
-        execute!(io::stdout(), terminal::EnterAlternateScreen)?;
-        Ok(Self {
-            terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?,
-            panicked: guard.panicked.clone(),
-            _guard: guard,
-        })
-    }
-}
-
-/// Gives the terminal back: when it is dropped, or before the message of a panic is printed, which
-/// the other screen would swallow.
-struct Guard {
-    ours: Arc<AtomicBool>,
-    panicked: Arc<AtomicBool>,
-    before: Arc<Hook>,
-}
-
-impl Guard {
-    fn new() -> Self {
-        let guard = Self {
-            ours: Arc::new(AtomicBool::new(true)),
-            panicked: Arc::new(AtomicBool::new(false)),
-            before: Arc::from(panic::take_hook()),
-        };
-        let (ours, panicked) = (guard.ours.clone(), guard.panicked.clone());
-        let before = guard.before.clone();
-        panic::set_hook(Box::new(move |info| {
-            panicked.store(true, Ordering::Relaxed);
-            give_back(&ours);
-            before(info);
-        }));
-        guard
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        give_back(&self.ours);
-        // The hook cannot be changed while this thread panics.
-        if !thread::panicking() {
-            let before = self.before.clone();
-            panic::set_hook(Box::new(move |info| before(info)));
-        }
-    }
-}
-
-/// Only once: leaving the other screen a second time would move the cursor back over what has been
-/// printed since. Errors are of no use here: there is nothing left to show them on.
-fn give_back(ours: &AtomicBool) {
-    if ours.swap(false, Ordering::Relaxed) {
-        let _ = terminal::disable_raw_mode();
-        let mut stdout = io::stdout();
-        let _ = execute!(stdout, terminal::LeaveAlternateScreen, cursor::Show);
-        let _ = stdout.flush();
     }
 }

@@ -1,12 +1,13 @@
 //! Draws the state. The same state gives the same screen.
 
+use noctule_model::escape_terminal;
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 
 use crate::app::App;
-use crate::keys::{Binding, KEYS, Mode};
-use crate::layout;
+use crate::keys::{KEYS, Mode};
+use crate::layout::{self, Areas};
 use crate::level::{self, LEVELS};
 use crate::palette::Palette;
 use crate::table::COLUMNS;
@@ -42,7 +43,7 @@ pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
             }
         }
     }
-    footer(app, areas.footer, &palette, frame);
+    footer(app, &areas, &palette, frame);
 }
 
 /// Puts a line into an area; what does not fit is left out.
@@ -78,43 +79,64 @@ fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
             spans.push(Span::styled(format!(" {} ", i + 1), palette.accent));
         }
     }
-    let mut facts = vec![match app.filter.is_empty() {
-        true => format!("{} rows", app.lines.len()),
-        false => {
-            let matched = app.lines.iter().filter(|line| line.matched).count();
-            format!("{matched} of {} rows", app.shown.rows(app.level).len())
-        }
-    }];
-    if !app.filter.is_empty() {
-        facts.push(format!("filter \"{}\"", app.filter));
+    spans.push(Span::raw(format!("  {}", said(app).join(" · "))));
+    Line::from(spans)
+}
+
+/// What is shown below, in words.
+fn said(app: &App) -> Vec<String> {
+    if matches!(app.mode, Mode::Detail | Mode::Help) {
+        return position(app).into_iter().collect();
     }
+    let filter = escape_terminal(&app.filter);
+    let rows = match app.lines.iter().filter(|line| line.matched).count() {
+        1 => "1 row".to_owned(),
+        count => format!("{count} rows"),
+    };
     let mark = if app.descending { '▼' } else { '▲' };
-    facts.push(format!("by {}{mark}", COLUMNS[app.sort()].title));
+    let mut facts = vec![
+        match filter.is_empty() {
+            true => rows,
+            false => format!("{rows} with \"{filter}\""),
+        },
+        format!("by {}{mark}", COLUMNS[app.sort()].title),
+    ];
     if app.is_tree() {
         facts.push("tree".to_owned());
     } else if app.tree {
         facts.push("no tree at this level".to_owned());
     }
-    spans.push(Span::raw(format!("  {}", facts.join(" · "))));
-    Line::from(spans)
+    facts
+}
+
+/// Which lines of a pane that does not fit are seen.
+fn position(app: &App) -> Option<String> {
+    let pane = app.areas().pane;
+    let all = pane::height(app, pane.width);
+    let last = app.scroll + usize::from(pane.height);
+    let first = app.scroll + 1;
+    (all > usize::from(pane.height)).then(|| format!("lines {first}-{last} of {all}"))
 }
 
 /// The main keys of the mode; while the filter is typed, the filter before them.
-fn footer(app: &App, area: Rect, palette: &Palette, frame: &mut Frame<'_>) {
+fn footer(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
+    let area = areas.footer;
     let mut spans = vec![Span::raw(" ")];
-    if app.mode == Mode::Filter && area.height > 0 {
+    let typing = app.mode == Mode::Filter;
+    if typing || (areas.status.height == 0 && !app.filter.is_empty()) {
         // The end is where the user types.
         let room = usize::from(area.width).saturating_sub(5).min(40);
-        let typed = text::keep_end(&app.filter, room);
+        let typed = text::keep_end(&escape_terminal(&app.filter), room);
         let end = 3 + text::width(&typed) as u16;
         spans.push(Span::styled("/ ", palette.accent));
         spans.push(Span::raw(typed + "   "));
-        frame.set_cursor_position(Position::new(area.x + end.min(area.width - 1), area.y));
+        if typing && area.height > 0 && end < area.width {
+            frame.set_cursor_position(Position::new(area.x + end, area.y));
+        }
     }
     let mut used: usize = spans.iter().map(|s| text::width(&s.content)).sum();
-    let named = |binding: &&Binding| binding.modes.contains(&app.mode);
-    for binding in KEYS.iter().filter(named) {
-        let Some(word) = binding.footer else { continue };
+    let here = KEYS.iter().filter(|b| b.modes.contains(&app.mode));
+    for (word, binding) in here.filter_map(|b| Some((b.footer?, b))) {
         let label = binding.keys[0].label();
         let entry = format!(" {word}  ");
         used += text::width(&label) + text::width(&entry);

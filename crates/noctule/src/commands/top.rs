@@ -36,13 +36,10 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     let source = thread::Builder::new()
         .name("collect".into())
         .spawn(move || {
-            let result = Pipeline::start(&config);
-            let result = result.map(|pipeline| {
-                let _ = started.send(());
-                pipeline
-            });
+            let pipeline = Pipeline::start(&config)?;
+            let _ = started.send(());
             let end = duration.map(|d| Instant::now() + d);
-            result.and_then(|pipeline| feed(pipeline, &sender, &signals, interval, end, &stopped))
+            feed(pipeline, &sender, &signals, interval, end, &stopped)
         })
         .context("starting the collecting thread")?;
     let joined = || {

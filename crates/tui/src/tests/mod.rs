@@ -1,1 +1,8 @@
+//! The view as a whole: states, screens and the loop, on made-up batches.
 
+mod fixture;
+mod model;
+mod run;
+mod screens;
+mod states;
+mod trees;

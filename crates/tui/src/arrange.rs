@@ -1,0 +1,211 @@
+//! Puts rows into the order of a tree, with guides.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use noctule_model::{Counters, Row};
+
+use crate::level::Key;
+use crate::lines::{Fold, Line};
+use crate::table::{Item, SortKey};
+use crate::tree::Node;
+
+/// Below this depth the guides do not grow any more: strangers choose the depth.
+const MAX_INDENT: usize = 24;
+
+/// Puts the nodes into the order of the tree. Brothers are sorted by what they and all below them
+/// used; a folded row shows that sum. Kept are the rows that match, and those above them.
+pub(crate) fn arrange(
+    mut nodes: Vec<Node>,
+    folded: &HashSet<Key>,
+    sort_key: impl Fn(&Item) -> SortKey,
+    descending: bool,
+) -> Vec<Line> {
+    let order = top_down(&mut nodes);
+    let mut sums: Vec<Sum> = nodes.iter().map(Sum::of).collect();
+    for &i in order.iter().rev() {
+        if let Some(parent) = nodes[i].parent {
+            let below = sums[i].clone();
+            sums[parent].add(&below);
+        }
+    }
+    let keys: Vec<SortKey> = nodes
+        .iter()
+        .zip(&sums)
+        .map(|(node, sum)| sort_key(&sum.item(node)))
+        .collect();
+    let (mut roots, mut children) = (Vec::new(), vec![Vec::new(); nodes.len()]);
+    for &i in order.iter().filter(|&&i| sums[i].kept) {
+        match nodes[i].parent {
+            Some(parent) => children[parent].push(i),
+            None => roots.push(i),
+        }
+    }
+    for brothers in children.iter_mut().chain([&mut roots]) {
+        brothers.sort_by(|&a, &b| {
+            let order = keys[a].compare(&keys[b]);
+            let order = if descending { order.reverse() } else { order };
+            order.then_with(|| nodes[a].item.key.cmp(&nodes[b].item.key))
+        });
+    }
+    let tree = Tree {
+        nodes: &nodes,
+        children: &children,
+        sums: &sums,
+        folded,
+    };
+    tree.lines(&roots)
+}
+
+/// Every node after the one above it. Parents that form a ring, as a pid that was used again
+/// between two reads can make them, are cut open.
+fn top_down(nodes: &mut [Node]) -> Vec<usize> {
+    let mut children = vec![Vec::new(); nodes.len()];
+    for (i, node) in nodes.iter().enumerate() {
+        if let Some(parent) = node.parent {
+            children[parent].push(i);
+        }
+    }
+    let mut order = Vec::with_capacity(nodes.len());
+    let mut seen = vec![false; nodes.len()];
+    let roots: Vec<usize> = (0..nodes.len())
+        .filter(|&i| nodes[i].parent.is_none())
+        .collect();
+    for start in roots.into_iter().chain(0..nodes.len()) {
+        if seen[start] {
+            continue;
+        }
+        nodes[start].parent = None;
+        seen[start] = true;
+        let mut next = vec![start];
+        while let Some(i) = next.pop() {
+            order.push(i);
+            for &child in &children[i] {
+                if !std::mem::replace(&mut seen[child], true) {
+                    next.push(child);
+                }
+            }
+        }
+    }
+    order
+}
+
+/// A node and all below it.
+#[derive(Clone)]
+struct Sum {
+    counters: Counters,
+    mean: f32,
+    kept: bool,
+}
+
+impl Sum {
+    fn of(node: &Node) -> Self {
+        Self {
+            counters: node.item.row.counters,
+            mean: node.item.mean,
+            kept: node.matched,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.counters += &other.counters;
+        self.mean += other.mean;
+        self.kept |= other.kept;
+    }
+
+    fn item(&self, node: &Node) -> Item {
+        Item {
+            key: node.item.key.clone(),
+            row: Arc::new(Row {
+                counters: self.counters,
+                ..Row::clone(&node.item.row)
+            }),
+            mean: self.mean,
+        }
+    }
+}
+
+struct Tree<'a> {
+    nodes: &'a [Node],
+    children: &'a [Vec<usize>],
+    sums: &'a [Sum],
+    folded: &'a HashSet<Key>,
+}
+
+/// A node that waits to become a line.
+struct Waiting {
+    node: usize,
+    /// Guides of the levels above.
+    above: String,
+    depth: usize,
+    last: bool,
+}
+
+impl Tree<'_> {
+    fn lines(&self, roots: &[usize]) -> Vec<Line> {
+        let mut lines = Vec::with_capacity(self.nodes.len());
+        let mut waiting: Vec<Waiting> = Vec::new();
+        let wait = |waiting: &mut Vec<Waiting>, nodes: &[usize], above: &str, depth| {
+            for (i, &node) in nodes.iter().enumerate().rev() {
+                waiting.push(Waiting {
+                    node,
+                    above: above.to_owned(),
+                    depth,
+                    last: i + 1 == nodes.len(),
+                });
+            }
+        };
+        wait(&mut waiting, roots, "", 0);
+        while let Some(next) = waiting.pop() {
+            let line = self.line(&next);
+            if line.fold == Fold::Open {
+                let grown = match (next.depth, next.last) {
+                    (0, _) | (MAX_INDENT.., _) => next.above.clone(),
+                    (_, true) => next.above.clone() + "  ",
+                    (_, false) => next.above.clone() + "│ ",
+                };
+                let children = &self.children[next.node];
+                wait(&mut waiting, children, &grown, next.depth + 1);
+            }
+            lines.push(line);
+        }
+        lines
+    }
+
+    fn line(&self, place: &Waiting) -> Line {
+        let node = &self.nodes[place.node];
+        let branch = match (place.depth, place.last) {
+            (0, _) => "",
+            (_, true) => "└─",
+            (_, false) => "├─",
+        };
+        let mut line = Line {
+            item: node.item.clone(),
+            guide: format!("{}{branch}", place.above),
+            name: node.name.clone(),
+            matched: node.matched,
+            fold: Fold::Leaf,
+            below: Vec::new(),
+        };
+        if self.children[place.node].is_empty() {
+            return line;
+        }
+        line.fold = Fold::Open;
+        if self.folded.contains(&node.item.key) {
+            line.below = self.keys_below(place.node);
+            line.fold = Fold::Closed;
+            line.item = self.sums[place.node].item(node);
+        }
+        line
+    }
+
+    fn keys_below(&self, node: usize) -> Vec<Key> {
+        let mut keys = Vec::new();
+        let mut next = self.children[node].clone();
+        while let Some(i) = next.pop() {
+            keys.push(self.nodes[i].item.key.clone());
+            next.extend(&self.children[i]);
+        }
+        keys
+    }
+}

@@ -1,0 +1,199 @@
+//! Everything about one row.
+
+use noctule_model::{Counter, SOFTIRQ_VECTORS, escape_terminal};
+use ratatui::text::{Line, Span};
+
+use crate::app::{App, Detail};
+use crate::history::columns;
+use crate::palette::Palette;
+use crate::pane::labelled;
+use crate::text::{self, Align};
+use crate::{figures, level, numbers, spark};
+
+/// Lines of the graph.
+const GRAPH: usize = 5;
+/// Columns of the label of a figure.
+const LABEL: usize = 17;
+/// Columns of a figure with its label.
+const FIGURE: usize = 38;
+
+/// The lines of the pane of one row.
+pub(crate) fn lines(
+    app: &App,
+    detail: &Detail,
+    width: usize,
+    palette: &Palette,
+) -> Vec<Line<'static>> {
+    let line = &detail.line;
+    let mut title = vec![
+        Span::raw(" "),
+        Span::styled(
+            text::keep_start(&line.name, width.saturating_sub(2)),
+            palette.accent,
+        ),
+        Span::raw(format!("  {}", level::word(app.level))),
+    ];
+    if !line.below.is_empty() {
+        title.push(Span::raw(format!(" with {} below it", line.below.len())));
+    }
+    if detail.gone {
+        let gone = "  gone, or idle for a minute: last figures";
+        title.push(Span::styled(gone, palette.alarm));
+    }
+    let mut lines = vec![Line::from(title)];
+    lines.extend(graph(app, detail, width, palette));
+    lines.push(Line::default());
+    for (label, value) in identity(app, detail) {
+        lines.extend(labelled(label, &escape_terminal(&value), width, palette));
+    }
+    lines.push(Line::default());
+    let window = numbers::duration(app.facts().window_ns as f64);
+    let heading = format!(" in the window of {window}, and per second");
+    lines.push(Line::styled(heading, palette.faint));
+    lines.extend(figures(app, detail, width, palette));
+    lines
+}
+
+/// The minute, with the numbers that its height stands for.
+fn graph(app: &App, detail: &Detail, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    let history = app.shown.history(app.level);
+    let keys = detail.line.below.iter().chain([&detail.line.item.key]);
+    let minute = history.minute(keys);
+    let peak = minute.iter().flatten().copied().fold(0.1, f32::max);
+    let columns = columns(width.saturating_sub(10));
+    let values = history.squeeze(&minute, columns);
+    let mut lines: Vec<Line<'static>> = spark::graph(&values, peak, GRAPH)
+        .into_iter()
+        .enumerate()
+        .map(|(i, part)| {
+            let scale = match i {
+                0 => numbers::percent(f64::from(peak) * 100.0) + " %",
+                _ if i + 1 == GRAPH => "0 %".to_owned(),
+                _ => String::new(),
+            };
+            Line::from(vec![
+                Span::styled(format!("{scale:>8} "), palette.faint),
+                Span::styled(part, palette.graph),
+            ])
+        })
+        .collect();
+    let caption = format!("CPU, last {}", numbers::duration(app.span_ns()));
+    lines.push(Line::styled(format!("{:9}{caption}", ""), palette.faint));
+    lines
+}
+
+/// Who it is. What is not known is left out.
+fn identity(app: &App, detail: &Detail) -> Vec<(&'static str, String)> {
+    let row = &detail.line.item.row;
+    let owner = &row.owner;
+    let mut facts = Vec::new();
+    if let Some(process) = &row.process {
+        facts.push(("pid", process.id.pid.to_string()));
+        facts.push(("parent pid", process.parent_pid.to_string()));
+        let boot = app.shown.window.as_ref().map_or(0, |w| w.boot_unix_ns);
+        facts.push(("started", numbers::date_time(boot + process.id.start_ns)));
+        if process.kernel_thread {
+            facts.push(("kind", "thread of the kernel".to_owned()));
+        }
+    }
+    if let Some(container) = &owner.container {
+        facts.push(("container", container.id.clone()));
+        facts.extend(container.name.clone().map(|name| ("name", name)));
+        facts.push(("runtime", container.runtime.name().to_owned()));
+        if !container.chain.is_empty() {
+            facts.push(("inside of", container.chain.join(" > ")));
+        }
+    }
+    if let Some(pod) = &owner.pod {
+        facts.extend(pod.name.clone().map(|name| ("pod", name)));
+        facts.extend(pod.namespace.clone().map(|name| ("namespace", name)));
+        facts.push(("pod uid", pod.uid.clone()));
+        facts.push(("pod class", pod.qos.to_owned()));
+    }
+    facts.extend(owner.unit.clone().map(|unit| ("unit", unit)));
+    facts.push(("cgroup", owner.path.clone()));
+    if owner.cgroup.0 != 0 {
+        facts.push(("cgroup id", owner.cgroup.0.to_string()));
+    }
+    facts
+}
+
+/// Every counter, in as many columns as fit.
+fn figures(app: &App, detail: &Detail, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    let cells = cells(app, detail);
+    let columns = (width / FIGURE).max(1);
+    let rows = cells.len().div_ceil(columns);
+    let row = |y: usize| {
+        let mut spans = Vec::new();
+        for (label, value) in cells.iter().skip(y).step_by(rows.max(1)) {
+            let label = text::pad(label, LABEL, Align::Left);
+            spans.push(Span::styled(format!(" {label}"), palette.faint));
+            spans.push(Span::raw(text::pad(value, FIGURE - LABEL - 1, Align::Left)));
+        }
+        Line::from(spans)
+    };
+    (0..rows).map(row).collect()
+}
+
+fn cells(app: &App, detail: &Detail) -> Vec<(String, String)> {
+    let facts = app.facts();
+    let item = &detail.line.item;
+    let absent = || "-".to_owned();
+    let number =
+        |value: Option<f64>, write: &dyn Fn(f64) -> String| value.map_or_else(absent, write);
+    let cpu = number(figures::cpu_percent(&facts, item), &|v| {
+        numbers::percent(v) + " %"
+    });
+    let known = app.shown.history(app.level).knows(&item.key);
+    let mean = number(known.then_some(f64::from(item.mean) * 100.0), &|v| {
+        numbers::percent(v) + " %"
+    });
+    let frequency = number(figures::frequency(&facts, item), &|v| {
+        numbers::count(v) + "Hz"
+    });
+    let ipc = number(
+        figures::instructions_per_cycle(&facts, item),
+        &numbers::ratio,
+    );
+    let mut cells = vec![
+        ("CPU".to_owned(), cpu),
+        ("CPU, minute".to_owned(), mean),
+        ("frequency".to_owned(), frequency),
+        ("instr. / cycle".to_owned(), ipc),
+    ];
+    for counter in Counter::all() {
+        let value = facts.measured.value(&item.row.counters, counter);
+        let value = match (value, figures::rate(&facts, item, counter)) {
+            (Some(ns), _) if counter == Counter::CpuTime => numbers::duration(ns as f64),
+            (Some(sum), Some(rate)) => {
+                format!(
+                    "{:>6} {:>8}/s",
+                    numbers::count(sum as f64),
+                    numbers::count(rate)
+                )
+            }
+            (Some(sum), None) => numbers::count(sum as f64),
+            (None, _) => absent(),
+        };
+        cells.push((label(counter), value));
+    }
+    cells
+}
+
+fn label(counter: Counter) -> String {
+    let name = match counter {
+        Counter::CpuTime => "CPU time",
+        Counter::Cycles => "cycles",
+        Counter::ReferenceCycles => "ref. cycles",
+        Counter::Instructions => "instructions",
+        Counter::CacheMisses => "cache misses",
+        Counter::PageReads => "page reads",
+        Counter::PageWrites => "page writes",
+        Counter::SwitchesVoluntary => "voluntary sw.",
+        Counter::SwitchesPreempted => "preempted",
+        Counter::Softirq(vector) => {
+            return format!("softirq {}", SOFTIRQ_VECTORS[usize::from(vector)]);
+        }
+    };
+    name.to_owned()
+}

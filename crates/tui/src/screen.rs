@@ -1,0 +1,84 @@
+//! The terminal: taken, and given back on every way out.
+
+use std::io::{self, Stdout, Write as _};
+use std::panic::{self, PanicHookInfo};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::{cursor, execute, terminal};
+
+type Hook = dyn Fn(&PanicHookInfo<'_>) + Send + Sync;
+
+/// The terminal while it is ours.
+pub(crate) struct Screen {
+    /// What is drawn on.
+    pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Set by the panic hook.
+    pub(crate) panicked: Arc<AtomicBool>,
+    _guard: Guard,
+}
+
+impl Screen {
+    /// Switches to the other screen and to raw mode.
+    pub(crate) fn take() -> io::Result<Self> {
+        let guard = Guard::new();
+        terminal::enable_raw_mode()?;
+        execute!(io::stdout(), terminal::EnterAlternateScreen)?;
+        Ok(Self {
+            terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?,
+            panicked: guard.panicked.clone(),
+            _guard: guard,
+        })
+    }
+}
+
+/// Gives the terminal back: when it is dropped, or before the message of a panic is printed, which
+/// the other screen would swallow.
+struct Guard {
+    ours: Arc<AtomicBool>,
+    panicked: Arc<AtomicBool>,
+    before: Arc<Hook>,
+}
+
+impl Guard {
+    fn new() -> Self {
+        let guard = Self {
+            ours: Arc::new(AtomicBool::new(true)),
+            panicked: Arc::new(AtomicBool::new(false)),
+            before: Arc::from(panic::take_hook()),
+        };
+        let (ours, panicked) = (guard.ours.clone(), guard.panicked.clone());
+        let before = guard.before.clone();
+        panic::set_hook(Box::new(move |info| {
+            panicked.store(true, Ordering::Relaxed);
+            give_back(&ours);
+            before(info);
+        }));
+        guard
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        give_back(&self.ours);
+        // The hook cannot be changed while this thread panics.
+        if !thread::panicking() {
+            let before = self.before.clone();
+            panic::set_hook(Box::new(move |info| before(info)));
+        }
+    }
+}
+
+/// Only once: leaving the other screen a second time would move the cursor back over what has been
+/// printed since. Errors are of no use here: there is nothing left to show them on.
+fn give_back(ours: &AtomicBool) {
+    if ours.swap(false, Ordering::Relaxed) {
+        let _ = terminal::disable_raw_mode();
+        let mut stdout = io::stdout();
+        let _ = execute!(stdout, terminal::LeaveAlternateScreen, cursor::Show);
+        let _ = stdout.flush();
+    }
+}

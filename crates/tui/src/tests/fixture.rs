@@ -1,0 +1,267 @@
+//! A made-up node, and a screen to look at.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use noctule_model::{
+    Batch, CgroupId, CgroupRow, Comm, Container, ContainerRole, Counter, Counters, Feature,
+    FeatureState, Level, Measured, Node, Owner, Pod, ProcessId, ProcessRow, Runtime,
+};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::CellWidth as _;
+use ratatui::crossterm::event::KeyCode;
+use ratatui::layout::Size;
+
+use crate::app::{App, Input};
+use crate::keys::Press;
+use crate::{Options, view};
+
+/// Nanoseconds of one tick.
+pub(crate) const TICK: u64 = 1_000_000_000;
+
+/// A node of four CPUs on which time passes as the test wants.
+#[derive(Clone)]
+pub(crate) struct Fake {
+    pub(crate) batch: Batch,
+}
+
+impl Fake {
+    /// A node on which nothing runs yet; every counter is measured.
+    pub(crate) fn new() -> Self {
+        let node = Node {
+            cpus: 4,
+            nominal_hertz: Some(2_000_000_000),
+            ..Node::default()
+        };
+        let mut batch = Batch {
+            boot_unix_ns: 1_767_225_600 * TICK,
+            time_unix_ns: 1_767_268_800 * TICK,
+            node,
+            measured: Counter::all().collect(),
+            ..Batch::default()
+        };
+        batch.agent.resident_bytes = 19_500_000;
+        Self { batch }
+    }
+
+    /// Adds a process; its group is made when it is the first in it.
+    pub(crate) fn process(mut self, pid: u32, parent: u32, comm: &str, path: &str) -> Self {
+        let owner = self.group(path);
+        self.batch.processes.push(ProcessRow {
+            id: ProcessId {
+                pid,
+                start_ns: u64::from(pid) * TICK,
+            },
+            parent_pid: parent,
+            comm: Comm::new(comm.as_bytes()),
+            cgroup: owner.cgroup,
+            owner: Some(owner),
+            kernel_thread: parent == 2 || pid == 2,
+            ..ProcessRow::default()
+        });
+        self
+    }
+
+    /// Leaves only CPU time measured.
+    pub(crate) fn unmeasured(mut self) -> Self {
+        self.batch.measured = Measured::NONE.with(Counter::CpuTime);
+        self
+    }
+
+    /// Adds a feature that does not work.
+    pub(crate) fn off(mut self, name: &'static str, state: FeatureState) -> Self {
+        let feature = Feature {
+            name,
+            state,
+            reason: "made up".into(),
+            mend: String::new(),
+        };
+        let features = self.batch.features.iter().cloned().chain([feature]);
+        self.batch.features = features.collect();
+        self
+    }
+
+    fn group(&mut self, path: &str) -> Arc<Owner> {
+        let owners = self
+            .batch
+            .cgroups
+            .iter()
+            .filter_map(|row| row.owner.clone());
+        if let Some(owner) = owners.into_iter().find(|owner| owner.path == path) {
+            return owner;
+        }
+        let id = CgroupId(self.batch.cgroups.len() as u64 + 100);
+        let owner = Arc::new(owner(id, path));
+        self.batch.cgroups.push(CgroupRow {
+            id,
+            owner: Some(owner.clone()),
+            counters: Counters::default(),
+        });
+        owner
+    }
+
+    /// A second passes, in which each of these processes used so much of a CPU, in percent.
+    pub(crate) fn tick(&mut self, used: &[(u32, u64)]) -> Batch {
+        let batch = &mut self.batch;
+        batch.sequence += 1;
+        batch.taken_ns += TICK;
+        batch.time_unix_ns += TICK;
+        batch.agent.cpu_ns += 3_100_000;
+        let mut total = Counters::default();
+        for &(pid, percent) in used {
+            let row = batch.processes.iter_mut().find(|row| row.id.pid == pid);
+            let row = row.expect("the test made this process");
+            let grown = growth(percent * TICK / 100);
+            row.counters += &grown;
+            total += &grown;
+            let group = batch
+                .cgroups
+                .iter_mut()
+                .find(|group| group.id == row.cgroup);
+            group.expect("made with its process").counters += &grown;
+        }
+        batch.node.elapsed_ns += 4 * TICK;
+        batch.node.idle_ns += 4 * TICK - total[Counter::CpuTime] - TICK / 50;
+        batch.node.total += &total;
+        batch.clone()
+    }
+
+    /// The process ends: the next batch names it as ended, those after it not at all.
+    pub(crate) fn exit(&mut self, pid: u32) -> ProcessRow {
+        let at = self
+            .batch
+            .processes
+            .iter()
+            .position(|row| row.id.pid == pid);
+        let mut row = self
+            .batch
+            .processes
+            .remove(at.expect("the test made this process"));
+        row.exited = true;
+        row.counters += &growth(TICK / 10);
+        row
+    }
+}
+
+fn growth(cpu_ns: u64) -> Counters {
+    let mut grown = Counters::default();
+    grown[Counter::CpuTime] = cpu_ns;
+    grown[Counter::Cycles] = cpu_ns * 3;
+    grown[Counter::ReferenceCycles] = cpu_ns * 2;
+    grown[Counter::Instructions] = cpu_ns * 4;
+    grown[Counter::CacheMisses] = cpu_ns / 1_000;
+    grown[Counter::PageReads] = cpu_ns / 100_000;
+    grown[Counter::SwitchesVoluntary] = 7;
+    grown[Counter::SwitchesPreempted] = cpu_ns / 10_000_000;
+    grown[Counter::Softirq(3)] = cpu_ns / 1_000_000;
+    grown
+}
+
+fn owner(id: CgroupId, path: &str) -> Owner {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let mut owner = Owner {
+        path: path.into(),
+        ..Owner::unknown(id)
+    };
+    let is_unit = name.ends_with(".service") || name.starts_with("session");
+    owner.unit = is_unit.then(|| name.to_owned());
+    if let Some(short) = name
+        .strip_prefix("cri-")
+        .and_then(|n| n.strip_suffix(".scope"))
+    {
+        owner.container = Some(Container {
+            id: short.repeat(16),
+            runtime: Runtime::Containerd,
+            role: ContainerRole::Workload,
+            name: Some(format!("shop-{short}")),
+            chain: Vec::new(),
+        });
+        owner.pod = Some(Pod {
+            uid: "1f3c0b1e-0000-4000-8000-000000000001".into(),
+            qos: "burstable",
+            name: Some("shop-7d9f".into()),
+            namespace: Some("web".into()),
+        });
+    }
+    owner
+}
+
+/// A state in which nothing was received.
+pub(crate) fn app(level: Level, width: u16, height: u16) -> App {
+    let options = Options {
+        level,
+        interval: Duration::from_nanos(TICK),
+        hostname: "bat-1".into(),
+        color: true,
+    };
+    App::new(&options, Size::new(width, height))
+}
+
+/// The state after these batches.
+pub(crate) fn feed(app: App, batches: impl IntoIterator<Item = Batch>) -> App {
+    let batches = batches.into_iter().map(Box::new).map(Input::Batch);
+    batches.fold(app, App::step)
+}
+
+/// The state after these keys: one word each, a character or the name of a key.
+pub(crate) fn press(app: App, keys: &str) -> App {
+    let press = |word: &str| Press {
+        ctrl: word.starts_with('^'),
+        code: match word.trim_start_matches('^') {
+            "Enter" => KeyCode::Enter,
+            "Esc" => KeyCode::Esc,
+            "Tab" => KeyCode::Tab,
+            "BackTab" => KeyCode::BackTab,
+            "Backspace" => KeyCode::Backspace,
+            "Space" => KeyCode::Char(' '),
+            "Up" => KeyCode::Up,
+            "Down" => KeyCode::Down,
+            "Left" => KeyCode::Left,
+            "Right" => KeyCode::Right,
+            "PgUp" => KeyCode::PageUp,
+            "PgDn" => KeyCode::PageDown,
+            "Home" => KeyCode::Home,
+            "End" => KeyCode::End,
+            one => KeyCode::Char(one.chars().next().expect("a word has a character")),
+        },
+    };
+    keys.split_whitespace()
+        .map(press)
+        .map(Input::Key)
+        .fold(app, App::step)
+}
+
+/// The screen of the state.
+pub(crate) fn terminal(app: &App, width: u16, height: u16) -> Terminal<TestBackend> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("it cannot fail");
+    terminal
+        .draw(|frame| view::draw(app, frame))
+        .expect("it cannot fail");
+    terminal
+}
+
+/// The screen as text, without the blanks at the ends of the lines.
+pub(crate) fn screen(app: &App, width: u16, height: u16) -> String {
+    let terminal = terminal(app, width, height);
+    let buffer = terminal.backend().buffer();
+    let mut text = String::new();
+    for y in 0..height {
+        let (mut line, mut x) = (String::new(), 0);
+        while x < width {
+            let cell = &buffer[(x, y)];
+            line.push_str(cell.symbol());
+            // A wide sign covers the cells after it.
+            x += cell.symbol().cell_width().max(1);
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Names of the lines of the table, in order.
+pub(crate) fn names(app: &App) -> Vec<String> {
+    let name = |line: &crate::lines::Line| format!("{}{}", line.guide, line.name);
+    app.lines.iter().map(name).collect()
+}

@@ -1,0 +1,162 @@
+//! From batches to rows.
+
+use noctule_model::{FeatureState, Level, Loss, ProgramCost};
+
+use super::fixture::Fake;
+use crate::data::Data;
+use crate::fit::fit;
+use crate::history::LENGTH;
+use crate::table::{COLUMNS, Facts};
+
+fn pids(data: &Data) -> Vec<u32> {
+    let rows = data.rows(Level::Process).iter();
+    let mut pids: Vec<u32> = rows
+        .map(|row| row.process.as_ref().unwrap().id.pid)
+        .collect();
+    pids.sort_unstable();
+    pids
+}
+
+fn two_processes() -> Fake {
+    Fake::new()
+        .process(1, 0, "a", "/a")
+        .process(2, 0, "b", "/b")
+}
+
+#[test]
+fn a_row_that_falls_idle_stays_for_a_minute() {
+    let mut fake = two_processes();
+    let mut data = Data::default();
+    data.push(fake.tick(&[]));
+    assert!(data.window.is_none(), "one batch is no window");
+    data.push(fake.tick(&[(1, 10), (2, 10)]));
+    for _ in 1..LENGTH {
+        data.push(fake.tick(&[(1, 10)]));
+        assert_eq!(pids(&data), [1, 2]);
+    }
+    data.push(fake.tick(&[(1, 10)]));
+    assert_eq!(pids(&data), [1]);
+    assert_eq!(data.rows(Level::Cgroup).len(), 1);
+    data.push(fake.tick(&[(2, 10)]));
+    assert_eq!(pids(&data), [1, 2]);
+}
+
+#[test]
+fn an_idle_row_shows_nothing_of_the_window_before() {
+    let mut fake = two_processes();
+    let mut data = Data::default();
+    data.push(fake.tick(&[]));
+    data.push(fake.tick(&[(1, 10)]));
+    data.push(fake.tick(&[]));
+    assert!(data.rows(Level::Process)[0].counters.is_zero());
+    assert!(data.rows(Level::Cgroup)[0].counters.is_zero());
+}
+
+#[test]
+fn what_ended_is_shown_once() {
+    let mut fake = two_processes();
+    let mut data = Data::default();
+    data.push(fake.tick(&[]));
+    data.push(fake.tick(&[(1, 10), (2, 10)]));
+    let ended = fake.exit(2);
+    let mut batch = fake.tick(&[(1, 10)]);
+    batch.exited.push(ended);
+    data.push(batch);
+    assert_eq!(pids(&data), [1, 2]);
+    data.push(fake.tick(&[(1, 10)]));
+    assert_eq!(pids(&data), [1]);
+}
+
+#[test]
+fn warnings_name_what_is_off_and_what_is_being_lost() {
+    let mut data = Data::default();
+    let mut fake = Fake::new();
+    let push = |data: &mut Data, fake: &mut Fake, count| {
+        fake.batch.losses = vec![Loss {
+            kind: "exit_record",
+            place: "switch.exits",
+            count,
+        }];
+        data.push(fake.tick(&[]));
+        data.warning()
+    };
+    assert_eq!(push(&mut data, &mut fake, 5), None, "lost before we looked");
+    let growing = push(&mut data, &mut fake, 7);
+    assert_eq!(growing.as_deref(), Some("losing exit_record (7)"));
+    for _ in 1..LENGTH {
+        assert!(push(&mut data, &mut fake, 7).is_some());
+    }
+    assert_eq!(push(&mut data, &mut fake, 7), None);
+    fake = fake
+        .off("energy", FeatureState::Off)
+        .off("tcp", FeatureState::On);
+    let off = push(&mut data, &mut fake, 7);
+    assert_eq!(off.as_deref(), Some("energy off"));
+}
+
+#[test]
+fn the_agent_is_measured_like_everything_else() {
+    let mut fake = Fake::new();
+    let mut data = Data::default();
+    data.push(fake.tick(&[]));
+    data.push(fake.tick(&[]));
+    let agent = data.window.as_ref().unwrap().agent;
+    assert_eq!(format!("{:.2}", agent.cpu_percent), "0.31");
+    assert_eq!(agent.run_ns, None, "not measured is not zero");
+    let program = |run_ns, runs| ProgramCost {
+        run_ns,
+        runs,
+        ..ProgramCost::default()
+    };
+    fake.batch.agent.programs = Some(vec![program(300, 1), program(100, 3)]);
+    data.push(fake.tick(&[]));
+    assert_eq!(data.window.unwrap().agent.run_ns, Some(100.0));
+}
+
+#[test]
+fn two_batches_of_one_moment_give_no_rates() {
+    let mut fake = two_processes();
+    let mut data = Data::default();
+    let mut batch = fake.tick(&[]);
+    data.push(batch.clone());
+    batch.processes = fake.tick(&[(1, 10)]).processes;
+    data.push(batch);
+    assert_eq!(data.window.as_ref().unwrap().length_ns, 0);
+    assert_eq!(pids(&data), [1]);
+}
+
+#[test]
+fn columns_fill_the_width_and_leave_in_order_of_priority() {
+    for level in crate::level::LEVELS {
+        let facts = Facts {
+            level,
+            window_ns: 1,
+            measured: noctule_model::Counter::all().collect(),
+            nominal_hertz: None,
+        };
+        let mut before = 0;
+        for width in 0..300 {
+            let placed = fit(&facts, width, false);
+            let used: usize = placed.iter().map(|p| p.width + 1).sum();
+            assert!(width < 11 || used == width + 1, "{width}");
+            let dropped = (0..COLUMNS.len())
+                .filter(|&i| (COLUMNS[i].exists)(&facts))
+                .filter(|&i| placed.iter().all(|p| p.column != i))
+                .map(|i| COLUMNS[i].priority)
+                .min();
+            let kept = placed.iter().map(|p| COLUMNS[p.column].priority).max();
+            assert!(dropped.is_none_or(|dropped| Some(dropped) > kept));
+            // Names grow at two widths, at the price of a column or two.
+            assert!(placed.len() + 3 > before, "{width}");
+            before = placed.len();
+        }
+    }
+}
+
+#[test]
+fn headings_fit_with_the_mark_of_the_sort_column() {
+    for column in COLUMNS {
+        assert!(column.title.len() < column.width, "{}", column.title);
+        assert!(column.width <= column.widest && !column.help.is_empty());
+    }
+}

@@ -1,0 +1,87 @@
+//! The loop without a terminal.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use noctule_model::{Batch, Level};
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+
+use super::fixture::{Fake, app};
+use crate::term::{End, Ends, drive};
+
+type Events = (SyncSender<io::Result<Event>>, Receiver<io::Result<Event>>);
+
+struct Ran {
+    end: io::Result<End>,
+    drawn: usize,
+}
+
+fn run(events: &Events, batches: &Receiver<Batch>, stop: bool, panicked: bool) -> Ran {
+    let ends = Ends {
+        stop: &AtomicBool::new(stop),
+        panicked: &AtomicBool::new(panicked),
+    };
+    let mut drawn = 0;
+    let mut draw = |_: &crate::app::App| {
+        drawn += 1;
+        Ok(())
+    };
+    let app = app(Level::Process, 80, 24);
+    let end = drive(app, &mut draw, &events.1, batches, &ends);
+    Ran { end, drawn }
+}
+
+fn key(c: char) -> io::Result<Event> {
+    Ok(Event::Key(KeyEvent::new(
+        KeyCode::Char(c),
+        KeyModifiers::NONE,
+    )))
+}
+
+#[test]
+fn q_ends_it() {
+    let events = sync_channel(8);
+    let (_sender, batches) = sync_channel(1);
+    events.0.send(Ok(Event::Resize(10, 4))).unwrap();
+    events.0.send(key('q')).unwrap();
+    let ran = run(&events, &batches, false, false);
+    assert_eq!(ran.end.unwrap(), End::Quit);
+}
+
+#[test]
+fn stop_ends_it() {
+    let events = sync_channel(8);
+    let (_sender, batches) = sync_channel(1);
+    assert_eq!(run(&events, &batches, true, false).end.unwrap(), End::Quit);
+}
+
+#[test]
+fn the_end_of_the_channel_ends_it_after_what_was_in_it() {
+    let events = sync_channel(8);
+    let (sender, batches) = sync_channel(1);
+    let mut fake = Fake::new();
+    let sending = std::thread::spawn(move || {
+        for _ in 0..3 {
+            sender.send(fake.tick(&[])).unwrap();
+        }
+    });
+    let ran = run(&events, &batches, false, false);
+    sending.join().unwrap();
+    assert_eq!(ran.end.unwrap(), End::SourceGone);
+    assert!(ran.drawn >= 1);
+}
+
+#[test]
+fn errors_of_the_terminal_and_panics_end_it() {
+    let events = sync_channel(8);
+    let (_sender, batches) = sync_channel(1);
+    assert!(run(&events, &batches, false, true).end.is_err());
+    events.0.send(Err(io::Error::other("gone"))).unwrap();
+    let ran = run(&events, &batches, false, false);
+    assert_eq!(ran.end.unwrap_err().to_string(), "gone");
+    let (gone, events_left) = sync_channel(1);
+    drop(gone);
+    let ran = run(&(events.0, events_left), &batches, false, false);
+    assert!(ran.end.is_err());
+}

@@ -1,0 +1,269 @@
+//! Golden screens. `NOCTULE_BLESS=1 cargo test -p noctule-tui` writes them anew; then read the diff.
+
+use std::path::Path;
+
+use noctule_model::{FeatureState, Level, Loss};
+use ratatui::style::Color;
+
+use super::fixture::{Fake, app, feed, press, screen, terminal};
+use crate::app::App;
+
+/// A screen: its name and size, the level, the node, and the keys that were struck.
+struct Case {
+    name: &'static str,
+    size: (u16, u16),
+    level: Level,
+    node: fn(App) -> App,
+    keys: &'static str,
+}
+
+const fn case(
+    name: &'static str,
+    size: (u16, u16),
+    level: Level,
+    node: fn(App) -> App,
+    keys: &'static str,
+) -> Case {
+    Case {
+        name,
+        size,
+        level,
+        node,
+        keys,
+    }
+}
+
+#[rustfmt::skip]
+const CASES: &[Case] = &[
+    case("process-120x30", (120, 30), Level::Process, busy, ""),
+    case("process-80x24", (80, 24), Level::Process, busy, "Down Down"),
+    case("process-40x10", (40, 10), Level::Process, busy, "Down"),
+    case("process-20x5", (20, 5), Level::Process, busy, "Down"),
+    case("container-120x30", (120, 30), Level::Container, busy, ""),
+    case("unit-80x24", (80, 24), Level::Unit, busy, ""),
+    case("pod-80x24", (80, 24), Level::Pod, busy, ""),
+    case("cgroup-80x24", (80, 24), Level::Cgroup, busy, ""),
+    case("cgroup-tree-80x24", (80, 24), Level::Cgroup, busy, "t"),
+    case("tree-80x24", (80, 24), Level::Process, busy, "t"),
+    case("tree-folded-80x24", (80, 24), Level::Process, busy, "t Down Down Down Left"),
+    case("tree-filter-80x24", (80, 24), Level::Process, busy, "t / c c"),
+    case("no-tree-80x24", (80, 24), Level::Unit, busy, "t"),
+    case("filter-typing-80x24", (80, 24), Level::Process, busy, "/ N g"),
+    case("filter-kept-20x5", (20, 5), Level::Process, busy, "/ n g Enter"),
+    case("filter-nothing-60x12", (60, 12), Level::Process, busy, "/ z z z Enter"),
+    case("paused-60x12", (60, 12), Level::Process, busy, "Space"),
+    case("paused-20x5", (20, 5), Level::Process, busy, "Space"),
+    case("sort-name-60x12", (60, 12), Level::Process, busy, "< < r"),
+    case("sort-minute-60x12", (60, 12), Level::Process, busy, "s"),
+    case("detail-120x40", (120, 40), Level::Process, busy, "/ c r i Enter Down Enter"),
+    case("detail-80x24", (80, 24), Level::Container, busy, "/ s h o p Enter Down Enter"),
+    case("detail-40x10", (40, 10), Level::Process, busy, "Down Enter PgDn"),
+    case("help-100x60", (100, 60), Level::Process, busy, "?"),
+    case("help-20x5", (20, 5), Level::Process, busy, "? End"),
+    case("hostile-80x14", (80, 14), Level::Process, hostile, ""),
+    case("hostile-cgroup-60x14", (60, 14), Level::Cgroup, hostile, "Down Enter"),
+    case("waiting-60x10", (60, 10), Level::Process, waiting, ""),
+    case("nothing-ran-60x10", (60, 10), Level::Container, nothing_ran, ""),
+    case("unmeasured-120x12", (120, 12), Level::Process, unmeasured, ""),
+    case("unmeasured-detail-80x30", (80, 30), Level::Process, unmeasured, "Enter"),
+];
+
+const FRONT: &str = "/kubepods.slice/kubepods-pod1f3c.slice/cri-4e1d.scope";
+const BACK: &str = "/kubepods.slice/kubepods-pod1f3c.slice/cri-77aa.scope";
+
+/// A minute and a half on an ordinary node, with something off and something lost.
+fn busy(app: App) -> App {
+    let mut fake = Fake::new()
+        .process(1, 0, "systemd", "/init.scope")
+        .process(2, 0, "kthreadd", "/")
+        .process(31, 2, "kworker/3:1-events", "/")
+        .process(200, 1, "nginx", "/system.slice/nginx.service")
+        .process(201, 200, "nginx", "/system.slice/nginx.service")
+        .process(
+            300,
+            1,
+            "postgres",
+            "/system.slice/postgresql@16-main.service",
+        )
+        .process(400, 1, "sshd", "/system.slice/ssh.service")
+        .process(
+            401,
+            400,
+            "bash",
+            "/user.slice/user-1000.slice/session-3.scope",
+        )
+        .process(
+            402,
+            401,
+            "make",
+            "/user.slice/user-1000.slice/session-3.scope",
+        )
+        .process(
+            403,
+            402,
+            "cc1plus",
+            "/user.slice/user-1000.slice/session-3.scope",
+        )
+        .process(
+            404,
+            402,
+            "cc1plus",
+            "/user.slice/user-1000.slice/session-3.scope",
+        )
+        .process(500, 1, "node", FRONT)
+        .process(501, 1, "java", BACK)
+        .off("energy", FeatureState::Off)
+        .off("softirq", FeatureState::Degraded);
+    let mut batches = Vec::new();
+    for i in 0..90_u64 {
+        let wave = if i / 15 % 2 == 0 { 5 } else { 60 };
+        let mut used = vec![
+            (31, 3),
+            (201, wave),
+            (300, 12),
+            (403, i % 90),
+            (404, 88),
+            (500, 33),
+        ];
+        if i % 4 == 0 {
+            used.push((501, 71));
+        }
+        if i < 60 {
+            used.push((402, 2));
+        }
+        let mut batch = fake.tick(&used);
+        batch.losses = vec![Loss {
+            kind: "exit_record",
+            place: "switch.exits",
+            count: i / 40 * 6,
+        }];
+        if i == 89 {
+            let mut child = batch.processes[11].clone();
+            child.id.pid = 999;
+            child.exited = true;
+            child.counters = batch.processes[2].counters;
+            batch.exited.push(child);
+        }
+        batches.push(batch);
+    }
+    feed(app, batches)
+}
+
+fn hostile(app: App) -> App {
+    let zalgo = format!("a{}", "\u{301}".repeat(7));
+    let names = [
+        "\x1b[31mred",
+        "日本語サーバ",
+        "a\nb\tc\\",
+        "\u{202e}gpj.exe",
+        "❤️👩‍💻",
+        &zalgo,
+        "",
+    ];
+    let fake = names
+        .iter()
+        .zip(10..)
+        .fold(Fake::new(), |fake, (name, pid)| {
+            let path = format!("/evil/{name}\x1b]0;title\x07/{}", "x".repeat(70));
+            fake.process(pid, 1, name, &path)
+        });
+    let used: Vec<(u32, u64)> = (10..17).map(|pid| (pid, u64::from(30 - pid))).collect();
+    two(fake, &used, app)
+}
+
+fn waiting(app: App) -> App {
+    feed(app, [Fake::new().tick(&[])])
+}
+
+fn nothing_ran(app: App) -> App {
+    two(Fake::new(), &[], app)
+}
+
+fn unmeasured(app: App) -> App {
+    let fake = Fake::new()
+        .unmeasured()
+        .process(7, 1, "idle-not", "/a.service");
+    two(fake, &[(7, 150)], app)
+}
+
+fn two(mut fake: Fake, used: &[(u32, u64)], app: App) -> App {
+    let batches = [fake.tick(&[]), fake.tick(used)];
+    feed(app, batches)
+}
+
+#[test]
+fn screens_are_as_they_were() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/screens");
+    let mut wrong = Vec::new();
+    for case in CASES {
+        let (width, height) = case.size;
+        let app = press((case.node)(app(case.level, width, height)), case.keys);
+        let now = screen(&app, width, height);
+        let path = folder.join(format!("{}.txt", case.name));
+        if std::env::var_os("NOCTULE_BLESS").is_some() {
+            std::fs::write(&path, &now).unwrap();
+        }
+        let golden = std::fs::read_to_string(&path).unwrap_or_default();
+        if golden != now {
+            wrong.push(format!("--- {}\n{golden}+++ now\n{now}", case.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_screen_has_its_case() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/screens");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let known = CASES
+            .iter()
+            .any(|case| format!("{}.txt", case.name) == name);
+        assert!(known, "{name} belongs to no case");
+    }
+}
+
+#[test]
+fn no_size_panics_and_no_control_character_reaches_a_cell() {
+    let nodes = [
+        busy as fn(App) -> App,
+        hostile,
+        waiting,
+        nothing_ran,
+        unmeasured,
+    ];
+    let keys = ["", "Down Enter", "?", "/ a b", "t End", "5 t Down Left End"];
+    for node in nodes {
+        let start = node(app(Level::Process, 80, 24));
+        for keys in keys {
+            let app = press(start.clone(), keys);
+            for width in [0, 1, 2, 3, 5, 9, 17, 20, 39, 60, 99, 119, 120, 131, 250] {
+                for height in [0, 1, 2, 3, 5, 7, 8, 9, 14, 20, 61] {
+                    // The state may lag behind the terminal by one event.
+                    let terminal = terminal(&app, width, height);
+                    for cell in terminal.backend().buffer().content() {
+                        assert!(!cell.symbol().contains(char::is_control));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn without_colour_there_is_none_and_with_it_only_safe_ones() {
+    for color in [false, true] {
+        for keys in ["", "Down", "? ", "Enter", "/ a"] {
+            let mut app = busy(app(Level::Process, 120, 30));
+            app.color = color;
+            let app = press(app, keys);
+            let terminal = terminal(&app, 120, 30);
+            for cell in terminal.backend().buffer().content() {
+                assert_eq!(cell.bg, Color::Reset, "the background belongs to the user");
+                let safe = [Color::Reset, Color::Cyan, Color::Green, Color::Red];
+                let allowed = if color { &safe[..] } else { &safe[..1] };
+                assert!(allowed.contains(&cell.fg), "{:?}", cell.fg);
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What keys and batches do to the state.
+
+use noctule_model::{Batch, Level};
+use ratatui::layout::Size;
+
+use super::fixture::{Fake, app, feed, names, press};
+use crate::app::{App, Input};
+use crate::keys::Mode;
+use crate::table::COLUMNS;
+
+/// Ten processes, p0 the busiest.
+fn ten() -> Fake {
+    (0..10).fold(Fake::new(), |fake, i| {
+        fake.process(10 + i, 1, &format!("p{i}"), &format!("/{i}.service"))
+    })
+}
+
+fn used(order: [u64; 10]) -> Vec<(u32, u64)> {
+    (10..).zip(order.map(|rank| 20 - rank)).collect()
+}
+
+const FALLING: [u64; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+const RISING: [u64; 10] = [9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
+
+fn start(fake: &mut Fake) -> App {
+    let batches: [Batch; 2] = [fake.tick(&[]), fake.tick(&used(FALLING))];
+    feed(app(Level::Process, 80, 12), batches)
+}
+
+fn chosen(app: &App) -> Option<&str> {
+    app.selected().map(|i| app.lines[i].name.as_str())
+}
+
+fn sorted_by(app: &App) -> &'static str {
+    COLUMNS[app.sort()].title
+}
+
+#[test]
+fn the_selection_stays_on_its_process_while_rows_move() {
+    let mut fake = ten();
+    let app = start(&mut fake);
+    assert_eq!(chosen(&app), None);
+    let app = press(app, "Down Down Down");
+    assert_eq!(chosen(&app), Some("p2"));
+    let app = feed(app, [fake.tick(&used(RISING))]);
+    assert_eq!(names(&app)[0], "p9");
+    assert_eq!(chosen(&app), Some("p2"));
+    let (at, page) = (
+        app.selected().unwrap(),
+        usize::from(app.areas().body.height),
+    );
+    assert_eq!(at, 7);
+    assert!(
+        at >= app.offset && at < app.offset + page,
+        "it stays in sight"
+    );
+}
+
+#[test]
+fn without_a_selection_the_table_stays_at_its_top() {
+    let mut fake = ten();
+    let app = feed(start(&mut fake), [fake.tick(&used(RISING))]);
+    assert_eq!((app.offset, chosen(&app)), (0, None));
+    let app = press(app, "Enter");
+    assert_eq!(app.detail.unwrap().line.name, "p9", "Enter takes the first");
+}
+
+#[test]
+fn when_the_selected_process_ends_the_one_in_its_place_is_selected() {
+    let mut fake = ten();
+    let app = press(start(&mut fake), "Down Down Down");
+    let ended = fake.exit(12);
+    let others: Vec<_> = used(FALLING)
+        .into_iter()
+        .filter(|(pid, _)| *pid != 12)
+        .collect();
+    let mut batch = fake.tick(&others);
+    batch.exited.push(ended);
+    let app = feed(app, [batch]);
+    assert_eq!(
+        chosen(&app),
+        Some("p2 (exited)"),
+        "it shows its last figures"
+    );
+    let app = feed(app, [fake.tick(&others)]);
+    assert!(!names(&app).iter().any(|name| name.starts_with("p2")));
+    assert!(app.selected().is_some());
+}
+
+#[test]
+fn motions_stop_at_the_ends_and_pages_follow_the_size() {
+    let mut fake = ten();
+    let app = press(start(&mut fake), "Down Up Up");
+    assert_eq!(chosen(&app), Some("p0"));
+    let page = usize::from(app.areas().body.height);
+    let app = press(app, "PgDn");
+    assert_eq!(app.selected(), Some(page.min(9)));
+    let app = press(app, "End Down j");
+    assert_eq!((app.selected(), app.offset), (Some(9), 10 - page));
+    let app = app.step(Input::Size(Size::new(80, 5)));
+    let page = usize::from(app.areas().body.height);
+    assert!(app.selected().unwrap() < app.offset + page);
+    assert_eq!(press(app, "Home").offset, 0);
+}
+
+#[test]
+fn escape_closes_one_thing_at_a_time() {
+    let mut fake = ten();
+    let app = press(start(&mut fake), "/ p Enter Down Enter ?");
+    assert_eq!(app.mode, Mode::Help);
+    let app = press(app, "Esc");
+    assert_eq!(
+        app.mode,
+        Mode::Detail,
+        "help goes back to where it was opened"
+    );
+    let app = press(app, "Esc");
+    assert_eq!((app.mode, app.detail.is_some()), (Mode::Table, false));
+    assert_eq!(app.filter, "p");
+    let app = press(app, "Esc");
+    assert!(app.filter.is_empty() && chosen(&app).is_some());
+    let app = press(app, "Esc");
+    assert_eq!(chosen(&app), None);
+    assert!(!app.quit);
+    assert!(press(app, "q").quit);
+}
+
+#[test]
+fn the_filter_finds_names_paths_and_pids_in_any_case() {
+    let mut fake = ten();
+    let start = start(&mut fake);
+    for (keys, found) in [
+        ("/ P 3", vec!["p3"]),
+        ("/ / 4 . S", vec!["p4"]),
+        ("/ 1 9", vec!["p9"]),
+        ("/ q", vec![]),
+        ("/ x ^u p 1", vec!["p1"]),
+        ("/ p 1 x Backspace", vec!["p1"]),
+    ] {
+        assert_eq!(names(&press(start.clone(), keys)), found, "{keys}");
+    }
+    let app = press(start, "/ p 1 Esc");
+    assert_eq!((names(&app).len(), app.mode), (10, Mode::Table));
+}
+
+#[test]
+fn ctrl_c_quits_from_everywhere() {
+    let mut fake = ten();
+    let start = start(&mut fake);
+    for keys in ["^c", "/ a ^c", "? ^c", "Enter ^c"] {
+        assert!(press(start.clone(), keys).quit, "{keys}");
+    }
+    assert!(!press(start, "/ q c").quit);
+}
+
+#[test]
+fn the_filter_has_an_end() {
+    let mut fake = ten();
+    let app = press(start(&mut fake), &format!("/ {}", "ä ".repeat(500)));
+    assert_eq!(app.filter.chars().count(), 128);
+}
+
+#[test]
+fn a_pause_freezes_the_screen_and_not_the_collection() {
+    let mut fake = ten();
+    let app = press(start(&mut fake), "Space");
+    let batches: Vec<Batch> = (0..3).map(|_| fake.tick(&used(RISING))).collect();
+    let app = feed(app, batches);
+    assert_eq!(names(&app)[0], "p0");
+    let end = |app: &App| app.shown.window.as_ref().map(|window| window.time_unix_ns);
+    let frozen = end(&app);
+    let app = press(app, "5");
+    assert_eq!(
+        app.lines.len(),
+        10,
+        "other levels of the frozen window can be seen"
+    );
+    let app = press(app, "1 Space");
+    assert_eq!(names(&app)[0], "p9");
+    assert!(end(&app) > frozen);
+    let minute = app.shown.node_minute(60);
+    assert_eq!(minute.iter().flatten().count(), 4, "nothing was missed");
+}
+
+#[test]
+fn sorting_walks_the_columns_and_reverses() {
+    let mut fake = ten();
+    let app = start(&mut fake);
+    assert_eq!((sorted_by(&app), app.descending), ("CPU%", true));
+    let app = press(app, "r");
+    assert_eq!(names(&app)[0], "p9");
+    let app = press(app, "< <");
+    assert_eq!((sorted_by(&app), app.descending), ("NAME", false));
+    assert_eq!(names(&app)[0], "p0");
+    let mut walked = app.clone();
+    for _ in 0..COLUMNS.len() {
+        walked = press(walked, ">");
+    }
+    assert_eq!(
+        sorted_by(&walked),
+        "NAME",
+        "all are measured, so it comes round"
+    );
+}
+
+#[test]
+fn a_sort_column_that_a_level_lacks_is_remembered() {
+    let mut fake = ten();
+    let app = press(start(&mut fake), "< < <");
+    assert_eq!(sorted_by(&app), "PID");
+    let app = press(app, "2");
+    assert_eq!(sorted_by(&app), "CPU%");
+    assert_eq!(sorted_by(&press(app, "1")), "PID");
+}
+
+#[test]
+fn columns_of_what_is_not_measured_cannot_be_chosen() {
+    let mut fake = ten().unmeasured();
+    let app = start(&mut fake);
+    assert_eq!(sorted_by(&press(app.clone(), "s s s")), "PID");
+    assert_eq!(sorted_by(&press(app, "s s")), "TIME");
+}
+
+#[test]
+fn levels_by_number_letter_and_tab() {
+    let app = app(Level::Process, 80, 24);
+    for (keys, level) in [
+        ("c", Level::Container),
+        ("3", Level::Unit),
+        ("o", Level::Pod),
+        ("g", Level::Cgroup),
+        ("Tab", Level::Container),
+        ("Tab Tab Tab Tab Tab", Level::Process),
+        ("BackTab", Level::Cgroup),
+    ] {
+        assert_eq!(press(app.clone(), keys).level, level, "{keys}");
+    }
+}
+
+#[test]
+fn panes_scroll_no_further_than_their_end() {
+    let mut fake = ten();
+    let app = press(start(&mut fake), "? End");
+    let end = app.scroll;
+    assert!(end > 0);
+    assert_eq!(press(app.clone(), "Down PgDn").scroll, end);
+    assert_eq!(press(app.clone(), "Home Up").scroll, 0);
+    let app = app.step(Input::Size(Size::new(80, 200)));
+    assert_eq!(app.scroll, 0, "everything fits now");
+}
+
+#[test]
+fn the_detail_pane_follows_its_process_and_says_when_it_is_gone() {
+    let mut fake = ten();
+    let app = press(start(&mut fake), "Down Down Enter");
+    let app = feed(app, [fake.tick(&used(RISING))]);
+    let detail = app.detail.as_ref().unwrap();
+    assert_eq!((detail.line.name.as_str(), detail.gone), ("p1", false));
+    let ended = fake.exit(11);
+    let mut batch = fake.tick(&[]);
+    batch.exited.push(ended);
+    let app = feed(app, [batch, fake.tick(&[])]);
+    let detail = app.detail.as_ref().unwrap();
+    assert_eq!(
+        (detail.line.name.as_str(), detail.gone),
+        ("p1 (exited)", true)
+    );
+}
