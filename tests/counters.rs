@@ -17,7 +17,11 @@ use super::support::{self, assert_close};
 const STAND_INS: [(Counter, PerfEvent, &str); 3] = [
     (Counter::Cycles, PerfEvent::CPU_CLOCK, "cpu-clock"),
     (Counter::Instructions, PerfEvent::PAGE_FAULTS, "page-faults"),
-    (Counter::CacheMisses, PerfEvent::MINOR_FAULTS, "minor-faults"),
+    (
+        Counter::CacheMisses,
+        PerfEvent::MINOR_FAULTS,
+        "minor-faults",
+    ),
 ];
 
 fn source() -> CpuSource {
@@ -33,7 +37,11 @@ fn source() -> CpuSource {
     let kernel = Accounting::load(&facts, &plan, &wanted).expect("it loads");
     for name in ["cycles", "instructions", "cache_misses"] {
         let feature = kernel.features().iter().find(|f| f.name == name);
-        assert_eq!(feature.expect("a verdict").state, FeatureState::On, "{feature:?}");
+        assert_eq!(
+            feature.expect("a verdict").state,
+            FeatureState::On,
+            "{feature:?}"
+        );
     }
     CpuSource::new(kernel, Grace::default(), None, Vec::new(), &[])
 }
@@ -49,12 +57,18 @@ fn perf_stat(command: &[&str]) -> Vec<f64> {
         .expect("perf is installed (Debian: linux-perf)");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let value = |name: &str| {
-        let line = text.lines().find(|line| line.split(',').any(|field| field == name));
+        let line = text
+            .lines()
+            .find(|line| line.split(',').any(|field| field == name));
         let line = line.unwrap_or_else(|| panic!("{name} is not in: {text}"));
         let fields: Vec<&str> = line.split(',').collect();
         let value: f64 = fields[0].parse().unwrap_or_else(|e| panic!("{line}: {e}"));
         // perf prints clocks in milliseconds.
-        if fields[1] == "msec" { value * 1e6 } else { value }
+        if fields[1] == "msec" {
+            value * 1e6
+        } else {
+            value
+        }
     };
     STAND_INS.iter().map(|(_, _, name)| value(name)).collect()
 }
@@ -70,8 +84,14 @@ fn counters_of_a_process_equal_what_perf_stat_prints() {
     source.collect(&[], &[]).expect("a batch");
     // Touches 64 MiB page by page (16,384 faults) and computes for a second: what happened between
     // fork and exec, which perf leaves out, is small against both.
-    let expected =
-        perf_stat(&["dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=400", "status=none"]);
+    let expected = perf_stat(&[
+        "dd",
+        "if=/dev/zero",
+        "of=/dev/null",
+        "bs=64M",
+        "count=400",
+        "status=none",
+    ]);
     let mut ended = Vec::new();
     for _ in 0..50 {
         ended.extend(source.collect(&[], &[]).expect("a batch").exited);
@@ -83,7 +103,10 @@ fn counters_of_a_process_equal_what_perf_stat_prints() {
     let rows = named(&ended, "dd");
     assert_eq!(rows.len(), 1, "one dd ran: {rows:?}");
     for ((counter, _, name), expected) in STAND_INS.iter().zip(expected) {
-        assert!(expected > 1000.0, "perf stat counted {expected} {name}: too little to compare");
+        assert!(
+            expected > 1000.0,
+            "perf stat counted {expected} {name}: too little to compare"
+        );
         assert_close(name, rows[0].counters[*counter] as f64, expected, 0.01, 0.0);
     }
 }
@@ -100,15 +123,25 @@ impl Drop for Hog {
 
 /// Nanoseconds of the CPU clock and of the scheduler that the process used until now.
 fn clocks(batch: &Batch, pid: u32) -> (f64, f64) {
-    let row = batch.processes.iter().find(|row| row.id.pid == pid).expect("a row");
-    (row.counters[Counter::Cycles] as f64, row.counters[Counter::CpuTime] as f64)
+    let row = batch
+        .processes
+        .iter()
+        .find(|row| row.id.pid == pid)
+        .expect("a row");
+    (
+        row.counters[Counter::Cycles] as f64,
+        row.counters[Counter::CpuTime] as f64,
+    )
 }
 
 #[test]
 fn counters_of_a_thread_that_stays_on_its_cpu_are_not_late() {
     let _machine = support::machine();
     let mut source = source();
-    let child = Hog(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh"));
+    let child = Hog(Command::new("sh")
+        .args(["-c", "while :; do :; done"])
+        .spawn()
+        .expect("sh"));
     thread::sleep(Duration::from_millis(300));
     let mut before = clocks(&source.collect(&[], &[]).expect("a batch"), child.0.id());
     for _ in 0..5 {

@@ -61,9 +61,9 @@ struct {
 
 /* What runs on a CPU, and what its idle task caused: idle tasks are not in any task list. */
 struct cpu_slot {
-	/* CLOCK_MONOTONIC of the last switch; 0 before the first. */
+	/* CLOCK_MONOTONIC of the end of the last slice; 0 before the first. */
 	__u64 since;
-	/* CLOCK_MONOTONIC - rq->clock at the last switch to a task. */
+	/* CLOCK_MONOTONIC - the scheduler's clock. */
 	__u64 clock_offset;
 	/* Time in the idle task and in all others, up to `since`. */
 	__u64 idle_ns;

@@ -1,6 +1,9 @@
 //! The kernel's own figures.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::mem::MaybeUninit;
+use std::path::PathBuf;
 
 /// CPU time of a process in seconds: the sum of field 1 of its threads' schedstat. The kernel brings
 /// the figure of a running thread up to date at its scheduler tick (4 ms at 250 Hz).
@@ -16,4 +19,127 @@ pub(crate) fn schedstat_seconds(pid: u32) -> f64 {
 /// Seconds that all CPUs had since boot, idle included, as `/proc/uptime` counts them.
 pub(crate) fn cpus_online() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// CPU time of a process in seconds by its CPU clock: the sum of its threads' figures, and what its
+/// ended threads had. Up to date as [`schedstat_seconds`] is.
+#[allow(
+    unsafe_code,
+    reason = "the standard library has no CPU clock of another process"
+)]
+pub(crate) fn process_seconds(pid: u32) -> f64 {
+    let mut clock = MaybeUninit::uninit();
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: both calls write their whole result when they return 0, which is asserted.
+    let time = unsafe {
+        let found = libc::clock_getcpuclockid(pid.cast_signed(), clock.as_mut_ptr());
+        assert_eq!(found, 0, "process {pid} has no CPU clock");
+        let read = libc::clock_gettime(clock.assume_init(), time.as_mut_ptr());
+        assert_eq!(read, 0, "the CPU clock of process {pid}");
+        time.assume_init()
+    };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Reaps a child. The value is its CPU time and that of its own reaped children, in seconds; the
+/// kernel rounds it to microseconds.
+#[allow(unsafe_code, reason = "wait4 has no safe form in the standard library")]
+pub(crate) fn reap(pid: u32) -> f64 {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    let mut status = 0;
+    // SAFETY: the call writes the whole struct when it returns the pid, which is asserted.
+    let usage = unsafe {
+        let reaped = libc::wait4(pid.cast_signed(), &raw mut status, 0, usage.as_mut_ptr());
+        assert_eq!(reaped, pid.cast_signed(), "our own child");
+        usage.assume_init()
+    };
+    [usage.ru_utime, usage.ru_stime]
+        .iter()
+        .map(|time| time.tv_sec as f64 + time.tv_usec as f64 / 1e6)
+        .sum()
+}
+
+/// The letter of each thread's state.
+pub(crate) fn states(pid: u32) -> Vec<char> {
+    let state = |folder: PathBuf| {
+        let stat = fs::read_to_string(folder.join("stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    };
+    threads(pid).into_iter().filter_map(state).collect()
+}
+
+/// Voluntary and involuntary context switches of the living threads of a process.
+pub(crate) fn switches(pid: u32) -> [u64; 2] {
+    ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"].map(|name| {
+        let count = |folder: PathBuf| {
+            let status = fs::read_to_string(folder.join("status")).expect("the thread is there");
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let value = line.unwrap_or_else(|| panic!("no {name}"));
+            value.trim().parse::<u64>().expect("a number")
+        };
+        threads(pid).into_iter().map(count).sum()
+    })
+}
+
+/// Ids of the living threads of a process.
+pub(crate) fn thread_ids(pid: u32) -> Vec<u32> {
+    let id = |folder: PathBuf| folder.file_name()?.to_str()?.parse().ok();
+    threads(pid).into_iter().filter_map(id).collect()
+}
+
+fn threads(pid: u32) -> Vec<PathBuf> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
+    tasks.flatten().map(|task| task.path()).collect()
+}
+
+/// Seconds of all CPUs since boot as the first line of `/proc/stat` counts them, in 1/100 s.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeTime {
+    /// Idle, and idle while somebody waits for a disk.
+    pub(crate) idle: f64,
+    /// Taken away by the hypervisor.
+    pub(crate) steal: f64,
+    /// In interrupts and softirqs; some kernels take it from the time of the tasks.
+    pub(crate) interrupts: f64,
+}
+
+/// Reads `/proc/stat`.
+pub(crate) fn node_time() -> NodeTime {
+    let text = fs::read_to_string("/proc/stat").expect("/proc/stat");
+    let line = text.lines().next().expect("a line");
+    let ticks: Vec<f64> = line
+        .split_whitespace()
+        .skip(1)
+        .map(|field| field.parse().expect("a number"))
+        .collect();
+    // user nice system idle iowait irq softirq steal
+    NodeTime {
+        idle: (ticks[3] + ticks[4]) / 100.0,
+        steal: ticks[7] / 100.0,
+        interrupts: (ticks[5] + ticks[6]) / 100.0,
+    }
+}
+
+/// `/proc/softirqs`, summed over the CPUs, by the name of the vector in lower case.
+pub(crate) fn softirqs() -> BTreeMap<String, u64> {
+    let text = fs::read_to_string("/proc/softirqs").expect("/proc/softirqs");
+    let line = |line: &str| {
+        let (name, counts) = line.split_once(':')?;
+        let counts = counts.split_whitespace().map(|count| count.parse::<u64>());
+        let sum = counts.map(|count| count.expect("a number")).sum();
+        Some((name.trim().to_lowercase(), sum))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// A line of `/proc/vmstat`.
+pub(crate) fn vmstat(name: &str) -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
+    let line = text.lines().find_map(|line| {
+        let (found, value) = line.split_once(' ')?;
+        (found == name).then_some(value)
+    });
+    line.unwrap_or_else(|| panic!("no {name}"))
+        .parse()
+        .expect("a number")
 }

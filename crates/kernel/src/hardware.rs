@@ -159,6 +159,7 @@ impl Hardware {
                 opened.push(counter);
             }
         }
+        start(&mut opened)?;
         for (spec, counter) in self.specs.iter().zip(&opened) {
             let key = cpu * SLOTS as u32 + spec.slot() as u32;
             let fd = counter.as_raw_fd() as u32;
@@ -198,6 +199,8 @@ fn scaled(count: u64, enabled: u64, running: u64) -> u64 {
     (u128::from(count) * u128::from(enabled) / u128::from(running)) as u64
 }
 
+/// Opens an event as leader of a group, or as its member. The leader is disabled until
+/// [`start`]: the kernel does not schedule a member that joins a group already running.
 fn open(event: PerfEvent, cpu: u32, leader: Option<&mut PerfCounter>) -> io::Result<PerfCounter> {
     let mut builder = match event {
         PerfEvent::Hardware(event) => Builder::new(event),
@@ -207,10 +210,14 @@ fn open(event: PerfEvent, cpu: u32, leader: Option<&mut PerfCounter>) -> io::Res
         .any_pid()
         .one_cpu(cpu as usize)
         .include_kernel()
-        .include_hv()
-        .enabled(true);
+        .include_hv();
     match leader {
-        Some(leader) => builder.build_with_group(leader),
-        None => builder.build(),
+        Some(leader) => builder.enabled(true).build_with_group(leader),
+        None => builder.enabled(false).build(),
     }
+}
+
+/// Lets the group count whose leader is the first.
+fn start(group: &mut [PerfCounter]) -> io::Result<()> {
+    group.first_mut().map_or(Ok(()), PerfCounter::enable_group)
 }

@@ -215,6 +215,19 @@ fn key(owner: &Owner, level: Level) -> (u8, String) {
     }
 }
 
+impl Report {
+    /// All rows together, as a row without an owner.
+    pub fn sum(&self) -> Row {
+        let mut counters = Counters::default();
+        self.rows.iter().for_each(|row| counters += &row.counters);
+        Row {
+            process: None,
+            owner: Arc::new(Owner::unknown(CgroupId::default())),
+            counters,
+        }
+    }
+}
+
 impl Row {
     /// A name for people: command, container, pod, unit or path, whichever the level shows.
     /// Not escaped.

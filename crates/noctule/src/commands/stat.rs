@@ -50,7 +50,13 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
             noctule_sinks::json::stat_json(&report, level)
         ))?;
     } else {
-        output.write(&table::draw(&report, level, args.top, output.paint()))?;
+        output.write(&table::draw(
+            &report,
+            level,
+            args.top,
+            followed,
+            output.paint(),
+        ))?;
     }
     Ok(code)
 }

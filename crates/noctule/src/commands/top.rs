@@ -76,10 +76,16 @@ fn feed(
     stop: &AtomicBool,
 ) -> Result<()> {
     let mut next = Instant::now();
+    // A screen that is slow misses a batch: counters are absolute. The processes that ended are
+    // named only once, so they wait for the next.
+    let mut ended = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        match sender.try_send(pipeline.tick()?) {
-            // A screen that is slow misses a batch: counters are absolute.
-            Ok(()) | Err(TrySendError::Full(_)) => {}
+        let mut batch = pipeline.tick()?;
+        ended.append(&mut batch.exited);
+        batch.exited = std::mem::take(&mut ended);
+        match sender.try_send(batch) {
+            Ok(()) => {}
+            Err(TrySendError::Full(mut batch)) => ended.append(&mut batch.exited),
             Err(TrySendError::Disconnected(_)) => break,
         }
         next += interval;

@@ -90,39 +90,83 @@ fn count(report: &Report, row: &Row, counter: Counter) -> Option<String> {
         .map(print::count)
 }
 
-/// The table with the window above it and the rest of the machine below.
-pub(super) fn draw(report: &Report, level: Level, top: usize, paint: Paint) -> String {
-    let shown = &report.rows[..report.rows.len().min(top)];
+/// One line of the table: its name, the row that it shows, and where that belongs.
+struct Line<'a> {
+    name: String,
+    row: &'a Row,
+    place: String,
+}
+
+/// The table with the rest of the machine below it. `together`: a last line for all rows, as the
+/// answer to what a command used.
+pub(super) fn draw(
+    report: &Report,
+    level: Level,
+    top: usize,
+    together: bool,
+    paint: Paint,
+) -> String {
+    let (shown, hidden) = report.rows.split_at(report.rows.len().min(top));
+    let mut lines: Vec<Line<'_>> = shown
+        .iter()
+        .map(|row| Line {
+            name: name(row, level),
+            row,
+            place: place(row, level),
+        })
+        .collect();
+    let sum = report.sum();
+    if together && report.rows.len() > 1 {
+        let name = format!("all {} together", report.rows.len());
+        let place = String::new();
+        lines.push(Line {
+            name,
+            row: &sum,
+            place,
+        });
+    }
     let mut header = vec![name_title(level)];
-    let mut rows: Vec<Vec<String>> = shown.iter().map(|row| vec![name(row, level)]).collect();
+    let mut cells: Vec<Vec<String>> = lines.iter().map(|line| vec![line.name.clone()]).collect();
     for column in COLUMNS {
-        let cells: Vec<Option<String>> =
-            shown.iter().map(|row| (column.cell)(report, row)).collect();
-        if cells.iter().all(Option::is_none) {
+        let values: Vec<Option<String>> = lines
+            .iter()
+            .map(|line| (column.cell)(report, line.row))
+            .collect();
+        if values.iter().all(Option::is_none) {
             continue;
         }
         header.push(column.title);
-        for (row, cell) in rows.iter_mut().zip(cells) {
-            row.push(cell.unwrap_or_else(|| "-".into()));
+        for (cells, value) in cells.iter_mut().zip(values) {
+            cells.push(value.unwrap_or_else(|| "-".into()));
         }
     }
+    let mut out = print::table(&header, &cells, paint);
     if matches!(level, Level::Process | Level::Container | Level::Pod) {
-        header.push("  in");
-        for (row, cells) in shown.iter().zip(&mut rows) {
-            cells.push(place(row, level));
-        }
+        out = with_places(&out, &lines, paint);
     }
-    let mut out = print::table(&header, &rows, paint);
-    let hidden = &report.rows[shown.len()..];
     if !hidden.is_empty() {
         let cpu: u64 = hidden
             .iter()
             .map(|row| row.counters[Counter::CpuTime])
             .sum();
-        out.push_str(&paint.dim(&format!("{} more: {}\n", hidden.len(), print::time(cpu))));
+        let hidden = format!("{} more rows: {}\n", hidden.len(), print::time(cpu));
+        out.push_str(&paint.dim(&hidden));
     }
     out.push_str(&machine(report, paint));
     out
+}
+
+/// Puts the places behind the lines, aligned to the left: they are of very different lengths.
+fn with_places(table: &str, lines: &[Line<'_>], paint: Paint) -> String {
+    let title = paint.bold("in");
+    let places = std::iter::once(title.as_str()).chain(lines.iter().map(|l| l.place.as_str()));
+    let joined = table
+        .lines()
+        .zip(places)
+        .map(|(line, place)| format!("{line}  {place}"));
+    joined
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
 }
 
 fn name_title(level: Level) -> &'static str {
@@ -157,7 +201,7 @@ fn place(row: &Row, level: Level) -> String {
         Level::Process => row.name(Level::Container),
         _ => row.owner.path.clone(),
     };
-    format!("  {}", escape_terminal(&text))
+    escape_terminal(&text)
 }
 
 /// Window, idle and remainder, so that the sums close before the reader's eyes.

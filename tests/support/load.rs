@@ -1,0 +1,146 @@
+//! Processes that use the CPU in a known way.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::cgroup::Group;
+use super::{oracle, wait_until};
+
+mod body;
+
+/// Says which load the test binary is when it starts itself again.
+const VARIABLE: &str = "NOCTULE_TEST_LOAD";
+/// What a load says to the test follows this.
+const MARK: &str = "load: ";
+
+/// A running load; killed and reaped when it is dropped.
+pub(crate) struct Load {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    reaped: bool,
+}
+
+impl Load {
+    /// A shell script in the group; returns when it is there.
+    pub(crate) fn shell(group: &Group, script: &str) -> Self {
+        let mut command = group.command("/bin/sh");
+        command.args(["-c", &format!("echo '{MARK}ready'; {script}")]);
+        Self::start(&mut command)
+    }
+
+    /// One of the loads that a shell cannot make, in the group; returns when it says that it is
+    /// ready. The test binary starts itself for it, with the one test that is the load.
+    pub(crate) fn own(group: &Group, name: &str) -> Self {
+        let binary = std::env::current_exe().expect("the test binary has a path");
+        let mut command = group.command(binary.to_str().expect("in UTF-8"));
+        command
+            .args(["--exact", body::TEST, "--nocapture", "--test-threads=1"])
+            .env(VARIABLE, name);
+        Self::start(&mut command)
+    }
+
+    fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the load can be started");
+        let input = child.stdin.take().expect("piped");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut this = Self {
+            child,
+            input,
+            output,
+            reaped: false,
+        };
+        assert_eq!(this.hear(), "ready");
+        this
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next thing that it says.
+    pub(crate) fn hear(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            let length = self.output.read_line(&mut line).expect("text");
+            assert!(length > 0, "the load ended without a word");
+            // The test harness of the load says something on the same line, too.
+            if let Some((_, said)) = line.split_once(MARK) {
+                return said.trim_end().to_owned();
+            }
+        }
+    }
+
+    /// Sends it a line.
+    pub(crate) fn say(&mut self, word: &str) {
+        writeln!(self.input, "{word}").expect("the load listens");
+    }
+
+    /// Lets it run until it has used that many seconds of CPU time, by the kernel's figure.
+    pub(crate) fn burn_to(&self, seconds: f64) {
+        wait_until("the load has used its CPU time", || {
+            oracle::process_seconds(self.pid()) >= seconds
+        });
+    }
+
+    /// Stops it, and returns when none of its threads runs any more.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::STOP);
+        wait_until("every thread has stopped", || {
+            let states = oracle::states(self.pid());
+            states.iter().all(|state| "TZX".contains(*state))
+        });
+        // From the state to the last switch a thread still runs for some microseconds.
+        let mut before = -1.0;
+        wait_until("the kernel's figure stands still", || {
+            let now = oracle::process_seconds(self.pid());
+            std::mem::replace(&mut before, now) >= now
+        });
+    }
+
+    /// Lets a stopped load run on.
+    pub(crate) fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Kills it and returns when it is a zombie.
+    pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL);
+        self.wait_for_end();
+    }
+
+    /// Returns when it is a zombie: it has ended, and nobody has reaped it.
+    pub(crate) fn wait_for_end(&self) {
+        wait_until("the load has ended", || {
+            oracle::states(self.pid()) == ['Z']
+        });
+    }
+
+    /// Reaps it. The value is its CPU time and that of its own reaped children, in seconds.
+    pub(crate) fn reap(&mut self) -> f64 {
+        self.reaped = true;
+        oracle::reap(self.pid())
+    }
+
+    fn signal(&self, signal: Signal) {
+        assert!(!self.reaped, "the pid may be somebody else's by now");
+        let pid = Pid::from_raw(self.pid().cast_signed()).expect("a child has a pid");
+        kill_process(pid, signal).expect("our own child");
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What the test binary does when a test has started it as a load.
+
+use std::fmt::Write as _;
+use std::io::{Write as _, stdin, stdout};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{MARK, VARIABLE};
+
+/// The test that is the load.
+pub(super) const TEST: &str = "support::load::body::load";
+
+/// Every load, by name.
+const LOADS: &[(&str, fn())] = &[
+    ("sampler", sampler),
+    ("realtime-sampler", realtime_sampler),
+    ("sleeper", sleeper),
+    ("threads", threads),
+    ("leader-ends", leader_ends),
+    ("exec-from-thread", exec_from_thread),
+    ("pages", pages),
+];
+
+/// Does nothing unless a test has started the binary for a load.
+#[test]
+fn load() {
+    let Ok(name) = std::env::var(VARIABLE) else {
+        return;
+    };
+    let found = LOADS.iter().find(|(known, _)| *known == name);
+    let (_, body) = found.unwrap_or_else(|| panic!("no load is called {name}"));
+    body();
+}
+
+fn tell(text: &str) {
+    let mut out = stdout().lock();
+    writeln!(out, "{MARK}{text}").expect("the test listens");
+    out.flush().expect("the test listens");
+}
+
+fn hear() -> String {
+    let mut line = String::new();
+    let length = stdin().read_line(&mut line).expect("text");
+    assert!(length > 0, "the test has gone");
+    line.trim_end().to_owned()
+}
+
+fn seconds(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Uses the CPU until the thread has used that much more of it.
+fn burn(more: f64) {
+    let end = seconds(ClockId::ThreadCPUTime) + more;
+    while seconds(ClockId::ThreadCPUTime) < end {}
+}
+
+fn burn_on() -> ! {
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+/// Runs without a pause and notes every 100 us of its own CPU time what the clock and its own CPU
+/// clock show, until the test says something; then it tells all of it: the time before the CPU
+/// clock was read, the CPU clock, the time after it, in nanoseconds.
+fn sampler() {
+    let nanoseconds = |clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
+    };
+    let mut samples = Vec::with_capacity(1 << 20);
+    let mut next = 0;
+    let mut asked = 0;
+    tell("ready");
+    loop {
+        let before = nanoseconds(ClockId::Monotonic);
+        let used = nanoseconds(ClockId::ThreadCPUTime);
+        if used < next {
+            continue;
+        }
+        samples.push([before, used, nanoseconds(ClockId::Monotonic)]);
+        next = used + 100_000;
+        if used > asked + 2_000_000 {
+            asked = used;
+            if spoken_to() {
+                break;
+            }
+        }
+    }
+    let mut text = String::with_capacity(samples.len() * 48);
+    for [before, used, after] in samples {
+        let _ = write!(text, "{before} {used} {after};");
+    }
+    tell(&text);
+}
+
+fn spoken_to() -> bool {
+    let input = stdin();
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let ready = poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&now));
+    ready.expect("standard input can be polled") > 0
+}
+
+/// The same with a real-time priority and on the last CPU alone: nothing that is not urgent takes
+/// the CPU from it.
+fn realtime_sampler() {
+    let last = thread::available_parallelism().map_or(1, usize::from) - 1;
+    let mut cpus = CpuSet::new();
+    cpus.set(last);
+    sched_setaffinity(None, &cpus).expect("the CPU is online");
+    let parameter = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the struct lives during the call.
+    #[allow(unsafe_code, reason = "rustix has no sched_setscheduler")]
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    sampler();
+}
+
+/// Sleeps and wakes up all the time.
+fn sleeper() {
+    tell("ready");
+    loop {
+        thread::sleep(Duration::from_micros(500));
+        burn(0.0002);
+    }
+}
+
+/// Eight threads beside the leader, which waits. Four of them end after some time and tell what
+/// they used.
+fn threads() {
+    tell("ready");
+    for _ in 0..4 {
+        thread::spawn(|| burn_on());
+    }
+    let ending = [0.05, 0.1, 0.15, 0.2].map(|time| {
+        thread::spawn(move || {
+            burn(time);
+            seconds(ClockId::ThreadCPUTime)
+        })
+    });
+    let used: f64 = ending
+        .map(|thread| thread.join().expect("it ends"))
+        .iter()
+        .sum();
+    tell(&used.to_string());
+    loop {
+        thread::park();
+    }
+}
+
+/// The leader uses the CPU and ends; another thread goes on.
+fn leader_ends() {
+    thread::spawn(|| burn_on());
+    burn(0.1);
+    tell("ready");
+    // SAFETY: ends this thread without touching what others use; nothing of it is on its stack.
+    #[allow(unsafe_code, reason = "no safe way to end the first thread alone")]
+    unsafe {
+        libc::syscall(libc::SYS_exit, 0);
+    }
+}
+
+/// The leader and two more threads use the CPU until the test says so; then a thread that is not
+/// the leader replaces the program by a shell that goes on using it.
+fn exec_from_thread() {
+    tell("ready");
+    for _ in 0..2 {
+        thread::spawn(|| burn_on());
+    }
+    thread::spawn(|| {
+        hear();
+        burn(0.1);
+        let script = format!("echo '{MARK}shell'; while :; do :; done");
+        let error = Command::new("/bin/sh").args(["-c", &script]).exec();
+        panic!("/bin/sh: {error}");
+    });
+    burn_on();
+}
+
+/// Reads or writes files as it is told: `read PATH BLOCK` or `write PATH BLOCK COUNT`, one answer
+/// (bytes) for each.
+fn pages() {
+    use std::fs::File;
+    use std::io::Read as _;
+    tell("ready");
+    loop {
+        let line = hear();
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize| words[at].parse::<usize>().expect("a number");
+        let mut block = vec![b'x'; number(2)];
+        let mut bytes = 0;
+        if words[0] == "read" {
+            let mut file = File::open(words[1]).expect("the file");
+            loop {
+                match file.read(&mut block).expect("the file can be read") {
+                    0 => break,
+                    length => bytes += length,
+                }
+            }
+        } else {
+            let mut file = File::create(words[1]).expect("the file");
+            for _ in 0..number(3) {
+                file.write_all(&block).expect("the file can be written");
+                bytes += block.len();
+            }
+        }
+        tell(&bytes.to_string());
+    }
+}
