@@ -18,23 +18,38 @@ pub(crate) struct Agent {
 
 impl Agent {
     pub(crate) fn new(programs: Vec<ProgramHandle>) -> Self {
-        Self {
+        let mut agent = Self {
             programs: Some(CostWindow::new(programs)),
+        };
+        // Tells whether it may be done at all.
+        agent.begin();
+        agent.end();
+        agent
+    }
+
+    /// Opens or closes the window of BPF statistics that follows the batch with this number. The
+    /// first one lies between the second batch and the third: the first has work of its own.
+    pub(crate) fn tick(&mut self, sequence: u64) {
+        self.end();
+        if sequence % WINDOW_EVERY == 2 {
+            self.begin();
         }
     }
 
-    /// Opens or closes the window of BPF statistics that this batch calls for.
-    pub(crate) fn tick(&mut self, sequence: u64) {
-        let Some(window) = &mut self.programs else {
-            return;
-        };
-        let now = Instant::now();
-        window.end(now);
-        if sequence.is_multiple_of(WINDOW_EVERY)
-            && let Err(error) = window.begin(now)
-        {
+    fn begin(&mut self) {
+        let began = self
+            .programs
+            .as_mut()
+            .map(|window| window.begin(Instant::now()));
+        if let Some(Err(error)) = began {
             tracing::info!(%error, "the cost of BPF programs is not measured");
             self.programs = None;
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(window) = &mut self.programs {
+            window.end(Instant::now());
         }
     }
 

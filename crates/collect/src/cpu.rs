@@ -60,8 +60,7 @@ impl CpuSource {
     ) -> Self {
         let mut programs = kernel.programs();
         programs.extend(other_programs);
-        let mut agent = Agent::new(programs);
-        agent.tick(0);
+        let agent = Agent::new(programs);
         let mut features = [kernel.features(), other_features].concat();
         features.push(self_cost(&agent));
         Self {

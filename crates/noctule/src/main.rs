@@ -9,6 +9,7 @@ mod config;
 mod exit;
 mod print;
 mod stop;
+mod verdicts;
 mod wire;
 
 use std::process::ExitCode;

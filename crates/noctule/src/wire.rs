@@ -11,12 +11,13 @@ use anyhow::Result;
 use noctule_collect::{CgroupLife, CpuSource, Grace};
 use noctule_identity::Registry;
 use noctule_kernel::{
-    Accounting, CgroupEvents, CgroupVersion, CounterSpec, Error, Facts, Hierarchy, Plan, Wanted,
+    Accounting, CgroupEvents, CounterSpec, Error, Facts, Hierarchy, Plan, Wanted,
 };
 use noctule_model::{Batch, CgroupEvent, CgroupId, Feature, FeatureState, Rollup};
 
 use crate::config::Config;
 use crate::stop::{Signals, Woken};
+use crate::verdicts;
 
 /// Sources, identity and rollup together.
 pub(crate) struct Pipeline {
@@ -46,7 +47,11 @@ impl Pipeline {
             .as_ref()
             .map(|life| life.kernel().programs())
             .unwrap_or_default();
-        let others = [hierarchy(&facts), names, processes(&facts)];
+        let others = [
+            verdicts::hierarchy(&facts),
+            names,
+            verdicts::processes(&facts),
+        ];
         let cpu = CpuSource::new(
             kernel,
             Grace::default(),
@@ -121,7 +126,7 @@ pub(crate) fn now_ns() -> u64 {
 /// What this kernel, these privileges and these files allow; nothing stays loaded.
 pub(crate) fn examine(config: &Config) -> Vec<Feature> {
     let facts = Facts::probe(Path::new("/"));
-    let mut features = machine(&facts);
+    let mut features = verdicts::machine(&facts);
     match Pipeline::start(config).and_then(|mut pipeline| pipeline.tick()) {
         Ok(batch) => features.extend(batch.features.iter().cloned()),
         Err(error) => features.push(Feature {
@@ -186,162 +191,6 @@ fn cgroup_life(facts: &Facts, ring_bytes: u32) -> (Option<CgroupLife>, Feature) 
             )
         }
     }
-}
-
-fn hierarchy(facts: &Facts) -> Feature {
-    let name = "cgroup_paths";
-    let version = match facts.hierarchy.version {
-        CgroupVersion::V2 => "cgroup v2",
-        CgroupVersion::V1 => "the cpu controller of cgroup v1",
-    };
-    let off = |reason: String, mend: &str| Feature {
-        name,
-        state: FeatureState::Degraded,
-        reason,
-        mend: mend.to_owned(),
-    };
-    let Some(mount) = &facts.hierarchy.mount else {
-        return off(
-            format!("{version} is not mounted here: groups are known by number only"),
-            "mount it, or give the container the host's /sys/fs/cgroup read-only",
-        );
-    };
-    if let Some(note) = noctule_identity::namespace_note(Path::new("/")) {
-        return off(
-            note,
-            "run in the host's cgroup namespace (for a pod: hostPID, host /sys)",
-        );
-    }
-    let reason = format!("{version} at {}", mount.display());
-    Feature {
-        name,
-        state: FeatureState::On,
-        reason,
-        mend: String::new(),
-    }
-}
-
-fn processes(facts: &Facts) -> Feature {
-    let name = "all_processes";
-    if facts.pid_namespace {
-        return Feature {
-            name,
-            state: FeatureState::Degraded,
-            reason: "runs in a pid namespace: only the processes in it are listed".into(),
-            mend: "run in the host's pid namespace (docker --pid=host, hostPID: true)".into(),
-        };
-    }
-    let reason = "runs in the host's pid namespace".to_owned();
-    Feature {
-        name,
-        state: FeatureState::On,
-        reason,
-        mend: String::new(),
-    }
-}
-
-/// Facts about the machine that explain the verdicts.
-fn machine(facts: &Facts) -> Vec<Feature> {
-    let verdict = |name, good: bool, bad_state, reason: String, mend: &str| Feature {
-        name,
-        state: if good { FeatureState::On } else { bad_state },
-        reason,
-        mend: if good { String::new() } else { mend.to_owned() },
-    };
-    let caps = facts.capabilities;
-    let held = [
-        ("CAP_BPF", caps.bpf),
-        ("CAP_PERFMON", caps.perfmon),
-        ("CAP_DAC_READ_SEARCH", caps.dac_read_search),
-    ];
-    let names = |want: bool| -> Vec<&str> {
-        held.iter()
-            .filter(|(_, has)| *has == want)
-            .map(|(name, _)| *name)
-            .collect()
-    };
-    let missing = names(false);
-    let privileges = match missing.as_slice() {
-        [] => format!("holds {}", names(true).join(", ")),
-        missing => format!("lacks {}", missing.join(", ")),
-    };
-    let enough = caps.bpf && caps.perfmon;
-    let lacking = if enough {
-        FeatureState::Degraded
-    } else {
-        FeatureState::Off
-    };
-    let setcap = "run as root, or: setcap cap_bpf,cap_perfmon,cap_dac_read_search=ep noctule";
-    let lockdown = facts.lockdown.as_deref();
-    let paranoid = facts.perf_event_paranoid;
-    vec![
-        verdict(
-            "privileges",
-            missing.is_empty(),
-            lacking,
-            privileges,
-            setcap,
-        ),
-        verdict(
-            "btf",
-            facts.btf,
-            FeatureState::Off,
-            format!(
-                "kernel {}: /sys/kernel/btf/vmlinux is {}",
-                facts.release,
-                if facts.btf {
-                    "there"
-                } else {
-                    "missing or not readable"
-                }
-            ),
-            "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
-        ),
-        verdict(
-            "tracefs",
-            facts.tracefs.is_some(),
-            FeatureState::Degraded,
-            match &facts.tracefs {
-                Some(path) => format!("mounted at {}", path.display()),
-                None => "not mounted; nothing that runs now needs it".into(),
-            },
-            "mount -t tracefs tracefs /sys/kernel/tracing",
-        ),
-        verdict(
-            "lockdown",
-            !matches!(lockdown, Some("confidentiality")),
-            FeatureState::Off,
-            lockdown.map_or("not active, or securityfs is not mounted".into(), |mode| {
-                format!("mode {mode}")
-            }),
-            "boot without lockdown=confidentiality: it forbids BPF to read kernel memory",
-        ),
-        verdict(
-            "perf_event_paranoid",
-            caps.perfmon || paranoid.is_none_or(|level| level <= 0),
-            FeatureState::Degraded,
-            format!(
-                "kernel.perf_event_paranoid is {}{}",
-                paranoid.map_or("not readable".into(), |level| level.to_string()),
-                if caps.perfmon {
-                    "; CAP_PERFMON stands above it"
-                } else {
-                    ""
-                }
-            ),
-            "sysctl kernel.perf_event_paranoid=0, or add CAP_PERFMON",
-        ),
-        verdict(
-            "nominal_frequency",
-            facts.nominal_hertz.is_some(),
-            FeatureState::Degraded,
-            match facts.nominal_hertz {
-                Some(hertz) => format!("{:.2} GHz", hertz as f64 / 1e9),
-                None => "the machine does not tell it: frequencies are cycles / CPU time".into(),
-            },
-            "",
-        ),
-    ]
 }
 
 /// The error with its causes, on one line.
