@@ -9,6 +9,7 @@ mod docs;
 mod doctor;
 mod run;
 mod stat;
+mod table;
 mod top;
 
 /// Does what was asked for; the value is the exit status.

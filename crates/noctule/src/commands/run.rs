@@ -2,22 +2,28 @@
 
 use std::io::{Write as _, stdout};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use arc_swap::ArcSwapOption;
-use noctule_model::{Feature, FeatureState, escape_terminal};
+use noctule_model::{Batch, Feature, FeatureState, Level, ReportBuilder, escape_terminal};
 use noctule_sinks::openmetrics::{Exporter, Exposition, Options, Snapshot};
 use noctule_web::{Handlers, Page};
 
+use super::table;
 use crate::args::RunArgs;
 use crate::config::Config;
 use crate::exit;
+use crate::print::Paint;
 use crate::stop::{Signals, Woken};
 use crate::wire::{self, Pipeline};
 
 /// Batches that may be missed before the agent no longer counts as ready.
 const STALE_TICKS: u32 = 5;
+
+/// Length and rows of the tables that are printed once at the start.
+const FIRST_LOOK: Duration = Duration::from_secs(2);
+const FIRST_LOOK_ROWS: usize = 8;
 
 pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let config = config.with(args)?;
@@ -45,6 +51,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     announce(&address.to_string(), &batch.features);
     last.store(Some(Arc::new(exporter.observe(&batch))));
 
+    let mut first_look = Some(ReportBuilder::new(batch));
     let interval = config.interval();
     let end = args.duration.map(|d| Instant::now() + d);
     let mut next = Instant::now() + interval;
@@ -58,6 +65,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         }
         let batch = pipeline.tick()?;
         last.store(Some(Arc::new(exporter.observe(&batch))));
+        first_look = first_look.and_then(|look| look_once(look, batch));
         // After a stop (suspend, a stopped process) the ticks that were missed are not made up for.
         next = (next + interval).max(Instant::now());
     }
@@ -91,6 +99,26 @@ fn handlers(last: &Arc<ArcSwapOption<Snapshot>>, config: &Config) -> Handlers {
     }
 }
 
+/// What a newcomer wants to see first: who uses this machine now. Printed once, when the window is
+/// long enough to mean something.
+fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> {
+    builder.add(batch);
+    let window_ns = builder.report(Level::Container, false).window_ns;
+    if window_ns < FIRST_LOOK.as_nanos() as u64 {
+        return Some(builder);
+    }
+    let paint = Paint::of(&stdout());
+    let mut text = format!("\nthe first {:.1} s:\n", window_ns as f64 / 1e9);
+    for level in [Level::Container, Level::Process] {
+        let report = builder.report(level, false);
+        text.push_str(&table::draw(&report, level, FIRST_LOOK_ROWS, false, paint));
+        text.push('\n');
+    }
+    text.push_str("live: noctule top; why something is off: noctule doctor\n");
+    let _ = stdout().write_all(text.as_bytes());
+    None
+}
+
 /// Where it listens, and what is off and why. Standard output may be closed: that ends nothing.
 fn announce(address: &str, features: &[Feature]) {
     let mut text = format!(
@@ -103,13 +131,16 @@ fn announce(address: &str, features: &[Feature]) {
         .map(|f| f.name)
         .collect();
     text.push_str(&format!("on: {}\n", on.join(", ")));
-    for feature in features.iter().filter(|f| f.state != FeatureState::On) {
-        let reason = escape_terminal(&feature.reason);
-        text.push_str(&format!(
-            "{}: {}: {reason}\n",
-            feature.state.name(),
-            feature.name
-        ));
+    // Features that are off for one and the same reason share a line.
+    let off: Vec<&Feature> = features
+        .iter()
+        .filter(|f| f.state != FeatureState::On)
+        .collect();
+    for same in off.chunk_by(|a, b| (a.state, &a.reason) == (b.state, &b.reason)) {
+        let names: Vec<&str> = same.iter().map(|f| f.name).collect();
+        let reason = escape_terminal(&same[0].reason);
+        let state = same[0].state.name();
+        text.push_str(&format!("{state}: {}: {reason}\n", names.join(", ")));
     }
     let _ = stdout().write_all(text.as_bytes());
 }

@@ -10,14 +10,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use noctule_model::{Level, ReportBuilder};
 
+use super::table;
 use crate::args::StatArgs;
 use crate::config::Config;
 use crate::exit::{self, Usage};
 use crate::print::Paint;
 use crate::stop::{Signals, Woken};
 use crate::wire::Pipeline;
-
-mod table;
 
 /// Between two readings inside the window. They only gather the processes that ended.
 const STEP: Duration = Duration::from_secs(1);

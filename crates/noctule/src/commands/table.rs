@@ -1,4 +1,4 @@
-//! The table of `noctule stat`.
+//! The table of `noctule stat`, and of the first look of `noctule run`.
 
 use noctule_model::{Counter, Level, Report, Row, SOFTIRQ_VECTORS, escape_terminal};
 
