@@ -65,6 +65,8 @@ struct cpu_slot {
 	__u64 since;
 	/* CLOCK_MONOTONIC - the scheduler's clock. */
 	__u64 clock_offset;
+	/* CLOCK_MONOTONIC at which it was last measured. */
+	__u64 calibrated;
 	/* Time in the idle task and in all others, up to `since`. */
 	__u64 idle_ns;
 	__u64 busy_ns;
@@ -74,7 +76,7 @@ struct cpu_slot {
 	/* Last value of each hardware counter, to charge the difference at the next switch. */
 	struct bpf_perf_event_value last[4];
 	struct counters idle;
-	__u64 reserved[4];
+	__u64 reserved[3];
 };
 
 _Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");

@@ -8,6 +8,11 @@
 
 #include "../include/task.bpf.h"
 
+enum {
+	/* A CPU that is never idle has its clocks compared this often. */
+	CALIBRATE_NS = 100000000,
+};
+
 /*
  * The moment, on our clock, from which the kernel charges `next` or up to which it charged `prev`
  * (one of them is not the idle task). It is not the moment of the tracepoint: a task that wakes an
@@ -32,7 +37,8 @@ static __always_inline __u64 slice_end(struct cpu_slot *slot, struct task_struct
 	 */
 	rq = task->se.cfs_rq->rq;
 	offset = now - rq->clock;
-	drift = (now - since) >> 13;
+	drift = (now - slot->calibrated) >> 13;
+	slot->calibrated = now;
 	if (!slot->clock_offset || offset < (__s64)slot->clock_offset + drift)
 		slot->clock_offset = offset;
 	else
@@ -51,10 +57,14 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 
 	if (!since)
 		return;
-	if (next->pid)
+	if (prev->pid == 0)
+		end = slice_end(slot, next, since, now);
+	else if (next->pid == 0)
+		end = slice_end(slot, prev, since, now);
+	else if (now - slot->calibrated > CALIBRATE_NS)
 		end = slice_end(slot, next, since, now);
 	else
-		end = slice_end(slot, prev, since, now);
+		end = now;
 	if (prev->pid == 0)
 		slot->idle_ns += end - since;
 	else
