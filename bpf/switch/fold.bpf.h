@@ -45,13 +45,20 @@ static __always_inline void add(struct counters *to, const struct counters *what
 		__sync_fetch_and_add(&to->v[i], what->v[i]);
 }
 
-/* What the thread used since the last fold. */
-static __always_inline void unsettled(struct task_struct *task, struct task_account *account,
-				      struct cpu_slot *slot, struct counters *c)
+/* Everything that the thread ever used. */
+static __always_inline void used_so_far(struct task_struct *task, struct task_account *account,
+					struct cpu_slot *slot, struct counters *c)
 {
 	__builtin_memcpy(c, &account->total, sizeof(*c));
 	kernel_counters(task, c);
 	c->v[COUNTER_CPU_TIME] = cpu_time(task, slot);
+}
+
+/* What the thread used since the last fold. */
+static __always_inline void unsettled(struct task_struct *task, struct task_account *account,
+				      struct cpu_slot *slot, struct counters *c)
+{
+	used_so_far(task, account, slot, c);
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		c->v[i] -= account->base.v[i];
 	/* The account is younger than `sample_at`, or was settled since. */
@@ -74,14 +81,19 @@ static __always_inline struct counters *folded_row(__u64 cgroup)
 	return &overflow;
 }
 
+/*
+ * Settles the thread with its cgroup and its process. Two CPUs can fold one thread at once (it ends
+ * while it is moved): each exchange takes what was not taken yet, so that the parts add up to the
+ * whole whoever is first.
+ */
 static __always_inline void fold(struct task_struct *task, struct task_account *account,
 				 struct counters *used)
 {
 	struct counters *row;
 
-	unsettled(task, account, NULL, used);
+	used_so_far(task, account, NULL, used);
 	for (int i = 0; i < COUNTER_COUNT; i++)
-		account->base.v[i] += used->v[i];
+		used->v[i] -= __sync_lock_test_and_set(&account->base.v[i], used->v[i]);
 	add(folded_row(account->cgroup), used);
 	row = bpf_task_storage_get(&carried, task->group_leader, NULL,
 				   BPF_LOCAL_STORAGE_GET_F_CREATE);

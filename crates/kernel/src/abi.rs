@@ -13,7 +13,7 @@ pub type TaskSample = switch::types::task_sample;
 /// What one CPU does (`struct cpu_slot`).
 pub type CpuSlot = switch::types::cpu_slot;
 
-/// Bits of [`TaskSample::flags`].
+/// Bits of `TaskSample::flags`.
 pub mod sample_flag {
     use crate::skel::switch::types::sample_flag as abi;
 

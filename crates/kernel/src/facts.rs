@@ -21,7 +21,7 @@ pub struct Facts {
     pub capabilities: Capabilities,
     /// The kernel describes its types in /sys/kernel/btf/vmlinux.
     pub btf: bool,
-    /// Names out of [`HOOKS`] that this kernel has: raw tracepoints, and functions with BTF.
+    /// Names out of `HOOKS` that this kernel has: raw tracepoints, and functions with BTF.
     pub hooks: BTreeSet<&'static str>,
     /// The cgroup hierarchy whose groups are counted.
     pub hierarchy: Hierarchy,
