@@ -1,3 +1,50 @@
-//! Tasks of the project that cargo alone cannot do.
+//! Tasks of the project that are not `cargo build`: `cargo xtask --help` lists them.
 
-fn main() {}
+mod bench;
+mod generate;
+mod tidy;
+mod tree;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Tasks of the project
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Check the rules of the tree that neither the compiler nor clippy knows
+    Tidy,
+    /// Write the files that are made from tables in the code
+    Gen(generate::Args),
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse().task) {
+        Ok(code) => code,
+        Err(error) => {
+            // Standard error may be closed; there is nobody left to tell.
+            let _ = writeln!(std::io::stderr(), "cargo xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: &Task) -> Result<ExitCode> {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    match task {
+        Task::Tidy => tidy::run(root),
+        Task::Gen(args) => generate::run(root, args),
+        Task::Bench(args) => bench::run(root, args),
+    }
+}

@@ -1,0 +1,60 @@
+# `make` lists the targets.
+
+.DEFAULT_GOAL := help
+.PHONY: help run build static test lint fmt bench deps test-deps install clean
+
+# rustup writes its folder into the profile of the next login only.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+BINARY ?= $(TARGET_DIR)/release/noctule
+PREFIX ?= /usr/local
+SHARE = $(DESTDIR)$(PREFIX)/share
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## build and start the agent, as root; options: make run ARGS='--interval 5s'
+	@scripts/run.sh $(TARGET_DIR)/release/noctule run $(ARGS)
+
+build: deps ## build the binary: target/release/noctule
+	cargo build --release --locked --package noctule
+
+static: deps ## build one static binary for any Linux of this architecture: dist/noctule
+	@scripts/static.sh
+
+test: ## every check and every test; installs what they need; asks for root
+	@scripts/check.sh test
+
+lint: deps ## the checks that need no root: format, clippy, tidy, generated files
+	@scripts/check.sh lint
+
+fmt: ## format Rust and BPF C
+	cargo fmt --all
+	@scripts/bpf-format.sh --fix
+
+bench: deps ## measure what the agent costs
+	cargo xtask bench
+
+deps: ## install what the build needs, if it is missing
+	@scripts/deps.sh build
+
+test-deps: ## install what the tests need, if it is missing
+	@scripts/deps.sh test
+
+install: ## install what was built: binary, manual, completions, unit; PREFIX, DESTDIR, BINARY
+	@test -x $(BINARY) || { echo "no $(BINARY): run 'make build' first" >&2; exit 1; }
+	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/noctule
+	install -d $(SHARE)/man/man1 $(SHARE)/bash-completion/completions \
+		$(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(BINARY) man $(SHARE)/man/man1
+	$(BINARY) completions bash > $(SHARE)/bash-completion/completions/noctule
+	$(BINARY) completions zsh > $(SHARE)/zsh/site-functions/_noctule
+	$(BINARY) completions fish > $(SHARE)/fish/vendor_completions.d/noctule.fish
+	install -D -m 644 deploy/noctule.toml $(SHARE)/doc/noctule/noctule.toml
+	@if [ -e deploy/noctule.service ]; then set -x; install -D -m 644 deploy/noctule.service \
+		$(DESTDIR)$(PREFIX)/lib/systemd/system/noctule.service; fi
+
+clean: ## remove what was built
+	cargo clean
+	rm -rf dist

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Formats the BPF C, or with --check says what is not formatted. Other versions of clang-format than
+# this one format differently, so no other is used.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=14
+
+find_formatter() {
+    local name
+    for name in "clang-format-$version" clang-format; do
+        if "$name" --version 2>/dev/null | grep -q "version $version\."; then
+            command -v "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+if ! formatter=$(find_formatter); then
+    [ "$1" != --find ] || exit 1
+    echo "bpf-format: SKIPPED: no clang-format $version here (Debian 12: apt install clang-format)" >&2
+    exit 0
+fi
+mapfile -t files < <(find bpf -name '*.[ch]' | sort)
+case $1 in
+--find) echo "$formatter" ;;
+--fix) "$formatter" -i "${files[@]}" ;;
+--check) "$formatter" --dry-run -Werror "${files[@]}" ;;
+esac

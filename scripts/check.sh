@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Every check and, with `test`, every test: stage by stage, with the time of each. The first that
+# fails ends it. What is cheap comes first, the tests last.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds_since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f s", b - a }'; }
+
+stage() {
+    local name=$1 began=$EPOCHREALTIME status=0
+    shift
+    printf '\n== %s\n' "$name"
+    "$@" || status=$?
+    if [ "$status" != 0 ]; then
+        printf '== %s: FAILED (status %s) after %s\n' "$name" "$status" "$(seconds_since "$began")"
+        exit "$status"
+    fi
+    printf '== %s: %s\n' "$name" "$(seconds_since "$began")"
+}
+
+lint() {
+    stage 'format of Rust' cargo fmt --all --check
+    stage 'format of BPF C' scripts/bpf-format.sh --check
+    stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+    stage tidy cargo xtask tidy
+    stage 'generated files' cargo xtask gen --check
+}
+
+# The tests of the binary load BPF programs. Built as the user, run as root; one at a time, for the
+# figures of one would show in another.
+run_as_root() {
+    [ "$(id -u)" = 0 ] && return
+    local host
+    host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
+    export "CARGO_TARGET_${host}_RUNNER=sudo -E"
+    echo 'the tests of the binary run as root, through sudo'
+}
+
+everything() {
+    stage dependencies scripts/deps.sh test
+    lint
+    stage documentation env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
+    stage 'tests of the libraries' cargo test --workspace --exclude noctule --locked
+    run_as_root
+    stage 'tests of the binary' cargo test --package noctule --locked -- --test-threads=1
+}
+
+began=$EPOCHREALTIME
+case ${1:-} in
+lint) lint ;;
+test) everything ;;
+*)
+    echo 'usage: scripts/check.sh lint | test' >&2
+    exit 2
+    ;;
+esac
+printf '\nall passed in %s\n' "$(seconds_since "$began")"

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Installs what is missing: for the build, or with `test` for the tests too. On Debian and Ubuntu by
+# apt; elsewhere it says what to install. When nothing is missing it does nothing, and needs no
+# network.
+set -euo pipefail
+
+say() { printf 'deps: %s\n' "$*" >&2; }
+has() { command -v "$1" >/dev/null 2>&1; }
+# A dynamic program would not run in an empty root file system.
+is_static() {
+    local program
+    program=$(command -v "$1") && ! ldd "$program" >/dev/null 2>&1
+}
+has_header() { printf '#include <%s>\n' "$1" | cc -E -x c - >/dev/null 2>&1; }
+
+# Debian's package and what tells that it is not needed.
+missing_for_build() {
+    has clang || echo clang
+    has pkg-config || echo pkg-config
+    has_header libelf.h || echo libelf-dev
+    has_header zlib.h || echo zlib1g-dev
+}
+
+# `git` lists the files for `cargo xtask tidy`; the others are peers and oracles of the tests.
+missing_for_tests() {
+    has git || echo git
+    has runc || echo runc
+    is_static busybox || echo busybox-static
+    has promtool || echo prometheus
+    has perf || echo linux-perf
+    has tmux || echo tmux
+    "$(dirname "$0")/bpf-format.sh" --find >/dev/null || echo clang-format
+}
+
+# What noctule does not install: the toolchain is the user's choice.
+check_toolchain() {
+    local good=yes
+    if ! has cargo; then
+        say 'no cargo: install Rust, for example with rustup'
+        good=no
+    fi
+    if ! has cc; then
+        say 'no C compiler (cc), which rustc links with: install gcc'
+        good=no
+    fi
+    if ! has make; then
+        say 'no make, which builds libbpf: install make'
+        good=no
+    fi
+    if [ "$1" = test ] && has cargo; then
+        for component in fmt clippy; do
+            if ! cargo "$component" --version >/dev/null 2>&1; then
+                say "no cargo $component: rustup component add ${component/#fmt/rustfmt}"
+                good=no
+            fi
+        done
+    fi
+    [ "$good" = yes ]
+}
+
+# What to type on another system, for the build.
+explain() {
+    local like=' '
+    # shellcheck disable=SC1091
+    [ -r /etc/os-release ] && like=" $(. /etc/os-release && echo "${ID:-} ${ID_LIKE:-}") "
+    say "missing here (by Debian's names): $*"
+    case $like in
+    *' fedora '* | *' rhel '*)
+        say 'dnf install clang elfutils-libelf-devel zlib-devel pkgconf-pkg-config gcc make' ;;
+    *' arch '*)
+        say 'pacman -S clang libelf zlib pkgconf gcc make' ;;
+    *' alpine '*)
+        say 'apk add clang elfutils-dev zlib-dev pkgconf linux-headers musl-dev gcc make' ;;
+    *)
+        say 'install clang, pkg-config and the development files of libelf and zlib' ;;
+    esac
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif has sudo; then
+        sudo "$@"
+    else
+        say "not root, and no sudo: run as root: $*"
+        exit 1
+    fi
+}
+
+apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get "$@" </dev/null; }
+
+install_packages() {
+    say "installing $*"
+    # The lists may be empty. One source that does not answer need not matter.
+    apt update -q || say 'apt-get update failed; trying all the same'
+    apt install -q -y --no-install-recommends "$@"
+}
+
+# The package starts a server and has it started at each boot; we want only its promtool.
+install_without_services() {
+    local policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+        trap 'as_root rm -f /usr/sbin/policy-rc.d' EXIT
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+        as_root chmod 755 "$policy"
+    fi
+    install_packages "$@"
+    as_root update-rc.d prometheus disable
+}
+
+what=${1:-build}
+check_toolchain "$what"
+mapfile -t missing < <(
+    missing_for_build
+    [ "$what" != test ] || missing_for_tests
+)
+[ "${#missing[@]}" -gt 0 ] || exit 0
+
+if ! has apt-get; then
+    explain "${missing[@]}"
+    exit 1
+fi
+case " ${missing[*]} " in
+*' prometheus '*) install_without_services "${missing[@]}" ;;
+*) install_packages "${missing[@]}" ;;
+esac

@@ -1,0 +1,82 @@
+//! A process that the bench started, with all its descendants.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{self, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use super::stop::Stop;
+
+/// How long a process may take to end by itself.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Ends with its owner: asked first, killed then.
+pub(super) struct Child {
+    inner: process::Child,
+    ended: Option<ExitStatus>,
+}
+
+impl Child {
+    /// Starts it in a process group of its own, so that the terminal's Ctrl-C reaches the bench
+    /// alone and its descendants can be found.
+    pub(super) fn start(command: &mut Command) -> Result<Self> {
+        let inner = command
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("starting {}", command.get_program().display()))?;
+        Ok(Self { inner, ended: None })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.inner.id()
+    }
+
+    /// Its pipes.
+    pub(super) fn pipes(&mut self) -> &mut process::Child {
+        &mut self.inner
+    }
+
+    /// Its status, if it has ended.
+    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        if self.ended.is_none() {
+            self.ended = self.inner.try_wait().context("waiting for a child")?;
+        }
+        Ok(self.ended)
+    }
+
+    /// Waits for its end; fails when that takes longer than `limit`.
+    pub(super) fn wait(&mut self, stop: &Stop, limit: Duration) -> Result<ExitStatus> {
+        match stop.until(limit, || self.ended())? {
+            Some(status) => Ok(status),
+            None => bail!("has not ended after {} s", limit.as_secs()),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let pid = Pid::from_child(&self.inner);
+        // Ours end with their input, and clean up; the others take Ctrl-C.
+        if self.inner.stdin.take().is_none() && self.ended()?.is_none() {
+            kill_process(pid, Signal::INT).context("ending a child")?;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while self.ended()?.is_none() {
+            if Instant::now() > deadline {
+                kill_process_group(pid, Signal::KILL).context("killing a child")?;
+                self.ended = Some(self.inner.wait().context("waiting for a child")?);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            super::say(&format!("{error:#}"));
+        }
+    }
+}

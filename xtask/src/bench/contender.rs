@@ -1,0 +1,351 @@
+//! What runs beside the loads: the agent, its peers, and the references.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::TryRecvError;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::child::Child;
+use super::population::lines;
+use super::stop::Stop;
+use super::{host, load};
+
+/// Runs nothing: the reference of slowdowns.
+pub(super) const NONE: &str = "none";
+/// An attached program without content: the reference of costs.
+pub(super) const EMPTY: &str = "empty";
+/// Reads /proc once a second: the reference of agents.
+pub(super) const SCAN: &str = "proc-scan";
+
+/// How long a contender may take until everything of it is attached.
+const START: Duration = Duration::from_secs(30);
+/// Attached when the number of its hooks has not changed for this long.
+const STABLE: Duration = Duration::from_millis(300);
+/// In its second second the agent has BPF statistics on for its own figures, later in one of
+/// thirty: a load that starts at once would see only the exception.
+const OWN_WINDOW: Duration = Duration::from_millis(2300);
+/// Between two samples of /proc.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Mounts tracefs where bpftrace expects it, for bpftrace alone: the machine stays as it is.
+const WITH_TRACEFS: &str = "mount -t debugfs none /sys/kernel/debug 2>/dev/null; \
+    mount -t tracefs none /sys/kernel/tracing 2>/dev/null; exec \"$0\" \"$@\"";
+
+/// The agent with nothing but CPU time and switches.
+const MINIMAL: &str =
+    "[collect]\nhardware_counters = false\npage_cache = false\nsoftirqs = false\n";
+
+/// One of the things to compare.
+#[derive(Clone, Copy)]
+pub(super) struct Contender {
+    pub(super) name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Nothing,
+    Empty,
+    ProcScan,
+    /// The agent with this configuration.
+    Noctule(&'static str),
+    /// A program with arguments.
+    Tool(&'static [&'static str]),
+    /// The same for one that needs tracefs.
+    ToolWithTracefs(&'static [&'static str]),
+}
+
+/// In the order of their turns.
+pub(super) const ALL: [Contender; 9] = [
+    Contender {
+        name: NONE,
+        kind: Kind::Nothing,
+    },
+    Contender {
+        name: "noctule",
+        kind: Kind::Noctule(""),
+    },
+    Contender {
+        name: "noctule-minimal",
+        kind: Kind::Noctule(MINIMAL),
+    },
+    Contender {
+        name: EMPTY,
+        kind: Kind::Empty,
+    },
+    Contender {
+        name: "runqlat",
+        kind: Kind::Tool(&["runqlat", "1"]),
+    },
+    Contender {
+        name: "cpudist",
+        kind: Kind::Tool(&["cpudist", "1"]),
+    },
+    Contender {
+        name: "bpftrace",
+        kind: Kind::ToolWithTracefs(&[
+            "bpftrace",
+            "-e",
+            "tracepoint:sched:sched_switch { @[pid] = count(); }",
+        ]),
+    },
+    Contender {
+        name: "perf-stat",
+        kind: Kind::Tool(&[
+            "perf",
+            "stat",
+            "-a",
+            "-I",
+            "1000",
+            "-e",
+            "context-switches,cpu-clock",
+        ]),
+    },
+    Contender {
+        name: SCAN,
+        kind: Kind::ProcScan,
+    },
+];
+
+/// What the contenders need.
+pub(super) struct Bed {
+    pub(super) noctule: PathBuf,
+    folder: PathBuf,
+    empty: Result<PathBuf, String>,
+}
+
+impl Bed {
+    /// Compiles what is to be compiled; what cannot be makes one contender absent.
+    pub(super) fn prepare(root: &Path, folder: &Path, noctule: PathBuf) -> Result<Self> {
+        let source = root.join("bench/empty.bpf.c");
+        let object = folder.join("empty.bpf.o");
+        Ok(Self {
+            noctule,
+            folder: folder.to_owned(),
+            empty: compile(&source, &object)
+                .map(|()| object)
+                .map_err(|error| format!("{error:#}")),
+        })
+    }
+}
+
+fn compile(source: &Path, object: &Path) -> Result<()> {
+    let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+    let output = Command::new(clang)
+        .args(["-g", "-O2", "-target", "bpf", "-c"])
+        .arg(source)
+        .arg("-o")
+        .arg(object)
+        .output()
+        .context("starting clang")?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "clang: {}", words.trim());
+    Ok(())
+}
+
+impl Contender {
+    /// What is run, for the reader.
+    pub(super) fn command_line(&self, bed: &Bed) -> String {
+        match self.kind {
+            Kind::Nothing => "the load alone".into(),
+            Kind::Empty => "bench/empty.bpf.c on sched_switch".into(),
+            Kind::ProcScan => "/proc/PID/stat of every process, read once a second".into(),
+            Kind::Noctule(config) => {
+                let config = config.replace('\n', " ");
+                let line = format!("{} run {config}", bed.noctule.display());
+                line.trim_end().to_owned()
+            }
+            Kind::Tool(words) | Kind::ToolWithTracefs(words) => words.join(" "),
+        }
+    }
+
+    /// Whether it is the agent, to which the targets apply.
+    pub(super) fn is_noctule(&self) -> bool {
+        matches!(self.kind, Kind::Noctule(_))
+    }
+
+    /// Whether it takes part in the loads: what attaches nothing slows nothing down.
+    pub(super) fn attaches(&self) -> bool {
+        !matches!(self.kind, Kind::ProcScan)
+    }
+
+    /// Whether it is a process that collects something.
+    pub(super) fn is_agent(&self) -> bool {
+        !matches!(self.kind, Kind::Nothing | Kind::Empty)
+    }
+
+    /// Whether it is nothing at all.
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(self.kind, Kind::Nothing)
+    }
+
+    /// First line of what the tool says about its version.
+    pub(super) fn version(&self, bed: &Bed) -> Option<String> {
+        let program = match self.kind {
+            Kind::Tool(words) | Kind::ToolWithTracefs(words) => Path::new(*words.first()?),
+            Kind::Noctule(_) => &bed.noctule,
+            _ => return None,
+        };
+        let mut command = Command::new(program);
+        let output = with_sbin(&mut command).arg("--version").output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines().next().map(|line| line.trim().to_owned())
+    }
+
+    fn command(&self, bed: &Bed) -> Result<Option<Command>> {
+        let mut command = match self.kind {
+            Kind::Nothing => return Ok(None),
+            Kind::Empty => match &bed.empty {
+                Ok(object) => load::object(&object.display().to_string()),
+                Err(reason) => bail!("{reason}"),
+            },
+            Kind::ProcScan => load::proc_scan(PERIOD),
+            Kind::Noctule(config) => {
+                let file = bed.folder.join(format!("{}.toml", self.name));
+                fs::write(&file, config).with_context(|| file.display().to_string())?;
+                let mut command = Command::new(&bed.noctule);
+                command.arg("--config").arg(file);
+                command.args(["run", "--listen", "127.0.0.1:0"]);
+                command
+            }
+            Kind::Tool(words) => {
+                let mut command = Command::new(words[0]);
+                command.args(&words[1..]);
+                command
+            }
+            Kind::ToolWithTracefs(words) => {
+                find(words[0])?;
+                let mut command = Command::new("unshare");
+                command.args(["--mount", "--propagation", "private", "sh", "-c"]);
+                command.arg(WITH_TRACEFS).args(words);
+                command
+            }
+        };
+        // The parts of this program end with their input; the others take none.
+        let own = matches!(self.kind, Kind::Empty | Kind::ProcScan);
+        command.stdin(if own { Stdio::piped() } else { Stdio::null() });
+        let listens = self.is_noctule();
+        command.stdout(if listens {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        });
+        with_sbin(&mut command);
+        Ok(Some(command))
+    }
+
+    /// Starts it and waits until it is attached; `None` for the contender that is nothing.
+    pub(super) fn start(&self, bed: &Bed, stop: &Stop) -> Result<Option<Running>> {
+        let Some(mut command) = self.command(bed)? else {
+            return Ok(None);
+        };
+        let errors = bed.folder.join(format!("{}.stderr", self.name));
+        let file = File::create(&errors).with_context(|| errors.display().to_string())?;
+        let mut child = Child::start(command.stderr(file))?;
+        let mut running = Running {
+            address: None,
+            hooks: 0,
+            child: {
+                let lines = child.pipes().stdout.take().map(lines);
+                Attaching { child, lines }
+            },
+        };
+        let started = running.wait(self, stop);
+        if let Err(error) = started {
+            let text = fs::read_to_string(&errors).unwrap_or_default();
+            let words: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+            return match words.last() {
+                Some(last) => Err(error.context((*last).to_owned())),
+                None => Err(error),
+            };
+        }
+        Ok(Some(running))
+    }
+}
+
+/// Tools for administrators are in folders that a user's PATH may lack.
+fn with_sbin(command: &mut Command) -> &mut Command {
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"))
+}
+
+fn find(program: &str) -> Result<()> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/sbin", "/sbin"]);
+    let found = folders
+        .map(|f| Path::new(f).join(program))
+        .any(|p| p.is_file());
+    ensure!(found, "{program} is not installed");
+    Ok(())
+}
+
+/// A contender at work; ends with this.
+pub(super) struct Running {
+    child: Attaching,
+    hooks: usize,
+    /// Where it serves /metrics.
+    pub(super) address: Option<String>,
+}
+
+struct Attaching {
+    child: Child,
+    lines: Option<std::sync::mpsc::Receiver<String>>,
+}
+
+impl Running {
+    pub(super) fn pid(&self) -> u32 {
+        self.child.child.pid()
+    }
+
+    /// Fails when it has ended.
+    pub(super) fn check(&mut self) -> Result<()> {
+        match self.child.child.ended()? {
+            Some(status) => bail!("it has ended: {status}"),
+            None => Ok(()),
+        }
+    }
+
+    fn wait(&mut self, contender: &Contender, stop: &Stop) -> Result<()> {
+        if !contender.attaches() {
+            stop.sleep(STABLE)?;
+            return self.check();
+        }
+        let mut since = std::time::Instant::now();
+        let ready = stop.until(START, || {
+            self.check()?;
+            self.read_lines()?;
+            let hooks = host::hooks(self.pid());
+            let listens = self.address.is_some() || !contender.is_noctule();
+            if hooks != self.hooks || hooks == 0 || !listens {
+                self.hooks = hooks;
+                since = std::time::Instant::now();
+            }
+            Ok((since.elapsed() >= STABLE).then_some(()))
+        })?;
+        ready.with_context(|| format!("not attached after {} s", START.as_secs()))?;
+        if contender.is_noctule() {
+            stop.sleep(OWN_WINDOW)?;
+        }
+        Ok(())
+    }
+
+    /// Looks for the line in which the agent tells its address.
+    fn read_lines(&mut self) -> Result<()> {
+        let Some(lines) = &self.child.lines else {
+            return Ok(());
+        };
+        loop {
+            match lines.try_recv() {
+                Ok(line) => {
+                    let after = line.split_once(" on http://").map(|(_, rest)| rest);
+                    let address = after.and_then(|rest| rest.strip_suffix("/metrics"));
+                    self.address = address.map(str::to_owned).or(self.address.take());
+                }
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What the machine tells about itself and its processes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+
+/// The machine and the tree, for the record.
+pub(super) struct Machine {
+    pub(super) kernel: String,
+    pub(super) processor: String,
+    pub(super) cpus: usize,
+    /// Load average of the last minute, before and after.
+    pub(super) load_before: String,
+    pub(super) load_after: String,
+    /// The commit, with `+` when the tree differs from it.
+    pub(super) commit: String,
+}
+
+/// Describes this machine and the tree at `root`.
+pub(super) fn describe(root: &Path, load_before: &str) -> Machine {
+    let uname = rustix::system::uname();
+    let text = |bytes: &std::ffi::CStr| bytes.to_string_lossy().into_owned();
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|l| l.strip_prefix("model name"));
+    let processor = model.map_or("?", |m| m.trim_start_matches(['\t', ' ', ':']));
+    Machine {
+        kernel: format!("{} {}", text(uname.release()), text(uname.machine())),
+        processor: processor.to_owned(),
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        load_before: load_before.to_owned(),
+        load_after: load_average(),
+        commit: commit(root).unwrap_or_else(|| "?".into()),
+    }
+}
+
+fn commit(root: &Path) -> Option<String> {
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command
+            .args(["-c", "safe.directory=*"])
+            .args(args)
+            .current_dir(root);
+        let output = command.output().ok().filter(|o| o.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let head = git(&["rev-parse", "--short", "HEAD"])?;
+    let clean = git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
+    Some(if clean { head } else { format!("{head}+") })
+}
+
+/// Runnable tasks, averaged over the last minute.
+pub(super) fn load_average() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("?").to_owned()
+}
+
+/// Context switches of all CPUs since boot.
+pub(super) fn switches() -> Result<u64> {
+    let text = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    let count = text.lines().find_map(|l| l.strip_prefix("ctxt "));
+    let count = count.and_then(|n| n.trim().parse().ok());
+    count.context("/proc/stat has no ctxt")
+}
+
+/// Time on a CPU of all threads that a process has now, nanoseconds.
+pub(super) fn cpu_ns(pid: u32) -> Result<u64> {
+    let folder = format!("/proc/{pid}/task");
+    let mut sum = 0;
+    for task in fs::read_dir(&folder).with_context(|| folder.clone())? {
+        // A thread may end in between.
+        let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else {
+            continue;
+        };
+        let first = text.split(' ').next().and_then(|n| n.parse::<u64>().ok());
+        sum += first.unwrap_or(0);
+    }
+    Ok(sum)
+}
+
+/// A number of `/proc/PID/status`.
+pub(super) fn status(pid: u32, field: &str) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix(field)?.strip_prefix(':'));
+    let number = line.and_then(|l| l.split_whitespace().next()?.parse().ok());
+    number.with_context(|| format!("{path} has no {field}"))
+}
+
+/// Switches of the main thread of a process, voluntary and not.
+pub(super) fn switches_of(pid: u32) -> Result<u64> {
+    Ok(status(pid, "voluntary_ctxt_switches")? + status(pid, "nonvoluntary_ctxt_switches")?)
+}
+
+/// What a BPF program cost so far; grows only while [`Statistics`] are on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) ns: u64,
+    pub(super) count: u64,
+}
+
+/// The BPF programs of which a process holds descriptors, by id.
+pub(super) fn programs(pid: u32) -> Result<BTreeMap<u32, Run>> {
+    let folder = format!("/proc/{pid}/fdinfo");
+    let mut programs = BTreeMap::new();
+    for file in fs::read_dir(&folder).with_context(|| folder.clone())? {
+        let text = fs::read_to_string(file?.path()).unwrap_or_default();
+        programs.extend(program(&text));
+    }
+    Ok(programs)
+}
+
+/// Links name a program's id too, but not its times: they are none.
+fn program(fdinfo: &str) -> Option<(u32, Run)> {
+    let field = |name: &str| {
+        let line = fdinfo
+            .lines()
+            .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
+        line?.trim().parse::<u64>().ok()
+    };
+    let run = Run {
+        ns: field("run_time_ns")?,
+        count: field("run_cnt")?,
+    };
+    Some((field("prog_id")?.try_into().ok()?, run))
+}
+
+/// Names of all loaded programs, by id: the kernel keeps 15 characters.
+pub(super) fn program_names() -> BTreeMap<u32, String> {
+    let all = ProgInfoIter::with_query_opts(ProgInfoQueryOptions::default());
+    all.map(|p| (p.id, p.name.to_string_lossy().into_owned()))
+        .collect()
+}
+
+/// Descriptors of a process that hang something into the kernel: BPF objects and perf events.
+pub(super) fn hooks(pid: u32) -> usize {
+    let files = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten();
+    let links = files.flatten().filter_map(|f| fs::read_link(f.path()).ok());
+    links
+        .filter(|l| {
+            let name = l.to_string_lossy();
+            name.starts_with("anon_inode:") && (name.contains("bpf") || name.contains("perf"))
+        })
+        .count()
+}
+
+const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+/// The kernel measures BPF programs while this lives: some 20 ns a run.
+pub(super) struct Statistics {
+    before: String,
+}
+
+impl Statistics {
+    pub(super) fn on() -> Result<Self> {
+        let before = fs::read_to_string(STATISTICS).context(STATISTICS)?;
+        fs::write(STATISTICS, "1").context(STATISTICS)?;
+        Ok(Self { before })
+    }
+
+    /// Whether somebody has left them on: then every program is slower than it is.
+    pub(super) fn are_on() -> bool {
+        fs::read_to_string(STATISTICS).is_ok_and(|text| text.trim() != "0")
+    }
+}
+
+impl Drop for Statistics {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(STATISTICS, &self.before) {
+            super::say(&format!("{STATISTICS} stays on: {error}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_read_from_its_descriptor_and_a_link_is_none() {
+        let prog = "pos:\t0\nprog_type:\t26\nprog_id:\t433\nrun_time_ns:\t900\nrun_cnt:\t3\n";
+        assert_eq!(program(prog), Some((433, Run { ns: 900, count: 3 })));
+        assert_eq!(program("link_type:\ttracing\nprog_id:\t433\n"), None);
+    }
+
+    #[test]
+    fn the_kernels_own_figures_can_be_read() {
+        let me = std::process::id();
+        assert!(switches().expect("/proc/stat") > 0);
+        assert!(cpu_ns(me).expect("schedstat") > 0);
+        assert!(status(me, "VmRSS").expect("VmRSS") > 0);
+        assert!(status(me, "VmNothing").is_err());
+    }
+}

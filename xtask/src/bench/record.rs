@@ -1,0 +1,69 @@
+//! The figures for machines: docs/bench.md describes the format.
+
+use serde_json::{Value, json};
+
+use super::contender::{Bed, Contender};
+use super::figures::{Figure, Figures, Summary};
+use super::host::Machine;
+use super::rounds::Plan;
+
+/// Goes up when a name or a meaning changes.
+const FORMAT: u32 = 1;
+
+/// Everything that is known of a run.
+pub(super) fn of(plan: &Plan, bed: &Bed, machine: &Machine, figures: &Figures) -> Value {
+    let present = plan.contenders.iter().map(|c| (c, None));
+    let absent = plan.absent.iter().map(|(c, reason)| (c, Some(reason)));
+    let contender = |(c, absent): (&Contender, Option<&String>)| {
+        json!({
+            "name": c.name,
+            "command": c.command_line(bed),
+            "version": c.version(bed),
+            "absent": absent,
+        })
+    };
+    let loads = plan.loads.iter();
+    json!({
+        "format": FORMAT,
+        "commit": machine.commit,
+        "kernel": machine.kernel,
+        "processor": machine.processor,
+        "cpus": machine.cpus,
+        "load_average": [machine.load_before, machine.load_after],
+        "rounds": plan.rounds,
+        "quick": plan.quick,
+        "loads": loads.map(|l| json!({"name": l.name(), "what": l.words()})).collect::<Value>(),
+        "contenders": present.chain(absent).map(contender).collect::<Value>(),
+        "figures": figures.all().iter().map(|f| figure(f, plan, figures)).collect::<Value>(),
+    })
+}
+
+fn figure(figure: &Figure, plan: &Plan, figures: &Figures) -> Value {
+    let Summary { minimum, median } = figure.summary();
+    let ours = plan
+        .contenders
+        .iter()
+        .any(|c| c.is_noctule() && c.name == figure.contender);
+    let target = figure.kind.target.filter(|_| ours);
+    let ratio = figures.ratio(figure).map(|r| {
+        json!({
+            "to": figure.kind.reference,
+            "minimum": r.rounds.minimum,
+            "median": r.rounds.median,
+            "best": r.best,
+        })
+    });
+    json!({
+        "figure": figure.kind.name,
+        "unit": figure.kind.unit,
+        "load": figure.load,
+        "contender": figure.contender,
+        "program": figure.program,
+        "samples": figure.samples.iter().map(|s| s.1).collect::<Vec<_>>(),
+        "minimum": minimum,
+        "median": median,
+        "ratio": ratio,
+        "target": target,
+        "met": target.map(|t| median < t),
+    })
+}

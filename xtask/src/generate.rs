@@ -1,0 +1,80 @@
+//! `cargo xtask gen`: files that are made from tables in the code. They are committed, so that
+//! people can read them where the code is; `--check` holds them to the tables.
+
+mod metrics;
+
+use std::fs;
+use std::io::{Write as _, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Write nothing; fail when a committed file differs from its table
+    #[arg(long)]
+    check: bool,
+}
+
+/// Path and text of each generated file.
+fn files() -> [(&'static str, String); 1] {
+    [("docs/metrics.md", metrics::page())]
+}
+
+/// Writes the files that differ, or names them.
+pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    let mut out = stdout().lock();
+    let mut stale = 0;
+    for (path, text) in files() {
+        let place = root.join(path);
+        // A file that is not there differs.
+        let found = fs::read_to_string(&place).unwrap_or_default();
+        let Some(line) = difference(&found, &text) else {
+            continue;
+        };
+        stale += 1;
+        if args.check {
+            writeln!(
+                out,
+                "{path}:{line}: differs from its table; to mend: `cargo xtask gen`"
+            )?;
+        } else {
+            fs::write(&place, text).with_context(|| format!("writing {path}"))?;
+            writeln!(out, "{path}: written")?;
+        }
+    }
+    if args.check && stale > 0 {
+        return Ok(ExitCode::FAILURE);
+    }
+    if stale == 0 {
+        writeln!(out, "gen: {} up to date", files().len())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first line in which the texts differ, from 1.
+fn difference(found: &str, wanted: &str) -> Option<usize> {
+    if found == wanted {
+        return None;
+    }
+    let same = found
+        .split('\n')
+        .zip(wanted.split('\n'))
+        .take_while(|(a, b)| a == b);
+    Some(same.count() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_that_differs_is_named() {
+        assert_eq!(difference("a\nb\n", "a\nb\n"), None);
+        assert_eq!(difference("", "a\n"), Some(1));
+        assert_eq!(difference("a\nb\n", "a\nc\n"), Some(2));
+        assert_eq!(difference("a\n", "a\nb\n"), Some(2));
+        assert_eq!(difference("a\n\n", "a\n"), Some(3));
+    }
+}

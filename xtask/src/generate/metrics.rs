@@ -1,0 +1,164 @@
+//! docs/metrics.md, from the metric table of the model.
+
+use std::fmt::Write as _;
+
+use noctule_model::{Kind, METRICS, Metric, SELF_METRICS, Source, Unit};
+
+/// Prefix of each level, and what its rows are.
+const LEVELS: &[(&str, &str, &str)] = &[
+    ("node", "the whole machine", "none"),
+    (
+        "container",
+        "a container; the helpers of a runtime are not containers",
+        "`container_id`, and where known `container` (its name), `runtime`, `pod_uid`, `pod`, \
+         `namespace`, `unit`",
+    ),
+    ("unit", "a systemd unit, without its containers", "`unit`"),
+    (
+        "cgroup",
+        "a cgroup in no container and no unit",
+        "`cgroup` (its path)",
+    ),
+    (
+        "process",
+        "a process, only with `--process-metrics`",
+        "`pid`, `start` (Unix seconds), `comm`, and one of `container_id`, `unit`, `cgroup`",
+    ),
+];
+
+const HEAD: &str = "\
+<!-- Made by `cargo xtask gen` from crates/model/src/metric.rs. Do not edit. -->
+
+# Metrics
+
+What `noctule run` serves at `/metrics`, in OpenMetrics 1.0 or in the classic Prometheus text
+format, whichever the scraper asks for. In OpenMetrics the name of a counter's family has no
+`_total`; its samples have it in both formats.
+
+- Counters start at 0 when the agent starts, and only go up.
+- A metric that is not measured is absent. It is never 0. `noctule doctor` and
+  `noctule_self_feature` say why.
+- A series keeps its labels while it lives. A container waits up to 3 seconds for its name before it
+  is shown; nothing that it used meanwhile is lost.
+- Each level has a number of series that it may have. What finds no room is added up in one row
+  whose label is `_overflow`, and counted in `noctule_self_folded_subjects`.
+- Containers, units and cgroups do not overlap. The sum over the three, with those that are gone, is
+  what all processes of the node used. `noctule_node_*` also has the softirqs and the hardware
+  counts of idle CPUs.
+
+## Levels
+";
+
+/// The page.
+pub(super) fn page() -> String {
+    let mut page = HEAD.to_owned();
+    page.push_str("\n| level | a row is | labels |\n|---|---|---|\n");
+    for (level, what, labels) in LEVELS {
+        push(&mut page, format_args!("| {level} | {what} | {labels} |"));
+    }
+    page.push_str("\n## At every level\n");
+    for metric in METRICS {
+        let names = LEVELS.iter().map(|(level, ..)| full_name(level, metric));
+        section(
+            &mut page,
+            metric,
+            &names.collect::<Vec<_>>(),
+            &values(metric),
+        );
+    }
+    page.push_str("\n## Of the node and of the agent\n");
+    for metric in SELF_METRICS {
+        section(&mut page, metric, &[full_name("", metric)], "");
+    }
+    page
+}
+
+/// One metric.
+fn section<S>(page: &mut String, metric: &Metric<S>, names: &[String], values: &str) {
+    push(
+        page,
+        format_args!("\n### {}\n\n{}\n", metric.name, metric.help),
+    );
+    push(page, format_args!("- name: {}", names.join(", ")));
+    push(page, format_args!("- type: {}", kind(metric.kind)));
+    push(page, format_args!("- unit: {}", unit(metric.unit)));
+    if !metric.labels.is_empty() {
+        let labels: Vec<String> = metric.labels.iter().map(|l| format!("`{l}`")).collect();
+        push(
+            page,
+            format_args!("- labels: {}{values}", labels.join(", ")),
+        );
+    }
+    push(page, format_args!("- absent: {}", metric.absent));
+}
+
+/// Name of the samples.
+fn full_name<S>(level: &str, metric: &Metric<S>) -> String {
+    let separator = if level.is_empty() { "" } else { "_" };
+    let suffix = match metric.kind {
+        Kind::Counter => "_total",
+        Kind::Gauge => "",
+    };
+    format!("`noctule_{level}{separator}{}{suffix}`", metric.name)
+}
+
+/// The values of the metric's own label.
+fn values(metric: &Metric) -> String {
+    match metric.source {
+        Source::Labelled(parts) => {
+            let values: Vec<String> = parts.iter().map(|(v, _)| format!("`{v}`")).collect();
+            format!(" ({})", values.join(", "))
+        }
+        Source::Nanoseconds(_) | Source::Count(_) | Source::Frequency => String::new(),
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+    }
+}
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::None => "a count",
+        other => other.name(),
+    }
+}
+
+/// Adds a line. Writing to a string cannot fail.
+fn push(page: &mut String, line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(page, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_is_named_in_full_at_every_level() {
+        let page = page();
+        for metric in METRICS {
+            for (level, ..) in LEVELS {
+                let name = full_name(level, metric);
+                assert!(page.contains(&name), "{name} is not on the page");
+            }
+        }
+        for metric in SELF_METRICS {
+            assert!(page.contains(&full_name("", metric)), "{}", metric.name);
+        }
+        assert!(page.contains("`noctule_container_cpu_seconds_total`"));
+        assert!(page.contains("- labels: `op` (`read`, `write`)\n"));
+    }
+
+    #[test]
+    fn each_section_says_what_absence_means() {
+        let page = page();
+        let count = |start| page.lines().filter(|l| l.starts_with(start)).count();
+        let sections = METRICS.len() + SELF_METRICS.len();
+        for start in ["### ", "- name: ", "- type: ", "- unit: ", "- absent: "] {
+            assert_eq!(count(start), sections, "{start}");
+        }
+    }
+}

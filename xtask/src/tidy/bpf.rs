@@ -1,0 +1,134 @@
+//! The kernel side.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use crate::tree::{File, Tree};
+
+const LICENCE: &str = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause";
+
+/// Program types of which several can stand on one tracepoint: they are the same hook.
+const TRACEPOINTS: &[&str] = &[
+    "tp_btf",
+    "raw_tp",
+    "raw_tracepoint",
+    "raw_tp.w",
+    "tp",
+    "tracepoint",
+];
+
+/// What the agent loads.
+fn sources(tree: &Tree) -> impl Iterator<Item = &File> {
+    let files = tree.files().filter(|f| f.path.starts_with("bpf/"));
+    files.filter(|f| f.path.ends_with(".c") || f.path.ends_with(".h"))
+}
+
+/// Every file names its licence in the first line: the kernel asks for it, and so does who copies
+/// a single header.
+pub(super) fn spdx(tree: &Tree) -> Vec<Finding> {
+    let elsewhere = |f: &&File| !f.path.starts_with("bpf/") && f.path.contains(".bpf.");
+    let files = sources(tree).chain(tree.files().filter(elsewhere));
+    let names_it = |f: &&File| f.text.lines().next().is_some_and(|l| l.contains(LICENCE));
+    let bare = files.filter(|f| !names_it(f));
+    bare.map(|file| {
+        let (open, close) = if file.path.ends_with(".c") {
+            ("// ", "")
+        } else {
+            ("/* ", " */")
+        };
+        let mend = format!("begin it with `{open}{LICENCE}{close}`");
+        Finding::new(&file.path, "does not begin with its licence", mend)
+    })
+    .collect()
+}
+
+/// Each kernel hook is attached once, over all objects: a second program on it pays for the entry
+/// a second time and sees another moment.
+pub(super) fn hooks(tree: &Tree) -> Vec<Finding> {
+    let mut first: BTreeMap<String, (&File, usize)> = BTreeMap::new();
+    let mut findings = Vec::new();
+    for file in sources(tree) {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            for found in line.split("SEC(\"").skip(1).filter_map(hook) {
+                if let Some((other, at)) = first.get(&found) {
+                    let mend = format!(
+                        "call an account function from the program at {}:{at}",
+                        other.path
+                    );
+                    let problem = format!("attaches to {found} once more");
+                    findings.push(Finding::new(&file.path, problem, mend).at(number));
+                } else {
+                    first.insert(found, (file, number));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// The hook that the section names; `None` for sections of data.
+fn hook(after: &str) -> Option<String> {
+    let (section, _) = after.split_once('"')?;
+    let section = section.strip_prefix('?').unwrap_or(section);
+    if section.starts_with('.') || section == "license" {
+        return None;
+    }
+    let (kind, place) = section.split_once('/').unwrap_or((section, ""));
+    if TRACEPOINTS.contains(&kind) {
+        let name = place.rsplit('/').next().unwrap_or(place);
+        return Some(format!("tracepoint {name}"));
+    }
+    Some(section.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_become_hooks() {
+        let cases = [
+            ("tp_btf/sched_switch", Some("tracepoint sched_switch")),
+            ("?raw_tp/sched_switch", Some("tracepoint sched_switch")),
+            ("tp/sched/sched_switch", Some("tracepoint sched_switch")),
+            ("fentry/vfs_open", Some("fentry/vfs_open")),
+            ("fexit/vfs_open", Some("fexit/vfs_open")),
+            ("perf_event", Some("perf_event")),
+            (".maps", None),
+            ("license", None),
+        ];
+        for (section, expected) in cases {
+            assert_eq!(
+                hook(&format!("{section}\")")).as_deref(),
+                expected,
+                "{section}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_same_hook_in_another_object_is_found_and_the_first_is_named() {
+        let tree = Tree::of(&[
+            ("bpf/a/a.bpf.c", "\nSEC(\"tp_btf/sched_switch\")\n"),
+            ("bpf/b/b.bpf.h", "SEC(\"raw_tp/sched_switch\")\n"),
+            ("docs/example.c", "SEC(\"raw_tp/sched_switch\")\n"),
+        ]);
+        let findings = hooks(&tree);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].path, "bpf/b/b.bpf.h");
+        assert!(findings[0].mend.ends_with("bpf/a/a.bpf.c:2"));
+    }
+
+    #[test]
+    fn the_licence_stands_in_the_first_line_and_the_mend_fits_the_file() {
+        let late = format!("/* x */\n/* {LICENCE} */\n");
+        let findings = spdx(&Tree::of(&[
+            ("bpf/include/x.h", &late),
+            ("bpf/x/x.bpf.c", ""),
+        ]));
+        assert_eq!(findings.len(), 2);
+        assert!(findings[0].mend.contains("/* SPDX"));
+        assert!(findings[1].mend.contains("// SPDX"));
+        assert_eq!(spdx(&Tree::of(&[("bench/x.bpf.c", "int x;\n")])).len(), 1);
+    }
+}

@@ -1,0 +1,93 @@
+//! What every manifest takes from the workspace.
+
+use toml::{Table, Value};
+
+use super::Finding;
+use crate::tree::{File, Tree};
+
+const INHERITED: &[&str] = &[
+    "version",
+    "edition",
+    "rust-version",
+    "license",
+    "repository",
+];
+
+/// The manifests of the members that can be read.
+pub(super) fn members(tree: &Tree) -> impl Iterator<Item = (&File, Table)> {
+    let files = tree.ending("/Cargo.toml");
+    files.filter_map(|file| Some((file, file.text.parse().ok()?)))
+}
+
+/// Name of the package; empty when it has none.
+pub(super) fn name(manifest: &Table) -> &str {
+    let package = manifest.get("package");
+    let name = package.and_then(|p| p.get("name")).and_then(Value::as_str);
+    name.unwrap_or_default()
+}
+
+/// Every manifest takes the lints and what describes a package from the workspace.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.ending("/Cargo.toml") {
+        match file.text.parse::<Table>() {
+            Err(error) => findings.push(Finding::new(
+                &file.path,
+                format!("is no TOML: {}", error.message()),
+                "repair it",
+            )),
+            Ok(manifest) => findings.extend(missing(file, &manifest)),
+        }
+    }
+    findings
+}
+
+fn missing(file: &File, manifest: &Table) -> Vec<Finding> {
+    let inherits = |value: Option<&Value>| {
+        value.and_then(|v| v.get("workspace")) == Some(&Value::Boolean(true))
+    };
+    let mut findings = Vec::new();
+    for key in INHERITED {
+        if !inherits(manifest.get("package").and_then(|p| p.get(key))) {
+            findings.push(Finding::new(
+                &file.path,
+                format!("does not take `{key}` from the workspace"),
+                format!("write `{key}.workspace = true` in [package]"),
+            ));
+        }
+    }
+    if !inherits(manifest.get("lints")) {
+        findings.push(Finding::new(
+            &file.path,
+            "does not take the lints from the workspace",
+            "write `[lints]` and `workspace = true`",
+        ));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thing_that_is_not_inherited_is_named() {
+        let text = "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition.workspace = true\n\
+            rust-version.workspace = true\nlicense.workspace = false\n\
+            repository.workspace = true\n[lints.rust]\nunsafe_code = \"allow\"\n";
+        let findings = check(&Tree::of(&[("crates/a/Cargo.toml", text)]));
+        let problems: Vec<&str> = findings.iter().map(|f| f.problem.as_str()).collect();
+        let expected = [
+            "does not take `version` from the workspace",
+            "does not take `license` from the workspace",
+            "does not take the lints from the workspace",
+        ];
+        assert_eq!(problems, expected);
+    }
+
+    #[test]
+    fn a_manifest_that_cannot_be_read_is_a_finding() {
+        let findings = check(&Tree::of(&[("crates/a/Cargo.toml", "[package\n")]));
+        assert!(findings[0].problem.starts_with("is no TOML"));
+    }
+}

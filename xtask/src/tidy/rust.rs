@@ -1,0 +1,116 @@
+//! What Rust files may not contain.
+
+use super::Finding;
+use super::scrub::code;
+use crate::tree::Tree;
+
+/// Where `unsafe` may be: the mechanism, and the loads and oracles of the tests, which make system
+/// calls that nothing wraps. Clippy asks for SAFETY in both.
+const UNSAFE_PLACES: [&str; 2] = ["crates/kernel/", "tests/"];
+
+/// Code that is not to be, and what to do about it.
+const WORDS: &[(&str, &str)] = &[
+    (
+        "#[ignore",
+        "let the test run: it names what it needs, and its absence is an error",
+    ),
+    ("should_panic", "return an error and assert on its words"),
+    ("todo!", "write it, or leave it out"),
+    ("unimplemented!", "write it, or leave it out"),
+    ("dbg!(", "remove it"),
+];
+
+/// `unsafe` stands in the crate `kernel` and nowhere else.
+pub(super) fn unsafe_code(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree
+        .ending(".rs")
+        .filter(|f| !UNSAFE_PLACES.iter().any(|place| f.path.starts_with(place)))
+    {
+        for (number, line) in (1..).zip(code(&file.text).lines()) {
+            let allows = ["allow(unsafe_code", "expect(unsafe_code"];
+            if has_word(line, "unsafe") || allows.iter().any(|a| line.contains(a)) {
+                findings.push(
+                    Finding::new(
+                        &file.path,
+                        "has unsafe code",
+                        "do it in crates/kernel, behind a safe function",
+                    )
+                    .at(number),
+                );
+            }
+        }
+    }
+    findings
+}
+
+/// Marks of unfinished work and of tests that do not test.
+pub(super) fn words(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.ending(".rs") {
+        for (number, line) in (1..).zip(code(&file.text).lines()) {
+            for (word, mend) in WORDS {
+                if line.contains(word) {
+                    let problem = format!("has `{word}`");
+                    findings.push(Finding::new(&file.path, problem, *mend).at(number));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// rustfmt leaves tabs in comments and literals.
+pub(super) fn tabs(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.ending(".rs") {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            if line.contains('\t') {
+                let finding = Finding::new(&file.path, "has a tab", "write blanks, or `\\t`");
+                findings.push(finding.at(number));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether the word stands in the line by itself, not as a part of a longer name.
+fn has_word(line: &str, word: &str) -> bool {
+    let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    line.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + word.len()..]);
+        !part(before.chars().next_back()) && !part(after.chars().next())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(check: fn(&Tree) -> Vec<Finding>, path: &str, text: &str) -> Vec<usize> {
+        let findings = check(&Tree::of(&[(path, text)]));
+        findings.iter().filter_map(|f| f.line).collect()
+    }
+
+    #[test]
+    fn every_form_of_unsafe_is_seen_outside_the_kernel_crate() {
+        let text = "unsafe { x }\nunsafe fn f() {}\nunsafe impl A for B {}\n\
+            #[allow(unsafe_code, reason = \"\")]\n#[unsafe(no_mangle)]\n\
+            // unsafe { x }\nlet unsafe_code = \"unsafe {\";\n";
+        assert_eq!(
+            lines(unsafe_code, "crates/web/src/a.rs", text),
+            [1, 2, 3, 4, 5]
+        );
+        assert_eq!(lines(unsafe_code, "crates/kernel/src/a.rs", text), [0; 0]);
+    }
+
+    #[test]
+    fn each_word_is_seen_in_code_only() {
+        for (word, _) in WORDS {
+            assert_eq!(lines(words, "a.rs", &format!("\n{word}\n")), [2], "{word}");
+            let quoted = format!("// {word}\nlet x = \"{word}\";\n");
+            assert_eq!(lines(words, "a.rs", &quoted), [0; 0], "{word}");
+        }
+        assert_eq!(lines(words, "a.md", "todo!\n"), [0; 0]);
+    }
+}
