@@ -18,6 +18,9 @@ enum loss {
 	LOSS_COUNTER_READ,
 	/* The ring of cgroup events was full: a name is found by the next walk. */
 	LOSS_CGROUP_EVENT,
+	/* The table of processes was full: the row of the process lacks what its ended threads
+	   used. */
+	LOSS_PROCESS_ROW,
 	LOSS_COUNT,
 };
 

@@ -39,7 +39,10 @@ struct task_account {
 	/* One byte each, because different CPUs set them. */
 	/* Descends from the command that the agent follows. */
 	__u8 followed;
-	/* On a leader: the process has or had more than one thread. */
+	/*
+	 * On a leader: the process has or had more than one thread. On another thread: that is
+	 * noted with the leader.
+	 */
 	__u8 threads;
 	/* The thread has left its CPU for the last time; everything is settled. */
 	__u8 dead;

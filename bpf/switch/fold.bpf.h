@@ -18,11 +18,21 @@ struct {
 	__type(value, struct counters);
 } folded SEC(".maps");
 
-/* The same for each process, kept with its leader. */
+/* A process; it keeps both when another thread than the leader calls exec and takes its place. */
+struct process_key {
+	__u32 tgid;
+	__u32 reserved;
+	__u64 start;
+};
+
+/*
+ * What ended threads, and threads while they were in other cgroups, left to their process. Not kept
+ * with the leader: that can be freed before the process ends, at such an exec.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384); /* set at load */
+	__type(key, struct process_key);
 	__type(value, struct counters);
 } carried SEC(".maps");
 
@@ -66,6 +76,16 @@ static __always_inline void unsettled(struct task_struct *task, struct task_acco
 		c->v[COUNTER_CPU_TIME] = 0;
 }
 
+static __always_inline struct process_key process_of(struct task_struct *task)
+{
+	struct process_key key = {
+		.tgid = task->tgid,
+		.start = task->group_leader->start_boottime,
+	};
+
+	return key;
+}
+
 static __always_inline struct counters *folded_row(__u64 cgroup)
 {
 	struct counters *row = bpf_map_lookup_elem(&folded, &cgroup);
@@ -81,26 +101,33 @@ static __always_inline struct counters *folded_row(__u64 cgroup)
 	return &overflow;
 }
 
+static __always_inline void carry(struct task_struct *task, const struct counters *used)
+{
+	struct process_key key = process_of(task);
+	struct counters *row = bpf_map_lookup_elem(&carried, &key);
+
+	if (!row) {
+		bpf_map_update_elem(&carried, &key, &nothing, BPF_NOEXIST);
+		row = bpf_map_lookup_elem(&carried, &key);
+	}
+	if (row)
+		add(row, used);
+	else
+		count_loss(LOSS_PROCESS_ROW);
+}
+
 /*
- * Settles the thread with its cgroup and its process. Two CPUs can fold one thread at once (it ends
- * while it is moved): each exchange takes what was not taken yet, so that the parts add up to the
- * whole whoever is first.
+ * Settles the thread with its cgroup; `used` is what it used since it was settled before. Two CPUs
+ * can do it at once for one thread (it ends while it is moved): each exchange takes what was not
+ * taken yet, so that the parts add up to the whole whoever is first.
  */
 static __always_inline void fold(struct task_struct *task, struct task_account *account,
 				 struct counters *used)
 {
-	struct counters *row;
-
 	used_so_far(task, account, NULL, used);
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		used->v[i] -= __sync_lock_test_and_set(&account->base.v[i], used->v[i]);
 	add(folded_row(account->cgroup), used);
-	row = bpf_task_storage_get(&carried, task->group_leader, NULL,
-				   BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (row)
-		add(row, used);
-	else
-		count_loss(LOSS_ACCOUNT);
 }
 
 static __always_inline void describe(struct task_sample *sample, struct task_struct *task,
@@ -121,31 +148,37 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
 }
 
-/* Reports the end of a process; everything of it is in `carried` by now. */
-static __always_inline void report_exit(struct task_struct *leader, struct task_account *account)
+/*
+ * Reports the end of a process. `last`: what its last thread used, where that was not carried; what
+ * was is added and its row taken out.
+ */
+static __always_inline void report_exit(struct task_struct *leader, struct task_account *account,
+					const struct counters *last)
 {
+	struct process_key key = process_of(leader);
+	struct counters *row = bpf_map_lookup_elem(&carried, &key);
 	struct task_sample *sample;
-	struct counters *sum;
 	__u64 wakeup;
 
 	account->reported = 1;
 	sample = bpf_ringbuf_reserve(&exits, sizeof(*sample), 0);
 	if (!sample) {
 		count_loss(LOSS_EXIT_RECORD);
-		return;
+	} else {
+		describe(sample, leader, account);
+		sample->flags |= SAMPLE_EXITED;
+		__builtin_memcpy(&sample->counters, last, sizeof(*last));
+		if (row)
+			for (int i = 0; i < COUNTER_COUNT; i++)
+				sample->counters.v[i] += row->v[i];
+		/* A wake-up costs more than the record; the reader comes by itself at each tick. */
+		wakeup = bpf_ringbuf_query(&exits, BPF_RB_AVAIL_DATA) > exits_wakeup_bytes
+				 ? BPF_RB_FORCE_WAKEUP
+				 : BPF_RB_NO_WAKEUP;
+		bpf_ringbuf_submit(sample, wakeup);
 	}
-	describe(sample, leader, account);
-	sample->flags |= SAMPLE_EXITED;
-	sum = bpf_task_storage_get(&carried, leader, NULL, 0);
-	if (sum)
-		__builtin_memcpy(&sample->counters, sum, sizeof(*sum));
-	else
-		__builtin_memset(&sample->counters, 0, sizeof(sample->counters));
-	/* A wake-up costs more than the record; the reader comes by itself at each tick. */
-	wakeup = bpf_ringbuf_query(&exits, BPF_RB_AVAIL_DATA) > exits_wakeup_bytes
-			 ? BPF_RB_FORCE_WAKEUP
-			 : BPF_RB_NO_WAKEUP;
-	bpf_ringbuf_submit(sample, wakeup);
+	if (row)
+		bpf_map_delete_elem(&carried, &key);
 }
 
 #endif

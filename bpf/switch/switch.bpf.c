@@ -42,9 +42,28 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		return 0;
 	fold(prev, account, &used);
 	account->dead = 1;
+	/* The common end, of a process with one thread, needs no row. */
 	if (prev->pid == prev->tgid && !account->threads)
-		report_exit(prev, account);
+		report_exit(prev, account, &used);
+	else
+		carry(prev, &used);
 	return 0;
+}
+
+/*
+ * Notes with its leader that the thread is there: the end of the process is then not that of the
+ * leader. On another account than a leader's, `threads` says that it was noted.
+ */
+static __always_inline struct task_account *mark_threads(struct task_struct *thread,
+							 struct task_account *account)
+{
+	struct task_account *leader = account_of(thread->group_leader);
+
+	if (leader) {
+		leader->threads = 1;
+		account->threads = 1;
+	}
+	return leader;
 }
 
 SEC("tp_btf/sched_wakeup_new")
@@ -57,11 +76,9 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 	if (!account)
 		return 0;
 	if (task->pid != task->tgid) {
-		other = account_of(task->group_leader);
-		if (other) {
-			other->threads = 1;
+		other = mark_threads(task, account);
+		if (other)
 			account->followed = other->followed;
-		}
 		return 0;
 	}
 	if (follow_children_of && (__u32)creator->tgid == follow_children_of) {
@@ -87,7 +104,7 @@ int BPF_PROG(sched_process_free, struct task_struct *task)
 		return 0;
 	account = bpf_task_storage_get(&tasks, task, NULL, 0);
 	if (account && !account->reported)
-		report_exit(task, account);
+		report_exit(task, account, &nothing);
 	return 0;
 }
 
@@ -103,6 +120,7 @@ static __always_inline void settle_move(struct task_struct *task)
 	if (cgroup == account->cgroup)
 		return;
 	fold(task, account, &used);
+	carry(task, &used);
 	account->cgroup = cgroup;
 }
 
@@ -131,6 +149,7 @@ int sample_tasks(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct task_account *account;
 	struct task_sample sample;
+	struct process_key key;
 	struct counters *sum;
 	struct cpu_slot *slot;
 
@@ -141,6 +160,9 @@ int sample_tasks(struct bpf_iter__task *ctx)
 		return 0;
 	/* A move that no hook saw at once (several threads, before v6.7): settled now. */
 	settle_move(task);
+	/* A thread that is older than the agent. */
+	if (task->pid != task->tgid && !account->threads)
+		mark_threads(task, account);
 	describe(&sample, task, account);
 	slot = running_slot(task);
 	if (slot) {
@@ -151,7 +173,8 @@ int sample_tasks(struct bpf_iter__task *ctx)
 	bpf_seq_write(ctx->meta->seq, &sample, sizeof(sample));
 	if (task->pid != task->tgid)
 		return 0;
-	sum = bpf_task_storage_get(&carried, task, NULL, 0);
+	key = process_of(task);
+	sum = bpf_map_lookup_elem(&carried, &key);
 	if (sum) {
 		sample.flags |= SAMPLE_CARRIED;
 		__builtin_memcpy(&sample.counters, sum, sizeof(*sum));

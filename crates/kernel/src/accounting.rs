@@ -244,12 +244,20 @@ impl Accounting {
 
     /// How full the maps are that can be full.
     pub fn map_fill(&self, snapshot: &Snapshot) -> Vec<MapFill> {
-        let capacity = u64::from(self.switch.maps.folded.max_entries());
-        vec![MapFill {
-            name: "folded",
-            entries: snapshot.folded.len() as u64,
-            capacity,
-        }]
+        let fill = |name, map: &dyn MapCore, entries: usize| MapFill {
+            name,
+            entries: entries as u64,
+            capacity: map.max_entries().into(),
+        };
+        let carried = snapshot
+            .tasks
+            .iter()
+            .filter(|t| t.is(abi::sample_flag::CARRIED))
+            .count();
+        vec![
+            fill("folded", &self.switch.maps.folded, snapshot.folded.len()),
+            fill("carried", &self.switch.maps.carried, carried),
+        ]
     }
 
     /// The programs, for measuring what they cost.
@@ -347,6 +355,7 @@ fn open_switch(
             .hardware
             .set_max_entries(cpus * crate::hardware::SLOTS as u32),
         open.maps.folded.set_max_entries(wanted.cgroups),
+        open.maps.carried.set_max_entries(wanted.processes),
         open.maps.exits.set_max_entries(ring),
     ];
     sizes

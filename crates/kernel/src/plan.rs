@@ -17,6 +17,8 @@ pub struct Wanted {
     pub softirqs: bool,
     /// Rows for cgroups in the table of the kernel side.
     pub cgroups: u32,
+    /// Rows for processes of which threads ended or came from another cgroup.
+    pub processes: u32,
     /// Size of each ring buffer in bytes; rounded up to a power of two.
     pub ring_bytes: u32,
 }
@@ -28,6 +30,7 @@ impl Default for Wanted {
             page_cache: true,
             softirqs: true,
             cgroups: 8192,
+            processes: 16_384,
             ring_bytes: 1 << 20,
         }
     }

@@ -28,6 +28,7 @@ pub(crate) struct Collect {
     pub(crate) page_cache: bool,
     pub(crate) softirqs: bool,
     pub(crate) cgroup_rows: u32,
+    pub(crate) process_rows: u32,
     pub(crate) ring_bytes: u32,
     pub(crate) dead_cgroup_memory_seconds: f64,
 }
@@ -40,6 +41,7 @@ impl Default for Collect {
             page_cache: true,
             softirqs: true,
             cgroup_rows: 8192,
+            process_rows: 16_384,
             ring_bytes: 1 << 20,
             dead_cgroup_memory_seconds: 300.0,
         }
@@ -153,6 +155,12 @@ impl Config {
                 1 << 20,
             ),
             (
+                "collect.process_rows",
+                u64::from(self.collect.process_rows),
+                1,
+                1 << 22,
+            ),
+            (
                 "collect.ring_bytes",
                 u64::from(self.collect.ring_bytes),
                 4096,
@@ -237,7 +245,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 13, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 14, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

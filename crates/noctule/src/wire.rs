@@ -150,6 +150,7 @@ fn wanted(config: &Config) -> Wanted {
         page_cache: collect.page_cache,
         softirqs: collect.softirqs,
         cgroups: collect.cgroup_rows,
+        processes: collect.process_rows,
         ring_bytes: collect.ring_bytes,
     }
 }

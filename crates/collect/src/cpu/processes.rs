@@ -17,11 +17,6 @@ struct Living {
     row: ProcessRow,
     /// Sum over the threads in the snapshot that is being added up.
     sum: Counters,
-    /// Added to the sum: what the kernel side forgot when another thread took over the process
-    /// (exec by a thread that is not the leader frees the old leader and what it carried).
-    forgotten: Counters,
-    /// Snapshots in a row in which the sum was below what it was before.
-    low: u32,
     seen_ns: u64,
 }
 
@@ -49,8 +44,6 @@ impl Processes {
                 ..ProcessRow::default()
             },
             sum: Counters::default(),
-            forgotten: Counters::default(),
-            low: 0,
             seen_ns: 0,
         });
         living.sum += used;
@@ -66,7 +59,8 @@ impl Processes {
         self.living
             .retain(|_, living| now.saturating_sub(living.seen_ns) <= grace);
         for living in self.living.values_mut().filter(|l| l.seen_ns == now) {
-            living.settle();
+            // A thread that ended while the snapshot was taken is missing from it for once.
+            living.row.counters = living.row.counters.max(&living.sum);
         }
     }
 
@@ -89,30 +83,11 @@ impl Processes {
             describe(&mut row, sample);
             row.counters = sample.values();
             if let Some(known) = known {
-                row.counters = (row.counters + &known.forgotten).max(&known.row.counters);
+                row.counters = row.counters.max(&known.row.counters);
             }
             row
         };
         ended.iter().map(last).collect()
-    }
-}
-
-impl Living {
-    fn settle(&mut self) {
-        let sum = self.sum + &self.forgotten;
-        let before = self.row.counters;
-        self.row.counters = sum.max(&before);
-        // A thread that ended while the snapshot was taken is missing from it for once. When the
-        // sum is low again in the next one, it will not come back.
-        self.low = if self.row.counters == sum {
-            0
-        } else {
-            self.low + 1
-        };
-        if self.low > 1 {
-            self.forgotten += &self.row.counters.since(&sum);
-            self.low = 0;
-        }
     }
 }
 
