@@ -4,5 +4,10 @@
 
 mod support;
 
+mod accounting;
+mod bad_input;
+mod containers;
 mod counters;
 mod environment;
+mod exposition;
+mod top;

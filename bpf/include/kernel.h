@@ -127,7 +127,13 @@ struct bpf_iter__task {
 	struct task_struct *task;
 };
 
-struct address_space;
+struct inode {
+	long long i_size;
+};
+
+struct address_space {
+	struct inode *host;
+};
 
 struct folio {
 	unsigned long flags;

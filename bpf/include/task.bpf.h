@@ -49,11 +49,15 @@ struct task_account {
 	/* On a leader: the end of the process was reported. */
 	__u8 reported;
 	__u32 reserved;
+	/* The read of the page cache that goes on: its file, where it is and its last page. */
+	__u64 read_mapping;
+	__u64 read_index;
+	__u64 read_last;
 	struct counters total;
 	struct counters base;
 };
 
-_Static_assert(sizeof(struct task_account) == 16 + 2 * 8 * COUNTER_COUNT, "implicit padding");
+_Static_assert(sizeof(struct task_account) == 40 + 2 * 8 * COUNTER_COUNT, "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -113,7 +117,12 @@ static __always_inline struct task_account *account_of(struct task_struct *task)
 	account = bpf_task_storage_get(&tasks, task, NULL, 0);
 	if (account)
 		return account;
-	account = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	/*
+	 * Refused when somebody makes storage for the same thread on another CPU at the same moment:
+	 * the task iterator, another agent. Then it is made, or can be, at the next try.
+	 */
+	for (int i = 0; i < 3 && !account; i++)
+		account = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!account) {
 		count_loss(LOSS_ACCOUNT);
 		return NULL;

@@ -13,13 +13,38 @@
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
 
-/* v6.14: filemap:mm_filemap_get_pages. Pages index to last_index were asked for by a read. */
+/* Bits of an offset within a page, set at load. */
+const volatile __u32 page_shift = 12;
+
+/*
+ * Pages of the file from `index` to `last`, which the read asked for: it may ask for more than
+ * there are, and it goes on in steps of some folios, each with the same last page.
+ */
+static __always_inline __u64 pages_asked(struct task_account *account,
+					 struct address_space *mapping, __u64 index, __u64 last)
+{
+	bool goes_on = account->read_mapping == (__u64)mapping && account->read_last == last &&
+		       account->read_index < index;
+	__u64 end = (mapping->host->i_size + (1ULL << page_shift) - 1) >> page_shift;
+
+	account->read_mapping = (__u64)mapping;
+	account->read_index = index;
+	account->read_last = last;
+	if (goes_on || index >= end || last < index)
+		return 0;
+	return (last < end ? last + 1 : end) - index;
+}
+
+/* v6.14: filemap:mm_filemap_get_pages. Only a task reads, never the idle one. */
 SEC("tp_btf/mm_filemap_get_pages")
 int BPF_PROG(read_get_pages, struct address_space *mapping, unsigned long index,
 	     unsigned long last_index)
 {
-	if (last_index >= index)
-		charge_current(COUNTER_PAGE_READS, last_index - index + 1);
+	struct task_account *account = account_of(bpf_get_current_task_btf());
+
+	if (account)
+		account->total.v[COUNTER_PAGE_READS] +=
+			pages_asked(account, mapping, index, last_index);
 	return 0;
 }
 

@@ -11,6 +11,8 @@
 enum {
 	/* A CPU that is never idle has its clocks compared this often. */
 	CALIBRATE_NS = 100000000,
+	/* Drifting for that long makes no difference: 1 s at 50 ppm are 50 us. */
+	CALIBRATED_NS = 1000000000,
 };
 
 /*
@@ -80,7 +82,10 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
  */
 __u64 sample_at;
 
-/* The slot of the CPU on which the thread runs now, or NULL when it runs on none. */
+/*
+ * The slot of the CPU on which the thread runs now, or NULL when it runs on none. A CPU that has
+ * not switched since the start does not know its thread yet.
+ */
 static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 {
 	struct cpu_slot *slot;
@@ -90,28 +95,46 @@ static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 		return NULL;
 	cpu = task->se.cfs_rq->rq->cpu;
 	slot = bpf_map_lookup_elem(&cpus, &cpu);
-	if (!slot || slot->pid != (__u32)task->pid)
+	if (!slot || (slot->since && slot->pid != (__u32)task->pid))
 		return NULL;
 	return slot;
+}
+
+/*
+ * CLOCK_MONOTONIC - the scheduler's clock on the CPU. One that has not switched for long has not
+ * compared them; then it is taken from this CPU, which has just switched to the reader. 0: unknown.
+ */
+static __always_inline __u64 offset_of(struct cpu_slot *slot, __u64 now)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct cpu_slot *here;
+
+	if (now - slot->calibrated < CALIBRATED_NS)
+		return slot->clock_offset;
+	here = bpf_map_lookup_elem(&cpus, &cpu);
+	if (here && here->calibrated > slot->calibrated)
+		return here->clock_offset;
+	return slot->clock_offset;
 }
 
 /*
  * Nanoseconds between what the kernel has in sum_exec_runtime, which it brings up to date at each
  * scheduler tick (every 1 to 10 ms, or once a second on nohz_full CPUs) and at each switch, and
  * `sample_at`; negative when that is past. rq->clock_task stands still for interrupts and steal;
- * `clock_offset` turns our clock into rq->clock.
+ * the offset turns our clock into rq->clock.
  */
 static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_slot *slot)
 {
 	struct rq *rq = task->se.cfs_rq->rq;
-	__u64 since = slot->since;
+	__u64 since = slot->since ?: started_at;
 	__u64 now = bpf_ktime_get_ns();
+	__u64 offset = offset_of(slot, now);
 	__s64 lag, later;
 
 	/* The CPU has switched since `now`: what the kernel accounted is exact again. */
-	if (since > now)
+	if (since > now || !offset)
 		return 0;
-	lag = now - slot->clock_offset - (rq->clock - rq->clock_task) - task->se.exec_start;
+	lag = now - offset - (rq->clock - rq->clock_task) - task->se.exec_start;
 	if (lag < 0)
 		lag = 0;
 	/* It cannot have run for longer than it is there. */

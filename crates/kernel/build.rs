@@ -8,7 +8,8 @@ use libbpf_cargo::SkeletonBuilder;
 const OBJECTS: [&str; 4] = ["switch", "softirq", "pagecache", "cgroup"];
 
 fn main() {
-    let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    let here = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let bpf = Path::new(&here).join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     for object in OBJECTS {
         let source = bpf.join(object).join(format!("{object}.bpf.c"));

@@ -72,16 +72,18 @@ impl Group {
     /// A command that is in the group from its first instruction on.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("/bin/sh");
-        let enter: String = [&self.counted, &self.accounted]
-            .map(|folder| format!("echo $$ > '{}/cgroup.procs' && ", folder.display()))
-            .concat();
-        command
-            .arg("-c")
-            .arg(format!("{enter}exec \"$0\" \"$@\""))
-            .arg(program);
+        command.args(["-c", &self.enter(), program]);
         // A group of its own, so that signals to the test do not reach it.
         command.process_group(0);
         command
+    }
+
+    /// A script for `sh -c` that enters the group and becomes the command in its arguments.
+    pub(crate) fn enter(&self) -> String {
+        let enter: String = [&self.counted, &self.accounted]
+            .map(|folder| format!("echo $$ > '{}/cgroup.procs' && ", folder.display()))
+            .concat();
+        format!("{enter}exec \"$0\" \"$@\"")
     }
 
     /// CPU time by the group's own accounting, in seconds.
@@ -107,6 +109,16 @@ impl Group {
             let line = format!("{quota} 100000");
             fs::write(self.counted.join("cpu.max"), line).expect("the quota can be set");
         }
+    }
+
+    /// Lets its members have real-time priorities: v1 gives a new group no time for them. On v2 there
+    /// is nothing to do.
+    pub(crate) fn allow_realtime(&self) {
+        let v1 = self.counted.join("cpu.rt_runtime_us");
+        // A removed group gives its share back some time later.
+        super::wait_until("there is a share of the real-time budget", || {
+            !v1.exists() || fs::write(&v1, "900000").is_ok()
+        });
     }
 
     fn processes(&self) -> Vec<i32> {

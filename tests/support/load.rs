@@ -32,13 +32,11 @@ impl Load {
     }
 
     /// One of the loads that a shell cannot make, in the group; returns when it says that it is
-    /// ready. The test binary starts itself for it, with the one test that is the load.
+    /// ready. The test binary starts itself for it.
     pub(crate) fn own(group: &Group, name: &str) -> Self {
         let binary = std::env::current_exe().expect("the test binary has a path");
         let mut command = group.command(binary.to_str().expect("in UTF-8"));
-        command
-            .args(["--exact", body::TEST, "--nocapture", "--test-threads=1"])
-            .env(VARIABLE, name);
+        command.env(VARIABLE, name);
         Self::start(&mut command)
     }
 
@@ -71,8 +69,7 @@ impl Load {
             let mut line = String::new();
             let length = self.output.read_line(&mut line).expect("text");
             assert!(length > 0, "the load ended without a word");
-            // The test harness of the load says something on the same line, too.
-            if let Some((_, said)) = line.split_once(MARK) {
+            if let Some(said) = line.strip_prefix(MARK) {
                 return said.trim_end().to_owned();
             }
         }
@@ -118,9 +115,7 @@ impl Load {
 
     /// Returns when it is a zombie: it has ended, and nobody has reaped it.
     pub(crate) fn wait_for_end(&self) {
-        wait_until("the load has ended", || {
-            oracle::states(self.pid()) == ['Z']
-        });
+        wait_until("the load has ended", || oracle::states(self.pid()) == ['Z']);
     }
 
     /// Reaps it. The value is its CPU time and that of its own reaped children, in seconds.

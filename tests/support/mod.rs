@@ -3,11 +3,28 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub(crate) mod agent;
+pub(crate) mod bpf;
+pub(crate) mod burner;
 pub(crate) mod cgroup;
+pub(crate) mod container;
+pub(crate) mod folders;
+pub(crate) mod hierarchies;
+pub(crate) mod history;
+pub(crate) mod hostile;
+pub(crate) mod http;
+pub(crate) mod load;
+pub(crate) mod openmetrics;
 pub(crate) mod oracle;
+pub(crate) mod prometheus;
+pub(crate) mod reading;
+pub(crate) mod record;
+pub(crate) mod tmux;
+pub(crate) mod window;
 
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -64,4 +81,30 @@ pub(crate) fn assert_close(what: &str, actual: f64, expected: f64, share: f64, s
         off <= allowed,
         "{what}: {actual} instead of {expected}: off by {off}, not {allowed}"
     );
+}
+
+/// Seconds of `CLOCK_MONOTONIC`.
+pub(crate) fn now() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Asks every few milliseconds until there is an answer. Two minutes without one are a failure: far
+/// more than anything here takes, also on a busy machine.
+#[track_caller]
+pub(crate) fn wait_for<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until it holds, as [`wait_for`] does.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    wait_for(what, || holds().then_some(()));
 }

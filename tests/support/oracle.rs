@@ -8,9 +8,8 @@ use std::path::PathBuf;
 /// CPU time of a process in seconds: the sum of field 1 of its threads' schedstat. The kernel brings
 /// the figure of a running thread up to date at its scheduler tick (4 ms at 250 Hz).
 pub(crate) fn schedstat_seconds(pid: u32) -> f64 {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
-    let nanoseconds = tasks.flatten().filter_map(|task| {
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+    let nanoseconds = threads(pid).into_iter().filter_map(|folder| {
+        let text = fs::read_to_string(folder.join("schedstat")).ok()?;
         text.split_whitespace().next()?.parse::<u64>().ok()
     });
     nanoseconds.sum::<u64>() as f64 / 1e9
@@ -66,6 +65,26 @@ pub(crate) fn states(pid: u32) -> Vec<char> {
         stat.rsplit_once(") ")?.1.chars().next()
     };
     threads(pid).into_iter().filter_map(state).collect()
+}
+
+/// Pids of the threads of the kernel.
+pub(crate) fn kernel_threads() -> Vec<u32> {
+    const PF_KTHREAD: u32 = 0x0020_0000;
+    let entries = fs::read_dir("/proc").expect("/proc");
+    let kernel = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // state parent group session terminal terminal-group flags
+        let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+        let flags = fields
+            .split(' ')
+            .nth(6)
+            .and_then(|flags| flags.parse::<u32>().ok());
+        flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+    };
+    let pids = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(kernel).collect()
 }
 
 /// Voluntary and involuntary context switches of the living threads of a process.
@@ -125,7 +144,7 @@ pub(crate) fn softirqs() -> BTreeMap<String, u64> {
     let text = fs::read_to_string("/proc/softirqs").expect("/proc/softirqs");
     let line = |line: &str| {
         let (name, counts) = line.split_once(':')?;
-        let counts = counts.split_whitespace().map(|count| count.parse::<u64>());
+        let counts = counts.split_whitespace().map(str::parse::<u64>);
         let sum = counts.map(|count| count.expect("a number")).sum();
         Some((name.trim().to_lowercase(), sum))
     };

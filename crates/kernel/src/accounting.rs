@@ -6,6 +6,7 @@ use std::io::Read;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
@@ -103,6 +104,8 @@ impl Accounting {
             bss.started_at = now_ns();
         }
         this.tasks()?;
+        // A switch compares the clocks of the CPU; the one that reads the tasks must have done it.
+        std::thread::sleep(Duration::from_millis(1));
         this.attach_sides(facts, plan);
         this.features.extend(plan.settled.iter().cloned());
         this.measured = this.count_measured();

@@ -14,6 +14,7 @@ mod wire;
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
@@ -21,12 +22,12 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             // clap's own words; --help and --version come this way too, and are a success.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() {
-                exit::USAGE
-            } else {
-                exit::DONE
-            });
+            let printed = error.print();
+            return match printed.context("standard output") {
+                _ if error.use_stderr() => ExitCode::from(exit::USAGE),
+                Ok(()) => ExitCode::from(exit::DONE),
+                Err(error) => exit::explain(&error),
+            };
         }
     };
     start_log(&args);

@@ -62,6 +62,7 @@ fn the_whole_shape_at_process_level() {
             "cgroup.id": 71,
             "container.id": CONTAINER,
             "container.name": "cart",
+            "container.runtime.name": "containerd",
             "k8s.pod.uid": "0f6a5bd4-1d8c-4f7b-9d6e-5a4b3c2d1e0f",
             "k8s.pod.name": "shop-5c9",
             "k8s.namespace.name": "prod",
@@ -83,6 +84,17 @@ fn the_whole_shape_at_process_level() {
         ],
     });
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
+}
+
+#[test]
+fn what_a_terminal_obeys_is_escaped_and_means_the_same() {
+    let path = "/\u{9b}31m\u{7f}\u{202e}\u{feff}größe\u{fffd}";
+    let text = stat_json(&report(vec![row(owner(1, path), 1)]), Level::Cgroup);
+    let obeyed = |c: char| c.is_control() || "\u{202e}\u{feff}".contains(c);
+    assert!(!text.contains(obeyed), "{text:?}");
+    assert!(text.contains("größe\u{fffd}"), "nothing else: {text}");
+    let stat: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(stat["rows"][0]["process.linux.cgroup"], path);
 }
 
 #[test]

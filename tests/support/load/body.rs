@@ -13,9 +13,6 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{MARK, VARIABLE};
 
-/// The test that is the load.
-pub(super) const TEST: &str = "support::load::body::load";
-
 /// Every load, by name.
 const LOADS: &[(&str, fn())] = &[
     ("sampler", sampler),
@@ -27,15 +24,24 @@ const LOADS: &[(&str, fn())] = &[
     ("pages", pages),
 ];
 
+/// Runs before `main`, on the first thread: the harness would give a test a thread of its own, and
+/// then the loads whose first thread matters could not be made.
+#[used]
+#[allow(unsafe_code, reason = "the section is what makes it run before main")]
+// SAFETY: the section is a list of such functions; the C library is ready when it calls them.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = load;
+
 /// Does nothing unless a test has started the binary for a load.
-#[test]
-fn load() {
+extern "C" fn load() {
     let Ok(name) = std::env::var(VARIABLE) else {
         return;
     };
     let found = LOADS.iter().find(|(known, _)| *known == name);
     let (_, body) = found.unwrap_or_else(|| panic!("no load is called {name}"));
     body();
+    #[allow(clippy::exit, reason = "main must not run after a load")]
+    std::process::exit(0);
 }
 
 fn tell(text: &str) {
@@ -68,38 +74,42 @@ fn burn_on() -> ! {
     }
 }
 
-/// Runs without a pause and notes every 100 us of its own CPU time what the clock and its own CPU
-/// clock show, until the test says something; then it tells all of it: the time before the CPU
-/// clock was read, the CPU clock, the time after it, in nanoseconds.
+/// Runs without a pause until the test says something. It notes when it did not run (each moment in
+/// which the clock jumped), and now and then what its own CPU clock shows: rarely, because asking
+/// brings the scheduler's account up to date. Then it tells all of it, in nanoseconds:
+/// `BEFORE USED AFTER` for the CPU clock, `FROM TO` for a jump.
 fn sampler() {
+    const JUMP: i64 = 10_000;
+    const EVERY: i64 = 50_000_000;
     let nanoseconds = |clock| {
         let time = clock_gettime(clock);
         time.tv_sec * 1_000_000_000 + time.tv_nsec
     };
-    let mut samples = Vec::with_capacity(1 << 20);
-    let mut next = 0;
-    let mut asked = 0;
+    let mut notes = String::with_capacity(1 << 24);
     tell("ready");
+    let mut last = nanoseconds(ClockId::Monotonic);
+    let mut next = last;
     loop {
-        let before = nanoseconds(ClockId::Monotonic);
-        let used = nanoseconds(ClockId::ThreadCPUTime);
-        if used < next {
+        let now = nanoseconds(ClockId::Monotonic);
+        if now - last > JUMP {
+            let _ = write!(notes, "{last} {now};");
+        }
+        last = now;
+        if now < next {
             continue;
         }
-        samples.push([before, used, nanoseconds(ClockId::Monotonic)]);
-        next = used + 100_000;
-        if used > asked + 2_000_000 {
-            asked = used;
-            if spoken_to() {
-                break;
-            }
+        let used = nanoseconds(ClockId::ThreadCPUTime);
+        last = nanoseconds(ClockId::Monotonic);
+        if last - now > JUMP {
+            let _ = write!(notes, "{now} {last};");
+        }
+        let _ = write!(notes, "{now} {used} {last};");
+        next = last + EVERY;
+        if spoken_to() {
+            break;
         }
     }
-    let mut text = String::with_capacity(samples.len() * 48);
-    for [before, used, after] in samples {
-        let _ = write!(text, "{before} {used} {after};");
-    }
-    tell(&text);
+    tell(&notes);
 }
 
 fn spoken_to() -> bool {

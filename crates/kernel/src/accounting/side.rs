@@ -124,6 +124,7 @@ pub(super) fn pagecache(
     open.maps.cpus.reuse_fd(switch.maps.cpus.as_fd())?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.cgroup_from_v2 = v2;
+        rodata.page_shift = rustix::param::page_size().trailing_zeros();
     }
     for mut program in open.open_object_mut().progs_mut() {
         let chosen = program.name() == way.program;

@@ -16,12 +16,14 @@ pub(super) fn completions(args: &CompletionsArgs) -> Result<u8> {
 }
 
 pub(super) fn man(args: &ManArgs) -> Result<u8> {
+    // `help` has no page of its own to refer to.
+    let command = Args::command().disable_help_subcommand(true);
     match &args.folder {
-        Some(folder) => clap_mangen::generate_to(Args::command(), folder)
+        Some(folder) => clap_mangen::generate_to(command, folder)
             .with_context(|| format!("writing manual pages to {}", folder.display()))?,
         None => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(Args::command()).render(&mut page)?;
+            clap_mangen::Man::new(command).render(&mut page)?;
             stdout().write_all(&page)?;
         }
     }

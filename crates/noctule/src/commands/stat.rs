@@ -1,13 +1,14 @@
 //! `noctule stat`: who used the CPU in a window.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{self, ErrorKind, IsTerminal, Write, stdout};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use noctule_model::{Level, ReportBuilder};
 
 use super::table;
@@ -88,7 +89,7 @@ fn follow(
     pipeline.follow_own_children();
     let mut child = match Command::new(&command[0]).args(&command[1..]).spawn() {
         Ok(child) => child,
-        Err(error) => bail!(Usage(format!("{}: {error}", command[0].to_string_lossy()))),
+        Err(error) => return Err(not_started(&command[0], error)),
     };
     let end = limit.map(|limit| Instant::now() + limit);
     let status = loop {
@@ -111,6 +112,19 @@ fn follow(
         last_record(pipeline, signals, &mut builder, child.id())?;
     }
     Ok((builder, status.map_or(exit::DONE, code)))
+}
+
+/// A name that means no program is the user's error; that there is no room for another process is
+/// not.
+fn not_started(program: &OsStr, error: io::Error) -> anyhow::Error {
+    use rustix::io::Errno;
+    let name = program.to_string_lossy();
+    match Errno::from_io_error(&error) {
+        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => {
+            anyhow::Error::new(error).context(format!("starting {name}"))
+        }
+        _ => Usage(format!("{name}: {error}")).into(),
+    }
 }
 
 /// Goes on until the end of the command itself was reported.
@@ -153,28 +167,33 @@ fn code(status: ExitStatus) -> u8 {
 }
 
 /// Where the answer goes. A file is made before anything else, so that a wrong path is known early.
-enum Output {
+enum Output<'a> {
     Terminal,
-    File(File),
+    File(&'a Path, File),
 }
 
-impl Output {
-    fn open(args: &StatArgs) -> Result<Self> {
+impl<'a> Output<'a> {
+    fn open(args: &'a StatArgs) -> Result<Self> {
         match &args.output {
             None => Ok(Self::Terminal),
             Some(path) => {
                 let file = File::create(path).with_context(|| path.display().to_string())?;
-                Ok(Self::File(file))
+                Ok(Self::File(path, file))
             }
         }
     }
 
     fn write(&mut self, text: &str) -> Result<()> {
         match self {
-            Self::Terminal => stdout().lock().write_all(text.as_bytes())?,
-            Self::File(file) => file.write_all(text.as_bytes())?,
+            Self::Terminal => match stdout().lock().write_all(text.as_bytes()) {
+                // Whoever read has seen enough; the command's status is passed on all the same.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+                written => written.context("standard output"),
+            },
+            Self::File(path, file) => file
+                .write_all(text.as_bytes())
+                .with_context(|| path.display().to_string()),
         }
-        Ok(())
     }
 
     fn paint(&self) -> Paint {

@@ -6,7 +6,9 @@
 
 mod row;
 
-use noctule_model::{Counter, Feature, FeatureState, Level, Report};
+use std::fmt::Write as _;
+
+use noctule_model::{Counter, Feature, FeatureState, Level, Report, escape_terminal};
 use serde::Serialize;
 
 use row::RowJson;
@@ -93,5 +95,28 @@ fn seconds(ns: u64) -> f64 {
 /// Maps here have string keys and no type refuses to be written, so nothing can fail; a program
 /// that reads an empty answer fails loudly.
 fn to_string(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+    escape_unseen(serde_json::to_string(value).unwrap_or_default())
+}
+
+/// JSON itself asks for escapes below U+0020 only. The answer may be shown on a terminal, which obeys
+/// other control characters too, and characters that turn the direction of a line. They stand in
+/// strings only, where their escape means the same.
+fn escape_unseen(json: String) -> String {
+    if !json.contains(is_unseen) {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len() + 64);
+    for c in json.chars() {
+        if is_unseen(c) {
+            // Writing to a string cannot fail, and none of them is beyond the first plane.
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+fn is_unseen(c: char) -> bool {
+    c >= '\u{7f}' && escape_terminal(c.encode_utf8(&mut [0; 4])).starts_with('\\')
 }

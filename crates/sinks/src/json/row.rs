@@ -45,6 +45,11 @@ struct OwnerJson<'a> {
     container_id: Option<&'a str>,
     #[serde(rename = "container.name", skip_serializing_if = "Option::is_none")]
     container_name: Option<&'a str>,
+    #[serde(
+        rename = "container.runtime.name",
+        skip_serializing_if = "Option::is_none"
+    )]
+    container_runtime: Option<&'static str>,
     #[serde(rename = "k8s.pod.uid", skip_serializing_if = "Option::is_none")]
     pod_uid: Option<&'a str>,
     #[serde(rename = "k8s.pod.name", skip_serializing_if = "Option::is_none")]
@@ -159,6 +164,7 @@ impl<'a> OwnerJson<'a> {
             Some(container) => Self {
                 container_id: Some(&container.id),
                 container_name: container.name.as_deref(),
+                container_runtime: Some(container.runtime.name()),
                 ..self
             },
             None => self,

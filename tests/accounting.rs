@@ -1,0 +1,21 @@
+//! CPU time and what is counted with it, against the kernel's own figures.
+//!
+//! The bar for CPU time of a process or a group is 0.1 %, or 1 ms. To compare exactly, a load is
+//! stopped and its total since its start is compared, or it is watched while it runs and the
+//! figures must lie between what it had used just before and just after they were taken.
+
+use super::support;
+
+mod counts;
+mod lives;
+mod moves;
+mod running;
+mod short;
+mod sums;
+mod totals;
+
+/// Fails unless two figures of CPU time in seconds agree within the bar.
+#[track_caller]
+fn assert_exact(what: &str, actual: f64, expected: f64) {
+    support::assert_close(what, actual, expected, 0.001, 0.001);
+}

@@ -1,0 +1,162 @@
+//! What is counted beside time: softirqs, and pages of the page cache.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::reading::Reading;
+use super::support::record::Recorder;
+use super::support::{self, assert_close, oracle};
+
+const PAGE: usize = 4096;
+
+#[test]
+fn softirqs_of_the_node_are_the_kernels_by_vector() {
+    let _machine = support::machine();
+    let agent = Agent::start(&["--interval", "100ms"]);
+    let recorder = Recorder::start(oracle::softirqs);
+    let group = Group::new("softirqs");
+    let load = Load::own(&group, "sleeper");
+    let readings: Vec<Reading> = (0..40).map(|_| Reading::fresh(&agent)).collect();
+    drop(load);
+    let record = recorder.end();
+    let mut grown = 0.0;
+    for vector in oracle::softirqs().keys() {
+        let labels = [("vector", vector.as_str())];
+        let ours = |reading: &Reading| {
+            let value = reading.value("noctule_node_softirqs_total", &labels);
+            value.unwrap_or_else(|| panic!("no vector {vector}"))
+        };
+        let theirs = |counts: &std::collections::BTreeMap<String, u64>| counts[vector] as f64;
+        assert_eq!(record.stray(&readings, ours, theirs), 0.0, "{vector}");
+        grown += record.growth(theirs);
+    }
+    assert!(grown > 1000.0, "only {grown} softirqs ran");
+}
+
+/// Page-cache accesses of a process: read, written.
+fn pages(agent: &Agent, pid: u32) -> [f64; 2] {
+    Reading::fresh_with(agent, "the process is listed", |reading| {
+        let one = |op| reading.of_process("page_cache_accesses_total", pid, &[("op", op)]);
+        Some([one("read")?, one("write")?])
+    })
+}
+
+/// What noctule counts while the load does as it is told.
+fn counted(agent: &Agent, load: &mut Load, command: &str) -> [f64; 2] {
+    let before = pages(agent, load.pid());
+    load.say(command);
+    load.hear();
+    let after = pages(agent, load.pid());
+    [after[0] - before[0], after[1] - before[1]]
+}
+
+/// A folder on a disk, where the test binary was built.
+fn disk() -> tempfile::TempDir {
+    let binary = std::env::current_exe().expect("the test binary has a path");
+    let folder = binary.parent().map(Path::to_path_buf);
+    tempfile::tempdir_in(folder.expect("it is in a folder")).expect("a folder of our own")
+}
+
+fn memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").expect("a folder of our own")
+}
+
+struct Read {
+    name: &'static str,
+    bytes: usize,
+    /// The file is written in blocks of that size: the kernel makes its folios accordingly.
+    written: usize,
+    /// And read in blocks of that size.
+    read: usize,
+}
+
+const READS: &[Read] = &[
+    Read {
+        name: "by pages",
+        bytes: 16 << 20,
+        written: 1 << 20,
+        read: PAGE,
+    },
+    Read {
+        name: "by 128 KiB, as cp and cat do",
+        bytes: 16 << 20,
+        written: 1 << 20,
+        read: 128 << 10,
+    },
+    Read {
+        name: "by 1 MiB, from folios of one page",
+        bytes: 16 << 20,
+        written: PAGE,
+        read: 1 << 20,
+    },
+    Read {
+        name: "into a buffer that is larger than the file",
+        bytes: 16 << 20,
+        written: 1 << 20,
+        read: 32 << 20,
+    },
+    Read {
+        name: "a small file into a big buffer",
+        bytes: 100,
+        written: 100,
+        read: 1 << 20,
+    },
+    Read {
+        name: "the last page is not full",
+        bytes: (1 << 20) + 1,
+        written: 1 << 20,
+        read: 64 << 10,
+    },
+];
+
+fn write(path: &Path, case: &Read) {
+    let mut file = std::fs::File::create(path).expect("the file");
+    for block in vec![b'x'; case.bytes].chunks(case.written) {
+        file.write_all(block).expect("the file can be written");
+    }
+}
+
+#[test]
+fn pages_read_are_those_of_the_file() {
+    let _machine = support::machine();
+    let agent = Agent::start(&["--process-metrics", "--interval", "100ms"]);
+    let group = Group::new("pages");
+    let mut load = Load::own(&group, "pages");
+    let folder = disk();
+    let mut wrong = Vec::new();
+    for (i, case) in READS.iter().enumerate() {
+        let path = folder.path().join(i.to_string());
+        write(&path, case);
+        let command = format!("read {} {}", path.display(), case.read);
+        // Twice: what a read leaves behind must not be taken for the next one's.
+        for _ in 0..2 {
+            let [read, _] = counted(&agent, &mut load, &command);
+            let expected = case.bytes.div_ceil(PAGE) as f64;
+            if (read - expected).abs() > 0.01 * expected {
+                wrong.push(format!("{}: {read} instead of {expected}", case.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("; "));
+}
+
+#[test]
+fn pages_written_are_those_made_dirty() {
+    let _machine = support::machine();
+    let agent = Agent::start(&["--process-metrics", "--interval", "100ms"]);
+    let group = Group::new("pages");
+    let mut load = Load::own(&group, "pages");
+    let (disk, memory) = (disk(), memory());
+    // A file in memory is never written back: its pages are not made dirty in the kernel's sense.
+    for (folder, expected) in [(&disk, 4096.0), (&memory, 0.0)] {
+        for block in [PAGE, 1 << 20] {
+            let path = folder.path().join("written");
+            let command = format!("write {} {block} {}", path.display(), (16 << 20) / block);
+            let [_, written] = counted(&agent, &mut load, &command);
+            assert_close(&command, written, expected, 0.01, 0.0);
+        }
+    }
+}

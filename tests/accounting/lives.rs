@@ -1,0 +1,209 @@
+//! Processes whose life is not simple: older than the agent, replaced, killed, with a pid that
+//! somebody else had.
+
+use std::fs;
+
+use super::assert_exact;
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::reading::Reading;
+use super::support::window::Window;
+use super::support::{self, oracle, wait_for};
+
+/// Few batches, so that what happens between two of them is much.
+const RARELY: &[&str] = &["--process-metrics", "--interval", "2s"];
+
+fn process(agent: &Agent, pid: u32) -> f64 {
+    Reading::fresh_with(agent, "the process is listed", |r| r.process_seconds(pid))
+}
+
+/// The last figure: it has come when the process's own record has, which a scrape does not tell.
+/// Until then the figure is that of the batch before, so it is waited for.
+fn at_the_end(agent: &Agent, pid: u32, expected: f64) -> f64 {
+    let mut last = 0.0;
+    for _ in 0..3 {
+        last = process(agent, pid);
+        if (last - expected).abs() < 0.001 {
+            break;
+        }
+    }
+    last
+}
+
+#[test]
+fn of_a_process_older_than_the_agent_only_the_growth_counts() {
+    let _machine = support::machine();
+    for name in ["sampler", "threads", "leader-ends"] {
+        let group = Group::new("older");
+        let load = Load::own(&group, name);
+        load.burn_to(0.8);
+        load.stop();
+        let (before, group_before) = (oracle::process_seconds(load.pid()), group.usage_seconds());
+        let switches = oracle::switches(load.pid());
+        let agent = Agent::start(RARELY);
+        load.go_on();
+        load.burn_to(1.6);
+        load.stop();
+        let growth = oracle::process_seconds(load.pid()) - before;
+        let group_growth = group.usage_seconds() - group_before;
+        let said = Reading::fresh_with(&agent, "the load is listed", |reading| {
+            Some((
+                reading.process_seconds(load.pid())?,
+                reading.group_seconds(&group)?,
+                reading.of_process("sched_switches_total", load.pid(), &[])?,
+            ))
+        });
+        assert_exact(&format!("{name}: growth"), said.0, growth);
+        assert_exact(&format!("{name}: group"), said.1, group_growth);
+        if name != "threads" {
+            let now = oracle::switches(load.pid());
+            let growth = now[0] + now[1] - switches[0] - switches[1];
+            assert_eq!(said.2, growth as f64, "{name}: switches");
+        }
+    }
+}
+
+#[test]
+fn a_killed_process_counts_once_with_all_its_threads() {
+    let _machine = support::machine();
+    for older in [false, true] {
+        let what = if older { "older" } else { "younger" };
+        let group = Group::new("killed");
+        let first = (!older).then(|| Agent::start(RARELY));
+        let mut load = Load::own(&group, "threads");
+        load.hear();
+        let mut before = 0.0;
+        let agent = first.unwrap_or_else(|| {
+            load.stop();
+            before = oracle::process_seconds(load.pid());
+            let agent = Agent::start(RARELY);
+            load.go_on();
+            agent
+        });
+        // Its threads are on the CPUs when it is killed.
+        load.burn_to(before + 1.5);
+        load.kill();
+        let pid = load.pid();
+        let zombie = oracle::process_seconds(pid) - before;
+        assert_exact(&format!("{what}: zombie"), process(&agent, pid), zombie);
+        assert_exact(&format!("{what}: again"), process(&agent, pid), zombie);
+        let reaped = load.reap() - before;
+        let said = at_the_end(&agent, pid, reaped);
+        assert_exact(&format!("{what}: reaped"), said, reaped);
+        assert_exact(&format!("{what}: still"), process(&agent, pid), reaped);
+    }
+}
+
+#[test]
+fn a_zombie_is_one_row_with_what_it_used_in_the_window() {
+    let _machine = support::machine();
+    for name in ["sampler", "threads"] {
+        let group = Group::new("zombie");
+        let load = Load::own(&group, name);
+        load.burn_to(0.5);
+        load.stop();
+        let before = oracle::process_seconds(load.pid());
+        let window = Window::open("process");
+        load.go_on();
+        load.burn_to(before + 0.5);
+        load.kill();
+        let used = oracle::process_seconds(load.pid()) - before;
+        let answer = window.close().answer;
+        let rows = support::rows(&answer, |row| row["process.pid"] == load.pid());
+        assert_eq!(rows.len(), 1, "{name}: {rows:?}");
+        assert_exact(name, support::cpu_seconds(&rows), used);
+        // A window that begins after its end has nothing of it.
+        let answer = Window::open("process").close().answer;
+        let rows = support::rows(&answer, |row| row["process.pid"] == load.pid());
+        assert_eq!(rows.len(), 0, "{name}: {rows:?}");
+    }
+}
+
+#[test]
+fn exec_by_another_thread_than_the_leader_keeps_the_processs_time() {
+    let _machine = support::machine();
+    for older in [false, true] {
+        let what = if older { "older" } else { "younger" };
+        let group = Group::new("exec");
+        let first = (!older).then(|| Agent::start(RARELY));
+        let mut load = Load::own(&group, "exec-from-thread");
+        let mut before = 0.0;
+        let agent = first.unwrap_or_else(|| {
+            load.burn_to(0.2);
+            load.stop();
+            before = oracle::process_seconds(load.pid());
+            let agent = Agent::start(RARELY);
+            load.go_on();
+            agent
+        });
+        let pid = load.pid();
+        let mut last = process(&agent, pid);
+        load.burn_to(before + 1.5);
+        load.say("exec");
+        assert_eq!(load.hear(), "shell");
+        for _ in 0..2 {
+            let now = process(&agent, pid);
+            assert!(now >= last, "{what}: {now} after {last}");
+            last = now;
+        }
+        load.stop();
+        let used = oracle::process_seconds(pid) - before;
+        assert_exact(&format!("{what}: stopped"), process(&agent, pid), used);
+        load.kill();
+        let used = load.reap() - before;
+        assert_exact(
+            &format!("{what}: reaped"),
+            at_the_end(&agent, pid, used),
+            used,
+        );
+    }
+}
+
+/// A shell that waits for a line and then uses the CPU, with a pid that was asked for. Another
+/// process may be faster: then it is tried again.
+fn with_pid(group: &Group, pid: u32) -> Load {
+    wait_for("the pid is free", || {
+        fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string())
+            .expect("CONFIG_CHECKPOINT_RESTORE, and root");
+        let load = Load::shell(group, "read line; while :; do :; done");
+        (load.pid() == pid).then_some(load)
+    })
+}
+
+#[test]
+fn two_processes_with_one_pid_are_two_rows() {
+    let _machine = support::machine();
+    let group = Group::new("reuse");
+    let agent = Agent::start(RARELY);
+    let mut first = Load::shell(&group, "while :; do :; done");
+    first.burn_to(0.3);
+    first.kill();
+    let pid = first.pid();
+    let mut expected = vec![first.reap()];
+    let mut second = with_pid(&group, pid);
+    second.say("go");
+    second.burn_to(0.6);
+    second.kill();
+    expected.push(second.reap());
+    let mut third = with_pid(&group, pid);
+    third.say("go");
+    third.burn_to(0.9);
+    third.stop();
+    expected.push(oracle::process_seconds(pid));
+
+    let pid = pid.to_string();
+    let mut found = Reading::fresh_with(&agent, "all three are listed", |reading| {
+        let rows = reading.samples.iter().filter(|sample| {
+            sample.name == "noctule_process_cpu_seconds_total" && sample.labels["pid"] == pid
+        });
+        let rows: Vec<_> = rows.map(|s| (s.labels["start"].clone(), s.value)).collect();
+        (rows.len() >= 3).then_some(rows)
+    });
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found.dedup_by(|a, b| a.0 == b.0);
+    assert_eq!(found.len(), 3, "{found:?}");
+    for ((start, found), expected) in found.iter().zip(expected) {
+        assert_exact(start, *found, expected);
+    }
+}

@@ -1,0 +1,111 @@
+//! Processes and threads that change their cgroup: what was used before stays with the first group.
+
+use super::assert_exact;
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::reading::Reading;
+use super::support::{self, oracle};
+
+const ARGUMENTS: &[&str] = &["--process-metrics", "--interval", "1s"];
+
+/// The figures of both groups, by noctule.
+fn groups(agent: &Agent, groups: [&Group; 2]) -> [f64; 2] {
+    Reading::fresh_with(agent, "both groups are listed", |reading| {
+        let [first, second] = groups.map(|group| reading.group_seconds(group));
+        Some([first?, second?])
+    })
+}
+
+fn assert_as_accounted(what: &str, agent: &Agent, pair: [&Group; 2]) {
+    let said = groups(agent, pair);
+    for (i, group) in pair.iter().enumerate() {
+        assert_exact(
+            &format!("{what}: group {i}"),
+            said[i],
+            group.usage_seconds(),
+        );
+    }
+}
+
+#[test]
+fn a_stopped_process_that_is_moved_takes_nothing_with_it() {
+    let _machine = support::machine();
+    let agent = Agent::start(ARGUMENTS);
+    for name in ["sampler", "threads"] {
+        let (first, second) = (Group::new("from"), Group::new("to"));
+        let mut load = Load::own(&first, name);
+        let mut end = 0.0;
+        // There, back, and there again.
+        for (i, to) in [&second, &first, &second].into_iter().enumerate() {
+            end += 0.4;
+            load.burn_to(end);
+            load.stop();
+            to.add(load.pid());
+            assert_as_accounted(&format!("{name}, move {i}"), &agent, [&first, &second]);
+            load.go_on();
+        }
+        load.burn_to(end + 0.4);
+        load.stop();
+        assert_as_accounted(name, &agent, [&first, &second]);
+        let said = Reading::fresh_with(&agent, "listed", |r| r.process_seconds(load.pid()));
+        assert_exact(name, said, oracle::process_seconds(load.pid()));
+        load.kill();
+        load.reap();
+        assert_as_accounted(&format!("{name}, ended"), &agent, [&first, &second]);
+    }
+}
+
+#[test]
+fn a_running_process_that_is_moved_is_divided_at_the_move() {
+    let _machine = support::machine();
+    let agent = Agent::start(ARGUMENTS);
+    for name in ["sampler", "threads"] {
+        let (first, second) = (Group::new("from"), Group::new("to"));
+        let load = Load::own(&first, name);
+        // What it used before it was in the group.
+        load.stop();
+        let outside = oracle::process_seconds(load.pid()) - first.usage_seconds();
+        load.go_on();
+        load.burn_to(1.0);
+        let before = oracle::process_seconds(load.pid());
+        second.add(load.pid());
+        let after = oracle::process_seconds(load.pid());
+        load.burn_to(after + 0.5);
+        load.stop();
+        let total = oracle::process_seconds(load.pid());
+        let [in_first, in_second] = groups(&agent, [&first, &second]);
+        let least_and_most = (before - outside, after - outside);
+        let nearest = in_first.clamp(least_and_most.0, least_and_most.1);
+        assert_exact(&format!("{name}: before the move"), in_first, nearest);
+        assert_exact(
+            &format!("{name}: together"),
+            in_first + in_second,
+            total - outside,
+        );
+    }
+}
+
+/// On v1 a thread can be anywhere. (On v2 its group must be a threaded one, below its process's.)
+#[test]
+fn a_thread_that_is_moved_alone_counts_in_its_group_and_in_its_process() {
+    let _machine = support::machine();
+    let agent = Agent::start(ARGUMENTS);
+    let (first, second) = (Group::new("from"), Group::new("to"));
+    let mut load = Load::own(&first, "threads");
+    load.hear();
+    load.stop();
+    let pid = load.pid();
+    let moved = oracle::thread_ids(pid).into_iter().find(|id| *id != pid);
+    second.add_thread(moved.expect("it has threads"));
+    assert_as_accounted("moved", &agent, [&first, &second]);
+    load.go_on();
+    load.burn_to(oracle::process_seconds(pid) + 1.0);
+    load.stop();
+    assert_as_accounted("stopped", &agent, [&first, &second]);
+    let said = Reading::fresh_with(&agent, "listed", |r| r.process_seconds(pid));
+    assert_exact("process", said, oracle::process_seconds(pid));
+    load.kill();
+    load.reap();
+    assert_as_accounted("ended", &agent, [&first, &second]);
+}

@@ -1,0 +1,109 @@
+//! Processes that live less than a tick.
+
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::reading::Reading;
+use super::support::window::Window;
+use super::support::{self, assert_close};
+
+const PROCESSES: usize = 2000;
+
+/// That many subshells, one after the other, each with a loop of some milliseconds.
+fn burners(count: usize) -> String {
+    format!(
+        "i=0; while [ $i -lt {count} ]; do i=$((i + 1)); \
+         ( j=0; while [ $j -lt 4000 ]; do j=$((j + 1)); done ); done"
+    )
+}
+
+/// Runs a script that lives in the group to its end.
+fn run(group: &Group, script: &str) -> Load {
+    // The shell must not replace itself by its last command.
+    let load = Load::shell(group, &format!("{script}; :"));
+    load.wait_for_end();
+    load
+}
+
+#[test]
+fn two_thousand_short_processes_are_all_in_their_groups_sum() {
+    let _machine = support::machine();
+    let agent = Agent::start(&[]);
+    let window = Window::open("cgroup");
+    let group = Group::new("short");
+    let mut load = run(&group, &burners(PROCESSES));
+    load.reap();
+    let used = group.usage_seconds();
+    let answer = window.close().answer;
+    let rows = support::rows(&answer, |row| row["cgroup.id"] == group.id());
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_close("stat", support::cpu_seconds(&rows), used, 0.01, 0.0);
+    let said = Reading::fresh_with(&agent, "the group is listed", |r| r.group_seconds(&group));
+    assert_close("run", said, used, 0.01, 0.0);
+    assert_eq!(Reading::fresh(&agent).losses(), []);
+}
+
+#[test]
+fn two_thousand_short_processes_are_two_thousand_rows() {
+    let _machine = support::machine();
+    let group = Group::new("short");
+    let script = format!("{}; :", burners(PROCESSES));
+    let answer = support::json(&[
+        "stat",
+        "--by",
+        "process",
+        "--json",
+        "--",
+        "/bin/sh",
+        "-c",
+        &group.enter(),
+        "/bin/sh",
+        "-c",
+        &script,
+    ]);
+    let used = group.usage_seconds();
+    let rows = support::rows(&answer, |row| row["exited"] == true);
+    assert_eq!(rows.len(), PROCESSES + 1, "with the shell that starts them");
+    assert_eq!(support::rows(&answer, |_| true).len(), rows.len());
+    let in_group = support::rows(&answer, |row| row["cgroup.id"] == group.id());
+    assert_eq!(in_group.len(), rows.len());
+    assert_close("sum", support::cpu_seconds(&rows), used, 0.01, 0.0);
+    let least = rows
+        .iter()
+        .map(|row| row["cpu.seconds"].as_f64().expect("cpu.seconds"));
+    let least = least.fold(f64::MAX, f64::min);
+    assert!(
+        least > 0.0005,
+        "each runs for milliseconds, one has {least} s"
+    );
+}
+
+#[test]
+fn a_fork_storm_loses_nothing() {
+    let _machine = support::machine();
+    let agent = Agent::start(&["--process-metrics"]);
+    let group = Group::new("storm");
+    let script = "i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); ( : ); done";
+    let mut load = run(&group, script);
+    load.reap();
+    let said = Reading::fresh_with(&agent, "the group is listed", |r| r.group_seconds(&group));
+    assert_close("group", said, group.usage_seconds(), 0.01, 0.001);
+    let reading = Reading::fresh(&agent);
+    assert_eq!(reading.losses(), []);
+    let path = group.path();
+    let processes: Vec<f64> = reading
+        .samples
+        .iter()
+        .filter(|s| {
+            s.name == "noctule_process_cpu_seconds_total" && s.labels.get("cgroup") == Some(&path)
+        })
+        .map(|s| s.value)
+        .collect();
+    assert_eq!(processes.len(), 5001, "with the shell that starts them");
+    assert_close("processes", processes.iter().sum(), said, 0.01, 0.002);
+    let absurd = reading
+        .samples
+        .iter()
+        .find(|s| !(0.0..1e12).contains(&s.value));
+    assert_eq!(absurd, None);
+}

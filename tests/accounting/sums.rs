@@ -1,0 +1,157 @@
+//! The sums over everything close: elapsed = processes + idle + remainder, and the levels agree.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::assert_exact;
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::oracle;
+use super::support::reading::Reading;
+use super::support::record::Recorder;
+use super::support::window::Window;
+use super::support::{self, assert_close};
+
+/// A hog, a thread that sleeps and wakes, eight threads of which four end, and a shell that starts
+/// a process after the other.
+fn mixed(group: &Group) -> Vec<Load> {
+    let forks = "while :; do ( j=0; while [ $j -lt 3000 ]; do j=$((j + 1)); done ); done";
+    vec![
+        Load::shell(group, "while :; do :; done"),
+        Load::own(group, "sleeper"),
+        Load::own(group, "threads"),
+        Load::shell(group, forks),
+    ]
+}
+
+/// A thread that has its CPU before the window begins and never leaves it.
+fn staying(group: &Group) -> Vec<Load> {
+    group.allow_realtime();
+    vec![Load::own(group, "realtime-sampler")]
+}
+
+fn number(answer: &Value, name: &str) -> f64 {
+    answer[name].as_f64().unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// Sum of the rows, and all time of the CPUs in the window.
+fn sum_and_elapsed(answer: &Value) -> (f64, f64) {
+    let sum = support::cpu_seconds(&support::rows(answer, |_| true));
+    (
+        sum,
+        number(answer, "cpus") * number(answer, "window_seconds"),
+    )
+}
+
+#[test]
+fn rows_and_idle_and_remainder_are_all_there_is() {
+    let _machine = support::machine();
+    let cases: [(&str, fn(&Group) -> Vec<Load>); 3] = [
+        ("quiet", |_| Vec::new()),
+        ("mixed", mixed),
+        ("staying", staying),
+    ];
+    for (name, start) in cases {
+        let group = Group::new("sums");
+        let loads = start(&group);
+        for level in ["process", "cgroup", "container"] {
+            let before = oracle::node_time();
+            let window = Window::open(level);
+            thread::sleep(Duration::from_secs(2));
+            let answer = window.close().answer;
+            let after = oracle::node_time();
+            let what = format!("{name}, by {level}");
+            let (sum, elapsed) = sum_and_elapsed(&answer);
+            let idle = number(&answer, "idle_seconds");
+            let remainder = number(&answer, "remainder_seconds");
+            assert_close(&what, sum + idle + remainder, elapsed, 0.001, 0.0);
+            // Steal and interrupts are nobody's; `/proc/stat` rounds to 1/100 s.
+            let other = after.steal - before.steal + after.interrupts - before.interrupts;
+            assert!(
+                remainder <= 0.01 * elapsed + other + 0.02,
+                "{what}: a remainder of {remainder} s of {elapsed} s; steal and interrupts: {other} s"
+            );
+        }
+        drop(loads);
+    }
+}
+
+/// That many batches, one after the other.
+fn several(agent: &Agent, count: usize) -> Vec<Reading> {
+    (0..count).map(|_| Reading::fresh(agent)).collect()
+}
+
+#[test]
+fn idle_time_is_the_kernels() {
+    let _machine = support::machine();
+    let agent = Agent::start(&["--interval", "100ms"]);
+    let recorder = Recorder::start(oracle::node_time);
+    let group = Group::new("idle");
+    let mut readings = several(&agent, 20);
+    let load = Load::own(&group, "sleeper");
+    readings.extend(several(&agent, 20));
+    drop(load);
+    readings.extend(several(&agent, 20));
+    let record = recorder.end();
+    let ours = |reading: &Reading| {
+        let idle = reading.value("noctule_node_cpu_idle_seconds_total", &[]);
+        idle.expect("it is always there")
+    };
+    let stray = record.stray(&readings, ours, |time| time.idle);
+    // The kernel's figure is in steps of 10 ms, for idle and for waiting, on each CPU.
+    let allowed = (0.03 * oracle::cpus_online() as f64).max(0.01 * record.growth(|time| time.idle));
+    assert!(stray <= allowed, "{stray} s off, {allowed} s allowed");
+}
+
+#[test]
+fn kernel_threads_are_processes_and_the_idle_task_is_none() {
+    let _machine = support::machine();
+    // By schedstat: a thread that ends in between has nothing.
+    let used = || -> BTreeMap<u32, f64> {
+        let threads = oracle::kernel_threads().into_iter();
+        threads
+            .map(|pid| (pid, oracle::schedstat_seconds(pid)))
+            .collect()
+    };
+    let outer = used();
+    let window = Window::open("process");
+    let inner = used();
+    let group = Group::new("kernel");
+    let load = Load::own(&group, "sleeper");
+    load.burn_to(0.5);
+    let inner_end = used();
+    let answer = window.close().answer;
+    let outer_end = used();
+    let growth = |from: &BTreeMap<u32, f64>, to: &BTreeMap<u32, f64>, pid| {
+        Some(to.get(&pid)? - from.get(&pid)?)
+    };
+    let mut ran = 0;
+    for pid in outer.keys().copied() {
+        let (Some(least), Some(most)) = (
+            growth(&inner, &inner_end, pid),
+            growth(&outer, &outer_end, pid),
+        ) else {
+            continue;
+        };
+        let rows = support::rows(&answer, |row| row["process.pid"] == pid);
+        let said = support::cpu_seconds(&rows);
+        assert_exact(
+            &format!("kernel thread {pid}"),
+            said,
+            said.clamp(least, most),
+        );
+        if least > 0.0 {
+            assert_eq!(rows.len(), 1, "kernel thread {pid} ran: {rows:?}");
+            ran += 1;
+        }
+    }
+    assert!(ran > 0, "no kernel thread ran");
+    assert_eq!(
+        support::rows(&answer, |row| row["process.pid"] == 0).len(),
+        0
+    );
+}

@@ -1,0 +1,151 @@
+//! Totals of processes that began while the agent ran.
+
+use super::assert_exact;
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::reading::Reading;
+use super::support::{self, oracle};
+
+struct Case {
+    name: &'static str,
+    program: Program,
+    /// Threads of it end before the comparison, and it tells what they used.
+    threads_end: bool,
+    /// It asks for a real-time priority.
+    realtime: bool,
+    /// It runs until it has used that many seconds.
+    seconds: f64,
+}
+
+enum Program {
+    Shell(&'static str),
+    Own(&'static str),
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "one busy thread",
+        program: Program::Shell("while :; do :; done"),
+        threads_end: false,
+        realtime: false,
+        seconds: 1.0,
+    },
+    Case {
+        name: "a thread that sleeps and wakes all the time",
+        program: Program::Own("sleeper"),
+        threads_end: false,
+        realtime: false,
+        seconds: 0.3,
+    },
+    Case {
+        name: "eight threads of which four end",
+        program: Program::Own("threads"),
+        threads_end: true,
+        realtime: false,
+        seconds: 2.0,
+    },
+    Case {
+        name: "a thread whose leader has ended",
+        program: Program::Own("leader-ends"),
+        threads_end: false,
+        realtime: false,
+        seconds: 0.5,
+    },
+    Case {
+        name: "a thread that hardly ever leaves its CPU",
+        program: Program::Own("realtime-sampler"),
+        threads_end: false,
+        realtime: true,
+        seconds: 1.0,
+    },
+];
+
+#[test]
+fn totals_equal_the_kernels_while_stopped_and_at_the_end() {
+    let _machine = support::machine();
+    let agent = Agent::start(&["--process-metrics", "--interval", "250ms"]);
+    for case in CASES {
+        let group = Group::new("total");
+        if case.realtime {
+            group.allow_realtime();
+        }
+        let mut load = match case.program {
+            Program::Shell(script) => Load::shell(&group, script),
+            Program::Own(name) => Load::own(&group, name),
+        };
+        let ended: f64 = if case.threads_end {
+            load.hear().parse().expect("a number")
+        } else {
+            0.0
+        };
+        load.burn_to(case.seconds);
+        load.stop();
+        stopped(&agent, case, &group, &load, ended);
+        load.kill();
+        at_the_end(&agent, case, &group, &mut load);
+    }
+    assert_eq!(Reading::fresh(&agent).losses(), []);
+}
+
+/// What noctule says of a load and its group.
+struct Said {
+    seconds: f64,
+    group_seconds: f64,
+    switches: [f64; 2],
+}
+
+impl Said {
+    fn of(agent: &Agent, pid: u32, group: &Group) -> Self {
+        Reading::fresh_with(agent, "the load is listed", |reading| {
+            let switches =
+                |kind| reading.of_process("sched_switches_total", pid, &[("kind", kind)]);
+            Some(Self {
+                seconds: reading.process_seconds(pid)?,
+                group_seconds: reading.group_seconds(group)?,
+                switches: [switches("voluntary")?, switches("preempted")?],
+            })
+        })
+    }
+}
+
+fn stopped(agent: &Agent, case: &Case, group: &Group, load: &Load, ended: f64) {
+    let name = case.name;
+    let pid = load.pid();
+    let said = Said::of(agent, pid, group);
+    assert_exact(name, said.seconds, oracle::process_seconds(pid));
+    let schedstat = oracle::schedstat_seconds(pid) + ended;
+    assert_exact(&format!("{name}: schedstat"), said.seconds, schedstat);
+    assert_exact(
+        &format!("{name}: group"),
+        said.group_seconds,
+        group.usage_seconds(),
+    );
+    if !case.threads_end {
+        let switches = oracle::switches(pid).map(|count| count as f64);
+        assert_eq!(said.switches, switches, "{name}: voluntary, preempted");
+    }
+}
+
+/// As a zombie, and reaped: the figure is there once, and stays.
+fn at_the_end(agent: &Agent, case: &Case, group: &Group, load: &mut Load) {
+    let name = case.name;
+    let pid = load.pid();
+    let zombie = Said::of(agent, pid, group);
+    assert_exact(
+        &format!("{name}: zombie"),
+        zombie.seconds,
+        oracle::process_seconds(pid),
+    );
+    let reaped = load.reap();
+    // The last figures of a process of several threads come when the kernel frees its leader.
+    for _ in 0..3 {
+        let said = Said::of(agent, pid, group);
+        assert_exact(&format!("{name}: reaped"), said.seconds, reaped);
+        assert_exact(
+            &format!("{name}: group at the end"),
+            said.group_seconds,
+            group.usage_seconds(),
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! What the binary does with arguments, files, rights and names that are wrong.
+
+mod arguments;
+mod lifetime;
+mod names;
+mod output;
+mod rights;
+mod shortage;
+mod shown;
+
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::support::{self, NOCTULE, wait_for};
+
+/// Waits for the end of a child that must end by itself.
+fn end_of(child: &mut Child) -> ExitStatus {
+    wait_for("the process has ended", || {
+        child.try_wait().expect("our child")
+    })
+}
+
+/// `noctule` with these arguments must fail: exit status and standard error.
+fn failure(args: &[&str]) -> (i32, String) {
+    failure_of(Command::new(NOCTULE).args(args))
+}
+
+/// The same of a command that is prepared already.
+fn failure_of(command: &mut Command) -> (i32, String) {
+    let output = ended(command);
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    let code = output.status.code().expect("an exit status");
+    assert_ne!(code, 0, "{command:?}: a success\n{said}");
+    assert!(!said.contains("panicked"), "{command:?}: {said}");
+    (code, said)
+}
+
+/// Output of a command that must end by itself, soon.
+fn ended(command: &mut Command) -> Output {
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    // Read on another thread: it may say more than a pipe holds.
+    let (sender, output) = mpsc::channel();
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    let output = output.recv_timeout(Duration::from_secs(120));
+    let output = output.unwrap_or_else(|_| panic!("{command:?} does not end"));
+    output.expect("our child")
+}
+
+/// Fails unless each of the words is in the text.
+#[track_caller]
+fn assert_says(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in: {text}");
+    }
+}

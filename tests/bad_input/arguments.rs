@@ -1,0 +1,105 @@
+//! Arguments and configuration: exit 2, the place, and the nearest right word.
+
+use std::fs;
+
+use super::{assert_says, failure, support};
+
+#[test]
+fn wrong_arguments_end_with_2_and_the_nearest_word() {
+    let _machine = support::machine();
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["stat", "--jsn"], &["--jsn", "--json"]),
+        (&["sta"], &["'sta'", "'stat'"]),
+        (
+            &["stat", "--by", "contaner"],
+            &["contaner", "container", "--by"],
+        ),
+        (&["stat", "--for", "5"], &["--for", "unit"]),
+        (&["stat", "--top", "many"], &["--top", "many"]),
+        (&["run", "--listen", "here"], &["--listen", "here"]),
+        (&["run", "--interval", "0s"], &["--interval", "0.01"]),
+        (&["run", "--interval", "1h30m"], &["--interval", "3600"]),
+        (&["top", "--interval", "0s"], &["--interval", "50ms"]),
+        (&["completions", "ksh"], &["ksh", "zsh"]),
+        (&[], &["Usage", "stat", "doctor"]),
+    ];
+    for (args, words) in cases {
+        let (code, said) = failure(args);
+        assert_eq!(code, 2, "{args:?}: {said}");
+        assert_says(&said, words);
+    }
+}
+
+#[test]
+fn an_address_that_others_reach_asks_for_the_opt_out() {
+    let _machine = support::machine();
+    let (code, said) = failure(&["run", "--listen", "0.0.0.0:0"]);
+    assert_eq!(code, 2, "{said}");
+    assert_says(&said, &["0.0.0.0:0", "loopback", "--allow-plain-http"]);
+}
+
+#[test]
+fn a_wrong_configuration_ends_with_2_and_names_file_line_and_key() {
+    let _machine = support::machine();
+    let folder = tempfile::tempdir().expect("a folder");
+    let cases: &[(&[u8], &[&str])] = &[
+        (
+            b"[collect]\nsoftirqs = true\npage_cach = true\n",
+            &["line 3", "page_cach", "did you mean `page_cache`?"],
+        ),
+        (
+            b"[colect]\n",
+            &["line 1", "colect", "did you mean `collect`?"],
+        ),
+        (
+            b"[collect]\npage_cache = 7\n",
+            &["line 2", "integer `7`", "boolean"],
+        ),
+        (
+            b"[collect]\ninterval_seconds = 0\n",
+            &["collect.interval_seconds", "0.01 to 3600"],
+        ),
+        (
+            b"[collect]\ninterval_seconds = nan\n",
+            &["collect.interval_seconds", "0.01 to 3600"],
+        ),
+        (
+            b"[collect]\ncgroup_rows = 0\n",
+            &["collect.cgroup_rows", "1 to"],
+        ),
+        (b"[collect]\ncgroup_rows = -1\n", &["line 2", "-1"]),
+        (
+            b"[web]\nlisten = \"localhost\"\n",
+            &["line 2", "localhost", "address"],
+        ),
+        (
+            b"[web]\nlisten = \"0.0.0.0:9470\"\n",
+            &["0.0.0.0:9470", "--allow-plain-http"],
+        ),
+        (b"[collect\n", &["line 1", "]"]),
+        (b"\xff\xfe", &["UTF-8"]),
+    ];
+    for (number, (text, words)) in cases.iter().enumerate() {
+        let file = folder.path().join(format!("{number}.toml"));
+        fs::write(&file, text).expect("a file");
+        let path = file.to_str().expect("UTF-8");
+        for command in ["run", "stat", "doctor"] {
+            let (code, said) = failure(&["--config", path, command]);
+            assert_eq!(code, 2, "{said}");
+            assert_says(&said, &[&[path], *words].concat());
+        }
+    }
+}
+
+#[test]
+fn a_configuration_that_is_not_there_ends_with_2() {
+    let _machine = support::machine();
+    let folder = tempfile::tempdir().expect("a folder");
+    let none = folder.path().join("none.toml");
+    for path in [none.as_path(), folder.path()] {
+        let path = path.to_str().expect("UTF-8");
+        let (code, said) = failure(&["stat", "--config", path]);
+        assert_eq!(code, 2, "{said}");
+        assert_says(&said, &[path]);
+    }
+}

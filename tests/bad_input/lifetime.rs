@@ -1,0 +1,191 @@
+//! How it begins and ends: nothing stays behind, and two do not disturb each other.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{assert_says, end_of, failure, support};
+use crate::support::agent::Agent;
+use crate::support::burner::Burner;
+use crate::support::cgroup::Group;
+use crate::support::{assert_close, bpf, wait_until};
+
+const CPU: &str = "noctule_cgroup_cpu_seconds_total";
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id() as i32).expect("not 0");
+    kill_process(pid, signal).expect("our child");
+}
+
+fn output(child: &mut Child) -> String {
+    let mut text = String::new();
+    let mut out = child.stdout.take().expect("piped");
+    out.read_to_string(&mut text).expect("UTF-8");
+    text
+}
+
+/// What is below the mount of the BPF file system.
+fn pinned() -> BTreeSet<String> {
+    let Ok(entries) = fs::read_dir("/sys/fs/bpf") else {
+        return BTreeSet::new();
+    };
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    entries.flatten().map(name).collect()
+}
+
+#[test]
+fn a_port_in_use_is_told_before_anything_is_loaded() {
+    let _machine = support::machine();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let (code, said) = failure(&["run", "--listen", &address]);
+    assert_eq!(code, 1, "{said}");
+    assert_says(&said, &[&address, "in use", "--listen"]);
+    bpf::assert_no_orphans();
+    // The same when it is another agent, which goes on.
+    let agent = Agent::start(&[]);
+    let held = bpf::held_by(agent.pid());
+    let (code, said) = failure(&["run", "--listen", agent.address()]);
+    assert_eq!(code, 1, "{said}");
+    assert_says(&said, &[agent.address(), "another agent"]);
+    bpf::assert_no_orphans();
+    assert_eq!(bpf::held_by(agent.pid()), held);
+    assert_eq!(agent.get("/readyz", "*/*").0, 200);
+}
+
+/// Waits until the last batch of each was taken after this was called.
+fn wait_for_batches(agents: &[&Agent]) {
+    let since = Instant::now();
+    thread::sleep(Duration::from_secs(1));
+    for agent in agents {
+        wait_until("there is a new batch", || {
+            let most = since.elapsed().as_secs_f64();
+            let age = agent.value("noctule_self_tick_age_seconds", &[]);
+            age.expect("an age") < most
+        });
+    }
+}
+
+#[test]
+fn two_agents_see_the_same() {
+    let _machine = support::machine();
+    let first = Agent::start(&["--interval", "200ms"]);
+    let second = Agent::start(&["--interval", "300ms"]);
+    let group = Group::new("seen-twice");
+    let path = group.path();
+    let value = |agent: &Agent| agent.value(CPU, &[("cgroup", &path)]).unwrap_or(0.0);
+    let burner = Burner::within(&group);
+    wait_until("the group has used something", || {
+        group.usage_seconds() > 2.0
+    });
+    // What it used in all its life: the window has the same ends for both, and for the kernel.
+    drop(burner);
+    wait_for_batches(&[&first, &second]);
+    wait_until("the last slice is reported", || {
+        let before = (value(&first), value(&second));
+        wait_for_batches(&[&first, &second]);
+        before == (value(&first), value(&second))
+    });
+    let used = group.usage_seconds();
+    assert_close("the first agent", value(&first), used, 0.02, 0.0);
+    assert_close("the second agent", value(&second), used, 0.02, 0.0);
+    assert_close(
+        "one and the other",
+        value(&first),
+        value(&second),
+        0.02,
+        0.0,
+    );
+}
+
+/// Asks for `/metrics`; the agent may end in the middle of its answer.
+fn scrape(address: &str) {
+    let Ok(mut stream) = TcpStream::connect(address) else {
+        return;
+    };
+    let _ = stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n");
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+/// Processes and groups come and go without a pause, and so do scrapes, while `body` runs.
+fn under_load(address: &str, body: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    let until_stop = |work: &dyn Fn()| {
+        while !stop.load(Ordering::Relaxed) {
+            work();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| until_stop(&|| drop(Command::new("true").status())));
+        scope.spawn(|| until_stop(&|| drop(Group::new("load"))));
+        scope.spawn(|| until_stop(&|| scrape(address)));
+        thread::sleep(Duration::from_secs(2));
+        body();
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_signal_in_the_middle_of_everything_ends_it_cleanly() {
+    let _machine = support::machine();
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut agent = Agent::start(&["--interval", "50ms", "--process-metrics"]);
+        let ids = bpf::held_by(agent.pid());
+        assert!(ids.len() >= 8, "{ids:?}");
+        let address = agent.address().to_owned();
+        let mut code = None;
+        under_load(&address, || {
+            agent.signal(signal);
+            code = agent.end().code();
+        });
+        assert_eq!(code, Some(0));
+        bpf::assert_gone(&ids);
+    }
+}
+
+#[test]
+fn a_kill_leaves_nothing_attached_and_nothing_pinned() {
+    let _machine = support::machine();
+    let before = pinned();
+    let (mut child, ids) = bpf::start(&["run", "--listen", "127.0.0.1:0"]);
+    assert_eq!(pinned(), before, "it pins nothing while it runs");
+    signal(&child, Signal::KILL);
+    end_of(&mut child);
+    bpf::assert_gone(&ids);
+    bpf::assert_no_orphans();
+    assert_eq!(pinned(), before);
+}
+
+#[test]
+fn a_signal_ends_the_window_of_stat_and_the_answer_is_printed() {
+    let _machine = support::machine();
+    let (mut child, ids) = bpf::start(&["stat", "--json", "--for", "1h"]);
+    signal(&child, Signal::INT);
+    let text = output(&mut child);
+    assert!(end_of(&mut child).success());
+    let answer: Value = serde_json::from_str(&text).expect("JSON");
+    let window = answer["window_seconds"].as_f64().expect("a number");
+    assert!(window > 0.0 && window < 3600.0, "{window}");
+    assert!(!answer["rows"].as_array().expect("rows").is_empty());
+    bpf::assert_gone(&ids);
+}
+
+#[test]
+fn a_signal_ends_the_command_of_stat_too() {
+    let _machine = support::machine();
+    let (mut child, ids) = bpf::start(&["stat", "--", "sleep", "3600"]);
+    signal(&child, Signal::TERM);
+    let text = output(&mut child);
+    // The command's own status: ended by SIGTERM.
+    assert_eq!(end_of(&mut child).code(), Some(143));
+    assert_says(&text, &["sleep", "(ended)"]);
+    bpf::assert_gone(&ids);
+}

@@ -1,0 +1,81 @@
+//! Names of processes and groups that want to be taken for something else.
+
+use std::process::Command;
+
+use super::{NOCTULE, ended, support};
+use crate::support::hostile::{self, Hostile};
+use crate::support::rows;
+
+/// What no terminal may get from a stranger: controls, and what changes how a line is drawn.
+fn obeyed(c: char) -> bool {
+    let unseen = "\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\u{202d}\
+        \u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{feff}";
+    (c.is_control() && c != '\n') || unseen.contains(c)
+}
+
+fn table(by: &str) -> String {
+    let output =
+        ended(Command::new(NOCTULE).args(["stat", "--for", "2s", "--by", by, "--top=999"]));
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let found: Vec<char> = text.chars().filter(|c| obeyed(*c)).collect();
+    assert!(found.is_empty(), "{found:?} in {text:?}");
+    text
+}
+
+#[test]
+fn tables_show_hostile_names_on_one_line_each_and_obey_none() {
+    let _machine = support::machine();
+    let hostile = Hostile::start();
+    let text = table("process");
+    for (name, pid) in hostile.processes() {
+        let pid = format!(" {pid} ");
+        let lines = text.lines().filter(|line| line.contains(&pid)).count();
+        assert_eq!(lines, 1, "{name:?}: {text}");
+    }
+    for shown in [
+        "\\u{1b}[31mred",
+        "\\\\u{1b}[31mred",
+        "line\\nfeed",
+        "bidi\\u{202e}override",
+    ] {
+        assert!(
+            text.lines().any(|line| line.starts_with(shown)),
+            "{shown}: {text}"
+        );
+    }
+    let text = table("cgroup");
+    let prefix = format!("/{}", hostile::prefix());
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with(&prefix))
+        .count();
+    assert_eq!(lines, hostile.groups.len(), "{text}");
+}
+
+#[test]
+fn json_has_hostile_names_as_they_are() {
+    let _machine = support::machine();
+    let hostile = Hostile::start();
+    let args = ["stat", "--json", "--for", "2s", "--by"];
+    let answer = |by: &str| {
+        let output = ended(Command::new(NOCTULE).args(args).arg(by));
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(!text.contains(obeyed), "{text:?}");
+        assert_eq!(text.matches('\n').count(), 1, "one line");
+        serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
+    };
+    let processes = answer("process");
+    for (name, pid) in hostile.processes() {
+        let row = rows(&processes, |row| row["process.pid"] == pid);
+        assert_eq!(row.len(), 1, "{name:?}");
+        // The kernel keeps 15 bytes.
+        let kept = String::from_utf8_lossy(&name[..name.len().min(15)]);
+        assert_eq!(row[0]["process.executable.name"], kept.as_ref());
+    }
+    let groups = answer("cgroup");
+    for name in &hostile.groups {
+        let path = format!("/{}{}", hostile::prefix(), String::from_utf8_lossy(name));
+        let row = rows(&groups, |row| row["process.linux.cgroup"] == path.as_str());
+        assert_eq!(row.len(), 1, "{path:?}");
+    }
+}

@@ -1,0 +1,172 @@
+//! Files, pipes and commands.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
+
+use super::{NOCTULE, assert_says, end_of, ended, failure, support};
+
+#[test]
+fn a_full_disk_is_a_failure_that_names_the_file() {
+    let _machine = support::machine();
+    for format in [&[][..], &["--json"]] {
+        let args = [&["stat", "--for", "100ms", "-o", "/dev/full"], format].concat();
+        let (code, said) = failure(&args);
+        assert_eq!(code, 1, "{said}");
+        assert_says(&said, &["/dev/full", "No space left"]);
+    }
+    for args in [
+        &["stat", "--for", "100ms"][..],
+        &["doctor"],
+        &["man"],
+        &["--help"],
+        &["-V"],
+    ] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        let output = Command::new(NOCTULE)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(full.expect("/dev/full"))
+            .output()
+            .expect("the binary can be started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert_says(&said, &["No space left"]);
+    }
+}
+
+#[test]
+fn a_missing_folder_is_known_before_anything_is_measured() {
+    let _machine = support::machine();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("none/answer");
+    let file = file.to_str().expect("UTF-8");
+    // An hour would be noticed.
+    let (code, said) = failure(&["stat", "--for", "1h", "-o", file]);
+    assert_eq!(code, 1, "{said}");
+    assert_says(&said, &[file, "No such file"]);
+    let mark = folder.path().join("mark");
+    let mark_text = mark.to_str().expect("UTF-8");
+    let (code, _) = failure(&["stat", "-o", file, "--", "touch", mark_text]);
+    assert_eq!(code, 1);
+    assert!(!mark.exists(), "the command was run");
+}
+
+#[test]
+fn a_file_gets_the_answer_and_the_commands_output_is_untouched() {
+    let _machine = support::machine();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("answer.json");
+    let path = file.to_str().expect("UTF-8");
+    let args = [
+        "stat",
+        "--json",
+        "-o",
+        path,
+        "--",
+        "sh",
+        "-c",
+        "echo out; echo err >&2",
+    ];
+    let output = ended(Command::new(NOCTULE).args(args));
+    assert!(output.status.success());
+    assert_eq!(
+        (output.stdout, output.stderr),
+        (b"out\n".to_vec(), b"err\n".to_vec())
+    );
+    let answer = fs::read(&file).expect("the answer");
+    let answer: serde_json::Value = serde_json::from_slice(&answer).expect("JSON");
+    assert!(!answer["rows"].as_array().expect("rows").is_empty());
+}
+
+#[test]
+fn a_broken_pipe_is_a_success() {
+    let _machine = support::machine();
+    let cases: &[&[&str]] = &[
+        &["stat", "--for", "500ms", "--by", "process"],
+        &["stat", "--for", "500ms", "--by", "process", "--json"],
+        &["run", "--for", "500ms", "--listen", "127.0.0.1:0"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["completions", "zsh"],
+        &["man"],
+        &["--help"],
+    ];
+    for args in cases {
+        let mut child = Command::new(NOCTULE)
+            .args(*args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary can be started");
+        // Nobody will read.
+        drop(child.stdout.take());
+        let status = end_of(&mut child);
+        let output = child.wait_with_output().expect("our child");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            status.success() && said.is_empty(),
+            "{args:?}: {status}\n{said}"
+        );
+    }
+    let pipe = format!("{NOCTULE} stat --for 1s --by process | head -1; echo ${{PIPESTATUS[0]}}");
+    let output = ended(Command::new("bash").args(["-c", &pipe]));
+    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(
+        lines.len() == 2 && lines[0].contains("CPU%") && lines[1] == "0",
+        "{said}"
+    );
+}
+
+#[test]
+fn the_commands_own_status_is_passed_on() {
+    let _machine = support::machine();
+    let cases: &[(&[&str], i32)] = &[
+        (&["true"], 0),
+        (&["false"], 1),
+        (&["sh", "-c", "exit 7"], 7),
+        (&["sh", "-c", "exit 255"], 255),
+        (&["sh", "-c", "kill -TERM $$"], 143),
+        (&["sh", "-c", "kill -KILL $$"], 137),
+    ];
+    for (command, expected) in cases {
+        let args = [&["stat", "--"], *command].concat();
+        let output = ended(Command::new(NOCTULE).args(&args));
+        assert_eq!(output.status.code(), Some(*expected), "{command:?}");
+        let table = String::from_utf8(output.stdout).expect("UTF-8");
+        assert_says(&table, &["(ended)", "CPUs"]);
+    }
+    // Also when nobody reads our part.
+    let mut child = Command::new(NOCTULE)
+        .args(["stat", "--", "sh", "-c", "exit 7"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary can be started");
+    drop(child.stdout.take());
+    assert_eq!(end_of(&mut child).code(), Some(7));
+}
+
+#[test]
+fn a_command_that_cannot_be_run_is_named() {
+    let _machine = support::machine();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, mode: u32| {
+        let path = folder.path().join(name);
+        fs::write(&path, "neither a program nor a script").expect("our file");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("our file");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let cases = [
+        ("no-such-command-anywhere".to_owned(), "No such file"),
+        ("/".to_owned(), "Permission denied"),
+        (file("not-to-be-run", 0o644), "Permission denied"),
+        (file("no-program", 0o755), "Exec format error"),
+    ];
+    for (command, words) in cases {
+        let (code, said) = failure(&["stat", "--", &command]);
+        assert_eq!(code, 2, "{said}");
+        assert_says(&said, &[&command, words]);
+    }
+}

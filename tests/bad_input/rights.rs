@@ -1,0 +1,158 @@
+//! Privileges: none, some, and just enough.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{NOCTULE, assert_says, ended, failure_of, support};
+use crate::support::bpf;
+use crate::support::burner::Burner;
+use crate::support::cgroup::Group;
+use crate::support::{cpu_seconds, rows};
+
+const ENOUGH: &str = "bpf,perfmon,dac_read_search";
+
+/// A copy of the binary that everybody may run.
+struct Copy(TempDir);
+
+impl Copy {
+    fn new() -> Self {
+        let folder = tempfile::Builder::new()
+            .tempdir_in("/tmp")
+            .expect("a folder");
+        let open = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(folder.path(), open.clone()).expect("our folder");
+        let program = folder.path().join("noctule");
+        fs::copy(NOCTULE, &program).expect("a copy");
+        fs::set_permissions(&program, open).expect("our file");
+        Self(folder)
+    }
+
+    /// It, as nobody with these capabilities alone.
+    fn with(&self, capabilities: &str) -> Command {
+        let wanted: String = capabilities
+            .split(',')
+            .filter(|c| !c.is_empty())
+            .fold("-all".to_owned(), |list, capability| {
+                format!("{list},+{capability}")
+            });
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(format!("--inh-caps={wanted}"))
+            .arg(format!("--ambient-caps={wanted}"))
+            .arg(self.0.path().join("noctule"));
+        command
+    }
+}
+
+fn verdicts(command: &mut Command) -> Value {
+    let output = ended(command.args(["doctor", "--json"]));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// State and reason of a feature.
+fn verdict<'a>(answer: &'a Value, name: &str) -> (&'a str, &'a str) {
+    let features = answer["features"].as_array().expect("features");
+    let found = features.iter().find(|f| f["name"] == name);
+    let found = found.unwrap_or_else(|| panic!("no verdict on {name}"));
+    let text = |key: &str| found[key].as_str().expect("text");
+    (text("state"), text("reason"))
+}
+
+#[test]
+fn without_rights_it_ends_with_3_and_says_which_and_how_to_get_them() {
+    let _machine = support::machine();
+    let copy = Copy::new();
+    for args in [
+        &["stat", "--for", "1s"][..],
+        &["stat", "--json", "--", "true"],
+        &["run", "--listen", "127.0.0.1:0"],
+        &["top"],
+    ] {
+        let (code, said) = failure_of(copy.with("").args(args));
+        assert_eq!(code, 3, "{args:?}: {said}");
+        assert_says(&said, &["CAP_BPF", "CAP_PERFMON", "root", "setcap"]);
+    }
+    let (code, said) = failure_of(copy.with("bpf").args(["stat", "--for", "1s"]));
+    assert_eq!(code, 3, "{said}");
+    assert!(
+        said.contains("missing CAP_PERFMON") && !said.contains("CAP_BPF and"),
+        "{said}"
+    );
+    bpf::assert_no_orphans();
+}
+
+#[test]
+fn doctor_prints_its_table_without_rights_too() {
+    let _machine = support::machine();
+    let copy = Copy::new();
+    let output = ended(copy.with("").arg("doctor"));
+    assert_eq!(output.status.code(), Some(3));
+    let table = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_says(
+        &table,
+        &[
+            "privileges",
+            "off",
+            "lacks CAP_BPF, CAP_PERFMON",
+            "btf",
+            "setcap",
+        ],
+    );
+    let answer = verdicts(&mut copy.with(""));
+    assert_eq!(verdict(&answer, "privileges").0, "off");
+    assert_eq!(verdict(&answer, "cpu_time").0, "off");
+}
+
+#[test]
+fn three_capabilities_are_enough_for_every_figure() {
+    let _machine = support::machine();
+    let copy = Copy::new();
+    let group = Group::new("rights");
+    let _burner = Burner::within(&group);
+    let before = group.usage_seconds();
+    let output = ended(
+        copy.with(ENOUGH)
+            .args(["stat", "--json", "--by", "cgroup", "--for", "2s"]),
+    );
+    let most = group.usage_seconds() - before;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let path = group.path();
+    let mine = rows(&answer, |row| row["process.linux.cgroup"] == path.as_str());
+    assert_eq!(mine.len(), 1, "{answer}");
+    let used = cpu_seconds(&mine);
+    assert!(used > 0.0 && used <= most * 1.01, "{used} of {most}");
+    // Every figure that root gets.
+    let all = support::json(&["stat", "--json", "--by", "cgroup", "--for", "500ms"]);
+    let keys = |row: &Value| -> Vec<String> {
+        let fields = row.as_object().expect("an object");
+        fields.keys().cloned().collect()
+    };
+    let roots = rows(&all, |row| row["process.linux.cgroup"] == path.as_str());
+    assert_eq!(keys(mine[0]), keys(roots[0]));
+}
+
+#[test]
+fn doctor_names_what_three_capabilities_do_not_allow() {
+    let _machine = support::machine();
+    let copy = Copy::new();
+    let answer = verdicts(&mut copy.with(ENOUGH));
+    assert_eq!(verdict(&answer, "privileges").0, "on");
+    assert_eq!(verdict(&answer, "cpu_time").0, "on");
+    let (state, reason) = verdict(&answer, "self_cost");
+    assert_eq!(state, "off");
+    assert_says(reason, &["CAP_SYS_ADMIN"]);
+    assert!(ended(copy.with(ENOUGH).arg("doctor")).status.success());
+    // Without the right to read what belongs to others names may be missing, and no more.
+    let answer = verdicts(&mut copy.with("bpf,perfmon"));
+    let (state, reason) = verdict(&answer, "privileges");
+    assert_eq!(state, "degraded");
+    assert_says(reason, &["CAP_DAC_READ_SEARCH"]);
+    assert_eq!(verdict(&answer, "cpu_time").0, "on");
+}

@@ -1,0 +1,84 @@
+//! A process table that is full.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use super::{NOCTULE, assert_says, failure_of, support};
+use crate::support::agent::Agent;
+use crate::support::folders::Made;
+use crate::support::{bpf, hierarchies, wait_until};
+
+/// A group in which no process can be made.
+struct Full {
+    folder: PathBuf,
+    _made: Made,
+}
+
+impl Full {
+    fn new() -> Self {
+        let mount = hierarchies::with("pids").mount;
+        let folder = mount.join(format!("noctule-test-{}-full", std::process::id()));
+        let mut made = Made::default();
+        made.make(&folder);
+        if !folder.join("pids.max").exists() {
+            let control = mount.join("cgroup.subtree_control");
+            fs::write(control, "+pids").expect("v2 has the controller");
+        }
+        // Whoever is moved into it is let in.
+        fs::write(folder.join("pids.max"), "0").expect("the limit can be set");
+        Self {
+            folder,
+            _made: made,
+        }
+    }
+
+    fn add(&self, pid: u32) {
+        let file = self.folder.join("cgroup.procs");
+        fs::write(file, pid.to_string()).expect("it can be moved");
+    }
+
+    /// `noctule` in it from its first instruction on.
+    fn noctule(&self, args: &[&str]) -> Command {
+        let enter = format!("echo $$ > {}/cgroup.procs", self.folder.display());
+        let mut command = Command::new("sh");
+        let script = format!("{enter} && exec \"$0\" \"$@\"");
+        command.args(["-c", &script, NOCTULE]).args(args);
+        command
+    }
+}
+
+#[test]
+fn a_command_that_finds_no_room_is_a_failure_and_not_an_error_of_the_user() {
+    let _machine = support::machine();
+    let full = Full::new();
+    let (code, said) = failure_of(&mut full.noctule(&["stat", "--", "sleep", "1"]));
+    assert_eq!(code, 1, "{said}");
+    assert_says(&said, &["sleep", "temporarily unavailable"]);
+    for args in [&["run", "--listen", "127.0.0.1:0"][..], &["top"]] {
+        let (code, said) = failure_of(&mut full.noctule(args));
+        assert_eq!(code, 1, "{args:?}: {said}");
+        assert_says(&said, &["starting the ", "temporarily unavailable"]);
+    }
+    bpf::assert_no_orphans();
+}
+
+#[test]
+fn a_running_agent_survives_a_full_process_table() {
+    let _machine = support::machine();
+    let full = Full::new();
+    let mut agent = Agent::start(&["--interval", "200ms"]);
+    full.add(agent.pid());
+    let name = "noctule_node_cpu_seconds_total";
+    for _ in 0..5 {
+        let before = agent.value(name, &[]).expect("the node's time");
+        wait_until("another batch is there", || {
+            agent.value(name, &[]).is_some_and(|now| now > before)
+        });
+        assert_eq!(agent.get("/readyz", "*/*").0, 200);
+    }
+    agent.signal(Signal::TERM);
+    assert_eq!(agent.end().code(), Some(0));
+}

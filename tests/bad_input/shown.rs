@@ -1,0 +1,85 @@
+//! What the binary tells of itself: completions, manual pages, verdicts.
+
+use std::fs;
+use std::process::Command;
+
+use super::{NOCTULE, ended, support};
+
+const COMMANDS: &[&str] = &["run", "stat", "top", "doctor", "completions", "man"];
+
+fn said(args: &[&str]) -> String {
+    let output = ended(Command::new(NOCTULE).args(args));
+    assert!(output.status.success(), "{args:?}: {}", output.status);
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn completions_know_every_command_and_its_options() {
+    let _machine = support::machine();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = said(&["completions", shell]);
+        for word in COMMANDS
+            .iter()
+            .chain(&["by", "json", "interval", "process-metrics"])
+        {
+            assert!(script.contains(word), "{shell}: {word} is missing");
+        }
+    }
+    // The script does what it is for.
+    let script = format!(
+        "source <({NOCTULE} completions bash); COMP_WORDS=(noctule st); COMP_CWORD=1; \
+         _noctule noctule st noctule; echo ${{COMPREPLY[@]}}"
+    );
+    let output = ended(Command::new("bash").args(["-c", &script]));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "stat");
+}
+
+#[test]
+fn manual_pages_are_pages() {
+    let _machine = support::machine();
+    let folder = tempfile::tempdir().expect("a folder");
+    said(&["man", folder.path().to_str().expect("UTF-8")]);
+    let page = |name: &str| {
+        let file = folder.path().join(format!("{name}.1"));
+        fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+    };
+    let names = COMMANDS.iter().map(|command| format!("noctule-{command}"));
+    for name in names.chain(["noctule".to_owned()]) {
+        let text = page(&name);
+        for part in [".TH", ".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS"] {
+            assert!(text.contains(part), "{name}: no {part}");
+        }
+    }
+    assert_eq!(said(&["man"]), page("noctule"));
+}
+
+#[test]
+fn every_program_works_without_tracefs() {
+    let _machine = support::machine();
+    let answer = support::json(&["doctor", "--json"]);
+    let feature = |name: &str| {
+        let features = answer["features"].as_array().expect("features");
+        let found = features.iter().find(|f| f["name"] == name);
+        found
+            .unwrap_or_else(|| panic!("no verdict on {name}"))
+            .clone()
+    };
+    let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
+    let mounted = mounts
+        .lines()
+        .any(|line| line.split(' ').nth(2) == Some("tracefs"));
+    let tracefs = feature("tracefs");
+    let expected = if mounted { "on" } else { "degraded" };
+    assert_eq!(tracefs["state"], expected, "{tracefs}");
+    assert_eq!(tracefs["mend"].as_str().is_some(), !mounted, "{tracefs}");
+    // Mounted or not (on the machines that develop this it is not): nobody needs it.
+    for name in [
+        "cpu_time",
+        "cgroup_moves",
+        "cgroup_events",
+        "softirqs",
+        "cgroup_paths",
+    ] {
+        assert_eq!(feature(name)["state"], "on", "{name}");
+    }
+}

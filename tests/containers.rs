@@ -1,0 +1,384 @@
+//! Containers, pods and units of a real runtime: under the right name in every answer.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::support::agent::{Agent, Sample};
+use super::support::burner::Burner;
+use super::support::cgroup::Group;
+use super::support::container::{Container, Wish, hex_id, pod_uid};
+use super::support::folders::Made;
+use super::support::hierarchies;
+use super::support::tmux::Terminal;
+use super::support::{self, NOCTULE, assert_close, bpf, cpu_seconds, rows, wait_for};
+
+const CPU: &str = "noctule_container_cpu_seconds_total";
+
+/// Iterations of a shell's loop that take some 20 ms; at last it tells what it used until then.
+const SHORT: &str = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; \
+    read -r used rest < /proc/self/schedstat; echo $used";
+
+/// Some 400 ms of work, a long rest, and then work without end.
+const WORK_AND_REST: &str = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; \
+    /bin/busybox sleep 10; while :; do :; done";
+
+/// A container and what must be said of it.
+struct Case {
+    container: Container,
+    id: String,
+    runtime: &'static str,
+    pod: Option<String>,
+}
+
+impl Case {
+    fn new(wish: Wish, runtime: &'static str, pod: Option<&str>) -> Self {
+        let wish = Wish {
+            script: WORK_AND_REST.to_owned(),
+            ..wish
+        };
+        Self {
+            container: wish.create(),
+            id: wish.id,
+            runtime,
+            pod: pod.map(str::to_owned),
+        }
+    }
+
+    /// Starts it; it has the right name everywhere.
+    fn check(&self) {
+        self.check_stat();
+        self.check_metrics();
+        let short = if self.id.len() == 64 {
+            &self.id[..12]
+        } else {
+            self.id.as_str()
+        };
+        shows_in_top("container", short);
+    }
+
+    /// Its row in the answer of `stat`.
+    fn row(&self, answer: &Value) -> Value {
+        let row = rows(answer, |row| row["container.id"] == self.id.as_str());
+        assert_eq!(row.len(), 1, "{}: {answer}", self.id);
+        row[0].clone()
+    }
+
+    /// The container has its row, with runtime and pod, and the CPU time of its group: all that it
+    /// used until it rests is in the window.
+    fn check_stat(&self) {
+        let (mut child, _) = bpf::start(&["stat", "--json", "--by", "container", "--for", "7s"]);
+        thread::sleep(Duration::from_secs(1));
+        self.container.start();
+        let out = child.stdout.take().expect("piped");
+        let answer: Value = serde_json::from_reader(out).expect("JSON");
+        let used = self.container.usage_seconds();
+        assert!(child.wait().expect("our child").success());
+        let row = self.row(&answer);
+        assert_eq!(row["container.runtime.name"], self.runtime, "{row}");
+        assert_eq!(row["k8s.pod.uid"].as_str(), self.pod.as_deref(), "{row}");
+        assert_close("CPU time", cpu_seconds(&[&row]), used, 0.02, 0.0);
+    }
+
+    /// The container has its series, with runtime and pod, and the CPU time of its group.
+    fn check_metrics(&self) {
+        let agent = Agent::start(&["--interval", "200ms"]);
+        let before = self.container.usage_seconds();
+        let labels = [("container_id", self.id.as_str())];
+        let series = wait_for_series(&agent, "container", &labels);
+        assert_eq!(label(&series, "runtime"), Some(self.runtime), "{series:?}");
+        assert_eq!(label(&series, "pod_uid"), self.pod.as_deref(), "{series:?}");
+        let first = series.value;
+        let last = wait_for("it used half a second more", || {
+            agent
+                .value(CPU, &labels)
+                .filter(|value| *value > first + 0.5)
+        });
+        let most = self.container.usage_seconds() - before;
+        assert!(last - first <= most * 1.01, "{} of {most} s", last - first);
+    }
+}
+
+fn label<'a>(sample: &'a Sample, name: &str) -> Option<&'a str> {
+    sample.labels.get(name).map(String::as_str)
+}
+
+/// The one series of CPU time at the level that has these labels.
+fn wait_for_series(agent: &Agent, level: &str, labels: &[(&str, &str)]) -> Sample {
+    let name = format!("noctule_{level}_cpu_seconds_total");
+    let has = |s: &Sample| labels.iter().all(|(k, v)| label(s, k) == Some(*v));
+    wait_for(&format!("there is {name}{labels:?}"), || {
+        let mut all = agent.metrics();
+        all.retain(|s| s.name == name && has(s));
+        assert!(all.len() < 2, "more than one: {all:?}");
+        all.pop()
+    })
+}
+
+/// `top` lists it, with CPU time.
+fn shows_in_top(level: &str, name: &str) {
+    let terminal = Terminal::new(120, 30);
+    terminal.line(&format!("{NOCTULE} top --by {level} --interval 500ms"));
+    terminal.wait_for(name, |screen| {
+        let line = screen.lines().find(|line| line.contains(name));
+        // Not the line on which the shell was told to start it.
+        let figures = |line: &str| line.contains(|c: char| ('1'..='9').contains(&c));
+        line.is_some_and(|line| !line.contains("--by") && figures(&line.replace(name, "")))
+    });
+    terminal.keys(&["q"]);
+    terminal.wait_for_prompt();
+}
+
+#[test]
+fn a_container_of_kubelet_and_containerd_has_id_runtime_and_pod() {
+    let _machine = support::machine();
+    let (id, uid) = (hex_id(), pod_uid());
+    let wish = Wish::burn(&id, &format!("/kubepods/burstable/pod{uid}/{id}"));
+    let case = Case::new(wish, "containerd", Some(&uid));
+    case.check();
+    let answer = support::json(&["stat", "--json", "--by", "pod", "--for", "1s"]);
+    let pods = rows(&answer, |row| row["k8s.pod.uid"] == uid.as_str());
+    assert_eq!(pods.len(), 1, "{answer}");
+    shows_in_top("pod", &uid[..13]);
+}
+
+#[test]
+fn a_container_of_docker_has_id_and_runtime() {
+    let _machine = support::machine();
+    let id = hex_id();
+    let wish = Wish::burn(&id, &format!("/docker/{id}"));
+    Case::new(wish, "docker", None).check();
+}
+
+#[test]
+fn a_container_of_plain_runc_is_known_by_its_state_file() {
+    let _machine = support::machine();
+    let id = format!("noctule-test-{}", std::process::id());
+    let wish = Wish {
+        cgroup: None,
+        ..Wish::burn(&id, "")
+    };
+    Case::new(wish, "oci", None).check();
+}
+
+#[test]
+fn a_container_inside_a_container_is_known_by_its_own_id() {
+    let _machine = support::machine();
+    let (outer, inner, uid) = (hex_id(), hex_id(), pod_uid());
+    // As kind has them: a node that is a container of Docker, and a pod on it.
+    let node = format!("/docker/{outer}");
+    let outside = Wish::burn(&outer, &node).create();
+    outside.start();
+    let path = format!("{node}/kubelet/kubepods/besteffort/pod{uid}/{inner}");
+    let inside = Case::new(Wish::burn(&inner, &path), "containerd", Some(&uid));
+    // What the one that burns around it uses is not in its figures.
+    inside.check();
+    let answer = support::json(&["stat", "--json", "--by", "container", "--for", "1s"]);
+    for (id, path) in [(&outer, &node), (&inner, &path)] {
+        let row = rows(&answer, |row| row["container.id"] == id.as_str());
+        assert_eq!(row.len(), 1, "{answer}");
+        assert_eq!(row[0]["process.linux.cgroup"], path.as_str());
+    }
+}
+
+/// The bundle's configuration where containerd keeps it; removed when it is dropped.
+struct Bundle {
+    file: PathBuf,
+    _folders: Made,
+}
+
+impl Bundle {
+    fn write(id: &str, annotations: &Value) -> Self {
+        let tasks = Path::new("/run/containerd/io.containerd.runtime.v2.task/k8s.io");
+        let mut folders = Made::default();
+        folders.make(&tasks.join(id));
+        let file = tasks.join(id).join("config.json");
+        let config = json!({"ociVersion": "1.0.2", "annotations": annotations});
+        fs::write(&file, config.to_string()).expect("our folder");
+        Self {
+            file,
+            _folders: folders,
+        }
+    }
+}
+
+impl Drop for Bundle {
+    fn drop(&mut self) {
+        // The folders are dropped after this: they are empty then.
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+#[test]
+fn names_come_from_the_bundle_of_containerd() {
+    let _machine = support::machine();
+    let (id, uid) = (hex_id(), pod_uid());
+    let annotations = json!({
+        "io.kubernetes.cri.container-name": "cart",
+        "io.kubernetes.cri.container-type": "container",
+        "io.kubernetes.cri.sandbox-name": "shop-7d4b9c-x2x2x",
+        "io.kubernetes.cri.sandbox-namespace": "prod \"eu\"",
+        "io.kubernetes.cri.sandbox-uid": uid,
+    });
+    let _bundle = Bundle::write(&id, &annotations);
+    let wish = Wish::burn(&id, &format!("/kubepods/besteffort/pod{uid}/{id}"));
+    let case = Case::new(wish, "containerd", Some(&uid));
+    case.container.start();
+    let answer = support::json(&["stat", "--json", "--by", "container", "--for", "2s"]);
+    let row = case.row(&answer);
+    let expected = [
+        ("container.name", "cart"),
+        ("container.runtime.name", "containerd"),
+        ("k8s.pod.name", "shop-7d4b9c-x2x2x"),
+        ("k8s.namespace.name", "prod \"eu\""),
+        ("k8s.pod.uid", &uid),
+    ];
+    for (key, value) in expected {
+        assert_eq!(row[key], value, "{row}");
+    }
+    let agent = Agent::start(&["--interval", "200ms"]);
+    let series = wait_for_series(&agent, "container", &[("container_id", &id)]);
+    let expected = [
+        ("container", "cart"),
+        ("pod", "shop-7d4b9c-x2x2x"),
+        ("namespace", "prod \"eu\""),
+        ("pod_uid", &uid),
+        ("runtime", "containerd"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(label(&series, name), Some(value), "{series:?}");
+    }
+    drop(agent);
+    shows_in_top("container", "cart");
+    shows_in_top("pod", "shop-7d4b9c-x2x2x");
+}
+
+/// A group below others of which some may be missing; those are removed with it.
+struct Below {
+    group: Group,
+    _parents: Made,
+}
+
+impl Below {
+    fn new(path: &str) -> Self {
+        let mut parents = Made::default();
+        for hierarchy in hierarchies::all() {
+            let folder = hierarchies::join(&hierarchy.mount, path);
+            parents.note(folder.parent().expect("not the root"));
+        }
+        Self {
+            group: Group::named(path),
+            _parents: parents,
+        }
+    }
+}
+
+#[test]
+fn a_unit_of_systemd_has_its_name() {
+    let _machine = support::machine();
+    let unit = format!("noctule-test-{}.service", std::process::id());
+    let below = Below::new(&format!("system.slice/{unit}"));
+    let _burner = Burner::within(&below.group);
+    let before = below.group.usage_seconds();
+    let answer = support::json(&["stat", "--json", "--by", "unit", "--for", "2s"]);
+    let most = below.group.usage_seconds() - before;
+    let row = rows(&answer, |row| row["systemd.unit"] == unit.as_str());
+    assert_eq!(row.len(), 1, "{answer}");
+    let used = cpu_seconds(&row);
+    assert!(used > 0.0 && used <= most * 1.01, "{answer}");
+    let agent = Agent::start(&["--interval", "200ms"]);
+    let series = wait_for_series(&agent, "unit", &[("unit", &unit)]);
+    assert_eq!(series.labels.len(), 1, "{series:?}");
+    let path = below.group.path();
+    let cgroup = agent.value("noctule_cgroup_cpu_seconds_total", &[("cgroup", &path)]);
+    assert_eq!(
+        cgroup, None,
+        "it is counted as a unit, and not as a cgroup too"
+    );
+    drop(agent);
+    shows_in_top("unit", &unit);
+}
+
+/// A container that burns some 20 ms and ends.
+fn short_one(id: &str) -> Container {
+    let wish = Wish {
+        script: SHORT.into(),
+        ..Wish::burn(id, &format!("/docker/{id}"))
+    };
+    wish.create()
+}
+
+/// Runs such containers, one after the other, until `end`; id, start and end of each.
+fn short_ones(end: &dyn Fn() -> bool) -> Vec<(String, Instant, Instant)> {
+    let mut ran = Vec::new();
+    while !end() {
+        let id = hex_id();
+        let container = short_one(&id);
+        let began = Instant::now();
+        container.run();
+        ran.push((id, began, Instant::now()));
+    }
+    ran
+}
+
+#[test]
+fn a_container_of_20_ms_is_in_the_window_of_stat() {
+    let _machine = support::machine();
+    // Keeps `/docker` while containers come and go, as a container that stays would.
+    let _parent = Below::new(&format!("docker/{}", hex_id()));
+    let mut child = Command::new(NOCTULE)
+        .args(["stat", "--json", "--by", "container", "--for", "6s"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary can be started");
+    let out = BufReader::new(child.stdout.take().expect("piped"));
+    let reader = thread::spawn(move || {
+        let line = out.lines().next();
+        (line.expect("an answer").expect("text"), Instant::now())
+    });
+    let ran = short_ones(&|| reader.is_finished());
+    let (line, read) = reader.join().expect("it read");
+    assert!(child.wait().expect("our child").success());
+    let answer: Value = serde_json::from_str(&line).expect("JSON");
+    // The window ended before its answer came, so who started after `began` started inside it. Two
+    // seconds are more than what lies between its end and the answer.
+    let window = answer["window_seconds"].as_f64().expect("a number");
+    let began = read - Duration::from_secs_f64(window);
+    let end = read - Duration::from_secs(2);
+    let mut inside = ran;
+    inside.retain(|(_, start, ended)| *start > began && *ended < end);
+    assert!(!inside.is_empty(), "no container ran inside the window");
+    for (id, ..) in inside {
+        let row = rows(&answer, |row| row["container.id"] == id.as_str());
+        assert_eq!(row.len(), 1, "{id} is missing: {answer}");
+        assert_eq!(row[0]["container.runtime.name"], "docker");
+    }
+}
+
+#[test]
+fn a_container_of_20_ms_has_series_after_its_end() {
+    let _machine = support::machine();
+    let agent = Agent::start(&["--interval", "200ms"]);
+    let id = hex_id();
+    let container = short_one(&id);
+    let began = Instant::now();
+    let said = container.run();
+    let took = began.elapsed().as_secs_f64();
+    let own = said.trim().parse::<f64>().expect("nanoseconds") / 1e9;
+    let series = wait_for_series(&agent, "container", &[("container_id", &id)]);
+    assert_eq!(label(&series, "runtime"), Some("docker"));
+    // More than its shell had used a moment before its end: runc's own beginning is in it, too.
+    let most = took * support::oracle::cpus_online() as f64;
+    let fits = (own..=most).contains(&series.value);
+    assert!(fits, "{series:?}: not {own} to {most}");
+    drop(container);
+    thread::sleep(Duration::from_secs(1));
+    let later = wait_for_series(&agent, "container", &[("container_id", &id)]);
+    assert_eq!(later, series, "it stays for the grace time as it was");
+}

@@ -1,0 +1,104 @@
+//! A real Prometheus scrapes the agent and sees what the kernel accounts.
+
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use crate::support::agent::Agent;
+use crate::support::container::{Container, Wish, hex_id};
+use crate::support::prometheus::Prometheus;
+use crate::support::{self, assert_close, wait_until};
+
+/// Seconds since 1970, Prometheus' clock.
+fn unix_now() -> f64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.expect("after 1970").as_secs_f64()
+}
+
+/// The value of one result.
+fn value(result: &Value) -> f64 {
+    let text = result["value"][1].as_str().expect("a number as text");
+    text.parse().expect("a number")
+}
+
+/// The kernel's own accounting of a group over time: seconds since 1970 and CPU time.
+struct Accounted(Vec<(f64, f64)>);
+
+impl Accounted {
+    /// CPU time at a moment between two of the readings.
+    fn at(&self, time: f64) -> f64 {
+        let next = self.0.iter().position(|(t, _)| *t >= time);
+        let next = next.expect("it was read until later");
+        let before = next.checked_sub(1).expect("it was read before");
+        let ((t0, u0), (t1, u1)) = (self.0[before], self.0[next]);
+        u0 + (u1 - u0) * (time - t0) / (t1 - t0)
+    }
+}
+
+/// Rates over the same half minute: that of Prometheus and that of the kernel's own accounting.
+fn rates(server: &Prometheus, series: &str, container: &Container) -> (f64, f64) {
+    let accounting = container.accounting();
+    let mut accounted = Accounted(Vec::new());
+    let began = unix_now();
+    while unix_now() < began + 33.0 {
+        let usage = accounting.usage_seconds();
+        accounted.0.push((unix_now(), usage));
+        thread::sleep(Duration::from_millis(50));
+    }
+    let at = unix_now() - 1.0;
+    let rate = server.query(&format!("rate({series}[30s])"), at);
+    assert_eq!(rate.len(), 1, "{rate:?}");
+    let scraped = server.query(&format!("{series}[30s]"), at);
+    let points = scraped[0]["values"].as_array().expect("samples");
+    assert!(points.len() > 20, "scraped {} times", points.len());
+    let time = |point: Option<&Value>| point.expect("a sample")[0].as_f64();
+    let first = time(points.first()).expect("a time");
+    let last = time(points.last()).expect("a time");
+    let own = (accounted.at(last) - accounted.at(first)) / (last - first);
+    (value(&rate[0]), own)
+}
+
+/// On a busy machine a group with a quota may get less than that; so there are three tries.
+fn wait_for_half(mut measure: impl FnMut() -> Option<f64>) -> Option<f64> {
+    (0..3).find_map(|_| measure())
+}
+
+#[test]
+fn prometheus_sees_half_a_cpu_as_half_a_cpu() {
+    let _machine = support::machine();
+    let id = hex_id();
+    // Directly below the root its weight is not divided by that of a group above it.
+    let wish = Wish {
+        cpus: Some(0.5),
+        ..Wish::burn(&id, &format!("/noctule-test-{id}"))
+    };
+    let container = wish.create();
+    container.start();
+    // A scrape shows the last batch: with batches each second it could be a second old at one end of
+    // the half minute and new at the other, which is 3 % by itself.
+    let agent = Agent::start(&["--interval", "200ms"]);
+    let server = Prometheus::scraping(agent.address());
+    let series = format!("noctule_container_cpu_seconds_total{{container_id=\"{id}\"}}");
+    wait_until("prometheus has scraped it", || {
+        !server.query(&series, unix_now()).is_empty()
+    });
+    let mut given = Vec::new();
+    let half = wait_for_half(|| {
+        let (rate, own) = rates(&server, &series, &container);
+        // Whatever the machine gave: both count the same.
+        assert_close("rate against the kernel's accounting", rate, own, 0.03, 0.0);
+        given.push(own);
+        ((own - 0.5).abs() < 0.005).then_some(rate)
+    });
+    let rate = half.unwrap_or_else(|| panic!("the machine never gave half a CPU: {given:?}"));
+    assert_close("half a CPU", rate, 0.5, 0.03, 0.0);
+    let up = server.query("up{job=\"noctule\"}", unix_now());
+    assert_eq!(value(&up[0]), 1.0, "{up:?}");
+    let target = server.target();
+    assert_eq!(target["health"], "up", "{target}");
+    assert_eq!(target["lastError"], "", "{target}");
+    let scraped = server.query("scrape_samples_scraped{job=\"noctule\"}", unix_now());
+    let samples = agent.metrics().len() as f64;
+    assert_close("samples", value(&scraped[0]), samples, 0.2, 0.0);
+}

@@ -1,0 +1,102 @@
+//! What is loaded into the kernel, and who holds it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::query::{ProgInfoIter, ProgramInfo};
+
+/// Programs of noctule, by the names that the kernel shows.
+const OURS: &[&str] = &[
+    "sched_switch",
+    "sched_wakeup_ne",
+    "sched_process_f",
+    "cgroup_attach_t",
+    "sample_tasks",
+    "cgroup_mkdir",
+    "cgroup_rename",
+    "cgroup_rmdir",
+    "cgroup_release",
+    "softirq_entry",
+    "read_get_pages",
+    "read_folio_acce",
+    "read_page_acces",
+    "write_folio",
+    "write_page",
+];
+
+/// Ids of the programs that a process holds, by itself or by a link.
+pub(crate) fn held_by(pid: u32) -> BTreeSet<u32> {
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else {
+        return BTreeSet::new();
+    };
+    let id = |line: &str| line.strip_prefix("prog_id:")?.trim().parse().ok();
+    let ids = |text: String| text.lines().filter_map(id).collect::<Vec<u32>>();
+    let read = |file: fs::DirEntry| fs::read_to_string(file.path()).ok();
+    files.flatten().filter_map(read).flat_map(ids).collect()
+}
+
+/// `noctule` with these arguments, once its programs are in the kernel; and their ids.
+pub(crate) fn start(args: &[&str]) -> (Child, BTreeSet<u32>) {
+    let child = Command::new(super::NOCTULE)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary can be started");
+    let mut ids = BTreeSet::new();
+    // It has them all when the number does not change any more.
+    super::wait_until("its programs are loaded", || {
+        let before = std::mem::replace(&mut ids, held_by(child.id()));
+        thread::sleep(Duration::from_millis(300));
+        ids.len() >= 8 && ids == before
+    });
+    (child, ids)
+}
+
+/// Id and name of every program in the kernel.
+fn loaded() -> Vec<(u32, String)> {
+    let name = |info: &ProgramInfo| info.name.to_string_lossy().into_owned();
+    let programs = ProgInfoIter::default();
+    programs.map(|info| (info.id, name(&info))).collect()
+}
+
+/// Waits until none of these programs is in the kernel; it frees them a moment after their last
+/// user has gone.
+#[track_caller]
+pub(crate) fn assert_gone(ids: &BTreeSet<u32>) {
+    let ours = |(id, _): &(u32, String)| ids.contains(id);
+    wait_for_none("programs are still loaded", || {
+        loaded().into_iter().filter(ours).collect()
+    });
+}
+
+/// Waits until every program with a name of ours has a process that holds it: nothing is pinned,
+/// and nothing stays attached by itself. Other agents on the machine may go on.
+#[track_caller]
+pub(crate) fn assert_no_orphans() {
+    wait_for_none("programs that no process holds", || {
+        // First the programs, then the processes: one that starts in between is no orphan.
+        let programs = loaded();
+        let processes = fs::read_dir("/proc").expect("/proc").flatten();
+        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let held: BTreeSet<u32> = pids.flat_map(held_by).collect();
+        let orphan = |(id, name): &(u32, String)| !held.contains(id) && OURS.contains(&&**name);
+        programs.into_iter().filter(orphan).collect()
+    });
+}
+
+#[track_caller]
+fn wait_for_none(what: &str, find: impl Fn() -> Vec<(u32, String)>) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let found = find();
+        if found.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{what}: {found:?}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,217 @@
+//! Real containers, by runc, with a root file system of busybox alone.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::folders::Made;
+use super::hierarchies;
+
+/// A loop that never ends.
+pub(crate) const BURN: &str = "while :; do :; done";
+
+/// What to run, and where.
+pub(crate) struct Wish {
+    /// The container's id.
+    pub(crate) id: String,
+    /// `linux.cgroupsPath`; runc chooses where there is none.
+    pub(crate) cgroup: Option<String>,
+    /// For the container's shell.
+    pub(crate) script: String,
+    /// CPUs that it may use, and a weight that gets it these on a busy machine.
+    pub(crate) cpus: Option<f64>,
+}
+
+/// A container of a test's own; it and its groups are removed when it is dropped.
+pub(crate) struct Container {
+    id: String,
+    bundle: TempDir,
+    _groups: Made,
+}
+
+/// 64 hex digits that nobody else has.
+pub(crate) fn hex_id() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!(
+        "{:08x}{number:08x}{}",
+        std::process::id(),
+        "c0ffee42".repeat(6)
+    )
+}
+
+/// A UUID that nobody else has.
+pub(crate) fn pod_uid() -> String {
+    let id = hex_id();
+    format!("{}-{}-4a7d-9d55-{}", &id[..8], &id[12..16], &id[16..28])
+}
+
+impl Wish {
+    /// A container that burns in a group with this path.
+    pub(crate) fn burn(id: &str, cgroup: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            cgroup: Some(cgroup.to_owned()),
+            script: BURN.to_owned(),
+            cpus: None,
+        }
+    }
+
+    /// Makes bundle and root file system; runs nothing.
+    pub(crate) fn create(&self) -> Container {
+        let bundle = tempfile::tempdir().expect("a folder");
+        let bin = bundle.path().join("rootfs/bin");
+        fs::create_dir_all(&bin).expect("a folder");
+        fs::copy(busybox(), bin.join("busybox")).expect("busybox is installed");
+        symlink("busybox", bin.join("sh")).expect("a link");
+        runc(&["spec", "--bundle", text(bundle.path())]);
+        let file = bundle.path().join("config.json");
+        let spec = fs::read(&file).expect("runc wrote it");
+        let spec = self.adapt(serde_json::from_slice(&spec).expect("JSON"));
+        fs::write(&file, spec.to_string()).expect("it can be written");
+        let mut groups = Made::default();
+        for hierarchy in hierarchies::all() {
+            if let Some(path) = &self.cgroup {
+                groups.note(&hierarchies::join(&hierarchy.mount, path));
+            }
+        }
+        Container {
+            id: self.id.clone(),
+            bundle,
+            _groups: groups,
+        }
+    }
+
+    fn adapt(&self, mut spec: Value) -> Value {
+        spec["process"]["terminal"] = json!(false);
+        spec["process"]["args"] = json!(["/bin/sh", "-c", self.script]);
+        retain(&mut spec["linux"]["namespaces"], |n| n["type"] != "network");
+        // Of the host's cgroups it needs to see nothing.
+        retain(&mut spec["mounts"], |m| {
+            m["destination"] != "/sys/fs/cgroup"
+        });
+        if let Some(path) = &self.cgroup {
+            spec["linux"]["cgroupsPath"] = json!(path);
+        }
+        if let Some(cpus) = self.cpus {
+            let quota = (cpus * 100_000.0) as u64;
+            let cpu = json!({"quota": quota, "period": 100_000, "shares": 262_144});
+            spec["linux"]["resources"]["cpu"] = cpu;
+        }
+        spec
+    }
+}
+
+impl Container {
+    /// Starts it in the background.
+    pub(crate) fn start(&self) {
+        // With pipes of ours it would hold them open.
+        let log = self.bundle.path().join("log");
+        let out = fs::File::create(&log).expect("a file");
+        let status = Command::new("runc")
+            .args([
+                "run",
+                "--detach",
+                "--bundle",
+                text(self.bundle.path()),
+                &self.id,
+            ])
+            .stdin(Stdio::null())
+            .stderr(out.try_clone().expect("a descriptor"))
+            .stdout(out)
+            .status()
+            .expect("runc is installed");
+        let log = fs::read_to_string(log).unwrap_or_default();
+        assert!(status.success(), "runc run: {status}\n{log}");
+    }
+
+    /// Runs it until it ends; what it printed.
+    pub(crate) fn run(&self) -> String {
+        let output = runc(&["run", "--bundle", text(self.bundle.path()), &self.id]);
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// The process id, outside, of its first process.
+    pub(crate) fn pid(&self) -> u32 {
+        let output = runc(&["state", &self.id]);
+        let state: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        state["pid"].as_u64().expect("a pid") as u32
+    }
+
+    /// The accounting of its group.
+    pub(crate) fn accounting(&self) -> Accounting {
+        Accounting(hierarchies::folder_of(self.pid(), "cpuacct"))
+    }
+
+    /// CPU time by its group's own accounting, in seconds.
+    pub(crate) fn usage_seconds(&self) -> f64 {
+        self.accounting().usage_seconds()
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        // The first process may not be reaped yet when runc gives up.
+        for _ in 0..20 {
+            let delete = ["delete", "--force", self.id.as_str()];
+            let output = Command::new("runc").args(delete).output();
+            if output.is_ok_and(|o| o.status.success()) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// The kernel's own accounting of a group.
+pub(crate) struct Accounting(PathBuf);
+
+impl Accounting {
+    /// CPU time in seconds.
+    pub(crate) fn usage_seconds(&self) -> f64 {
+        if let Ok(text) = fs::read_to_string(self.0.join("cpuacct.usage")) {
+            return text.trim().parse::<f64>().expect("a number") / 1e9;
+        }
+        let stat = fs::read_to_string(self.0.join("cpu.stat")).expect("cpu.stat");
+        let mut lines = stat.lines();
+        let usage = lines.find_map(|line| line.strip_prefix("usage_usec "));
+        usage.expect("usage_usec").parse::<f64>().expect("a number") / 1e6
+    }
+}
+
+fn retain(list: &mut Value, keep: impl Fn(&Value) -> bool) {
+    list.as_array_mut().expect("a list").retain(keep);
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+fn runc(args: &[&str]) -> Output {
+    let output = Command::new("runc")
+        .args(args)
+        .stdin(Stdio::null())
+        .output();
+    let output = output.expect("runc is installed");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "runc {args:?}: {}\n{errors}",
+        output.status
+    );
+    output
+}
+
+fn busybox() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join("busybox"));
+    let found = places.find(|file| file.exists());
+    found.expect("busybox is installed (Debian: busybox-static)")
+}

@@ -1,0 +1,68 @@
+//! What a sampler (a load that never pauses) tells of itself: its CPU time at any moment.
+
+use super::load::Load;
+
+/// CPU time of a sampler over time. All times are in seconds, moments of `CLOCK_MONOTONIC`.
+pub(crate) struct History {
+    /// Before and after the CPU clock was read, and what it showed.
+    readings: Vec<Reading>,
+    /// When it did not run, or was interrupted.
+    jumps: Vec<(f64, f64)>,
+}
+
+#[derive(Clone, Copy)]
+struct Reading {
+    before: f64,
+    after: f64,
+    used: f64,
+}
+
+impl History {
+    /// Ends the sampler and takes its notes.
+    pub(crate) fn of(sampler: &mut Load) -> Self {
+        sampler.say("end");
+        let mut this = Self {
+            readings: Vec::new(),
+            jumps: Vec::new(),
+        };
+        for note in sampler.hear().split(';').filter(|note| !note.is_empty()) {
+            let times: Vec<f64> = note
+                .split(' ')
+                .map(|time| time.parse::<u64>().expect("a number") as f64 / 1e9)
+                .collect();
+            match times[..] {
+                [from, to] => this.jumps.push((from, to)),
+                [before, used, after] => this.readings.push(Reading {
+                    before,
+                    after,
+                    used,
+                }),
+                _ => panic!("not a note: {note}"),
+            }
+        }
+        this
+    }
+
+    /// Least and most that it can have used until `moment`; `None` when that is not between two
+    /// readings. A jump may have been an interrupt, which counts, or another thread, which does not.
+    pub(crate) fn used(&self, moment: f64) -> Option<(f64, f64)> {
+        let past = self.readings.partition_point(|r| r.after <= moment);
+        let next = self.readings.partition_point(|r| r.before < moment);
+        let first = self.readings.get(past.checked_sub(1)?)?;
+        let last = self.readings.get(next)?;
+        let least = first.used + self.ran(first.after, moment);
+        let most = first.used + moment - first.before;
+        Some((
+            least.max(last.used - (last.after - moment)),
+            most.min(last.used - self.ran(moment, last.before)),
+        ))
+    }
+
+    /// Time between two moments in which it surely ran.
+    fn ran(&self, from: f64, to: f64) -> f64 {
+        let first = self.jumps.partition_point(|jump| jump.1 <= from);
+        let inside = self.jumps[first..].iter().take_while(|jump| jump.0 < to);
+        let jumped: f64 = inside.map(|jump| jump.1.min(to) - jump.0.max(from)).sum();
+        (to - from - jumped).max(0.0)
+    }
+}

@@ -1,0 +1,77 @@
+//! Names that want to be taken for something else.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::burner::Burner;
+use super::folders::Made;
+use super::hierarchies;
+
+/// Command names, of 15 bytes at most: quotes, escapes, control characters, a label, C1, bytes that
+/// are not UTF-8, an override of the direction, and what the escapes of others look like.
+pub(crate) const NAMES: &[&[u8]] = &[
+    b"quo\"te",
+    b"back\\slash\\n",
+    b"line\nfeed",
+    b"tab\tcr\r",
+    b"\x1b[31mred",
+    b"\\u{1b}[31mred",
+    b"{a=\"b\"} 1",
+    b"# EOF",
+    b" blank ",
+    b"bell\x07del\x7f",
+    b"csi\xc2\x9b31m",
+    b"bidi\xe2\x80\xaeoverride",
+    b"line\xe2\x80\xa8sep",
+    b"not\xffutf8",
+];
+
+/// What stands before the name of a group.
+pub(crate) fn prefix() -> String {
+    format!("noctule-test-{}-", std::process::id())
+}
+
+/// A process and a group with each of the names; ended and removed when it is dropped.
+pub(crate) struct Hostile {
+    burners: Vec<(&'static [u8], Burner)>,
+    /// The names for which there is a group.
+    pub(crate) groups: Vec<&'static [u8]>,
+    // After the processes, which must have ended when the groups are removed.
+    made: Made,
+}
+
+impl Hostile {
+    pub(crate) fn start() -> Self {
+        let mut hostile = Self {
+            burners: Vec::new(),
+            groups: Vec::new(),
+            made: Made::default(),
+        };
+        let mount = hierarchies::with("cpu").mount;
+        for name in NAMES {
+            let burner = Burner::named(name);
+            let group = [prefix().as_bytes(), *name].concat();
+            let folder = mount.join(OsStr::from_bytes(&group));
+            // The kernel takes all but a line feed.
+            if name.contains(&b'\n') {
+                let made = fs::create_dir(&folder);
+                made.expect_err("names of cgroups have no line feed");
+            } else {
+                hostile.made.make(&folder);
+                let pid = burner.pid().to_string();
+                fs::write(folder.join("cgroup.procs"), pid).expect("it can be moved");
+                hostile.groups.push(name);
+            }
+            hostile.burners.push((name, burner));
+        }
+        hostile
+    }
+
+    /// Name and process id of each process.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = (&'static [u8], u32)> {
+        self.burners
+            .iter()
+            .map(|(name, burner)| (*name, burner.pid()))
+    }
+}

@@ -1,0 +1,50 @@
+//! A client that shows everything that came.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// What a server said.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Names in lower case.
+    headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// The value of a header, or nothing.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let found = self.headers.iter().find(|(n, _)| n == name);
+        found.map_or("", |(_, value)| value)
+    }
+}
+
+/// One request. HTTP/1.0, so that no server splits the body up.
+pub(crate) fn request(address: &str, method: &str, path: &str, accept: Option<&str>) -> Answer {
+    let accept = accept.map_or(String::new(), |a| format!("Accept: {a}\r\n"));
+    let head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n{accept}\r\n");
+    let mut stream = TcpStream::connect(address).expect("somebody listens");
+    let patience = Some(Duration::from_secs(20));
+    stream.set_read_timeout(patience).expect("a time-out");
+    stream
+        .write_all(head.as_bytes())
+        .expect("the request is sent");
+    let mut answer = String::new();
+    stream
+        .read_to_string(&mut answer)
+        .expect("an answer in UTF-8");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let mut lines = head.lines();
+    let status = lines.next().and_then(|line| line.split(' ').nth(1));
+    let header = |line: &str| {
+        let (name, value) = line.split_once(':').expect("a header");
+        (name.to_ascii_lowercase(), value.trim().to_owned())
+    };
+    Answer {
+        status: status.expect("a status").parse().expect("a number"),
+        headers: lines.map(header).collect(),
+        body: body.to_owned(),
+    }
+}

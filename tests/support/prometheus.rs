@@ -1,0 +1,97 @@
+//! A Prometheus server that scrapes one agent.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::http::request;
+
+/// The server; ended when it is dropped.
+pub(crate) struct Prometheus {
+    child: Child,
+    address: String,
+    _folder: TempDir,
+}
+
+impl Prometheus {
+    /// Starts one that scrapes this address each second, as the job `noctule`.
+    pub(crate) fn scraping(target: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = format!(
+            "global: {{scrape_interval: 1s, scrape_timeout: 1s}}\n\
+             scrape_configs: [{{job_name: noctule, static_configs: [{{targets: ['{target}']}}]}}]\n"
+        );
+        let file = folder.path().join("prometheus.yml");
+        fs::write(&file, config).expect("a file");
+        let data = folder.path().join("data");
+        let address = free_address();
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", data.display()))
+            .arg(format!("--web.listen-address={address}"))
+            .arg("--log.level=error")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("prometheus is installed");
+        let server = Self {
+            child,
+            address,
+            _folder: folder,
+        };
+        super::wait_until("prometheus is ready", || {
+            let listens = TcpStream::connect(&server.address).is_ok();
+            listens && request(&server.address, "GET", "/-/ready", None).status == 200
+        });
+        server
+    }
+
+    /// The results of a query as of a time in seconds since 1970.
+    pub(crate) fn query(&self, query: &str, at: f64) -> Vec<Value> {
+        let query = percent_encoded(query);
+        let path = format!("/api/v1/query?query={query}&time={at:.3}");
+        match self.get(&path)["data"]["result"].take() {
+            Value::Array(results) => results,
+            other => panic!("{path}: {other}"),
+        }
+    }
+
+    /// What it knows of its target.
+    pub(crate) fn target(&self) -> Value {
+        self.get("/api/v1/targets?state=active")["data"]["activeTargets"][0].take()
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let answer = request(&self.address, "GET", path, None);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        serde_json::from_str(&answer.body).expect("JSON")
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(self.child.id() as i32).expect("not 0");
+        // It may have ended.
+        let _ = kill_process(pid, Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+/// An address at which nobody listens.
+pub(crate) fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address").to_string()
+}
+
+fn percent_encoded(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
+    let encoded = text.bytes().map(|b| match plain(b) {
+        true => char::from(b).to_string(),
+        false => format!("%{b:02X}"),
+    });
+    encoded.collect()
+}

@@ -1,0 +1,106 @@
+//! One scrape, and when its figures were taken.
+
+use super::agent::{Agent, Sample};
+use super::cgroup::Group;
+use super::{now, wait_for};
+
+/// The samples of one scrape.
+pub(crate) struct Reading {
+    pub(crate) samples: Vec<Sample>,
+    /// The earliest and the latest moment (seconds of `CLOCK_MONOTONIC`) at which the figures can
+    /// have been taken.
+    pub(crate) taken: (f64, f64),
+    /// Seconds that taking them lasted; counters other than CPU time may be that much younger or
+    /// older than `taken`.
+    pub(crate) duration: f64,
+}
+
+impl Reading {
+    /// Scrapes the agent.
+    pub(crate) fn of(agent: &Agent) -> Self {
+        let asked = now();
+        let samples = agent.metrics();
+        let answered = now();
+        let one = |name: &str| sum(&samples, name, &[]).unwrap_or_else(|| panic!("no {name}"));
+        let age = one("noctule_self_tick_age_seconds");
+        Self {
+            taken: (asked - age, answered - age),
+            duration: one("noctule_self_tick_duration_seconds"),
+            samples,
+        }
+    }
+
+    /// Scrapes until the figures were taken after this call.
+    pub(crate) fn fresh(agent: &Agent) -> Self {
+        let called = now();
+        wait_for("a new batch", || {
+            let reading = Self::of(agent);
+            (reading.taken.0 > called).then_some(reading)
+        })
+    }
+
+    /// Scrapes until the figures were taken after this call and `find` finds something in them. A
+    /// series appears when its subject's name is settled.
+    pub(crate) fn fresh_with<T>(agent: &Agent, what: &str, find: impl Fn(&Self) -> Option<T>) -> T {
+        let called = now();
+        wait_for(what, || {
+            let reading = Self::of(agent);
+            (reading.taken.0 > called).then(|| find(&reading)).flatten()
+        })
+    }
+
+    /// Sum of the samples with this name whose labels fit.
+    pub(crate) fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        sum(&self.samples, name, labels)
+    }
+
+    /// One of a process's values, when there is one process with this pid.
+    pub(crate) fn of_process(&self, name: &str, pid: u32, labels: &[(&str, &str)]) -> Option<f64> {
+        let pid = pid.to_string();
+        let labels: Vec<_> = labels
+            .iter()
+            .copied()
+            .chain([("pid", pid.as_str())])
+            .collect();
+        sum(&self.samples, &format!("noctule_process_{name}"), &labels)
+    }
+
+    /// CPU time of the process with this pid.
+    pub(crate) fn process_seconds(&self, pid: u32) -> Option<f64> {
+        self.of_process("cpu_seconds_total", pid, &[])
+    }
+
+    /// CPU time of a group.
+    pub(crate) fn group_seconds(&self, group: &Group) -> Option<f64> {
+        let name = "noctule_cgroup_cpu_seconds_total";
+        sum(&self.samples, name, &[("cgroup", &group.path())])
+    }
+
+    /// Everything that was lost, by kind.
+    pub(crate) fn losses(&self) -> Vec<(&str, f64)> {
+        let losses = self
+            .samples
+            .iter()
+            .filter(|s| s.name == "noctule_self_losses_total");
+        let found: Vec<_> = losses
+            .map(|s| (s.labels["kind"].as_str(), s.value))
+            .collect();
+        assert!(!found.is_empty(), "the agent lists no losses");
+        found
+            .into_iter()
+            .filter(|(_, count)| *count != 0.0)
+            .collect()
+    }
+}
+
+fn sum(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let fits = |s: &&Sample| {
+        let has = |(k, v): &(&str, &str)| s.labels.get(*k).map(String::as_str) == Some(*v);
+        s.name == name && labels.iter().all(has)
+    };
+    samples
+        .iter()
+        .filter(fits)
+        .map(|s| s.value)
+        .reduce(|a, b| a + b)
+}

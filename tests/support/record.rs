@@ -1,0 +1,96 @@
+//! A figure of the kernel over time, to be compared with one that was taken at some moment.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::now;
+use super::reading::Reading;
+
+/// Reads figures every few milliseconds in the background.
+pub(crate) struct Recorder<T> {
+    stop: Sender<()>,
+    thread: JoinHandle<Vec<Entry<T>>>,
+}
+
+struct Entry<T> {
+    before: f64,
+    after: f64,
+    value: T,
+}
+
+/// What was read.
+pub(crate) struct Record<T>(Vec<Entry<T>>);
+
+impl<T: Send + 'static> Recorder<T> {
+    /// Begins to read.
+    pub(crate) fn start(read: impl Fn() -> T + Send + 'static) -> Self {
+        let (stop, stopped) = channel();
+        let thread = thread::spawn(move || {
+            let mut entries = Vec::new();
+            loop {
+                let before = now();
+                let value = read();
+                let after = now();
+                entries.push(Entry {
+                    before,
+                    after,
+                    value,
+                });
+                if stopped.recv_timeout(Duration::from_millis(5)) != Err(RecvTimeoutError::Timeout)
+                {
+                    return entries;
+                }
+            }
+        });
+        Self { stop, thread }
+    }
+
+    /// Ends.
+    pub(crate) fn end(self) -> Record<T> {
+        drop(self.stop);
+        Record(self.thread.join().expect("the reader does not fail"))
+    }
+}
+
+impl<T> Record<T> {
+    /// The value just before and just after something that happened between the two moments.
+    fn around(&self, (from, to): (f64, f64)) -> Option<(&T, &T)> {
+        let before = self.0.partition_point(|entry| entry.after <= from);
+        let after = self.0.partition_point(|entry| entry.before < to);
+        Some((
+            &self.0.get(before.checked_sub(1)?)?.value,
+            &self.0.get(after)?.value,
+        ))
+    }
+
+    /// How far the counter of noctule strays from the kernel's, which it follows at a constant
+    /// distance: 0 when there is a distance for which each of its values lies between the kernel's
+    /// just before and just after. What a thread used that ends while a batch is taken may be
+    /// missing in that batch and is there in the next.
+    pub(crate) fn stray(
+        &self,
+        readings: &[Reading],
+        ours: impl Fn(&Reading) -> f64,
+        theirs: impl Fn(&T) -> f64,
+    ) -> f64 {
+        let (mut least, mut most) = (f64::MIN, f64::MAX);
+        for pair in readings.windows(2) {
+            let taken = (
+                pair[0].taken.0 - pair[0].duration,
+                pair[0].taken.1 + pair[0].duration,
+            );
+            let (before, after) = self.around(taken).expect("the record is longer");
+            least = least.max(theirs(before) - ours(&pair[1]));
+            most = most.min(theirs(after) - ours(&pair[0]));
+        }
+        (least - most).max(0.0)
+    }
+
+    /// Growth of the figure over the whole record.
+    pub(crate) fn growth(&self, figure: impl Fn(&T) -> f64) -> f64 {
+        let [first, last] =
+            [self.0.first(), self.0.last()].map(|e| figure(&e.expect("an entry").value));
+        last - first
+    }
+}

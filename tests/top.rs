@@ -1,0 +1,202 @@
+//! `noctule top` on a real terminal, by tmux.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::support::burner::Burner;
+use super::support::hostile::Hostile;
+use super::support::tmux::Terminal;
+use super::support::{self, NOCTULE, bpf, wait_until};
+
+const SIZES: [(u16, u16); 4] = [(120, 30), (80, 24), (40, 10), (20, 5)];
+
+/// Short enough for the narrowest screen.
+const NAME: &str = "burn-me";
+
+/// A terminal with `top` in it, and how the terminal was set before.
+struct Top {
+    terminal: Terminal,
+    settings: String,
+}
+
+impl Top {
+    fn start(width: u16, height: u16) -> Self {
+        let terminal = Terminal::new(width, height);
+        let settings = terminal.output_of("stty -g");
+        terminal.line(&format!("{NOCTULE} top --interval 500ms"));
+        terminal.wait_for("table", |screen| {
+            screen.contains("CPU%") && screen.contains("q quit")
+        });
+        Self { terminal, settings }
+    }
+
+    /// The terminal is the shell's again, as it was before.
+    fn assert_restored(&self) {
+        self.terminal.wait_for_prompt();
+        // Before anything else the status, which the next line would replace.
+        assert_eq!(self.terminal.output_of("echo $?"), "0\n");
+        assert_eq!(self.terminal.output_of("stty -g"), self.settings);
+        assert_eq!(self.terminal.variable("alternate_on"), "0");
+        assert_eq!(self.terminal.variable("cursor_flag"), "1");
+        assert_eq!(self.terminal.variable("mouse_any_flag"), "0");
+        assert_eq!(self.terminal.output_of("echo $((6*7))"), "42\n");
+    }
+
+    /// Ids of its programs.
+    fn programs(&self) -> std::collections::BTreeSet<u32> {
+        let ids = bpf::held_by(self.terminal.child());
+        assert!(ids.len() >= 8, "{ids:?}");
+        ids
+    }
+}
+
+/// The line of the process that burns, with figures.
+fn burns(screen: &str) -> bool {
+    let line = screen.lines().find(|line| line.contains(NAME));
+    line.is_some_and(|line| line.contains(|c: char| ('1'..='9').contains(&c)))
+}
+
+/// Every key does what the help says, whatever the size.
+fn strike_keys(terminal: &Terminal) {
+    terminal.keys(&["?"]);
+    terminal.wait_for("help", |screen| {
+        screen.contains("Keys") && !screen.contains("CPU%")
+    });
+    terminal.keys(&["?"]);
+    terminal.wait_for("table again", burns);
+    terminal.keys(&["t"]);
+    terminal.wait_for("tree", |screen| screen.contains("─"));
+    terminal.keys(&["t"]);
+    terminal.wait_for("list again", |screen| {
+        burns(screen) && !screen.contains("└─")
+    });
+    terminal.keys(&["2"]);
+    terminal.wait_for("containers", |screen| {
+        screen.contains("CPU%") && !screen.contains(NAME)
+    });
+    terminal.keys(&["1", "/"]);
+    terminal.text("no such name");
+    terminal.keys(&["Enter"]);
+    terminal.wait_for("empty list", |screen| !screen.contains(NAME));
+    terminal.keys(&["/", "C-u"]);
+    terminal.text("urn-m");
+    terminal.keys(&["Enter"]);
+    terminal.wait_for("filtered list", |screen| {
+        // Below the titles there is one row, and the last line has the keys.
+        let rows = screen.lines().skip_while(|line| !line.contains("NAME"));
+        let rows = rows.skip(1).filter(|line| !line.trim().is_empty());
+        burns(screen) && rows.count() == 2
+    });
+    terminal.keys(&["Escape"]);
+    terminal.wait_for("whole list", |screen| {
+        burns(screen) && !screen.contains("urn-m\"")
+    });
+}
+
+#[test]
+fn it_shows_who_burns_and_its_keys_work_at_every_size() {
+    let _machine = support::machine();
+    let _burner = Burner::named(NAME.as_bytes()).first();
+    for (width, height) in SIZES {
+        let top = Top::start(width, height);
+        let screen = top.terminal.wait_for("who burns", burns);
+        let lines = screen.trim_end_matches('\n').lines();
+        assert!(lines.count() <= usize::from(height), "{screen}");
+        strike_keys(&top.terminal);
+        let ids = top.programs();
+        top.terminal.keys(&["q"]);
+        top.assert_restored();
+        bpf::assert_gone(&ids);
+    }
+}
+
+#[test]
+fn it_follows_the_size_of_the_terminal() {
+    let _machine = support::machine();
+    let _burner = Burner::named(NAME.as_bytes()).first();
+    let top = Top::start(120, 30);
+    for (width, height) in SIZES.into_iter().rev() {
+        top.terminal.resize(width, height);
+        top.terminal.wait_for("row and footer", |screen| {
+            let last = screen.trim_end_matches('\n').lines().last();
+            burns(screen) && last.is_some_and(|line| line.contains("q quit"))
+        });
+    }
+    top.terminal.keys(&["C-c"]);
+    top.assert_restored();
+}
+
+#[test]
+fn a_signal_ends_it_and_restores_the_terminal() {
+    let _machine = support::machine();
+    for (signal, (width, height)) in [Signal::TERM, Signal::INT].into_iter().zip(SIZES) {
+        let top = Top::start(width, height);
+        let ids = top.programs();
+        let pid = Pid::from_raw(top.terminal.child() as i32).expect("not 0");
+        kill_process(pid, signal).expect("our shell's child");
+        top.assert_restored();
+        bpf::assert_gone(&ids);
+    }
+}
+
+#[test]
+fn it_ends_by_itself_with_for() {
+    let _machine = support::machine();
+    let terminal = Terminal::new(80, 24);
+    let said = terminal.output_of(&format!("{NOCTULE} top --for 1s >/dev/tty; echo $?"));
+    assert_eq!(said, "0\n");
+    assert_eq!(terminal.variable("alternate_on"), "0");
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let _machine = support::machine();
+    let top = Top::start(80, 24);
+    let (ids, pid) = (top.programs(), top.terminal.child());
+    drop(top);
+    // What is left may wait for its parent to ask how it ended.
+    wait_until("the process has ended", || {
+        let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        state.is_empty() || state.contains(") Z ")
+    });
+    bpf::assert_gone(&ids);
+}
+
+#[test]
+fn without_a_terminal_it_says_so_and_leaves_nothing() {
+    let _machine = support::machine();
+    let output = support::noctule(&["top"]);
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("not a terminal"), "{said}");
+    assert!(output.stdout.is_empty());
+    bpf::assert_no_orphans();
+}
+
+#[test]
+fn it_draws_hostile_names_and_obeys_none() {
+    let _machine = support::machine();
+    let _hostile = Hostile::start();
+    let top = Top::start(120, 40);
+    let shown = [
+        "quo\"te ",
+        "back\\\\slash\\\\n",
+        "line\\nfeed ",
+        "tab\\tcr\\r ",
+        "\\u{1b}[31mred ",
+        "\\\\u{1b}[31mred ",
+        "{a=\"b\"} 1 ",
+        "# EOF ",
+        "bell\\u{7}del\\u{7f} ",
+        "csi\\u{9b}31m ",
+        "bidi\\u{202e}override ",
+        "line\\u{2028}sep ",
+        "not\u{fffd}utf8 ",
+    ];
+    for name in shown {
+        top.terminal.wait_for(name, |screen| screen.contains(name));
+    }
+    top.terminal.keys(&["q"]);
+    top.assert_restored();
+}
