@@ -12,6 +12,8 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use noctule_model::{Counter, Counters, Feature, FeatureState, Loss, MapFill, Measured};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::abi::{self, CpuSlot, TaskSample};
 use crate::cost::ProgramHandle;
 use crate::error::{Context, Error};
@@ -24,6 +26,10 @@ mod features;
 mod side;
 
 use side::Side;
+
+/// How often a snapshot is taken at most, and how long the agent may wait for its CPU in one.
+const SNAPSHOT_TRIES: u32 = 3;
+const WAITED_NS: u64 = 300_000;
 
 /// The loaded and attached accounts. Dropping it detaches everything.
 pub struct Accounting {
@@ -183,11 +189,29 @@ impl Accounting {
 
     /// Takes everything. What ended and moved threads left is read before the living are: a thread
     /// that ends in between is missing from this snapshot and whole in the next, never doubled.
+    ///
+    /// A thread that ran at the moment of the snapshot and left its CPU before the walk came to it
+    /// is told too long by that time. The walk itself is short; when the agent lost its own CPU
+    /// during it, the snapshot is taken again.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let online = facts::online_cpus();
         for (cpu, error) in self.hardware.follow(&online, &self.hardware_map) {
             tracing::debug!(cpu, %error, "hardware counters of a CPU");
         }
+        let mut snapshot = Snapshot::default();
+        for _ in 0..SNAPSHOT_TRIES {
+            let waited = waited_ns();
+            snapshot = self.read(&online)?;
+            if waited_ns().saturating_sub(waited) < WAITED_NS {
+                break;
+            }
+        }
+        self.ring.consume().context("the ring of ended processes")?;
+        snapshot.ended = self.ended.take();
+        Ok(snapshot)
+    }
+
+    fn read(&mut self, online: &[u32]) -> Result<Snapshot, Error> {
         let folded = self.folded()?;
         let overflow = self
             .switch
@@ -195,7 +219,7 @@ impl Accounting {
             .bss_data
             .as_deref()
             .map(|b| abi::counters(&b.overflow));
-        let cpus = self.cpus(&online)?;
+        let cpus = self.cpus(online)?;
         let taken_ns = now_ns();
         if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
             bss.sample_at = taken_ns;
@@ -205,16 +229,14 @@ impl Accounting {
             .filter(|(_, slot)| slot.pid != 0)
             .map(|(cpu, slot)| (*cpu, self.hardware.since_switch(*cpu, slot)))
             .collect();
-        let tasks = self.tasks()?;
-        self.ring.consume().context("the ring of ended processes")?;
         Ok(Snapshot {
             taken_ns,
             cpus,
             running,
             folded,
             overflow: overflow.unwrap_or_default(),
-            tasks,
-            ended: self.ended.take(),
+            tasks: self.tasks()?,
+            ended: Vec::new(),
         })
     }
 
@@ -417,6 +439,15 @@ fn attach_switch(
 
 /// `CLOCK_MONOTONIC` in nanoseconds, the clock of `bpf_ktime_get_ns`.
 fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    clock_ns(ClockId::Monotonic)
+}
+
+/// Time in which this thread was not on a CPU, up to a constant. It never sleeps in a snapshot.
+fn waited_ns() -> u64 {
+    now_ns().saturating_sub(clock_ns(ClockId::ThreadCPUTime))
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
