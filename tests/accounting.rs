@@ -4,7 +4,10 @@
 //! stopped and its total since its start is compared, or it is watched while it runs and the
 //! figures must lie between what it had used just before and just after they were taken.
 
+use std::io::Write as _;
+
 use super::support;
+use super::support::agent::Agent;
 
 mod counts;
 mod lives;
@@ -18,4 +21,13 @@ mod totals;
 #[track_caller]
 fn assert_exact(what: &str, actual: f64, expected: f64) {
     support::assert_close(what, actual, expected, 0.001, 0.001);
+}
+
+/// An agent that lists every process, also when the machine starts thousands beside the test's.
+fn agent(interval: &str) -> Agent {
+    let mut config = tempfile::NamedTempFile::new().expect("a file of our own");
+    let text = b"[metrics]\nprocesses = true\nprocess_rows = 1000000\n";
+    config.write_all(text).expect("it can be written");
+    let path = config.path().to_str().expect("in UTF-8");
+    Agent::start(&["--config", path, "--interval", interval])
 }

@@ -62,13 +62,6 @@ impl Case {
         shows_in_top("container", short);
     }
 
-    /// Its row in the answer of `stat`.
-    fn row(&self, answer: &Value) -> Value {
-        let row = rows(answer, |row| row["container.id"] == self.id.as_str());
-        assert_eq!(row.len(), 1, "{}: {answer}", self.id);
-        row[0].clone()
-    }
-
     /// The container has its row, with runtime and pod, and the CPU time of its group: all that it
     /// used until it rests is in the window.
     fn check_stat(&self) {
@@ -79,10 +72,10 @@ impl Case {
         let answer: Value = serde_json::from_reader(out).expect("JSON");
         let used = self.container.usage_seconds();
         assert!(child.wait().expect("our child").success());
-        let row = self.row(&answer);
+        let row = row_of(&answer, &self.id);
         assert_eq!(row["container.runtime.name"], self.runtime, "{row}");
         assert_eq!(row["k8s.pod.uid"].as_str(), self.pod.as_deref(), "{row}");
-        assert_close("CPU time", cpu_seconds(&[&row]), used, 0.02, 0.0);
+        assert_close("CPU time", cpu_seconds(&[row]), used, 0.02, 0.0);
     }
 
     /// The container has its series, with runtime and pod, and the CPU time of its group.
@@ -102,6 +95,13 @@ impl Case {
         let most = self.container.usage_seconds() - before;
         assert!(last - first <= most * 1.01, "{} of {most} s", last - first);
     }
+}
+
+/// The one row of a container in the answer of `stat`.
+fn row_of<'a>(answer: &'a Value, id: &str) -> &'a Value {
+    let row = rows(answer, |row| row["container.id"] == id);
+    assert_eq!(row.len(), 1, "{id}: {answer}");
+    row[0]
 }
 
 fn label<'a>(sample: &'a Sample, name: &str) -> Option<&'a str> {
@@ -180,9 +180,7 @@ fn a_container_inside_a_container_is_known_by_its_own_id() {
     inside.check();
     let answer = support::json(&["stat", "--json", "--by", "container", "--for", "1s"]);
     for (id, path) in [(&outer, &node), (&inner, &path)] {
-        let row = rows(&answer, |row| row["container.id"] == id.as_str());
-        assert_eq!(row.len(), 1, "{answer}");
-        assert_eq!(row[0]["process.linux.cgroup"], path.as_str());
+        assert_eq!(row_of(&answer, id)["process.linux.cgroup"], path.as_str());
     }
 }
 
@@ -227,10 +225,10 @@ fn names_come_from_the_bundle_of_containerd() {
     });
     let _bundle = Bundle::write(&id, &annotations);
     let wish = Wish::burn(&id, &format!("/kubepods/besteffort/pod{uid}/{id}"));
-    let case = Case::new(wish, "containerd", Some(&uid));
-    case.container.start();
+    let container = wish.create();
+    container.start();
     let answer = support::json(&["stat", "--json", "--by", "container", "--for", "2s"]);
-    let row = case.row(&answer);
+    let row = row_of(&answer, &id);
     let expected = [
         ("container.name", "cart"),
         ("container.runtime.name", "containerd"),
@@ -355,9 +353,7 @@ fn a_container_of_20_ms_is_in_the_window_of_stat() {
     inside.retain(|(_, start, ended)| *start > began && *ended < end);
     assert!(!inside.is_empty(), "no container ran inside the window");
     for (id, ..) in inside {
-        let row = rows(&answer, |row| row["container.id"] == id.as_str());
-        assert_eq!(row.len(), 1, "{id} is missing: {answer}");
-        assert_eq!(row[0]["container.runtime.name"], "docker");
+        assert_eq!(row_of(&answer, &id)["container.runtime.name"], "docker");
     }
 }
 

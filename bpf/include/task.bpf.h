@@ -48,7 +48,8 @@ struct task_account {
 	__u8 dead;
 	/* On a leader: the end of the process was reported. */
 	__u8 reported;
-	__u32 reserved;
+	/* Set last: before, `cgroup` and `base` mean nothing. */
+	__u32 ready;
 	/* The read of the page cache that goes on: its file, where it is and its last page. */
 	__u64 read_mapping;
 	__u64 read_index;
@@ -118,8 +119,8 @@ static __always_inline struct task_account *account_of(struct task_struct *task)
 	if (account)
 		return account;
 	/*
-	 * Refused when somebody makes storage for the same thread on another CPU at the same moment:
-	 * the task iterator, another agent. Then it is made, or can be, at the next try.
+	 * Refused when somebody makes storage for the same thread on another CPU at the same
+	 * moment: the task iterator, another agent. Then it is made, or can be, at the next try.
 	 */
 	for (int i = 0; i < 3 && !account; i++)
 		account = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -130,6 +131,8 @@ static __always_inline struct task_account *account_of(struct task_struct *task)
 	account->cgroup = cgroup_of(task);
 	if (!started_at || task->start_time < started_at)
 		kernel_counters(task, &account->base);
+	/* An exchange orders the stores before it on every architecture. */
+	__sync_lock_test_and_set(&account->ready, 1);
 	return account;
 }
 

@@ -114,7 +114,7 @@ static __always_inline void settle_move(struct task_struct *task)
 	struct counters used;
 	__u64 cgroup;
 
-	if (!account || account->dead)
+	if (!account || !account->ready || account->dead)
 		return;
 	cgroup = cgroup_of(task);
 	if (cgroup == account->cgroup)
@@ -156,7 +156,7 @@ int sample_tasks(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	account = account_of(task);
-	if (!account || account->reported)
+	if (!account || !account->ready || account->reported)
 		return 0;
 	/* A move that no hook saw at once (several threads, before v6.7): settled now. */
 	settle_move(task);

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use super::agent;
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
@@ -122,7 +123,7 @@ fn write(path: &Path, case: &Read) {
 #[test]
 fn pages_read_are_those_of_the_file() {
     let _machine = support::machine();
-    let agent = Agent::start(&["--process-metrics", "--interval", "100ms"]);
+    let agent = agent("100ms");
     let group = Group::new("pages");
     let mut load = Load::own(&group, "pages");
     let folder = disk();
@@ -146,7 +147,7 @@ fn pages_read_are_those_of_the_file() {
 #[test]
 fn pages_written_are_those_made_dirty() {
     let _machine = support::machine();
-    let agent = Agent::start(&["--process-metrics", "--interval", "100ms"]);
+    let agent = agent("100ms");
     let group = Group::new("pages");
     let mut load = Load::own(&group, "pages");
     let (disk, memory) = (disk(), memory());

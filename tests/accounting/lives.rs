@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::assert_exact;
+use super::{agent, assert_exact};
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
@@ -12,7 +12,7 @@ use super::support::window::Window;
 use super::support::{self, oracle, wait_for};
 
 /// Few batches, so that what happens between two of them is much.
-const RARELY: &[&str] = &["--process-metrics", "--interval", "2s"];
+const RARELY: &str = "2s";
 
 fn process(agent: &Agent, pid: u32) -> f64 {
     Reading::fresh_with(agent, "the process is listed", |r| r.process_seconds(pid))
@@ -41,7 +41,7 @@ fn of_a_process_older_than_the_agent_only_the_growth_counts() {
         load.stop();
         let (before, group_before) = (oracle::process_seconds(load.pid()), group.usage_seconds());
         let switches = oracle::switches(load.pid());
-        let agent = Agent::start(RARELY);
+        let agent = agent(RARELY);
         load.go_on();
         load.burn_to(1.6);
         load.stop();
@@ -70,14 +70,14 @@ fn a_killed_process_counts_once_with_all_its_threads() {
     for older in [false, true] {
         let what = if older { "older" } else { "younger" };
         let group = Group::new("killed");
-        let first = (!older).then(|| Agent::start(RARELY));
+        let first = (!older).then(|| agent(RARELY));
         let mut load = Load::own(&group, "threads");
         load.hear();
         let mut before = 0.0;
         let agent = first.unwrap_or_else(|| {
             load.stop();
             before = oracle::process_seconds(load.pid());
-            let agent = Agent::start(RARELY);
+            let agent = agent(RARELY);
             load.go_on();
             agent
         });
@@ -126,14 +126,14 @@ fn exec_by_another_thread_than_the_leader_keeps_the_processs_time() {
     for older in [false, true] {
         let what = if older { "older" } else { "younger" };
         let group = Group::new("exec");
-        let first = (!older).then(|| Agent::start(RARELY));
+        let first = (!older).then(|| agent(RARELY));
         let mut load = Load::own(&group, "exec-from-thread");
         let mut before = 0.0;
         let agent = first.unwrap_or_else(|| {
             load.burn_to(0.2);
             load.stop();
             before = oracle::process_seconds(load.pid());
-            let agent = Agent::start(RARELY);
+            let agent = agent(RARELY);
             load.go_on();
             agent
         });
@@ -175,7 +175,7 @@ fn with_pid(group: &Group, pid: u32) -> Load {
 fn two_processes_with_one_pid_are_two_rows() {
     let _machine = support::machine();
     let group = Group::new("reuse");
-    let agent = Agent::start(RARELY);
+    let agent = agent(RARELY);
     let mut first = Load::shell(&group, "while :; do :; done");
     first.burn_to(0.3);
     first.kill();

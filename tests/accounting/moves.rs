@@ -1,13 +1,11 @@
 //! Processes and threads that change their cgroup: what was used before stays with the first group.
 
-use super::assert_exact;
+use super::{agent, assert_exact};
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::{self, oracle};
-
-const ARGUMENTS: &[&str] = &["--process-metrics", "--interval", "1s"];
 
 /// The figures of both groups, by noctule.
 fn groups(agent: &Agent, groups: [&Group; 2]) -> [f64; 2] {
@@ -31,7 +29,7 @@ fn assert_as_accounted(what: &str, agent: &Agent, pair: [&Group; 2]) {
 #[test]
 fn a_stopped_process_that_is_moved_takes_nothing_with_it() {
     let _machine = support::machine();
-    let agent = Agent::start(ARGUMENTS);
+    let agent = agent("1s");
     for name in ["sampler", "threads"] {
         let (first, second) = (Group::new("from"), Group::new("to"));
         let mut load = Load::own(&first, name);
@@ -59,7 +57,7 @@ fn a_stopped_process_that_is_moved_takes_nothing_with_it() {
 #[test]
 fn a_running_process_that_is_moved_is_divided_at_the_move() {
     let _machine = support::machine();
-    let agent = Agent::start(ARGUMENTS);
+    let agent = agent("1s");
     for name in ["sampler", "threads"] {
         let (first, second) = (Group::new("from"), Group::new("to"));
         let load = Load::own(&first, name);
@@ -86,12 +84,13 @@ fn a_running_process_that_is_moved_is_divided_at_the_move() {
     }
 }
 
-/// On v1 a thread can be anywhere. (On v2 its group must be a threaded one, below its process's.)
 #[test]
 fn a_thread_that_is_moved_alone_counts_in_its_group_and_in_its_process() {
     let _machine = support::machine();
-    let agent = Agent::start(ARGUMENTS);
+    let agent = agent("1s");
     let (first, second) = (Group::new("from"), Group::new("to"));
+    first.allow_threads();
+    second.allow_threads();
     let mut load = Load::own(&first, "threads");
     load.hear();
     load.stop();

@@ -1,6 +1,6 @@
 //! Threads that are on a CPU while they are counted: a sampler tells what it had used at any moment.
 
-use super::support::agent::Agent;
+use super::agent;
 use super::support::cgroup::Group;
 use super::support::history::History;
 use super::support::load::Load;
@@ -50,7 +50,7 @@ fn start(case: &Case) -> (Group, Load) {
 fn every_batch_has_what_a_running_thread_used_until_then() {
     let _machine = support::machine();
     for case in &CASES {
-        let agent = Agent::start(&["--process-metrics", "--interval", "100ms"]);
+        let agent = agent("100ms");
         let (_group, mut load) = start(case);
         let pid = load.pid();
         let mut readings: Vec<(Reading, f64, f64)> = Vec::new();

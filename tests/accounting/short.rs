@@ -1,5 +1,6 @@
 //! Processes that live less than a tick.
 
+use super::agent;
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
@@ -78,10 +79,20 @@ fn two_thousand_short_processes_are_two_thousand_rows() {
     );
 }
 
+/// CPU time of each process that is listed with the group.
+fn processes(reading: &Reading, group: &Group) -> Vec<f64> {
+    let path = group.path();
+    let of_group = reading.samples.iter().filter(|sample| {
+        sample.name == "noctule_process_cpu_seconds_total"
+            && sample.labels.get("cgroup") == Some(&path)
+    });
+    of_group.map(|sample| sample.value).collect()
+}
+
 #[test]
 fn a_fork_storm_loses_nothing() {
     let _machine = support::machine();
-    let agent = Agent::start(&["--process-metrics"]);
+    let agent = agent("1s");
     let group = Group::new("storm");
     let script = "i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); ( : ); done";
     let mut load = run(&group, script);
@@ -90,20 +101,35 @@ fn a_fork_storm_loses_nothing() {
     assert_close("group", said, group.usage_seconds(), 0.01, 0.001);
     let reading = Reading::fresh(&agent);
     assert_eq!(reading.losses(), []);
-    let path = group.path();
-    let processes: Vec<f64> = reading
-        .samples
-        .iter()
-        .filter(|s| {
-            s.name == "noctule_process_cpu_seconds_total" && s.labels.get("cgroup") == Some(&path)
-        })
-        .map(|s| s.value)
-        .collect();
-    assert_eq!(processes.len(), 5001, "with the shell that starts them");
-    assert_close("processes", processes.iter().sum(), said, 0.01, 0.002);
+    let rows = processes(&reading, &group);
+    assert_eq!(rows.len(), 5001, "with the shell that starts them");
+    assert_close("processes", rows.iter().sum(), said, 0.01, 0.002);
     let absurd = reading
         .samples
         .iter()
-        .find(|s| !(0.0..1e12).contains(&s.value));
+        .find(|sample| !(0.0..1e12).contains(&sample.value));
     assert_eq!(absurd, None);
+}
+
+#[test]
+fn threads_that_end_at_once_lose_nothing() {
+    let _machine = support::machine();
+    let agent = agent("200ms");
+    let group = Group::new("crowd");
+    let mut load = Load::own(&group, "crowd");
+    load.wait_for_end();
+    load.reap();
+    let used = group.usage_seconds();
+    // The last record of a process comes when the kernel frees its leader.
+    let mut rows = Vec::new();
+    for _ in 0..5 {
+        rows = processes(&Reading::fresh(&agent), &group);
+    }
+    assert_eq!(rows.len(), 201, "with the process that starts them");
+    // The shell that became the load used 2 ms or so before it was in the group.
+    assert_close("processes", rows.iter().sum(), used, 0.001, 0.003);
+    let reading = Reading::fresh(&agent);
+    let said = reading.group_seconds(&group).expect("the group is listed");
+    assert_close("group", said, used, 0.001, 0.001);
+    assert_eq!(reading.losses(), []);
 }

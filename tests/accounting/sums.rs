@@ -47,10 +47,13 @@ fn sum_and_elapsed(answer: &Value) -> (f64, f64) {
     )
 }
 
+/// Starts loads in a group.
+type Make = fn(&Group) -> Vec<Load>;
+
 #[test]
 fn rows_and_idle_and_remainder_are_all_there_is() {
     let _machine = support::machine();
-    let cases: [(&str, fn(&Group) -> Vec<Load>); 3] = [
+    let cases: [(&str, Make); 3] = [
         ("quiet", |_| Vec::new()),
         ("mixed", mixed),
         ("staying", staying),

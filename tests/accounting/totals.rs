@@ -1,6 +1,6 @@
 //! Totals of processes that began while the agent ran.
 
-use super::assert_exact;
+use super::{agent, assert_exact};
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
@@ -64,7 +64,7 @@ const CASES: &[Case] = &[
 #[test]
 fn totals_equal_the_kernels_while_stopped_and_at_the_end() {
     let _machine = support::machine();
-    let agent = Agent::start(&["--process-metrics", "--interval", "250ms"]);
+    let agent = agent("250ms");
     for case in CASES {
         let group = Group::new("total");
         if case.realtime {

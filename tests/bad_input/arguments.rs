@@ -4,6 +4,9 @@ use std::fs;
 
 use super::{assert_says, failure, support};
 
+/// No clock can be moved ahead by that.
+const LONG: &str = "18446744073709551615s";
+
 #[test]
 fn wrong_arguments_end_with_2_and_the_nearest_word() {
     let _machine = support::machine();
@@ -15,6 +18,13 @@ fn wrong_arguments_end_with_2_and_the_nearest_word() {
             &["contaner", "container", "--by"],
         ),
         (&["stat", "--for", "5"], &["--for", "unit"]),
+        (&["stat", "--for", LONG], &["--for", "100 years"]),
+        (
+            &["stat", "--for", LONG, "--", "true"],
+            &["--for", "100 years"],
+        ),
+        (&["run", "--for", LONG], &["--for", "100 years"]),
+        (&["top", "--interval", LONG], &["--interval", "100 years"]),
         (&["stat", "--top", "many"], &["--top", "many"]),
         (&["run", "--listen", "here"], &["--listen", "here"]),
         (&["run", "--interval", "0s"], &["--interval", "0.01"]),

@@ -62,11 +62,28 @@ impl Group {
         }
     }
 
-    /// Moves one thread into the group (v1 only).
-    pub(crate) fn add_thread(&self, tid: u32) {
-        for folder in [&self.counted, &self.accounted] {
-            fs::write(folder.join("tasks"), tid.to_string()).expect("the thread can be moved");
+    /// Lets single threads be members: on v2 a group must be made for that, on v1 any is.
+    pub(crate) fn allow_threads(&self) {
+        if self.is_v2() {
+            let file = self.counted.join("cgroup.type");
+            fs::write(file, "threaded").expect("the group can be threaded");
         }
+    }
+
+    /// Moves one thread into the group.
+    pub(crate) fn add_thread(&self, tid: u32) {
+        let file = if self.is_v2() {
+            "cgroup.threads"
+        } else {
+            "tasks"
+        };
+        for folder in [&self.counted, &self.accounted] {
+            fs::write(folder.join(file), tid.to_string()).expect("the thread can be moved");
+        }
+    }
+
+    fn is_v2(&self) -> bool {
+        self.counted.join("cgroup.type").exists()
     }
 
     /// A command that is in the group from its first instruction on.
@@ -122,7 +139,10 @@ impl Group {
     }
 
     fn processes(&self) -> Vec<i32> {
-        let text = fs::read_to_string(self.counted.join("cgroup.procs")).unwrap_or_default();
+        let read = |file| fs::read_to_string(self.counted.join(file));
+        // A threaded group does not list processes; a signal to a thread reaches its process.
+        let text = read("cgroup.procs").or_else(|_| read("cgroup.threads"));
+        let text = text.unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 }

@@ -77,13 +77,13 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) allow_plain_http: bool,
     /// Time between two collections [default: 1s]
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) interval: Option<Duration>,
     /// Also expose each process in /metrics (many series)
     #[arg(long)]
     pub(crate) process_metrics: bool,
     /// End by itself after this time
-    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct StatArgs {
     #[arg(long, value_name = "LEVEL")]
     pub(crate) by: Option<By>,
     /// Length of the window [default: 5s; with a COMMAND: until it ends]
-    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
     /// Show at most this many rows
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -123,10 +123,10 @@ pub(crate) struct TopArgs {
     pub(crate) by: By,
     /// Time between two screens
     #[arg(long, value_name = "DURATION", default_value = "1s",
-          value_parser = humantime::parse_duration)]
+          value_parser = duration)]
     pub(crate) interval: Duration,
     /// End by itself after this time
-    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
 }
 
@@ -162,6 +162,17 @@ pub(crate) enum By {
     Pod,
     Unit,
     Cgroup,
+}
+
+/// The longest time that an option takes: the clocks can be moved ahead by it.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if duration > LONGEST {
+        return Err("must be 100 years at most".into());
+    }
+    Ok(duration)
 }
 
 impl From<By> for Level {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{Write as _, stdin, stdout};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ const LOADS: &[(&str, fn())] = &[
     ("threads", threads),
     ("leader-ends", leader_ends),
     ("exec-from-thread", exec_from_thread),
+    ("crowd", crowd),
+    ("one-of-crowd", one_of_crowd),
     ("pages", pages),
 ];
 
@@ -196,6 +199,32 @@ fn exec_from_thread() {
         panic!("/bin/sh: {error}");
     });
     burn_on();
+}
+
+/// Starts 200 processes of several threads, one after the other, and waits for each.
+fn crowd() {
+    tell("ready");
+    let binary = std::env::current_exe().expect("the test binary has a path");
+    for _ in 0..200 {
+        let status = Command::new(&binary).env(VARIABLE, "one-of-crowd").status();
+        assert!(status.expect("it can be started").success());
+    }
+}
+
+/// Four threads that end at one and the same moment, as all do when a process ends.
+fn one_of_crowd() {
+    let there = AtomicU32::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                burn(0.0005);
+                there.fetch_add(1, Ordering::Relaxed);
+                while there.load(Ordering::Relaxed) < 4 {
+                    thread::yield_now();
+                }
+            });
+        }
+    });
 }
 
 /// Reads or writes files as it is told: `read PATH BLOCK` or `write PATH BLOCK COUNT`, one answer

@@ -4,8 +4,20 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::figures::{Figure, Figures};
+use super::figures::{self, Figure, Figures, Kind};
 use super::table::{number, ratio, write};
+
+/// The others follow from these, or say how busy the machine was.
+const COMPARED: [&Kind; 8] = [
+    &figures::BPF_PER_SWITCH,
+    &figures::PROGRAM_RUN,
+    &figures::ELAPSED,
+    &figures::CPU,
+    &figures::AGENT_CPU,
+    &figures::AGENT_MEMORY,
+    &figures::SCRAPE,
+    &figures::SCRAPE_SIZE,
+];
 
 /// Prints new / old of each figure that both have: of the figures themselves, which depend on the
 /// machine and its load, and of their ratios to the reference, which hardly do.
@@ -33,7 +45,8 @@ pub(super) fn print(out: &mut impl Write, figures: &Figures, earlier: &Value) ->
             ratio(against.and_then(|r| of(r.rounds.median, &old["ratio"]["median"]))),
         ])
     };
-    let lines: Vec<Vec<String>> = figures.all().iter().filter_map(line).collect();
+    let compared = figures.all().iter().filter(|f| COMPARED.contains(&f.kind));
+    let lines: Vec<Vec<String>> = compared.filter_map(line).collect();
     let head = [
         "load",
         "beside",

@@ -52,10 +52,39 @@ enum Kind {
     ProcScan,
     /// The agent with this configuration.
     Noctule(&'static str),
-    /// A program with arguments.
-    Tool(&'static [&'static str]),
-    /// The same for one that needs tracefs.
-    ToolWithTracefs(&'static [&'static str]),
+    Tool(Tool),
+}
+
+/// A program of somebody else.
+#[derive(Clone, Copy)]
+struct Tool {
+    program: &'static str,
+    arguments: &'static [&'static str],
+    /// Debian's package.
+    package: &'static str,
+    needs_tracefs: bool,
+}
+
+impl Tool {
+    fn command(&self) -> Result<Command> {
+        let Self {
+            program, package, ..
+        } = self;
+        ensure!(
+            is_installed(program),
+            "{program} is not installed (Debian: {package})"
+        );
+        let mut command = if self.needs_tracefs {
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "--propagation", "private", "sh", "-c"]);
+            command.args([WITH_TRACEFS, program]);
+            command
+        } else {
+            Command::new(program)
+        };
+        command.args(self.arguments);
+        Ok(command)
+    }
 }
 
 /// In the order of their turns.
@@ -78,31 +107,46 @@ pub(super) const ALL: [Contender; 9] = [
     },
     Contender {
         name: "runqlat",
-        kind: Kind::Tool(&["runqlat", "1"]),
+        kind: Kind::Tool(Tool {
+            program: "runqlat",
+            arguments: &["1"],
+            package: "libbpf-tools",
+            needs_tracefs: false,
+        }),
     },
     Contender {
         name: "cpudist",
-        kind: Kind::Tool(&["cpudist", "1"]),
+        kind: Kind::Tool(Tool {
+            program: "cpudist",
+            arguments: &["1"],
+            package: "libbpf-tools",
+            needs_tracefs: false,
+        }),
     },
     Contender {
         name: "bpftrace",
-        kind: Kind::ToolWithTracefs(&[
-            "bpftrace",
-            "-e",
-            "tracepoint:sched:sched_switch { @[pid] = count(); }",
-        ]),
+        kind: Kind::Tool(Tool {
+            program: "bpftrace",
+            arguments: &["-e", "tracepoint:sched:sched_switch { @[pid] = count(); }"],
+            package: "bpftrace",
+            needs_tracefs: true,
+        }),
     },
     Contender {
         name: "perf-stat",
-        kind: Kind::Tool(&[
-            "perf",
-            "stat",
-            "-a",
-            "-I",
-            "1000",
-            "-e",
-            "context-switches,cpu-clock",
-        ]),
+        kind: Kind::Tool(Tool {
+            program: "perf",
+            arguments: &[
+                "stat",
+                "-a",
+                "-I",
+                "1000",
+                "-e",
+                "context-switches,cpu-clock",
+            ],
+            package: "linux-perf",
+            needs_tracefs: false,
+        }),
     },
     Contender {
         name: SCAN,
@@ -158,7 +202,7 @@ impl Contender {
                 let line = format!("{} run {config}", bed.noctule.display());
                 line.trim_end().to_owned()
             }
-            Kind::Tool(words) | Kind::ToolWithTracefs(words) => words.join(" "),
+            Kind::Tool(tool) => format!("{} {}", tool.program, tool.arguments.join(" ")),
         }
     }
 
@@ -185,7 +229,7 @@ impl Contender {
     /// First line of what the tool says about its version.
     pub(super) fn version(&self, bed: &Bed) -> Option<String> {
         let program = match self.kind {
-            Kind::Tool(words) | Kind::ToolWithTracefs(words) => Path::new(*words.first()?),
+            Kind::Tool(tool) => Path::new(tool.program),
             Kind::Noctule(_) => &bed.noctule,
             _ => return None,
         };
@@ -211,18 +255,7 @@ impl Contender {
                 command.args(["run", "--listen", "127.0.0.1:0"]);
                 command
             }
-            Kind::Tool(words) => {
-                let mut command = Command::new(words[0]);
-                command.args(&words[1..]);
-                command
-            }
-            Kind::ToolWithTracefs(words) => {
-                find(words[0])?;
-                let mut command = Command::new("unshare");
-                command.args(["--mount", "--propagation", "private", "sh", "-c"]);
-                command.arg(WITH_TRACEFS).args(words);
-                command
-            }
+            Kind::Tool(tool) => tool.command()?,
         };
         // The parts of this program end with their input; the others take none.
         let own = matches!(self.kind, Kind::Empty | Kind::ProcScan);
@@ -272,14 +305,10 @@ fn with_sbin(command: &mut Command) -> &mut Command {
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"))
 }
 
-fn find(program: &str) -> Result<()> {
+fn is_installed(program: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
-    let folders = path.split(':').chain(["/usr/sbin", "/sbin"]);
-    let found = folders
-        .map(|f| Path::new(f).join(program))
-        .any(|p| p.is_file());
-    ensure!(found, "{program} is not installed");
-    Ok(())
+    let mut folders = path.split(':').chain(["/usr/sbin", "/sbin"]);
+    folders.any(|folder| Path::new(folder).join(program).is_file())
 }
 
 /// A contender at work; ends with this.
@@ -347,5 +376,39 @@ impl Running {
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_references_exist_and_the_page_lists_what_is_ours() {
+        let names: BTreeSet<&str> = ALL.iter().map(|c| c.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        let page = include_str!("../../../docs/bench.md");
+        for name in [NONE, EMPTY, SCAN, "noctule", "noctule-minimal"] {
+            assert!(names.contains(name), "{name}");
+            assert!(page.contains(&format!("`{name}`")), "docs/bench.md: {name}");
+        }
+        for load in load::Load::ALL {
+            let name = load.name();
+            assert!(page.contains(&format!("`{name}`")), "docs/bench.md: {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_installed_is_named() {
+        let tool = Tool {
+            program: "no-such-tool",
+            arguments: &[],
+            package: "tools",
+            needs_tracefs: true,
+        };
+        let error = tool.command().expect_err("not there").to_string();
+        assert_eq!(error, "no-such-tool is not installed (Debian: tools)");
     }
 }

@@ -176,6 +176,23 @@ impl Figures {
         })
     }
 
+    /// The figures of each program of a contender.
+    pub(super) fn programs(
+        &self,
+        kind: &Kind,
+        load: &str,
+        contender: &str,
+    ) -> Vec<(&str, Summary)> {
+        let mut found = Vec::new();
+        for figure in &self.all {
+            let fits = figure.kind == kind && (figure.load, figure.contender) == (load, contender);
+            if let Some(program) = figure.program.as_deref().filter(|_| fits) {
+                found.push((program, figure.summary()));
+            }
+        }
+        found
+    }
+
     /// The figure against its reference; `None` for the reference itself, or where there is none.
     pub(super) fn ratio(&self, figure: &Figure) -> Option<Ratio> {
         let reference = figure.kind.reference?;

@@ -108,12 +108,12 @@ impl Load {
         }
     }
 
-    /// Operations of a run: about a second on the development machine.
+    /// Operations of a run: about half a second on the development machine.
     pub(super) fn operations(self, quick: bool) -> u64 {
         let full = match self {
-            Self::PingPong => 250_000,
-            Self::Hackbench => 400_000,
-            Self::ForkStorm => 2_000,
+            Self::PingPong => 100_000,
+            Self::Hackbench => 600_000,
+            Self::ForkStorm => 1_000,
             Self::Population => 0,
         };
         if quick { full / 10 } else { full }

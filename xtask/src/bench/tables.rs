@@ -91,34 +91,38 @@ fn cost(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()> 
     write(out, 2, &head, &lines)
 }
 
+/// The programs that matter: at least 1 % of what the agent costs there. The JSON has all.
 fn programs(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()> {
-    writeln!(out, "\nProgram by program, of the agent (medians)")?;
+    writeln!(
+        out,
+        "\nProgram by program, of the agent (medians; from 1 % of its cost on)"
+    )?;
     let mut lines = Vec::new();
-    let ours = |f: &&Figure| {
-        plan.contenders
-            .iter()
-            .any(|c| c.is_noctule() && c.name == f.contender)
-    };
-    let of_runs = |f: &&Figure| *f.kind == figures::PROGRAM_RUN;
-    for figure in figures.all().iter().filter(of_runs).filter(ours) {
-        let same = |kind: &Kind| {
-            let same = |f: &&Figure| {
-                f.kind == kind
-                    && (f.load, f.contender, &f.program)
-                        == (figure.load, figure.contender, &figure.program)
-            };
-            let found = figures.all().iter().find(same);
-            found.map_or("-".into(), |f| number(f.summary().median))
-        };
-        lines.push(vec![
-            figure.load.to_owned(),
-            figure.contender.to_owned(),
-            figure.program.clone().unwrap_or_default(),
-            number(figure.summary().minimum),
-            number(figure.summary().median),
-            same(&figures::PROGRAM_RUNS),
-            same(&figures::PROGRAM_PER_SWITCH),
-        ]);
+    for (load, contender, sum) in rows(plan, figures, &figures::BPF_PER_SWITCH) {
+        if !contender.is_noctule() {
+            continue;
+        }
+        let of = |kind| figures.programs(kind, load.name(), contender.name);
+        let least = sum.summary().median / 100.0;
+        let mut shares: Vec<(&str, f64)> = of(&figures::PROGRAM_PER_SWITCH)
+            .into_iter()
+            .filter(|(_, share)| share.median >= least)
+            .map(|(name, share)| (name, share.median))
+            .collect();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        for (name, share) in shares {
+            let find = |kind| of(kind).into_iter().find(|(program, _)| *program == name);
+            let (run, runs) = (find(&figures::PROGRAM_RUN), find(&figures::PROGRAM_RUNS));
+            lines.push(vec![
+                load.name().to_owned(),
+                contender.name.to_owned(),
+                name.to_owned(),
+                run.map_or("-".into(), |(_, s)| number(s.minimum)),
+                run.map_or("-".into(), |(_, s)| number(s.median)),
+                runs.map_or("-".into(), |(_, s)| number(s.median)),
+                number(share),
+            ]);
+        }
     }
     let head = [
         "load",
