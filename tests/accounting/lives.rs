@@ -3,13 +3,13 @@
 
 use std::fs;
 
-use super::{agent, assert_exact};
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::window::Window;
 use super::support::{self, oracle, wait_for};
+use super::{agent, assert_exact};
 
 /// Few batches, so that what happens between two of them is much.
 const RARELY: &str = "2s";

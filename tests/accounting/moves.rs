@@ -1,11 +1,11 @@
 //! Processes and threads that change their cgroup: what was used before stays with the first group.
 
-use super::{agent, assert_exact};
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::{self, oracle};
+use super::{agent, assert_exact};
 
 /// The figures of both groups, by noctule.
 fn groups(agent: &Agent, groups: [&Group; 2]) -> [f64; 2] {

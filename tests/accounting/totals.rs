@@ -1,11 +1,11 @@
 //! Totals of processes that began while the agent ran.
 
-use super::{agent, assert_exact};
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::{self, oracle};
+use super::{agent, assert_exact};
 
 struct Case {
     name: &'static str,
