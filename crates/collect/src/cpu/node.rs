@@ -76,3 +76,72 @@ impl NodeTime {
         slot.idle_ns + if idle { now.saturating_sub(since) } else { 0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use noctule_kernel::Snapshot;
+
+    use super::*;
+
+    /// A snapshot of CPUs: number, end of the last slice, idle time until then, running thread.
+    fn at(taken_ns: u64, cpus: &[(u32, u64, u64, u32)]) -> Snapshot {
+        let slot = |&(cpu, since, idle_ns, pid): &(u32, u64, u64, u32)| {
+            (
+                cpu,
+                CpuSlot {
+                    since,
+                    idle_ns,
+                    pid,
+                    ..CpuSlot::default()
+                },
+            )
+        };
+        Snapshot {
+            taken_ns,
+            cpus: cpus.iter().map(slot).collect(),
+            ..Snapshot::default()
+        }
+    }
+
+    fn times(node: &mut NodeTime, snapshot: &Snapshot) -> (u32, u64, u64) {
+        let node = node.finish(snapshot, Counters::default(), None);
+        (node.cpus, node.elapsed_ns, node.idle_ns)
+    }
+
+    #[test]
+    fn a_slice_that_has_not_ended_counts_up_to_now() {
+        let mut node = NodeTime::new(100);
+        // CPU 0 is idle since 150, CPU 1 runs thread 7 since 120 after 20 of idling.
+        let snapshot = at(200, &[(0, 150, 30, 0), (1, 120, 20, 7)]);
+        assert_eq!(times(&mut node, &snapshot), (2, 200, 80 + 20));
+    }
+
+    #[test]
+    fn a_cpu_that_has_not_switched_yet_is_idle_unless_a_thread_was_seen_on_it() {
+        let mut node = NodeTime::new(100);
+        let mut snapshot = at(200, &[(0, 0, 0, 0), (1, 0, 0, 0)]);
+        let running = sample_flag::RUNNING;
+        let task = noctule_kernel::TaskSample {
+            cpu: 1,
+            flags: running,
+            ..Default::default()
+        };
+        snapshot.tasks.push(task);
+        assert_eq!(times(&mut node, &snapshot), (2, 200, 100));
+    }
+
+    #[test]
+    fn a_cpu_counts_only_while_it_is_online() {
+        let mut node = NodeTime::new(0);
+        let both = at(100, &[(0, 50, 0, 7), (1, 50, 50, 0)]);
+        assert_eq!(times(&mut node, &both), (2, 200, 100));
+        // CPU 1 goes offline: its slot is not read, and the idle task stays in it.
+        let one = at(200, &[(0, 50, 0, 7)]);
+        assert_eq!(times(&mut node, &one), (1, 300, 100));
+        // It is back: nothing of the time away counts, neither as elapsed nor as idle.
+        let back = at(300, &[(0, 50, 0, 7), (1, 290, 290, 0)]);
+        assert_eq!(times(&mut node, &back), (2, 400, 100));
+        let later = at(400, &[(0, 50, 0, 7), (1, 290, 290, 0)]);
+        assert_eq!(times(&mut node, &later), (2, 600, 200));
+    }
+}
