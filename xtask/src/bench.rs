@@ -123,7 +123,12 @@ fn measure(root: &Path, args: &Args) -> Result<()> {
     let mut out = stdout().lock();
     tables::print(&mut out, &plan, &machine, &figures)?;
     if let Some(earlier) = earlier {
-        compare::print(&mut out, &figures, &earlier)?;
+        let contenders = plan.contenders.iter();
+        let ours: Vec<&str> = contenders
+            .filter(|c| c.is_noctule())
+            .map(|c| c.name)
+            .collect();
+        compare::print(&mut out, &figures, &ours, &earlier)?;
     }
     let minutes = began.elapsed().as_secs_f64() / 60.0;
     writeln!(

@@ -19,14 +19,22 @@ const COMPARED: [&Kind; 8] = [
     &figures::SCRAPE_SIZE,
 ];
 
-/// Prints new / old of each figure that both have: of the figures themselves, which depend on the
-/// machine and its load, and of their ratios to the reference, which hardly do.
-pub(super) fn print(out: &mut impl Write, figures: &Figures, earlier: &Value) -> io::Result<()> {
+/// Prints new / old of each figure of `contenders` that both runs have: of the figures themselves,
+/// which depend on the machine and its load, and of their ratios to the reference, which hardly do.
+pub(super) fn print(
+    out: &mut impl Write,
+    figures: &Figures,
+    contenders: &[&str],
+    earlier: &Value,
+) -> io::Result<()> {
     let commit = earlier["commit"].as_str().unwrap_or("?");
-    writeln!(out, "\nNew / old, against commit {commit}")?;
+    writeln!(out, "\nNew / old, against commit {commit} (medians)")?;
     if earlier["quick"] == true {
         writeln!(out, "  the earlier run was quick: it says nothing")?;
     }
+    let compared = figures.all().iter().filter(|f| {
+        COMPARED.contains(&f.kind) && contenders.contains(&f.contender) && figures.matters(f)
+    });
     let line = |figure: &Figure| {
         let old = find(earlier, figure)?;
         let summary = figure.summary();
@@ -45,7 +53,6 @@ pub(super) fn print(out: &mut impl Write, figures: &Figures, earlier: &Value) ->
             ratio(against.and_then(|r| of(r.rounds.median, &old["ratio"]["median"]))),
         ])
     };
-    let compared = figures.all().iter().filter(|f| COMPARED.contains(&f.kind));
     let lines: Vec<Vec<String>> = compared.filter_map(line).collect();
     let head = [
         "load",
@@ -98,10 +105,10 @@ mod tests {
         };
         let earlier = json!({"commit": "abc", "figures": [old("hackbench"), old("ping-pong")]});
         let mut out = Vec::new();
-        print(&mut out, &figures, &earlier).expect("a vector takes everything");
+        print(&mut out, &figures, &["noctule"], &earlier).expect("a vector takes everything");
         let text = String::from_utf8(out).expect("UTF-8");
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1], "New / old, against commit abc");
+        assert_eq!(lines[1], "New / old, against commit abc (medians)");
         assert_eq!(lines.len(), 4, "{text}");
         let cells: Vec<&str> = lines[3].split_whitespace().collect();
         let expected = ["ping-pong", "noctule", "bpf_per_switch", "120", "60.0"];

@@ -193,6 +193,21 @@ impl Figures {
         found
     }
 
+    /// Whether a figure is worth a line for people: one of a program is when the program makes at
+    /// least 1 % of what its contender costs.
+    pub(super) fn matters(&self, figure: &Figure) -> bool {
+        let Some(program) = &figure.program else {
+            return true;
+        };
+        let sum = self.find(&BPF_PER_SWITCH, figure.load, figure.contender);
+        let programs = self.programs(&PROGRAM_PER_SWITCH, figure.load, figure.contender);
+        let share = programs.iter().find(|(name, _)| name == program);
+        match (sum, share) {
+            (Some(sum), Some((_, share))) => share.median >= sum.summary().median / 100.0,
+            _ => true,
+        }
+    }
+
     /// The figure against its reference; `None` for the reference itself, or where there is none.
     pub(super) fn ratio(&self, figure: &Figure) -> Option<Ratio> {
         let reference = figure.kind.reference?;

@@ -104,12 +104,9 @@ fn programs(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<
         }
         let of = |kind| figures.programs(kind, load.name(), contender.name);
         let least = sum.summary().median / 100.0;
-        let mut shares: Vec<(&str, f64)> = of(&figures::PROGRAM_PER_SWITCH)
-            .into_iter()
-            .filter(|(_, share)| share.median >= least)
-            .map(|(name, share)| (name, share.median))
-            .collect();
-        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let mut shares = of(&figures::PROGRAM_PER_SWITCH);
+        shares.retain(|(_, share)| share.median >= least);
+        shares.sort_by(|a, b| b.1.median.total_cmp(&a.1.median));
         for (name, share) in shares {
             let find = |kind| of(kind).into_iter().find(|(program, _)| *program == name);
             let (run, runs) = (find(&figures::PROGRAM_RUN), find(&figures::PROGRAM_RUNS));
@@ -120,7 +117,7 @@ fn programs(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<
                 run.map_or("-".into(), |(_, s)| number(s.minimum)),
                 run.map_or("-".into(), |(_, s)| number(s.median)),
                 runs.map_or("-".into(), |(_, s)| number(s.median)),
-                number(share),
+                number(share.median),
             ]);
         }
     }
