@@ -21,7 +21,7 @@ if ! formatter=$(find_formatter); then
     echo "bpf-format: SKIPPED: no clang-format $version here (Debian 12: apt install clang-format)" >&2
     exit 0
 fi
-mapfile -t files < <(find bpf -name '*.[ch]' | sort)
+mapfile -t files < <(find bench bpf -name '*.[ch]' | sort)
 case $1 in
 --find) echo "$formatter" ;;
 --fix) "$formatter" -i "${files[@]}" ;;

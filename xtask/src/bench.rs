@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
+mod bars;
 mod build;
 mod cgroups;
 mod child;
@@ -38,7 +39,7 @@ use stop::{Interrupted, Stop};
 ///
 /// Runs each load alone and beside the agent and its peers, in turns. Needs root. Peers come from
 /// Debian (libbpf-tools, bpftrace, linux-perf); what is not installed is listed as absent. Takes
-/// about twenty minutes; a missed target is shown and fails nothing.
+/// about half an hour; a missed target is shown and fails nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How often each pair of load and contender is measured

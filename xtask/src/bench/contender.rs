@@ -1,5 +1,6 @@
 //! What runs beside the loads: the agent, its peers, and the references.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,16 +10,25 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::child::Child;
+use super::load::Part;
 use super::population::lines;
 use super::stop::Stop;
 use super::{host, load};
 
+/// The agent as it comes: the bars are for this one.
+pub(super) const OURS: &str = "noctule";
 /// Runs nothing: the reference of slowdowns.
 pub(super) const NONE: &str = "none";
 /// An attached program without content: the reference of costs.
 pub(super) const EMPTY: &str = "empty";
 /// Reads /proc once a second: the reference of agents.
 pub(super) const SCAN: &str = "proc-scan";
+/// The structure of Netflix's article, kept by us.
+pub(super) const NETFLIX: &str = "netflix";
+/// What Kepler v0.7.12 does at a switch, kept by us.
+pub(super) const KEPLER: &str = "kepler";
+/// Of libbpf-tools.
+pub(super) const RUNQLAT: &str = "runqlat";
 
 /// How long a contender may take until everything of it is attached.
 const START: Duration = Duration::from_secs(30);
@@ -36,7 +46,11 @@ const WITH_TRACEFS: &str = "mount -t debugfs none /sys/kernel/debug 2>/dev/null;
 
 /// The agent with nothing but CPU time and switches.
 const MINIMAL: &str =
-    "[collect]\nhardware_counters = false\npage_cache = false\nsoftirqs = false\n";
+    "[collect]\nhardware_counters = false\npage_cache = false\nsoftirqs = false\nwaits = \"off\"\n";
+/// The agent without waits: CPU accounting only.
+const CPU_ONLY: &str = "[collect]\nwaits = \"off\"\n";
+/// The agent with waits as the scheduler itself keeps them.
+const LOW_COST: &str = "[collect]\nwaits = \"low_cost\"\n";
 
 /// One of the things to compare.
 #[derive(Clone, Copy)]
@@ -48,7 +62,8 @@ pub(super) struct Contender {
 #[derive(Clone, Copy)]
 enum Kind {
     Nothing,
-    Empty,
+    /// `bench/NAME.bpf.c`, held by this part of the bench.
+    Own(Part, &'static str),
     ProcScan,
     /// The agent with this configuration.
     Noctule(&'static str),
@@ -88,14 +103,22 @@ impl Tool {
 }
 
 /// In the order of their turns.
-pub(super) const ALL: [Contender; 9] = [
+pub(super) const ALL: [Contender; 13] = [
     Contender {
         name: NONE,
         kind: Kind::Nothing,
     },
     Contender {
-        name: "noctule",
+        name: OURS,
         kind: Kind::Noctule(""),
+    },
+    Contender {
+        name: "noctule_low_cost",
+        kind: Kind::Noctule(LOW_COST),
+    },
+    Contender {
+        name: "noctule_cpu",
+        kind: Kind::Noctule(CPU_ONLY),
     },
     Contender {
         name: "noctule-minimal",
@@ -103,10 +126,18 @@ pub(super) const ALL: [Contender; 9] = [
     },
     Contender {
         name: EMPTY,
-        kind: Kind::Empty,
+        kind: Kind::Own(Part::Object, "nothing, on sched_switch"),
     },
     Contender {
-        name: "runqlat",
+        name: NETFLIX,
+        kind: Kind::Own(Part::Netflix, "stamps in a hash, events through a ring"),
+    },
+    Contender {
+        name: KEPLER,
+        kind: Kind::Own(Part::Kepler, "rows in a hash, counters in arrays"),
+    },
+    Contender {
+        name: RUNQLAT,
         kind: Kind::Tool(Tool {
             program: "runqlat",
             arguments: &["1"],
@@ -158,28 +189,51 @@ pub(super) const ALL: [Contender; 9] = [
 pub(super) struct Bed {
     pub(super) noctule: PathBuf,
     folder: PathBuf,
-    empty: Result<PathBuf, String>,
+    /// By contender: the object, or why there is none.
+    objects: BTreeMap<&'static str, Result<PathBuf, String>>,
 }
 
 impl Bed {
     /// Compiles what is to be compiled; what cannot be makes one contender absent.
     pub(super) fn prepare(root: &Path, folder: &Path, noctule: PathBuf) -> Result<Self> {
-        let source = root.join("bench/empty.bpf.c");
-        let object = folder.join("empty.bpf.o");
+        let headers = write_headers(folder)?;
+        let own = |contender: &Contender| matches!(contender.kind, Kind::Own(..));
+        let object = |contender: Contender| {
+            let source = root.join(format!("bench/{}.bpf.c", contender.name));
+            let object = folder.join(format!("{}.bpf.o", contender.name));
+            let compiled = compile(&source, &headers, &object);
+            let reason = |error| format!("{error:#}");
+            (contender.name, compiled.map(|()| object).map_err(reason))
+        };
         Ok(Self {
             noctule,
             folder: folder.to_owned(),
-            empty: compile(&source, &object)
-                .map(|()| object)
-                .map_err(|error| format!("{error:#}")),
+            objects: ALL.into_iter().filter(own).map(object).collect(),
         })
     }
 }
 
-fn compile(source: &Path, object: &Path) -> Result<()> {
+/// The headers of the libbpf that is linked; answers with the folder for `-I`.
+fn write_headers(folder: &Path) -> Result<PathBuf> {
+    let include = folder.join("include");
+    let headers = include.join("bpf");
+    fs::create_dir_all(&headers).with_context(|| headers.display().to_string())?;
+    for (name, text) in libbpf_rs::libbpf_sys::API_HEADERS {
+        let file = headers.join(name);
+        fs::write(&file, text).with_context(|| file.display().to_string())?;
+    }
+    Ok(include)
+}
+
+/// With the options of the agent's own programs.
+fn compile(source: &Path, headers: &Path, object: &Path) -> Result<()> {
     let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     let output = Command::new(clang)
-        .args(["-g", "-O2", "-target", "bpf", "-c"])
+        .args(["-g", "-O2", "-target", "bpf", "-mcpu=v3"])
+        .args(["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"])
+        .arg("-I")
+        .arg(headers)
+        .arg("-c")
         .arg(source)
         .arg("-o")
         .arg(object)
@@ -195,7 +249,7 @@ impl Contender {
     pub(super) fn command_line(&self, bed: &Bed) -> String {
         match self.kind {
             Kind::Nothing => "the load alone".into(),
-            Kind::Empty => "bench/empty.bpf.c on sched_switch".into(),
+            Kind::Own(_, words) => format!("bench/{}.bpf.c: {words}", self.name),
             Kind::ProcScan => "/proc/PID/stat of every process, read once a second".into(),
             Kind::Noctule(config) => {
                 let config = config.replace('\n', " ");
@@ -216,9 +270,9 @@ impl Contender {
         !matches!(self.kind, Kind::ProcScan)
     }
 
-    /// Whether it is a process that collects something.
+    /// Whether it is a process that collects something, as its makers wrote it.
     pub(super) fn is_agent(&self) -> bool {
-        !matches!(self.kind, Kind::Nothing | Kind::Empty)
+        !matches!(self.kind, Kind::Nothing | Kind::Own(..))
     }
 
     /// Whether it is nothing at all.
@@ -242,9 +296,10 @@ impl Contender {
     fn command(&self, bed: &Bed) -> Result<Option<Command>> {
         let mut command = match self.kind {
             Kind::Nothing => return Ok(None),
-            Kind::Empty => match &bed.empty {
-                Ok(object) => load::object(&object.display().to_string()),
-                Err(reason) => bail!("{reason}"),
+            Kind::Own(part, _) => match bed.objects.get(self.name) {
+                Some(Ok(object)) => load::holder(part, object),
+                Some(Err(reason)) => bail!("{reason}"),
+                None => bail!("its object was not compiled"),
             },
             Kind::ProcScan => load::proc_scan(PERIOD),
             Kind::Noctule(config) => {
@@ -258,7 +313,7 @@ impl Contender {
             Kind::Tool(tool) => tool.command()?,
         };
         // The parts of this program end with their input; the others take none.
-        let own = matches!(self.kind, Kind::Empty | Kind::ProcScan);
+        let own = matches!(self.kind, Kind::Own(..) | Kind::ProcScan);
         command.stdin(if own { Stdio::piped() } else { Stdio::null() });
         let listens = self.is_noctule();
         command.stdout(if listens {
@@ -390,14 +445,41 @@ mod tests {
         let names: BTreeSet<&str> = ALL.iter().map(|c| c.name).collect();
         assert_eq!(names.len(), ALL.len());
         let page = include_str!("../../../docs/bench.md");
-        for name in [NONE, EMPTY, SCAN, "noctule", "noctule-minimal"] {
+        for name in [NONE, EMPTY, SCAN, NETFLIX, KEPLER, RUNQLAT, OURS] {
             assert!(names.contains(name), "{name}");
+        }
+        let ours = |c: &&Contender| c.is_noctule() || matches!(c.kind, Kind::Own(..));
+        for name in ALL.iter().filter(ours).map(|c| c.name) {
             assert!(page.contains(&format!("`{name}`")), "docs/bench.md: {name}");
         }
         for load in load::Load::ALL {
             let name = load.name();
             assert!(page.contains(&format!("`{name}`")), "docs/bench.md: {name}");
         }
+    }
+
+    #[test]
+    fn a_variant_of_the_agent_gets_its_configuration() {
+        let folder = std::env::temp_dir().join(format!("noctule-bench-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let bed = Bed {
+            noctule: "noctule".into(),
+            folder: folder.clone(),
+            objects: BTreeMap::new(),
+        };
+        for contender in ALL {
+            let Kind::Noctule(config) = contender.kind else {
+                continue;
+            };
+            let command = contender.command(&bed).expect("a command").expect("runs");
+            let arguments: Vec<_> = command.get_args().collect();
+            let file = folder.join(format!("{}.toml", contender.name));
+            assert_eq!(arguments[0], "--config");
+            assert_eq!(arguments[1], file);
+            assert_eq!(fs::read_to_string(&file).expect("the file"), config);
+            toml::from_str::<toml::Table>(config).expect("TOML");
+        }
+        fs::remove_dir_all(folder).expect("the folder goes");
     }
 
     #[test]

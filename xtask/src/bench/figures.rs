@@ -210,7 +210,11 @@ impl Figures {
 
     /// The figure against its reference; `None` for the reference itself, or where there is none.
     pub(super) fn ratio(&self, figure: &Figure) -> Option<Ratio> {
-        let reference = figure.kind.reference?;
+        self.against(figure, figure.kind.reference?)
+    }
+
+    /// The figure against the same one of another contender, round by round.
+    pub(super) fn against(&self, figure: &Figure, reference: &str) -> Option<Ratio> {
         if figure.contender == reference {
             return None;
         }

@@ -2,6 +2,7 @@
 //! prints one line of JSON when it is done.
 
 use std::io::{Read as _, Write as _, stdout};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use super::stop::Stop;
 
 mod fork_storm;
 mod hackbench;
+mod kepler;
+mod netflix;
 mod object;
 mod ping_pong;
 mod population;
@@ -32,7 +35,7 @@ pub(crate) struct Args {
 
 /// What this program can be in a run of the bench.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Part {
+pub(super) enum Part {
     PingPong,
     Hackbench,
     ForkStorm,
@@ -43,6 +46,10 @@ enum Part {
     Sleeper,
     /// Holds a BPF object.
     Object,
+    /// The same, and reads its events.
+    Netflix,
+    /// The same, and takes out its rows.
+    Kepler,
     /// The yardstick of the agents.
     ProcScan,
 }
@@ -58,6 +65,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Part::Echo => return ping_pong::echo(size()? as usize),
         Part::Sleeper => return population::sleeper(size()?),
         Part::Object => return object::run(args.size.as_ref()),
+        Part::Netflix => return netflix::run(args.size.as_ref()),
+        Part::Kepler => return kepler::run(args.size.as_ref()),
         Part::ProcScan => return proc_scan::run(Duration::from_millis(size()?)),
     };
     writeln!(stdout(), "{}", outcome.to_json()).context("telling the outcome")
@@ -162,9 +171,9 @@ pub(super) fn population(name: &str) -> Command {
     command(Part::Population, name)
 }
 
-/// A holder of a BPF object.
-pub(super) fn object(path: &str) -> Command {
-    command(Part::Object, path)
+/// A part that holds the BPF object at `path`.
+pub(super) fn holder(part: Part, path: &Path) -> Command {
+    command(part, &path.display().to_string())
 }
 
 /// A scanner of /proc with this period.

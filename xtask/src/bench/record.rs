@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::bars::{self, Comparison};
 use super::contender::{Bed, Contender};
 use super::figures::{Figure, Figures, Summary};
 use super::host::Machine;
@@ -35,6 +36,22 @@ pub(super) fn of(plan: &Plan, bed: &Bed, machine: &Machine, figures: &Figures) -
         "loads": loads.map(|l| json!({"name": l.name(), "what": l.words()})).collect::<Value>(),
         "contenders": present.chain(absent).map(contender).collect::<Value>(),
         "figures": figures.all().iter().map(|f| figure(f, plan, figures)).collect::<Value>(),
+        "comparisons": bars::compare(plan, figures).iter().map(comparison).collect::<Value>(),
+    })
+}
+
+fn comparison(comparison: &Comparison) -> Value {
+    let ratio = comparison.ratio;
+    json!({
+        "figure": comparison.bar.kind.name,
+        "load": comparison.load.name(),
+        "contender": comparison.contender,
+        "to": comparison.bar.to,
+        "minimum": ratio.map(|r| r.rounds.minimum),
+        "median": ratio.map(|r| r.rounds.median),
+        "best": ratio.map(|r| r.best),
+        "bar": comparison.is_judged().then(|| comparison.bar.bound.to_string()),
+        "met": comparison.met(),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::bars;
 use super::contender::{Contender, EMPTY, NONE, SCAN};
 use super::figures::{self, Figure, Figures, Kind};
 use super::host::Machine;
@@ -39,6 +40,7 @@ pub(super) fn print(
     cost(out, plan, figures)?;
     programs(out, plan, figures)?;
     slowdown(out, plan, figures)?;
+    bars::print(out, plan, figures)?;
     agent(out, plan, figures)?;
     absent(out, plan)
 }
