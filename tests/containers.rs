@@ -11,10 +11,9 @@ use serde_json::{Value, json};
 
 use super::support::agent::{Agent, Sample};
 use super::support::burner::Burner;
-use super::support::cgroup::Group;
+use super::support::cgroup::Below;
 use super::support::container::{Container, Wish, hex_id, pod_uid};
 use super::support::folders::Made;
-use super::support::hierarchies;
 use super::support::tmux::Terminal;
 use super::support::{self, NOCTULE, assert_close, bpf, cpu_seconds, rows, wait_for};
 
@@ -254,26 +253,6 @@ fn names_come_from_the_bundle_of_containerd() {
     drop(agent);
     shows_in_top("container", "cart");
     shows_in_top("pod", "shop-7d4b9c-x2x2x");
-}
-
-/// A group below others of which some may be missing; those are removed with it.
-struct Below {
-    group: Group,
-    _parents: Made,
-}
-
-impl Below {
-    fn new(path: &str) -> Self {
-        let mut parents = Made::default();
-        for hierarchy in hierarchies::all() {
-            let folder = hierarchies::join(&hierarchy.mount, path);
-            parents.note(folder.parent().expect("not the root"));
-        }
-        Self {
-            group: Group::named(path),
-            _parents: parents,
-        }
-    }
 }
 
 #[test]

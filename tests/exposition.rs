@@ -212,7 +212,8 @@ fn metrics_of(samples: &[Sample], level: &str, identity: &[(&str, &str)]) -> BTr
     let has = |s: &Sample, (k, v): &(&str, &str)| s.labels.get(*k).is_some_and(|value| value == v);
     let own = |s: &Sample| {
         let name = s.name.strip_prefix(&prefix)?;
-        let own = ["op", "vector", "kind"].map(|l| s.labels.get(l).cloned().unwrap_or_default());
+        let own = ["op", "vector", "kind", "cause", "by"]
+            .map(|l| s.labels.get(l).cloned().unwrap_or_default());
         Some(format!("{name} {}", own.concat()))
     };
     let of_identity = samples
@@ -243,9 +244,15 @@ fn every_series_of_a_group_exists_from_0() {
     assert!(not_0.is_empty(), "{not_0:?}");
     let mut expected = metrics_of(&samples, "cgroup", &[("cgroup", "/")]);
     assert_eq!(metrics_of(&samples, "cgroup", &identity), expected);
-    // The node has some more of its own.
-    let own = ["cpu_idle_seconds_total ", "cpu_remainder_seconds ", "cpus "];
+    // The node has some more of its own, and waits for nobody else.
+    let own = [
+        "cpu_idle_seconds_total ",
+        "cpu_idle_switches_total ",
+        "cpu_remainder_seconds ",
+        "cpus ",
+    ];
     expected.extend(own.map(str::to_owned));
+    assert!(expected.remove("sched_blame_seconds_total "), "no blame");
     assert_eq!(metrics_of(&samples, "node", &[]), expected);
     sleeper.kill().expect("our child");
     sleeper.wait().expect("our child");

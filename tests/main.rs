@@ -11,3 +11,4 @@ mod counters;
 mod environment;
 mod exposition;
 mod top;
+mod waits;

@@ -3,8 +3,10 @@
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::support::burner::Burner;
+use super::support::cgroup::Group;
 use super::support::hostile::Hostile;
 use super::support::tmux::Terminal;
 use super::support::{self, NOCTULE, bpf, wait_until};
@@ -22,11 +24,16 @@ struct Top {
 
 impl Top {
     fn start(width: u16, height: u16) -> Self {
+        Self::with("", "CPU%", width, height)
+    }
+
+    /// With more arguments; `title` is a heading of the table that it begins with.
+    fn with(arguments: &str, title: &str, width: u16, height: u16) -> Self {
         let terminal = Terminal::new(width, height);
         let settings = terminal.output_of("stty -g");
-        terminal.line(&format!("{NOCTULE} top --interval 500ms"));
+        terminal.line(&format!("{NOCTULE} top --interval 500ms {arguments}"));
         terminal.wait_for("table", |screen| {
-            screen.contains("CPU%") && screen.contains("q quit")
+            screen.contains(title) && screen.contains("q quit")
         });
         Self { terminal, settings }
     }
@@ -197,6 +204,50 @@ fn it_draws_hostile_names_and_obeys_none() {
     for name in shown {
         top.terminal.wait_for(name, |screen| screen.contains(name));
     }
+    top.terminal.keys(&["q"]);
+    top.assert_restored();
+}
+
+/// Both run on one CPU only, the first that this process may use, and before all others.
+fn on_one_cpu(burners: &[Burner]) {
+    let allowed = sched_getaffinity(None).expect("our own");
+    let first = (0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu));
+    let mut one = CpuSet::new();
+    one.set(first.expect("this runs on one"));
+    for burner in burners {
+        let pid = Pid::from_raw(burner.pid() as i32);
+        sched_setaffinity(pid, &one).expect("the CPU is online");
+    }
+}
+
+#[test]
+fn it_shows_who_waits_and_says_what_is_the_matter() {
+    let _machine = support::machine();
+    let group = Group::new("spin");
+    let burners = [Burner::within(&group), Burner::within(&group)].map(Burner::first);
+    on_one_cpu(&burners);
+    let top = Top::with("--waits", "WAIT/s", 160, 30);
+    let path = group.path();
+    // Other loads of the machine may have the CPU for a part, but it is never quiet: two want one.
+    let verdicts = ["self_contended", "contended", "system", "noisy_neighbour"];
+    top.terminal.wait_for("group with a verdict", |screen| {
+        let line = screen.lines().find(|line| line.contains(&path));
+        line.is_some_and(|line| verdicts.iter().any(|verdict| line.contains(verdict)))
+    });
+    top.terminal.keys(&["/"]);
+    top.terminal.text(&path);
+    top.terminal.keys(&["Enter", "Enter"]);
+    top.terminal.wait_for("why", |screen| {
+        screen.contains("because") && screen.contains("of the time that it wanted the CPU")
+    });
+    // Alone: followed by another key at once, the terminal would take both for that key with Alt.
+    top.terminal.keys(&["Escape"]);
+    top.terminal
+        .wait_for("table again", |screen| screen.contains("WAIT/s"));
+    top.terminal.keys(&["w"]);
+    top.terminal.wait_for("CPU use", |screen| {
+        screen.contains("CPU%") && screen.contains(&path) && !screen.contains("WAIT/s")
+    });
     top.terminal.keys(&["q"]);
     top.assert_restored();
 }

@@ -21,6 +21,18 @@ static __always_inline __u32 task_state(struct task_struct *task)
 	return ((struct task_struct___pre_5_14 *)task)->state;
 }
 
+/* v5.19 to v6.5: 64eaf50731ac ("sched/fair: Fix cfs_rq_clock_pelt() for throttled cfs_rq"). */
+struct cfs_rq___pre_6_6 {
+	__u64 throttled_clock_pelt;
+	__u64 throttled_clock_pelt_time;
+} __attribute__((preserve_access_index));
+
+/* Before it. */
+struct cfs_rq___pre_5_19 {
+	__u64 throttled_clock_task;
+	__u64 throttled_clock_task_time;
+} __attribute__((preserve_access_index));
+
 /* v6.18: 53fbef56e07d ("mm: introduce memdesc_flags_t"). */
 typedef struct {
 	unsigned long f;

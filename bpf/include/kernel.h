@@ -29,6 +29,8 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
@@ -78,18 +80,32 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+struct cfs_rq;
+
 struct task_group {
 	struct cgroup_subsys_state css;
+	struct cfs_rq **cfs_rq;
 };
 
 struct rq {
 	__u64 clock;
 	__u64 clock_task;
+	__u64 clock_pelt;
+	unsigned long lost_idle_time;
 	int cpu;
 };
 
 struct cfs_rq {
 	struct rq *rq;
+	__u64 throttled_clock_self;
+	__u64 throttled_clock_self_time;
+	int throttle_count;
+};
+
+struct sched_info {
+	unsigned long long run_delay;
+	unsigned long long last_arrival;
+	unsigned long long last_queued;
 };
 
 struct sched_entity {
@@ -102,6 +118,7 @@ struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
+	int on_rq;
 	int pid;
 	int tgid;
 	char comm[16];
@@ -110,6 +127,9 @@ struct task_struct {
 	__u64 start_time;
 	__u64 start_boottime;
 	struct sched_entity se;
+	struct sched_info sched_info;
+	/* v6.18: e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). */
+	bool throttled;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct css_set *cgroups;

@@ -21,6 +21,10 @@ enum loss {
 	/* The table of processes was full: the row of the process lacks what its ended threads
 	   used. */
 	LOSS_PROCESS_ROW,
+	/* The table of waits was full: the distribution went to the overflow row. */
+	LOSS_WAIT_ROW,
+	/* The table of victims and culprits was full: the culprit is not named. */
+	LOSS_BLAME_ROW,
 	LOSS_COUNT,
 };
 

@@ -26,6 +26,16 @@ enum counter {
 	COUNTER_PAGE_WRITES,
 	COUNTER_SWITCHES_VOLUNTARY,
 	COUNTER_SWITCHES_PREEMPTED,
+	COUNTER_SWITCHES_THROTTLED,
+	COUNTER_WAIT_THROTTLE,
+	COUNTER_WAIT_NEIGHBOUR,
+	COUNTER_WAIT_SELF,
+	COUNTER_WAIT_SYSTEM,
+	COUNTER_WAIT_IDLE,
+	COUNTER_WAIT_UNATTRIBUTED,
+	COUNTER_PREEMPTED_NEIGHBOUR,
+	COUNTER_PREEMPTED_SELF,
+	COUNTER_PREEMPTED_SYSTEM,
 	COUNTER_SOFTIRQS,
 	COUNTER_COUNT = COUNTER_SOFTIRQS + 10,
 };
@@ -50,6 +60,22 @@ struct task_account {
 	__u8 reported;
 	/* Set last: before, `cgroup` and `base` mean nothing. */
 	__u32 ready;
+	/* The row of its group's waits, if that has not changed. */
+	__u32 wait_row;
+	/* It was moved to another CPU since it was queued. */
+	__u32 moved;
+	/*
+	 * The scheduler's clock when the thread was queued, or moved (then by the clock of the CPU
+	 * that it came from); 0 while it does not wait.
+	 */
+	__u64 enqueued;
+	/* How long its queue was throttled until then, and which queue that is. */
+	__u64 throttled_at;
+	__u64 queue;
+	/* The part of the wait before it was moved to another CPU. */
+	__u64 waited;
+	/* What the kernel has in sched_info.run_delay while it runs, and 1; 0: not known yet. */
+	__u64 run_delay;
 	/* The read of the page cache that goes on: its file, where it is and its last page. */
 	__u64 read_mapping;
 	__u64 read_index;
@@ -58,7 +84,7 @@ struct task_account {
 	struct counters base;
 };
 
-_Static_assert(sizeof(struct task_account) == 40 + 2 * 8 * COUNTER_COUNT, "implicit padding");
+_Static_assert(sizeof(struct task_account) == 88 + 2 * 8 * COUNTER_COUNT, "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -73,18 +99,21 @@ struct cpu_slot {
 	__u64 since;
 	/* CLOCK_MONOTONIC - the scheduler's clock. */
 	__u64 clock_offset;
-	/* CLOCK_MONOTONIC at which it was last measured. */
+	/* CLOCK_MONOTONIC at which it was last measured, and how often it was. */
 	__u64 calibrated;
+	__u64 calibrations;
 	/* Time in the idle task and in all others, up to `since`. */
 	__u64 idle_ns;
 	__u64 busy_ns;
+	/* How often the idle task left the CPU. */
+	__u64 idle_switches;
 	/* The thread that runs since then; 0 is the idle task. */
 	__u32 pid;
 	__u32 tgid;
 	/* Last value of each hardware counter, to charge the difference at the next switch. */
 	struct bpf_perf_event_value last[4];
 	struct counters idle;
-	__u64 reserved[3];
+	__u64 reserved[7];
 };
 
 _Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");

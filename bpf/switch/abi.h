@@ -3,6 +3,7 @@
 #define NOCTULE_SWITCH_ABI_H
 
 #include "../include/task.bpf.h"
+#include "../include/hist.bpf.h"
 
 enum sample_flag {
 	/* The thread is the leader: parent, comm and cgroup are those of the process. */
@@ -34,9 +35,60 @@ struct task_sample {
 
 _Static_assert(sizeof(struct task_sample) == 56 + 8 * COUNTER_COUNT, "implicit padding");
 
+/* Groups that are no cgroup. The id of a cgroup is at least 1. */
+enum group {
+	/* The idle task. */
+	GROUP_IDLE = 0,
+	/* Threads of the kernel that are in no cgroup of their own. */
+	GROUP_KERNEL = -1,
+	/* The command that the agent follows, whichever cgroups it is in. */
+	GROUP_FOLLOWED = -2,
+};
+
+enum wait_mode {
+	WAITS_OFF,
+	/*
+	 * When a thread was queued is taken from the scheduler (sched_info). No hook but the switch
+	 * itself; what a wait has from before a move to another CPU is unattributed, and a throttle
+	 * counts only in waits that begin with it.
+	 */
+	WAITS_LOW_COST,
+	WAITS_FULL,
+};
+
+/* Who waited, and who had the CPU. */
+struct blame_key {
+	__u64 victim;
+	__u64 culprit;
+};
+
+struct blame {
+	__u64 wait_ns;
+	/* How often the culprit took the CPU away. */
+	__u64 preemptions;
+};
+
+/* The waits of one group. */
+struct wait_row {
+	/* Whose it is; 0 when it is free, and in the row of those without one. */
+	__u64 group;
+	/* Culprits for which `blames` had no room. */
+	struct blame unnamed;
+	/* 32 bits, which the reader extends: they cannot overflow between two readings. */
+	__u32 buckets[HISTOGRAM_BUCKETS];
+};
+
+_Static_assert(sizeof(struct wait_row) == 24 + 4 * HISTOGRAM_BUCKETS, "implicit padding");
+
 ABI_EXPORT(struct, task_sample);
 ABI_EXPORT(enum, counter);
 ABI_EXPORT(enum, sample_flag);
 ABI_EXPORT(enum, loss);
+ABI_EXPORT(enum, group);
+ABI_EXPORT(enum, wait_mode);
+ABI_EXPORT(enum, histogram);
+ABI_EXPORT(struct, wait_row);
+ABI_EXPORT(struct, blame_key);
+ABI_EXPORT(struct, blame);
 
 #endif

@@ -47,6 +47,10 @@ const volatile __u32 exits_wakeup_bytes = 1 << 19;
 /* The cgroups for which `folded` had no room, together. */
 struct counters overflow;
 
+/* Processes that were followed, and those of which the end was reported. */
+__u64 followed_started;
+__u64 followed_reported;
+
 static const struct counters nothing;
 
 static __always_inline void add(struct counters *to, const struct counters *what)
@@ -61,6 +65,12 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 {
 	__builtin_memcpy(c, &account->total, sizeof(*c));
 	kernel_counters(task, c);
+	/* The kernel counts those that a quota took the CPU from as preempted. */
+	c->v[COUNTER_SWITCHES_PREEMPTED] -= c->v[COUNTER_SWITCHES_THROTTLED];
+	/* Not each of them: one that was about to sleep, and has a signal, counts as voluntary. */
+	if ((__s64)(c->v[COUNTER_SWITCHES_PREEMPTED] -
+		    account->base.v[COUNTER_SWITCHES_PREEMPTED]) < 0)
+		c->v[COUNTER_SWITCHES_PREEMPTED] = account->base.v[COUNTER_SWITCHES_PREEMPTED];
 	c->v[COUNTER_CPU_TIME] = cpu_time(task, slot);
 }
 
@@ -161,6 +171,8 @@ static __always_inline void report_exit(struct task_struct *leader, struct task_
 	__u64 wakeup;
 
 	account->reported = 1;
+	if (account->followed)
+		__sync_fetch_and_add(&followed_reported, 1);
 	sample = bpf_ringbuf_reserve(&exits, sizeof(*sample), 0);
 	if (!sample) {
 		count_loss(LOSS_EXIT_RECORD);

@@ -9,68 +9,89 @@
 #include "../include/task.bpf.h"
 
 enum {
-	/* A CPU that is never idle has its clocks compared this often. */
-	CALIBRATE_NS = 100000000,
+	/* The clocks of a CPU that switches are compared this often, */
+	CALIBRATE_NS = 10000000,
+	/* and at each of its first switches. */
+	CALIBRATE_FIRST = 16,
 	/* Drifting for that long makes no difference: 1 s at 50 ppm are 50 us. */
 	CALIBRATED_NS = 1000000000,
 };
 
 /*
- * The moment, on our clock, from which the kernel charges `next` or up to which it charged `prev`
- * (one of them is not the idle task). It is not the moment of the tracepoint: a task that wakes an
- * idle CPU is charged from the wake-up on, because the scheduler skips the second update of its
- * clock (rq_clock_skip_update), and what is done for balancing before a CPU goes idle is charged to
- * nobody. With the kernel's own moments, busy and idle time neither overlap nor leave a gap; by the
- * tracepoint they overlapped by 6 us per wake-up on a virtual machine.
+ * The scheduler's clock on the CPU that the task is queued on or runs on; its run queue must be
+ * locked. Everything at a switch is told by it: it is a read of memory where bpf_ktime_get_ns can
+ * cost more than all the rest of the program, and a wait then ends where the kernel begins to
+ * charge the thread for running.
  */
-static __always_inline __u64 slice_end(struct cpu_slot *slot, struct task_struct *task, __u64 since,
-				       __u64 now)
+static __always_inline __u64 scheduler_clock(struct task_struct *task)
 {
-	__s64 offset, drift;
-	struct rq *rq;
-	__u64 end;
-
 	if (!bpf_core_field_exists(task->se.cfs_rq))
-		return now;
-	/*
-	 * CLOCK_MONOTONIC - sched_clock. rq->clock is as old as its last update, so the smallest
-	 * difference is the true one; it may grow by the 122 ppm that NTP can slew at most in
-	 * practice.
-	 */
-	rq = task->se.cfs_rq->rq;
-	offset = now - rq->clock;
+		return bpf_ktime_get_ns();
+	return task->se.cfs_rq->rq->clock;
+}
+
+/*
+ * Compares the clocks. The scheduler's is as old as its last update, so the smallest difference is
+ * the true one; it may grow by the 122 ppm that NTP can slew at most in practice.
+ */
+static __always_inline void calibrate(struct cpu_slot *slot, __u64 clock)
+{
+	__u64 now;
+	__s64 offset, drift;
+
+	if (slot->calibrations >= CALIBRATE_FIRST &&
+	    clock + slot->clock_offset - slot->calibrated < CALIBRATE_NS)
+		return;
+	now = bpf_ktime_get_ns();
+	offset = now - clock;
 	drift = (now - slot->calibrated) >> 13;
-	slot->calibrated = now;
-	if (!slot->clock_offset || offset < (__s64)slot->clock_offset + drift)
+	if (!slot->calibrations || offset < (__s64)slot->clock_offset + drift)
 		slot->clock_offset = offset;
 	else
 		slot->clock_offset += drift;
-	end = task->se.exec_start + (rq->clock - rq->clock_task) + slot->clock_offset;
-	if (end < since)
-		return since;
-	return end < now ? end : now;
+	slot->calibrated = now;
+	slot->calibrations++;
+}
+
+/*
+ * The moment up to which the kernel charged `prev`, by the scheduler's clock. What is done for
+ * balancing before a CPU goes idle is charged to nobody. With the kernel's own moments, busy and
+ * idle time neither overlap nor leave a gap; by the tracepoint they overlapped by 6 us per wake-up
+ * on a virtual machine: a task that wakes an idle CPU is charged from the wake-up on, because the
+ * scheduler skips the second update of its clock (rq_clock_skip_update).
+ */
+static __always_inline __u64 charged_until(struct task_struct *prev, __u64 clock)
+{
+	struct rq *rq;
+	__u64 end;
+
+	if (!bpf_core_field_exists(prev->se.cfs_rq))
+		return clock;
+	rq = prev->se.cfs_rq->rq;
+	end = prev->se.exec_start + (rq->clock - rq->clock_task);
+	return end < clock ? end : clock;
 }
 
 static __always_inline void account_slice(struct cpu_slot *slot, struct task_struct *prev,
-					  struct task_struct *next, __u64 now)
+					  struct task_struct *next, __u64 clock)
 {
 	__u64 since = slot->since ?: started_at;
-	__u64 end;
+	__u64 end = clock;
 
 	if (!since)
 		return;
-	if (prev->pid == 0)
-		end = slice_end(slot, next, since, now);
-	else if (next->pid == 0)
-		end = slice_end(slot, prev, since, now);
-	else if (now - slot->calibrated > CALIBRATE_NS)
-		end = slice_end(slot, next, since, now);
-	else
-		end = now;
-	if (prev->pid == 0)
+	calibrate(slot, clock);
+	if (next->pid == 0)
+		end = charged_until(prev, clock);
+	end += slot->clock_offset;
+	if (end < since)
+		end = since;
+	if (prev->pid == 0) {
 		slot->idle_ns += end - since;
-	else
+		slot->idle_switches++;
+	} else {
 		slot->busy_ns += end - since;
+	}
 	slot->since = end;
 	slot->pid = next->pid;
 	slot->tgid = next->tgid;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Who used the CPU. The scheduler itself keeps each thread's time and switches: the task iterator
- * reads them at the tick, at no cost per switch. What the scheduler does not keep is added here:
- * idle time per CPU, hardware counters, and settling the accounts of threads that end or move.
+ * Who used the CPU, and who waited for it. The scheduler itself keeps each thread's time and
+ * switches: the task iterator reads them at the tick, at no cost per switch. What the scheduler
+ * does not keep is added here: idle time per CPU, hardware counters, and settling the accounts of
+ * threads that end or move.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -12,6 +13,7 @@
 #include "abi.h"
 #include "slice.bpf.h"
 #include "hardware.bpf.h"
+#include "wait.bpf.h"
 #include "fold.bpf.h"
 
 char LICENSE[] SEC("license")
@@ -23,7 +25,7 @@ __u32 follow_children_of;
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	__u64 now = bpf_ktime_get_ns();
+	__u64 clock = scheduler_clock(prev);
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
 	struct task_account *account;
@@ -31,8 +33,10 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 
 	if (!slot)
 		return 0;
-	account_slice(slot, prev, next, now);
+	account_slice(slot, prev, next, clock);
 	account_hardware(slot, prev, cpu);
+	if (wait_mode != WAITS_OFF)
+		account_waits(prev, next, still_runnable(ctx, preempt, prev), cpu, clock);
 
 	if (!(task_state(prev) & TASK_DEAD))
 		return 0;
@@ -75,19 +79,61 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 	account = account_of(task);
 	if (!account)
 		return 0;
+	/* It has not waited before. */
+	account->run_delay = 1;
+	if (wait_mode == WAITS_FULL)
+		enqueue(task, account, scheduler_clock(task));
 	if (task->pid != task->tgid) {
 		other = mark_threads(task, account);
 		if (other)
 			account->followed = other->followed;
 		return 0;
 	}
-	if (follow_children_of && (__u32)creator->tgid == follow_children_of) {
-		account->followed = 1;
-		return 0;
-	}
 	other = bpf_task_storage_get(&tasks, creator, NULL, 0);
-	if (other)
-		account->followed = other->followed;
+	account->followed = other && other->followed;
+	if (follow_children_of && (__u32)creator->tgid == follow_children_of)
+		account->followed = 1;
+	if (account->followed)
+		__sync_fetch_and_add(&followed_started, 1);
+	return 0;
+}
+
+/* Attached in full mode only. */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *task)
+{
+	struct task_account *account;
+
+	/* It runs, and was only kept from going to sleep. */
+	if (task == bpf_get_current_task_btf() ||
+	    (bpf_core_field_exists(task->on_cpu) && task->on_cpu))
+		return 0;
+	/* A thread without an account waits too: the scheduler's own note tells since when. */
+	account = bpf_task_storage_get(&tasks, task, NULL, 0);
+	if (!account)
+		return 0;
+	/*
+	 * Queued already: it waits since then. But a stamp can be of a wait of which the end was
+	 * not seen: then the scheduler has noted another time.
+	 */
+	if (account->enqueued && (account->moved || account->enqueued == noted_enqueue(task)))
+		return 0;
+	enqueue(task, account, woken_at(task));
+	return 0;
+}
+
+/* Attached in full mode only. */
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(sched_migrate_task, struct task_struct *task, int to)
+{
+	struct task_account *account;
+
+	/* It sleeps: the CPU is chosen on which it will be woken. */
+	if (!task->on_rq)
+		return 0;
+	account = bpf_task_storage_get(&tasks, task, NULL, 0);
+	if (account)
+		move_wait(task, account, to);
 	return 0;
 }
 

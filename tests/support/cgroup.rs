@@ -9,6 +9,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::folders::Made;
+use super::hierarchies;
+
+/// The most that v2 takes.
+const HEAVIEST: u64 = 10_000;
+
 /// A group of the test's own; removed when it is dropped, with what still runs in it.
 pub(crate) struct Group {
     name: String,
@@ -45,6 +51,11 @@ impl Group {
     /// The path as noctule shows it.
     pub(crate) fn path(&self) -> String {
         format!("/{}", self.name)
+    }
+
+    /// The directory, in the hierarchy that is counted.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.counted
     }
 
     /// The id: the inode of the directory.
@@ -116,16 +127,37 @@ impl Group {
         usage.expect("usage_usec").parse::<f64>().expect("a number") / 1e6
     }
 
-    /// Limits the group to this many CPUs, which may be a fraction.
+    /// Limits the group to this many CPUs, which may be a fraction, in periods of 100 ms.
     pub(crate) fn limit(&self, cpus: f64) {
         let quota = (cpus * 100_000.0) as u64;
-        let v1 = self.counted.join("cpu.cfs_quota_us");
-        if v1.exists() {
-            fs::write(v1, quota.to_string()).expect("the quota can be set");
-        } else {
-            let line = format!("{quota} 100000");
-            fs::write(self.counted.join("cpu.max"), line).expect("the quota can be set");
-        }
+        let (v1, v2) = (quota.to_string(), format!("{quota} 100000"));
+        control(&self.counted, ("cpu.cfs_quota_us", &v1), ("cpu.max", &v2));
+    }
+
+    /// Sets how much CPU time the group gets beside its siblings: 1 to 10000, 100 is usual.
+    pub(crate) fn weigh(&self, weight: u64) {
+        weigh(&self.counted, weight);
+    }
+
+    /// Makes it so heavy that what else runs on a busy machine gets next to nothing beside it.
+    pub(crate) fn heavy(self) -> Self {
+        self.weigh(HEAVIEST);
+        self
+    }
+
+    /// How long it was throttled by its own quota, in seconds, summed over the CPUs.
+    pub(crate) fn throttled_seconds(&self) -> f64 {
+        let stat = fs::read_to_string(self.counted.join("cpu.stat")).expect("cpu.stat");
+        let figure = |line: &str| {
+            let (name, value) = line.split_once(' ')?;
+            let unit = match name {
+                "throttled_time" => 1e9,
+                "throttled_usec" => 1e6,
+                _ => return None,
+            };
+            Some(value.parse::<f64>().ok()? / unit)
+        };
+        stat.lines().find_map(figure).expect("a throttled time")
     }
 
     /// Lets its members have real-time priorities: v1 gives a new group no time for them. On v2 there
@@ -162,6 +194,61 @@ impl Drop for Group {
             thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// A group below others of which some may be missing; those are removed with it.
+pub(crate) struct Below {
+    pub(crate) group: Group,
+    parents: Made,
+}
+
+impl Below {
+    pub(crate) fn new(path: &str) -> Self {
+        let mut parents = Made::default();
+        for hierarchy in hierarchies::all() {
+            let folder = hierarchies::join(&hierarchy.mount, path);
+            parents.note(folder.parent().expect("not the root"));
+        }
+        Self {
+            group: Group::named(path),
+            parents,
+        }
+    }
+
+    /// The same, and so heavy that what else runs on a busy machine gets next to nothing beside it;
+    /// with those above that were missing.
+    pub(crate) fn heavy(path: &str) -> Self {
+        let this = Self::new(path);
+        this.group.weigh(HEAVIEST);
+        let root = root("cpu");
+        for folder in this.parents.made().filter(|f| f.starts_with(&root)) {
+            weigh(folder, HEAVIEST);
+        }
+        this
+    }
+}
+
+fn weigh(folder: &Path, weight: u64) {
+    let (v1, v2) = ((weight * 1024 / 100).to_string(), weight.to_string());
+    control(folder, ("cpu.shares", &v1), ("cpu.weight", &v2));
+}
+
+/// Writes to a file of the cpu controller: its name and what to write, on v1 and on v2. There each
+/// group above must let its children have the controller.
+fn control(folder: &Path, v1: (&str, &str), v2: (&str, &str)) {
+    let is_v2 = folder.join("cgroup.type").exists();
+    let (name, value) = if is_v2 { v2 } else { v1 };
+    let file = folder.join(name);
+    if is_v2 && !file.exists() {
+        let root = root("cpu");
+        let above = folder.ancestors().skip(1);
+        let mut above: Vec<&Path> = above.take_while(|f| f.starts_with(&root)).collect();
+        above.reverse();
+        for folder in above {
+            fs::write(folder.join("cgroup.subtree_control"), "+cpu").expect("the controller");
+        }
+    }
+    fs::write(&file, value).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
 }
 
 fn remove(folder: &Path) -> bool {

@@ -21,6 +21,11 @@ impl Made {
         let missing: Vec<&Path> = folder.ancestors().take_while(|f| !f.exists()).collect();
         self.0.extend(missing.into_iter().rev().map(Path::to_owned));
     }
+
+    /// Those that were made, or noted, by the test.
+    pub(crate) fn made(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(PathBuf::as_path)
+    }
 }
 
 impl Drop for Made {

@@ -9,11 +9,31 @@ use super::cgroup::Group;
 use super::{oracle, wait_until};
 
 mod body;
+mod waiting;
 
 /// Says which load the test binary is when it starts itself again.
 const VARIABLE: &str = "NOCTULE_TEST_LOAD";
 /// What a load says to the test follows this.
 const MARK: &str = "load: ";
+
+/// A command as which the load runs to its end, to be started by somebody else; what it says is on
+/// its standard output, for [`words`].
+pub(crate) fn command(name: &str) -> Vec<String> {
+    let set = format!("{VARIABLE}={name}");
+    vec!["/usr/bin/env".into(), set, binary()]
+}
+
+/// What loads said, among other things, on standard output.
+pub(crate) fn words(output: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(output);
+    let said = text.lines().filter_map(|line| line.strip_prefix(MARK));
+    said.map(str::to_owned).collect()
+}
+
+fn binary() -> String {
+    let path = std::env::current_exe().expect("the test binary has a path");
+    path.to_str().expect("in UTF-8").to_owned()
+}
 
 /// A running load; killed and reaped when it is dropped.
 pub(crate) struct Load {
@@ -31,11 +51,10 @@ impl Load {
         Self::start(&mut command)
     }
 
-    /// One of the loads that a shell cannot make, in the group; returns when it says that it is
-    /// ready. The test binary starts itself for it.
+    /// One of the loads that a shell cannot make, with its arguments, in the group; returns when it
+    /// says that it is ready. The test binary starts itself for it.
     pub(crate) fn own(group: &Group, name: &str) -> Self {
-        let binary = std::env::current_exe().expect("the test binary has a path");
-        let mut command = group.command(binary.to_str().expect("in UTF-8"));
+        let mut command = group.command(&binary());
         command.env(VARIABLE, name);
         Self::start(&mut command)
     }

@@ -9,6 +9,15 @@ struct Family {
     unit: Option<String>,
     help: bool,
     samples: usize,
+    histogram: Buckets,
+}
+
+/// The histogram of which the samples are being read.
+#[derive(Default)]
+struct Buckets {
+    labels: String,
+    /// Bound and count of the last bucket.
+    last: Option<(f64, f64)>,
 }
 
 /// Checks a whole exposition; returns how many samples it has.
@@ -61,7 +70,8 @@ impl Reader {
         match keyword {
             "TYPE" => {
                 assert!(family.kind.is_empty(), "twice: {meta}");
-                assert!(["counter", "gauge"].contains(&value), "unknown: {meta}");
+                let known = ["counter", "gauge", "histogram"].contains(&value);
+                assert!(known, "unknown: {meta}");
                 family.kind = value.to_owned();
             }
             "UNIT" => {
@@ -94,16 +104,60 @@ impl Reader {
         let family = self.families.get_mut(&self.current);
         let family = family.unwrap_or_else(|| panic!("of no family: {line}"));
         family.samples += 1;
-        if family.kind == "counter" {
-            assert_eq!(name, format!("{}_total", self.current), "{line}");
-            assert!(number >= 0.0, "a negative counter: {line}");
-        } else {
-            assert_eq!(name, self.current, "{line}");
+        match family.kind.as_str() {
+            "counter" => {
+                assert_eq!(name, format!("{}_total", self.current), "{line}");
+                assert!(number >= 0.0, "a negative counter: {line}");
+            }
+            "histogram" => {
+                let part = name.strip_prefix(self.current.as_str());
+                let part = part.unwrap_or_else(|| panic!("of another family: {line}"));
+                family.histogram.sample(part, &labels, number, line);
+            }
+            _ => assert_eq!(name, self.current, "{line}"),
         }
         // An empty label is the same as none.
         labels.retain(|_, value| !value.is_empty());
         let series = format!("{name} {labels:?}");
         assert!(self.series.insert(series), "twice: {line}");
+    }
+}
+
+impl Buckets {
+    /// Buckets come first, in order of their bounds, and count what is below, too; the last one
+    /// counts everything.
+    fn sample(&mut self, part: &str, labels: &BTreeMap<String, String>, number: f64, line: &str) {
+        let mut identity = labels.clone();
+        let bound = identity.remove("le");
+        let identity = format!("{identity:?}");
+        assert!(number >= 0.0, "negative: {line}");
+        if part == "_bucket" {
+            let bound = bound.unwrap_or_else(|| panic!("a bucket without a bound: {line}"));
+            let bound = match bound.as_str() {
+                "+Inf" => f64::INFINITY,
+                text => text.parse().unwrap_or_else(|e| panic!("{line}: {e}")),
+            };
+            if identity != self.labels {
+                self.labels = identity;
+                self.last = None;
+            }
+            if let Some((lower, below)) = self.last {
+                assert!(lower < bound && below <= number, "not cumulative: {line}");
+            }
+            self.last = Some((bound, number));
+            return;
+        }
+        assert!(bound.is_none(), "a bound on a sum: {line}");
+        assert_eq!(identity, self.labels, "without buckets: {line}");
+        let last = self
+            .last
+            .unwrap_or_else(|| panic!("without buckets: {line}"));
+        assert_eq!(last.0, f64::INFINITY, "no bucket for everything: {line}");
+        match part {
+            "_count" => assert_eq!(last.1, number, "{line}"),
+            "_sum" => {}
+            _ => panic!("no part of a histogram: {line}"),
+        }
     }
 }
 

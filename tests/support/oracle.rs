@@ -8,9 +8,19 @@ use std::path::PathBuf;
 /// CPU time of a process in seconds: the sum of field 1 of its threads' schedstat. The kernel brings
 /// the figure of a running thread up to date at its scheduler tick (4 ms at 250 Hz).
 pub(crate) fn schedstat_seconds(pid: u32) -> f64 {
+    schedstat(pid, 0)
+}
+
+/// How long the living threads of a process waited for a CPU, in seconds: the sum of field 2 of
+/// their schedstat. The kernel adds a wait when it ends.
+pub(crate) fn waited_seconds(pid: u32) -> f64 {
+    schedstat(pid, 1)
+}
+
+fn schedstat(pid: u32, field: usize) -> f64 {
     let nanoseconds = threads(pid).into_iter().filter_map(|folder| {
         let text = fs::read_to_string(folder.join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
+        text.split_whitespace().nth(field)?.parse::<u64>().ok()
     });
     nanoseconds.sum::<u64>() as f64 / 1e9
 }

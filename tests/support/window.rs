@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{NOCTULE, now, wait_until};
 
-/// `noctule stat --json` without an end of its own, which watches already.
+/// `noctule stat --json`, or another such command, without an end of its own, which watches already.
 pub(crate) struct Window {
     child: Child,
     /// When it was known to watch, in seconds of `CLOCK_MONOTONIC`.
@@ -28,8 +28,14 @@ impl Window {
     /// Starts it and waits until the window has begun. It takes its first figures before it sleeps
     /// for the first time, and sleeps in poll.
     pub(crate) fn open(level: &str) -> Self {
+        Self::of(&["stat", "--by", level])
+    }
+
+    /// The same with another command that has a window, and more options.
+    pub(crate) fn of(args: &[&str]) -> Self {
         let child = Command::new(NOCTULE)
-            .args(["stat", "--json", "--for", "600s", "--by", level])
+            .args(args)
+            .args(["--json", "--for", "600s"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -40,7 +46,7 @@ impl Window {
         };
         let file = format!("/proc/{}/syscall", this.child.id());
         let polls = [libc::SYS_poll, libc::SYS_ppoll].map(|number| number.to_string());
-        wait_until("noctule stat watches", || {
+        wait_until("noctule watches", || {
             let text = fs::read_to_string(&file).expect("it runs");
             text.split(' ')
                 .next()

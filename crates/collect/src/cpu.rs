@@ -12,10 +12,12 @@ use crate::agent::Agent;
 mod cgroups;
 mod node;
 mod processes;
+mod waits;
 
 use cgroups::Cgroups;
 use node::NodeTime;
 use processes::Processes;
+use waits::Waits;
 
 /// How long what has gone is kept.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,7 @@ pub struct CpuSource {
     kernel: Accounting,
     processes: Processes,
     cgroups: Cgroups,
+    waits: Waits,
     node: NodeTime,
     agent: Agent,
     features: Arc<[Feature]>,
@@ -66,6 +69,7 @@ impl CpuSource {
         Self {
             processes: Processes::new(grace.process),
             cgroups: Cgroups::new(grace.cgroup),
+            waits: Waits::new(grace.cgroup),
             node: NodeTime::new(kernel.started_ns()),
             agent,
             features: features.into(),
@@ -104,6 +108,15 @@ impl CpuSource {
         for id in self.cgroups.release(released, &snapshot) {
             self.kernel.forget_cgroup(id.0);
         }
+        let settled = self.waits.update(&snapshot, released);
+        for group in settled.groups {
+            self.kernel.forget_waits(group);
+        }
+        for (victim, culprit, taken) in settled.cells {
+            if let Some(last) = self.kernel.forget_blame(victim, culprit) {
+                self.waits.add(victim, culprit, &last.since(&taken));
+            }
+        }
         let mut agent = self.agent.cost();
         agent.maps = self.kernel.map_fill(&snapshot);
         agent.collect_ns = began.elapsed().as_nanos() as u64;
@@ -119,7 +132,11 @@ impl CpuSource {
             measured: self.kernel.measured(),
             processes: self.processes.rows(),
             exited: self.processes.end(&snapshot.ended),
+            followed_pending: followed_pending(&snapshot),
             cgroups: self.cgroups.rows(),
+            waits: self.waits.rows(),
+            all_waits: self.waits.all(),
+            blames: self.waits.blames(),
             subjects: Vec::new(),
             features: self.features.clone(),
             losses: merged(self.kernel.losses(), other_losses),
@@ -143,6 +160,14 @@ impl CpuSource {
         self.processes.settle();
         self.cgroups.settle();
     }
+}
+
+/// Whether a followed process is neither listed nor reported.
+fn followed_pending(snapshot: &Snapshot) -> bool {
+    let listed = snapshot.tasks.iter().filter(|task| {
+        task.is(sample_flag::LEADER | sample_flag::FOLLOWED) && !task.is(sample_flag::CARRIED)
+    });
+    snapshot.followed > listed.count() as u64
 }
 
 /// What a thread that is on a CPU added to the hardware counters since it got there.

@@ -4,7 +4,7 @@
 use std::os::fd::BorrowedFd;
 
 use libbpf_rs::RingBuffer;
-use noctule_model::{Counter, Counters};
+use noctule_model::{Blame, Cause, CgroupId, Counter, Counters, Group, Histogram, Preemptor};
 
 use crate::skel::{cgroup, switch};
 
@@ -41,9 +41,76 @@ const _: () = {
     assert!(abi::COUNTER_PAGE_WRITES.0 as usize == Counter::PageWrites.index());
     assert!(abi::COUNTER_SWITCHES_VOLUNTARY.0 as usize == Counter::SwitchesVoluntary.index());
     assert!(abi::COUNTER_SWITCHES_PREEMPTED.0 as usize == Counter::SwitchesPreempted.index());
+    assert!(abi::COUNTER_SWITCHES_THROTTLED.0 as usize == Counter::SwitchesThrottled.index());
+    assert!(abi::COUNTER_WAIT_THROTTLE.0 as usize == Counter::Wait(Cause::Throttle).index());
+    assert!(abi::COUNTER_WAIT_NEIGHBOUR.0 as usize == Counter::Wait(Cause::Neighbour).index());
+    assert!(abi::COUNTER_WAIT_SELF.0 as usize == Counter::Wait(Cause::Own).index());
+    assert!(abi::COUNTER_WAIT_SYSTEM.0 as usize == Counter::Wait(Cause::System).index());
+    assert!(abi::COUNTER_WAIT_IDLE.0 as usize == Counter::Wait(Cause::Idle).index());
+    assert!(
+        abi::COUNTER_WAIT_UNATTRIBUTED.0 as usize == Counter::Wait(Cause::Unattributed).index()
+    );
+    assert!(
+        abi::COUNTER_PREEMPTED_NEIGHBOUR.0 as usize
+            == Counter::PreemptedBy(Preemptor::Neighbour).index()
+    );
+    assert!(abi::COUNTER_PREEMPTED_SELF.0 as usize == Counter::PreemptedBy(Preemptor::Own).index());
+    assert!(
+        abi::COUNTER_PREEMPTED_SYSTEM.0 as usize == Counter::PreemptedBy(Preemptor::System).index()
+    );
     assert!(abi::COUNTER_SOFTIRQS.0 as usize == Counter::Softirq(0).index());
     assert!(abi::COUNTER_COUNT.0 as usize == Counter::COUNT);
 };
+
+// So are the buckets of its histograms.
+const _: () = {
+    use switch::types::histogram as abi;
+    assert!(abi::HISTOGRAM_BITS.0 == Histogram::BITS);
+    assert!(abi::HISTOGRAM_MAX_BITS.0 == Histogram::MAX_BITS);
+    assert!(abi::HISTOGRAM_BUCKETS.0 as usize == Histogram::BUCKETS);
+};
+
+/// How long the waits of a group were (`struct wait_row`).
+pub(crate) type WaitRow = switch::types::wait_row;
+/// Who waited for whom (`struct blame_key`).
+pub(crate) type BlameKey = switch::types::blame_key;
+
+/// The generated type is unsigned; in C a negative constant is extended to 64 bits.
+const fn extended(group: switch::types::group) -> u64 {
+    group.0 as i32 as i64 as u64
+}
+
+const IDLE: u64 = extended(switch::types::group::GROUP_IDLE);
+const KERNEL: u64 = extended(switch::types::group::GROUP_KERNEL);
+const FOLLOWED: u64 = extended(switch::types::group::GROUP_FOLLOWED);
+
+/// A group by the number that the kernel side gives it; `None` for the idle task.
+pub(crate) fn group(number: u64) -> Option<Group> {
+    match number {
+        IDLE => None,
+        KERNEL => Some(Group::Kernel),
+        FOLLOWED => Some(Group::Followed),
+        id => Some(Group::Cgroup(CgroupId(id))),
+    }
+}
+
+/// The number that the kernel side gives a group; `None` for one that it does not know.
+pub(crate) fn group_number(group: Group) -> Option<u64> {
+    match group {
+        Group::Cgroup(id) => Some(id.0),
+        Group::Kernel => Some(KERNEL),
+        Group::Followed => Some(FOLLOWED),
+        Group::Unnamed => None,
+    }
+}
+
+/// The kernel side's blame as the model's.
+pub(crate) fn blame(abi: &switch::types::blame) -> Blame {
+    Blame {
+        wait_ns: abi.wait_ns,
+        preemptions: abi.preemptions,
+    }
+}
 
 /// Values of the kernel side as the model's counters.
 pub(crate) fn counters(abi: &switch::types::counters) -> Counters {
@@ -147,6 +214,15 @@ unsafe impl Plain for TaskSample {}
 // SAFETY: integers only; the assertions in task.bpf.h rule out padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for CpuSlot {}
+// SAFETY: integers only; the assertions in abi.h rule out padding.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for WaitRow {}
+// SAFETY: two 64-bit integers.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for BlameKey {}
+// SAFETY: two 64-bit integers.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for switch::types::blame {}
 
 /// The descriptor that becomes readable when a ring asks to be read.
 #[allow(unsafe_code, reason = "libbpf-rs gives the descriptor as a number")]

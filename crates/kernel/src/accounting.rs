@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
-use noctule_model::{Counter, Counters, Feature, FeatureState, Loss, MapFill, Measured};
+use noctule_model::{
+    Blame, Cause, Counter, Counters, Feature, FeatureState, Group, Loss, MapFill, Measured,
+    Preemptor,
+};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -19,13 +22,15 @@ use crate::cost::ProgramHandle;
 use crate::error::{Context, Error};
 use crate::facts::{self, CgroupVersion, Facts};
 use crate::hardware::Hardware;
-use crate::plan::{Plan, Wanted};
-use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder};
+use crate::plan::{Plan, WaitMode, Wanted};
+use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
 
 mod features;
 mod side;
+mod waits;
 
 use side::Side;
+pub use waits::WaitCounts;
 
 /// How often a snapshot is taken at most, and how long the agent may wait for its CPU in one.
 const SNAPSHOT_TRIES: u32 = 3;
@@ -43,6 +48,7 @@ pub struct Accounting {
     hardware: Hardware,
     hardware_map: MapHandle,
     possible_cpus: u32,
+    waits: WaitMode,
     features: Vec<Feature>,
     measured: Measured,
     buffer: Vec<u8>,
@@ -61,10 +67,17 @@ pub struct Snapshot {
     pub folded: Vec<(u64, Counters)>,
     /// The same for the cgroups that found no room.
     pub overflow: Counters,
+    /// How long the waits of each group were.
+    pub waits: Vec<WaitCounts>,
+    /// Who waited for whom: victim, culprit.
+    pub blames: Vec<(Group, Group, Blame)>,
     /// Every living thread, and the carried sums of processes.
     pub tasks: Vec<TaskSample>,
     /// Processes that ended since the last snapshot.
     pub ended: Vec<TaskSample>,
+    /// Followed processes that were not reported as ended before the tasks were read. More than
+    /// there are among the tasks: some have ended, and their last figures are still to come.
+    pub followed: u64,
 }
 
 impl Accounting {
@@ -81,10 +94,14 @@ impl Accounting {
             MapHandle::try_from(&switch.maps.hardware).context("the map of hardware counters")?;
         let problems = hardware.follow(&online, &hardware_map);
 
+        if wanted.waits != WaitMode::Off {
+            waits::free_rows(&switch, wanted.cgroups)?;
+        }
         let ended = Rc::new(RefCell::new(Vec::new()));
         let ring = exit_ring(&switch, ended.clone())?;
         let mut features = features::hardware(&plan.counters, &refused, &problems, facts);
-        let links = attach_switch(&switch, &mut features)?;
+        let links = attach_switch(&switch, wanted.waits, &mut features)?;
+        features.extend(features::throttle(wanted.waits, facts));
         let iterator = switch
             .progs
             .sample_tasks
@@ -101,6 +118,7 @@ impl Accounting {
             hardware,
             hardware_map,
             possible_cpus: facts.possible_cpus,
+            waits: wanted.waits,
             features,
             measured: Measured::NONE,
             buffer: Vec::new(),
@@ -147,6 +165,11 @@ impl Accounting {
             found.is_some_and(|f| f.state != FeatureState::Off)
         };
         let mut all = vec![CpuTime, SwitchesVoluntary, SwitchesPreempted];
+        if self.waits != WaitMode::Off {
+            all.push(Counter::SwitchesThrottled);
+            all.extend(Cause::ALL.map(Counter::Wait));
+            all.extend(Preemptor::ALL.map(Counter::PreemptedBy));
+        }
         all.extend(self.hardware.counters());
         all.extend(on("page_cache_reads").then_some(Counter::PageReads));
         all.extend(on("page_cache_writes").then_some(Counter::PageWrites));
@@ -212,6 +235,10 @@ impl Accounting {
     }
 
     fn read(&mut self, online: &[u32]) -> Result<Snapshot, Error> {
+        let (waits, blames) = match self.waits {
+            WaitMode::Off => (Vec::new(), Vec::new()),
+            _ => (waits::counts(&self.switch)?, waits::blames(&self.switch)?),
+        };
         let folded = self.folded()?;
         let overflow = self
             .switch
@@ -219,6 +246,10 @@ impl Accounting {
             .bss_data
             .as_deref()
             .map(|b| abi::counters(&b.overflow));
+        let followed = self.switch.maps.bss_data.as_deref();
+        let followed = followed.map_or(0, |b| {
+            b.followed_started.saturating_sub(b.followed_reported)
+        });
         let cpus = self.cpus(online)?;
         let taken_ns = now_ns();
         if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
@@ -235,8 +266,11 @@ impl Accounting {
             running,
             folded,
             overflow: overflow.unwrap_or_default(),
+            waits,
+            blames,
             tasks: self.tasks()?,
             ended: Vec::new(),
+            followed,
         })
     }
 
@@ -249,6 +283,17 @@ impl Accounting {
     pub fn forget_cgroup(&self, id: u64) {
         // Another reader may have been first: nothing is lost by a row that is not there.
         let _ = self.switch.maps.folded.delete(&id.to_ne_bytes());
+    }
+
+    /// Forgets the waits of a group that is gone for good.
+    pub fn forget_waits(&self, group: Group) {
+        waits::forget_waits(&self.switch, group);
+    }
+
+    /// Forgets a cell of the matrix of which victim or culprit is gone for good; the value is what
+    /// was in it, which can be more than in the last snapshot.
+    pub fn forget_blame(&self, victim: Group, culprit: Group) -> Option<Blame> {
+        waits::forget_blame(&self.switch, victim, culprit)
     }
 
     /// What was lost so far, by kind; every kind is listed.
@@ -279,10 +324,25 @@ impl Accounting {
             .iter()
             .filter(|t| t.is(abi::sample_flag::CARRIED))
             .count();
-        vec![
+        [
             fill("folded", &self.switch.maps.folded, snapshot.folded.len()),
             fill("carried", &self.switch.maps.carried, carried),
         ]
+        .into_iter()
+        .chain(
+            (self.waits != WaitMode::Off)
+                .then(|| {
+                    // The overflow row is in the list, and in no map.
+                    let rows = snapshot.waits.len().saturating_sub(1);
+                    [
+                        fill("waits", &self.switch.maps.wait_rows, rows),
+                        fill("blames", &self.switch.maps.blames, snapshot.blames.len()),
+                    ]
+                })
+                .into_iter()
+                .flatten(),
+        )
+        .collect()
     }
 
     /// The programs, for measuring what they cost.
@@ -290,7 +350,9 @@ impl Accounting {
         let progs = &self.switch.progs;
         let own = [
             ProgramHandle::of("sched_switch", &progs.sched_switch),
+            ProgramHandle::of("sched_wakeup", &progs.sched_wakeup),
             ProgramHandle::of("sched_wakeup_new", &progs.sched_wakeup_new),
+            ProgramHandle::of("sched_migrate_task", &progs.sched_migrate_task),
             ProgramHandle::of("sched_process_free", &progs.sched_process_free),
             ProgramHandle::of("cgroup_attach_task", &progs.cgroup_attach_task),
             ProgramHandle::of("sample_tasks", &progs.sample_tasks),
@@ -303,7 +365,7 @@ impl Accounting {
     fn folded(&self) -> Result<Vec<(u64, Counters)>, Error> {
         let map = &self.switch.maps.folded;
         let rows = map
-            .lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)
+            .lookup_batch(waits::BATCH, MapFlags::ANY, MapFlags::ANY)
             .context("the table of cgroups")?;
         let row = |(key, value): (Vec<u8>, Vec<u8>)| {
             let id = u64::from_ne_bytes(key.try_into().ok()?);
@@ -371,9 +433,19 @@ fn open_switch(
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
         rodata.hardware_mask = hardware_mask;
+        rodata.has_prev_state = facts.prev_state;
+        rodata.wait_mode = wait_mode(wanted.waits);
         rodata.exits_wakeup_bytes = ring / 2;
     }
+    // Programs that are not attached need not pass the verifier, nor take its time.
+    let full = wanted.waits == WaitMode::Full;
+    open.progs.sched_wakeup.set_autoload(full);
+    open.progs.sched_migrate_task.set_autoload(full);
     let cpus = facts.possible_cpus;
+    let if_on = |entries| match wanted.waits {
+        WaitMode::Off => 1,
+        _ => entries,
+    };
     let sizes = [
         open.maps.cpus.set_max_entries(cpus),
         open.maps
@@ -381,6 +453,11 @@ fn open_switch(
             .set_max_entries(cpus * crate::hardware::SLOTS as u32),
         open.maps.folded.set_max_entries(wanted.cgroups),
         open.maps.carried.set_max_entries(wanted.processes),
+        open.maps.slices.set_max_entries(if_on(cpus)),
+        open.maps.waits.set_max_entries(if_on(wanted.cgroups) + 1),
+        open.maps.wait_rows.set_max_entries(if_on(wanted.cgroups)),
+        open.maps.free_rows.set_max_entries(if_on(wanted.cgroups)),
+        open.maps.blames.set_max_entries(if_on(wanted.blames)),
         open.maps.exits.set_max_entries(ring),
     ];
     sizes
@@ -388,6 +465,14 @@ fn open_switch(
         .collect::<Result<(), _>>()
         .context("sizing the maps")?;
     Ok(open)
+}
+
+fn wait_mode(mode: WaitMode) -> types::wait_mode {
+    match mode {
+        WaitMode::Off => types::wait_mode::WAITS_OFF,
+        WaitMode::LowCost => types::wait_mode::WAITS_LOW_COST,
+        WaitMode::Full => types::wait_mode::WAITS_FULL,
+    }
 }
 
 fn exit_ring(
@@ -407,6 +492,7 @@ fn exit_ring(
 
 fn attach_switch(
     switch: &SwitchSkel<'static>,
+    waits: WaitMode,
     features: &mut Vec<Feature>,
 ) -> Result<Vec<Link>, Error> {
     let progs = &switch.progs;
@@ -421,6 +507,16 @@ fn attach_switch(
             .attach()
             .context("attaching to sched_process_free")?,
     ];
+    let mut missing = None;
+    if waits == WaitMode::Full {
+        for program in [&progs.sched_wakeup, &progs.sched_migrate_task] {
+            match program.attach() {
+                Ok(link) => links.push(link),
+                Err(error) => missing = Some(error),
+            }
+        }
+    }
+    features.push(features::waits(waits, missing.as_ref()));
     let moves = progs.cgroup_attach_task.attach();
     features.push(features::moves(moves.as_ref().err()));
     links.extend(moves);

@@ -23,6 +23,11 @@ pub struct Facts {
     pub btf: bool,
     /// Names out of `HOOKS` that this kernel has: raw tracepoints, and functions with BTF.
     pub hooks: BTreeSet<&'static str>,
+    /// `sched_switch` tells the state of the thread that leaves as its last argument (Linux 5.18).
+    pub prev_state: bool,
+    /// The field of `struct cfs_rq` that tells how long it was throttled; `None` where there are no
+    /// quotas (CONFIG_CFS_BANDWIDTH) or the field has another name.
+    pub throttle_clock: Option<&'static str>,
     /// The cgroup hierarchy whose groups are counted.
     pub hierarchy: Hierarchy,
     /// Where tracefs is mounted.
@@ -55,7 +60,9 @@ pub struct Capabilities {
 /// Hooks that not every kernel has: tracepoints by name, functions with parentheses.
 pub(crate) const HOOKS: &[&str] = &[
     "sched_switch",
+    "sched_wakeup",
     "sched_wakeup_new",
+    "sched_migrate_task",
     "sched_process_free",
     "cgroup_attach_task",
     "cgroup_mkdir",
@@ -76,6 +83,8 @@ impl Facts {
             capabilities: Capabilities::of_self(),
             btf: btf.is_some(),
             hooks: btf.as_ref().map(hooks).unwrap_or_default(),
+            prev_state: btf.as_ref().is_some_and(prev_state),
+            throttle_clock: btf.as_ref().and_then(throttle_clock),
             hierarchy: Hierarchy::probe(root),
             tracefs: tracefs(root),
             perf_event_paranoid: line(&root.join("proc/sys/kernel/perf_event_paranoid"))
@@ -135,6 +144,33 @@ fn hooks(btf: &Btf<'_>) -> BTreeSet<&'static str> {
         }
     };
     HOOKS.iter().copied().filter(|hook| exists(hook)).collect()
+}
+
+/// Arguments of the raw tracepoint: the context of the probe, preempt, prev, next, prev_state.
+fn prev_state(btf: &Btf<'_>) -> bool {
+    use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
+    let prototype = btf
+        .type_by_name::<Typedef<'_>>("btf_trace_sched_switch")
+        .and_then(|typedef| Ptr::try_from(typedef.next_type()?).ok())
+        .and_then(|pointer| FuncProto::try_from(pointer.next_type()?).ok());
+    prototype.is_some_and(|prototype| prototype.len() > 4)
+}
+
+/// Names of the field, newest first. `bpf/switch/wait.bpf.h` reads the same ones.
+pub(crate) const THROTTLE_CLOCKS: [&str; 3] = [
+    "throttled_clock_self_time",
+    "throttled_clock_pelt_time",
+    "throttled_clock_task_time",
+];
+
+fn throttle_clock(btf: &Btf<'_>) -> Option<&'static str> {
+    let queue = btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>("cfs_rq")?;
+    let has = |field: &&str| {
+        queue
+            .iter()
+            .any(|member| member.name.is_some_and(|n| n == *field))
+    };
+    THROTTLE_CLOCKS.into_iter().find(has)
 }
 
 fn tracefs(root: &Path) -> Option<PathBuf> {

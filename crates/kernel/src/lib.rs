@@ -15,10 +15,10 @@ mod plan;
 mod skel;
 
 pub use abi::{CgroupChange, CgroupEvent, CpuSlot, TaskSample, sample_flag};
-pub use accounting::{Accounting, Snapshot};
+pub use accounting::{Accounting, Snapshot, WaitCounts};
 pub use cgroups::CgroupEvents;
 pub use cost::{CostWindow, ProgramHandle};
 pub use error::{Error, ErrorKind};
 pub use facts::{Capabilities, CgroupVersion, Facts, Hierarchy};
 pub use hardware::{CounterSpec, PerfEvent};
-pub use plan::{Plan, Wanted, Way, missing_privileges};
+pub use plan::{Plan, WaitMode, Wanted, Way, missing_privileges};

@@ -15,6 +15,10 @@ pub struct Wanted {
     pub page_cache: bool,
     /// Softirqs.
     pub softirqs: bool,
+    /// Waiting for a CPU.
+    pub waits: WaitMode,
+    /// Rows of the matrix of victims and culprits.
+    pub blames: u32,
     /// Rows for cgroups in the table of the kernel side.
     pub cgroups: u32,
     /// Rows for processes of which threads ended or came from another cgroup.
@@ -29,11 +33,27 @@ impl Default for Wanted {
             counters: CounterSpec::HARDWARE.to_vec(),
             page_cache: true,
             softirqs: true,
+            waits: WaitMode::Full,
+            blames: 16_384,
             cgroups: 8192,
             processes: 16_384,
             ring_bytes: 1 << 20,
         }
     }
+}
+
+/// How waiting for a CPU is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WaitMode {
+    /// Not at all.
+    Off,
+    /// With the scheduler's own note of when a thread was queued, and no other hook than the
+    /// switch. What a wait has from before a move to another CPU is unattributed, and a throttle
+    /// counts only in waits that begin with it.
+    LowCost,
+    /// With hooks at wake-ups and moves.
+    #[default]
+    Full,
 }
 
 /// One way to feed a feature, best first: the program of the object, and the hook that it needs.
@@ -175,6 +195,8 @@ mod tests {
                 ..Capabilities::default()
             },
             btf: true,
+            prev_state: true,
+            throttle_clock: None,
             hooks: BTreeSet::from_iter(hooks.iter().copied()),
             hierarchy: Hierarchy {
                 version: CgroupVersion::V2,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    AgentCost, CgroupId, Comm, Counter, Counters, Feature, Loss, Measured, Owner, ProcessId,
-    SubjectRow,
+    AgentCost, BlameRow, CgroupId, Comm, Counter, Counters, Feature, Histogram, Loss, Measured,
+    Owner, ProcessId, SubjectRow, WaitRow,
 };
 
 /// Everything that the sources knew at one moment.
@@ -29,8 +29,16 @@ pub struct Batch {
     pub processes: Vec<ProcessRow>,
     /// Processes whose end was reported since the batch before this one.
     pub exited: Vec<ProcessRow>,
+    /// Processes that the agent follows have ended, and their last figures are still to come.
+    pub followed_pending: bool,
     /// Every cgroup that ran something, dead ones included until what they used is settled.
     pub cgroups: Vec<CgroupRow>,
+    /// The distribution of the waits of each group; empty when waits are not measured.
+    pub waits: Vec<WaitRow>,
+    /// The waits of all groups together, those that are gone for long included.
+    pub all_waits: Histogram,
+    /// The matrix of victims and culprits.
+    pub blames: Vec<BlameRow>,
     /// Containers, units and other groups; filled by [`crate::Rollup`].
     pub subjects: Vec<SubjectRow>,
     /// Verdict of each feature.
@@ -39,6 +47,26 @@ pub struct Batch {
     pub losses: Vec<Loss>,
     /// Cost of the agent itself.
     pub agent: AgentCost,
+}
+
+impl Batch {
+    /// A copy without what is told of single processes: much smaller.
+    #[must_use]
+    pub fn without_processes(&self) -> Self {
+        Self {
+            processes: Vec::new(),
+            exited: Vec::new(),
+            subjects: Vec::new(),
+            cgroups: self.cgroups.clone(),
+            waits: self.waits.clone(),
+            all_waits: self.all_waits.clone(),
+            blames: self.blames.clone(),
+            features: self.features.clone(),
+            losses: self.losses.clone(),
+            agent: self.agent.clone(),
+            ..*self
+        }
+    }
 }
 
 /// The machine as a whole.
@@ -50,6 +78,8 @@ pub struct Node {
     pub elapsed_ns: u64,
     /// The part of it in which they were idle. Interrupts that arrive on an idle CPU are in here.
     pub idle_ns: u64,
+    /// How often a CPU left its idle task.
+    pub idle_switches: u64,
     /// Sum over all cgroups, which is the sum over all processes, dead ones included, and (other
     /// than time) what happened on idle CPUs, such as softirqs.
     pub total: Counters,

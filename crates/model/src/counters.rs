@@ -8,6 +8,78 @@ pub const SOFTIRQ_VECTORS: [&str; 10] = [
     "hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu",
 ];
 
+/// What kept a thread from the CPU that it waited for.
+///
+/// At the level of a process or a cgroup by itself, as the kernel side counts it: every other
+/// cgroup is a neighbour, and only threads of the kernel are the system. Where owners are known (a
+/// [`crate::WaitReport`], a [`crate::SubjectRow`]): groups of the same subject count as its own, and
+/// units outside containers as the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cause {
+    /// The quota of its group, or of one above, had run out.
+    Throttle,
+    /// Another container or group ran.
+    Neighbour,
+    /// Another thread of its own group ran.
+    Own,
+    /// A thread of the kernel, or a unit outside containers, ran.
+    System,
+    /// Nobody ran: the CPU was idle and had to wake up.
+    Idle,
+    /// It is not known who ran: the wait is older than what the CPU remembers.
+    Unattributed,
+}
+
+impl Cause {
+    /// Every cause, in order of its index.
+    pub const ALL: [Self; 6] = [
+        Self::Throttle,
+        Self::Neighbour,
+        Self::Own,
+        Self::System,
+        Self::Idle,
+        Self::Unattributed,
+    ];
+
+    /// The value of the label `cause`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Throttle => "throttle",
+            Self::Neighbour => "neighbour",
+            Self::Own => "self",
+            Self::System => "system",
+            Self::Idle => "idle",
+            Self::Unattributed => "unattributed",
+        }
+    }
+}
+
+/// Who took the CPU from a thread that wanted to go on. As for [`Cause`], it depends on whether
+/// owners are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Preemptor {
+    /// Another container or group.
+    Neighbour,
+    /// Another thread of its own group.
+    Own,
+    /// A thread of the kernel, or a unit outside containers.
+    System,
+}
+
+impl Preemptor {
+    /// Every preemptor, in order of its index.
+    pub const ALL: [Self; 3] = [Self::Neighbour, Self::Own, Self::System];
+
+    /// The value of the label `by`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Neighbour => "neighbour",
+            Self::Own => "self",
+            Self::System => "system",
+        }
+    }
+}
+
 /// One monotonic counter. The position is the position in the kernel side's `enum counter`; the
 /// `kernel` crate checks that at compile time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,21 +100,31 @@ pub enum Counter {
     PageWrites,
     /// Switches because the thread gave up the CPU.
     SwitchesVoluntary,
-    /// Switches although the thread wanted to go on.
+    /// Switches although the thread wanted to go on, because of another thread.
     SwitchesPreempted,
+    /// Switches although the thread wanted to go on, because of a quota. 0 when waits are not
+    /// measured: then they are among the preempted ones.
+    SwitchesThrottled,
+    /// Nanoseconds of waiting for a CPU, by cause. A wait is counted when it ends.
+    Wait(Cause),
+    /// Preemptions by whoever got the CPU.
+    PreemptedBy(Preemptor),
     /// Softirqs of one vector (0..10) that ran on top of the thread.
     Softirq(u8),
 }
 
 impl Counter {
     /// How many counters there are.
-    pub const COUNT: usize = 9 + SOFTIRQ_VECTORS.len();
+    pub const COUNT: usize = Self::SOFTIRQS + SOFTIRQ_VECTORS.len();
+
+    /// Index of the first softirq vector.
+    const SOFTIRQS: usize = 19;
 
     /// Every counter, in order of its index.
     pub fn all() -> impl Iterator<Item = Self> {
         use Counter::{
             CacheMisses, CpuTime, Cycles, Instructions, PageReads, PageWrites, ReferenceCycles,
-            SwitchesPreempted, SwitchesVoluntary,
+            SwitchesPreempted, SwitchesThrottled, SwitchesVoluntary,
         };
         [
             CpuTime,
@@ -54,8 +136,11 @@ impl Counter {
             PageWrites,
             SwitchesVoluntary,
             SwitchesPreempted,
+            SwitchesThrottled,
         ]
         .into_iter()
+        .chain(Cause::ALL.map(Self::Wait))
+        .chain(Preemptor::ALL.map(Self::PreemptedBy))
         .chain((0..SOFTIRQ_VECTORS.len() as u8).map(Self::Softirq))
     }
 
@@ -71,7 +156,10 @@ impl Counter {
             Self::PageWrites => 6,
             Self::SwitchesVoluntary => 7,
             Self::SwitchesPreempted => 8,
-            Self::Softirq(vector) => 9 + vector as usize,
+            Self::SwitchesThrottled => 9,
+            Self::Wait(cause) => 10 + cause as usize,
+            Self::PreemptedBy(preemptor) => 16 + preemptor as usize,
+            Self::Softirq(vector) => Self::SOFTIRQS + vector as usize,
         }
     }
 }

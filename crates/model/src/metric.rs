@@ -1,7 +1,7 @@
 //! The metric table: every metric is defined here once. The exposition formats and the
 //! documentation derive from it.
 
-use crate::Counter;
+use crate::{Cause, Counter, Preemptor};
 
 /// How a metric behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,9 @@ pub enum Kind {
     Counter,
     /// Goes up and down.
     Gauge,
+    /// Counts of values up to bounds (`_bucket` with the label `le`), with `_count` and `_sum`. All
+    /// only go up.
+    Histogram,
 }
 
 /// Base unit; its name is the last part of the metric's name.
@@ -49,8 +52,30 @@ pub enum Source {
     Count(Counter),
     /// Several counters, told apart by the metric's own label.
     Labelled(&'static [(&'static str, Counter)]),
+    /// The same with counters in nanoseconds, shown in seconds.
+    LabelledNanoseconds(&'static [(&'static str, Counter)]),
     /// Average frequency over the last tick.
     Frequency,
+    /// How long waits for a CPU were.
+    Waits,
+    /// How long was waited while another subject, or the kernel, had the CPU.
+    Blame,
+    /// What was the matter in the last window: 1 for one kind of verdict, 0 for the others.
+    Verdict,
+}
+
+/// The levels, as the names of metrics have them.
+const LEVELS: &[&str] = &["node", "container", "unit", "cgroup", "process"];
+
+impl Source {
+    /// The levels at which there is such a value, as the names of metrics have them.
+    pub const fn levels(&self) -> &'static [&'static str] {
+        match self {
+            Self::Waits => LEVELS.split_at(4).0,
+            Self::Blame | Self::Verdict => LEVELS.split_at(4).0.split_at(1).1,
+            _ => LEVELS,
+        }
+    }
 }
 
 /// One metric.
@@ -72,10 +97,11 @@ pub struct Metric<S = Source> {
     pub absent: &'static str,
 }
 
+const NO_WAITS: &str = "waits are switched off in the configuration";
 const NO_PMU: &str = "no hardware counter for it on this machine, or no right to use it";
 
-/// The metrics of every level: `noctule_node_*`, `noctule_container_*`, `noctule_unit_*`,
-/// `noctule_cgroup_*` and `noctule_process_*`.
+/// The metrics of the levels: `noctule_node_*`, `noctule_container_*`, `noctule_unit_*`,
+/// `noctule_cgroup_*` and `noctule_process_*`; most of them are at all ([`Source::levels`]).
 pub const METRICS: &[Metric] = &[
     Metric {
         name: "cpu_seconds",
@@ -165,12 +191,69 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &["kind"],
-        help: "Times that its threads left a CPU: of their own will, or preempted.",
+        help: "Times that its threads left a CPU: of their own will, preempted, or for a quota.",
         source: Source::Labelled(&[
             ("voluntary", Counter::SwitchesVoluntary),
             ("preempted", Counter::SwitchesPreempted),
+            ("throttled", Counter::SwitchesThrottled),
         ]),
-        absent: "the task iterator could not be loaded",
+        absent: "the task iterator could not be loaded; throttled: waits are not measured",
+    },
+    Metric {
+        name: "sched_wait_seconds",
+        kind: Kind::Counter,
+        unit: Unit::Seconds,
+        labels: &["cause"],
+        help: "Time that its threads waited for a CPU, by what kept them from it.",
+        source: Source::LabelledNanoseconds(&[
+            ("throttle", Counter::Wait(Cause::Throttle)),
+            ("neighbour", Counter::Wait(Cause::Neighbour)),
+            ("self", Counter::Wait(Cause::Own)),
+            ("system", Counter::Wait(Cause::System)),
+            ("idle", Counter::Wait(Cause::Idle)),
+            ("unattributed", Counter::Wait(Cause::Unattributed)),
+        ]),
+        absent: NO_WAITS,
+    },
+    Metric {
+        name: "sched_wait_duration_seconds",
+        kind: Kind::Histogram,
+        unit: Unit::Seconds,
+        labels: &[],
+        help: "How long its threads waited each time that one got a CPU, at once or not.",
+        source: Source::Waits,
+        absent: NO_WAITS,
+    },
+    Metric {
+        name: "sched_blame_seconds",
+        kind: Kind::Counter,
+        unit: Unit::Seconds,
+        labels: &["culprit"],
+        help: "Time that its threads waited while another one had the CPU, by who that was.",
+        source: Source::Blame,
+        absent: NO_WAITS,
+    },
+    Metric {
+        name: "sched_preemptions",
+        kind: Kind::Counter,
+        unit: Unit::None,
+        labels: &["by"],
+        help: "Times that a thread lost the CPU although it wanted to go on, by who got it.",
+        source: Source::Labelled(&[
+            ("neighbour", Counter::PreemptedBy(Preemptor::Neighbour)),
+            ("self", Counter::PreemptedBy(Preemptor::Own)),
+            ("system", Counter::PreemptedBy(Preemptor::System)),
+        ]),
+        absent: NO_WAITS,
+    },
+    Metric {
+        name: "sched_verdict",
+        kind: Kind::Gauge,
+        unit: Unit::None,
+        labels: &["verdict"],
+        help: "What was the matter with its waits in the last window: 1 for that verdict, else 0.",
+        source: Source::Verdict,
+        absent: "waits are switched off in the configuration; the first window has not ended",
     },
 ];
 
@@ -179,6 +262,8 @@ pub const METRICS: &[Metric] = &[
 pub enum SelfSource {
     /// Idle time of all CPUs.
     NodeIdle,
+    /// How often CPUs left their idle task.
+    NodeIdleSwitches,
     /// Time that is neither idle nor charged.
     NodeRemainder,
     /// Online CPUs.
@@ -209,6 +294,8 @@ pub enum SelfSource {
     Feature,
     /// Subjects that the series budget folded together.
     FoldedSubjects,
+    /// Pairs of a victim and a culprit that found no place.
+    FoldedPairs,
     /// Version of the agent.
     BuildInfo,
 }
@@ -245,6 +332,15 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         &[],
         "Time that CPUs were idle, summed over them.",
         SelfSource::NodeIdle,
+        "sched_switch could not be attached",
+    ),
+    own(
+        "node_cpu_idle_switches",
+        Kind::Counter,
+        Unit::None,
+        &[],
+        "Times that a CPU left its idle task.",
+        SelfSource::NodeIdleSwitches,
         "sched_switch could not be attached",
     ),
     own(
@@ -383,6 +479,15 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         ALWAYS,
     ),
     own(
+        "self_folded_blame_pairs",
+        Kind::Gauge,
+        Unit::None,
+        &[],
+        "Pairs of a victim and a culprit that have no series of their own for want of room.",
+        SelfSource::FoldedPairs,
+        NO_WAITS,
+    ),
+    own(
         "self_feature",
         Kind::Gauge,
         Unit::None,
@@ -439,8 +544,10 @@ mod tests {
         for metric in METRICS {
             let counters: Vec<Counter> = match metric.source {
                 Source::Nanoseconds(c) | Source::Count(c) => vec![c],
-                Source::Labelled(list) => list.iter().map(|&(_, c)| c).collect(),
-                Source::Frequency => vec![],
+                Source::Labelled(list) | Source::LabelledNanoseconds(list) => {
+                    list.iter().map(|&(_, c)| c).collect()
+                }
+                Source::Frequency | Source::Waits | Source::Blame | Source::Verdict => vec![],
             };
             for counter in counters {
                 assert!(seen.insert(counter), "{counter:?} is in two metrics");

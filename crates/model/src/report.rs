@@ -54,7 +54,7 @@ pub struct Report {
 }
 
 /// Gathers batches into a report.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ReportBuilder {
     first: Batch,
     last: Option<Batch>,
@@ -85,9 +85,9 @@ impl ReportBuilder {
         self.last.unwrap_or(self.first)
     }
 
-    /// Whether the end of a process with this pid was reported in the window.
-    pub fn has_exited(&self, pid: u32) -> bool {
-        self.exited.keys().any(|id| id.pid == pid)
+    /// `CLOCK_MONOTONIC` of the first batch, nanoseconds.
+    pub fn started_ns(&self) -> u64 {
+        self.first.taken_ns
     }
 
     /// The report of the window so far; empty while it has only its first batch.
@@ -117,6 +117,10 @@ impl ReportBuilder {
                     .elapsed_ns
                     .saturating_sub(self.first.node.elapsed_ns),
                 idle_ns: last.node.idle_ns.saturating_sub(self.first.node.idle_ns),
+                idle_switches: last
+                    .node
+                    .idle_switches
+                    .saturating_sub(self.first.node.idle_switches),
                 total: last.node.total.since(&self.first.node.total),
                 nominal_hertz: last.node.nominal_hertz,
             },
@@ -126,7 +130,12 @@ impl ReportBuilder {
         }
     }
 
-    fn processes(&self, last: &Batch, followed_only: bool) -> Vec<Row> {
+    /// The first and the last batch.
+    pub(crate) fn ends(&self) -> (&Batch, &Batch) {
+        (&self.first, self.last.as_ref().unwrap_or(&self.first))
+    }
+
+    pub(crate) fn processes(&self, last: &Batch, followed_only: bool) -> Vec<Row> {
         let before: HashMap<ProcessId, &Counters> = self
             .first
             .processes
@@ -149,7 +158,7 @@ impl ReportBuilder {
             .collect()
     }
 
-    fn cgroups(&self, last: &Batch) -> Vec<Row> {
+    pub(crate) fn cgroups(&self, last: &Batch) -> Vec<Row> {
         let before: HashMap<CgroupId, &Counters> = self
             .first
             .cgroups
@@ -166,7 +175,7 @@ impl ReportBuilder {
     }
 }
 
-fn owner_of(owner: Option<&Arc<Owner>>, cgroup: CgroupId) -> Arc<Owner> {
+pub(crate) fn owner_of(owner: Option<&Arc<Owner>>, cgroup: CgroupId) -> Arc<Owner> {
     owner
         .cloned()
         .unwrap_or_else(|| Arc::new(Owner::unknown(cgroup)))
@@ -174,7 +183,7 @@ fn owner_of(owner: Option<&Arc<Owner>>, cgroup: CgroupId) -> Arc<Owner> {
 
 /// Adds up the rows that are one and the same at the level.
 fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
-    let mut groups: HashMap<(u8, String), Row> = HashMap::new();
+    let mut groups: HashMap<Key, Row> = HashMap::new();
     for row in rows {
         match groups.entry(key(&row.owner, level)) {
             std::collections::hash_map::Entry::Vacant(free) => {
@@ -195,7 +204,10 @@ fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
     groups.into_values().collect()
 }
 
-fn key(owner: &Owner, level: Level) -> (u8, String) {
+/// What is one and the same at a level.
+pub(crate) type Key = (u8, String);
+
+pub(crate) fn key(owner: &Owner, level: Level) -> Key {
     match level {
         Level::Pod => match &owner.pod {
             Some(pod) => (0, pod.uid.clone()),
@@ -232,20 +244,25 @@ impl Row {
     /// A name for people: command, container, pod, unit or path, whichever the level shows.
     /// Not escaped.
     pub fn name(&self, level: Level) -> String {
-        let owner = &self.owner;
+        match (level, &self.process) {
+            (Level::Process, Some(row)) => Comm::text(&row.comm),
+            _ => self.owner.name(level),
+        }
+    }
+}
+
+impl Owner {
+    /// A name for people: container, pod, unit or path, whichever the level shows. Not escaped.
+    pub fn name(&self, level: Level) -> String {
+        if let (Level::Pod, Some(pod)) = (level, &self.pod) {
+            return match (&pod.namespace, &pod.name) {
+                (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
+                _ => pod.uid.clone(),
+            };
+        }
         match level {
-            Level::Process => self
-                .process
-                .as_ref()
-                .map_or_else(String::new, |row| Comm::text(&row.comm)),
-            Level::Pod if owner.pod.is_some() => {
-                let pod = owner.pod.as_ref().expect("the guard says so");
-                match (&pod.namespace, &pod.name) {
-                    (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
-                    _ => pod.uid.clone(),
-                }
-            }
-            Level::Pod | Level::Container => match (owner.subject(), &owner.container) {
+            Level::Process => String::new(),
+            Level::Pod | Level::Container => match (self.subject(), &self.container) {
                 (Subject::Container(id), Some(container)) => {
                     let short = if id.len() == 64 {
                         &id[..12]
@@ -255,10 +272,10 @@ impl Row {
                     container.name.clone().unwrap_or_else(|| short.to_owned())
                 }
                 (Subject::Unit(unit), _) => unit,
-                _ => owner.path.clone(),
+                _ => self.path.clone(),
             },
-            Level::Unit => owner.unit.clone().unwrap_or_else(|| owner.path.clone()),
-            Level::Cgroup => owner.path.clone(),
+            Level::Unit => self.unit.clone().unwrap_or_else(|| self.path.clone()),
+            Level::Cgroup => self.path.clone(),
         }
     }
 }

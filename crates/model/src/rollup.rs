@@ -1,38 +1,46 @@
 //! From cgroups to the containers, units and groups that own them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::{Batch, CgroupId, Counters, Owner, Subject};
+use crate::{Batch, Blame, Cause, CgroupId, Counter, Counters, Group, Owner, Preemptor, Subject};
 
-/// What one subject used. Subjects do not overlap: the sum over them is the node's total.
-#[derive(Clone, Debug)]
-pub struct SubjectRow {
-    /// Container, unit or other group.
-    pub subject: Subject,
-    /// What is known of it, from the outermost of its groups.
-    pub owner: Arc<Owner>,
-    /// What it used since the agent started.
-    pub counters: Counters,
-    /// Average frequency while it ran, over the last tick; `None` when not measured or not run.
-    pub frequency_hertz: Option<f64>,
-}
+mod subject;
+#[cfg(test)]
+mod tests;
+mod waits;
+
+use subject::Standing;
+pub use subject::{Blamed, SubjectBlame, SubjectRow};
+use waits::WaitGrowth;
+
+/// Pairs of a victim and a culprit that are told apart, over all subjects.
+const MAX_PAIRS: usize = 1 << 14;
 
 /// Charges the growth of each cgroup to its subject.
 ///
 /// Working with growth keeps a subject's counters monotonic whatever happens to its groups: one
 /// that is removed, or whose owner becomes known late, takes nothing back.
+///
+/// The kernel side knows cgroups only. Here, what a cgroup waited for others is taken from the
+/// matrix instead of its counters, and told by who the culprit is: a group of the same subject, the
+/// system, or a neighbour.
 #[derive(Debug)]
 pub struct Rollup {
     grace_ns: u64,
     cgroups: HashMap<CgroupId, Counters>,
-    subjects: HashMap<Subject, Standing>,
+    waits: WaitGrowth,
+    subjects: HashMap<Arc<Subject>, Standing>,
+    /// All that was ever charged to a subject.
+    total: Counters,
+    /// How many more pairs of a victim and a culprit can be told apart.
+    room: usize,
 }
 
-#[derive(Debug)]
-struct Standing {
-    row: SubjectRow,
-    seen_ns: u64,
+/// A cgroup that has an owner.
+struct Member {
+    subject: Arc<Subject>,
+    system: bool,
 }
 
 impl Rollup {
@@ -41,102 +49,174 @@ impl Rollup {
         Self {
             grace_ns,
             cgroups: HashMap::new(),
+            waits: WaitGrowth::default(),
             subjects: HashMap::new(),
+            total: Counters::default(),
+            room: MAX_PAIRS,
         }
     }
 
-    /// Fills [`Batch::subjects`]. The owners of the batch's cgroups must be set already; a group
+    /// Fills [`Batch::subjects`], and makes the waits and preemptions of the node the sum over all
+    /// subjects that ever were. The owners of the batch's cgroups must be set already; a group
     /// without one is skipped until it has one, and charged in full then.
     pub fn apply(&mut self, batch: &mut Batch) {
-        let now = batch.taken_ns;
-        let mut grown: HashMap<Subject, Counters> = HashMap::new();
-        for row in &batch.cgroups {
-            let Some(owner) = &row.owner else { continue };
-            let before = self
-                .cgroups
-                .insert(row.id, row.counters)
-                .unwrap_or_default();
-            let growth = row.counters.since(&before);
-            let subject = owner.subject();
-            let standing = self
-                .subjects
-                .entry(subject.clone())
-                .or_insert_with(|| Standing {
-                    row: SubjectRow {
-                        subject: subject.clone(),
-                        owner: owner.clone(),
-                        counters: Counters::default(),
-                        frequency_hertz: None,
-                    },
-                    seen_ns: now,
-                });
-            standing.seen_ns = now;
-            let known = &standing.row.owner;
-            if known.cgroup == owner.cgroup || owner.path.len() < known.path.len() {
-                standing.row.owner = owner.clone();
-            }
-            standing.row.counters += &growth;
-            *grown.entry(subject).or_default() += &growth;
+        for standing in self.subjects.values_mut() {
+            standing.tick = Counters::default();
         }
-        let present: std::collections::HashSet<CgroupId> =
-            batch.cgroups.iter().map(|row| row.id).collect();
-        self.cgroups.retain(|id, _| present.contains(id));
-        self.subjects
-            .retain(|_, s| now.saturating_sub(s.seen_ns) <= self.grace_ns);
-        for (subject, standing) in &mut self.subjects {
-            let growth = grown.get(subject).copied().unwrap_or_default();
-            standing.row.frequency_hertz =
-                growth.frequency_hertz(batch.measured, batch.node.nominal_hertz);
+        let members = self.members(batch);
+        self.charge_counters(batch, &members);
+        self.charge_waits(batch, &members);
+        self.charge_unnamed(batch);
+        self.forget(batch);
+        for standing in self.subjects.values_mut() {
+            let hertz = standing
+                .tick
+                .frequency_hertz(batch.measured, batch.node.nominal_hertz);
+            standing.row.frequency_hertz = hertz;
+        }
+        let waits = Cause::ALL.into_iter().map(Counter::Wait);
+        for counter in waits.chain(Preemptor::ALL.into_iter().map(Counter::PreemptedBy)) {
+            batch.node.total[counter] = self.total[counter];
         }
         batch.subjects = self.subjects.values().map(|s| s.row.clone()).collect();
         batch.subjects.sort_by(|a, b| a.subject.cmp(&b.subject));
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{CgroupRow, Counter};
+    /// The cgroups that have an owner. Their subjects are there afterwards.
+    fn members(&mut self, batch: &Batch) -> HashMap<CgroupId, Member> {
+        let mut members = HashMap::with_capacity(batch.cgroups.len());
+        for row in &batch.cgroups {
+            let Some(owner) = &row.owner else { continue };
+            let subject = Arc::new(owner.subject());
+            let subject = match self.subjects.get_key_value(&subject) {
+                Some((known, _)) => known.clone(),
+                None => subject,
+            };
+            let standing = self
+                .subjects
+                .entry(subject.clone())
+                .or_insert_with(|| Standing::new(&subject, owner));
+            standing.seen_ns = batch.taken_ns;
+            let known = &standing.row.owner;
+            if known.cgroup == owner.cgroup || owner.path.len() < known.path.len() {
+                standing.row.owner = owner.clone();
+            }
+            let system = owner.is_system();
+            members.insert(row.id, Member { subject, system });
+        }
+        members
+    }
 
-    fn row(id: u64, path: &str, ns: u64) -> CgroupRow {
+    fn charge_counters(&mut self, batch: &Batch, members: &HashMap<CgroupId, Member>) {
+        for row in &batch.cgroups {
+            let Some(member) = members.get(&row.id) else {
+                continue;
+            };
+            let before = self
+                .cgroups
+                .insert(row.id, row.counters)
+                .unwrap_or_default();
+            let mut growth = row.counters.since(&before);
+            growth[Counter::Wait(Cause::Neighbour)] = 0;
+            growth[Counter::PreemptedBy(Preemptor::Neighbour)] = 0;
+            self.charge(&member.subject, &growth);
+            let kernel_ns = growth[Counter::Wait(Cause::System)];
+            self.blame(&member.subject, Blamed::Kernel, kernel_ns);
+        }
+        let present: HashSet<CgroupId> = batch.cgroups.iter().map(|row| row.id).collect();
+        self.cgroups.retain(|id, _| present.contains(id));
+    }
+
+    /// Groups for which the kernel side had no row have what they waited for neighbours in common.
+    fn charge_unnamed(&mut self, batch: &Batch) {
+        let (histogram, growth) = self.waits.unnamed(&batch.waits, &batch.blames);
+        let overflow = Arc::new(Subject::Overflow);
+        let known = self.subjects.contains_key(&overflow);
+        if !known && histogram.is_empty() && growth == Blame::default() {
+            return;
+        }
+        let standing = self
+            .subjects
+            .entry(overflow.clone())
+            .or_insert_with(|| Standing::new(&overflow, &Arc::new(Owner::unknown(CgroupId(0)))));
+        standing.seen_ns = batch.taken_ns;
+        standing.row.waits += &histogram;
         let mut counters = Counters::default();
-        counters[Counter::CpuTime] = ns;
-        let owner = Owner {
-            path: path.into(),
-            ..Owner::unknown(CgroupId(id))
-        };
-        CgroupRow {
-            id: CgroupId(id),
-            owner: Some(Arc::new(owner)),
-            counters,
+        counters[Counter::Wait(Cause::Neighbour)] = growth.wait_ns;
+        counters[Counter::PreemptedBy(Preemptor::Neighbour)] = growth.preemptions;
+        self.charge(&overflow, &counters);
+        self.blame(&overflow, Blamed::Unnamed, growth.wait_ns);
+    }
+
+    fn charge_waits(&mut self, batch: &Batch, members: &HashMap<CgroupId, Member>) {
+        let known = |id| members.contains_key(&id);
+        for (id, growth) in self.waits.histograms(&batch.waits, known) {
+            let standing = members.get(&id).map(|m| self.subjects.get_mut(&m.subject));
+            if let Some(Some(standing)) = standing {
+                standing.row.waits += &growth;
+            }
+        }
+        for (victim, culprit, growth) in self.waits.blames(&batch.blames, known) {
+            let Some(victim) = members.get(&victim) else {
+                continue;
+            };
+            let system = (Cause::System, Preemptor::System);
+            let neighbour = (Cause::Neighbour, Preemptor::Neighbour);
+            let member = match culprit {
+                Group::Cgroup(id) => members.get(&id),
+                _ => None,
+            };
+            let ((cause, by), blamed) = match (culprit, member) {
+                (_, Some(culprit)) if culprit.subject == victim.subject => {
+                    ((Cause::Own, Preemptor::Own), None)
+                }
+                (_, Some(culprit)) => (
+                    if culprit.system { system } else { neighbour },
+                    Some(Blamed::Subject(culprit.subject.clone())),
+                ),
+                (Group::Kernel, None) => (system, Some(Blamed::Kernel)),
+                (_, None) => (neighbour, Some(Blamed::Unnamed)),
+            };
+            let mut counters = Counters::default();
+            counters[Counter::Wait(cause)] = growth.wait_ns;
+            counters[Counter::PreemptedBy(by)] = growth.preemptions;
+            self.charge(&victim.subject, &counters);
+            if let Some(blamed) = blamed {
+                self.blame(&victim.subject, blamed, growth.wait_ns);
+            }
         }
     }
 
-    fn step(rollup: &mut Rollup, at: u64, cgroups: Vec<CgroupRow>) -> Vec<(Subject, u64)> {
-        let mut batch = Batch {
-            taken_ns: at,
-            cgroups,
-            ..Batch::default()
-        };
-        rollup.apply(&mut batch);
-        let cpu = |r: &SubjectRow| (r.subject.clone(), r.counters[Counter::CpuTime]);
-        batch.subjects.iter().map(cpu).collect()
+    fn charge(&mut self, subject: &Subject, growth: &Counters) {
+        if let Some(standing) = self.subjects.get_mut(subject) {
+            standing.row.counters += growth;
+            standing.tick += growth;
+            self.total += growth;
+        }
     }
 
-    #[test]
-    fn a_late_name_takes_nothing_back() {
-        let mut rollup = Rollup::new(100);
-        step(&mut rollup, 0, vec![row(7, "#7", 10)]);
-        let rows = step(&mut rollup, 1, vec![row(7, "/a", 15)]);
-        let cgroup = |path: &str| Subject::Cgroup(path.into());
-        assert_eq!(rows, [(cgroup("#7"), 10), (cgroup("/a"), 5)]);
+    fn blame(&mut self, subject: &Subject, culprit: Blamed, wait_ns: u64) {
+        if let Some(standing) = self.subjects.get_mut(subject) {
+            standing.blame(culprit, wait_ns, &mut self.room);
+        }
     }
 
-    #[test]
-    fn a_removed_group_stays_in_its_subject_and_leaves_after_the_grace() {
-        let mut rollup = Rollup::new(100);
-        step(&mut rollup, 0, vec![row(7, "/a", 10)]);
-        assert_eq!(step(&mut rollup, 100, vec![])[0].1, 10);
-        assert_eq!(step(&mut rollup, 101, vec![]), []);
+    /// Forgets the subjects whose grace is over, also as culprits.
+    fn forget(&mut self, batch: &Batch) {
+        let (now, grace) = (batch.taken_ns, self.grace_ns);
+        let before = self.subjects.len();
+        self.subjects
+            .retain(|_, s| now.saturating_sub(s.seen_ns) <= grace);
+        if self.subjects.len() < before {
+            let left: HashSet<Arc<Subject>> = self.subjects.keys().cloned().collect();
+            for standing in self.subjects.values_mut() {
+                standing.row.blame.retain(|blame| match &blame.culprit {
+                    Blamed::Subject(subject) => left.contains(subject),
+                    Blamed::Kernel | Blamed::Unnamed => true,
+                });
+            }
+        }
+        let pairs = self.subjects.values().map(|s| s.row.blame.len());
+        self.room = MAX_PAIRS.saturating_sub(pairs.sum());
     }
 }

@@ -57,6 +57,7 @@ impl LogLevel {
 pub(crate) enum Command {
     Run(RunArgs),
     Stat(StatArgs),
+    Waits(WaitsArgs),
     Top(TopArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
@@ -113,14 +114,45 @@ pub(crate) struct StatArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Who uses the CPU, live
+/// Who waited for the CPU, how long, why, and because of whom
 ///
-/// Press ? for the keys. Ends with q.
+/// For each container, or unit: the distribution of its waits, what kept it from the CPU (its quota,
+/// neighbours, its own threads, the system), who had the CPU meanwhile, and a verdict. With a
+/// COMMAND: runs it, and tells what it and all its descendants waited for until it ended.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct WaitsArgs {
+    /// What a row stands for
+    #[arg(long, value_name = "LEVEL", default_value = "container")]
+    pub(crate) by: WaitsBy,
+    /// Length of the window [default: 10s; with a COMMAND: until it ends]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Show at most this many rows
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// One JSON object, with all rows, instead of the table (docs/json.md)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the answer to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Command to run and follow
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Who uses the CPU, and who waits for it, live
+///
+/// Begins with who uses the CPU; the key w changes to who waits for it, why and because of whom, and
+/// back. Press ? for the keys. Ends with q.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TopArgs {
-    /// What a row stands for at first
-    #[arg(long, value_name = "LEVEL", default_value = "process")]
-    pub(crate) by: By,
+    /// What a row stands for at first [default: process; with --waits: container]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) by: Option<By>,
+    /// Begin with who waits for the CPU
+    #[arg(long)]
+    pub(crate) waits: bool,
     /// Time between two screens
     #[arg(long, value_name = "DURATION", default_value = "1s",
           value_parser = duration)]
@@ -162,6 +194,26 @@ pub(crate) enum By {
     Pod,
     Unit,
     Cgroup,
+}
+
+/// Waits are told apart by cgroup: not for each process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitsBy {
+    Container,
+    Pod,
+    Unit,
+    Cgroup,
+}
+
+impl From<WaitsBy> for Level {
+    fn from(by: WaitsBy) -> Self {
+        match by {
+            WaitsBy::Container => Self::Container,
+            WaitsBy::Pod => Self::Pod,
+            WaitsBy::Unit => Self::Unit,
+            WaitsBy::Cgroup => Self::Cgroup,
+        }
+    }
 }
 
 /// The longest time that an option takes: the clocks can be moved ahead by it.

@@ -11,6 +11,9 @@ mod run;
 mod stat;
 mod table;
 mod top;
+mod wait_table;
+mod waits;
+mod watch;
 
 /// Does what was asked for; the value is the exit status.
 pub(crate) fn run(args: Args) -> Result<u8> {
@@ -18,6 +21,7 @@ pub(crate) fn run(args: Args) -> Result<u8> {
     match args.command {
         Command::Run(run) => run::run(&run, config),
         Command::Stat(stat) => stat::run(&stat, &config),
+        Command::Waits(waits) => waits::run(&waits, &config),
         Command::Top(top) => top::run(&top, &config),
         Command::Doctor(doctor) => doctor::run(&doctor, &config),
         Command::Completions(completions) => docs::completions(&completions),

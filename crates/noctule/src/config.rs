@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use noctule_model::{JudgeOptions, Level, Thresholds};
 use serde::Deserialize;
 
 use crate::args::RunArgs;
@@ -17,6 +18,7 @@ use crate::exit::Usage;
 pub(crate) struct Config {
     pub(crate) collect: Collect,
     pub(crate) metrics: Metrics,
+    pub(crate) verdicts: Verdicts,
     pub(crate) web: Web,
 }
 
@@ -27,6 +29,8 @@ pub(crate) struct Collect {
     pub(crate) hardware_counters: bool,
     pub(crate) page_cache: bool,
     pub(crate) softirqs: bool,
+    pub(crate) waits: WaitMode,
+    pub(crate) blame_rows: u32,
     pub(crate) cgroup_rows: u32,
     pub(crate) process_rows: u32,
     pub(crate) ring_bytes: u32,
@@ -40,10 +44,72 @@ impl Default for Collect {
             hardware_counters: true,
             page_cache: true,
             softirqs: true,
+            waits: WaitMode::Full,
+            blame_rows: 16_384,
             cgroup_rows: 8192,
             process_rows: 16_384,
             ring_bytes: 1 << 20,
             dead_cgroup_memory_seconds: 300.0,
+        }
+    }
+}
+
+/// How waiting for a CPU is measured.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WaitMode {
+    Off,
+    LowCost,
+    Full,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Verdicts {
+    pub(crate) wait_share: f64,
+    pub(crate) wait_seconds_per_second: f64,
+    pub(crate) culprit_share: f64,
+    pub(crate) baseline_factor: f64,
+    pub(crate) window_seconds: f64,
+    pub(crate) baseline_seconds: f64,
+}
+
+impl Default for Verdicts {
+    fn default() -> Self {
+        let Thresholds {
+            wait_share,
+            wait_seconds_per_second,
+            culprit_share,
+            baseline_factor,
+        } = Thresholds::default();
+        Self {
+            wait_share,
+            wait_seconds_per_second,
+            culprit_share,
+            baseline_factor,
+            window_seconds: 10.0,
+            baseline_seconds: 300.0,
+        }
+    }
+}
+
+impl Verdicts {
+    /// For verdicts all the time.
+    pub(crate) fn judge(&self) -> JudgeOptions {
+        JudgeOptions {
+            level: Level::Container,
+            window_ns: (self.window_seconds * 1e9) as u64,
+            baseline_ns: (self.baseline_seconds * 1e9) as u64,
+            thresholds: self.thresholds(),
+        }
+    }
+
+    pub(crate) fn thresholds(&self) -> Thresholds {
+        Thresholds {
+            wait_share: self.wait_share,
+            wait_seconds_per_second: self.wait_seconds_per_second,
+            culprit_share: self.culprit_share,
+            baseline_factor: self.baseline_factor,
         }
     }
 }
@@ -54,6 +120,7 @@ pub(crate) struct Metrics {
     pub(crate) processes: bool,
     pub(crate) subject_rows: usize,
     pub(crate) process_rows: usize,
+    pub(crate) blame_pairs: usize,
     pub(crate) grace_seconds: f64,
 }
 
@@ -63,6 +130,7 @@ impl Default for Metrics {
             processes: false,
             subject_rows: 4000,
             process_rows: 10_000,
+            blame_pairs: 1000,
             grace_seconds: 300.0,
         }
     }
@@ -120,7 +188,7 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), Usage> {
-        let seconds = [
+        let numbers = [
             (
                 "collect.interval_seconds (--interval)",
                 self.collect.interval_seconds,
@@ -139,8 +207,39 @@ impl Config {
                 0.0,
                 86_400.0,
             ),
+            ("verdicts.wait_share", self.verdicts.wait_share, 0.001, 1.0),
+            (
+                "verdicts.wait_seconds_per_second",
+                self.verdicts.wait_seconds_per_second,
+                0.0,
+                1000.0,
+            ),
+            (
+                "verdicts.culprit_share",
+                self.verdicts.culprit_share,
+                0.001,
+                1.0,
+            ),
+            (
+                "verdicts.baseline_factor",
+                self.verdicts.baseline_factor,
+                1.0,
+                1e6,
+            ),
+            (
+                "verdicts.window_seconds",
+                self.verdicts.window_seconds,
+                0.1,
+                3600.0,
+            ),
+            (
+                "verdicts.baseline_seconds",
+                self.verdicts.baseline_seconds,
+                0.0,
+                86_400.0,
+            ),
         ];
-        for (name, value, least, most) in seconds {
+        for (name, value, least, most) in numbers {
             if !(least..=most).contains(&value) {
                 return Err(Usage(format!(
                     "{name} is {value}: must be {least} to {most}"
@@ -153,6 +252,12 @@ impl Config {
                 u64::from(self.collect.cgroup_rows),
                 1,
                 1 << 20,
+            ),
+            (
+                "collect.blame_rows",
+                u64::from(self.collect.blame_rows),
+                1,
+                1 << 22,
             ),
             (
                 "collect.process_rows",
@@ -176,6 +281,12 @@ impl Config {
                 "metrics.process_rows",
                 self.metrics.process_rows as u64,
                 1,
+                1 << 20,
+            ),
+            (
+                "metrics.blame_pairs",
+                self.metrics.blame_pairs as u64,
+                0,
                 1 << 20,
             ),
         ];
@@ -245,7 +356,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 14, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 23, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! kernel side -> source -> identity -> rollup -> a batch. Every command drives this pipeline and
 //! hands the batches to its sink.
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,13 +12,17 @@ use anyhow::Result;
 use noctule_collect::{CgroupLife, CpuSource, Grace};
 use noctule_identity::Registry;
 use noctule_kernel::{
-    Accounting, CgroupEvents, CounterSpec, Error, Facts, Hierarchy, Plan, Wanted,
+    Accounting, CgroupEvents, CounterSpec, Error, Facts, Hierarchy, Plan, WaitMode, Wanted,
 };
 use noctule_model::{Batch, CgroupEvent, CgroupId, Feature, FeatureState, Rollup};
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::stop::{Signals, Woken};
 use crate::verdicts;
+
+/// A group whose directory was removed counts as released after that time: page cache that is charged
+/// to it can keep the kernel from letting go of it for hours, while no thread can be in it.
+const REMOVED_NS: u64 = 5_000_000_000;
 
 /// Sources, identity and rollup together.
 pub(crate) struct Pipeline {
@@ -26,6 +31,8 @@ pub(crate) struct Pipeline {
     registry: Registry,
     rollup: Rollup,
     released: Vec<CgroupId>,
+    /// Groups of which the directory was removed, and when; the oldest first.
+    removed: VecDeque<(u64, CgroupId)>,
 }
 
 impl Pipeline {
@@ -66,6 +73,7 @@ impl Pipeline {
             registry,
             rollup: Rollup::new(grace_ns),
             released: Vec::new(),
+            removed: VecDeque::new(),
         })
     }
 
@@ -107,12 +115,21 @@ impl Pipeline {
             return Ok(());
         };
         let events = life.collect()?;
-        self.released
-            .extend(events.iter().filter_map(|event| match event {
-                CgroupEvent::Released { id } => Some(*id),
-                _ => None,
-            }));
-        self.registry.apply(&events, now_ns());
+        let now = now_ns();
+        for event in &events {
+            match event {
+                CgroupEvent::Released { id } => self.released.push(*id),
+                CgroupEvent::Removed { id } => self.removed.push_back((now, *id)),
+                CgroupEvent::Made { .. } | CgroupEvent::Renamed { .. } => {}
+            }
+        }
+        while let Some((at, id)) = self.removed.front().copied()
+            && now.saturating_sub(at) > REMOVED_NS
+        {
+            self.removed.pop_front();
+            self.released.push(id);
+        }
+        self.registry.apply(&events, now);
         Ok(())
     }
 }
@@ -149,6 +166,12 @@ fn wanted(config: &Config) -> Wanted {
         },
         page_cache: collect.page_cache,
         softirqs: collect.softirqs,
+        waits: match collect.waits {
+            config::WaitMode::Off => WaitMode::Off,
+            config::WaitMode::LowCost => WaitMode::LowCost,
+            config::WaitMode::Full => WaitMode::Full,
+        },
+        blames: collect.blame_rows,
         cgroups: collect.cgroup_rows,
         processes: collect.process_rows,
         ring_bytes: collect.ring_bytes,

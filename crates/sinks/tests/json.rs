@@ -27,6 +27,7 @@ fn report(rows: Vec<Row>) -> Report {
             cpus: 4,
             elapsed_ns: 22 * SECOND,
             idle_ns: 20 * SECOND,
+            idle_switches: 0,
             total: ran(SECOND),
             nominal_hertz: Some(2_000_000_000),
         },

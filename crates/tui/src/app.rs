@@ -6,14 +6,17 @@ use std::time::Duration;
 use noctule_model::{Batch, Level, escape_terminal};
 use ratatui::layout::Size;
 
+use crate::columns::{self, COLUMNS};
 use crate::data::Data;
 use crate::history::LENGTH;
-use crate::keys::{self, Action, Mode, Motion, Press};
+use crate::keys::{self, Action, Mode, Press};
 use crate::layout::{self, Areas};
 use crate::level::{self, Key, LEVELS};
 use crate::lines::{self, Fold, Line, Wish};
-use crate::table::{self, COLUMNS, Facts};
-use crate::{Options, pane};
+use crate::table::{Facts, View};
+use crate::{Options, pane, waits};
+
+mod selection;
 
 /// Longest filter, in characters.
 const MAX_FILTER: usize = 128;
@@ -53,12 +56,16 @@ pub(crate) struct App {
     live: Option<Data>,
     /// The screen is frozen.
     pub(crate) paused: bool,
-    /// What the rows stand for.
-    pub(crate) level: Level,
+    /// What the table is about.
+    pub(crate) view: View,
+    /// What the rows were asked to stand for; see [`App::level`].
+    wished: Level,
     /// Position in [`COLUMNS`] of the column that was chosen to sort by.
     sort: usize,
     /// Largest first.
     pub(crate) descending: bool,
+    /// The order of the view that is not shown.
+    other_order: (usize, bool),
     /// The tree was asked for; not every level has one.
     pub(crate) tree: bool,
     folded: HashSet<Key>,
@@ -86,16 +93,18 @@ pub(crate) struct App {
 impl App {
     /// The state before the first batch.
     pub(crate) fn new(options: &Options, size: Size) -> Self {
-        Self {
+        let mut app = Self {
             hostname: escape_terminal(&options.hostname),
             color: options.color,
             interval: options.interval,
-            shown: Data::default(),
+            shown: Data::new(options.interval, options.thresholds),
             live: None,
             paused: false,
-            level: options.level,
-            sort: table::CPU,
+            view: View::Use,
+            wished: options.level,
+            sort: columns::CPU,
             descending: true,
+            other_order: (columns::WAIT, true),
             tree: false,
             folded: HashSet::new(),
             filter: String::new(),
@@ -108,7 +117,11 @@ impl App {
             size,
             lines: Vec::new(),
             quit: false,
+        };
+        if options.waits {
+            app.turn();
         }
+        app
     }
 
     /// The state after the input.
@@ -135,7 +148,8 @@ impl App {
     pub(crate) fn facts(&self) -> Facts {
         let window = self.shown.window.as_ref();
         Facts {
-            level: self.level,
+            view: self.view,
+            level: self.level(),
             window_ns: window.map_or(0, |w| w.length_ns),
             measured: window.map_or_else(Default::default, |w| w.measured),
             nominal_hertz: window.and_then(|w| w.node.nominal_hertz),
@@ -145,10 +159,24 @@ impl App {
     /// Position in [`COLUMNS`] of the column that sorts: the one that was chosen, where the level
     /// has it.
     pub(crate) fn sort(&self) -> usize {
-        match (COLUMNS[self.sort].exists)(&self.facts()) {
+        match COLUMNS[self.sort].is_there(&self.facts()) {
             true => self.sort,
-            false => table::CPU,
+            false if self.view == View::Waits => columns::WAIT,
+            false => columns::CPU,
         }
+    }
+
+    /// What the rows stand for. Waits are not known for single processes: there it is the container.
+    pub(crate) fn level(&self) -> Level {
+        match self.view {
+            View::Use => self.wished,
+            View::Waits => waits::level(self.wished),
+        }
+    }
+
+    /// The level that was asked for does not exist in the view.
+    pub(crate) fn falls_back(&self) -> bool {
+        self.level() != self.wished
     }
 
     /// Time that the graphs span, in nanoseconds.
@@ -158,18 +186,12 @@ impl App {
 
     /// The order is that of the tree.
     pub(crate) fn is_tree(&self) -> bool {
-        self.tree && level::has_tree(self.level)
+        self.tree && self.view == View::Use && level::has_tree(self.level())
     }
 
     /// The parts of the screen.
     pub(crate) fn areas(&self) -> Areas {
         layout::areas(self.size, self.shown.warning().is_some())
-    }
-
-    /// Position of the selected row.
-    pub(crate) fn selected(&self) -> Option<usize> {
-        let key = self.selected.as_ref()?;
-        self.lines.iter().position(|line| line.item.key == *key)
     }
 
     fn act(&mut self, action: Action) {
@@ -179,6 +201,7 @@ impl App {
             Action::Filter => self.mode = Mode::Filter,
             Action::Open => self.open(),
             Action::Pause => self.pause(),
+            Action::Waits => self.turn(),
             Action::Tree => self.tree = !self.tree,
             Action::Fold => self.fold(true),
             Action::Unfold => self.fold(false),
@@ -207,20 +230,29 @@ impl App {
     }
 
     fn level_after(&self, steps: usize) -> Level {
-        LEVELS[(level::index(self.level) + steps) % LEVELS.len()]
+        LEVELS[(level::index(self.level()) + steps) % LEVELS.len()]
     }
 
     fn show(&mut self, level: Level) {
-        if level != self.level {
-            self.level = level;
+        let before = self.level();
+        self.wished = level;
+        if self.level() != before {
             self.unselect();
         }
     }
 
-    fn unselect(&mut self) {
-        self.selected = None;
-        self.cursor = 0;
-        self.offset = 0;
+    /// To the other view. A row that it has too stays selected.
+    fn turn(&mut self) {
+        self.view = match self.view {
+            View::Use => View::Waits,
+            View::Waits => View::Use,
+        };
+        let order = (self.sort, self.descending);
+        (self.sort, self.descending) = std::mem::replace(&mut self.other_order, order);
+        self.list();
+        if self.selected().is_none() {
+            self.unselect();
+        }
     }
 
     fn sort_by(&mut self, steps: usize) {
@@ -228,7 +260,7 @@ impl App {
         let mut next = self.sort();
         loop {
             next = (next + steps) % COLUMNS.len();
-            if (COLUMNS[next].exists)(&facts) {
+            if COLUMNS[next].is_there(&facts) && COLUMNS[next].sorts() {
                 break;
             }
         }
@@ -284,47 +316,9 @@ impl App {
         }
     }
 
-    fn select(&mut self, motion: Motion) {
-        let last = self.lines.len().saturating_sub(1);
-        let page = usize::from(self.areas().body.height).max(1);
-        let to = match (motion, self.selected()) {
-            (Motion::Home, _) => 0,
-            (Motion::End, _) => last,
-            // The first key makes the selection visible where the eye is: at the top.
-            (_, None) => self.offset,
-            (Motion::Up, Some(at)) => at.saturating_sub(1),
-            (Motion::Down, Some(at)) => at + 1,
-            (Motion::PageUp, Some(at)) => at.saturating_sub(page),
-            (Motion::PageDown, Some(at)) => at + page,
-        };
-        self.cursor = to.min(last);
-        self.selected = self.lines.get(self.cursor).map(|l| l.item.key.clone());
-    }
-
-    fn scroll(&mut self, motion: Motion) {
-        let page = usize::from(self.areas().pane.height).max(1);
-        // The end is not known here; `refresh` stops at it.
-        self.scroll = match motion {
-            Motion::Home => 0,
-            Motion::End => usize::MAX,
-            Motion::Up => self.scroll.saturating_sub(1),
-            Motion::Down => self.scroll.saturating_add(1),
-            Motion::PageUp => self.scroll.saturating_sub(page),
-            Motion::PageDown => self.scroll.saturating_add(page),
-        };
-    }
-
     /// Makes everything that is derived agree with the rest.
     fn refresh(&mut self) {
-        let wish = Wish {
-            facts: self.facts(),
-            filter: &self.filter.to_lowercase(),
-            column: &COLUMNS[self.sort()],
-            descending: self.descending,
-            tree: self.tree,
-            folded: &self.folded,
-        };
-        self.lines = lines::lines(&self.shown, &wish);
+        self.list();
         self.hold_selection();
         self.hold_detail();
         let areas = self.areas();
@@ -333,27 +327,16 @@ impl App {
         self.scroll = self.scroll.min(hidden);
     }
 
-    /// Keeps the selected row selected and on the screen; when it is gone, the one in its place.
-    fn hold_selection(&mut self) {
-        let page = usize::from(self.areas().body.height).max(1);
-        if self.selected.is_some() && !self.lines.is_empty() {
-            let last = self.lines.len() - 1;
-            self.cursor = self.selected().unwrap_or(self.cursor.min(last));
-            self.selected = Some(self.lines[self.cursor].item.key.clone());
-            let lowest = (self.cursor + 1).saturating_sub(page);
-            self.offset = self.offset.clamp(lowest, self.cursor);
-        }
-        self.offset = self.offset.min(self.lines.len().saturating_sub(page));
-    }
-
-    fn hold_detail(&mut self) {
-        if let Some(detail) = &mut self.detail {
-            let key = &detail.line.item.key;
-            let found = self.lines.iter().find(|line| line.item.key == *key);
-            detail.gone = found.is_none();
-            if let Some(line) = found {
-                detail.line = line.clone();
-            }
-        }
+    /// Lists the rows anew.
+    fn list(&mut self) {
+        let wish = Wish {
+            facts: self.facts(),
+            filter: &self.filter.to_lowercase(),
+            column: &COLUMNS[self.sort()],
+            descending: self.descending,
+            tree: self.is_tree(),
+            folded: &self.folded,
+        };
+        self.lines = lines::lines(&self.shown, &wish);
     }
 }

@@ -121,6 +121,7 @@ impl Sum {
                 ..Row::clone(&node.item.row)
             }),
             mean: self.mean,
+            waited: node.item.waited.clone(),
         }
     }
 }

@@ -2,14 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use noctule_model::{
-    AgentCost, Batch, CgroupId, Counter, Counters, FeatureState, Level, Loss, Measured, Node,
-    ProcessId, ReportBuilder, Row,
+    AgentCost, Batch, CgroupId, Counter, Counters, Feature, FeatureState, Level, Loss, Measured,
+    Node, ProcessId, ReportBuilder, Row, Thresholds,
 };
 
 use crate::history::{History, LENGTH, Used};
 use crate::level::{self, Key, LEVELS};
+use crate::waits::Waits;
 
 /// The only key in the history of the node.
 const NODE: Key = Key::Path(String::new());
@@ -18,13 +20,15 @@ const NODE: Key = Key::Path(String::new());
 type Rows<R> = [Vec<R>; LEVELS.len()];
 
 /// Everything that is known up to one moment. A pause keeps one of these aside.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Data {
     /// The newest batch, without the processes that ended: the next window starts with it, and
     /// the idle parents of the tree are looked up in it.
     pub(crate) last: Option<Batch>,
     /// The newest window; `None` until the second batch.
     pub(crate) window: Option<Window>,
+    /// Who waited.
+    pub(crate) waits: Waits,
     histories: [History; LEVELS.len()],
     node: History,
     losses: HashMap<(&'static str, &'static str), Losing>,
@@ -68,9 +72,23 @@ pub(crate) struct Agent {
 }
 
 impl Data {
+    /// Nothing was received yet. `interval` is the time between two batches, `thresholds` are those
+    /// of the verdicts.
+    pub(crate) fn new(interval: Duration, thresholds: Thresholds) -> Self {
+        Self {
+            last: None,
+            window: None,
+            waits: Waits::new(interval, thresholds),
+            histories: Default::default(),
+            node: History::default(),
+            losses: HashMap::new(),
+        }
+    }
+
     /// Takes the next batch. Every one must be given, in order.
     pub(crate) fn push(&mut self, batch: Batch) {
         self.watch_losses(&batch.losses);
+        self.waits.observe(&batch);
         let Some(previous) = self.last.take() else {
             self.last = Some(batch);
             return;
@@ -83,6 +101,7 @@ impl Data {
         let mut reports = LEVELS.map(|level| builder.report(level, false));
         let fresh: Rows<Row> = std::array::from_fn(|i| std::mem::take(&mut reports[i].rows));
         let [head, ..] = reports;
+        self.waits.window(&builder);
         let batch = builder.into_last();
         let old = self.window.take().map(|window| window.rows);
         self.remember_node(&head.node);
@@ -163,6 +182,12 @@ impl Data {
             words.push(format!("losing {kind} ({})", losing.count));
         }
         (!words.is_empty()).then(|| words.join(", "))
+    }
+
+    /// A feature, if the agent has a verdict on it.
+    pub(crate) fn feature(&self, name: &str) -> Option<&Feature> {
+        let mut features = self.last.iter().flat_map(|batch| batch.features.iter());
+        features.find(|feature| feature.name == name)
     }
 
     fn watch_losses(&mut self, losses: &[Loss]) {

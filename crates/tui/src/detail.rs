@@ -8,12 +8,12 @@ use crate::history::columns;
 use crate::palette::Palette;
 use crate::pane::labelled;
 use crate::text::{self, Align};
-use crate::{figures, level, numbers, spark};
+use crate::{figures, level, numbers, spark, wait_detail};
 
 /// Lines of the graph.
 const GRAPH: usize = 5;
 /// Columns of the label of a figure.
-const LABEL: usize = 17;
+const LABEL: usize = 18;
 /// Columns of a figure with its label.
 const FIGURE: usize = 38;
 
@@ -31,20 +31,29 @@ pub(crate) fn lines(
             text::keep_start(&line.name, width.saturating_sub(2)),
             palette.accent,
         ),
-        Span::raw(format!("  {}", level::word(app.level))),
+        Span::raw(format!("  {}", level::word(app.level()))),
     ];
     if !line.below.is_empty() {
         title.push(Span::raw(format!(" with {} below it", line.below.len())));
     }
     if detail.gone {
-        let gone = "  gone, or idle for a minute: last figures";
+        let gone = match line.item.waited {
+            Some(_) => "  gone, or it did not wait: last figures",
+            None => "  gone, or idle for a minute: last figures",
+        };
         title.push(Span::styled(gone, palette.alarm));
     }
     let mut lines = vec![Line::from(title)];
-    lines.extend(graph(app, detail, width, palette));
+    match &line.item.waited {
+        Some(waited) => lines.extend(wait_detail::lines(app, waited, width, palette)),
+        None => lines.extend(graph(app, detail, width, palette)),
+    }
     lines.push(Line::default());
     for (label, value) in identity(app, detail) {
         lines.extend(labelled(label, &escape_terminal(&value), width, palette));
+    }
+    if line.item.waited.is_some() {
+        return lines;
     }
     lines.push(Line::default());
     let window = numbers::duration(app.facts().window_ns as f64);
@@ -56,7 +65,7 @@ pub(crate) fn lines(
 
 /// The minute, with the numbers that its height stands for.
 fn graph(app: &App, detail: &Detail, width: usize, palette: &Palette) -> Vec<Line<'static>> {
-    let history = app.shown.history(app.level);
+    let history = app.shown.history(app.level());
     let keys = detail.line.below.iter().chain([&detail.line.item.key]);
     let minute = history.minute(keys);
     let peak = minute.iter().flatten().copied().fold(0.1, f32::max);
@@ -144,7 +153,7 @@ fn cells(app: &App, detail: &Detail) -> Vec<(String, String)> {
     let cpu = number(figures::cpu_percent(&facts, item), &|v| {
         numbers::percent(v) + " %"
     });
-    let known = app.shown.history(app.level).knows(&item.key);
+    let known = app.shown.history(app.level()).knows(&item.key);
     let mean = number(known.then_some(f64::from(item.mean) * 100.0), &|v| {
         numbers::percent(v) + " %"
     });
@@ -165,6 +174,10 @@ fn cells(app: &App, detail: &Detail) -> Vec<(String, String)> {
         let value = facts.measured.value(&item.row.counters, counter);
         let value = match (value, figures::rate(&facts, item, counter)) {
             (Some(ns), _) if counter == Counter::CpuTime => numbers::duration(ns as f64),
+            (Some(ns), Some(rate)) if matches!(counter, Counter::Wait(_)) => {
+                let (time, rate) = (numbers::duration(ns as f64), numbers::duration(rate));
+                format!("{time:>6} {rate:>8}/s")
+            }
             (Some(sum), Some(rate)) => {
                 format!(
                     "{:>6} {:>8}/s",
@@ -191,6 +204,9 @@ fn label(counter: Counter) -> String {
         Counter::PageWrites => "page writes",
         Counter::SwitchesVoluntary => "voluntary sw.",
         Counter::SwitchesPreempted => "preempted",
+        Counter::SwitchesThrottled => "throttled",
+        Counter::Wait(cause) => return format!("wait {}", cause.name()),
+        Counter::PreemptedBy(by) => return format!("preempt. {}", by.name()),
         Counter::Softirq(vector) => {
             return format!("softirq {}", SOFTIRQ_VECTORS[usize::from(vector)]);
         }

@@ -1,6 +1,8 @@
 //! The figures of a row; `None` where nothing was measured.
 
-use noctule_model::{Counter, SOFTIRQ_VECTORS};
+use noctule_model::{
+    Counter, Culprit, Level, SOFTIRQ_VECTORS, VerdictKind, WaitReportRow, escape_terminal,
+};
 
 use crate::table::{Facts, Item};
 
@@ -50,4 +52,69 @@ pub(crate) fn softirq_rate(facts: &Facts, item: &Item) -> Option<f64> {
     softirqs()
         .filter_map(|vector| rate(facts, item, vector))
         .reduce(|a, b| a + b)
+}
+
+fn waits(item: &Item) -> Option<&WaitReportRow> {
+    item.waited.as_ref().map(|waited| &waited.now)
+}
+
+/// Nanoseconds of waiting per second, over all threads.
+pub(crate) fn wait_rate(facts: &Facts, item: &Item) -> Option<f64> {
+    let waited = waits(item)?.total_ns();
+    (facts.window_ns > 0).then(|| waited as f64 * 1e9 / facts.window_ns as f64)
+}
+
+/// Waiting as a part of the time that the threads wanted the CPU, in percent; `None` when they did
+/// not want it.
+pub(crate) fn wait_percent(_: &Facts, item: &Item) -> Option<f64> {
+    let row = waits(item)?;
+    let (waited, wanted) = (row.total_ns(), row.total_ns() + row.cpu_ns);
+    (wanted > 0).then(|| waited as f64 * 100.0 / wanted as f64)
+}
+
+/// Length of a wait, in nanoseconds: a share `q` of them was shorter.
+pub(crate) fn wait_quantile(item: &Item, q: f64) -> Option<f64> {
+    Some(waits(item)?.histogram.quantile(q)? as f64)
+}
+
+/// The longest wait, in nanoseconds.
+pub(crate) fn longest_wait(_: &Facts, item: &Item) -> Option<f64> {
+    Some(waits(item)?.histogram.max()? as f64)
+}
+
+fn first_culprit(row: &WaitReportRow) -> Option<&Culprit> {
+    row.culprits.first().filter(|first| first.blame.wait_ns > 0)
+}
+
+/// Name of the one who had the CPU for most of the waits, safe for a terminal; empty without one.
+/// At the level of the row all names are those of the level.
+pub(crate) fn culprit(level: Level, item: &Item) -> String {
+    let first = waits(item).and_then(first_culprit);
+    first.map_or_else(String::new, |c| escape_terminal(&c.party.name(level)))
+}
+
+/// Share of that one in what was waited for others, in percent.
+pub(crate) fn culprit_percent(_: &Facts, item: &Item) -> Option<f64> {
+    let row = waits(item)?;
+    let first = first_culprit(row)?;
+    Some(first.blame.wait_ns as f64 * 100.0 / row.others_ns() as f64)
+}
+
+/// The last verdict; `None` until there is one.
+pub(crate) fn verdict(item: &Item) -> Option<VerdictKind> {
+    let last = item.waited.as_ref()?.verdict.as_ref()?;
+    Some(last.row().verdict.kind)
+}
+
+/// How bad the verdict is: what a group does to itself is less than what others do to it.
+pub(crate) fn severity(item: &Item) -> Option<f64> {
+    Some(match verdict(item)? {
+        VerdictKind::Quiet => 0.0,
+        VerdictKind::SelfContended => 1.0,
+        VerdictKind::Throttled => 2.0,
+        VerdictKind::Contended => 3.0,
+        VerdictKind::System => 4.0,
+        VerdictKind::ThrottledAndContended => 5.0,
+        VerdictKind::NoisyNeighbour => 6.0,
+    })
 }

@@ -2,8 +2,9 @@
 
 use noctule_model::Level;
 
+use crate::columns::COLUMNS;
 use crate::history;
-use crate::table::{COLUMNS, Cell, Facts};
+use crate::table::{Cell, Facts, View};
 
 /// A column and the room that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +19,11 @@ pub(crate) struct Placed {
 /// the room that is left.
 pub(crate) fn fit(facts: &Facts, width: usize, tree: bool) -> Vec<Placed> {
     let mut chosen: Vec<usize> = (0..COLUMNS.len())
-        .filter(|&i| (COLUMNS[i].exists)(facts))
+        .filter(|&i| COLUMNS[i].is_there(facts))
         .collect();
     chosen.sort_by_key(|&i| COLUMNS[i].priority);
     let least = |i: usize| match COLUMNS[i].cell {
-        Cell::Name => name_width(facts.level, width, tree),
+        Cell::Name => name_width(facts, width, tree),
         _ => COLUMNS[i].width,
     };
     let mut used = 0;
@@ -78,18 +79,19 @@ fn is_name(cell: &Cell) -> bool {
 }
 
 fn is_text(cell: &Cell) -> bool {
-    matches!(cell, Cell::Text(_))
+    matches!(cell, Cell::Text(_) | Cell::Verdict)
 }
 
 fn is_graph(cell: &Cell) -> bool {
-    matches!(cell, Cell::Minute)
+    matches!(cell, Cell::Minute | Cell::Causes)
 }
 
 /// Width of the name at least: 11 columns leave room for the CPU use where there are only 20. The
 /// kernel cuts the names of processes to 15 characters; the others, and trees, can be of any length.
-fn name_width(level: Level, width: usize, tree: bool) -> usize {
-    match (width, level) {
+fn name_width(facts: &Facts, width: usize, tree: bool) -> usize {
+    match (width, facts.level) {
         (0..40, _) => 11,
+        (40..110, _) if facts.view == View::Waits => 17,
         (_, Level::Process) if !tree => 17,
         (40..75, _) => 20,
         (_, Level::Process) => 28,

@@ -1,11 +1,13 @@
 //! The help: the tables of keys and columns, as they are.
 
+use noctule_model::Cause;
 use ratatui::text::Line;
 
+use crate::columns::COLUMNS;
 use crate::keys::{Binding, KEYS, Mode, Press};
 use crate::palette::Palette;
 use crate::pane::labelled;
-use crate::table::COLUMNS;
+use crate::table::View;
 use crate::text;
 
 /// The lines of the help.
@@ -23,13 +25,27 @@ pub(crate) fn lines(width: usize, palette: &Palette) -> Vec<Line<'static>> {
     lines.push(Line::styled(" While a filter is typed", palette.accent));
     lines.extend(typing.into_iter().flat_map(describe));
     lines.push(Line::default());
-    lines.push(Line::styled(" Columns", palette.accent));
-    for column in COLUMNS {
-        lines.extend(labelled(column.title, column.help, width, palette));
+    for (view, heading) in [
+        (View::Use, " Columns: who uses the CPU"),
+        (View::Waits, " Columns: who waits for it"),
+    ] {
+        lines.push(Line::styled(heading, palette.accent));
+        for column in COLUMNS.iter().filter(|column| column.views.contains(&view)) {
+            lines.extend(labelled(column.title, column.help, width, palette));
+        }
+        lines.push(Line::default());
+    }
+    lines.push(Line::styled(" Causes of waits", palette.accent));
+    for cause in Cause::ALL {
+        let label = format!("{} {}", cause.glyph(), cause.name());
+        lines.extend(labelled(&label, about(cause), width, palette));
     }
     lines.push(Line::default());
     for line in [
-        "A row stays for a minute after it last used anything.",
+        "A row stays for a minute after it last used anything; in the view of waits until the next \
+         verdict.",
+        "Waits are known by group, not by process: where processes were asked for, containers are \
+         shown.",
         "What is not measured has no column, or -; noctule doctor says why.",
         "remainder: time that is neither idle nor charged to a process.",
     ] {
@@ -37,4 +53,15 @@ pub(crate) fn lines(width: usize, palette: &Palette) -> Vec<Line<'static>> {
         lines.extend(folded.into_iter().map(|line| Line::raw(format!(" {line}"))));
     }
     lines
+}
+
+fn about(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Throttle => "the quota of the group, or of one above, had run out",
+        Cause::Neighbour => "another container or group had the CPU",
+        Cause::Own => "another thread of the group itself had the CPU",
+        Cause::System => "a thread of the kernel, or a unit outside containers, had the CPU",
+        Cause::Idle => "nobody had the CPU: it was idle and had to wake up",
+        Cause::Unattributed => "who had the CPU is not known any more",
+    }
 }

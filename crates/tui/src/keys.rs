@@ -56,6 +56,8 @@ pub(crate) enum Action {
     Open,
     /// Freezes what is shown, or goes on.
     Pause,
+    /// Who waits for the CPU, or who uses it.
+    Waits,
     /// The tree, or the plain list.
     Tree,
     /// Folds the selected row of the tree.
@@ -149,6 +151,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[key(KeyCode::Esc)], PANES, Action::Back, "close the pane", Some("close")),
     bind(&[char('/')], TABLE, Action::Filter, "filter by name, path, container id or pid", Some("filter")),
     bind(&[key(KeyCode::Enter)], TABLE, Action::Open, "everything about the selected row", Some("details")),
+    bind(&[char('w')], TABLE, Action::Waits, "who waits for the CPU, and back to who uses it", Some("waits")),
     bind(&[char(' ')], NOT_TYPING, Action::Pause, "freeze the screen; data is collected on", Some("pause")),
     bind(&[key(KeyCode::Tab)], TABLE, Action::LevelNext, "next level", Some("level")),
     bind(&[key(KeyCode::BackTab)], TABLE, Action::LevelPrevious, "level before", None),

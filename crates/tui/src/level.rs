@@ -1,6 +1,6 @@
 //! The levels at which rows are shown, and the identity of a row at each.
 
-use noctule_model::{Level, ProcessId, Row, Subject, escape_terminal};
+use noctule_model::{Level, Owner, ProcessId, Row, Subject, escape_terminal};
 
 /// Every level, in the order of the keys `1` to `5`.
 pub(crate) const LEVELS: [Level; 5] = [
@@ -56,12 +56,18 @@ pub(crate) enum Key {
 
 /// The identity of the row.
 pub(crate) fn key(row: &Row, level: Level) -> Key {
-    let owner = &row.owner;
-    match (level, &row.process, &owner.pod, &owner.unit) {
-        (Level::Process, Some(process), ..) => Key::Process(process.id),
-        (Level::Pod, _, Some(pod), _) => Key::Pod(pod.uid.clone()),
+    match (level, &row.process) {
+        (Level::Process, Some(process)) => Key::Process(process.id),
+        _ => owner_key(&row.owner, level),
+    }
+}
+
+/// The identity of the row of a group, at a level other than that of processes.
+pub(crate) fn owner_key(owner: &Owner, level: Level) -> Key {
+    match (level, &owner.pod, &owner.unit) {
+        (Level::Pod, Some(pod), _) => Key::Pod(pod.uid.clone()),
         (Level::Pod | Level::Container, ..) => Key::Subject(owner.subject()),
-        (Level::Unit, _, _, Some(unit)) => Key::Unit(unit.clone()),
+        (Level::Unit, _, Some(unit)) => Key::Unit(unit.clone()),
         _ => Key::Path(owner.path.clone()),
     }
 }

@@ -6,6 +6,7 @@
 
 mod app;
 mod arrange;
+mod columns;
 mod data;
 mod detail;
 mod figures;
@@ -29,6 +30,9 @@ mod term;
 mod text;
 mod tree;
 mod view;
+mod wait_cells;
+mod wait_detail;
+mod waits;
 
 pub use term::{End, Options, run};
 

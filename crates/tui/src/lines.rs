@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use noctule_model::{Level, Row, escape_terminal};
+use noctule_model::{Level, Row, VerdictKind, escape_terminal};
 
 use crate::data::Data;
 use crate::level::{self, Key};
-use crate::table::{Column, Facts, Item};
-use crate::{arrange, tree};
+use crate::table::{Column, Facts, Item, View};
+use crate::waits::Waited;
+use crate::{arrange, figures, tree};
 
 /// Whether rows stand below a row of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) column: &'a Column,
     /// Largest first.
     pub(crate) descending: bool,
-    /// As a tree, where the level has one.
+    /// As a tree, which the level has.
     pub(crate) tree: bool,
     /// Folded rows of the tree.
     pub(crate) folded: &'a HashSet<Key>,
@@ -58,20 +59,29 @@ pub(crate) struct Wish<'a> {
 pub(crate) fn lines(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
     let level = wish.facts.level;
     let sort_key = |item: &Item| wish.column.sort_key(&wish.facts, item);
-    if wish.tree && level::has_tree(level) {
+    if wish.tree {
         let mut nodes = tree::nodes(data, level);
         for node in &mut nodes {
             node.matched = matches(&node.item.row, level, wish.filter);
         }
         return arrange::arrange(nodes, wish.folded, sort_key, wish.descending);
     }
-    let rows = data.rows(level).iter();
-    let mut sorted: Vec<_> = rows
-        .filter(|row| matches(row, level, wish.filter))
-        .map(|row| {
-            let line = flat(data, level, row);
-            (sort_key(&line.item), line)
-        })
+    let shown: Vec<Line> = match wish.facts.view {
+        View::Use => {
+            let rows = data.rows(level).iter();
+            let rows = rows.filter(|row| matches(row, level, wish.filter));
+            rows.map(|row| flat(data, level, row)).collect()
+        }
+        View::Waits => {
+            let lines = data.waits.rows(level).iter().map(|row| waited(row, level));
+            lines
+                .filter(|line| finds(line, level, wish.filter))
+                .collect()
+        }
+    };
+    let mut sorted: Vec<_> = shown
+        .into_iter()
+        .map(|line| (sort_key(&line.item), line))
         .collect();
     sorted.sort_by(|(a, line_a), (b, line_b)| {
         let order = a.compare(b);
@@ -98,8 +108,36 @@ fn flat(data: &Data, level: Level, row: &Arc<Row>) -> Line {
             mean: data.history(level).mean(&key),
             key,
             row: row.clone(),
+            waited: None,
         },
     }
+}
+
+fn waited(waited: &Arc<Waited>, level: Level) -> Line {
+    Line {
+        name: waited.name(level),
+        guide: String::new(),
+        matched: true,
+        fold: Fold::Leaf,
+        below: Vec::new(),
+        item: Item {
+            key: waited.key.clone(),
+            row: Arc::new(waited.as_row()),
+            mean: 0.0,
+            waited: Some(waited.clone()),
+        },
+    }
+}
+
+/// As [`matches`], and also by the name of the culprit and of the verdict: whoever looks for a noisy
+/// one looks for its victims.
+fn finds(line: &Line, level: Level, filter: &str) -> bool {
+    let verdict = figures::verdict(&line.item).map_or("", VerdictKind::name);
+    matches(&line.item.row, level, filter)
+        || figures::culprit(level, &line.item)
+            .to_lowercase()
+            .contains(filter)
+        || verdict.contains(filter)
 }
 
 /// Whether the row's name, owner, pid, container id or path contains the filter. Names are compared

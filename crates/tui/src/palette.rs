@@ -11,6 +11,10 @@ pub(crate) struct Palette {
     pub(crate) graph: Style,
     /// A bar that is nearly full, and warnings.
     pub(crate) alarm: Style,
+    /// What others do to a group.
+    pub(crate) others: Style,
+    /// What a group, or its quota, does to itself.
+    pub(crate) own: Style,
     /// What matters more than its neighbours.
     pub(crate) strong: Style,
     /// What matters less: units, guides, idle rows.
@@ -32,6 +36,8 @@ impl Palette {
             accent: paint(Color::Cyan).add_modifier(Modifier::BOLD),
             graph: paint(Color::Green),
             alarm: paint(Color::Red).add_modifier(Modifier::BOLD),
+            others: paint(Color::Red),
+            own: paint(Color::Magenta),
             strong: Style::new().add_modifier(Modifier::BOLD),
             faint: Style::new().add_modifier(Modifier::DIM),
             reversed: Style::new().add_modifier(Modifier::REVERSED),

@@ -1,10 +1,12 @@
 //! Draws the rows of the table.
 
+use noctule_model::{Feature, FeatureState, VerdictKind, escape_terminal};
 use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line as Text, Span};
 
 use crate::app::App;
+use crate::columns::COLUMNS;
 use crate::figures;
 use crate::fit::{self, Placed};
 use crate::history::LENGTH;
@@ -12,9 +14,10 @@ use crate::layout::Areas;
 use crate::lines::{Fold, Line};
 use crate::palette::Palette;
 use crate::spark;
-use crate::table::{COLUMNS, Cell, Facts};
+use crate::table::{Cell, Facts, View};
 use crate::text::{self, Align};
 use crate::view::put;
+use crate::wait_cells;
 
 /// Peak to which the graph of a row is drawn at least, in CPUs: what uses little stays low, so that
 /// the eye finds what uses much.
@@ -38,20 +41,30 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
         put(frame, areas.body, y, &row);
     }
     if app.lines.is_empty() {
-        put(
-            frame,
-            areas.body,
-            0,
-            &Text::styled(nothing(app), palette.faint),
-        );
+        let said = text::wrap(&nothing(app), width);
+        for (y, line) in (0..areas.body.height).zip(said) {
+            let line = Text::styled(format!(" {line}"), palette.faint);
+            put(frame, areas.body, y, &line);
+        }
     }
 }
 
-fn nothing(app: &App) -> &'static str {
-    match &app.shown.window {
-        None => " no data yet",
-        Some(_) if !app.filter.is_empty() => " no row matches the filter; Esc clears it",
-        Some(_) => " nothing ran",
+fn nothing(app: &App) -> String {
+    let off = app.shown.feature("cpu_waits");
+    let off = off.filter(|feature| feature.state == FeatureState::Off);
+    match (&app.shown.window, app.view, off) {
+        (None, ..) => "no data yet".to_owned(),
+        (_, View::Waits, Some(feature)) => {
+            let Feature { reason, mend, .. } = feature;
+            let said = match mend.is_empty() {
+                true => format!("waiting for the CPU is not measured here: {reason}"),
+                false => format!("waiting for the CPU is not measured here: {reason}; {mend}"),
+            };
+            escape_terminal(&said)
+        }
+        _ if !app.filter.is_empty() => "no row matches the filter; Esc clears it".to_owned(),
+        (_, View::Waits, _) => "nobody waited".to_owned(),
+        (_, View::Use, _) => "nothing ran".to_owned(),
     }
 }
 
@@ -65,7 +78,10 @@ fn titles(app: &App, placed: &[Placed], palette: &Palette) -> Text<'static> {
             (true, true) => ("▼", palette.accent.patch(palette.reversed)),
             (true, false) => ("▲", palette.accent.patch(palette.reversed)),
         };
-        let title = format!("{}{mark}", column.title);
+        let title = match column.cell {
+            Cell::Lengths => wait_cells::scale(),
+            _ => format!("{}{mark}", column.title),
+        };
         let room = place.width.saturating_sub(text::width(&title));
         let (before, after) = match column.align() {
             Align::Left => (0, room),
@@ -86,23 +102,40 @@ fn row(
     chosen: bool,
     palette: &Palette,
 ) -> Text<'static> {
-    let cpu = figures::cpu_percent(facts, &line.item).unwrap_or(0.0);
-    let base = match line.matched {
-        true if cpu >= STRONG => palette.strong,
-        true if !line.item.row.counters.is_zero() => Style::new(),
-        _ => palette.faint,
+    let base = match weight(facts, line) {
+        Weight::Strong => palette.strong,
+        Weight::Plain => Style::new(),
+        Weight::Faint => palette.faint,
     };
+    let paint = |style: Style| if chosen { Style::new() } else { style };
     let mut spans = vec![Span::raw(if chosen { ">" } else { " " })];
     for place in placed {
         let column = &COLUMNS[place.column];
         match &column.cell {
             Cell::Name => spans.extend(name(line, place.width, base, palette)),
             Cell::Minute => {
-                let style = if chosen { Style::new() } else { palette.graph };
-                spans.push(Span::styled(minute(app, line, place.width), style));
+                let minute = minute(app, line, place.width);
+                spans.push(Span::styled(minute, paint(palette.graph)));
+            }
+            Cell::Lengths => {
+                let drawn = line.item.waited.as_ref().map(|w| w.now.histogram.drawn());
+                let drawn = text::pad(&drawn.unwrap_or_default(), place.width, Align::Left);
+                spans.push(Span::styled(drawn, paint(palette.graph)));
+            }
+            Cell::Causes => {
+                if let Some(waited) = &line.item.waited {
+                    let bar = wait_cells::causes(&waited.now, place.width, chosen, palette);
+                    spans.extend(bar);
+                }
+            }
+            Cell::Verdict => {
+                let kind = figures::verdict(&line.item);
+                let style = kind.map_or(palette.faint, |k| wait_cells::verdict_style(k, palette));
+                let word = wait_cells::verdict(kind, place.width);
+                spans.push(Span::styled(word, paint(style)));
             }
             Cell::Text(value) => {
-                let value = shorten(&value(&line.item), place.width);
+                let value = text::shorten(&value(facts, &line.item), place.width);
                 spans.push(Span::styled(
                     text::pad(&value, place.width, Align::Left),
                     base,
@@ -126,6 +159,27 @@ fn row(
     }
 }
 
+/// How much a row matters.
+enum Weight {
+    Strong,
+    Plain,
+    Faint,
+}
+
+fn weight(facts: &Facts, line: &Line) -> Weight {
+    let cpu = figures::cpu_percent(facts, &line.item).unwrap_or(0.0);
+    let suffers = figures::verdict(&line.item).is_some_and(|kind| kind != VerdictKind::Quiet);
+    let idle = match &line.item.waited {
+        Some(waited) => waited.now.histogram.is_empty() && waited.now.total_ns() == 0,
+        None => line.item.row.counters.is_zero(),
+    };
+    match line.matched {
+        true if cpu >= STRONG || suffers => Weight::Strong,
+        true if !idle => Weight::Plain,
+        _ => Weight::Faint,
+    }
+}
+
 /// Guides, name and the mark of a folded row. Of a deep tree the nearest guides are kept, and a
 /// third of the room for the name.
 fn name(line: &Line, width: usize, base: Style, palette: &Palette) -> [Span<'static>; 2] {
@@ -135,20 +189,12 @@ fn name(line: &Line, width: usize, base: Style, palette: &Palette) -> [Span<'sta
         Fold::Closed => format!("[+{}] {}", line.below.len(), line.name),
         _ => line.name.clone(),
     };
-    let name = text::pad(&shorten(&name, room), room, Align::Left);
+    let name = text::pad(&text::shorten(&name, room), room, Align::Left);
     [Span::styled(guide, palette.faint), Span::styled(name, base)]
 }
 
-/// Of a path the end is kept, of everything else the beginning.
-fn shorten(name: &str, width: usize) -> String {
-    match name.starts_with('/') {
-        true => text::keep_end(name, width),
-        false => text::keep_start(name, width),
-    }
-}
-
 fn minute(app: &App, line: &Line, width: usize) -> String {
-    let history = app.shown.history(app.level);
+    let history = app.shown.history(app.level());
     let keys = line.below.iter().chain([&line.item.key]);
     let values = history.squeeze(&history.minute(keys), width.min(LENGTH));
     let peak = values.iter().flatten().copied().fold(LEAST_PEAK, f32::max);

@@ -1,18 +1,30 @@
-//! The columns of the table, and which of them fit.
+//! What a column of the table is, and how rows are sorted by it.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use noctule_model::{Counter, Level, Measured, Row, escape_terminal};
+use noctule_model::{Level, Measured, Row};
 
 use crate::figures;
 use crate::level::{self, Key};
-use crate::numbers;
 use crate::text::Align;
+use crate::waits::Waited;
+
+/// What the table is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Who uses the CPU.
+    #[default]
+    Use,
+    /// Who waits for it.
+    Waits,
+}
 
 /// What a column must know besides the row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
+    /// What the table is about.
+    pub(crate) view: View,
     /// What the rows stand for.
     pub(crate) level: Level,
     /// Length of the window in nanoseconds.
@@ -32,6 +44,8 @@ pub(crate) struct Item {
     pub(crate) row: Arc<Row>,
     /// Its average over the last minute, in CPUs.
     pub(crate) mean: f32,
+    /// Its waits, in the view of waits.
+    pub(crate) waited: Option<Arc<Waited>>,
 }
 
 /// One column.
@@ -46,6 +60,8 @@ pub(crate) struct Column {
     pub(crate) widest: usize,
     /// Columns with higher numbers are dropped first when the terminal is narrow.
     pub(crate) priority: u8,
+    /// The views that have it.
+    pub(crate) views: &'static [View],
     /// Whether the level has it and its counters are measured.
     pub(crate) exists: fn(&Facts) -> bool,
     /// What stands in it.
@@ -57,171 +73,17 @@ pub(crate) enum Cell {
     /// The name, with the guides of the tree.
     Name,
     /// A text.
-    Text(fn(&Item) -> String),
+    Text(fn(&Facts, &Item) -> String),
     /// The graph of the last minute; sorts by its average.
     Minute,
+    /// How many waits were how long. It is no order.
+    Lengths,
+    /// The causes of the waits, as a bar. It is no order.
+    Causes,
+    /// What is the matter; sorts by how bad it is.
+    Verdict,
     /// A number and how it is written; `-` when there is none.
     Number(fn(&Facts, &Item) -> Option<f64>, fn(f64) -> String),
-}
-
-/// Position in [`COLUMNS`] of the column that sorts at first.
-pub(crate) const CPU: usize = 3;
-
-/// Every column, from left to right.
-pub(crate) const COLUMNS: &[Column] = &[
-    Column {
-        title: "PID",
-        help: "process id, as the agent sees it",
-        width: 7,
-        widest: 7,
-        priority: 3,
-        exists: is_process,
-        cell: Cell::Number(figures::pid, |pid| format!("{pid:.0}")),
-    },
-    Column {
-        title: "NAME",
-        help: "command, container, unit, pod or path; [kernel thread]",
-        width: 11,
-        widest: 36,
-        priority: 0,
-        exists: always,
-        cell: Cell::Name,
-    },
-    Column {
-        title: "OWNER",
-        help: "container or unit of the process",
-        width: 14,
-        widest: 24,
-        priority: 5,
-        exists: is_process,
-        cell: Cell::Text(|item| escape_terminal(&item.row.name(Level::Container))),
-    },
-    Column {
-        title: "CPU%",
-        help: "CPU use in the window; 100 is one CPU",
-        width: 6,
-        widest: 6,
-        priority: 1,
-        exists: always,
-        cell: Cell::Number(figures::cpu_percent, numbers::percent),
-    },
-    Column {
-        title: "MINUTE",
-        help: "the last 60 windows, each row to its own peak (half a CPU at least); sorts by average",
-        width: 12,
-        widest: 60,
-        priority: 2,
-        exists: always,
-        cell: Cell::Minute,
-    },
-    Column {
-        title: "TIME",
-        help: "CPU time in the window",
-        width: 6,
-        widest: 6,
-        priority: 4,
-        exists: always,
-        cell: Cell::Number(figures::cpu_time, numbers::duration),
-    },
-    Column {
-        title: "FREQ",
-        help: "average frequency while it ran, hertz",
-        width: 5,
-        widest: 5,
-        priority: 6,
-        exists: |facts| facts.measured.has(Counter::Cycles),
-        cell: Cell::Number(figures::frequency, numbers::count),
-    },
-    Column {
-        title: "IPC",
-        help: "instructions per cycle",
-        width: 5,
-        widest: 5,
-        priority: 7,
-        exists: |facts| has_all(facts, &[Counter::Instructions, Counter::Cycles]),
-        cell: Cell::Number(figures::instructions_per_cycle, numbers::ratio),
-    },
-    Column {
-        title: "MISS/s",
-        help: "misses of the last-level cache",
-        width: 7,
-        widest: 7,
-        priority: 8,
-        exists: |facts| facts.measured.has(Counter::CacheMisses),
-        cell: Cell::Number(
-            |f, item| figures::rate(f, item, Counter::CacheMisses),
-            numbers::count,
-        ),
-    },
-    Column {
-        title: "PGRD/s",
-        help: "pages read through the page cache",
-        width: 7,
-        widest: 7,
-        priority: 9,
-        exists: |facts| facts.measured.has(Counter::PageReads),
-        cell: Cell::Number(
-            |f, item| figures::rate(f, item, Counter::PageReads),
-            numbers::count,
-        ),
-    },
-    Column {
-        title: "PGWR/s",
-        help: "pages of the page cache made dirty",
-        width: 7,
-        widest: 7,
-        priority: 10,
-        exists: |facts| facts.measured.has(Counter::PageWrites),
-        cell: Cell::Number(
-            |f, item| figures::rate(f, item, Counter::PageWrites),
-            numbers::count,
-        ),
-    },
-    Column {
-        title: "SIRQ/s",
-        help: "softirqs that ran on top of it",
-        width: 7,
-        widest: 7,
-        priority: 11,
-        exists: |facts| figures::softirqs().any(|vector| facts.measured.has(vector)),
-        cell: Cell::Number(figures::softirq_rate, numbers::count),
-    },
-    Column {
-        title: "VOL/s",
-        help: "switches because it gave up the CPU",
-        width: 6,
-        widest: 6,
-        priority: 12,
-        exists: |facts| facts.measured.has(Counter::SwitchesVoluntary),
-        cell: Cell::Number(
-            |f, item| figures::rate(f, item, Counter::SwitchesVoluntary),
-            numbers::count,
-        ),
-    },
-    Column {
-        title: "PRE/s",
-        help: "switches although it wanted to go on (preempted)",
-        width: 6,
-        widest: 6,
-        priority: 13,
-        exists: |facts| facts.measured.has(Counter::SwitchesPreempted),
-        cell: Cell::Number(
-            |f, item| figures::rate(f, item, Counter::SwitchesPreempted),
-            numbers::count,
-        ),
-    },
-];
-
-fn always(_: &Facts) -> bool {
-    true
-}
-
-fn is_process(facts: &Facts) -> bool {
-    facts.level == Level::Process
-}
-
-fn has_all(facts: &Facts, counters: &[Counter]) -> bool {
-    counters.iter().all(|&counter| facts.measured.has(counter))
 }
 
 /// What a row is sorted by.
@@ -246,19 +108,32 @@ impl SortKey {
 }
 
 impl Column {
+    /// Whether it can be shown now.
+    pub(crate) fn is_there(&self, facts: &Facts) -> bool {
+        self.views.contains(&facts.view) && (self.exists)(facts)
+    }
+
     /// What the row is sorted by in this column.
     pub(crate) fn sort_key(&self, facts: &Facts, item: &Item) -> SortKey {
         match &self.cell {
             Cell::Name => SortKey::Text(level::name(&item.row, facts.level).to_lowercase()),
-            Cell::Text(text) => SortKey::Text(text(item).to_lowercase()),
+            Cell::Text(text) => SortKey::Text(text(facts, item).to_lowercase()),
             Cell::Minute => SortKey::Number(f64::from(item.mean)),
+            Cell::Lengths | Cell::Causes => SortKey::Number(0.0),
+            Cell::Verdict => SortKey::Number(figures::severity(item).unwrap_or(-1.0)),
             Cell::Number(value, _) => SortKey::Number(value(facts, item).unwrap_or(-1.0)),
         }
     }
 
     /// Whether the largest is to stand at the top: so for what is used, not for names and ids.
     pub(crate) fn descends(&self) -> bool {
-        self.title != "PID" && matches!(self.cell, Cell::Minute | Cell::Number(..))
+        let used = matches!(self.cell, Cell::Minute | Cell::Verdict | Cell::Number(..));
+        self.title != "PID" && used
+    }
+
+    /// Whether rows can be sorted by it.
+    pub(crate) fn sorts(&self) -> bool {
+        !matches!(self.cell, Cell::Lengths | Cell::Causes)
     }
 
     /// At which edge the column stands.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-use noctule_model::{Batch, Level};
+use noctule_model::{Batch, Level, Thresholds};
 use ratatui::crossterm::event::Event;
 use ratatui::layout::Size;
 
@@ -23,6 +23,10 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub struct Options {
     /// What the rows stand for at first.
     pub level: Level,
+    /// Begin with the view of waits.
+    pub waits: bool,
+    /// When a wait is worth a verdict.
+    pub thresholds: Thresholds,
     /// Time between two batches: the span of the graphs is 60 of it.
     pub interval: Duration,
     /// Name of the machine.

@@ -42,6 +42,14 @@ pub(crate) fn keep_end(text: &str, max: usize) -> String {
     })
 }
 
+/// Of a path the end is kept, of everything else the beginning.
+pub(crate) fn shorten(name: &str, width: usize) -> String {
+    match name.starts_with('/') {
+        true => keep_end(name, width),
+        false => keep_start(name, width),
+    }
+}
+
 fn take<'a>(
     all: &[(String, usize)],
     max: usize,

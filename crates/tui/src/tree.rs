@@ -150,6 +150,7 @@ fn node(data: &Data, level: Level, row: Arc<Row>) -> Node {
             mean: data.history(level).mean(&key),
             key,
             row,
+            waited: None,
         },
     }
 }

@@ -6,12 +6,13 @@ use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 
 use crate::app::App;
-use crate::keys::{KEYS, Mode};
+use crate::columns::COLUMNS;
+use crate::keys::{Action, KEYS, Mode};
 use crate::layout::{self, Areas};
 use crate::level::{self, LEVELS};
 use crate::palette::Palette;
-use crate::table::COLUMNS;
-use crate::{header, pane, rows, text};
+use crate::table::View;
+use crate::{header, pane, rows, text, wait_cells};
 
 /// Draws everything.
 pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
@@ -68,7 +69,7 @@ fn warning_line(warning: &str, width: u16, palette: &Palette) -> Line<'static> {
 fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
     let mut spans = vec![Span::raw(" ")];
     for (i, &level) in LEVELS.iter().enumerate() {
-        let chosen = level == app.level;
+        let chosen = level == app.level();
         if chosen {
             let label = format!(" {} {} ", i + 1, level::word(level));
             spans.push(Span::styled(label, palette.reversed));
@@ -79,7 +80,18 @@ fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
             spans.push(Span::styled(format!(" {} ", i + 1), palette.accent));
         }
     }
+    if app.view == View::Waits {
+        spans.push(Span::raw(" "));
+        spans.push(Span::styled(" w waits ", palette.reversed));
+    }
     spans.push(Span::raw(format!("  {}", said(app).join(" · "))));
+    if app.view == View::Waits && matches!(app.mode, Mode::Table | Mode::Filter) {
+        let legend = wait_cells::legend(palette);
+        let used: usize = spans.iter().chain(&legend).map(Span::width).sum();
+        if used <= usize::from(width) {
+            spans.extend(legend);
+        }
+    }
     Line::from(spans)
 }
 
@@ -105,6 +117,9 @@ fn said(app: &App) -> Vec<String> {
         facts.push("tree".to_owned());
     } else if app.tree {
         facts.push("no tree at this level".to_owned());
+    }
+    if app.falls_back() {
+        facts.push("not by process".to_owned());
     }
     facts
 }
@@ -137,6 +152,10 @@ fn footer(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let mut used: usize = spans.iter().map(|s| text::width(&s.content)).sum();
     let here = KEYS.iter().filter(|b| b.modes.contains(&app.mode));
     for (word, binding) in here.filter_map(|b| Some((b.footer?, b))) {
+        let word = match (binding.action, app.view) {
+            (Action::Waits, View::Waits) => "CPU use",
+            _ => word,
+        };
         let label = binding.keys[0].label();
         let entry = format!(" {word}  ");
         used += text::width(&label) + text::width(&entry);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{Write as _, stdin, stdout};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{MARK, VARIABLE};
+use super::{MARK, VARIABLE, waiting};
 
 /// Every load, by name.
 const LOADS: &[(&str, fn())] = &[
@@ -37,23 +38,31 @@ static BEFORE_MAIN: extern "C" fn() = load;
 
 /// Does nothing unless a test has started the binary for a load.
 extern "C" fn load() {
-    let Ok(name) = std::env::var(VARIABLE) else {
+    let Ok(text) = std::env::var(VARIABLE) else {
         return;
     };
-    let found = LOADS.iter().find(|(known, _)| *known == name);
+    let name = text.split(' ').next().expect("one part at least");
+    let mut all = LOADS.iter().chain(waiting::LOADS);
+    let found = all.find(|(known, _)| *known == name);
     let (_, body) = found.unwrap_or_else(|| panic!("no load is called {name}"));
     body();
     #[allow(clippy::exit, reason = "main must not run after a load")]
     std::process::exit(0);
 }
 
-fn tell(text: &str) {
+/// One of the arguments that follow the name of the load.
+pub(super) fn argument<T: FromStr>(at: usize) -> Option<T> {
+    let text = std::env::var(VARIABLE).expect("this is a load");
+    text.split(' ').nth(at + 1)?.parse().ok()
+}
+
+pub(super) fn tell(text: &str) {
     let mut out = stdout().lock();
     writeln!(out, "{MARK}{text}").expect("the test listens");
     out.flush().expect("the test listens");
 }
 
-fn hear() -> String {
+pub(super) fn hear() -> String {
     let mut line = String::new();
     let length = stdin().read_line(&mut line).expect("text");
     assert!(length > 0, "the test has gone");
@@ -66,12 +75,12 @@ fn seconds(clock: ClockId) -> f64 {
 }
 
 /// Uses the CPU until the thread has used that much more of it.
-fn burn(more: f64) {
+pub(super) fn burn(more: f64) {
     let end = seconds(ClockId::ThreadCPUTime) + more;
     while seconds(ClockId::ThreadCPUTime) < end {}
 }
 
-fn burn_on() -> ! {
+pub(super) fn burn_on() -> ! {
     loop {
         std::hint::spin_loop();
     }

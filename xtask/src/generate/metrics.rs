@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use noctule_model::{Kind, METRICS, Metric, SELF_METRICS, Source, Unit};
+use noctule_model::{Kind, METRICS, Metric, SELF_METRICS, Source, Unit, VerdictKind};
 
 /// Prefix of each level, and what its rows are.
 const LEVELS: &[(&str, &str, &str)] = &[
@@ -45,6 +45,15 @@ format, whichever the scraper asks for. In OpenMetrics the name of a counter's f
 - Containers, units and cgroups do not overlap. The sum over the three, with those that are gone, is
   what all processes of the node used. `noctule_node_*` also has the softirqs and the hardware
   counts of idle CPUs.
+- `cause` and `by` say `self` for what ran in the same row, `system` for units outside containers,
+  the root group and threads of the kernel, and `neighbour` for everything else. At the level of
+  processes they say what the kernel side counts: `self` for the process's own cgroup, `system` for
+  threads of the kernel only, `neighbour` for every other cgroup.
+- `sched_blame_seconds` names a culprit from 10 ms of blame on, the most blame first, up to
+  `metrics.blame_pairs` in the configuration (1000). The rest is the victim's culprit `_other`, where
+  it stays when the culprit gets a series of its own, which starts at 0. So the sum over culprits,
+  those that are gone included, is what the victim waited for neighbours and the system. Pairs that
+  found no room are counted in `noctule_self_folded_blame_pairs`.
 
 ## Levels
 ";
@@ -56,9 +65,10 @@ pub(super) fn page() -> String {
     for (level, what, labels) in LEVELS {
         push(&mut page, format_args!("| {level} | {what} | {labels} |"));
     }
-    page.push_str("\n## At every level\n");
+    page.push_str("\n## At the levels\n");
     for metric in METRICS {
-        let names = LEVELS.iter().map(|(level, ..)| full_name(level, metric));
+        let levels = metric.source.levels();
+        let names = levels.iter().map(|level| full_name(level, metric));
         section(
             &mut page,
             metric,
@@ -97,7 +107,7 @@ fn full_name<S>(level: &str, metric: &Metric<S>) -> String {
     let separator = if level.is_empty() { "" } else { "_" };
     let suffix = match metric.kind {
         Kind::Counter => "_total",
-        Kind::Gauge => "",
+        Kind::Gauge | Kind::Histogram => "",
     };
     format!("`noctule_{level}{separator}{}{suffix}`", metric.name)
 }
@@ -105,11 +115,20 @@ fn full_name<S>(level: &str, metric: &Metric<S>) -> String {
 /// The values of the metric's own label.
 fn values(metric: &Metric) -> String {
     match metric.source {
-        Source::Labelled(parts) => {
+        Source::Labelled(parts) | Source::LabelledNanoseconds(parts) => {
             let values: Vec<String> = parts.iter().map(|(v, _)| format!("`{v}`")).collect();
             format!(" ({})", values.join(", "))
         }
-        Source::Nanoseconds(_) | Source::Count(_) | Source::Frequency => String::new(),
+        Source::Verdict => {
+            let kinds = VerdictKind::ALL.map(|kind| format!("`{}`", kind.name()));
+            format!(" ({})", kinds.join(", "))
+        }
+        Source::Blame => {
+            " (`container:<id>`, `unit:<name>`, `cgroup:<path>`, `kernel`, `_other`)".into()
+        }
+        Source::Nanoseconds(_) | Source::Count(_) | Source::Frequency | Source::Waits => {
+            String::new()
+        }
     }
 }
 
@@ -117,6 +136,7 @@ fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
+        Kind::Histogram => "histogram (`_bucket` with the label `le`, `_count`, `_sum`)",
     }
 }
 
@@ -140,7 +160,7 @@ mod tests {
     fn every_metric_is_named_in_full_at_every_level() {
         let page = page();
         for metric in METRICS {
-            for (level, ..) in LEVELS {
+            for level in metric.source.levels() {
                 let name = full_name(level, metric);
                 assert!(page.contains(&name), "{name} is not on the page");
             }
@@ -149,6 +169,9 @@ mod tests {
             assert!(page.contains(&full_name("", metric)), "{}", metric.name);
         }
         assert!(page.contains("`noctule_container_cpu_seconds_total`"));
+        assert!(!page.contains("`noctule_process_sched_wait_duration_seconds`"));
+        let has_row = |name: &&str| LEVELS.iter().any(|(level, ..)| level == name);
+        assert!(METRICS.iter().flat_map(|m| m.source.levels()).all(has_row));
         assert!(page.contains("- labels: `op` (`read`, `write`)\n"));
     }
 

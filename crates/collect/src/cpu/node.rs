@@ -9,11 +9,19 @@ use noctule_model::{Counters, Node};
 /// so only growth between two snapshots that both saw it counts.
 pub(super) struct NodeTime {
     last_ns: u64,
-    /// Idle time of each CPU at the last snapshot; `None` before the first.
-    idle: Option<HashMap<u32, u64>>,
+    /// What each CPU had at the last snapshot; `None` before the first.
+    idle: Option<HashMap<u32, Idle>>,
     elapsed_ns: u64,
     idle_ns: u64,
+    idle_switches: u64,
     started_ns: u64,
+}
+
+/// The idle task of one CPU.
+#[derive(Clone, Copy, Default)]
+struct Idle {
+    ns: u64,
+    switches: u64,
 }
 
 impl NodeTime {
@@ -23,6 +31,7 @@ impl NodeTime {
             idle: None,
             elapsed_ns: 0,
             idle_ns: 0,
+            idle_switches: 0,
             started_ns,
         }
     }
@@ -43,16 +52,20 @@ impl NodeTime {
         let mut idle = HashMap::with_capacity(snapshot.cpus.len());
         let mut on_idle = Counters::default();
         for (cpu, slot) in &snapshot.cpus {
-            let total = self.idle_of(slot, now, busy.contains(cpu));
+            let total = Idle {
+                ns: self.idle_of(slot, now, busy.contains(cpu)),
+                switches: slot.idle_switches,
+            };
             idle.insert(*cpu, total);
             on_idle += &slot.idle_values();
             let before = match &self.idle {
-                None => Some(0),
+                None => Some(Idle::default()),
                 Some(known) => known.get(cpu).copied(),
             };
             if let Some(before) = before {
                 self.elapsed_ns += now.saturating_sub(self.last_ns);
-                self.idle_ns += total.saturating_sub(before);
+                self.idle_ns += total.ns.saturating_sub(before.ns);
+                self.idle_switches += total.switches.saturating_sub(before.switches);
             }
         }
         self.last_ns = now;
@@ -61,6 +74,7 @@ impl NodeTime {
             cpus: snapshot.cpus.len() as u32,
             elapsed_ns: self.elapsed_ns,
             idle_ns: self.idle_ns.min(self.elapsed_ns),
+            idle_switches: self.idle_switches,
             total: used + &on_idle,
             nominal_hertz,
         }

@@ -4,8 +4,9 @@ use std::io;
 
 use noctule_model::{Counter, Feature, FeatureState};
 
-use crate::facts::Facts;
+use crate::facts::{Facts, THROTTLE_CLOCKS};
 use crate::hardware::CounterSpec;
+use crate::plan::WaitMode;
 
 /// A feature that works, and through what.
 pub(super) fn on(name: &'static str, how: &str) -> Feature {
@@ -32,6 +33,62 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>) -> Feature {
             mend: String::new(),
         },
     }
+}
+
+/// Whether waiting for a CPU is measured, and how. `error`: why a hook of the full mode is missing.
+pub(super) fn waits(mode: WaitMode, error: Option<&libbpf_rs::Error>) -> Feature {
+    let name = "cpu_waits";
+    let degraded = |reason: String, mend: &str| Feature {
+        name,
+        state: FeatureState::Degraded,
+        reason,
+        mend: mend.into(),
+    };
+    const LIMIT: &str = "when a thread was queued is taken from the scheduler: what it waited \
+        before a move to another CPU is unattributed";
+    match (mode, error) {
+        (WaitMode::Off, _) => Feature {
+            name,
+            state: FeatureState::Off,
+            reason: "switched off in the configuration".into(),
+            mend: "set waits = \"full\" in the section [collect] of the configuration".into(),
+        },
+        (WaitMode::LowCost, _) => degraded(
+            format!("low-cost mode: {LIMIT}"),
+            "set waits = \"full\" in the section [collect] of the configuration",
+        ),
+        (WaitMode::Full, None) => on(name, "sched_wakeup, sched_migrate_task, sched_switch"),
+        (WaitMode::Full, Some(error)) => degraded(format!("{error:#}; {LIMIT}"), ""),
+    }
+}
+
+/// Whether the part of a wait that is due to a quota is told apart.
+pub(super) fn throttle(mode: WaitMode, facts: &Facts) -> Option<Feature> {
+    let name = "wait_throttle";
+    if mode == WaitMode::Off {
+        return None;
+    }
+    Some(match facts.throttle_clock {
+        Some(field) if field == THROTTLE_CLOCKS[0] => on(name, &format!("cfs_rq.{field}")),
+        Some(field) => Feature {
+            name,
+            state: FeatureState::Degraded,
+            reason: format!(
+                "cfs_rq.{field}: counts less than wall time where a CPU is slow, or has interrupts \
+                 or steal; the rest of a throttle counts as contention"
+            ),
+            mend: "compare with throttled_usec in the group's cpu.stat; Linux 6.6 has a better one"
+                .into(),
+        },
+        None => Feature {
+            name,
+            state: FeatureState::Off,
+            reason: "this kernel has no quotas (CONFIG_CFS_BANDWIDTH), or does not tell how long \
+                a queue was throttled: such waits count as contention"
+                .into(),
+            mend: "compare with throttled_usec in the group's cpu.stat".into(),
+        },
+    })
 }
 
 fn name(counter: Counter) -> &'static str {

@@ -16,13 +16,15 @@ use crate::skel::switch::SwitchSkel;
 use crate::skel::switch::types::loss;
 
 /// Kind and place of each loss, in the order of `enum loss`.
-pub(super) const LOSSES: [(&str, &str); 6] = [
+pub(super) const LOSSES: [(&str, &str); 8] = [
     ("thread_account", "tasks"),
     ("exit_record", "exits"),
     ("cgroup_row", "folded"),
     ("counter_read", "hardware"),
     ("cgroup_event", "cgroup_events"),
     ("process_row", "carried"),
+    ("wait_row", "waits"),
+    ("blame_row", "blames"),
 ];
 
 const _: () = {
@@ -32,6 +34,8 @@ const _: () = {
     assert!(loss::LOSS_COUNTER_READ.0 == 3);
     assert!(loss::LOSS_CGROUP_EVENT.0 == 4);
     assert!(loss::LOSS_PROCESS_ROW.0 == 5);
+    assert!(loss::LOSS_WAIT_ROW.0 == 6);
+    assert!(loss::LOSS_BLAME_ROW.0 == 7);
     assert!(loss::LOSS_COUNT.0 as usize == LOSSES.len());
 };
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use arc_swap::ArcSwapOption;
-use noctule_model::{Batch, Feature, FeatureState, Level, ReportBuilder, escape_terminal};
+use noctule_model::{Batch, Feature, FeatureState, Judge, Level, ReportBuilder, escape_terminal};
 use noctule_sinks::openmetrics::{Exporter, Exposition, Options, Snapshot};
 use noctule_web::{Handlers, Page};
 
@@ -44,10 +44,14 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         process_level: config.metrics.processes,
         max_subjects: config.metrics.subject_rows,
         max_processes: config.metrics.process_rows,
+        blame_pairs: config.metrics.blame_pairs,
+        blame_grace_ns: (config.metrics.grace_seconds * 1e9) as u64,
         version: env!("CARGO_PKG_VERSION"),
         ..Options::default()
     });
+    let mut judge = Judge::new(config.verdicts.judge());
     let batch = pipeline.tick()?;
+    judge.observe(&batch);
     announce(&address.to_string(), &batch.features);
     last.store(Some(Arc::new(exporter.observe(&batch))));
 
@@ -63,7 +67,9 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             Woken::Time => {}
             Woken::Child | Woken::Data => continue,
         }
-        let batch = pipeline.tick()?;
+        let mut batch = pipeline.tick()?;
+        judge.observe(&batch);
+        judge.mark(&mut batch);
         last.store(Some(Arc::new(exporter.observe(&batch))));
         first_look = first_look.and_then(|look| look_once(look, batch));
         // After a stop (suspend, a stopped process) the ticks that were missed are not made up for.

@@ -1,39 +1,30 @@
 //! `noctule stat`: who used the CPU in a window.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, ErrorKind, IsTerminal, Write, stdout};
-use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use noctule_model::{Level, ReportBuilder};
+use anyhow::Result;
+use noctule_model::Level;
 
 use super::table;
+use super::watch::{Output, watch};
 use crate::args::StatArgs;
 use crate::config::Config;
-use crate::exit::{self, Usage};
-use crate::print::Paint;
-use crate::stop::{Signals, Woken};
+use crate::stop::Signals;
 use crate::wire::Pipeline;
 
-/// Between two readings inside the window. They only gather the processes that ended.
-const STEP: Duration = Duration::from_secs(1);
-/// How often and how long the last record of the command is waited for: a process of several
-/// threads is reported when the kernel frees its leader, some 10 to 100 ms after it was reaped.
-const LAST_RECORD_STEP: Duration = Duration::from_millis(20);
-const LAST_RECORD_TRIES: u32 = 100;
+const WINDOW: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
-    let mut output = Output::open(args)?;
+    let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
     let mut pipeline = Pipeline::start(config)?;
-    let (builder, code) = match args.command.as_slice() {
-        [] => (window(&mut pipeline, &signals, args.duration)?, exit::DONE),
-        command => follow(&mut pipeline, &signals, command, args.duration)?,
-    };
+    let (builder, code) = watch(
+        &mut pipeline,
+        &signals,
+        &args.command,
+        WINDOW,
+        args.duration,
+    )?;
     let followed = !args.command.is_empty();
     let level = args.by.map_or(
         if followed {
@@ -59,147 +50,4 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
         ))?;
     }
     Ok(code)
-}
-
-/// Watches everything for a time, or until a signal.
-fn window(
-    pipeline: &mut Pipeline,
-    signals: &Signals,
-    duration: Option<Duration>,
-) -> Result<ReportBuilder> {
-    let mut builder = ReportBuilder::new(pipeline.tick()?);
-    let end = Instant::now() + duration.unwrap_or(Duration::from_secs(5));
-    loop {
-        let woken = pipeline.wait(signals, end.min(Instant::now() + STEP))?;
-        builder.add(pipeline.tick()?);
-        if woken == Woken::End || Instant::now() >= end {
-            return Ok(builder);
-        }
-    }
-}
-
-/// Runs a command and watches until it has ended. The value is the exit status to pass on.
-fn follow(
-    pipeline: &mut Pipeline,
-    signals: &Signals,
-    command: &[OsString],
-    limit: Option<Duration>,
-) -> Result<(ReportBuilder, u8)> {
-    let mut builder = ReportBuilder::new(pipeline.tick()?);
-    pipeline.follow_own_children();
-    let mut child = match Command::new(&command[0]).args(&command[1..]).spawn() {
-        Ok(child) => child,
-        Err(error) => return Err(not_started(&command[0], error)),
-    };
-    let end = limit.map(|limit| Instant::now() + limit);
-    let status = loop {
-        let step = Instant::now() + STEP;
-        let woken = pipeline.wait(signals, end.map_or(step, |end| end.min(step)))?;
-        builder.add(pipeline.tick()?);
-        if let Some(status) = child.try_wait().context("waiting for the command")? {
-            break Some(status);
-        }
-        if woken == Woken::End {
-            // The terminal sends SIGINT to the command as well; a SIGTERM was sent to us alone.
-            signals.clear_ends();
-            terminate(&child);
-        }
-        if end.is_some_and(|end| Instant::now() >= end) {
-            break None;
-        }
-    };
-    if status.is_some() {
-        last_record(pipeline, signals, &mut builder, child.id())?;
-    }
-    Ok((builder, status.map_or(exit::DONE, code)))
-}
-
-/// A name that means no program is the user's error; that there is no room for another process is
-/// not.
-fn not_started(program: &OsStr, error: io::Error) -> anyhow::Error {
-    use rustix::io::Errno;
-    let name = program.to_string_lossy();
-    match Errno::from_io_error(&error) {
-        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => {
-            anyhow::Error::new(error).context(format!("starting {name}"))
-        }
-        _ => Usage(format!("{name}: {error}")).into(),
-    }
-}
-
-/// Goes on until the end of the command itself was reported.
-fn last_record(
-    pipeline: &mut Pipeline,
-    signals: &Signals,
-    builder: &mut ReportBuilder,
-    pid: u32,
-) -> Result<()> {
-    for _ in 0..LAST_RECORD_TRIES {
-        let batch = pipeline.tick()?;
-        let reported = batch.exited.iter().any(|row| row.id.pid == pid);
-        builder.add(batch);
-        if reported || builder.has_exited(pid) {
-            return Ok(());
-        }
-        pipeline.wait(signals, Instant::now() + LAST_RECORD_STEP)?;
-    }
-    tracing::warn!("the last figures of the command did not come; its row may end early");
-    Ok(())
-}
-
-fn terminate(child: &Child) {
-    let pid = i32::try_from(child.id())
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    if let Some(pid) = pid {
-        // It may have ended in the meantime.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-    }
-}
-
-/// As a shell does: 128 and the number of the signal.
-fn code(status: ExitStatus) -> u8 {
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(exit::FAILED)
-}
-
-/// Where the answer goes. A file is made before anything else, so that a wrong path is known early.
-enum Output<'a> {
-    Terminal,
-    File(&'a Path, File),
-}
-
-impl<'a> Output<'a> {
-    fn open(args: &'a StatArgs) -> Result<Self> {
-        match &args.output {
-            None => Ok(Self::Terminal),
-            Some(path) => {
-                let file = File::create(path).with_context(|| path.display().to_string())?;
-                Ok(Self::File(path, file))
-            }
-        }
-    }
-
-    fn write(&mut self, text: &str) -> Result<()> {
-        match self {
-            Self::Terminal => match stdout().lock().write_all(text.as_bytes()) {
-                // Whoever read has seen enough; the command's status is passed on all the same.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-                written => written.context("standard output"),
-            },
-            Self::File(path, file) => file
-                .write_all(text.as_bytes())
-                .with_context(|| path.display().to_string()),
-        }
-    }
-
-    fn paint(&self) -> Paint {
-        match self {
-            Self::Terminal if stdout().is_terminal() => Paint::of(&stdout()),
-            _ => Paint::none(),
-        }
-    }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use noctule_model::Batch;
+use noctule_model::{Batch, Level};
 
 use crate::args::TopArgs;
 use crate::config::Config;
@@ -30,6 +30,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, batches) = sync_channel(LANE);
     let (interval, duration, config) = (args.interval, args.duration, config.clone());
+    let thresholds = config.verdicts.thresholds();
     let stopped = stop.clone();
     // The pipeline is made on the thread that drives it: its rings are not to be moved.
     let (started, ready) = sync_channel(1);
@@ -52,7 +53,13 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         bail!("the collecting thread ended before it began");
     }
     let options = noctule_tui::Options {
-        level: args.by.into(),
+        level: match (args.by, args.waits) {
+            (Some(by), _) => by.into(),
+            (None, false) => Level::Process,
+            (None, true) => Level::Container,
+        },
+        waits: args.waits,
+        thresholds,
         interval,
         hostname: rustix::system::uname()
             .nodename()

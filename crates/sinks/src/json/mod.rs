@@ -4,7 +4,9 @@
 //! The types here are counterparts of the model's: a key that users see changes only when it is
 //! changed here. A figure that is not measured has no key; it is never 0 or null.
 
+mod owner;
 mod row;
+mod waits;
 
 use std::fmt::Write as _;
 
@@ -12,6 +14,7 @@ use noctule_model::{Counter, Feature, FeatureState, Level, Report, escape_termin
 use serde::Serialize;
 
 use row::RowJson;
+pub use waits::waits_json;
 
 /// The answer of `noctule stat --json`, and of `noctule top`'s recording.
 ///

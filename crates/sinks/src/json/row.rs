@@ -1,11 +1,9 @@
 //! One row of `stat`.
 
-use noctule_model::{
-    Container, ContainerRole, Counter, Counters, Level, Measured, Owner, Report, Row,
-    SOFTIRQ_VECTORS, Subject,
-};
+use noctule_model::{Cause, Counter, Counters, Level, Measured, Report, Row, SOFTIRQ_VECTORS};
 use serde::{Serialize, Serializer};
 
+use super::owner::OwnerJson;
 use super::seconds;
 
 #[derive(Default, Serialize)]
@@ -30,34 +28,6 @@ struct ProcessJson {
     parent: u32,
     #[serde(rename = "process.executable.name")]
     name: String,
-}
-
-#[derive(Default, Serialize)]
-struct OwnerJson<'a> {
-    #[serde(
-        rename = "process.linux.cgroup",
-        skip_serializing_if = "Option::is_none"
-    )]
-    path: Option<&'a str>,
-    #[serde(rename = "cgroup.id", skip_serializing_if = "Option::is_none")]
-    cgroup: Option<u64>,
-    #[serde(rename = "container.id", skip_serializing_if = "Option::is_none")]
-    container_id: Option<&'a str>,
-    #[serde(rename = "container.name", skip_serializing_if = "Option::is_none")]
-    container_name: Option<&'a str>,
-    #[serde(
-        rename = "container.runtime.name",
-        skip_serializing_if = "Option::is_none"
-    )]
-    container_runtime: Option<&'static str>,
-    #[serde(rename = "k8s.pod.uid", skip_serializing_if = "Option::is_none")]
-    pod_uid: Option<&'a str>,
-    #[serde(rename = "k8s.pod.name", skip_serializing_if = "Option::is_none")]
-    pod: Option<&'a str>,
-    #[serde(rename = "k8s.namespace.name", skip_serializing_if = "Option::is_none")]
-    namespace: Option<&'a str>,
-    #[serde(rename = "systemd.unit", skip_serializing_if = "Option::is_none")]
-    unit: Option<&'a str>,
 }
 
 /// Counters; `None` is "not measured".
@@ -91,6 +61,10 @@ struct Used {
     voluntary: Option<u64>,
     #[serde(rename = "switches.preempted", skip_serializing_if = "Option::is_none")]
     preempted: Option<u64>,
+    #[serde(rename = "switches.throttled", skip_serializing_if = "Option::is_none")]
+    throttled: Option<u64>,
+    #[serde(rename = "wait.seconds", skip_serializing_if = "Option::is_none")]
+    wait: Option<f64>,
 }
 
 /// The measured vectors, in the kernel's order.
@@ -126,77 +100,14 @@ impl<'a> RowJson<'a> {
     }
 }
 
-impl<'a> OwnerJson<'a> {
-    /// Only what is true of the whole row: at the levels of pods and units a row may stand for
-    /// several containers, and then none of them is named.
-    fn new(owner: &'a Owner, level: Level) -> Self {
-        match (level, &owner.pod, &owner.unit) {
-            (Level::Pod, Some(_), _) => Self::default().with_pod(owner),
-            (Level::Unit, _, Some(_)) => Self::default().with_group(owner).with_unit(owner),
-            (Level::Container | Level::Pod, ..) => {
-                let this = Self::default().with_group(owner).with_unit(owner);
-                match owner.subject() {
-                    Subject::Container(_) => this.with_container(owner).with_pod(owner),
-                    _ => this,
-                }
-            }
-            (Level::Process | Level::Cgroup | Level::Unit, ..) => Self::default()
-                .with_group(owner)
-                .with_container(owner)
-                .with_pod(owner)
-                .with_unit(owner),
-        }
-    }
-
-    fn with_group(self, owner: &'a Owner) -> Self {
-        Self {
-            // An owner of which only the id is known has `#id` for a path.
-            path: Some(owner.path.as_str()).filter(|path| path.starts_with('/')),
-            cgroup: Some(owner.cgroup.0),
-            ..self
-        }
-    }
-
-    /// The helpers of a runtime serve a container and are not in it.
-    fn with_container(self, owner: &'a Owner) -> Self {
-        let container: Option<&Container> = owner.container.as_ref();
-        match container.filter(|c| c.role != ContainerRole::Helper) {
-            Some(container) => Self {
-                container_id: Some(&container.id),
-                container_name: container.name.as_deref(),
-                container_runtime: Some(container.runtime.name()),
-                ..self
-            },
-            None => self,
-        }
-    }
-
-    fn with_pod(self, owner: &'a Owner) -> Self {
-        match &owner.pod {
-            Some(pod) => Self {
-                pod_uid: Some(&pod.uid),
-                pod: pod.name.as_deref(),
-                namespace: pod.namespace.as_deref(),
-                ..self
-            },
-            None => self,
-        }
-    }
-
-    fn with_unit(self, owner: &'a Owner) -> Self {
-        Self {
-            unit: owner.unit.as_deref(),
-            ..self
-        }
-    }
-}
-
 impl Used {
     fn new(counters: &Counters, measured: Measured, nominal_hertz: Option<u64>) -> Self {
         let value = |counter| measured.value(counters, counter);
         let softirq = |(vector, name): (u8, &&'static str)| {
             value(Counter::Softirq(vector)).map(|count| (*name, count))
         };
+        let wait = Cause::ALL.map(|cause| value(Counter::Wait(cause)));
+        let wait = wait.into_iter().sum::<Option<u64>>();
         Self {
             cpu: value(Counter::CpuTime).map(seconds),
             cycles: value(Counter::Cycles),
@@ -211,6 +122,8 @@ impl Used {
             softirqs: Softirqs((0..).zip(&SOFTIRQ_VECTORS).filter_map(softirq).collect()),
             voluntary: value(Counter::SwitchesVoluntary),
             preempted: value(Counter::SwitchesPreempted),
+            throttled: value(Counter::SwitchesThrottled),
+            wait: wait.map(seconds),
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use noctule_model::{Counters, Measured};
+use noctule_model::{Counters, Measured, VerdictKind};
+
+use super::figures::Figures;
 
 /// What may happen to a row that has no series yet.
 pub(super) enum Verdict {
@@ -20,8 +22,10 @@ pub(super) enum Verdict {
 pub(super) struct Line {
     /// Identity labels, escaped.
     pub(super) labels: Arc<str>,
-    pub(super) counters: Counters,
+    pub(super) figures: Figures,
     pub(super) frequency_hertz: Option<f64>,
+    /// What is the matter with its waits; `None` where that was not judged.
+    pub(super) verdict: Option<VerdictKind>,
 }
 
 /// The rows of one level, by their identity.
@@ -32,20 +36,22 @@ pub(super) struct Table<K> {
     rows: BTreeMap<K, Entry>,
     shown: usize,
     /// What the rows without room used while they had none. `None` until there is one.
-    overflow: Option<Counters>,
+    overflow: Option<Figures>,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     first_ns: u64,
     seen_ns: u64,
-    /// The figures before the last batch in which it was, and in it.
+    /// The counters before the last batch in which it was.
     before: Counters,
-    now: Counters,
+    /// The figures in that batch.
+    now: Figures,
     /// As the batch tells it.
     frequency_hertz: Option<f64>,
+    verdict: Option<VerdictKind>,
     /// The part that is in the overflow.
-    charged: Counters,
+    charged: Figures,
     folded: bool,
     labels: Option<Arc<str>>,
 }
@@ -63,7 +69,7 @@ impl<K: Ord + Clone> Table<K> {
     }
 
     /// Takes the figures of a row. First step of a batch, for every row.
-    pub(super) fn see(&mut self, key: &K, at: u64, counters: &Counters, hertz: Option<f64>) {
+    pub(super) fn see(&mut self, key: &K, at: u64, figures: &Figures, hertz: Option<f64>) {
         if !self.rows.contains_key(key) {
             let entry = Entry {
                 first_ns: at,
@@ -75,12 +81,19 @@ impl<K: Ord + Clone> Table<K> {
             return;
         };
         if entry.seen_ns != at {
-            entry.before = entry.now;
+            entry.before = entry.now.counters;
             entry.seen_ns = at;
         }
         // The last figures of a dead process are final; what procfs says of the zombie is not.
-        entry.now = entry.now.max(counters);
+        entry.now.raise(figures);
         entry.frequency_hertz = hertz;
+    }
+
+    /// Notes what is the matter with a row that was seen.
+    pub(super) fn judge(&mut self, key: &K, verdict: Option<VerdictKind>) {
+        if let Some(entry) = self.rows.get_mut(key) {
+            entry.verdict = verdict;
+        }
     }
 
     /// Forgets the rows that are gone and frees their places; what they have in the overflow stays
@@ -123,35 +136,56 @@ impl<K: Ord + Clone> Table<K> {
         nominal_hertz: Option<u64>,
     ) -> Vec<Line> {
         let mut lines = Vec::with_capacity(self.shown + 1);
-        let before = self.overflow.unwrap_or_default();
+        let before = self.overflow.as_ref().map(|figures| figures.counters);
         for entry in self.rows.values_mut() {
             if entry.folded {
                 *self.overflow.get_or_insert_default() += &entry.now.since(&entry.charged);
-                entry.charged = entry.now;
+                entry.charged = entry.now.clone();
             }
             let Some(labels) = &entry.labels else {
                 continue;
             };
-            let tick = entry.now.since(&entry.before);
+            let tick = entry.now.counters.since(&entry.before);
             let frequency = entry
                 .frequency_hertz
                 .or_else(|| tick.frequency_hertz(measured, nominal_hertz));
             lines.push(Line {
                 labels: labels.clone(),
-                counters: entry.now.since(&entry.charged),
+                figures: entry.now.since(&entry.charged),
                 frequency_hertz: frequency.filter(|_| entry.seen_ns == at),
+                verdict: entry.verdict,
             });
         }
-        lines.extend(self.overflow.map(|counters| {
+        lines.extend(self.overflow.as_ref().map(|figures| {
+            let tick = figures.counters.since(&before.unwrap_or_default());
             Line {
                 labels: overflow_labels.clone(),
-                counters,
-                frequency_hertz: counters
-                    .since(&before)
-                    .frequency_hertz(measured, nominal_hertz),
+                figures: figures.clone(),
+                frequency_hertz: tick.frequency_hertz(measured, nominal_hertz),
+                verdict: None,
             }
         }));
         lines
+    }
+
+    /// Whether a row has series of its own.
+    pub(super) fn shows(&self, key: &K) -> bool {
+        let entry = self.rows.get(key);
+        entry.is_some_and(|entry| entry.labels.is_some())
+    }
+
+    /// The rows that have series of their own, with their labels and counters.
+    pub(super) fn shown(&self) -> impl Iterator<Item = (&K, &Arc<str>, Counters)> {
+        self.rows.iter().filter_map(|(key, entry)| {
+            let labels = entry.labels.as_ref()?;
+            let counters = entry.now.counters.since(&entry.charged.counters);
+            Some((key, labels, counters))
+        })
+    }
+
+    /// The figures of the overflow row, if there is one.
+    pub(super) fn overflow(&self) -> Option<&Figures> {
+        self.overflow.as_ref()
     }
 
     /// How many rows are in the overflow now.
@@ -162,14 +196,14 @@ impl<K: Ord + Clone> Table<K> {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::Counter;
+    use noctule_model::{Counter, Histogram};
 
     use super::*;
 
-    fn cpu(ns: u64) -> Counters {
-        let mut counters = Counters::default();
-        counters[Counter::CpuTime] = ns;
-        counters
+    fn cpu(ns: u64) -> Figures {
+        let mut figures = Figures::default();
+        figures.counters[Counter::CpuTime] = ns;
+        figures
     }
 
     /// One batch: every row may be shown under its own name.
@@ -182,7 +216,7 @@ mod tests {
             table.place(key, |_| Verdict::Show((*key).into()));
         }
         let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
-        let show = |l: &Line| format!("{}={}", l.labels, l.counters[Counter::CpuTime]);
+        let show = |l: &Line| format!("{}={}", l.labels, l.figures.counters[Counter::CpuTime]);
         lines.iter().map(show).collect::<Vec<_>>().join(" ")
     }
 
@@ -202,6 +236,29 @@ mod tests {
         assert_eq!(step(&mut table, 2, &[("b", 23)]), "b=3 rest=20");
         assert_eq!(step(&mut table, 3, &[("b", 30)]), "b=10 rest=20");
         assert_eq!(table.folded(), 0);
+    }
+
+    #[test]
+    fn distributions_are_folded_as_counters_are() {
+        let waits = |count| Figures {
+            waits: Histogram::from_counts([0, count]),
+            ..Figures::default()
+        };
+        let mut table = Table::new(1, 0);
+        let mut step = |at: u64, rows: &[(&'static str, u64)]| {
+            for (key, count) in rows {
+                table.see(key, at, &waits(*count), None);
+            }
+            table.sweep(at);
+            for (key, _) in rows {
+                table.place(key, |_| Verdict::Show((*key).into()));
+            }
+            let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
+            let show = |l: &Line| format!("{}={}", l.labels, l.figures.waits.count());
+            lines.iter().map(show).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(step(1, &[("a", 10), ("b", 20)]), "a=10 rest=20");
+        assert_eq!(step(2, &[("b", 23)]), "b=3 rest=20");
     }
 
     #[test]
@@ -257,14 +314,14 @@ mod tests {
     fn frequency_is_that_of_the_last_tick_and_absent_for_the_gone() {
         let measured = Measured::from_iter([Counter::CpuTime, Counter::Cycles]);
         let ran = |ns: u64, cycles: u64| {
-            let mut counters = cpu(ns);
-            counters[Counter::Cycles] = cycles;
-            counters
+            let mut figures = cpu(ns);
+            figures.counters[Counter::Cycles] = cycles;
+            figures
         };
         let mut table = Table::new(9, 100);
-        let mut frequency = |at: u64, counters: Option<Counters>| {
-            if let Some(counters) = counters {
-                table.see(&"a", at, &counters, None);
+        let mut frequency = |at: u64, figures: Option<Figures>| {
+            if let Some(figures) = figures {
+                table.see(&"a", at, &figures, None);
                 table.place(&"a", |_| Verdict::Show("a".into()));
             }
             table.sweep(at);

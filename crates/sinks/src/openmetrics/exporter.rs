@@ -9,7 +9,9 @@ use noctule_model::{
 };
 
 use super::Exposition;
+use super::blame::{BlameLine, Pairs};
 use super::budget::{Line, Table};
+use super::figures::Figures;
 use super::labels::{self, OVERFLOW};
 use super::text::Text;
 use super::{levels, own};
@@ -23,6 +25,11 @@ pub struct Options {
     pub max_subjects: usize,
     /// Processes that have series of their own.
     pub max_processes: usize,
+    /// Pairs of a victim and a culprit that have series of their own.
+    pub blame_pairs: usize,
+    /// How long such a pair keeps its series without growing when others want its place, in
+    /// nanoseconds.
+    pub blame_grace_ns: u64,
     /// How long a container waits for its name before it is exposed without, in nanoseconds.
     pub settle_ns: u64,
     /// How long a process stays after its end, in nanoseconds. For the other levels the rollup
@@ -38,6 +45,8 @@ impl Default for Options {
             process_level: false,
             max_subjects: 4000,
             max_processes: 4000,
+            blame_pairs: 1000,
+            blame_grace_ns: 300_000_000_000,
             settle_ns: 3_000_000_000,
             process_grace_ns: 60_000_000_000,
             version: env!("CARGO_PKG_VERSION"),
@@ -53,6 +62,7 @@ pub struct Exporter {
     units: Table<Subject>,
     cgroups: Table<Subject>,
     processes: Table<ProcessId>,
+    pairs: Pairs,
     /// The node's counters in the batch before.
     before: Counters,
 }
@@ -62,6 +72,7 @@ pub struct Exporter {
 pub(super) struct Level {
     pub(super) name: &'static str,
     pub(super) lines: Vec<Line>,
+    pub(super) blames: Vec<BlameLine>,
     /// Rows in the overflow; `None` where there is no budget.
     pub(super) folded: Option<usize>,
 }
@@ -73,6 +84,8 @@ pub struct Snapshot {
     pub(super) node: Node,
     pub(super) measured: Measured,
     pub(super) levels: Vec<Level>,
+    /// Pairs that found no place.
+    pub(super) folded_pairs: usize,
     pub(super) features: Arc<[Feature]>,
     pub(super) losses: Vec<Loss>,
     pub(super) agent: AgentCost,
@@ -88,6 +101,7 @@ impl Exporter {
             units: subjects(),
             cgroups: subjects(),
             processes: Table::new(options.max_processes, options.process_grace_ns),
+            pairs: Pairs::new(options.blame_pairs, options.blame_grace_ns),
             before: Counters::default(),
             options,
         }
@@ -101,19 +115,25 @@ impl Exporter {
         self.before = batch.node.total;
         let node = Line {
             labels: "".into(),
-            counters: batch.node.total,
+            figures: Figures {
+                counters: batch.node.total,
+                waits: batch.all_waits.clone(),
+            },
             frequency_hertz: tick.frequency_hertz(batch.measured, batch.node.nominal_hertz),
+            verdict: None,
         };
         let mut levels = vec![
             Level {
                 name: "node",
                 lines: vec![node],
+                blames: Vec::new(),
                 folded: None,
             },
             level("container", "container_id", &mut self.containers, batch),
             level("unit", "unit", &mut self.units, batch),
             level("cgroup", "cgroup", &mut self.cgroups, batch),
         ];
+        self.observe_pairs(batch, &mut levels);
         if self.options.process_level {
             self.observe_processes(batch);
             levels.push(level("process", "pid", &mut self.processes, batch));
@@ -123,6 +143,7 @@ impl Exporter {
             node: batch.node,
             measured: batch.measured,
             levels,
+            folded_pairs: self.pairs.folded(),
             features: batch.features.clone(),
             losses: batch.losses.clone(),
             agent: batch.agent.clone(),
@@ -134,9 +155,13 @@ impl Exporter {
         let at = batch.taken_ns;
         let settle_ns = self.options.settle_ns;
         for row in &batch.subjects {
-            let hertz = row.frequency_hertz;
-            self.table(&row.subject)
-                .see(&row.subject, at, &row.counters, hertz);
+            let figures = Figures {
+                counters: row.counters,
+                waits: row.waits.clone(),
+            };
+            let table = self.table(&row.subject);
+            table.see(&row.subject, at, &figures, row.frequency_hertz);
+            table.judge(&row.subject, row.verdict);
         }
         for table in [&mut self.containers, &mut self.units, &mut self.cgroups] {
             table.sweep(at);
@@ -152,6 +177,25 @@ impl Exporter {
         }
     }
 
+    /// When it is settled which subjects have series.
+    fn observe_pairs(&mut self, batch: &Batch, levels: &mut [Level]) {
+        let shown = |subject: &Subject| match subject {
+            Subject::Container(_) => self.containers.shows(subject),
+            Subject::Unit(_) => self.units.shows(subject),
+            Subject::Cgroup(_) | Subject::Overflow => self.cgroups.shows(subject),
+        };
+        self.pairs.observe(batch.taken_ns, &batch.subjects, shown);
+        for level in levels {
+            let (identity, table) = match level.name {
+                "container" => ("container_id", &self.containers),
+                "unit" => ("unit", &self.units),
+                "cgroup" => ("cgroup", &self.cgroups),
+                _ => continue,
+            };
+            level.blames = self.pairs.lines(table, &overflow_labels(identity));
+        }
+    }
+
     fn table(&mut self, subject: &Subject) -> &mut Table<Subject> {
         match subject {
             Subject::Container(_) => &mut self.containers,
@@ -164,8 +208,11 @@ impl Exporter {
         let settle_ns = self.options.settle_ns;
         let rows = || batch.processes.iter().chain(&batch.exited);
         for row in rows() {
-            self.processes
-                .see(&row.id, batch.taken_ns, &row.counters, None);
+            let figures = Figures {
+                counters: row.counters,
+                ..Figures::default()
+            };
+            self.processes.see(&row.id, batch.taken_ns, &figures, None);
         }
         self.processes.sweep(batch.taken_ns);
         for row in rows() {
@@ -182,17 +229,21 @@ fn level<K: Ord + Clone>(
     table: &mut Table<K>,
     batch: &Batch,
 ) -> Level {
-    let overflow = format!("{identity}=\"{OVERFLOW}\"").into();
     Level {
         name,
         lines: table.lines(
             batch.taken_ns,
-            &overflow,
+            &overflow_labels(identity),
             batch.measured,
             batch.node.nominal_hertz,
         ),
+        blames: Vec::new(),
         folded: Some(table.folded()),
     }
+}
+
+fn overflow_labels(identity: &str) -> Arc<str> {
+    format!("{identity}=\"{OVERFLOW}\"").into()
 }
 
 /// Ids of the containers that have a group.
@@ -215,8 +266,8 @@ impl Snapshot {
     /// A metric that is not measured, or of which no series exists, is absent altogether.
     pub fn render(&self, exposition: Exposition, now_ns: u64) -> String {
         let lines: usize = self.levels.iter().map(|level| level.lines.len()).sum();
-        // 19 counters a line of some 100 bytes; a guess that is too low costs a copy.
-        let mut text = Text::new(exposition, 8192 + lines * 2048);
+        // Some 60 samples a line, each of 100 to 350 bytes; a guess that is too low costs a copy.
+        let mut text = Text::new(exposition, 8192 + lines * 8192);
         for level in &self.levels {
             levels::write(&mut text, level, self.measured);
         }

@@ -31,10 +31,16 @@
 //! growth, and keeps it when its causer is gone. When a place becomes free, somebody from the
 //! overflow gets it and continues in series of its own, which count from there, so that no time is
 //! counted twice and the sum over the level stays the sum over its subjects.
+//!
+//! Pairs of a victim and a culprit have a number of places of their own
+//! ([`Options::blame_pairs`]). What has none is in the victim's series of the culprit `_other`, and
+//! stays there when the pair gets a series, which starts at 0.
 
+mod blame;
 mod budget;
 mod escape;
 mod exporter;
+mod figures;
 mod labels;
 mod levels;
 mod negotiate;

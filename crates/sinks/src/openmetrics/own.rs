@@ -3,6 +3,7 @@
 use noctule_model::{Counter, FeatureState, Metric, ProgramCost, SELF_METRICS, SelfSource};
 
 use super::exporter::Snapshot;
+use super::levels::waits_measured;
 use super::text::{Text, Value};
 
 /// Writes every family that has samples.
@@ -30,7 +31,9 @@ impl Family<'_> {
         let node = &snapshot.node;
         let measured = snapshot.measured.has(Counter::CpuTime);
         match self.metric.source {
-            SelfSource::NodeIdle | SelfSource::NodeRemainder if !measured => {}
+            SelfSource::NodeIdle | SelfSource::NodeIdleSwitches | SelfSource::NodeRemainder
+                if !measured => {}
+            SelfSource::NodeIdleSwitches => self.put(Value::Count(node.idle_switches)),
             SelfSource::NodeIdle => self.put(Value::Nanoseconds(node.idle_ns)),
             SelfSource::NodeRemainder => self.put(Value::Nanoseconds(node.remainder_ns())),
             SelfSource::NodeCpus => self.put(Value::Count(node.cpus.into())),
@@ -66,6 +69,10 @@ impl Family<'_> {
             }
             SelfSource::Feature => self.features(snapshot),
             SelfSource::FoldedSubjects => self.folded(snapshot),
+            SelfSource::FoldedPairs if waits_measured(snapshot.measured) => {
+                self.put(Value::Count(snapshot.folded_pairs as u64));
+            }
+            SelfSource::FoldedPairs => {}
             SelfSource::BuildInfo => self.put_with(&[snapshot.version], Value::Count(1)),
         }
     }

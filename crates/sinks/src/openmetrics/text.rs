@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
-use noctule_model::{Kind, Metric};
+use noctule_model::{Histogram, Kind, Metric};
 
 use super::Exposition;
 use super::escape::{push_help, push_label_value};
+
+/// The buckets of a histogram end at these powers of two of nanoseconds.
+const POWERS: std::ops::RangeInclusive<u32> = 10..=34;
 
 /// A sample's value.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +27,7 @@ pub(super) enum Value {
 pub(super) struct Text {
     exposition: Exposition,
     out: String,
-    /// Name of the family's samples.
+    /// Name of the family's samples, for a histogram without their suffixes.
     sample: String,
 }
 
@@ -53,6 +56,7 @@ impl Text {
                 "counter"
             }
             Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
         };
         let open = self.exposition == Exposition::OpenMetrics;
         // The classic format has no families: its lines name the samples.
@@ -73,9 +77,32 @@ impl Text {
     /// One sample of the family. `identity` is a list of labels that is escaped already, or empty;
     /// `own` are the metric's own labels and their values, which are escaped here.
     pub(super) fn sample(&mut self, identity: &str, own: (&[&str], &[&str]), value: Value) {
+        self.suffixed("", identity, own, value);
+    }
+
+    /// The samples of a histogram of nanoseconds, in seconds, and the sum of its values.
+    pub(super) fn histogram(&mut self, identity: &str, histogram: &Histogram, sum_ns: u64) {
+        let mut buckets = histogram.buckets().peekable();
+        let mut below = 0;
+        for (bits, bound) in POWERS.zip(bounds()) {
+            // No bucket lies on both sides of a power of two.
+            while let Some((_, count)) = buckets.next_if(|(low, _)| *low < 1 << bits) {
+                below += count;
+            }
+            let le: (&[&str], &[&str]) = (&["le"], &[&bound]);
+            self.suffixed("_bucket", identity, le, Value::Count(below));
+        }
+        let count = Value::Count(histogram.count());
+        self.suffixed("_bucket", identity, (&["le"], &["+Inf"]), count);
+        self.suffixed("_count", identity, (&[], &[]), count);
+        self.suffixed("_sum", identity, (&[], &[]), Value::Nanoseconds(sum_ns));
+    }
+
+    fn suffixed(&mut self, suffix: &str, identity: &str, own: (&[&str], &[&str]), value: Value) {
         let (names, texts) = own;
         let out = &mut self.out;
         out.push_str(&self.sample);
+        out.push_str(suffix);
         if !identity.is_empty() || !names.is_empty() {
             out.push('{');
             out.push_str(identity);
@@ -102,6 +129,24 @@ impl Text {
         }
         self.out
     }
+}
+
+/// The label `le` of each of [`POWERS`]. `le` includes its bound, so this is 1 ns less than the
+/// power: values are whole nanoseconds. Written as Go writes floats, which OpenMetrics asks for.
+fn bounds() -> impl Iterator<Item = String> {
+    POWERS.map(|bits| {
+        let ns = (1_u64 << bits) - 1;
+        let mut bound = String::new();
+        if ns < 100_000 {
+            let digits = ns.to_string();
+            let (first, rest) = digits.split_at(1);
+            let exponent = 10 - digits.len();
+            let _ = write!(bound, "{first}.{rest}e-{exponent:02}");
+        } else {
+            push_seconds(&mut bound, ns);
+        }
+        bound
+    })
 }
 
 /// Appends `name="value"`.
@@ -145,5 +190,43 @@ mod tests {
             push_seconds(&mut out, ns);
             assert_eq!(out, expected);
         }
+    }
+
+    #[test]
+    fn bounds_are_exact() {
+        let bounds: Vec<String> = bounds().collect();
+        for (bits, bound) in POWERS.zip(&bounds) {
+            let exact = ((1_u64 << bits) - 1) as f64 / 1e9;
+            assert_eq!(bound.parse(), Ok(exact), "{bound}");
+        }
+        let told = [0, 6, 7, 20, 24].map(|i| bounds[i].as_str());
+        let expected = [
+            "1.023e-06",
+            "6.5535e-05",
+            "0.000131071",
+            "1.073741823",
+            "17.179869183",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn buckets_count_what_is_below_their_power() {
+        let counts = (0..Histogram::BUCKETS as u64).map(|bucket| bucket % 7);
+        let histogram = Histogram::from_counts(counts);
+        let mut text = Text::new(Exposition::Classic, 0);
+        text.histogram("", &histogram, 5);
+        let lines: Vec<&str> = text.out.lines().collect();
+        for ((bits, bound), line) in POWERS.zip(bounds()).zip(&lines) {
+            let below = histogram.count_below_power(bits);
+            assert_eq!(*line, format!("_bucket{{le=\"{bound}\"}} {below}"));
+        }
+        let all = histogram.count();
+        let rest = [
+            format!("_bucket{{le=\"+Inf\"}} {all}"),
+            format!("_count {all}"),
+            "_sum 0.000000005".to_owned(),
+        ];
+        assert_eq!(lines[lines.len() - 3..], rest);
     }
 }

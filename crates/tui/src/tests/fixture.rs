@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use noctule_model::{
-    Batch, CgroupId, CgroupRow, Comm, Container, ContainerRole, Counter, Counters, Feature,
-    FeatureState, Level, Measured, Node, Owner, Pod, ProcessId, ProcessRow, Runtime,
+    Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Container, ContainerRole, Counter,
+    Counters, Feature, FeatureState, Group, Histogram, Level, Measured, Node, Owner, Pod,
+    ProcessId, ProcessRow, Runtime, Thresholds, WaitRow,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -80,6 +81,63 @@ impl Fake {
         let features = self.batch.features.iter().cloned().chain([feature]);
         self.batch.features = features.collect();
         self
+    }
+
+    /// In the second that follows, threads of `victim` wait `count` times for `each` nanoseconds
+    /// while `culprit` has the CPU.
+    pub(crate) fn behind(&mut self, victim: &str, culprit: &str, count: u64, each: u64) {
+        let [victim, culprit] = [victim, culprit].map(|path| self.group(path).cgroup);
+        let wait_ns = count * each;
+        self.waited(victim, count, each);
+        self.row(victim).counters[Counter::Wait(Cause::Neighbour)] += wait_ns;
+        let (victim, culprit) = (Group::Cgroup(victim), Group::Cgroup(culprit));
+        let blames = &mut self.batch.blames;
+        let known = blames
+            .iter()
+            .position(|row| (row.victim, row.culprit) == (victim, culprit));
+        let at = known.unwrap_or_else(|| {
+            blames.push(BlameRow {
+                victim,
+                culprit,
+                blame: Blame::default(),
+            });
+            blames.len() - 1
+        });
+        blames[at].blame += &Blame {
+            wait_ns,
+            preemptions: count / 3,
+        };
+    }
+
+    /// In the second that follows, threads of the group wait for another cause than a neighbour.
+    pub(crate) fn waits(&mut self, group: &str, cause: Cause, count: u64, each: u64) {
+        let group = self.group(group).cgroup;
+        self.waited(group, count, each);
+        let counters = &mut self.row(group).counters;
+        counters[Counter::Wait(cause)] += count * each;
+        if cause == Cause::Throttle {
+            counters[Counter::SwitchesThrottled] += count;
+        }
+    }
+
+    fn waited(&mut self, group: CgroupId, count: u64, each: u64) {
+        let mut counts = vec![0; Histogram::BUCKETS];
+        counts[Histogram::bucket(each)] = count;
+        let grown = Histogram::from_counts(counts);
+        let group = Group::Cgroup(group);
+        let waits = &mut self.batch.waits;
+        match waits.iter_mut().find(|row| row.group == group) {
+            Some(row) => row.histogram += &grown,
+            None => waits.push(WaitRow {
+                group,
+                histogram: grown,
+            }),
+        }
+    }
+
+    fn row(&mut self, group: CgroupId) -> &mut CgroupRow {
+        let row = self.batch.cgroups.iter_mut().find(|row| row.id == group);
+        row.expect("it was made")
     }
 
     fn group(&mut self, path: &str) -> Arc<Owner> {
@@ -191,6 +249,8 @@ fn owner(id: CgroupId, path: &str) -> Owner {
 pub(crate) fn app(level: Level, width: u16, height: u16) -> App {
     let options = Options {
         level,
+        waits: false,
+        thresholds: Thresholds::default(),
         interval: Duration::from_nanos(TICK),
         hostname: "bat-1".into(),
         color: true,

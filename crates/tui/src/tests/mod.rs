@@ -6,3 +6,4 @@ mod run;
 mod screens;
 mod states;
 mod trees;
+mod waits;

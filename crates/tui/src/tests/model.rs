@@ -1,12 +1,15 @@
 //! From batches to rows.
 
-use noctule_model::{FeatureState, Level, Loss, ProgramCost};
+use std::time::Duration;
 
-use super::fixture::Fake;
+use noctule_model::{FeatureState, Level, Loss, ProgramCost, Thresholds};
+
+use super::fixture::{Fake, TICK};
+use crate::columns::COLUMNS;
 use crate::data::Data;
 use crate::fit::fit;
 use crate::history::LENGTH;
-use crate::table::{COLUMNS, Facts};
+use crate::table::{Facts, View};
 
 fn pids(data: &Data) -> Vec<u32> {
     let rows = data.rows(Level::Process).iter();
@@ -15,6 +18,10 @@ fn pids(data: &Data) -> Vec<u32> {
         .collect();
     pids.sort_unstable();
     pids
+}
+
+fn data() -> Data {
+    Data::new(Duration::from_nanos(TICK), Thresholds::default())
 }
 
 fn two_processes() -> Fake {
@@ -26,7 +33,7 @@ fn two_processes() -> Fake {
 #[test]
 fn a_row_that_falls_idle_stays_for_a_minute() {
     let mut fake = two_processes();
-    let mut data = Data::default();
+    let mut data = data();
     data.push(fake.tick(&[]));
     assert!(data.window.is_none(), "one batch is no window");
     data.push(fake.tick(&[(1, 10), (2, 10)]));
@@ -44,7 +51,7 @@ fn a_row_that_falls_idle_stays_for_a_minute() {
 #[test]
 fn an_idle_row_shows_nothing_of_the_window_before() {
     let mut fake = two_processes();
-    let mut data = Data::default();
+    let mut data = data();
     data.push(fake.tick(&[]));
     data.push(fake.tick(&[(1, 10)]));
     data.push(fake.tick(&[]));
@@ -55,7 +62,7 @@ fn an_idle_row_shows_nothing_of_the_window_before() {
 #[test]
 fn what_ended_is_shown_once() {
     let mut fake = two_processes();
-    let mut data = Data::default();
+    let mut data = data();
     data.push(fake.tick(&[]));
     data.push(fake.tick(&[(1, 10), (2, 10)]));
     let ended = fake.exit(2);
@@ -69,7 +76,7 @@ fn what_ended_is_shown_once() {
 
 #[test]
 fn warnings_name_what_is_off_and_what_is_being_lost() {
-    let mut data = Data::default();
+    let mut data = data();
     let mut fake = Fake::new();
     let push = |data: &mut Data, fake: &mut Fake, count| {
         fake.batch.losses = vec![Loss {
@@ -97,7 +104,7 @@ fn warnings_name_what_is_off_and_what_is_being_lost() {
 #[test]
 fn the_agent_is_measured_like_everything_else() {
     let mut fake = Fake::new();
-    let mut data = Data::default();
+    let mut data = data();
     data.push(fake.tick(&[]));
     data.push(fake.tick(&[]));
     let agent = data.window.as_ref().unwrap().agent;
@@ -116,7 +123,7 @@ fn the_agent_is_measured_like_everything_else() {
 #[test]
 fn two_batches_of_one_moment_give_no_rates() {
     let mut fake = two_processes();
-    let mut data = Data::default();
+    let mut data = data();
     let mut batch = fake.tick(&[]);
     data.push(batch.clone());
     batch.processes = fake.tick(&[(1, 10)]).processes;
@@ -127,8 +134,11 @@ fn two_batches_of_one_moment_give_no_rates() {
 
 #[test]
 fn columns_fill_the_width_and_leave_in_order_of_priority() {
-    for level in crate::level::LEVELS {
+    let levels = crate::level::LEVELS.map(|level| (View::Use, level));
+    let waits = crate::level::LEVELS.map(|level| (View::Waits, level));
+    for (view, level) in levels.into_iter().chain(waits) {
         let facts = Facts {
+            view,
             level,
             window_ns: 1,
             measured: noctule_model::Counter::all().collect(),
@@ -140,7 +150,7 @@ fn columns_fill_the_width_and_leave_in_order_of_priority() {
             let used: usize = placed.iter().map(|p| p.width + 1).sum();
             assert!(width < 11 || used == width + 1, "{width}");
             let dropped = (0..COLUMNS.len())
-                .filter(|&i| (COLUMNS[i].exists)(&facts))
+                .filter(|&i| COLUMNS[i].is_there(&facts))
                 .filter(|&i| placed.iter().all(|p| p.column != i))
                 .map(|i| COLUMNS[i].priority)
                 .min();

@@ -6,6 +6,7 @@ use noctule_model::{FeatureState, Level, Loss};
 use ratatui::style::Color;
 
 use super::fixture::{Fake, app, feed, press, screen, terminal};
+use super::waits;
 use crate::app::App;
 
 /// A screen: its name and size, the level, the node, and the keys that were struck.
@@ -65,6 +66,24 @@ const CASES: &[Case] = &[
     case("waiting-60x10", (60, 10), Level::Process, waiting, ""),
     case("nothing-ran-60x10", (60, 10), Level::Container, nothing_ran, ""),
     case("unmeasured-120x12", (120, 12), Level::Process, unmeasured, ""),
+    case("waits-160x24", (160, 24), Level::Container, waits::contended, ""),
+    case("waits-80x24", (80, 24), Level::Container, waits::contended, "Down"),
+    case("waits-120x14", (120, 14), Level::Cgroup, waits::contended, "s s"),
+    case("waits-process-80x24", (80, 24), Level::Process, waits::contended, ""),
+    case("waits-40x10", (40, 10), Level::Unit, waits::contended, "Down"),
+    case("waits-20x5", (20, 5), Level::Container, waits::contended, "Down"),
+    case("waits-young-80x14", (80, 14), Level::Container, waits::young, ""),
+    case("waits-nobody-80x12", (80, 12), Level::Container, waits::nobody_waits, ""),
+    case("waits-off-80x12", (80, 12), Level::Container, waits::switched_off, ""),
+    case("waits-off-40x10", (40, 10), Level::Container, waits::switched_off, ""),
+    case("waits-waiting-60x10", (60, 10), Level::Container, waiting, "w"),
+    case("waits-filter-80x14", (80, 14), Level::Container, waits::contended, "/ n o i s y Enter"),
+    case("waits-detail-120x50", (120, 50), Level::Container, waits::contended, "/ 4 e Enter Enter"),
+    case("waits-detail-80x24", (80, 24), Level::Pod, waits::contended, "Enter"),
+    case("waits-detail-40x14", (40, 14), Level::Container, waits::contended, "Enter PgDn"),
+    case("waits-detail-young-80x24", (80, 24), Level::Container, waits::young, "Enter"),
+    case("waits-hostile-100x14", (100, 14), Level::Cgroup, waits::hostile, ""),
+    case("waits-hostile-detail-80x50", (80, 50), Level::Cgroup, waits::hostile, "Enter"),
     case("unmeasured-detail-80x30", (80, 30), Level::Process, unmeasured, "Enter"),
 ];
 
@@ -231,6 +250,9 @@ fn no_size_panics_and_no_control_character_reaches_a_cell() {
         waiting,
         nothing_ran,
         unmeasured,
+        waits::contended,
+        waits::hostile,
+        waits::switched_off,
     ];
     let keys = ["", "Down Enter", "?", "/ a b", "t End", "5 t Down Left End"];
     for node in nodes {
@@ -252,15 +274,24 @@ fn no_size_panics_and_no_control_character_reaches_a_cell() {
 
 #[test]
 fn without_colour_there_is_none_and_with_it_only_safe_ones() {
-    for color in [false, true] {
+    for (color, node) in [false, true]
+        .into_iter()
+        .flat_map(|color| [busy as fn(App) -> App, waits::contended].map(|node| (color, node)))
+    {
         for keys in ["", "Down", "? ", "Enter", "/ a"] {
-            let mut app = busy(app(Level::Process, 120, 30));
+            let mut app = node(app(Level::Process, 120, 30));
             app.color = color;
             let app = press(app, keys);
             let terminal = terminal(&app, 120, 30);
             for cell in terminal.backend().buffer().content() {
                 assert_eq!(cell.bg, Color::Reset, "the background belongs to the user");
-                let safe = [Color::Reset, Color::Cyan, Color::Green, Color::Red];
+                let safe = [
+                    Color::Reset,
+                    Color::Cyan,
+                    Color::Green,
+                    Color::Red,
+                    Color::Magenta,
+                ];
                 let allowed = if color { &safe[..] } else { &safe[..1] };
                 assert!(allowed.contains(&cell.fg), "{:?}", cell.fg);
             }

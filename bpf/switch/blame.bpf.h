@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Account: who made a thread wait. Each CPU remembers which groups ran on it last; when a wait
+ * ends, each part of it is charged to the group that had the CPU then.
+ */
+#ifndef NOCTULE_BLAME_BPF_H
+#define NOCTULE_BLAME_BPF_H
+
+#include "abi.h"
+
+enum {
+	/* Slices that a CPU remembers; neighbours of one group count as one. */
+	SLICES = 32,
+};
+
+struct slice {
+	__u64 group;
+	/* By the scheduler's clock. It ends where the next begins. */
+	__u64 start;
+};
+
+/* The last slices of a CPU. Written and read with its run queue locked. */
+struct slices {
+	/* How many there were; the newest is at `count - 1`. */
+	__u64 count;
+	/* When the first began. */
+	__u64 first;
+	/* The thread that runs; 0 is the idle task. */
+	__u32 pid;
+	__u32 reserved;
+	__u64 reserved_too[5];
+	struct slice ring[SLICES];
+};
+
+_Static_assert(sizeof(struct slices) % 64 == 0, "two CPUs share a cache line");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* possible CPUs, set at load */
+	__type(key, __u32);
+	__type(value, struct slices);
+} slices SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384); /* set at load */
+	__type(key, struct blame_key);
+	__type(value, struct blame);
+} blames SEC(".maps");
+
+/*
+ * Rows by number: a thread remembers that of its group, so that a wait costs no look-up in a hash.
+ * Row 0 is for the groups that found none, together.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2); /* set at load */
+	__type(key, __u32);
+	__type(value, struct wait_row);
+} waits SEC(".maps");
+
+/* The number of each group's row. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set at load */
+	__type(key, __u64);
+	__type(value, __u32);
+} wait_rows SEC(".maps");
+
+/* Numbers of rows that are free. Filled at load, and when user space takes a row out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, 1); /* set at load */
+	__type(value, __u32);
+} free_rows SEC(".maps");
+
+static const struct blame no_blame;
+
+/* The group whose figures a wait of the thread is in. */
+static __always_inline __u64 victim_of(struct task_account *account)
+{
+	return account->followed ? GROUP_FOLLOWED : account->cgroup;
+}
+
+/* The group that has the CPU while the thread runs. */
+static __always_inline __u64 culprit_of(struct task_struct *task, struct task_account *account)
+{
+	if (task->flags & PF_KTHREAD && account->cgroup == CGROUP_ROOT_ID)
+		return GROUP_KERNEL;
+	return victim_of(account);
+}
+
+/* The number of the group's row, made when there is none; 0 when there is no room. */
+static __always_inline __u32 row_number(__u64 group)
+{
+	__u32 *known = bpf_map_lookup_elem(&wait_rows, &group);
+	struct wait_row *row;
+	__u32 number;
+
+	if (known)
+		return *known;
+	if (bpf_map_pop_elem(&free_rows, &number))
+		return 0;
+	row = bpf_map_lookup_elem(&waits, &number);
+	if (!row)
+		return 0;
+	row->group = group;
+	if (!bpf_map_update_elem(&wait_rows, &group, &number, BPF_NOEXIST))
+		return number;
+	/* Another CPU was first. */
+	row->group = 0;
+	bpf_map_push_elem(&free_rows, &number, BPF_ANY);
+	known = bpf_map_lookup_elem(&wait_rows, &group);
+	return known ? *known : 0;
+}
+
+/* The row of the group in which the thread waits; NULL never, but the verifier wants to be told. */
+static __always_inline struct wait_row *wait_row(struct task_account *account, __u64 victim)
+{
+	struct wait_row *row = bpf_map_lookup_elem(&waits, &account->wait_row);
+
+	/* It was moved since, or has not waited yet. */
+	if (!row || row->group != victim) {
+		account->wait_row = row_number(victim);
+		if (!account->wait_row)
+			count_loss(LOSS_WAIT_ROW);
+		row = bpf_map_lookup_elem(&waits, &account->wait_row);
+	}
+	return row;
+}
+
+static __always_inline struct blame *blame_row(struct task_account *account, __u64 victim,
+					       __u64 culprit)
+{
+	struct blame_key key = {.victim = victim, .culprit = culprit};
+	struct blame *row = bpf_map_lookup_elem(&blames, &key);
+	struct wait_row *own;
+
+	if (row)
+		return row;
+	bpf_map_update_elem(&blames, &key, &no_blame, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&blames, &key);
+	if (row)
+		return row;
+	count_loss(LOSS_BLAME_ROW);
+	own = wait_row(account, victim);
+	return own ? &own->unnamed : NULL;
+}
+
+/* Charges a part of a wait, during which `culprit` had the CPU. */
+static __always_inline void blame(struct task_account *account, __u64 victim, __u64 culprit,
+				  __u64 ns)
+{
+	struct blame *row;
+
+	if (culprit == victim) {
+		account->total.v[COUNTER_WAIT_SELF] += ns;
+	} else if (culprit == GROUP_IDLE) {
+		account->total.v[COUNTER_WAIT_IDLE] += ns;
+	} else if (culprit == (__u64)GROUP_KERNEL) {
+		account->total.v[COUNTER_WAIT_SYSTEM] += ns;
+	} else {
+		account->total.v[COUNTER_WAIT_NEIGHBOUR] += ns;
+		row = blame_row(account, victim, culprit);
+		if (row)
+			__sync_fetch_and_add(&row->wait_ns, ns);
+	}
+}
+
+/* Charges the time from `from` to `to` to the groups that had the CPU then. */
+static __always_inline void blame_slices(struct task_account *account, struct slices *cpu,
+					 __u64 from, __u64 to)
+{
+	__u64 victim = victim_of(account);
+	__u64 count = cpu->count;
+
+	for (__u32 i = 1; i <= SLICES && i <= count && from < to; i++) {
+		struct slice *slice = &cpu->ring[(count - i) % SLICES];
+		__u64 start = slice->start > from ? slice->start : from;
+
+		if (start >= to)
+			continue;
+		blame(account, victim, slice->group, to - start);
+		to = start;
+	}
+	if (from < to)
+		account->total.v[COUNTER_WAIT_UNATTRIBUTED] += to - from;
+}
+
+/* Whoever gets the CPU now. */
+static __always_inline void begin_slice(struct slices *cpu, __u64 group, __u64 clock)
+{
+	__u64 count = cpu->count;
+	struct slice *slice;
+
+	if (!count)
+		cpu->first = clock;
+	else if (cpu->ring[(count - 1) % SLICES].group == group)
+		return;
+	slice = &cpu->ring[count % SLICES];
+	slice->group = group;
+	slice->start = clock;
+	cpu->count = count + 1;
+}
+
+/* `account` lost the CPU to `culprit` although it wanted to go on. */
+static __always_inline void count_preemption(struct task_account *account, __u64 culprit)
+{
+	__u64 victim = victim_of(account);
+	struct blame *row;
+
+	if (culprit == victim) {
+		account->total.v[COUNTER_PREEMPTED_SELF]++;
+	} else if (culprit == (__u64)GROUP_KERNEL || culprit == GROUP_IDLE) {
+		/* Idle: it is taken to another CPU, or its core is kept from it. */
+		account->total.v[COUNTER_PREEMPTED_SYSTEM]++;
+	} else {
+		account->total.v[COUNTER_PREEMPTED_NEIGHBOUR]++;
+		row = blame_row(account, victim, culprit);
+		if (row)
+			__sync_fetch_and_add(&row->preemptions, 1);
+	}
+}
+
+#endif

@@ -1,0 +1,255 @@
+//! Who waited: extends what the kernel side holds beyond its rows, which go with their groups.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use noctule_kernel::{Snapshot, WaitCounts};
+use noctule_model::{Blame, BlameRow, CgroupId, Group, Histogram, WaitRow};
+
+/// The distributions and the matrix of victims and culprits.
+pub(super) struct Waits {
+    grace_ns: u64,
+    groups: HashMap<Group, Counts>,
+    cells: HashMap<(Group, Group), Cell>,
+    /// Groups that were released, and when. Their ids do not come again.
+    released: HashMap<Group, u64>,
+    /// The waits of groups that are no longer listed.
+    retired: Histogram,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// What was in a row of the kernel side that was taken out.
+    settled: Histogram,
+    /// What is in the row now.
+    row: Histogram,
+}
+
+#[derive(Default)]
+struct Cell {
+    settled: Blame,
+    row: Blame,
+}
+
+/// Rows of the kernel side that may be taken out, because they are settled here.
+#[derive(Default)]
+pub(super) struct Settled {
+    pub(super) groups: Vec<Group>,
+    /// Victim, culprit, and what was settled.
+    pub(super) cells: Vec<(Group, Group, Blame)>,
+}
+
+impl Counts {
+    fn total(&self) -> Histogram {
+        let mut total = self.settled.clone();
+        total += &self.row;
+        total
+    }
+}
+
+impl Cell {
+    fn total(&self) -> Blame {
+        let mut total = self.settled;
+        total += &self.row;
+        total
+    }
+}
+
+impl Waits {
+    pub(super) fn new(grace: Duration) -> Self {
+        Self {
+            grace_ns: grace.as_nanos() as u64,
+            groups: HashMap::new(),
+            cells: HashMap::new(),
+            released: HashMap::new(),
+            retired: Histogram::default(),
+        }
+    }
+
+    /// Takes a snapshot. `released` are cgroups in which nobody can wait any more; what their rows
+    /// hold is settled, and the rows may be taken out.
+    pub(super) fn update(&mut self, snapshot: &Snapshot, released: &[CgroupId]) -> Settled {
+        for id in released {
+            let group = Group::Cgroup(*id);
+            self.released.entry(group).or_insert(snapshot.taken_ns);
+        }
+        let mut settled = Settled::default();
+        for counts in &snapshot.waits {
+            self.take_counts(counts, &mut settled);
+        }
+        for &(victim, culprit, blame) in &snapshot.blames {
+            self.take_cell(victim, culprit, blame, &mut settled);
+        }
+        self.retire(snapshot.taken_ns);
+        settled
+    }
+
+    fn take_counts(&mut self, counts: &WaitCounts, settled: &mut Settled) {
+        let group = self.groups.entry(counts.group).or_default();
+        group.row.follow(&counts.buckets);
+        if self.released.contains_key(&counts.group) {
+            let row = std::mem::take(&mut group.row);
+            group.settled += &row;
+            settled.groups.push(counts.group);
+        }
+        if counts.unnamed != Blame::default() || counts.group == Group::Unnamed {
+            let key = (counts.group, Group::Unnamed);
+            let cell = self.cells.entry(key).or_default();
+            cell.row = counts.unnamed;
+            if self.released.contains_key(&counts.group) {
+                cell.settle();
+            }
+        }
+    }
+
+    fn take_cell(&mut self, victim: Group, culprit: Group, blame: Blame, settled: &mut Settled) {
+        let cell = self.cells.entry((victim, culprit)).or_default();
+        cell.row = blame;
+        if self.released.contains_key(&victim) || self.released.contains_key(&culprit) {
+            cell.settle();
+            settled.cells.push((victim, culprit, blame));
+        }
+    }
+
+    /// Adds to a cell what came after the snapshot and before its row was taken out.
+    pub(super) fn add(&mut self, victim: Group, culprit: Group, late: &Blame) {
+        self.cells.entry((victim, culprit)).or_default().settled += late;
+    }
+
+    /// Forgets the groups that were released long ago. What they did to others stays, without a
+    /// name.
+    fn retire(&mut self, now: u64) {
+        let grace = self.grace_ns;
+        let over = |at: &u64| now.saturating_sub(*at) > grace;
+        if !self.released.values().any(over) {
+            return;
+        }
+        let gone = |group: &Group| self.released.get(group).is_some_and(over);
+        let retired = &mut self.retired;
+        self.groups.retain(|group, counts| {
+            if gone(group) {
+                *retired += &counts.total();
+            }
+            !gone(group)
+        });
+        let mut unnamed: HashMap<Group, Blame> = HashMap::new();
+        self.cells.retain(|(victim, culprit), cell| {
+            if gone(culprit) && !gone(victim) {
+                *unnamed.entry(*victim).or_default() += &cell.total();
+            }
+            !gone(victim) && !gone(culprit)
+        });
+        for (victim, blame) in unnamed {
+            let cell = self.cells.entry((victim, Group::Unnamed)).or_default();
+            cell.settled += &blame;
+        }
+        self.released.retain(|_, at| !over(at));
+    }
+
+    pub(super) fn rows(&self) -> Vec<WaitRow> {
+        let row = |(group, counts): (&Group, &Counts)| WaitRow {
+            group: *group,
+            histogram: counts.total(),
+        };
+        self.groups.iter().map(row).collect()
+    }
+
+    /// All groups together, those that are no longer listed included.
+    pub(super) fn all(&self) -> Histogram {
+        let mut all = self.retired.clone();
+        for counts in self.groups.values() {
+            all += &counts.settled;
+            all += &counts.row;
+        }
+        all
+    }
+
+    pub(super) fn blames(&self) -> Vec<BlameRow> {
+        let row = |(&(victim, culprit), cell): (&(Group, Group), &Cell)| BlameRow {
+            victim,
+            culprit,
+            blame: cell.total(),
+        };
+        self.cells.iter().map(row).collect()
+    }
+}
+
+impl Cell {
+    fn settle(&mut self) {
+        let row = std::mem::take(&mut self.row);
+        self.settled += &row;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Group = Group::Cgroup(CgroupId(7));
+    const B: Group = Group::Cgroup(CgroupId(8));
+
+    fn snapshot(taken_ns: u64, waits: &[(Group, u32)], blames: &[(Group, Group, u64)]) -> Snapshot {
+        let counts = |&(group, waits): &(Group, u32)| {
+            let mut buckets = [0; Histogram::BUCKETS];
+            buckets[5] = waits;
+            WaitCounts {
+                group,
+                buckets,
+                unnamed: Blame::default(),
+            }
+        };
+        let blame = |&(victim, culprit, wait_ns): &(Group, Group, u64)| {
+            let preemptions = 0;
+            (
+                victim,
+                culprit,
+                Blame {
+                    wait_ns,
+                    preemptions,
+                },
+            )
+        };
+        Snapshot {
+            taken_ns,
+            waits: waits.iter().map(counts).collect(),
+            blames: blames.iter().map(blame).collect(),
+            ..Snapshot::default()
+        }
+    }
+
+    fn blamed(waits: &Waits) -> Vec<(Group, Group, u64)> {
+        let cell = |row: BlameRow| (row.victim, row.culprit, row.blame.wait_ns);
+        let mut cells: Vec<_> = waits.blames().into_iter().map(cell).collect();
+        cells.sort();
+        cells
+    }
+
+    #[test]
+    fn a_released_group_keeps_its_figures_whatever_comes_late() {
+        let mut waits = Waits::new(Duration::from_nanos(100));
+        waits.update(&snapshot(1, &[(A, 3)], &[(A, B, 10)]), &[]);
+        let settled = waits.update(&snapshot(2, &[(A, 4)], &[(A, B, 12)]), &[CgroupId(7)]);
+        assert_eq!(settled.groups, [A]);
+        let last = Blame {
+            wait_ns: 12,
+            preemptions: 0,
+        };
+        assert_eq!(settled.cells, [(A, B, last)]);
+        // The row was taken out, and somebody made it anew.
+        waits.update(&snapshot(3, &[(A, 1)], &[(A, B, 5)]), &[]);
+        assert_eq!(waits.all().count(), 5);
+        assert_eq!(blamed(&waits), [(A, B, 17)]);
+        waits.update(&snapshot(200, &[], &[]), &[]);
+        assert!(waits.rows().is_empty() && blamed(&waits).is_empty());
+        assert_eq!(waits.all().count(), 5);
+    }
+
+    #[test]
+    fn a_culprit_that_is_gone_for_long_is_still_blamed_without_its_name() {
+        let mut waits = Waits::new(Duration::from_nanos(100));
+        waits.update(&snapshot(1, &[], &[(A, B, 10)]), &[CgroupId(8)]);
+        assert_eq!(blamed(&waits), [(A, B, 10)]);
+        waits.update(&snapshot(200, &[], &[]), &[]);
+        assert_eq!(blamed(&waits), [(A, Group::Unnamed, 10)]);
+    }
+}

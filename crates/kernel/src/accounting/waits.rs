@@ -1,0 +1,127 @@
+//! What the kernel side holds about waiting: distributions and the matrix of victims and culprits.
+
+use libbpf_rs::{MapCore, MapFlags};
+use noctule_model::{Blame, Group};
+
+use crate::abi::{self, BlameKey, WaitRow};
+use crate::error::{Context, Error};
+use crate::skel::switch::{SwitchSkel, types};
+
+/// Entries that one call of the kernel gives.
+pub(super) const BATCH: u32 = 512;
+
+/// The distribution of the waits of one group, as the kernel side keeps it.
+#[derive(Clone)]
+pub struct WaitCounts {
+    /// Who waited; [`Group::Unnamed`] for those without a row of their own.
+    pub group: Group,
+    /// How often the wait was in each bucket of [`noctule_model::Histogram`], modulo 2^32.
+    pub buckets: [u32; noctule_model::Histogram::BUCKETS],
+    /// What was done by culprits that found no room in the matrix.
+    pub unnamed: Blame,
+}
+
+impl std::fmt::Debug for WaitCounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let waits: u64 = self.buckets.iter().map(|&n| u64::from(n)).sum();
+        let mut debug = f.debug_struct("WaitCounts");
+        debug.field("group", &self.group).field("waits", &waits);
+        debug.field("unnamed", &self.unnamed).finish()
+    }
+}
+
+impl WaitCounts {
+    fn new(group: Group, row: &WaitRow) -> Self {
+        Self {
+            group,
+            buckets: row.buckets,
+            unnamed: abi::blame(&row.unnamed),
+        }
+    }
+}
+
+/// Makes the rows of the distributions free. The first stands for the groups that find none.
+pub(super) fn free_rows(switch: &SwitchSkel<'static>, rows: u32) -> Result<(), Error> {
+    for number in (1..=rows).rev() {
+        free_row(switch, number).context("the free rows of waits")?;
+    }
+    Ok(())
+}
+
+fn free_row(switch: &SwitchSkel<'static>, number: u32) -> Result<(), libbpf_rs::Error> {
+    let free = &switch.maps.free_rows;
+    free.update(&[], &number.to_ne_bytes(), MapFlags::ANY)
+}
+
+/// The distributions, and the overflow.
+pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Error> {
+    let numbers = switch
+        .maps
+        .wait_rows
+        .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
+        .context("the table of waits")?;
+    let named = numbers.filter_map(|(key, number)| {
+        let group = abi::group(u64::from_ne_bytes(key.try_into().ok()?))?;
+        Some((group, number))
+    });
+    let overflow = (Group::Unnamed, 0u32.to_ne_bytes().to_vec());
+    let mut counts = Vec::new();
+    for (group, number) in named.chain([overflow]) {
+        let row = switch.maps.waits.lookup(&number, MapFlags::ANY);
+        let row = row.context("a row of waits")?;
+        let row = row.and_then(|bytes| abi::plain::<WaitRow>(&bytes));
+        counts.extend(row.map(|row| WaitCounts::new(group, &row)));
+    }
+    Ok(counts)
+}
+
+/// The cells of the matrix: victim, culprit.
+pub(super) fn blames(switch: &SwitchSkel<'static>) -> Result<Vec<(Group, Group, Blame)>, Error> {
+    let rows = switch
+        .maps
+        .blames
+        .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
+        .context("the table of victims and culprits")?;
+    let row = |(key, value): (Vec<u8>, Vec<u8>)| {
+        let key = abi::plain::<BlameKey>(&key)?;
+        let blame = abi::plain::<types::blame>(&value)?;
+        let (victim, culprit) = (abi::group(key.victim)?, abi::group(key.culprit)?);
+        Some((victim, culprit, abi::blame(&blame)))
+    };
+    Ok(rows.filter_map(row).collect())
+}
+
+/// Takes a distribution out and frees its row. Nobody may wait in the group any more.
+pub(super) fn forget_waits(switch: &SwitchSkel<'static>, group: Group) {
+    let Some(key) = abi::group_number(group).map(u64::to_ne_bytes) else {
+        return;
+    };
+    let (rows, waits) = (&switch.maps.wait_rows, &switch.maps.waits);
+    let Ok(Some(number)) = rows.lookup(&key, MapFlags::ANY) else {
+        return;
+    };
+    // In this order: a row is found no more, then empty, then free. What fails here costs a row.
+    let empty = vec![0; waits.value_size() as usize];
+    let freed = rows
+        .delete(&key)
+        .and_then(|()| waits.update(&number, &empty, MapFlags::ANY))
+        .and_then(|()| switch.maps.free_rows.update(&[], &number, MapFlags::ANY));
+    if let Err(error) = freed {
+        tracing::debug!(?group, %error, "freeing a row of waits");
+    }
+}
+
+/// Takes a cell out; the value is what was in it. One of the two must be gone for good.
+pub(super) fn forget_blame(
+    switch: &SwitchSkel<'static>,
+    victim: Group,
+    culprit: Group,
+) -> Option<Blame> {
+    let numbers = (abi::group_number(victim)?, abi::group_number(culprit)?);
+    let key = [numbers.0.to_ne_bytes(), numbers.1.to_ne_bytes()].concat();
+    let cells = &switch.maps.blames;
+    let last = cells.lookup(&key, MapFlags::ANY).ok()??;
+    // Another reader may have been first: nothing is lost by a cell that is not there.
+    let _ = cells.delete(&key);
+    Some(abi::blame(&abi::plain::<types::blame>(&last)?))
+}

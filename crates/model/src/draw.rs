@@ -1,0 +1,142 @@
+//! Waits as characters: what a table and a screen draw alike. Pure functions that know no terminal.
+
+use crate::{Cause, Histogram, WaitReportRow};
+
+/// Characters of a drawn distribution: one for each factor of four, from 1 us (2^10 ns) to 4 s
+/// (2^32 ns); the first and the last have what is outside.
+pub const WAIT_LENGTHS: usize = 13;
+
+/// What stands above a drawn distribution: each label begins at the character of its length.
+pub const WAIT_SCALE: &str = " 1us  1ms  1s";
+
+const FIRST_POWER: u32 = 10;
+const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+impl Cause {
+    /// How the cause is drawn in a bar. The glyphs tell them apart without colours.
+    pub const fn glyph(self) -> char {
+        match self {
+            Self::Throttle => '▓',
+            Self::Neighbour => '█',
+            Self::Own => '▒',
+            Self::System => '▚',
+            Self::Idle => '░',
+            Self::Unattributed => '?',
+        }
+    }
+}
+
+impl Histogram {
+    /// How many waits fall to each character of a drawn distribution.
+    pub fn lengths(&self) -> [u64; WAIT_LENGTHS] {
+        let mut counts = [0; WAIT_LENGTHS];
+        let mut before = 0;
+        for (power, count) in (FIRST_POWER..).step_by(2).zip(&mut counts) {
+            let below = self.count_below_power(power);
+            *count = below - before;
+            before = below;
+        }
+        counts[WAIT_LENGTHS - 1] += self.count() - before;
+        counts
+    }
+
+    /// The distribution on one line, each length against the most frequent one. A single wait can
+    /// be seen; a blank is none.
+    pub fn drawn(&self) -> String {
+        let counts = self.lengths();
+        let most = counts.iter().copied().max().unwrap_or(0).max(1);
+        let height = |&count: &u64| match count {
+            0 => ' ',
+            count => {
+                let eighths = (u128::from(count) * 8).div_ceil(u128::from(most));
+                HEIGHTS[eighths as usize - 1]
+            }
+        };
+        counts.iter().map(height).collect()
+    }
+}
+
+impl WaitReportRow {
+    /// A bar of so many characters: how many of them each cause has. They fill it, unless there was
+    /// no wait.
+    pub fn bar(&self, characters: usize) -> impl Iterator<Item = (Cause, usize)> {
+        let total = u128::from(self.total_ns().max(1));
+        let (mut sum, mut drawn) = (0, 0);
+        Cause::ALL.into_iter().map(move |cause| {
+            sum += u128::from(self.wait_ns[cause as usize]);
+            let end = ((sum * characters as u128 + total / 2) / total) as usize;
+            let part = end - drawn;
+            drawn = end;
+            (cause, part)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Party, Verdict};
+
+    fn of(waits: &[(u64, u64)]) -> Histogram {
+        let mut counts = vec![0; Histogram::BUCKETS];
+        for &(ns, count) in waits {
+            counts[Histogram::bucket(ns)] += count;
+        }
+        Histogram::from_counts(counts)
+    }
+
+    #[test]
+    fn a_wait_stands_below_the_label_of_its_length() {
+        for (label, ns) in [("1us", 1_500), ("1ms", 1_500_000), ("1s", 1_500_000_000)] {
+            let at = of(&[(ns, 1)]).lengths().iter().position(|&n| n > 0);
+            assert_eq!(at, WAIT_SCALE.find(label), "{label}");
+        }
+        assert_eq!(WAIT_SCALE.len(), WAIT_LENGTHS);
+    }
+
+    #[test]
+    fn every_wait_is_drawn_and_none_is_not() {
+        let cases = [
+            (of(&[]), "             "),
+            (of(&[(0, 1), (u64::MAX, 1)]), "█           █"),
+            (of(&[(2_000, 1000), (5_000_000, 1)]), " █     ▁     "),
+            (of(&[(2_000, u64::MAX / 2), (9_000, 1)]), " █▁          "),
+        ];
+        for (histogram, drawn) in cases {
+            assert_eq!(histogram.drawn(), drawn);
+            assert_eq!(histogram.lengths().iter().sum::<u64>(), histogram.count());
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_bar_fill_it() {
+        let cases = [
+            ([0; 6], [0; 6]),
+            ([0, 7, 0, 0, 0, 0], [0, 24, 0, 0, 0, 0]),
+            ([1, 1, 1, 1, 1, 1], [4; 6]),
+            ([1, 98, 0, 0, 0, 1], [0, 24, 0, 0, 0, 0]),
+            (
+                [u64::MAX / 8, u64::MAX / 8, 0, 0, 0, 0],
+                [12, 12, 0, 0, 0, 0],
+            ),
+        ];
+        for (wait_ns, parts) in cases {
+            let row = WaitReportRow { wait_ns, ..row() };
+            let drawn: Vec<usize> = row.bar(24).map(|(_, part)| part).collect();
+            assert_eq!(drawn, parts, "{wait_ns:?}");
+        }
+    }
+
+    fn row() -> WaitReportRow {
+        WaitReportRow {
+            party: Party::Kernel,
+            cpu_ns: 0,
+            histogram: Histogram::default(),
+            wait_ns: [0; Cause::ALL.len()],
+            culprits: Vec::new(),
+            preemptions: [0; 3],
+            throttles: 0,
+            verdict: Verdict::default(),
+        }
+    }
+}

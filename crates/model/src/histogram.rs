@@ -1,0 +1,213 @@
+//! Log-linear histograms, as the kernel side fills them.
+
+/// Counts of values in log-linear buckets: 16 of width 1, then 8 for each power of two. A value is
+/// told as the middle of its bucket, which is off by 1/16 at most; values of 2^40 and more are in
+/// the last bucket. Histograms of different nodes can be added up.
+///
+/// Only buckets that hold something take room.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// Bucket and count, ascending; no count is 0.
+    counts: Vec<(u16, u64)>,
+}
+
+impl Histogram {
+    /// Buckets for each power of two: 2^3.
+    pub const BITS: u32 = 3;
+    /// Values of 2^40 and more are in the last bucket: 18 minutes, in nanoseconds.
+    pub const MAX_BITS: u32 = 40;
+    /// How many buckets there are.
+    pub const BUCKETS: usize = ((Self::MAX_BITS - Self::BITS + 1) << Self::BITS) as usize;
+
+    /// Takes a count for each bucket, in order.
+    pub fn from_counts(counts: impl IntoIterator<Item = u64>) -> Self {
+        let counts = (0..).zip(counts).filter(|(_, count)| *count > 0).collect();
+        Self { counts }
+    }
+
+    /// Brings the counts up to date with counters of 32 bits that started with this histogram at 0
+    /// and wrap around. None of them may have grown by 2^32 since the last call.
+    pub fn follow(&mut self, wrapping: &[u32]) {
+        let mut grown = Vec::with_capacity(self.counts.len());
+        for (bucket, &now) in (0..).zip(wrapping) {
+            let before = self.at(bucket);
+            // Truncation is what the counter did.
+            let count = before + u64::from(now.wrapping_sub(before as u32));
+            if count > 0 {
+                grown.push((bucket, count));
+            }
+        }
+        self.counts = grown;
+    }
+
+    /// The bucket of a value.
+    pub const fn bucket(value: u64) -> usize {
+        if value >> Self::MAX_BITS != 0 {
+            return Self::BUCKETS - 1;
+        }
+        if value >> (Self::BITS + 1) == 0 {
+            return value as usize;
+        }
+        let shift = 63 - value.leading_zeros() - Self::BITS;
+        ((shift << Self::BITS) + (value >> shift) as u32) as usize
+    }
+
+    /// Smallest value of a bucket; that of the next one for the bucket after the last.
+    pub const fn lower_bound(bucket: usize) -> u64 {
+        let per_power = 1 << Self::BITS;
+        if bucket < 2 * per_power {
+            return bucket as u64;
+        }
+        let shift = bucket / per_power - 1;
+        ((bucket - shift * per_power) as u64) << shift
+    }
+
+    /// The value that stands for a bucket: its middle.
+    const fn middle(bucket: u16) -> u64 {
+        let (low, high) = (
+            Self::lower_bound(bucket as usize),
+            Self::lower_bound(bucket as usize + 1),
+        );
+        low + (high - low) / 2
+    }
+
+    /// True when it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// How many values it holds.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().map(|(_, count)| count).sum()
+    }
+
+    /// How many values are below 2^`bits`, exactly.
+    pub fn count_below_power(&self, bits: u32) -> u64 {
+        let end = Self::bucket(1 << bits.min(Self::MAX_BITS - 1));
+        let below = self
+            .counts
+            .iter()
+            .take_while(|(b, _)| usize::from(*b) < end);
+        below.map(|(_, count)| count).sum()
+    }
+
+    /// The value below which a share `q` (0 to 1) of all values lie, off by 1/16 at most; `None`
+    /// when there are none.
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        let rank = (q * self.count() as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for &(bucket, count) in &self.counts {
+            seen += count;
+            if seen >= rank {
+                return Some(Self::middle(bucket));
+            }
+        }
+        None
+    }
+
+    /// The largest value, off by 1/16 at most; `None` when there is none.
+    pub fn max(&self) -> Option<u64> {
+        self.counts.last().map(|&(bucket, _)| Self::middle(bucket))
+    }
+
+    /// Buckets that hold something: smallest value, and the count.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        let bound = |&(bucket, count): &(u16, u64)| (Self::lower_bound(bucket.into()), count);
+        self.counts.iter().map(bound)
+    }
+
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let grown =
+            |&(bucket, count): &(u16, u64)| (bucket, count.saturating_sub(earlier.at(bucket)));
+        let counts = self
+            .counts
+            .iter()
+            .map(grown)
+            .filter(|(_, n)| *n > 0)
+            .collect();
+        Self { counts }
+    }
+
+    fn at(&self, bucket: u16) -> u64 {
+        let found = self.counts.binary_search_by_key(&bucket, |(b, _)| *b);
+        found.map_or(0, |at| self.counts[at].1)
+    }
+}
+
+impl std::ops::AddAssign<&Histogram> for Histogram {
+    fn add_assign(&mut self, other: &Self) {
+        for &(bucket, count) in &other.counts {
+            match self.counts.binary_search_by_key(&bucket, |(b, _)| *b) {
+                Ok(at) => self.counts[at].1 += count,
+                Err(at) => self.counts.insert(at, (bucket, count)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[u64]) -> Histogram {
+        let mut counts = vec![0; Histogram::BUCKETS];
+        values
+            .iter()
+            .for_each(|v| counts[Histogram::bucket(*v)] += 1);
+        Histogram::from_counts(counts)
+    }
+
+    #[test]
+    fn every_value_is_in_the_bucket_that_has_its_bounds_and_off_by_a_sixteenth_at_most() {
+        let powers = (0..Histogram::MAX_BITS).map(|bit| 1u64 << bit);
+        for value in powers.flat_map(|p| [p, p + p / 3, p + p / 2, 2 * p - 1]) {
+            let bucket = Histogram::bucket(value);
+            assert!(Histogram::lower_bound(bucket) <= value, "{value}");
+            assert!(value < Histogram::lower_bound(bucket + 1), "{value}");
+            let told = Histogram::middle(bucket as u16);
+            assert!(
+                told.abs_diff(value) * 16 <= value,
+                "{value} is told as {told}"
+            );
+        }
+        assert_eq!(Histogram::bucket(u64::MAX), Histogram::BUCKETS - 1);
+        assert_eq!(
+            Histogram::lower_bound(Histogram::BUCKETS),
+            1 << Histogram::MAX_BITS
+        );
+    }
+
+    #[test]
+    fn quantiles_and_counts() {
+        assert_eq!(of(&[]).quantile(0.5), None);
+        let histogram = of(&[1, 2, 3, 1000]);
+        assert_eq!(histogram.quantile(0.5), Some(2));
+        assert_eq!(histogram.quantile(0.0), Some(1));
+        assert!(histogram.quantile(1.0).expect("a value").abs_diff(1000) < 63);
+        assert_eq!(histogram.max(), histogram.quantile(1.0));
+        assert_eq!(histogram.count_below_power(2), 3);
+        assert_eq!(histogram.count_below_power(9), 3);
+        assert_eq!(histogram.count_below_power(10), 4);
+    }
+
+    #[test]
+    fn counters_that_wrap_around_are_followed() {
+        let mut histogram = Histogram::default();
+        for now in [u32::MAX - 1, u32::MAX, 3] {
+            histogram.follow(&[0, now]);
+        }
+        assert_eq!(histogram.counts, [(1, (1 << 32) + 3)]);
+    }
+
+    #[test]
+    fn growth_and_sum_undo_each_other() {
+        let earlier = of(&[5, 70]);
+        let mut sum = of(&[5, 300, 300]);
+        let grown = sum.clone();
+        sum += &earlier;
+        assert_eq!(sum.since(&earlier), grown);
+        assert!(sum.since(&sum).is_empty());
+    }
+}

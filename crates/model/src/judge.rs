@@ -1,0 +1,239 @@
+//! Verdicts all the time: window after window, each group against its own history.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::report::Key;
+use crate::{
+    Baseline, Batch, Evidence, Level, Party, ReportBuilder, Subject, Thresholds, VerdictKind,
+    WaitReport,
+};
+
+/// How verdicts are made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JudgeOptions {
+    /// What a row stands for.
+    pub level: Level,
+    /// Length of a window, nanoseconds; it ends with the first batch that is as late.
+    pub window_ns: u64,
+    /// How far back the history of a group goes, nanoseconds.
+    pub baseline_ns: u64,
+    /// When a wait is worth a verdict.
+    pub thresholds: Thresholds,
+}
+
+impl Default for JudgeOptions {
+    fn default() -> Self {
+        Self {
+            level: Level::Container,
+            window_ns: 10_000_000_000,
+            baseline_ns: 300_000_000_000,
+            thresholds: Thresholds::default(),
+        }
+    }
+}
+
+/// A history says nothing before it has this many windows.
+const LEAST_WINDOWS: usize = 6;
+
+/// Judges every group at the end of each window. Fed with every batch, in order.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    options: JudgeOptions,
+    window: Option<ReportBuilder>,
+    histories: HashMap<Key, History>,
+    /// The verdicts of the last window, other than quiet; `None` before its end.
+    last: Option<HashMap<Subject, VerdictKind>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct History {
+    /// 99th percentile and contended share of each window in which the group wanted the CPU.
+    windows: VecDeque<(u64, f64)>,
+    seen_ns: u64,
+}
+
+impl Judge {
+    /// A judge who has seen nothing.
+    pub fn new(options: JudgeOptions) -> Self {
+        Self {
+            options,
+            window: None,
+            histories: HashMap::new(),
+            last: None,
+        }
+    }
+
+    /// Gives each subject of the batch the verdict of the last window. The level must be that of
+    /// containers.
+    pub fn mark(&self, batch: &mut Batch) {
+        let Some(last) = &self.last else { return };
+        for row in &mut batch.subjects {
+            let verdict = last.get(&row.subject).copied();
+            row.verdict = Some(verdict.unwrap_or_default());
+        }
+    }
+
+    /// Takes a batch; the report of the window that it ends, if it ends one.
+    pub fn observe(&mut self, batch: &Batch) -> Option<Arc<WaitReport>> {
+        let Some(window) = &mut self.window else {
+            self.window = Some(ReportBuilder::new(batch.without_processes()));
+            return None;
+        };
+        if batch.taken_ns.saturating_sub(window.started_ns()) < self.options.window_ns {
+            return None;
+        }
+        window.add(batch.without_processes());
+        let mut report = window.waits(self.options.level, false, &self.options.thresholds);
+        self.window = self
+            .window
+            .take()
+            .map(|w| ReportBuilder::new(w.into_last()));
+        self.compare(&mut report, batch.taken_ns);
+        let troubled = report.rows.iter().filter_map(|row| match &row.party {
+            Party::Group(owner) if row.verdict.kind != VerdictKind::Quiet => {
+                Some((owner.subject(), row.verdict.kind))
+            }
+            _ => None,
+        });
+        self.last = Some(troubled.collect());
+        Some(Arc::new(report))
+    }
+
+    /// Judges each row again, with its history, and adds it to that.
+    fn compare(&mut self, report: &mut WaitReport, now: u64) {
+        let most = (self.options.baseline_ns / self.options.window_ns.max(1)).max(1) as usize;
+        for row in &mut report.rows {
+            let key = row.party.key(self.options.level);
+            let history = self.histories.entry(key).or_default();
+            row.judge(
+                report.window_ns,
+                history.baseline(),
+                &self.options.thresholds,
+            );
+            history.learn(&row.verdict.evidence, most);
+            history.seen_ns = now;
+        }
+        let over = self.options.baseline_ns;
+        self.histories
+            .retain(|_, history| now.saturating_sub(history.seen_ns) <= over);
+    }
+}
+
+impl History {
+    fn baseline(&self) -> Option<Baseline> {
+        if self.windows.len() < LEAST_WINDOWS {
+            return None;
+        }
+        let mut p99: Vec<u64> = self.windows.iter().map(|(p99, _)| *p99).collect();
+        let mut share: Vec<f64> = self.windows.iter().map(|(_, share)| *share).collect();
+        let middle = self.windows.len() / 2;
+        Some(Baseline {
+            p99_ns: *p99.select_nth_unstable(middle).1,
+            contended_share: *share.select_nth_unstable_by(middle, f64::total_cmp).1,
+        })
+    }
+
+    fn learn(&mut self, evidence: &Evidence, most: usize) {
+        let Some(p99) = evidence.p99_ns else { return };
+        let share = evidence.share(evidence.contended_ns());
+        self.windows.push_back((p99, share));
+        while self.windows.len() > most {
+            self.windows.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Blame, BlameRow, Cause, CgroupId, CgroupRow, Counter, Group, Histogram, WaitRow};
+
+    const SECOND: u64 = 1_000_000_000;
+    const VICTIM: CgroupId = CgroupId(7);
+
+    /// What the victim has had since the start: CPU time, and waits behind another group.
+    #[derive(Clone, Default)]
+    struct Machine {
+        at: u64,
+        cpu_ns: u64,
+        waits: Histogram,
+        blame: Blame,
+    }
+
+    impl Machine {
+        /// A second: the victim runs for 0.9 s and waits `count` times for `wait_ns`.
+        fn step(&mut self, count: u64, wait_ns: u64) -> Batch {
+            self.at += SECOND;
+            self.cpu_ns += SECOND / 10 * 9;
+            let mut counts = vec![0; Histogram::BUCKETS];
+            counts[Histogram::bucket(wait_ns)] = count;
+            self.waits += &Histogram::from_counts(counts);
+            self.blame.wait_ns += count * wait_ns;
+            let mut victim = CgroupRow {
+                id: VICTIM,
+                ..CgroupRow::default()
+            };
+            victim.counters[Counter::CpuTime] = self.cpu_ns;
+            victim.counters[Counter::Wait(Cause::Neighbour)] = self.blame.wait_ns;
+            let group = Group::Cgroup(VICTIM);
+            let culprit = Group::Cgroup(CgroupId(8));
+            Batch {
+                taken_ns: self.at,
+                cgroups: vec![victim],
+                waits: vec![WaitRow {
+                    group,
+                    histogram: self.waits.clone(),
+                }],
+                blames: vec![BlameRow {
+                    victim: group,
+                    culprit,
+                    blame: self.blame,
+                }],
+                ..Batch::default()
+            }
+        }
+    }
+
+    fn judge() -> Judge {
+        Judge::new(JudgeOptions {
+            window_ns: SECOND,
+            ..JudgeOptions::default()
+        })
+    }
+
+    #[test]
+    fn a_wait_that_is_long_for_this_group_is_told_although_it_is_a_small_part() {
+        let (mut judge, mut machine) = (judge(), Machine::default());
+        let kinds: Vec<VerdictKind> = (0..10)
+            .map(|second| machine.step(10, if second < 9 { 100_000 } else { 4_000_000 }))
+            .filter_map(|batch| judge.observe(&batch))
+            .map(|report| report.rows[0].verdict.kind)
+            .collect();
+        assert_eq!(kinds[..8], [VerdictKind::Quiet; 8]);
+        assert_eq!(kinds[8..], [VerdictKind::NoisyNeighbour]);
+    }
+
+    #[test]
+    fn what_is_usual_stays_quiet() {
+        let (mut judge, mut machine) = (judge(), Machine::default());
+        for _ in 0..10 {
+            if let Some(report) = judge.observe(&machine.step(10, 4_000_000)) {
+                assert_eq!(report.rows[0].verdict.kind, VerdictKind::Quiet);
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_that_is_gone_is_forgotten_with_its_history() {
+        let (mut judge, mut machine) = (judge(), Machine::default());
+        (0..3).for_each(|_| drop(judge.observe(&machine.step(10, 100_000))));
+        assert_eq!(judge.histories.len(), 1);
+        let empty = |at| Batch {
+            taken_ns: at,
+            ..Batch::default()
+        };
+        judge.observe(&empty(400 * SECOND));
+        assert!(judge.histories.is_empty());
+    }
+}

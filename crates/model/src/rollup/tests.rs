@@ -1,0 +1,308 @@
+//! What becomes of groups, and of the waits between them, at the level of subjects.
+
+use super::*;
+use crate::{Blame, BlameRow, CgroupRow, Histogram, Owner, WaitRow};
+
+fn row(id: u64, path: &str, ns: u64) -> CgroupRow {
+    let mut counters = Counters::default();
+    counters[Counter::CpuTime] = ns;
+    let owner = Owner {
+        path: path.into(),
+        ..Owner::unknown(CgroupId(id))
+    };
+    CgroupRow {
+        id: CgroupId(id),
+        owner: Some(Arc::new(owner)),
+        counters,
+    }
+}
+
+fn step(rollup: &mut Rollup, at: u64, cgroups: Vec<CgroupRow>) -> Vec<(Subject, u64)> {
+    let mut batch = Batch {
+        taken_ns: at,
+        cgroups,
+        ..Batch::default()
+    };
+    rollup.apply(&mut batch);
+    let cpu = |r: &SubjectRow| (r.subject.clone(), r.counters[Counter::CpuTime]);
+    batch.subjects.iter().map(cpu).collect()
+}
+
+#[test]
+fn a_late_name_takes_nothing_back() {
+    let mut rollup = Rollup::new(100);
+    step(&mut rollup, 0, vec![row(7, "#7", 10)]);
+    let rows = step(&mut rollup, 1, vec![row(7, "/a", 15)]);
+    let cgroup = |path: &str| Subject::Cgroup(path.into());
+    assert_eq!(rows, [(cgroup("#7"), 10), (cgroup("/a"), 5)]);
+}
+
+#[test]
+fn a_removed_group_stays_in_its_subject_and_leaves_after_the_grace() {
+    let mut rollup = Rollup::new(100);
+    step(&mut rollup, 0, vec![row(7, "/a", 10)]);
+    assert_eq!(step(&mut rollup, 100, vec![])[0].1, 10);
+    assert_eq!(step(&mut rollup, 101, vec![]), []);
+}
+
+const UNITS: [(u64, &str); 4] = [
+    (1, "a.service"),
+    (2, "a.service"),
+    (3, "b.service"),
+    (4, "/"),
+];
+
+/// Two groups of one unit, one of another, and the root group; and a cgroup by itself.
+fn groups(counters: Counters) -> Vec<CgroupRow> {
+    let unit = |&(id, name): &(u64, &str)| {
+        let mut row = row(id, "/", 0);
+        row.counters = counters;
+        let unit = (name != "/").then(|| name.to_owned());
+        let path = if name == "/" {
+            "/".into()
+        } else {
+            format!("/{name}/{id}")
+        };
+        row.owner = Some(Arc::new(Owner {
+            unit,
+            path,
+            ..Owner::unknown(row.id)
+        }));
+        row
+    };
+    let mut rows: Vec<CgroupRow> = UNITS.iter().map(unit).collect();
+    rows.push(CgroupRow {
+        counters,
+        ..row(5, "/plain", 0)
+    });
+    rows
+}
+
+fn cell(victim: u64, culprit: Group, wait_ns: u64) -> BlameRow {
+    BlameRow {
+        victim: Group::Cgroup(CgroupId(victim)),
+        culprit,
+        blame: Blame {
+            wait_ns,
+            preemptions: wait_ns / 10,
+        },
+    }
+}
+
+fn applied(rollup: &mut Rollup, at: u64, cgroups: Vec<CgroupRow>, blames: &[BlameRow]) -> Batch {
+    let mut batch = Batch {
+        taken_ns: at,
+        cgroups,
+        blames: blames.to_vec(),
+        ..Batch::default()
+    };
+    rollup.apply(&mut batch);
+    batch
+}
+
+/// Causes and preemptors that are not 0.
+fn told(counters: &Counters) -> Vec<(&'static str, u64)> {
+    let causes = Cause::ALL.map(|c| (c.name(), counters[Counter::Wait(c)]));
+    let by = Preemptor::ALL.map(|p| (p.name(), counters[Counter::PreemptedBy(p)]));
+    causes
+        .into_iter()
+        .chain(by)
+        .filter(|(_, n)| *n > 0)
+        .collect()
+}
+
+#[test]
+fn waits_are_told_by_who_the_culprit_is_to_the_subject() {
+    let group = |id| Group::Cgroup(CgroupId(id));
+    let cases = [
+        (1, group(1), vec![("self", 100), ("self", 10)]),
+        (1, group(2), vec![("self", 100), ("self", 10)]),
+        (1, group(3), vec![("system", 100), ("system", 10)]),
+        (3, group(4), vec![("system", 100), ("system", 10)]),
+        (1, group(5), vec![("neighbour", 100), ("neighbour", 10)]),
+        (4, group(5), vec![("neighbour", 100), ("neighbour", 10)]),
+        (
+            5,
+            Group::Unnamed,
+            vec![("neighbour", 100), ("neighbour", 10)],
+        ),
+        (
+            5,
+            Group::Followed,
+            vec![("neighbour", 100), ("neighbour", 10)],
+        ),
+        (5, group(9), vec![]),
+    ];
+    for (victim, culprit, expected) in cases {
+        let mut rollup = Rollup::new(100);
+        let cells = [cell(victim, culprit, 100)];
+        let batch = applied(&mut rollup, 1, groups(Counters::default()), &cells);
+        let owner = batch.cgroups[victim as usize - 1]
+            .owner
+            .as_ref()
+            .expect("an owner");
+        let row = batch
+            .subjects
+            .iter()
+            .find(|row| row.subject == owner.subject());
+        let row = row.expect("the victim is a subject");
+        assert_eq!(told(&row.counters), expected, "{victim} {culprit:?}");
+        assert_eq!(told(&batch.node.total), expected, "{victim} {culprit:?}");
+        // Nobody is blamed for what a subject does to itself.
+        let blamed: u64 = row.blame.iter().map(|b| b.wait_ns).sum();
+        let own = expected.iter().any(|(name, _)| *name == "self");
+        assert_eq!(
+            blamed > 0,
+            !own && !expected.is_empty(),
+            "{victim} {culprit:?}"
+        );
+    }
+}
+
+/// What a subject waited for others is what its culprits are blamed for.
+fn sums_close(batch: &Batch) {
+    let mut node = Counters::default();
+    for row in &batch.subjects {
+        let others = row.counters[Counter::Wait(Cause::Neighbour)]
+            + row.counters[Counter::Wait(Cause::System)];
+        let blamed: u64 = row.blame.iter().map(|b| b.wait_ns).sum();
+        assert_eq!(blamed, others, "{:?}", row.subject);
+        node += &row.counters;
+    }
+    assert_eq!(told(&node), told(&batch.node.total));
+}
+
+#[test]
+fn the_kernels_own_counters_stay_except_the_neighbours_and_the_node_is_the_sum() {
+    let mut counters = Counters::default();
+    for (i, cause) in Cause::ALL.into_iter().enumerate() {
+        counters[Counter::Wait(cause)] = 1 << i;
+    }
+    counters[Counter::PreemptedBy(Preemptor::Neighbour)] = 7;
+    counters[Counter::PreemptedBy(Preemptor::System)] = 5;
+    let mut rollup = Rollup::new(100);
+    let culprit = Group::Cgroup(CgroupId(5));
+    let cells = [cell(1, culprit, 50), cell(2, culprit, 30)];
+    let mut batch = Batch::default();
+    for at in [1, 2] {
+        batch = applied(&mut rollup, at, groups(counters), &cells);
+        sums_close(&batch);
+    }
+    let unit = &batch.subjects[0];
+    assert_eq!(unit.subject, Subject::Unit("a.service".into()));
+    let expected = [
+        ("throttle", 2),
+        ("neighbour", 80),
+        ("self", 8),
+        ("system", 16),
+        ("idle", 32),
+        ("unattributed", 64),
+        ("neighbour", 8),
+        ("system", 10),
+    ];
+    assert_eq!(told(&unit.counters), expected);
+    let blame = |culprit, wait_ns| SubjectBlame { culprit, wait_ns };
+    let plain = Blamed::Subject(Arc::new(Subject::Cgroup("/plain".into())));
+    assert_eq!(unit.blame, [blame(Blamed::Kernel, 16), blame(plain, 80)]);
+    assert_eq!(batch.node.total[Counter::Wait(Cause::System)], 5 * 8);
+}
+
+#[test]
+fn nothing_goes_down_when_groups_and_cells_go() {
+    let group = |id| Group::Cgroup(CgroupId(id));
+    let mut rollup = Rollup::new(10);
+    let all = groups(Counters::default());
+    let some = |ids: &[u64]| {
+        all.iter()
+            .filter(|row| ids.contains(&row.id.0))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    let steps = [
+        (1, some(&[1, 5]), vec![cell(1, group(5), 100)]),
+        // The culprit is gone, its cell moved to those without a name and grew as it did.
+        (2, some(&[1]), vec![cell(1, Group::Unnamed, 130)]),
+        (3, some(&[1]), vec![cell(1, Group::Unnamed, 140)]),
+        (20, some(&[1]), vec![cell(1, Group::Unnamed, 140)]),
+        // The victim is gone.
+        (40, vec![], vec![]),
+    ];
+    let neighbour = Counter::Wait(Cause::Neighbour);
+    let mut told = Vec::new();
+    for (at, cgroups, cells) in steps {
+        let batch = applied(&mut rollup, at, cgroups, &cells);
+        let victim = batch
+            .subjects
+            .iter()
+            .find(|row| row.owner.cgroup == CgroupId(1));
+        told.push((
+            batch.node.total[neighbour],
+            victim.map(|row| row.counters[neighbour]),
+            victim.map_or(0, |row| row.blame.len()),
+        ));
+    }
+    let expected = [
+        (100, Some(100), 1),
+        (130, Some(130), 2),
+        (140, Some(140), 2),
+        (140, Some(140), 1),
+        (140, None, 0),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_culprit_without_an_owner_is_charged_in_full_once_it_has_one() {
+    let mut rollup = Rollup::new(100);
+    let culprit = Group::Cgroup(CgroupId(5));
+    let mut unowned = groups(Counters::default());
+    unowned[4].owner = None;
+    let batch = applied(&mut rollup, 1, unowned, &[cell(1, culprit, 10)]);
+    assert!(told(&batch.node.total).is_empty());
+    let batch = applied(
+        &mut rollup,
+        2,
+        groups(Counters::default()),
+        &[cell(1, culprit, 30)],
+    );
+    assert_eq!(batch.node.total[Counter::Wait(Cause::Neighbour)], 30);
+    sums_close(&batch);
+}
+
+#[test]
+fn distributions_are_added_up_and_stay() {
+    let mut rollup = Rollup::new(100);
+    let mut step = |at: u64, counts: &[(u64, u64)], cgroups: Vec<CgroupRow>| {
+        let row = |&(id, count): &(u64, u64)| WaitRow {
+            group: Group::Cgroup(CgroupId(id)),
+            histogram: Histogram::from_counts([0, count]),
+        };
+        let mut batch = Batch {
+            taken_ns: at,
+            cgroups,
+            waits: counts.iter().map(row).collect(),
+            ..Batch::default()
+        };
+        rollup.apply(&mut batch);
+        batch.subjects[0].waits.count()
+    };
+    let all = || groups(Counters::default());
+    assert_eq!(step(1, &[(1, 4), (2, 5), (3, 100)], all()), 9);
+    assert_eq!(step(2, &[(1, 6)], all()), 11);
+    assert_eq!(step(3, &[], vec![]), 11);
+}
+
+#[test]
+fn who_finds_no_room_is_blamed_without_a_name() {
+    let mut standing = Standing::new(&Subject::Overflow, &Arc::new(Owner::unknown(CgroupId(1))));
+    let culprit = |path: &str| Blamed::Subject(Arc::new(Subject::Cgroup(path.into())));
+    let mut room = 1;
+    for (path, ns) in [("/a", 1), ("/b", 2), ("/a", 4), ("/c", 8)] {
+        standing.blame(culprit(path), ns, &mut room);
+    }
+    let blame = |culprit, wait_ns| SubjectBlame { culprit, wait_ns };
+    assert_eq!(
+        standing.row.blame,
+        [blame(culprit("/a"), 5), blame(Blamed::Unnamed, 10)]
+    );
+}

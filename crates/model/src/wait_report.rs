@@ -1,0 +1,422 @@
+//! Who waited for the CPU between two batches, why, and because of whom: the answer of `waits`.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::report::{Key, key, owner_of};
+use crate::{
+    Baseline, Batch, Blame, BlameRow, Cause, CgroupId, Counter, Counters, Evidence, Feature, Group,
+    Histogram, Level, Owner, Preemptor, ReportBuilder, Subject, Thresholds, VerdictKind,
+};
+
+/// Somebody who waited or who ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// A container, pod, unit or cgroup: the outermost of its groups.
+    Group(Arc<Owner>),
+    /// Threads of the kernel.
+    Kernel,
+    /// The command that the agent follows.
+    Command,
+    /// Groups that cannot be told apart for want of room.
+    Unnamed,
+}
+
+impl Party {
+    /// A name for people. Not escaped.
+    pub fn name(&self, level: Level) -> String {
+        match self {
+            Self::Group(owner) => owner.name(level),
+            Self::Kernel => "kernel threads".into(),
+            Self::Command => "the command".into(),
+            Self::Unnamed => "others".into(),
+        }
+    }
+
+    /// What is one and the same at a level.
+    pub(crate) fn key(&self, level: Level) -> Key {
+        match self {
+            Self::Group(owner) => key(owner, level),
+            Self::Kernel => (10, String::new()),
+            Self::Command => (11, String::new()),
+            Self::Unnamed => (12, String::new()),
+        }
+    }
+
+    /// Part of the node itself: threads of the kernel, units outside containers, and what runs in
+    /// the root group.
+    pub fn is_system(&self) -> bool {
+        match self {
+            Self::Group(owner) => owner.is_system(),
+            Self::Kernel => true,
+            Self::Command | Self::Unnamed => false,
+        }
+    }
+}
+
+/// Who made a group wait.
+#[derive(Clone, Debug)]
+pub struct Culprit {
+    /// Who.
+    pub party: Party,
+    /// How long the group waited while it had the CPU, and how often it took the CPU away.
+    /// Preemptions by threads of the kernel are in [`WaitReportRow::preemptions`] only.
+    pub blame: Blame,
+}
+
+/// The waits of one group in the window.
+#[derive(Clone, Debug)]
+pub struct WaitReportRow {
+    /// Who waited.
+    pub party: Party,
+    /// Time on a CPU, nanoseconds.
+    pub cpu_ns: u64,
+    /// How long each wait was, nanoseconds.
+    pub histogram: Histogram,
+    /// How long it waited for each cause, by index of [`Cause`], nanoseconds. The sum is all that
+    /// it waited.
+    pub wait_ns: [u64; Cause::ALL.len()],
+    /// Other groups that had the CPU meanwhile, the most to blame first. Their sum is what was
+    /// waited for neighbours and the system.
+    pub culprits: Vec<Culprit>,
+    /// By index of [`Preemptor`].
+    pub preemptions: [u64; Preemptor::ALL.len()],
+    /// Switches because a quota ran out.
+    pub throttles: u64,
+    /// What is the matter.
+    pub verdict: Verdict,
+}
+
+/// A verdict with the numbers that made it.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// What is the matter.
+    pub kind: VerdictKind,
+    /// The one to blame, where one is: the first of the culprits.
+    pub culprit: Option<Party>,
+    /// The numbers.
+    pub evidence: Evidence,
+}
+
+/// Who waited between two batches.
+#[derive(Clone, Debug)]
+pub struct WaitReport {
+    /// Length of the window in nanoseconds of `CLOCK_MONOTONIC`.
+    pub window_ns: u64,
+    /// CPUs online at its end.
+    pub cpus: u32,
+    /// Groups that ran or waited, the longest wait first.
+    pub rows: Vec<WaitReportRow>,
+    /// Verdict of each feature.
+    pub features: Arc<[Feature]>,
+}
+
+impl WaitReportRow {
+    /// Whether it got a CPU, at once or not, or waited in vain.
+    pub fn waited(&self) -> bool {
+        !self.histogram.is_empty() || self.total_ns() > 0
+    }
+
+    /// All that it waited, nanoseconds.
+    pub fn total_ns(&self) -> u64 {
+        self.wait_ns.iter().sum()
+    }
+
+    /// What it waited for others, of which the culprits have their shares.
+    pub fn others_ns(&self) -> u64 {
+        self.culprits.iter().map(|c| c.blame.wait_ns).sum()
+    }
+
+    /// The one to blame most. Groups without a name are no single culprit.
+    pub(crate) fn top_culprit(&self) -> Option<&Culprit> {
+        self.culprits.iter().find(|c| c.party != Party::Unnamed)
+    }
+
+    /// Judges the row; `baseline` is what is usual for it.
+    pub fn judge(&mut self, window_ns: u64, baseline: Option<Baseline>, thresholds: &Thresholds) {
+        let top = self.top_culprit();
+        let evidence = Evidence {
+            window_ns,
+            cpu_ns: self.cpu_ns,
+            wait_ns: self.wait_ns,
+            p99_ns: self.histogram.quantile(0.99),
+            top_culprit_ns: top.map_or(0, |c| c.blame.wait_ns),
+            baseline,
+        };
+        let kind = evidence.verdict(thresholds);
+        let named = match kind {
+            VerdictKind::NoisyNeighbour => true,
+            VerdictKind::System => evidence.has_culprit(thresholds),
+            VerdictKind::ThrottledAndContended => {
+                evidence.others_ns() > evidence.contended_ns() / 2
+                    && evidence.has_culprit(thresholds)
+            }
+            _ => false,
+        };
+        self.verdict = Verdict {
+            kind,
+            culprit: top.filter(|_| named).map(|c| c.party.clone()),
+            evidence,
+        };
+    }
+}
+
+/// A row in the making.
+struct Draft {
+    party: Party,
+    counters: Counters,
+    histogram: Histogram,
+    culprits: HashMap<Key, Culprit>,
+    own: Blame,
+}
+
+impl Draft {
+    fn new(party: Party) -> Self {
+        Self {
+            party,
+            counters: Counters::default(),
+            histogram: Histogram::default(),
+            culprits: HashMap::new(),
+            own: Blame::default(),
+        }
+    }
+
+    fn blame(&mut self, key: Key, party: Party, blame: &Blame) {
+        let culprit = self.culprits.entry(key).or_insert_with(|| Culprit {
+            party,
+            blame: Blame::default(),
+        });
+        culprit.blame += blame;
+    }
+
+    fn finish(mut self) -> WaitReportRow {
+        // The matrix has the neighbours by name; what the counters call so is the same sum.
+        let mut wait_ns = Cause::ALL.map(|cause| self.counters[Counter::Wait(cause)]);
+        wait_ns[Cause::Neighbour as usize] = 0;
+        wait_ns[Cause::Own as usize] += self.own.wait_ns;
+        let mut preemptions =
+            Preemptor::ALL.map(|preemptor| self.counters[Counter::PreemptedBy(preemptor)]);
+        preemptions[Preemptor::Neighbour as usize] = 0;
+        preemptions[Preemptor::Own as usize] += self.own.preemptions;
+        for culprit in self.culprits.values() {
+            let system = culprit.party.is_system();
+            let cause = if system {
+                Cause::System
+            } else {
+                Cause::Neighbour
+            };
+            let by = if system {
+                Preemptor::System
+            } else {
+                Preemptor::Neighbour
+            };
+            wait_ns[cause as usize] += culprit.blame.wait_ns;
+            preemptions[by as usize] += culprit.blame.preemptions;
+        }
+        let kernel = Blame {
+            wait_ns: self.counters[Counter::Wait(Cause::System)],
+            preemptions: 0,
+        };
+        if kernel.wait_ns > 0 {
+            self.blame(Party::Kernel.key(Level::Cgroup), Party::Kernel, &kernel);
+        }
+        let mut culprits: Vec<Culprit> = self.culprits.into_values().collect();
+        culprits.sort_by(|a, b| {
+            let order = b.blame.wait_ns.cmp(&a.blame.wait_ns);
+            order.then_with(|| {
+                a.party
+                    .name(Level::Cgroup)
+                    .cmp(&b.party.name(Level::Cgroup))
+            })
+        });
+        WaitReportRow {
+            party: self.party,
+            cpu_ns: self.counters[Counter::CpuTime],
+            histogram: self.histogram,
+            wait_ns,
+            culprits,
+            preemptions,
+            throttles: self.counters[Counter::SwitchesThrottled],
+            verdict: Verdict::default(),
+        }
+    }
+}
+
+/// What happened to the matrix and the distributions between two batches.
+struct Growth<'a> {
+    first: &'a Batch,
+    last: &'a Batch,
+}
+
+impl Growth<'_> {
+    /// A culprit that went long ago is added up without its name: what it had before the window
+    /// is no growth of that sum.
+    fn blames(&self) -> impl Iterator<Item = BlameRow> {
+        let key = |row: &BlameRow| (row.victim, row.culprit);
+        let kept: HashSet<_> = self.last.blames.iter().map(key).collect();
+        let mut before: HashMap<(Group, Group), Blame> = HashMap::new();
+        for row in &self.first.blames {
+            let key = match kept.contains(&key(row)) {
+                true => key(row),
+                false => (row.victim, Group::Unnamed),
+            };
+            *before.entry(key).or_default() += &row.blame;
+        }
+        self.last.blames.iter().map(move |row| BlameRow {
+            blame: row
+                .blame
+                .since(before.get(&key(row)).unwrap_or(&Blame::default())),
+            ..*row
+        })
+    }
+
+    fn waits(&self) -> impl Iterator<Item = (Group, Histogram)> {
+        let before: HashMap<_, _> = self.first.waits.iter().map(|r| (r.group, r)).collect();
+        self.last
+            .waits
+            .iter()
+            .map(move |row| match before.get(&row.group) {
+                Some(earlier) => (row.group, row.histogram.since(&earlier.histogram)),
+                None => (row.group, row.histogram.clone()),
+            })
+    }
+}
+
+impl ReportBuilder {
+    /// Who waited in the window so far, at a level other than that of processes; rows are judged
+    /// without a history. `followed_only` gives one row, for the command that the agent follows.
+    pub fn waits(&self, level: Level, followed_only: bool, thresholds: &Thresholds) -> WaitReport {
+        let (first, last) = self.ends();
+        let growth = Growth { first, last };
+        let drafts = if followed_only {
+            vec![self.draft_of_command(&growth, level)]
+        } else {
+            self.drafts(&growth, level)
+        };
+        let window_ns = last.taken_ns.saturating_sub(first.taken_ns);
+        let mut rows: Vec<WaitReportRow> = drafts
+            .into_iter()
+            .map(Draft::finish)
+            .filter(|row| row.waited() || row.cpu_ns > 0)
+            .collect();
+        for row in &mut rows {
+            row.judge(window_ns, None, thresholds);
+        }
+        rows.sort_by(|a, b| {
+            let order = b.total_ns().cmp(&a.total_ns());
+            order.then_with(|| {
+                a.party
+                    .name(Level::Cgroup)
+                    .cmp(&b.party.name(Level::Cgroup))
+            })
+        });
+        WaitReport {
+            window_ns,
+            cpus: last.node.cpus,
+            rows,
+            features: last.features.clone(),
+        }
+    }
+
+    fn drafts(&self, growth: &Growth<'_>, level: Level) -> Vec<Draft> {
+        let owners = owners(growth.last);
+        let mut drafts: HashMap<Key, Draft> = HashMap::new();
+        for row in self.cgroups(growth.last) {
+            let draft = drafts
+                .entry(key(&row.owner, level))
+                .or_insert_with(|| Draft::new(Party::Group(row.owner.clone())));
+            draft.counters += &row.counters;
+            outermost(&mut draft.party, &row.owner);
+        }
+        let mut overflow = Draft::new(Party::Unnamed);
+        for (group, histogram) in growth.waits() {
+            match group {
+                Group::Cgroup(id) => {
+                    if let Some(draft) = drafts.get_mut(&key(&owner(&owners, id), level)) {
+                        draft.histogram += &histogram;
+                    }
+                }
+                Group::Unnamed => overflow.histogram += &histogram,
+                Group::Kernel | Group::Followed => {}
+            }
+        }
+        for row in growth.blames() {
+            let Group::Cgroup(id) = row.victim else {
+                if row.victim == Group::Unnamed {
+                    overflow.blame(Party::Unnamed.key(level), Party::Unnamed, &row.blame);
+                }
+                continue;
+            };
+            let victim = key(&owner(&owners, id), level);
+            let party = party(row.culprit, &owners);
+            let culprit = party.key(level);
+            if let Some(draft) = drafts.get_mut(&victim) {
+                if culprit == victim {
+                    draft.own += &row.blame;
+                } else {
+                    draft.blame(culprit, party, &row.blame);
+                }
+            }
+        }
+        drafts.into_values().chain([overflow]).collect()
+    }
+
+    fn draft_of_command(&self, growth: &Growth<'_>, level: Level) -> Draft {
+        let owners = owners(growth.last);
+        let mut draft = Draft::new(Party::Command);
+        for row in self.processes(growth.last, true) {
+            draft.counters += &row.counters;
+        }
+        for (_, histogram) in growth
+            .waits()
+            .filter(|(group, _)| *group == Group::Followed)
+        {
+            draft.histogram += &histogram;
+        }
+        for row in growth.blames().filter(|row| row.victim == Group::Followed) {
+            let party = party(row.culprit, &owners);
+            draft.blame(party.key(level), party, &row.blame);
+        }
+        draft
+    }
+}
+
+fn owners(batch: &Batch) -> HashMap<CgroupId, Arc<Owner>> {
+    let owner = |row: &crate::CgroupRow| (row.id, owner_of(row.owner.as_ref(), row.id));
+    batch.cgroups.iter().map(owner).collect()
+}
+
+fn owner(owners: &HashMap<CgroupId, Arc<Owner>>, id: CgroupId) -> Arc<Owner> {
+    owner_of(owners.get(&id), id)
+}
+
+fn party(group: Group, owners: &HashMap<CgroupId, Arc<Owner>>) -> Party {
+    match group {
+        Group::Cgroup(id) => Party::Group(owner(owners, id)),
+        Group::Kernel => Party::Kernel,
+        Group::Followed => Party::Command,
+        Group::Unnamed => Party::Unnamed,
+    }
+}
+
+fn outermost(party: &mut Party, owner: &Arc<Owner>) {
+    if let Party::Group(known) = party
+        && owner.path.len() < known.path.len()
+    {
+        *known = owner.clone();
+    }
+}
+
+impl Owner {
+    /// Part of the node itself: a unit outside containers, or the root group.
+    pub fn is_system(&self) -> bool {
+        match self.subject() {
+            Subject::Unit(_) => true,
+            Subject::Cgroup(path) => path == "/",
+            Subject::Container(_) | Subject::Overflow => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! Reports from batches that are made by hand.
+
+use super::*;
+use crate::{CgroupRow, Container, ContainerRole, ProcessId, ProcessRow, Runtime, WaitRow};
+
+const MS: u64 = 1_000_000;
+
+fn owner(id: u64, path: &str) -> Arc<Owner> {
+    let unit = path.rsplit('/').find(|part| part.ends_with(".service"));
+    let container = path
+        .split('/')
+        .nth(2)
+        .filter(|_| path.starts_with("/docker/"));
+    Arc::new(Owner {
+        path: path.into(),
+        unit: unit.map(Into::into),
+        container: container.map(|id| Container {
+            id: id.into(),
+            runtime: Runtime::Docker,
+            role: ContainerRole::Workload,
+            name: None,
+            chain: vec![],
+        }),
+        ..Owner::unknown(CgroupId(id))
+    })
+}
+
+/// A group of which threads ran and waited: own, kernel, and neighbours as the kernel side adds up.
+fn group(id: u64, path: &str, own_ms: u64, kernel_ms: u64, neighbour_ms: u64) -> CgroupRow {
+    let mut row = CgroupRow {
+        id: CgroupId(id),
+        owner: Some(owner(id, path)),
+        ..CgroupRow::default()
+    };
+    row.counters[Counter::CpuTime] = 100 * MS;
+    row.counters[Counter::Wait(Cause::Own)] = own_ms * MS;
+    row.counters[Counter::Wait(Cause::System)] = kernel_ms * MS;
+    row.counters[Counter::Wait(Cause::Neighbour)] = neighbour_ms * MS;
+    row
+}
+
+fn cell(victim: u64, culprit: Group, ms: u64) -> BlameRow {
+    BlameRow {
+        victim: Group::Cgroup(CgroupId(victim)),
+        culprit,
+        blame: Blame {
+            wait_ns: ms * MS,
+            preemptions: ms,
+        },
+    }
+}
+
+fn report(level: Level, batch: Batch) -> WaitReport {
+    let mut builder = ReportBuilder::new(Batch::default());
+    builder.add(Batch {
+        taken_ns: 1000 * MS,
+        ..batch
+    });
+    builder.waits(level, false, &Thresholds::default())
+}
+
+fn row<'a>(report: &'a WaitReport, level: Level, name: &str) -> &'a WaitReportRow {
+    let found = report.rows.iter().find(|row| row.party.name(level) == name);
+    found.unwrap_or_else(|| panic!("no row {name}"))
+}
+
+fn of(id: u64) -> Group {
+    Group::Cgroup(CgroupId(id))
+}
+
+/// A container of two groups, another one, a unit, and the root group.
+fn machine() -> Batch {
+    Batch {
+        cgroups: vec![
+            group(10, "/docker/aaaa", 5, 7, 30),
+            group(11, "/docker/aaaa/inner", 0, 0, 40),
+            group(20, "/docker/bbbb", 0, 0, 0),
+            group(30, "/system.slice/backup.service", 0, 0, 0),
+            group(1, "/", 0, 0, 0),
+        ],
+        blames: vec![
+            cell(10, of(20), 20),
+            cell(10, of(30), 10),
+            cell(11, of(10), 25),
+            cell(11, of(1), 9),
+            cell(11, Group::Unnamed, 6),
+        ],
+        ..Batch::default()
+    }
+}
+
+#[test]
+fn groups_of_one_container_are_its_own_and_units_are_the_system() {
+    let report = report(Level::Container, machine());
+    let victim = row(&report, Level::Container, "aaaa");
+    let of = |cause: Cause| victim.wait_ns[cause as usize] / MS;
+    assert_eq!(of(Cause::Own), 5 + 25);
+    assert_eq!(of(Cause::System), 7 + 10 + 9);
+    assert_eq!(of(Cause::Neighbour), 20 + 6);
+    assert_eq!(victim.preemptions, [20 + 6, 25, 10 + 9]);
+    let names: Vec<(String, u64)> = victim
+        .culprits
+        .iter()
+        .map(|c| (c.party.name(Level::Container), c.blame.wait_ns / MS))
+        .collect();
+    let expected = [
+        ("bbbb", 20),
+        ("backup.service", 10),
+        ("/", 9),
+        ("kernel threads", 7),
+        ("others", 6),
+    ];
+    let expected: Vec<_> = expected.map(|(name, ms)| (name.to_owned(), ms)).into();
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn the_parts_add_up_at_every_level() {
+    for level in [Level::Container, Level::Pod, Level::Unit, Level::Cgroup] {
+        let report = report(level, machine());
+        let all: u64 = report.rows.iter().map(WaitReportRow::total_ns).sum();
+        assert_eq!(all, (5 + 7 + 30 + 40) * MS, "{level:?}");
+        for row in &report.rows {
+            let others = [Cause::Neighbour, Cause::System].map(|c| row.wait_ns[c as usize]);
+            assert_eq!(row.others_ns(), others.iter().sum::<u64>(), "{level:?}");
+        }
+    }
+}
+
+#[test]
+fn by_cgroup_the_other_group_of_a_container_is_a_neighbour() {
+    let report = report(Level::Cgroup, machine());
+    let inner = row(&report, Level::Cgroup, "/docker/aaaa/inner");
+    assert_eq!(inner.wait_ns[Cause::Own as usize], 0);
+    assert_eq!(inner.wait_ns[Cause::Neighbour as usize], (25 + 6) * MS);
+}
+
+#[test]
+fn the_command_is_a_group_of_its_own_whichever_cgroups_it_is_in() {
+    let mut process = ProcessRow {
+        id: ProcessId {
+            pid: 5,
+            start_ns: 1,
+        },
+        followed: true,
+        ..ProcessRow::default()
+    };
+    process.counters[Counter::Wait(Cause::Own)] = 3 * MS;
+    let histogram = Histogram::from_counts([0, 4]);
+    let batch = Batch {
+        processes: vec![process],
+        waits: vec![WaitRow {
+            group: Group::Followed,
+            histogram: histogram.clone(),
+        }],
+        blames: vec![BlameRow {
+            victim: Group::Followed,
+            ..cell(0, of(20), 8)
+        }],
+        ..machine()
+    };
+    let mut builder = ReportBuilder::new(Batch::default());
+    builder.add(batch);
+    let report = builder.waits(Level::Container, true, &Thresholds::default());
+    assert_eq!(report.rows.len(), 1);
+    let row = row(&report, Level::Container, "the command");
+    assert_eq!(row.total_ns(), (3 + 8) * MS);
+    assert_eq!(row.histogram, histogram);
+    assert_eq!(row.culprits[0].party.name(Level::Container), "bbbb");
+}
+
+#[test]
+fn reasons_have_the_numbers_that_made_the_verdict() {
+    let report = report(Level::Container, machine());
+    let victim = row(&report, Level::Container, "aaaa");
+    assert_eq!(victim.verdict.kind, VerdictKind::Contended);
+    assert_eq!(
+        victim.reason(Level::Container),
+        "waited 29 % of the time that it wanted the CPU; no single culprit: the first, bbbb, \
+         caused 38 % of what it waited for others"
+    );
+    let quiet = Batch {
+        cgroups: vec![group(20, "/docker/bbbb", 1, 0, 0)],
+        ..Batch::default()
+    };
+    let report = self::report(Level::Container, quiet);
+    assert_eq!(
+        report.rows[0].reason(Level::Container),
+        "waited 1.0 % of the time that it wanted the CPU"
+    );
+}
+
+#[test]
+fn what_a_culprit_did_before_the_window_is_not_growth_when_it_loses_its_name() {
+    let first = Batch {
+        blames: vec![cell(10, of(20), 70), cell(10, Group::Unnamed, 5)],
+        ..machine()
+    };
+    let last = Batch {
+        taken_ns: 1000 * MS,
+        blames: vec![cell(10, Group::Unnamed, 78)],
+        ..machine()
+    };
+    let mut builder = ReportBuilder::new(first);
+    builder.add(last);
+    let report = builder.waits(Level::Container, false, &Thresholds::default());
+    let blamed: u64 = report.rows.iter().map(WaitReportRow::others_ns).sum();
+    assert_eq!(blamed, 3 * MS);
+}

@@ -1,0 +1,66 @@
+//! Who waited for the CPU and who had it, as the kernel side counts it.
+
+use crate::{CgroupId, Histogram};
+
+/// Whose threads waited, or ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Group {
+    /// The threads of a cgroup.
+    Cgroup(CgroupId),
+    /// Threads of the kernel that are in no cgroup of their own. They appear as culprits only: as
+    /// victims they are in the root group.
+    Kernel,
+    /// The command that the agent follows, with its descendants, whichever cgroups they are in.
+    Followed,
+    /// Groups for which there was no room, or that are gone for long, together.
+    Unnamed,
+}
+
+/// What one group did to another. Both only go up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blame {
+    /// How long the victim waited while the culprit had the CPU, in nanoseconds.
+    pub wait_ns: u64,
+    /// How often the culprit took the CPU from the victim.
+    pub preemptions: u64,
+}
+
+impl Blame {
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
+            preemptions: self.preemptions.saturating_sub(earlier.preemptions),
+        }
+    }
+}
+
+impl std::ops::AddAssign<&Blame> for Blame {
+    fn add_assign(&mut self, other: &Self) {
+        self.wait_ns += other.wait_ns;
+        self.preemptions += other.preemptions;
+    }
+}
+
+/// One cell of the matrix of victims and culprits. Waits behind threads of the kernel and of the
+/// victim's own cgroup are not in it: they are counters ([`crate::Cause`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlameRow {
+    /// Who waited.
+    pub victim: Group,
+    /// Who had the CPU; [`Group::Unnamed`] when the table had no room for it.
+    pub culprit: Group,
+    /// Since the agent started.
+    pub blame: Blame,
+}
+
+/// How long the waits of a group were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitRow {
+    /// Who waited.
+    pub group: Group,
+    /// One value in nanoseconds for each wait, since the agent started. Every time that a thread
+    /// gets a CPU is the end of a wait, however short.
+    pub histogram: Histogram,
+}

@@ -1,0 +1,135 @@
+//! The table of `noctule waits`.
+
+use noctule_model::{
+    Cause, Level, Preemptor, VerdictKind, WAIT_SCALE, WaitReport, WaitReportRow, escape_terminal,
+};
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::print::{self, Paint};
+
+/// Culprits that are named below a row.
+const CULPRITS: usize = 4;
+/// Characters of a bar.
+const BAR: usize = 24;
+
+/// The table. Rows with a verdict other than quiet say below why.
+pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) -> String {
+    let (shown, hidden) = report.rows.split_at(report.rows.len().min(top));
+    let title = match level {
+        Level::Process | Level::Container => "container",
+        Level::Pod => "pod",
+        Level::Unit => "unit",
+        Level::Cgroup => "cgroup",
+    };
+    let header = [
+        title, "waited", "CPU", "waits", "p50", "p90", "p99", "max", WAIT_SCALE,
+    ];
+    let cells: Vec<Vec<String>> = shown.iter().map(|row| cells(row, level)).collect();
+    // Painted afterwards, so that widths are those on the screen.
+    let table = print::table(&header, &cells, Paint::none());
+    let mut lines = table.lines();
+    let head = lines.next().unwrap_or_default();
+    let mut out = format!("{}\n", paint.bold(&format!("{head}  verdict")));
+    for (line, row) in lines.zip(shown) {
+        let room = " ".repeat(head.width().saturating_sub(line.width()));
+        out.push_str(&format!("{line}{room}  {}\n", verdict(row, paint)));
+        if row.verdict.kind != VerdictKind::Quiet {
+            out.push_str(&details(row, level, paint));
+        }
+    }
+    if !hidden.is_empty() {
+        let waited: u64 = hidden.iter().map(WaitReportRow::total_ns).sum();
+        let hidden = format!("{} more rows: {}\n", hidden.len(), print::time(waited));
+        out.push_str(&paint.dim(&hidden));
+    }
+    out.push_str(&legend(report, paint));
+    out
+}
+
+fn cells(row: &WaitReportRow, level: Level) -> Vec<String> {
+    let quantile = |q| row.histogram.quantile(q).map_or("-".into(), print::time);
+    vec![
+        escape_terminal(&row.party.name(level)),
+        print::time(row.total_ns()),
+        print::time(row.cpu_ns),
+        print::count(row.histogram.count()),
+        quantile(0.5),
+        quantile(0.9),
+        quantile(0.99),
+        row.histogram.max().map_or("-".into(), print::time),
+        row.histogram.drawn(),
+    ]
+}
+
+fn verdict(row: &WaitReportRow, paint: Paint) -> String {
+    let name = row.verdict.kind.name();
+    match row.verdict.kind {
+        VerdictKind::Quiet => paint.green(name),
+        VerdictKind::SelfContended | VerdictKind::Throttled => paint.yellow(name),
+        _ => paint.red(name),
+    }
+}
+
+/// The causes as a bar and in figures, the culprits, and the verdict in words.
+fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
+    let total = row.total_ns().max(1);
+    let percent = |ns: u64| 100.0 * ns as f64 / total as f64;
+    let causes: Vec<String> = Cause::ALL
+        .into_iter()
+        .map(|cause| (cause, row.wait_ns[cause as usize]))
+        .filter(|(_, ns)| percent(*ns) >= 0.05)
+        .map(|(cause, ns)| format!("{} {:.1} %", cause.name(), percent(ns)))
+        .collect();
+    let mut out = format!("  {}  {}\n", bar(row), causes.join(", "));
+    let others = row.others_ns().max(1);
+    let culprits: Vec<String> = row
+        .culprits
+        .iter()
+        .take(CULPRITS)
+        .filter(|culprit| culprit.blame.wait_ns * 1000 >= others)
+        .map(|culprit| {
+            let share = 100.0 * culprit.blame.wait_ns as f64 / others as f64;
+            format!(
+                "{} {share:.1} %",
+                escape_terminal(&culprit.party.name(level))
+            )
+        })
+        .collect();
+    if !culprits.is_empty() {
+        out.push_str(&format!("  behind {}\n", culprits.join(", ")));
+    }
+    let preemptions: Vec<String> = Preemptor::ALL
+        .into_iter()
+        .map(|preemptor| (preemptor, row.preemptions[preemptor as usize]))
+        .filter(|(_, count)| *count > 0)
+        .map(|(preemptor, count)| format!("{} {}", preemptor.name(), print::count(count)))
+        .chain((row.throttles > 0).then(|| format!("quota {}", print::count(row.throttles))))
+        .collect();
+    if !preemptions.is_empty() {
+        out.push_str(&format!("  lost the CPU to: {}\n", preemptions.join(", ")));
+    }
+    let reason = escape_terminal(&row.reason(level));
+    out.push_str(&format!("  {}\n", paint.bold(&reason)));
+    out
+}
+
+/// The glyph of each cause, as often as its part of the bar.
+fn bar(row: &WaitReportRow) -> String {
+    let parts = row.bar(BAR);
+    parts
+        .map(|(cause, part)| cause.glyph().to_string().repeat(part))
+        .collect()
+}
+
+fn legend(report: &WaitReport, paint: Paint) -> String {
+    let causes: Vec<String> = Cause::ALL
+        .into_iter()
+        .map(|cause| format!("{} {}", cause.glyph(), cause.name()))
+        .collect();
+    paint.dim(&format!(
+        "{:.3} s on {} CPUs; waited: sum over all threads; {}\n",
+        report.window_ns as f64 / 1e9,
+        report.cpus,
+        causes.join("  ")
+    ))
+}

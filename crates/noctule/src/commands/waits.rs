@@ -1,0 +1,46 @@
+//! `noctule waits`: who waited for the CPU in a window, and because of whom.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use noctule_model::Level;
+
+use super::wait_table;
+use super::watch::{Output, watch};
+use crate::args::WaitsArgs;
+use crate::config::{Config, WaitMode};
+use crate::exit::Usage;
+use crate::stop::Signals;
+use crate::wire::Pipeline;
+
+const WINDOW: Duration = Duration::from_secs(10);
+
+pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
+    if config.collect.waits == WaitMode::Off {
+        bail!(Usage(
+            "collect.waits is \"off\" in the configuration: set it to \"full\" or \"low_cost\""
+                .into()
+        ));
+    }
+    let mut output = Output::open(args.output.as_deref())?;
+    let signals = Signals::catch()?;
+    let mut pipeline = Pipeline::start(config)?;
+    let (builder, code) = watch(
+        &mut pipeline,
+        &signals,
+        &args.command,
+        WINDOW,
+        args.duration,
+    )?;
+    let level = Level::from(args.by);
+    let followed = !args.command.is_empty();
+    let report = builder.waits(level, followed, &config.verdicts.thresholds());
+    if args.json {
+        let json = noctule_sinks::json::waits_json(&report, level);
+        output.write(&format!("{json}\n"))?;
+    } else {
+        let paint = output.paint();
+        output.write(&wait_table::draw(&report, level, args.top, paint))?;
+    }
+    Ok(code)
+}

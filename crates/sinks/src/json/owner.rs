@@ -1,0 +1,98 @@
+//! The keys that name a container, pod, unit or cgroup.
+
+use noctule_model::{Container, ContainerRole, Level, Owner, Subject};
+use serde::Serialize;
+
+/// Whose the figures of a row are.
+#[derive(Default, Serialize)]
+pub(super) struct OwnerJson<'a> {
+    #[serde(
+        rename = "process.linux.cgroup",
+        skip_serializing_if = "Option::is_none"
+    )]
+    path: Option<&'a str>,
+    #[serde(rename = "cgroup.id", skip_serializing_if = "Option::is_none")]
+    cgroup: Option<u64>,
+    #[serde(rename = "container.id", skip_serializing_if = "Option::is_none")]
+    container_id: Option<&'a str>,
+    #[serde(rename = "container.name", skip_serializing_if = "Option::is_none")]
+    container_name: Option<&'a str>,
+    #[serde(
+        rename = "container.runtime.name",
+        skip_serializing_if = "Option::is_none"
+    )]
+    container_runtime: Option<&'static str>,
+    #[serde(rename = "k8s.pod.uid", skip_serializing_if = "Option::is_none")]
+    pod_uid: Option<&'a str>,
+    #[serde(rename = "k8s.pod.name", skip_serializing_if = "Option::is_none")]
+    pod: Option<&'a str>,
+    #[serde(rename = "k8s.namespace.name", skip_serializing_if = "Option::is_none")]
+    namespace: Option<&'a str>,
+    #[serde(rename = "systemd.unit", skip_serializing_if = "Option::is_none")]
+    unit: Option<&'a str>,
+}
+
+impl<'a> OwnerJson<'a> {
+    /// Only what is true of the whole row: at the levels of pods and units a row may stand for
+    /// several containers, and then none of them is named.
+    pub(super) fn new(owner: &'a Owner, level: Level) -> Self {
+        match (level, &owner.pod, &owner.unit) {
+            (Level::Pod, Some(_), _) => Self::default().with_pod(owner),
+            (Level::Unit, _, Some(_)) => Self::default().with_group(owner).with_unit(owner),
+            (Level::Container | Level::Pod, ..) => {
+                let this = Self::default().with_group(owner).with_unit(owner);
+                match owner.subject() {
+                    Subject::Container(_) => this.with_container(owner).with_pod(owner),
+                    _ => this,
+                }
+            }
+            (Level::Process | Level::Cgroup | Level::Unit, ..) => Self::default()
+                .with_group(owner)
+                .with_container(owner)
+                .with_pod(owner)
+                .with_unit(owner),
+        }
+    }
+
+    fn with_group(self, owner: &'a Owner) -> Self {
+        Self {
+            // An owner of which only the id is known has `#id` for a path.
+            path: Some(owner.path.as_str()).filter(|path| path.starts_with('/')),
+            cgroup: Some(owner.cgroup.0),
+            ..self
+        }
+    }
+
+    /// The helpers of a runtime serve a container and are not in it.
+    fn with_container(self, owner: &'a Owner) -> Self {
+        let container: Option<&Container> = owner.container.as_ref();
+        match container.filter(|c| c.role != ContainerRole::Helper) {
+            Some(container) => Self {
+                container_id: Some(&container.id),
+                container_name: container.name.as_deref(),
+                container_runtime: Some(container.runtime.name()),
+                ..self
+            },
+            None => self,
+        }
+    }
+
+    fn with_pod(self, owner: &'a Owner) -> Self {
+        match &owner.pod {
+            Some(pod) => Self {
+                pod_uid: Some(&pod.uid),
+                pod: pod.name.as_deref(),
+                namespace: pod.namespace.as_deref(),
+                ..self
+            },
+            None => self,
+        }
+    }
+
+    fn with_unit(self, owner: &'a Owner) -> Self {
+        Self {
+            unit: owner.unit.as_deref(),
+            ..self
+        }
+    }
+}

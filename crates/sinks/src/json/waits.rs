@@ -1,0 +1,165 @@
+//! The answer of `noctule waits --json`.
+
+use noctule_model::{
+    Cause, Culprit, FeatureState, Level, Party, Preemptor, VerdictKind, WaitReport, WaitReportRow,
+};
+use serde::{Serialize, Serializer};
+
+use super::owner::OwnerJson;
+use super::{FeatureJson, seconds, to_string};
+
+/// The answer of `noctule waits --json`.
+///
+/// Rows keep the report's order. `level` must be the level that the report was made for.
+pub fn waits_json(report: &WaitReport, level: Level) -> String {
+    // Where a quota cannot be told apart, 0 throttled seconds would be a lie.
+    let told = report
+        .features
+        .iter()
+        .all(|f| f.name != "wait_throttle" || f.state != FeatureState::Off);
+    let waits = Waits {
+        window_seconds: seconds(report.window_ns),
+        cpus: report.cpus,
+        rows: report
+            .rows
+            .iter()
+            .map(|row| RowJson::new(row, level, told))
+            .collect(),
+        features: report.features.iter().map(FeatureJson::short).collect(),
+    };
+    to_string(&waits)
+}
+
+#[derive(Serialize)]
+struct Waits<'a> {
+    window_seconds: f64,
+    cpus: u32,
+    rows: Vec<RowJson<'a>>,
+    features: Vec<FeatureJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct RowJson<'a> {
+    name: String,
+    #[serde(flatten)]
+    owner: OwnerJson<'a>,
+    #[serde(rename = "cpu.seconds")]
+    cpu: f64,
+    wait: WaitJson,
+    causes: Named<f64>,
+    culprits: Vec<CulpritJson<'a>>,
+    preemptions: Named<u64>,
+    #[serde(rename = "switches.throttled", skip_serializing_if = "Option::is_none")]
+    throttles: Option<u64>,
+    verdict: VerdictJson,
+}
+
+#[derive(Serialize)]
+struct WaitJson {
+    count: u64,
+    seconds: f64,
+    #[serde(flatten)]
+    distribution: Option<DistributionJson>,
+}
+
+#[derive(Serialize)]
+struct DistributionJson {
+    p50_seconds: f64,
+    p90_seconds: f64,
+    p99_seconds: f64,
+    max_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct CulpritJson<'a> {
+    name: String,
+    #[serde(flatten)]
+    owner: OwnerJson<'a>,
+    seconds: f64,
+    share: f64,
+}
+
+#[derive(Serialize)]
+struct VerdictJson {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    culprit: Option<String>,
+    reason: String,
+}
+
+/// An object whose keys come from the model.
+struct Named<T>(Vec<(&'static str, T)>);
+
+impl<T: Serialize> Serialize for Named<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<'a> RowJson<'a> {
+    fn new(row: &'a WaitReportRow, level: Level, throttle_told: bool) -> Self {
+        let others = row.others_ns();
+        let causes = Cause::ALL
+            .into_iter()
+            .filter(|cause| throttle_told || *cause != Cause::Throttle)
+            .map(|cause| (cause.name(), seconds(row.wait_ns[cause as usize])));
+        let preemptions =
+            Preemptor::ALL.map(|preemptor| (preemptor.name(), row.preemptions[preemptor as usize]));
+        Self {
+            name: row.party.name(level),
+            owner: owner(&row.party, level),
+            cpu: seconds(row.cpu_ns),
+            wait: WaitJson::new(row),
+            causes: Named(causes.collect()),
+            culprits: row
+                .culprits
+                .iter()
+                .map(|c| CulpritJson::new(c, others, level))
+                .collect(),
+            preemptions: Named(preemptions.to_vec()),
+            throttles: throttle_told.then_some(row.throttles),
+            verdict: VerdictJson {
+                kind: VerdictKind::name(row.verdict.kind),
+                culprit: row.verdict.culprit.as_ref().map(|party| party.name(level)),
+                reason: row.reason(level),
+            },
+        }
+    }
+}
+
+impl WaitJson {
+    fn new(row: &WaitReportRow) -> Self {
+        let quantile = |q| row.histogram.quantile(q).map(seconds);
+        let distribution = || {
+            Some(DistributionJson {
+                p50_seconds: quantile(0.5)?,
+                p90_seconds: quantile(0.9)?,
+                p99_seconds: quantile(0.99)?,
+                max_seconds: row.histogram.max().map(seconds)?,
+            })
+        };
+        Self {
+            count: row.histogram.count(),
+            seconds: seconds(row.total_ns()),
+            distribution: distribution(),
+        }
+    }
+}
+
+impl<'a> CulpritJson<'a> {
+    fn new(culprit: &'a Culprit, others_ns: u64, level: Level) -> Self {
+        Self {
+            name: culprit.party.name(level),
+            owner: owner(&culprit.party, level),
+            seconds: seconds(culprit.blame.wait_ns),
+            share: culprit.blame.wait_ns as f64 / others_ns.max(1) as f64,
+        }
+    }
+}
+
+fn owner(party: &Party, level: Level) -> OwnerJson<'_> {
+    match party {
+        Party::Group(owner) => OwnerJson::new(owner, level),
+        Party::Kernel | Party::Command | Party::Unnamed => OwnerJson::default(),
+    }
+}

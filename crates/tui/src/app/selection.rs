@@ -1,0 +1,72 @@
+//! The selected row, the detail pane that follows it, and what of both is on the screen.
+
+use super::App;
+use crate::keys::Motion;
+
+impl App {
+    /// Position of the selected row.
+    pub(crate) fn selected(&self) -> Option<usize> {
+        let key = self.selected.as_ref()?;
+        self.lines.iter().position(|line| line.item.key == *key)
+    }
+
+    pub(super) fn unselect(&mut self) {
+        self.selected = None;
+        self.cursor = 0;
+        self.offset = 0;
+    }
+
+    pub(super) fn select(&mut self, motion: Motion) {
+        let last = self.lines.len().saturating_sub(1);
+        let page = usize::from(self.areas().body.height).max(1);
+        let to = match (motion, self.selected()) {
+            (Motion::Home, _) => 0,
+            (Motion::End, _) => last,
+            // The first key makes the selection visible where the eye is: at the top.
+            (_, None) => self.offset,
+            (Motion::Up, Some(at)) => at.saturating_sub(1),
+            (Motion::Down, Some(at)) => at + 1,
+            (Motion::PageUp, Some(at)) => at.saturating_sub(page),
+            (Motion::PageDown, Some(at)) => at + page,
+        };
+        self.cursor = to.min(last);
+        self.selected = self.lines.get(self.cursor).map(|l| l.item.key.clone());
+    }
+
+    pub(super) fn scroll(&mut self, motion: Motion) {
+        let page = usize::from(self.areas().pane.height).max(1);
+        // The end is not known here; `refresh` stops at it.
+        self.scroll = match motion {
+            Motion::Home => 0,
+            Motion::End => usize::MAX,
+            Motion::Up => self.scroll.saturating_sub(1),
+            Motion::Down => self.scroll.saturating_add(1),
+            Motion::PageUp => self.scroll.saturating_sub(page),
+            Motion::PageDown => self.scroll.saturating_add(page),
+        };
+    }
+
+    /// Keeps the selected row selected and on the screen; when it is gone, the one in its place.
+    pub(super) fn hold_selection(&mut self) {
+        let page = usize::from(self.areas().body.height).max(1);
+        if self.selected.is_some() && !self.lines.is_empty() {
+            let last = self.lines.len() - 1;
+            self.cursor = self.selected().unwrap_or(self.cursor.min(last));
+            self.selected = Some(self.lines[self.cursor].item.key.clone());
+            let lowest = (self.cursor + 1).saturating_sub(page);
+            self.offset = self.offset.clamp(lowest, self.cursor);
+        }
+        self.offset = self.offset.min(self.lines.len().saturating_sub(page));
+    }
+
+    pub(super) fn hold_detail(&mut self) {
+        if let Some(detail) = &mut self.detail {
+            let key = &detail.line.item.key;
+            let found = self.lines.iter().find(|line| line.item.key == *key);
+            detail.gone = found.is_none();
+            if let Some(line) = found {
+                detail.line = line.clone();
+            }
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The columns of the table, those of both views.
+
+use noctule_model::{Counter, Level, escape_terminal};
+
+use crate::table::{Cell, Column, Facts, View};
+use crate::{figures, numbers};
+
+/// Position in [`COLUMNS`] of the column that sorts at first.
+pub(crate) const CPU: usize = 3;
+
+/// The same in the view of waits.
+pub(crate) const WAIT: usize = 14;
+
+const USE: &[View] = &[View::Use];
+const WAITS: &[View] = &[View::Waits];
+
+/// Every column, from left to right.
+pub(crate) const COLUMNS: &[Column] = &[
+    Column {
+        title: "PID",
+        help: "process id, as the agent sees it",
+        width: 7,
+        widest: 7,
+        priority: 3,
+        views: USE,
+        exists: is_process,
+        cell: Cell::Number(figures::pid, |pid| format!("{pid:.0}")),
+    },
+    Column {
+        title: "NAME",
+        help: "command, container, unit, pod or path; [kernel thread]",
+        width: 11,
+        widest: 36,
+        priority: 0,
+        views: &[View::Use, View::Waits],
+        exists: always,
+        cell: Cell::Name,
+    },
+    Column {
+        title: "OWNER",
+        help: "container or unit of the process",
+        width: 14,
+        widest: 24,
+        priority: 5,
+        views: USE,
+        exists: is_process,
+        cell: Cell::Text(|_, item| escape_terminal(&item.row.name(Level::Container))),
+    },
+    Column {
+        title: "CPU%",
+        help: "CPU use in the window; 100 is one CPU",
+        width: 6,
+        widest: 6,
+        priority: 1,
+        views: USE,
+        exists: always,
+        cell: Cell::Number(figures::cpu_percent, numbers::percent),
+    },
+    Column {
+        title: "MINUTE",
+        help: "the last 60 windows, each row to its own peak (half a CPU at least); sorts by average",
+        width: 12,
+        widest: 60,
+        priority: 2,
+        views: USE,
+        exists: always,
+        cell: Cell::Minute,
+    },
+    Column {
+        title: "TIME",
+        help: "CPU time in the window",
+        width: 6,
+        widest: 6,
+        priority: 4,
+        views: USE,
+        exists: always,
+        cell: Cell::Number(figures::cpu_time, numbers::duration),
+    },
+    Column {
+        title: "FREQ",
+        help: "average frequency while it ran, hertz",
+        width: 5,
+        widest: 5,
+        priority: 6,
+        views: USE,
+        exists: |facts| facts.measured.has(Counter::Cycles),
+        cell: Cell::Number(figures::frequency, numbers::count),
+    },
+    Column {
+        title: "IPC",
+        help: "instructions per cycle",
+        width: 5,
+        widest: 5,
+        priority: 7,
+        views: USE,
+        exists: |facts| has_all(facts, &[Counter::Instructions, Counter::Cycles]),
+        cell: Cell::Number(figures::instructions_per_cycle, numbers::ratio),
+    },
+    Column {
+        title: "MISS/s",
+        help: "misses of the last-level cache",
+        width: 7,
+        widest: 7,
+        priority: 8,
+        views: USE,
+        exists: |facts| facts.measured.has(Counter::CacheMisses),
+        cell: Cell::Number(
+            |f, item| figures::rate(f, item, Counter::CacheMisses),
+            numbers::count,
+        ),
+    },
+    Column {
+        title: "PGRD/s",
+        help: "pages read through the page cache",
+        width: 7,
+        widest: 7,
+        priority: 9,
+        views: USE,
+        exists: |facts| facts.measured.has(Counter::PageReads),
+        cell: Cell::Number(
+            |f, item| figures::rate(f, item, Counter::PageReads),
+            numbers::count,
+        ),
+    },
+    Column {
+        title: "PGWR/s",
+        help: "pages of the page cache made dirty",
+        width: 7,
+        widest: 7,
+        priority: 10,
+        views: USE,
+        exists: |facts| facts.measured.has(Counter::PageWrites),
+        cell: Cell::Number(
+            |f, item| figures::rate(f, item, Counter::PageWrites),
+            numbers::count,
+        ),
+    },
+    Column {
+        title: "SIRQ/s",
+        help: "softirqs that ran on top of it",
+        width: 7,
+        widest: 7,
+        priority: 11,
+        views: USE,
+        exists: |facts| figures::softirqs().any(|vector| facts.measured.has(vector)),
+        cell: Cell::Number(figures::softirq_rate, numbers::count),
+    },
+    Column {
+        title: "VOL/s",
+        help: "switches because it gave up the CPU",
+        width: 6,
+        widest: 6,
+        priority: 12,
+        views: USE,
+        exists: |facts| facts.measured.has(Counter::SwitchesVoluntary),
+        cell: Cell::Number(
+            |f, item| figures::rate(f, item, Counter::SwitchesVoluntary),
+            numbers::count,
+        ),
+    },
+    Column {
+        title: "PRE/s",
+        help: "switches although it wanted to go on (preempted)",
+        width: 6,
+        widest: 6,
+        priority: 13,
+        views: USE,
+        exists: |facts| facts.measured.has(Counter::SwitchesPreempted),
+        cell: Cell::Number(
+            |f, item| figures::rate(f, item, Counter::SwitchesPreempted),
+            numbers::count,
+        ),
+    },
+    Column {
+        title: "WAIT/s",
+        help: "waiting per second, summed over all threads of the group",
+        width: 7,
+        widest: 7,
+        priority: 1,
+        views: WAITS,
+        exists: always,
+        cell: Cell::Number(figures::wait_rate, numbers::duration),
+    },
+    Column {
+        title: "WAIT%",
+        help: "waiting as a part of the time that its threads wanted the CPU",
+        width: 6,
+        widest: 6,
+        priority: 3,
+        views: WAITS,
+        exists: always,
+        cell: Cell::Number(figures::wait_percent, numbers::percent),
+    },
+    Column {
+        title: "P50",
+        help: "length of a wait: half of them were shorter",
+        width: 6,
+        widest: 6,
+        priority: 9,
+        views: WAITS,
+        exists: always,
+        cell: Cell::Number(
+            |_, item| figures::wait_quantile(item, 0.5),
+            numbers::duration,
+        ),
+    },
+    Column {
+        title: "P99",
+        help: "length of a wait: 99 of 100 were shorter",
+        width: 6,
+        widest: 6,
+        priority: 5,
+        views: WAITS,
+        exists: always,
+        cell: Cell::Number(
+            |_, item| figures::wait_quantile(item, 0.99),
+            numbers::duration,
+        ),
+    },
+    Column {
+        title: "MAX",
+        help: "the longest wait",
+        width: 6,
+        widest: 6,
+        priority: 8,
+        views: WAITS,
+        exists: always,
+        cell: Cell::Number(figures::longest_wait, numbers::duration),
+    },
+    Column {
+        title: "LENGTHS",
+        help: "how many waits were how long, a character for each factor of four; the heading is the scale",
+        width: 13,
+        widest: 13,
+        priority: 7,
+        views: WAITS,
+        exists: always,
+        cell: Cell::Lengths,
+    },
+    Column {
+        title: "CAUSES",
+        help: "what it waited for, by part",
+        width: 8,
+        widest: 16,
+        priority: 6,
+        views: WAITS,
+        exists: always,
+        cell: Cell::Causes,
+    },
+    Column {
+        title: "CULPRIT",
+        help: "who had the CPU meanwhile, other than itself: the one with the most",
+        width: 14,
+        widest: 24,
+        priority: 4,
+        views: WAITS,
+        exists: always,
+        cell: Cell::Text(|facts, item| figures::culprit(facts.level, item)),
+    },
+    Column {
+        title: "SHARE",
+        help: "percent of what it waited for others that the culprit had",
+        width: 6,
+        widest: 6,
+        priority: 10,
+        views: WAITS,
+        exists: always,
+        cell: Cell::Number(figures::culprit_percent, numbers::percent),
+    },
+    Column {
+        title: "VERDICT",
+        help: "what is the matter, over the last seconds and against its own history",
+        width: 15,
+        widest: 24,
+        priority: 2,
+        views: WAITS,
+        exists: always,
+        cell: Cell::Verdict,
+    },
+];
+
+fn always(_: &Facts) -> bool {
+    true
+}
+
+fn is_process(facts: &Facts) -> bool {
+    facts.level == Level::Process
+}
+
+fn has_all(facts: &Facts, counters: &[Counter]) -> bool {
+    counters.iter().all(|&counter| facts.measured.has(counter))
+}

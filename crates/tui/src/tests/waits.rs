@@ -1,0 +1,267 @@
+//! Nodes on which somebody waits, and what the view of waits makes of them.
+
+use noctule_model::{Batch, Cause, FeatureState, Level, VerdictKind};
+
+use super::fixture::{Fake, app, feed, names, press};
+use crate::app::App;
+use crate::columns::COLUMNS;
+use crate::figures;
+
+const MS: u64 = 1_000_000;
+
+pub(super) const FRONT: &str = "/kubepods.slice/kubepods-pod1f3c.slice/cri-4e1d.scope";
+pub(super) const BACK: &str = "/kubepods.slice/kubepods-pod1f3c.slice/cri-77aa.scope";
+const NGINX: &str = "/system.slice/nginx.service";
+const BATCH: &str = "/batch/job-17";
+const BUILD: &str = "/user.slice/user-1000.slice/session-3.scope";
+
+pub(super) fn node() -> Fake {
+    Fake::new()
+        .process(1, 0, "node", FRONT)
+        .process(2, 0, "java", BACK)
+        .process(3, 0, "nginx", NGINX)
+        .process(4, 0, "sort", BATCH)
+        .process(5, 0, "cc1plus", BUILD)
+}
+
+/// A second in which everybody waits in a way of its own. `much`: how often the front waits behind
+/// the batch job.
+pub(super) fn second(fake: &mut Fake, much: u64) -> Batch {
+    fake.behind(FRONT, BATCH, much, 4 * MS);
+    fake.behind(FRONT, BUILD, 12, MS);
+    fake.waits(FRONT, Cause::Idle, 400, 9_000);
+    fake.waits(FRONT, Cause::Own, 20, 300_000);
+    fake.waits(BACK, Cause::Throttle, 9, 52 * MS);
+    fake.waits(BACK, Cause::Unattributed, 3, 700_000);
+    fake.waits(NGINX, Cause::System, 30, 40_000);
+    fake.waits(NGINX, Cause::Idle, 900, 2_500);
+    fake.waits(BUILD, Cause::Own, 60, 11 * MS);
+    fake.behind(BUILD, BATCH, 9, 3 * MS);
+    fake.tick(&[(1, 40), (2, 50), (3, 2), (4, 100), (5, 150)])
+}
+
+/// Twelve quiet seconds and then eight in which the front suffers.
+pub(super) fn contended(app: App) -> App {
+    let mut fake = node();
+    let batches: Vec<Batch> = (0..20)
+        .map(|i| second(&mut fake, if i < 12 { 1 } else { 70 }))
+        .collect();
+    press(feed(app, batches), "w")
+}
+
+/// As [`contended`], before the first verdict.
+pub(super) fn young(app: App) -> App {
+    let mut fake = node();
+    let batches: Vec<Batch> = (0..3).map(|_| second(&mut fake, 70)).collect();
+    press(feed(app, batches), "w")
+}
+
+/// Processes run, and none of them waits.
+pub(super) fn nobody_waits(app: App) -> App {
+    let mut fake = node();
+    let batches: Vec<Batch> = (0..3).map(|_| fake.tick(&[(1, 40)])).collect();
+    press(feed(app, batches), "w")
+}
+
+pub(super) fn switched_off(app: App) -> App {
+    let mut fake = node().off("cpu_waits", FeatureState::Off);
+    let batches: Vec<Batch> = (0..3).map(|_| fake.tick(&[(1, 40)])).collect();
+    press(feed(app, batches), "w")
+}
+
+/// Groups with names that want to be obeyed, waiting for each other.
+pub(super) fn hostile(app: App) -> App {
+    let names = [
+        "\x1b[31mred",
+        "日本語サーバ",
+        "a\nb\tc\\",
+        "\u{202e}gpj.exe",
+        "❤️👩‍💻",
+    ];
+    let paths = names.map(|name| format!("/evil/{name}\x1b]0;title\x07/{}", "x".repeat(40)));
+    let mut fake = paths
+        .iter()
+        .zip(10..)
+        .fold(Fake::new(), |fake, (path, pid)| {
+            fake.process(pid, 1, "evil", path)
+        });
+    let batches: Vec<Batch> = (0..7)
+        .map(|_| {
+            for (i, path) in paths.iter().enumerate() {
+                fake.behind(path, &paths[(i + 1) % paths.len()], 50 + i as u64, 5 * MS);
+            }
+            fake.tick(&[(10, 50), (11, 20)])
+        })
+        .collect();
+    press(feed(app, batches), "w")
+}
+
+fn verdicts(app: &App) -> Vec<(String, Option<VerdictKind>)> {
+    let kind = |line: &crate::lines::Line| (line.name.clone(), figures::verdict(&line.item));
+    app.lines.iter().map(kind).collect()
+}
+
+fn verdict(app: &App, name: &str) -> Option<VerdictKind> {
+    let found = verdicts(app).into_iter().find(|(of, _)| of == name);
+    found.expect("it has a row").1
+}
+
+#[test]
+fn most_waited_comes_first_and_each_has_its_verdict() {
+    let app = contended(app(Level::Container, 160, 30));
+    let expected = [
+        ("session-3.scope", Some(VerdictKind::SelfContended)),
+        ("shop-77aa", Some(VerdictKind::Throttled)),
+        ("shop-4e1d", Some(VerdictKind::NoisyNeighbour)),
+        ("nginx.service", Some(VerdictKind::Quiet)),
+    ];
+    let expected = expected.map(|(name, kind)| (name.to_owned(), kind));
+    assert_eq!(verdicts(&app), expected);
+}
+
+#[test]
+fn a_verdict_takes_its_window_and_stays_until_the_next() {
+    let mut fake = node();
+    let mut app = press(app(Level::Container, 160, 30), "w");
+    let mut seen = Vec::new();
+    for i in 0..16 {
+        let much = if i < 6 { 1 } else { 70 };
+        app = feed(app, [second(&mut fake, much)]);
+        if i > 0 {
+            seen.push(verdict(&app, "shop-4e1d"));
+        }
+    }
+    let kinds = [
+        (4, None),
+        (5, Some(VerdictKind::Quiet)),
+        (6, Some(VerdictKind::NoisyNeighbour)),
+    ];
+    let expected: Vec<_> = kinds
+        .into_iter()
+        .flat_map(|(times, kind)| std::iter::repeat_n(kind, times))
+        .collect();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_group_that_waits_no_more_stays_with_zeros_until_the_next_verdict() {
+    let mut fake = node();
+    let mut app = press(app(Level::Container, 160, 30), "w");
+    for _ in 0..6 {
+        app = feed(app, [second(&mut fake, 70)]);
+    }
+    let mut rows = Vec::new();
+    for _ in 0..10 {
+        app = feed(app, [fake.tick(&[(1, 40)])]);
+        rows.push(app.lines.len());
+        let zero =
+            |line: &crate::lines::Line| figures::wait_rate(&app.facts(), &line.item) == Some(0.0);
+        assert!(app.lines.iter().all(zero));
+    }
+    assert_eq!(rows, [4, 4, 4, 4, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn where_processes_were_asked_for_containers_are_shown_and_processes_are_not_forgotten() {
+    let app = contended(app(Level::Process, 160, 30));
+    assert_eq!((app.level(), app.falls_back()), (Level::Container, true));
+    assert_eq!(press(app.clone(), "Tab").level(), Level::Unit);
+    assert_eq!(press(app.clone(), "Tab BackTab").level(), Level::Container);
+    let back = press(app, "w");
+    assert_eq!((back.level(), back.falls_back()), (Level::Process, false));
+}
+
+#[test]
+fn each_level_has_its_rows() {
+    let app = contended(app(Level::Container, 160, 30));
+    for (key, first, rows) in [
+        ("2", "session-3.scope", 4),
+        ("3", "session-3.scope", 4),
+        ("4", "web/shop-7d9f", 3),
+        ("5", BUILD, 4),
+    ] {
+        let app = press(app.clone(), key);
+        assert_eq!((names(&app)[0].as_str(), app.lines.len()), (first, rows));
+    }
+}
+
+#[test]
+fn the_views_have_orders_of_their_own() {
+    let sorted = |app: &App| (COLUMNS[app.sort()].title, app.descending);
+    let app = contended(app(Level::Container, 160, 30));
+    assert_eq!(sorted(&app), ("WAIT/s", true));
+    let app = press(app, "s s s s r");
+    assert_eq!(sorted(&app), ("MAX", false));
+    let app = press(app, "s");
+    assert_eq!(sorted(&app).0, "CULPRIT", "pictures are no order");
+    let app = press(app, "w");
+    assert_eq!(sorted(&app), ("CPU%", true));
+    assert_eq!(sorted(&press(app, "w")).0, "CULPRIT");
+}
+
+#[test]
+fn the_worst_verdict_and_the_name_of_the_culprit_sort() {
+    let app = contended(app(Level::Container, 160, 30));
+    let worst = press(app.clone(), "< <");
+    assert_eq!(COLUMNS[worst.sort()].title, "VERDICT");
+    assert_eq!(names(&worst)[0], "shop-4e1d");
+    assert_eq!(names(&worst)[3], "nginx.service");
+}
+
+#[test]
+fn the_filter_finds_victims_by_culprit_and_by_verdict_too() {
+    let app = contended(app(Level::Container, 160, 30));
+    for (keys, found) in [
+        ("/ j o b - 1 7", vec!["session-3.scope", "shop-4e1d"]),
+        ("/ n o i s y", vec!["shop-4e1d"]),
+        ("/ N G I", vec!["nginx.service"]),
+        ("/ z z", vec![]),
+    ] {
+        assert_eq!(names(&press(app.clone(), keys)), found, "{keys}");
+    }
+}
+
+#[test]
+fn a_selected_group_stays_selected_in_the_other_view() {
+    let app = press(contended(app(Level::Container, 160, 30)), "Down Down");
+    assert_eq!(names(&app)[app.selected().unwrap()], "shop-77aa");
+    let app = press(app, "w");
+    assert_eq!(names(&app)[app.selected().unwrap()], "shop-77aa");
+    let app = press(app, "1");
+    assert_eq!(press(app, "Down w").selected(), None, "no process waits");
+}
+
+#[test]
+fn a_pause_freezes_verdicts_and_does_not_miss_any() {
+    let mut fake = node();
+    let mut app = press(app(Level::Container, 160, 30), "w");
+    for _ in 0..3 {
+        app = feed(app, [second(&mut fake, 70)]);
+    }
+    let paused = press(app, "Space");
+    let later = feed(
+        paused,
+        (0..3).map(|_| second(&mut fake, 70)).collect::<Vec<_>>(),
+    );
+    assert_eq!(verdict(&later, "shop-4e1d"), None);
+    let on = press(later, "Space");
+    assert_eq!(verdict(&on, "shop-4e1d"), Some(VerdictKind::NoisyNeighbour));
+}
+
+#[test]
+fn the_detail_pane_follows_its_group() {
+    let mut fake = node();
+    let mut app = press(app(Level::Container, 160, 30), "w");
+    for _ in 0..6 {
+        app = feed(app, [second(&mut fake, 70)]);
+    }
+    let app = press(app, "Enter");
+    let name = |app: &App| app.detail.as_ref().unwrap().line.name.clone();
+    assert_eq!(name(&app), "session-3.scope");
+    let app = feed(
+        app,
+        (0..6).map(|_| fake.tick(&[(1, 1)])).collect::<Vec<_>>(),
+    );
+    assert_eq!(name(&app), "session-3.scope");
+    assert!(app.detail.as_ref().unwrap().gone);
+}

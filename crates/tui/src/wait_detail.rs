@@ -1,0 +1,231 @@
+//! Everything about the waits of one group.
+
+use noctule_model::{Cause, Culprit, Preemptor, WAIT_LENGTHS, WaitReportRow, escape_terminal};
+use ratatui::text::{Line, Span};
+
+use crate::app::App;
+use crate::palette::Palette;
+use crate::pane::labelled;
+use crate::text::{self, Align};
+use crate::waits::{LastVerdict, Waited};
+use crate::{numbers, spark, wait_cells, waits};
+
+/// Lines of the distribution.
+const HEIGHT: usize = 4;
+/// Columns of the distribution for each length.
+const STRIPE: usize = 4;
+/// Columns of the bar of all causes, at most.
+const BAR: usize = 60;
+/// Columns of the name of a culprit.
+const NAME: usize = 36;
+
+/// The lines below the title: verdict, figures of the window, causes, culprits.
+pub(crate) fn lines(
+    app: &App,
+    waited: &Waited,
+    width: usize,
+    palette: &Palette,
+) -> Vec<Line<'static>> {
+    let mut lines = match &waited.verdict {
+        Some(last) => verdict(app, last, width, palette),
+        None => labelled("verdict", &before_the_first(app), width, palette),
+    };
+    lines.push(Line::default());
+    let row = &waited.now;
+    let window = numbers::duration(app.facts().window_ns as f64);
+    let heading = format!(" in the window of {window}");
+    lines.push(Line::styled(heading, palette.faint));
+    lines.extend(sums(app, row, width, palette));
+    lines.push(Line::default());
+    lines.extend(distribution(row, width, palette));
+    lines.push(Line::default());
+    lines.extend(causes(row, width, palette));
+    lines.extend(culprits(app, row, width, palette));
+    lines.extend(preemptions(row, width, palette));
+    lines
+}
+
+fn before_the_first(app: &App) -> String {
+    let window = waits::verdict_window(app.interval).as_nanos() as f64;
+    format!(
+        "none yet: it takes a window of {}",
+        numbers::duration(window)
+    )
+}
+
+/// The verdict of its own, longer, window; in words, with what is usual.
+fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    let row = last.row();
+    let kind = row.verdict.kind;
+    let about = format!(
+        "  of the {} until {}",
+        numbers::duration(last.window_ns() as f64),
+        numbers::time(last.time_unix_ns)
+    );
+    let mut first = labelled("verdict", "", width, palette).remove(0);
+    first.push_span(Span::styled(
+        kind.name(),
+        wait_cells::verdict_style(kind, palette),
+    ));
+    first.push_span(Span::styled(about, palette.faint));
+    let mut lines = vec![first];
+    let reason = escape_terminal(&row.reason(app.level()));
+    lines.extend(labelled("because", &reason, width, palette));
+    let usual = match row.verdict.evidence.baseline {
+        Some(usual) => format!(
+            "p99 {}, {} % of the time that it wanted the CPU behind somebody",
+            numbers::duration(usual.p99_ns as f64),
+            numbers::percent(usual.contended_share * 100.0)
+        ),
+        None => "not known yet: too few windows were seen".to_owned(),
+    };
+    lines.extend(labelled("usual", &usual, width, palette));
+    lines
+}
+
+fn sums(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    let (waited, wanted) = (row.total_ns(), row.total_ns() + row.cpu_ns);
+    let rate = waited as f64 * 1e9 / app.facts().window_ns.max(1) as f64;
+    let share = match wanted {
+        0 => "-".to_owned(),
+        wanted => numbers::percent(waited as f64 * 100.0 / wanted as f64),
+    };
+    let waited = format!(
+        "{}, {} per second; {share} % of the time that it wanted the CPU",
+        numbers::duration(waited as f64),
+        numbers::duration(rate)
+    );
+    let quantile = |q| {
+        let value = row.histogram.quantile(q);
+        value.map_or_else(|| "-".to_owned(), |ns| numbers::duration(ns as f64))
+    };
+    let waits = format!(
+        "{}: p50 {}, p90 {}, p99 {}, max {}",
+        numbers::count(row.histogram.count() as f64),
+        quantile(0.5),
+        quantile(0.9),
+        quantile(0.99),
+        quantile(1.0)
+    );
+    let ran = numbers::duration(row.cpu_ns as f64);
+    [("waited", waited), ("ran", ran), ("waits", waits)]
+        .iter()
+        .flat_map(|(label, value)| labelled(label, value, width, palette))
+        .collect()
+}
+
+/// How many waits were how long, with a scale below.
+fn distribution(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    let counts = row.histogram.lengths();
+    let most = counts.iter().copied().max().unwrap_or(0) as f32;
+    let room = width.saturating_sub(10);
+    let stripe = (room / WAIT_LENGTHS).clamp(1, STRIPE);
+    let values: Vec<Option<f32>> = counts
+        .iter()
+        .map(|&count| (count > 0).then_some(count as f32))
+        .flat_map(|value| std::iter::repeat_n(value, stripe))
+        .collect();
+    let mut lines: Vec<Line<'static>> = spark::graph(&values, most, HEIGHT)
+        .into_iter()
+        .enumerate()
+        .map(|(i, part)| {
+            let scale = match i {
+                0 => numbers::count(f64::from(most)),
+                _ => String::new(),
+            };
+            Line::from(vec![
+                Span::styled(format!("{scale:>8} "), palette.faint),
+                Span::styled(part, palette.graph),
+            ])
+        })
+        .collect();
+    let scale: String = match stripe {
+        1 => wait_cells::scale(),
+        // Each label at the first column of its length.
+        _ => wait_cells::scale()
+            .split_inclusive('s')
+            .map(|part| {
+                let label = part.trim_start();
+                let columns = text::width(part) * stripe;
+                text::pad(
+                    &(" ".repeat((text::width(part) - text::width(label)) * stripe) + label),
+                    columns,
+                    Align::Left,
+                )
+            })
+            .collect(),
+    };
+    lines.push(Line::styled(format!("{:9}{scale}", ""), palette.faint));
+    lines
+}
+
+/// Each cause with its time and its part, below a bar of all.
+fn causes(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    let mut lines = vec![Line::styled(" what it waited for", palette.faint)];
+    let mut bar = vec![Span::raw(" ")];
+    let columns = width.saturating_sub(2).min(BAR);
+    bar.extend(wait_cells::causes(row, columns, false, palette));
+    lines.push(Line::from(bar));
+    let total = row.total_ns();
+    for cause in Cause::ALL {
+        let ns = row.wait_ns[cause as usize];
+        let mut spans = vec![Span::raw(" "), wait_cells::glyph(cause, palette)];
+        let label = text::pad(cause.name(), 14, Align::Left);
+        spans.push(Span::styled(format!(" {label}"), palette.faint));
+        spans.push(Span::raw(format!("{}  {} %", time(ns), part(ns, total))));
+        lines.push(Line::from(spans));
+    }
+    lines
+}
+
+/// Everybody who had the CPU meanwhile.
+fn culprits(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    if row.culprits.is_empty() {
+        return Vec::new();
+    }
+    let heading = " behind whom it waited, and how often they took the CPU from it";
+    let mut lines = vec![
+        Line::default(),
+        Line::styled(text::keep_start(heading, width), palette.faint),
+    ];
+    let others = row.others_ns();
+    // Behind the name there are 30 columns of figures.
+    let room = width.saturating_sub(31).clamp(8, NAME);
+    let line = |culprit: &Culprit| {
+        let name = escape_terminal(&culprit.party.name(app.level()));
+        let ns = culprit.blame.wait_ns;
+        let name = text::pad(&text::shorten(&name, room), room, Align::Left);
+        let times = numbers::count(culprit.blame.preemptions as f64);
+        Line::from(format!(
+            " {name} {}  {} %  {times:>6}",
+            time(ns),
+            part(ns, others)
+        ))
+    };
+    lines.extend(row.culprits.iter().map(line));
+    lines
+}
+
+fn preemptions(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    let count = |n: u64| numbers::count(n as f64);
+    let words: Vec<String> = Preemptor::ALL
+        .into_iter()
+        .map(|by| format!("{} {}", by.name(), count(row.preemptions[by as usize])))
+        .chain([format!("quota {}", count(row.throttles))])
+        .collect();
+    let mut lines = vec![Line::default()];
+    lines.extend(labelled("preempted", &words.join(", "), width, palette));
+    lines
+}
+
+fn time(ns: u64) -> String {
+    format!("{:>7}", numbers::duration(ns as f64))
+}
+
+fn part(ns: u64, of: u64) -> String {
+    let percent = match of {
+        0 => "-".to_owned(),
+        of => numbers::percent(ns as f64 * 100.0 / of as f64),
+    };
+    format!("{percent:>5}")
+}

@@ -1,0 +1,256 @@
+//! Loads that wait for a CPU. Those that end by themselves tell what each of their processes waited
+//! by the kernel's account, `waited PID NANOSECONDS`: field 2 of schedstat, which each thread reads
+//! for itself before it ends, because nobody can read it afterwards.
+
+use std::fs;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
+
+use super::body::{argument, burn, burn_on, tell};
+use super::{VARIABLE, binary};
+
+mod storm;
+
+/// Every load, by name.
+pub(super) const LOADS: &[(&str, fn())] = &[
+    ("spin", spin),
+    ("bursts", bursts),
+    ("worker", worker),
+    ("pair", pair),
+    ("ping-pong", ping_pong),
+    ("sleepers", sleepers),
+    ("moved", moved),
+    ("storm", storm::storm),
+    ("quiet", storm::quiet),
+    ("mergeable", mergeable),
+];
+
+/// What the ended threads of this process waited, nanoseconds.
+static WAITED: AtomicU64 = AtomicU64::new(0);
+
+/// What the calling thread waited until now, nanoseconds.
+fn waited() -> u64 {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").expect("schedstat");
+    let field = text.split_whitespace().nth(1).expect("a second field");
+    field.parse().expect("a number")
+}
+
+/// From now on the calling thread waits for nobody: it is about to end, and nobody could tell what
+/// it waits after it has read its account. A group may not allow it; then it may wait a little.
+#[allow(unsafe_code, reason = "rustix has no sched_setscheduler")]
+fn wait_no_more() {
+    let parameter = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the struct lives during the call.
+    let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) };
+}
+
+/// What the calling thread waited is noted: it ends.
+fn note() {
+    wait_no_more();
+    WAITED.fetch_add(waited(), Ordering::Relaxed);
+}
+
+/// The last thread of the process tells.
+fn report() {
+    wait_no_more();
+    let total = WAITED.load(Ordering::Relaxed) + waited();
+    tell(&format!("waited {} {total}", std::process::id()));
+}
+
+/// Not by the standard library's count, which a quota of the group makes smaller.
+fn last_cpu() -> usize {
+    let allowed = sched_getaffinity(None).expect("the CPUs of this process");
+    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    cpus.max().expect("one at least")
+}
+
+/// The calling thread stays on one CPU, and what it starts as well.
+fn pin(cpu: usize) {
+    move_to(None, cpu);
+}
+
+fn move_to(thread: Option<Pid>, cpu: usize) {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu);
+    sched_setaffinity(thread, &cpus).expect("the CPU is online");
+}
+
+fn micros(at: usize) -> Option<Duration> {
+    argument(at).map(Duration::from_micros)
+}
+
+/// `THREADS`: uses the last CPU, with so many threads.
+fn spin() {
+    pin(last_cpu());
+    tell("ready");
+    for _ in 1..argument(0).unwrap_or(1) {
+        thread::spawn(|| burn_on());
+    }
+    burn_on();
+}
+
+/// `BURST PAUSE`, microseconds: works and sleeps in turn, on the last CPU.
+fn bursts() {
+    pin(last_cpu());
+    tell("ready");
+    let (burst, pause) = (micros(0).expect("BURST"), micros(1).expect("PAUSE"));
+    loop {
+        burn(burst.as_secs_f64());
+        thread::sleep(pause);
+    }
+}
+
+/// `CPUS SECONDS [BURST PAUSE]`: a thread for each of the last CPUs, which uses it for so long;
+/// with pauses, if any (microseconds).
+fn worker() {
+    tell("ready");
+    let last = last_cpu();
+    let count: usize = argument(0).expect("CPUS");
+    let seconds: f64 = argument(1).expect("SECONDS");
+    let work = move || match (micros(2), micros(3)) {
+        (Some(burst), Some(pause)) => {
+            let burst = burst.as_secs_f64();
+            for _ in 0..(seconds / burst) as u32 {
+                burn(burst);
+                thread::sleep(pause);
+            }
+        }
+        _ => burn(seconds),
+    };
+    thread::scope(|scope| {
+        for cpu in (0..=last).rev().take(count) {
+            scope.spawn(move || {
+                pin(cpu);
+                work();
+                note();
+            });
+        }
+    });
+    report();
+}
+
+/// `SECONDS`: two processes that use the last CPU for so long each.
+fn pair() {
+    tell("ready");
+    let load = format!("worker 1 {}", argument::<f64>(0).expect("SECONDS"));
+    let start = || Command::new(binary()).env(VARIABLE, &load).spawn();
+    let children: Vec<Child> = (0..2)
+        .map(|_| start().expect("it can be started"))
+        .collect();
+    for mut child in children {
+        assert!(child.wait().expect("our child").success());
+    }
+    report();
+}
+
+/// `ROUNDS`: two threads on one CPU that wake each other.
+fn ping_pong() {
+    tell("ready");
+    pin(last_cpu());
+    let rounds: u32 = argument(0).expect("ROUNDS");
+    let (there, back) = (pipe(), pipe());
+    let [(from_first, to_second), (from_second, to_first)] = [&there, &back];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..rounds {
+                get(from_first);
+                put(to_first);
+            }
+            note();
+        });
+        for _ in 0..rounds {
+            put(to_second);
+            get(from_second);
+        }
+    });
+    report();
+}
+
+type Pipe = (std::io::PipeReader, std::io::PipeWriter);
+
+fn pipe() -> Pipe {
+    std::io::pipe().expect("a pipe")
+}
+
+fn put(mut to: &std::io::PipeWriter) {
+    std::io::Write::write_all(&mut to, b"x").expect("the other end is there");
+}
+
+fn get(mut from: &std::io::PipeReader) {
+    std::io::Read::read_exact(&mut from, &mut [0]).expect("the other end is there");
+}
+
+/// `THREADS SECONDS`: threads on any CPU, each of which mostly sleeps.
+fn sleepers() {
+    tell("ready");
+    let end = Instant::now() + Duration::from_secs_f64(argument(1).expect("SECONDS"));
+    thread::scope(|scope| {
+        for _ in 0..argument(0).expect("THREADS") {
+            scope.spawn(|| {
+                while Instant::now() < end {
+                    thread::sleep(Duration::from_millis(1));
+                    burn(0.0002);
+                }
+                note();
+            });
+        }
+    });
+    report();
+}
+
+/// `THREADS SECONDS`: threads that use the CPU, and one that takes them to another all the time,
+/// most often while they wait.
+fn moved() {
+    tell("ready");
+    let end = Instant::now() + Duration::from_secs_f64(argument(1).expect("SECONDS"));
+    let cpus = last_cpu() + 1;
+    thread::scope(|scope| {
+        let (sender, threads) = std::sync::mpsc::channel();
+        for _ in 0..argument(0).expect("THREADS") {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                sender.send(gettid()).expect("somebody listens");
+                while Instant::now() < end {
+                    burn(0.0005);
+                }
+                // It is moved no more: else it could wait after it was told what it waited.
+                thread::sleep(Duration::from_millis(50));
+                note();
+            });
+        }
+        drop(sender);
+        let threads: Vec<Pid> = threads.iter().collect();
+        let mut turn = 0;
+        while Instant::now() < end {
+            for thread in &threads {
+                turn += 1;
+                move_to(Some(*thread), (turn / threads.len() + turn) % cpus);
+            }
+            thread::sleep(Duration::from_micros(700));
+        }
+    });
+    report();
+}
+
+/// `MEGABYTES`: memory that the kernel may look through for pages that are the same.
+#[allow(unsafe_code, reason = "the standard library has no madvise")]
+fn mergeable() {
+    let length = argument::<usize>(0).expect("MEGABYTES") << 20;
+    let mut memory: Vec<u64> = (0..length as u64 / 8).collect();
+    // From the first whole page on.
+    let start = memory.as_mut_ptr() as usize;
+    let from = start.next_multiple_of(4096);
+    let rest = length - (from - start);
+    // SAFETY: the range is within the vector, and the contents stay what they are.
+    let advised = unsafe { libc::madvise(from as *mut _, rest, libc::MADV_MERGEABLE) };
+    assert_eq!(advised, 0, "{}", std::io::Error::last_os_error());
+    tell("ready");
+    loop {
+        thread::park();
+    }
+}

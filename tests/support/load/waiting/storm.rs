@@ -1,0 +1,196 @@
+//! Wake-ups that hit threads which run, or are queued already.
+//!
+//! Each thread reads its own account again and again: no single wait can have been longer than what
+//! was added to it between two readings.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+
+use super::super::body::{argument, burn, hear, tell};
+use super::{last_cpu, note, pin, report, waited};
+
+/// The most that was added to the account of one thread between two of its readings, nanoseconds.
+static LONGEST: AtomicU64 = AtomicU64::new(0);
+/// It is over.
+static END: AtomicBool = AtomicBool::new(false);
+/// The victim sleeps, and is to be left alone.
+static PAUSE: AtomicBool = AtomicBool::new(false);
+/// What the victim waits for.
+static WORD: AtomicU32 = AtomicU32::new(0);
+static VICTIM: AtomicI32 = AtomicI32::new(0);
+
+struct Rounds(u64);
+
+impl Rounds {
+    fn new() -> Self {
+        let first = waited();
+        LONGEST.fetch_max(first, Ordering::Relaxed);
+        Self(first)
+    }
+
+    fn next(&mut self) {
+        let now = waited();
+        LONGEST.fetch_max(now - self.0, Ordering::Relaxed);
+        self.0 = now;
+    }
+}
+
+fn on() -> bool {
+    !END.load(Ordering::Relaxed)
+}
+
+/// Until the test says something, or for the time that it gave.
+fn wait_for_end() {
+    match argument(0) {
+        Some(seconds) => thread::sleep(Duration::from_secs_f64(seconds)),
+        None => drop(hear()),
+    }
+    END.store(true, Ordering::Relaxed);
+}
+
+fn finish() {
+    tell(&format!("longest {}", LONGEST.load(Ordering::Relaxed)));
+    report();
+}
+
+/// `[SECONDS]`: a victim and a rival on one CPU; two wakers on another, which wake the victim
+/// whatever it does, except when it sleeps for long: a wait that began with a false wake-up before
+/// would be as long as that.
+#[allow(unsafe_code, reason = "the standard library sets no signal handlers")]
+pub(super) fn storm() {
+    // SAFETY: the handler does nothing.
+    unsafe {
+        libc::signal(libc::SIGUSR1, nothing as *const () as usize);
+    }
+    let event = eventfd(0, EventfdFlags::empty()).expect("an event");
+    tell("ready");
+    thread::scope(|scope| {
+        scope.spawn(|| victim(&event));
+        scope.spawn(rival);
+        for _ in 0..2 {
+            scope.spawn(|| waker(&event));
+        }
+        wait_for_end();
+        // The victim may wait for another event.
+        let _ = rustix::io::write(&event, &1u64.to_ne_bytes());
+    });
+    finish();
+}
+
+extern "C" fn nothing(_: libc::c_int) {}
+
+fn victim(event: &OwnedFd) {
+    pin(last_cpu());
+    VICTIM.store(
+        rustix::thread::gettid().as_raw_nonzero().get(),
+        Ordering::Relaxed,
+    );
+    let mut rounds = Rounds::new();
+    while on() {
+        let end = Instant::now() + Duration::from_millis(10);
+        while Instant::now() < end {
+            WORD.store(0, Ordering::Relaxed);
+            futex(libc::FUTEX_WAIT);
+        }
+        rounds.next();
+        burn(0.003);
+        rounds.next();
+        for _ in 0..50 {
+            if !on() {
+                break;
+            }
+            // It may be interrupted by a signal.
+            let _ = rustix::io::read(event, &mut [0; 8]);
+        }
+        rounds.next();
+        PAUSE.store(true, Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(60));
+        PAUSE.store(false, Ordering::Relaxed);
+        rounds.next();
+    }
+    note();
+}
+
+fn rival() {
+    pin(last_cpu());
+    let mut rounds = Rounds::new();
+    while on() {
+        burn(0.0005);
+        rounds.next();
+    }
+    note();
+}
+
+fn waker(event: &OwnedFd) {
+    pin(0);
+    let mut rounds = Rounds::new();
+    while on() {
+        for _ in 0..100 {
+            if PAUSE.load(Ordering::Relaxed) {
+                burn(0.00001);
+                continue;
+            }
+            WORD.store(1, Ordering::Relaxed);
+            futex(libc::FUTEX_WAKE);
+            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+            signal_victim();
+        }
+        rounds.next();
+    }
+    note();
+}
+
+/// Waits while the word is 0, for 1 ms at most, or wakes whoever does.
+#[allow(unsafe_code, reason = "the standard library has no futex")]
+fn futex(operation: libc::c_int) {
+    let limit = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 1_000_000,
+    };
+    let value = u32::from(operation == libc::FUTEX_WAKE);
+    // SAFETY: the word is static, and the time lives during the call.
+    unsafe {
+        let operation = operation | libc::FUTEX_PRIVATE_FLAG;
+        libc::syscall(
+            libc::SYS_futex,
+            WORD.as_ptr(),
+            operation,
+            value,
+            &raw const limit,
+        );
+    }
+}
+
+#[allow(unsafe_code, reason = "the standard library sends no signals")]
+fn signal_victim() {
+    let victim = VICTIM.load(Ordering::Relaxed);
+    if victim != 0 {
+        // SAFETY: a signal to a thread of this process, or an error.
+        unsafe {
+            libc::syscall(libc::SYS_tgkill, libc::getpid(), victim, libc::SIGUSR1);
+        }
+    }
+}
+
+/// `[SECONDS]`: ten threads that hardly do anything.
+pub(super) fn quiet() {
+    tell("ready");
+    thread::scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|| {
+                let mut rounds = Rounds::new();
+                while on() {
+                    thread::sleep(Duration::from_millis(10));
+                    rounds.next();
+                }
+                note();
+            });
+        }
+        wait_for_end();
+    });
+    finish();
+}

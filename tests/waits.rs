@@ -1,0 +1,113 @@
+//! Who waited for the CPU, how long, and because of whom: against the kernel's own accounts, and in
+//! scenes whose truth is known.
+//!
+//! Groups whose load stays on the last CPU are the heaviest that there can be, so that what else
+//! runs on the machine changes nothing; the first is left to the agent.
+
+#![allow(
+    clippy::print_stdout,
+    reason = "the figures behind a verdict: the harness shows them when a test fails, or when asked"
+)]
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::NamedTempFile;
+
+use super::support::cgroup::Group;
+use super::support::{self, NOCTULE, assert_close, load};
+
+mod churn;
+mod exact;
+mod followed;
+mod parts;
+mod settings;
+mod switches;
+mod system;
+mod tail;
+mod throttle;
+mod verdicts;
+
+/// Every cause of a wait.
+const CAUSES: [&str; 6] = [
+    "throttle",
+    "neighbour",
+    "self",
+    "system",
+    "idle",
+    "unattributed",
+];
+
+/// `noctule waits --json` by cgroup, for so long.
+fn waits(duration: &str) -> Value {
+    support::json(&["waits", "--json", "--by", "cgroup", "--for", duration])
+}
+
+/// The row of a group, of which there must be one.
+#[track_caller]
+fn row_of<'a>(answer: &'a Value, group: &Group) -> &'a Value {
+    let rows = support::rows(answer, |row| row["cgroup.id"] == group.id());
+    assert_eq!(rows.len(), 1, "{}: {answer}", group.path());
+    rows[0]
+}
+
+#[track_caller]
+fn number(value: &Value) -> f64 {
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("{value}: no number"))
+}
+
+/// All that a row waited, seconds.
+fn waited(row: &Value) -> f64 {
+    number(&row["wait"]["seconds"])
+}
+
+fn cause(row: &Value, name: &str) -> f64 {
+    number(&row["causes"][name])
+}
+
+/// A configuration file with this text.
+fn configuration(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().expect("a file of our own");
+    file.write_all(text.as_bytes()).expect("it can be written");
+    file
+}
+
+fn path(file: &NamedTempFile) -> &str {
+    file.path().to_str().expect("in UTF-8")
+}
+
+/// Runs `noctule` with these arguments around a command, which is in the group from its first
+/// instruction on. What noctule answers goes to files.
+fn around(args: &[&str], group: &Group, command: &[String]) -> Output {
+    let enter = group.enter();
+    group.allow_realtime();
+    let mut noctule = Command::new(NOCTULE);
+    noctule.args(args).args(["--", "/bin/sh", "-c", &enter]);
+    let output = noctule.args(command).stdin(Stdio::null()).output();
+    output.expect("the binary can be started")
+}
+
+/// A file for an answer.
+fn answer_file() -> NamedTempFile {
+    NamedTempFile::new().expect("a file of our own")
+}
+
+fn answer_in(file: &NamedTempFile) -> Value {
+    let text = std::fs::read_to_string(file.path()).expect("our file");
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// What processes said that they waited by the kernel's account: pid, seconds.
+fn told(output: &Output) -> Vec<(u32, f64)> {
+    let words = load::words(&output.stdout);
+    let waited = words.iter().filter_map(|word| word.strip_prefix("waited "));
+    let one = |text: &str| {
+        let (pid, ns) = text.split_once(' ').expect("pid and time");
+        let ns: u64 = ns.parse().expect("a number");
+        (pid.parse().expect("a number"), ns as f64 / 1e9)
+    };
+    waited.map(one).collect()
+}

@@ -1,0 +1,152 @@
+//! Groups and processes that come and go by the thousands: nothing stays behind.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use super::support::agent::{Agent, Sample};
+use super::support::cgroup::{Below, Group};
+use super::support::load::Load;
+use super::support::reading::Reading;
+use super::support::{self, oracle, wait_until};
+use super::{assert_close, configuration, path};
+
+const GROUPS: usize = 10_000;
+/// That many groups are there at a time.
+const BATCH: usize = 100;
+const TASKS: usize = 20_000;
+
+/// Makes groups below one, runs something short in every tenth, and removes them.
+fn groups(parent: &Group) -> Load {
+    let script = format!(
+        "cd '{}' && n=0; while [ $n -lt {GROUPS} ]; do i=0; names=; \
+         while [ $i -lt {BATCH} ]; do i=$((i + 1)); names=\"$names $n-$i\"; done; \
+         /bin/mkdir $names; \
+         for name in $names; do case $name in *0) \
+         ( echo 0 > $name/cgroup.procs; j=0; while [ $j -lt 500 ]; do j=$((j + 1)); done ) ;; \
+         esac; done; \
+         /bin/rmdir $names; n=$((n + {BATCH})); done; :",
+        parent.folder().display()
+    );
+    let outside = Group::new("maker");
+    let load = Load::shell(&outside, &script);
+    load.wait_for_end();
+    assert!(fs::read_dir(parent.folder()).is_ok_and(|mut entries| {
+        entries.all(|e| e.is_ok_and(|e| e.file_type().is_ok_and(|t| t.is_file())))
+    }));
+    load
+}
+
+fn storm(group: &Group) {
+    let half = TASKS / 2;
+    let script = format!("i=0; while [ $i -lt {half} ]; do i=$((i + 1)); ( : ); done; :");
+    let mut loads = [0, 1].map(|_| Load::shell(group, &script));
+    for load in &mut loads {
+        load.wait_for_end();
+        load.reap();
+    }
+}
+
+const MAPS: [&str; 3] = ["waits", "blames", "folded"];
+
+fn entries(reading: &Reading) -> [f64; 3] {
+    MAPS.map(|map| {
+        let value = reading.value("noctule_self_map_entries", &[("map", map)]);
+        value.unwrap_or_else(|| panic!("no entries of {map}"))
+    })
+}
+
+/// Resident memory of a process, MiB.
+fn resident(pid: u32) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.expect("kB").parse::<f64>().expect("a number") / 1024.0
+}
+
+/// Every counter, by name and labels.
+fn counters(samples: &[Sample]) -> BTreeMap<String, f64> {
+    let counter = |s: &&Sample| s.name.ends_with("_total") || s.name.ends_with("_bucket");
+    let key = |s: &Sample| format!("{} {:?}", s.name, s.labels);
+    let counters = samples.iter().filter(counter);
+    counters.map(|s| (key(s), s.value)).collect()
+}
+
+/// No value is absurd, and no counter went back.
+#[track_caller]
+fn assert_sane(before: &Reading, after: &Reading) {
+    let absurd = |s: &&Sample| {
+        let time = s.name.contains("_seconds_total");
+        let most = if time { 1e7 } else { 1e13 };
+        !(0.0..most).contains(&s.value) && !s.name.ends_with("remainder_seconds")
+    };
+    assert_eq!(after.samples.iter().find(absurd), None);
+    let now = counters(&after.samples);
+    for (series, value) in counters(&before.samples) {
+        let later = now.get(&series);
+        let back = later.is_some_and(|later| *later < value);
+        assert!(!back, "{series} went from {value} to {later:?}");
+    }
+}
+
+/// What was used, idle and neither, against the time that passed.
+#[track_caller]
+fn assert_closed(before: &Reading, after: &Reading) {
+    let names = [
+        "noctule_node_cpu_seconds_total",
+        "noctule_node_cpu_idle_seconds_total",
+        "noctule_node_cpu_remainder_seconds",
+    ];
+    let value = |reading: &Reading, name: &str| reading.value(name, &[]).expect("it is there");
+    let grown = names.map(|name| value(after, name) - value(before, name));
+    let cpus = oracle::cpus_online() as f64;
+    let elapsed = after.taken.0 - before.taken.0;
+    let unsure = (after.taken.1 - after.taken.0) + (before.taken.1 - before.taken.0);
+    let sum: f64 = grown.iter().sum();
+    assert_close(
+        "used, idle, neither",
+        sum,
+        elapsed * cpus,
+        0.001,
+        unsure * cpus,
+    );
+    assert!(grown[2] < 0.05 * sum, "{names:?}: {grown:?}");
+}
+
+#[test]
+fn what_comes_and_goes_leaves_nothing_behind() {
+    let _machine = support::machine();
+    // Names of groups that are gone are kept for as long as they are listed: 60 s.
+    let config = configuration("[collect]\ndead_cgroup_memory_seconds = 1.0\n");
+    let agent = Agent::start(&["--config", path(&config), "--interval", "500ms"]);
+    let parent = Group::new("churn").heavy();
+    // A little of everything, so that what is taken once is taken.
+    storm(&parent);
+    let first = Reading::fresh(&agent);
+    let (baseline, memory) = (entries(&first), resident(agent.pid()));
+    let mut maker = groups(&parent);
+    maker.reap();
+    let between = Reading::fresh(&agent);
+    assert_sane(&first, &between);
+    let below = Below::new(&format!("{}/storm", &parent.path()[1..]));
+    storm(&below.group);
+    drop(below);
+    let mut last = Reading::fresh(&agent);
+    assert_sane(&between, &last);
+    // Other groups of the machine may come in the meantime.
+    wait_until("the kernel side has as many rows as before", || {
+        last = Reading::fresh(&agent);
+        let now = entries(&last);
+        (0..MAPS.len()).all(|i| now[i] <= baseline[i] + 8.0)
+    });
+    println!("rows: {MAPS:?} {baseline:?}, then {:?}", entries(&last));
+    assert_sane(&between, &last);
+    assert_closed(&first, &last);
+    assert_eq!(last.losses(), []);
+    thread::sleep(Duration::from_secs(1));
+    let now = resident(agent.pid());
+    println!("memory: {memory:.1} MiB, then {now:.1} MiB");
+    // Groups are listed for 60 s after their end: each with its counters, its name and more.
+    assert!(now < memory + 24.0, "{memory} MiB, then {now} MiB");
+}

@@ -1,0 +1,102 @@
+//! How long each process waited, against field 2 of `/proc/PID/schedstat`.
+
+use serde_json::Value;
+
+use super::support::cgroup::Group;
+use super::support::{self, load};
+use super::{answer_file, answer_in, around, assert_close, configuration, number, path, told};
+
+struct Case {
+    name: &'static str,
+    load: &'static str,
+    /// Processes that tell what they waited.
+    processes: usize,
+    /// All of them together wait that long at least, in seconds; else the case shows nothing.
+    least: f64,
+}
+
+const CASES: [Case; 5] = [
+    Case {
+        name: "two that use one CPU",
+        load: "pair 0.7",
+        processes: 3,
+        least: 0.6,
+    },
+    Case {
+        name: "two threads that wake each other",
+        load: "ping-pong 40000",
+        processes: 1,
+        least: 0.005,
+    },
+    Case {
+        name: "fifty threads that mostly sleep",
+        load: "sleepers 50 1.5",
+        processes: 1,
+        least: 0.5,
+    },
+    Case {
+        name: "threads that are moved while they wait",
+        load: "moved 5 1.5",
+        processes: 1,
+        least: 0.5,
+    },
+    Case {
+        name: "wake-ups of threads that run",
+        load: "storm 1.5",
+        processes: 1,
+        least: 0.5,
+    },
+];
+
+/// The kernel reports the end of a process with threads some 100 ms later.
+const THEN_SLEEP: &str = "\"$0\" \"$@\"; exec sleep 0.5";
+
+/// The bar is 1 %. A process waits for microseconds more after it has told what it waited.
+const SHARE: f64 = 0.01;
+const SLACK: f64 = 0.000_3;
+
+fn row_of(answer: &Value, pid: u32) -> &Value {
+    let rows = support::rows(answer, |row| row["process.pid"] == pid);
+    assert_eq!(rows.len(), 1, "process {pid}: {answer}");
+    rows[0]
+}
+
+/// Both ways to measure watch the same processes.
+#[test]
+fn every_process_waited_as_long_as_the_kernel_says() {
+    let _machine = support::machine();
+    let low_cost = configuration("[collect]\nwaits = \"low_cost\"\n");
+    for case in &CASES {
+        let group = Group::new("exact");
+        let (full, low) = (answer_file(), answer_file());
+        let stat = ["stat", "--json", "--by", "process", "-o"];
+        let config = ["--config", path(&low_cost)];
+        let inner = [support::NOCTULE, "stat", "--json", "--by", "process", "-o"];
+        let tail = [path(&full), "--", "/bin/sh", "-c", THEN_SLEEP];
+        let mut command: Vec<String> = inner.iter().chain(&tail).map(ToString::to_string).collect();
+        command.extend(load::command(case.load));
+        let args = [&stat[..], &[path(&low)], &config].concat();
+        let output = around(&args, &group, &command);
+        assert!(output.status.success(), "{}: {output:?}", case.name);
+        let told = told(&output);
+        assert_eq!(told.len(), case.processes, "{}: {output:?}", case.name);
+        let all: f64 = told.iter().map(|(_, seconds)| seconds).sum();
+        assert!(all > case.least, "{}: {all} s", case.name);
+        let answers = [("full", answer_in(&full)), ("low cost", answer_in(&low))];
+        for (pid, seconds) in told {
+            let ours = answers.each_ref().map(|(mode, answer)| {
+                let row = row_of(answer, pid);
+                let ours = number(&row["wait.seconds"]);
+                println!("{}, {mode}: {ours} of {seconds}", case.name);
+                assert_eq!(row["switches.throttled"], 0, "{}: {row}", case.name);
+                ours
+            });
+            for (ours, (mode, _)) in ours.iter().zip(&answers) {
+                let what = format!("{}, {mode}, process {pid}", case.name);
+                assert_close(&what, *ours, seconds, SHARE, SLACK);
+            }
+            let what = format!("{}: full and low cost", case.name);
+            assert_close(&what, ours[0], ours[1], SHARE, SLACK);
+        }
+    }
+}

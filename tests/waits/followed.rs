@@ -1,0 +1,72 @@
+//! A command and its descendants, as one row.
+
+use super::parts::assert_adds_up;
+use super::support;
+use super::support::cgroup::Group;
+use super::support::load::{self, Load};
+use super::{answer_file, answer_in, around, assert_close, cause, number, path, told, waited};
+
+#[test]
+fn a_command_is_one_row_with_the_waits_of_all_its_processes() {
+    let _machine = support::machine();
+    let group = Group::new("command").heavy();
+    let hog = Group::new("hog").heavy();
+    let _hog = Load::own(&hog, "spin 1");
+    let file = answer_file();
+    let load = load::command("worker 1 0.6").join("' '");
+    // The shell tells what it waited as a load does.
+    let script = format!(
+        "'{load}'; read -r _ waited _ < /proc/$$/schedstat; \
+         echo \"load: waited $$ $waited\"; sleep 0.5; exit 7"
+    );
+    let command = ["/bin/sh".to_owned(), "-c".to_owned(), script];
+    let output = around(&["waits", "--json", "-o", path(&file)], &group, &command);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let answer = answer_in(&file);
+    let rows = support::rows(&answer, |_| true);
+    assert_eq!(rows.len(), 1, "{answer}");
+    let row = rows[0];
+    assert_eq!(row["name"], "the command", "{row}");
+    assert_adds_up(row);
+    assert!(number(&row["wait"]["count"]) > 0.0, "{row}");
+    let told = told(&output);
+    assert_eq!(told.len(), 2, "the shell and what it started: {output:?}");
+    let kernel: f64 = told.iter().map(|(_, seconds)| seconds).sum();
+    println!("waited {} s; the kernel says {kernel} s", waited(row));
+    assert_close("waited", waited(row), kernel, 0.01, 0.000_3);
+    assert!(cause(row, "neighbour") > 0.8 * waited(row), "{row}");
+    let culprit = &row["culprits"][0];
+    assert_eq!(culprit["name"], hog.path().as_str(), "{row}");
+    assert!(number(&culprit["share"]) > 0.9, "{row}");
+    assert_eq!(row["verdict"]["kind"], "noisy_neighbour", "{row}");
+    assert_eq!(row["verdict"]["culprit"], hog.path().as_str(), "{row}");
+}
+
+/// The kernel reports the end of a process with threads some 100 ms after it: the command can have
+/// ended by then.
+#[test]
+fn descendants_that_ended_just_before_the_command_are_complete() {
+    let _machine = support::machine();
+    let group = Group::new("command").heavy();
+    let (waits, stat) = (answer_file(), answer_file());
+    let cases = [
+        (&waits, &["waits", "--json"][..]),
+        (&stat, &["stat", "--json", "--by", "process"]),
+    ];
+    for (file, args) in cases {
+        let args = [args, &["-o", path(file)]].concat();
+        let output = around(&args, &group, &load::command("pair 0.2"));
+        assert!(output.status.success(), "{output:?}");
+        let told = told(&output);
+        let kernel: f64 = told.iter().map(|(_, seconds)| seconds).sum();
+        let answer = answer_in(file);
+        let rows = support::rows(&answer, |_| true);
+        let ours: f64 = if args[0] == "waits" {
+            rows.iter().map(|row| waited(row)).sum()
+        } else {
+            assert_eq!(rows.len(), told.len(), "{answer}");
+            rows.iter().map(|row| number(&row["wait.seconds"])).sum()
+        };
+        assert_close(args[0], ours, kernel, 0.01, 0.000_3);
+    }
+}

@@ -1,0 +1,133 @@
+//! What the configuration says of waits, right and wrong, and tables that are too small.
+
+use std::thread;
+use std::time::Duration;
+
+use super::parts::assert_adds_up;
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::reading::Reading;
+use super::support::window::Window;
+use super::{assert_close, configuration, path, support, waited};
+
+#[test]
+fn waits_that_are_off_are_an_error_of_the_configuration() {
+    let _machine = support::machine();
+    let cases = [
+        ("waits = \"off\"", &["collect.waits", "off", "full"][..]),
+        ("waits = \"ful\"", &["line 2", "ful", "`full`"]),
+        ("waits = true", &["line 2", "waits = true"]),
+        ("blame_rows = 0", &["collect.blame_rows", "1 to"]),
+    ];
+    for (text, words) in cases {
+        let config = configuration(&format!("[collect]\n{text}\n"));
+        let output = support::noctule(&["waits", "--config", path(&config), "--for", "1s"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{word:?} is not in: {said}");
+        }
+    }
+}
+
+#[test]
+fn without_waits_there_are_no_figures_of_them() {
+    let _machine = support::machine();
+    let config = configuration("[collect]\nwaits = \"off\"\n");
+    let args = ["stat", "--json", "--by", "process", "--for", "1s"];
+    let answer = support::json(&[&args[..], &["--config", path(&config)]].concat());
+    for row in support::rows(&answer, |_| true) {
+        for key in ["wait.seconds", "switches.throttled"] {
+            assert!(row.get(key).is_none(), "{key}: {row}");
+        }
+    }
+    let agent = Agent::start(&["--config", path(&config)]);
+    let waits = |name: &str| name.contains("_wait_") || name.contains("preemptions");
+    let named = agent.metrics().into_iter().find(|s| waits(&s.name));
+    assert_eq!(named, None);
+}
+
+const TINY: &str = "[collect]\nblame_rows = 1\ncgroup_rows = 2\n";
+
+/// Six groups that run on one CPU.
+fn crowd() -> Vec<(Group, Load)> {
+    let member = |i| {
+        let group = Group::new(&format!("crowd-{i}")).heavy();
+        let load = Load::own(&group, "spin 1");
+        (group, load)
+    };
+    (0..6).map(member).collect()
+}
+
+#[test]
+fn what_finds_no_row_is_with_the_others_and_counted() {
+    let _machine = support::machine();
+    let config = configuration(TINY);
+    let crowd = crowd();
+    let args = ["waits", "--by", "cgroup", "--config", path(&config)];
+    // Their own account is as old as their last wait: read from outside, on both sides.
+    let kernel = || -> f64 {
+        let waited = |(_, load): &(Group, Load)| support::oracle::waited_seconds(load.pid());
+        crowd.iter().map(waited).sum()
+    };
+    let earliest = kernel();
+    let window = Window::of(&args);
+    let first = kernel();
+    thread::sleep(Duration::from_secs(2));
+    let last = kernel();
+    let answer = window.close().answer;
+    let latest = kernel();
+    let rows = support::rows(&answer, |_| true);
+    rows.iter().for_each(|row| assert_adds_up(row));
+    let (mut ours, mut unnamed) = (0.0, 0);
+    for row in rows {
+        let of_crowd = crowd.iter().any(|(g, _)| row["cgroup.id"] == g.id());
+        if of_crowd || row["name"] == "others" {
+            ours += waited(row);
+        }
+        let culprits = row["culprits"].as_array().expect("culprits");
+        unnamed += culprits.iter().filter(|c| c["name"] == "others").count();
+    }
+    // A wait that has not ended is in neither account; what ends between two readings can be in
+    // one alone. In the row of the others there can be waits of strangers.
+    println!(
+        "{ours} s; {} to {} s by the kernel",
+        last - first,
+        latest - earliest
+    );
+    assert!(ours >= 0.99 * (last - first), "{ours}: {answer}");
+    assert!(unnamed > 0, "nobody is without a name: {answer}");
+    let strangers = 0.1 * (latest - earliest);
+    assert!(
+        ours <= 1.01 * (latest - earliest) + strangers,
+        "{ours}: {answer}"
+    );
+}
+
+#[test]
+fn a_table_that_is_too_small_is_a_loss_and_the_node_has_everything() {
+    let _machine = support::machine();
+    let config = configuration(TINY);
+    let _crowd = crowd();
+    let agent = Agent::start(&["--config", path(&config), "--interval", "200ms"]);
+    let whole = Agent::start(&["--interval", "200ms"]);
+    let value = |agent: &Agent| {
+        let reading = Reading::fresh(agent);
+        let waits = reading.value("noctule_node_sched_wait_seconds_total", &[]);
+        waits.expect("waits of the node")
+    };
+    let (outer, tiny, inner) = (value(&whole), value(&agent), value(&whole));
+    thread::sleep(Duration::from_secs(3));
+    let least = value(&whole) - inner;
+    let tiny = value(&agent) - tiny;
+    let most = value(&whole) - outer;
+    println!("{tiny} s of waits; {least} to {most} s with tables that have room");
+    assert_close("waits", tiny, tiny.clamp(least, most), 0.01, 0.0);
+    let last = Reading::fresh(&agent);
+    let lost = last.losses();
+    for kind in ["blame_row", "wait_row"] {
+        assert!(lost.iter().any(|(k, _)| *k == kind), "{kind}: {lost:?}");
+    }
+    assert_eq!(Reading::fresh(&whole).losses(), []);
+}

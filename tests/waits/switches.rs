@@ -1,0 +1,47 @@
+//! Context switches of the node, against the kernel's own count.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::reading::Reading;
+use super::support::record::Recorder;
+use super::{assert_close, support};
+
+/// Switches of all CPUs since boot.
+fn ctxt() -> f64 {
+    let stat = fs::read_to_string("/proc/stat").expect("/proc/stat");
+    let line = stat.lines().find_map(|line| line.strip_prefix("ctxt "));
+    line.expect("ctxt").parse().expect("a number")
+}
+
+/// Every switch leaves a thread that wanted to sleep, one that wanted to go on, or the idle task.
+fn ours(reading: &Reading) -> f64 {
+    let threads = reading.value("noctule_node_sched_switches_total", &[]);
+    let idle = reading.value("noctule_node_cpu_idle_switches_total", &[]);
+    threads.expect("switches of threads") + idle.expect("switches of the idle tasks")
+}
+
+#[test]
+fn every_switch_is_voluntary_or_not_or_of_the_idle_task() {
+    let _machine = support::machine();
+    let agent = Agent::start(&["--interval", "100ms"]);
+    let group = Group::new("switches");
+    group.limit(0.5);
+    let recorder = Recorder::start(ctxt);
+    let loads = ["bursts 300 300", "sleepers 20 60", "spin 2"];
+    let loads = loads.map(|load| Load::own(&group, load));
+    let readings: Vec<Reading> = (0..30).map(|_| Reading::fresh(&agent)).collect();
+    drop(loads);
+    // The last reading has to be before the last entry.
+    thread::sleep(Duration::from_millis(50));
+    let record = recorder.end();
+    let stray = record.stray(&readings, ours, |count| *count);
+    let grown = record.growth(|count| *count);
+    println!("{stray} of {grown} switches");
+    assert!(grown > 5000.0, "only {grown} switches");
+    assert_close("switches", stray, 0.0, 0.0, grown * 0.001);
+}

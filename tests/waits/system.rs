@@ -1,0 +1,122 @@
+//! Containers that wait for the node itself: a unit of systemd, threads of the kernel.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, getpriority_process, setpriority_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde_json::Value;
+
+use super::parts::assert_adds_up;
+use super::support::cgroup::{Below, Group};
+use super::support::container::hex_id;
+use super::support::load::Load;
+use super::support::{self, oracle};
+use super::{cause, number, waited};
+
+/// `noctule waits` by container: the row of the container.
+fn row_of(id: &str, duration: &str) -> Value {
+    let args = ["waits", "--json", "--by", "container", "--for", duration];
+    let answer = support::json(&args);
+    let rows = support::rows(&answer, |row| row["container.id"] == id);
+    assert_eq!(rows.len(), 1, "{answer}");
+    assert_adds_up(rows[0]);
+    rows[0].clone()
+}
+
+#[test]
+fn a_unit_is_a_system_and_is_named() {
+    let _machine = support::machine();
+    let (id, unit) = (
+        hex_id(),
+        format!("noctule-test-{}.service", std::process::id()),
+    );
+    let container = Below::heavy(&format!("docker/{id}"));
+    let service = Below::heavy(&format!("system.slice/{unit}"));
+    let _loads = [&container, &service].map(|below| Load::own(&below.group, "spin 1"));
+    let row = row_of(&id, "1s");
+    assert_eq!(row["verdict"]["kind"], "system", "{row}");
+    assert_eq!(row["verdict"]["culprit"], unit.as_str(), "{row}");
+    let culprit = &row["culprits"][0];
+    assert_eq!(culprit["systemd.unit"], unit.as_str(), "{row}");
+    assert!(number(&culprit["share"]) > 0.9, "{row}");
+    assert!(cause(&row, "system") > 0.9 * waited(&row), "{row}");
+}
+
+/// The kernel thread that looks for pages that are the same, at work on one CPU without a pause; as
+/// it was again when this is dropped.
+struct Ksmd {
+    pid: Pid,
+    cpus: CpuSet,
+    priority: i32,
+    settings: Vec<(&'static str, String)>,
+}
+
+const KSM: &str = "/sys/kernel/mm/ksm";
+
+impl Ksmd {
+    fn start(cpu: usize) -> Self {
+        let named = |pid: &u32| {
+            let comm = fs::read_to_string(format!("/proc/{pid}/comm"));
+            comm.is_ok_and(|comm| comm.trim() == "ksmd")
+        };
+        let pid = oracle::kernel_threads().into_iter().find(named);
+        let pid = pid.expect("the kernel merges pages (CONFIG_KSM)");
+        let pid = Pid::from_raw(pid.cast_signed());
+        let read = |name| fs::read_to_string(Path::new(KSM).join(name)).expect("a setting");
+        let names = ["sleep_millisecs", "pages_to_scan", "run"];
+        let this = Self {
+            pid: pid.expect("not 0"),
+            cpus: sched_getaffinity(pid).expect("its CPUs"),
+            priority: getpriority_process(pid).expect("its priority"),
+            settings: names.map(|name| (name, read(name))).into(),
+        };
+        let mut cpus = CpuSet::new();
+        cpus.set(cpu);
+        sched_setaffinity(pid, &cpus).expect("it can be moved");
+        setpriority_process(pid, -20).expect("root may");
+        for (name, value) in names.into_iter().zip(["0", "10000", "1"]) {
+            set(name, value);
+        }
+        this
+    }
+}
+
+fn set(name: &str, value: &str) {
+    let file = Path::new(KSM).join(name);
+    fs::write(&file, value).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+}
+
+impl Drop for Ksmd {
+    fn drop(&mut self) {
+        for (name, value) in self.settings.iter().rev() {
+            set(name, value.trim());
+        }
+        let _ = sched_setaffinity(Some(self.pid), &self.cpus);
+        let _ = setpriority_process(Some(self.pid), self.priority);
+    }
+}
+
+#[test]
+fn threads_of_the_kernel_are_the_system() {
+    let _machine = support::machine();
+    let id = hex_id();
+    // Not heavier than usual: threads of the kernel are in the root group.
+    let container = Below::new(&format!("docker/{id}"));
+    let memory = Group::new("memory");
+    let _memory = Load::own(&memory, "mergeable 64");
+    let ksmd = Ksmd::start(oracle::cpus_online() - 1);
+    let _load = Load::own(&container.group, "spin 1");
+    let used = || oracle::schedstat_seconds(ksmd.pid.as_raw_nonzero().get().cast_unsigned());
+    let before = used();
+    let row = row_of(&id, "2s");
+    let used = used() - before;
+    let culprits = row["culprits"].as_array().expect("culprits");
+    let kernel = culprits.iter().find(|c| c["name"] == "kernel threads");
+    let kernel = number(&kernel.unwrap_or_else(|| panic!("{row}"))["seconds"]);
+    println!("waited {kernel} s behind threads of the kernel; one of them ran {used} s");
+    assert_eq!(row["verdict"]["kind"], "system", "{row}");
+    assert_eq!(row["verdict"]["culprit"], "kernel threads", "{row}");
+    assert!(kernel > 0.2, "{row}");
+    assert!(cause(&row, "system") >= kernel, "{row}");
+}

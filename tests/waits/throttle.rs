@@ -1,0 +1,111 @@
+//! What a quota adds to the waits of a group, against what the kernel says of the group.
+//!
+//! The kernel's figure is time of run queues, summed over the CPUs, and ours is time of threads:
+//! they are the same when each CPU has one thread of the group.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::parts::assert_adds_up;
+use super::support::cgroup::{Below, Group};
+use super::support::load::Load;
+use super::support::window::Window;
+use super::{assert_close, cause, row_of, support};
+
+/// The bar.
+const SHARE: f64 = 0.05;
+
+/// The row of a group while the load runs in it to its end.
+fn watch(group: &Group, load: &str) -> Value {
+    let window = Window::of(&["waits", "--by", "cgroup"]);
+    let mut load = Load::own(group, load);
+    load.wait_for_end();
+    load.reap();
+    // The kernel adds a throttle to its figure when it ends.
+    thread::sleep(Duration::from_millis(300));
+    let answer = window.close().answer;
+    row_of(&answer, group).clone()
+}
+
+#[track_caller]
+fn assert_throttled(what: &str, row: &Value, kernel: f64) {
+    let ours = cause(row, "throttle");
+    println!("{what}: {ours} s throttled; the kernel says {kernel} s");
+    assert!(
+        kernel > 0.5,
+        "{what}: the group was hardly throttled: {kernel} s"
+    );
+    assert_close(what, ours, kernel, SHARE, 0.0);
+    assert!(
+        row["switches.throttled"].as_u64() > Some(0),
+        "{what}: {row}"
+    );
+    assert_adds_up(row);
+}
+
+struct Case {
+    name: &'static str,
+    cpus: f64,
+    load: &'static str,
+}
+
+const CASES: [Case; 4] = [
+    Case {
+        name: "two threads that run",
+        cpus: 0.2,
+        load: "worker 2 0.2",
+    },
+    Case {
+        name: "one thread that runs",
+        cpus: 0.2,
+        load: "worker 1 0.4",
+    },
+    Case {
+        name: "two threads that sleep and wake",
+        cpus: 0.2,
+        load: "worker 2 0.2 1000 500",
+    },
+    Case {
+        name: "two threads that wake all the time",
+        cpus: 0.2,
+        load: "worker 2 0.2 200 50",
+    },
+];
+
+#[test]
+fn throttled_time_is_that_of_the_group() {
+    let _machine = support::machine();
+    for case in &CASES {
+        let group = Group::new("throttle").heavy();
+        group.limit(case.cpus);
+        let row = watch(&group, case.load);
+        assert_throttled(case.name, &row, group.throttled_seconds());
+    }
+}
+
+#[test]
+fn the_quota_of_the_group_above_counts_as_well() {
+    let _machine = support::machine();
+    for case in &CASES {
+        let parent = Group::new("quota").heavy();
+        parent.limit(case.cpus);
+        let child = Below::new(&format!("{}/child", &parent.path()[1..]));
+        let row = watch(&child.group, case.load);
+        assert_throttled(case.name, &row, parent.throttled_seconds());
+    }
+}
+
+#[test]
+fn nobody_is_throttled_without_a_quota() {
+    let _machine = support::machine();
+    let groups = ["one", "other"].map(|name| Group::new(name).heavy());
+    let _loads = groups.each_ref().map(|group| Load::own(group, "spin 2"));
+    let answer = super::waits("1s");
+    for group in &groups {
+        let row = row_of(&answer, group);
+        assert_eq!(row["switches.throttled"], 0, "{row}");
+        assert_eq!(row["causes"]["throttle"], 0.0, "{row}");
+    }
+}

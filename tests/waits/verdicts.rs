@@ -1,0 +1,116 @@
+//! Scenes of which it is known what is the matter.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::parts::assert_adds_up;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::{row_of, support, waits};
+
+/// How often each scene is played, each time with new groups.
+const RUNS: usize = 10;
+
+/// A scene. All that runs in it runs on one CPU.
+struct Scene {
+    /// The verdict.
+    truth: &'static str,
+    /// CPUs that the victim's quota allows it.
+    quota: Option<f64>,
+    /// Whether there is another group with as much to do.
+    neighbour: bool,
+    threads: u32,
+}
+
+const SCENES: [Scene; 5] = [
+    Scene {
+        truth: "throttled",
+        quota: Some(0.2),
+        neighbour: false,
+        threads: 1,
+    },
+    Scene {
+        truth: "noisy_neighbour",
+        quota: None,
+        neighbour: true,
+        threads: 1,
+    },
+    Scene {
+        truth: "throttled_and_contended",
+        quota: Some(0.3),
+        neighbour: true,
+        threads: 1,
+    },
+    Scene {
+        truth: "self_contended",
+        quota: None,
+        neighbour: false,
+        threads: 3,
+    },
+    Scene {
+        truth: "quiet",
+        quota: None,
+        neighbour: false,
+        threads: 1,
+    },
+];
+
+/// The verdict, and whether it names whom it should, or nobody where nobody is to blame.
+fn play(scene: &Scene) -> (Value, bool) {
+    let victim = Group::new("victim").heavy();
+    let neighbour = Group::new("neighbour").heavy();
+    if let Some(cpus) = scene.quota {
+        victim.limit(cpus);
+    }
+    let mut loads = vec![Load::own(&victim, &format!("spin {}", scene.threads))];
+    if scene.neighbour {
+        loads.push(Load::own(&neighbour, "spin 1"));
+    }
+    let answer = waits("1s");
+    let row = row_of(&answer, &victim);
+    assert_adds_up(row);
+    let expected = scene.neighbour.then(|| neighbour.path());
+    let named = row["verdict"]["culprit"].as_str() == expected.as_deref();
+    (row["verdict"].clone(), named)
+}
+
+#[test]
+fn every_verdict_is_right_every_time() {
+    let _machine = support::machine();
+    let mut confusion: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for _ in 0..RUNS {
+        for scene in &SCENES {
+            let (verdict, named) = play(scene);
+            let kind = verdict["kind"].as_str().expect("a kind").to_owned();
+            if kind != scene.truth || !named {
+                wrong.push(format!("{}: {verdict}", scene.truth));
+            }
+            *confusion.entry((scene.truth.to_owned(), kind)).or_default() += 1;
+        }
+    }
+    show(&confusion);
+    assert!(wrong.is_empty(), "{} wrong: {wrong:#?}", wrong.len());
+}
+
+/// The table of truths and verdicts, with precision and recall of each kind.
+fn show(confusion: &BTreeMap<(String, String), usize>) {
+    for ((truth, verdict), count) in confusion {
+        println!("{truth} called {verdict}: {count}");
+    }
+    let sum = |keep: &dyn Fn(&str, &str) -> bool| -> usize {
+        let kept = confusion.iter().filter(|((t, v), _)| keep(t, v));
+        kept.map(|(_, count)| count).sum()
+    };
+    for Scene { truth: kind, .. } in &SCENES {
+        let right = sum(&|t, v| t == *kind && v == *kind) as f64;
+        let called = sum(&|_, v| v == *kind) as f64;
+        let true_ones = sum(&|t, _| t == *kind) as f64;
+        println!(
+            "{kind}: precision {:.3}, recall {:.3}",
+            right / called,
+            right / true_ones
+        );
+    }
+}
