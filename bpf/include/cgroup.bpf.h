@@ -17,22 +17,23 @@ enum {
  */
 const volatile bool cgroup_from_v2 = true;
 
+/* The task's group in that hierarchy; NULL for the root group of v1. */
+static __always_inline struct cgroup *cgroup_struct_of(struct task_struct *task)
+{
+	if (cgroup_from_v2)
+		return task->cgroups->dfl_cgrp;
+	if (!bpf_core_field_exists(task->sched_task_group))
+		return NULL;
+	/* An autogroup has no cgroup; only tasks of the root group are put in one. */
+	return task->sched_task_group->css.cgroup;
+}
+
 /* Id of the task's group, which is the inode of its directory in that hierarchy. */
 static __always_inline __u64 cgroup_of(struct task_struct *task)
 {
-	struct cgroup *group;
+	struct cgroup *group = cgroup_struct_of(task);
 
-	if (cgroup_from_v2) {
-		group = task->cgroups->dfl_cgrp;
-	} else {
-		if (!bpf_core_field_exists(task->sched_task_group))
-			return CGROUP_ROOT_ID;
-		group = task->sched_task_group->css.cgroup;
-		/* An autogroup has no cgroup; only tasks of the root group are put in one. */
-		if (!group)
-			return CGROUP_ROOT_ID;
-	}
-	return group->kn->id;
+	return group ? group->kn->id : CGROUP_ROOT_ID;
 }
 
 #endif

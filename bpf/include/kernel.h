@@ -59,6 +59,8 @@ enum {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct cgroup;
+
 struct kernfs_node {
 	__u64 id;
 };
@@ -67,13 +69,15 @@ struct cgroup_root {
 	int hierarchy_id;
 };
 
-struct cgroup {
-	struct kernfs_node *kn;
-	struct cgroup_root *root;
-};
-
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+	struct cgroup_root *root;
 };
 
 struct css_set {
@@ -81,6 +85,7 @@ struct css_set {
 };
 
 struct cfs_rq;
+struct task_struct;
 
 struct task_group {
 	struct cgroup_subsys_state css;
@@ -93,6 +98,7 @@ struct rq {
 	__u64 clock_pelt;
 	unsigned long lost_idle_time;
 	int cpu;
+	struct task_struct *curr;
 };
 
 struct cfs_rq {

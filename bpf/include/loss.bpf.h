@@ -8,7 +8,7 @@
 #include "kernel.h"
 
 enum loss {
-	/* No memory for a thread's account: one addition to it was lost. */
+	/* A thread's account could not be made: one addition to it was lost. */
 	LOSS_ACCOUNT,
 	/* The ring of ended processes was full. The sums have them, the list does not. */
 	LOSS_EXIT_RECORD,

@@ -137,8 +137,8 @@ static __always_inline void kernel_counters(struct task_struct *task, struct cou
 }
 
 /*
- * The thread's account, made when there is none. What a thread did before the agent started does
- * not count.
+ * The thread's account, made when there is none; NULL when that is refused. What a thread did
+ * before the agent started does not count.
  */
 static __always_inline struct task_account *account_of(struct task_struct *task)
 {
@@ -149,19 +149,31 @@ static __always_inline struct task_account *account_of(struct task_struct *task)
 		return account;
 	/*
 	 * Refused when somebody makes storage for the same thread on another CPU at the same
-	 * moment: the task iterator, another agent. Then it is made, or can be, at the next try.
+	 * moment (the task iterator, another agent), or was preempted on this one while it did.
+	 * Then it is made, or can be, at the next try.
 	 */
 	for (int i = 0; i < 3 && !account; i++)
 		account = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!account) {
-		count_loss(LOSS_ACCOUNT);
+	if (!account)
 		return NULL;
-	}
 	account->cgroup = cgroup_of(task);
 	if (!started_at || task->start_time < started_at)
 		kernel_counters(task, &account->base);
+	else
+		/* All that it ever waited counts. */
+		account->run_delay = 1;
 	/* An exchange orders the stores before it on every architecture. */
 	__sync_lock_test_and_set(&account->ready, 1);
+	return account;
+}
+
+/* The same where something is lost when there is none. */
+static __always_inline struct task_account *account_to_charge(struct task_struct *task)
+{
+	struct task_account *account = account_of(task);
+
+	if (!account)
+		count_loss(LOSS_ACCOUNT);
 	return account;
 }
 
@@ -180,7 +192,7 @@ static __always_inline void charge_current(enum counter counter, __u64 amount)
 			slot->idle.v[counter] += amount;
 		return;
 	}
-	account = account_of(task);
+	account = account_to_charge(task);
 	if (account && counter < COUNTER_COUNT)
 		account->total.v[counter] += amount;
 }

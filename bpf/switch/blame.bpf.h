@@ -82,12 +82,18 @@ static __always_inline __u64 victim_of(struct task_account *account)
 	return account->followed ? GROUP_FOLLOWED : account->cgroup;
 }
 
-/* The group that has the CPU while the thread runs. */
+/* Not inlined: clang merges its loads with those of an account, which the verifier refuses. */
+static __noinline __u64 group_without_account(struct task_struct *task)
+{
+	return cgroup_of(task);
+}
+
+/* The group that has the CPU while the thread runs; `account` can be NULL. */
 static __always_inline __u64 culprit_of(struct task_struct *task, struct task_account *account)
 {
-	if (task->flags & PF_KTHREAD && account->cgroup == CGROUP_ROOT_ID)
-		return GROUP_KERNEL;
-	return victim_of(account);
+	__u64 group = account ? victim_of(account) : group_without_account(task);
+
+	return task->flags & PF_KTHREAD && group == CGROUP_ROOT_ID ? (__u64)GROUP_KERNEL : group;
 }
 
 /* The number of the group's row, made when there is none; 0 when there is no room. */

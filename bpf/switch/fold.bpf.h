@@ -27,13 +27,14 @@ struct process_key {
 
 /*
  * What ended threads, and threads while they were in other cgroups, left to their process. Not kept
- * with the leader: that can be freed before the process ends, at such an exec.
+ * with the leader: that can be freed before the process ends, at such an exec. With the words that
+ * the last record needs, for a process of which the end is not seen: user space then makes it.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384); /* set at load */
 	__type(key, struct process_key);
-	__type(value, struct counters);
+	__type(value, struct task_sample);
 } carried SEC(".maps");
 
 /* Processes that have ended: struct task_sample. */
@@ -52,6 +53,7 @@ __u64 followed_started;
 __u64 followed_reported;
 
 static const struct counters nothing;
+static const struct task_sample no_sample;
 
 static __always_inline void add(struct counters *to, const struct counters *what)
 {
@@ -111,35 +113,6 @@ static __always_inline struct counters *folded_row(__u64 cgroup)
 	return &overflow;
 }
 
-static __always_inline void carry(struct task_struct *task, const struct counters *used)
-{
-	struct process_key key = process_of(task);
-	struct counters *row = bpf_map_lookup_elem(&carried, &key);
-
-	if (!row) {
-		bpf_map_update_elem(&carried, &key, &nothing, BPF_NOEXIST);
-		row = bpf_map_lookup_elem(&carried, &key);
-	}
-	if (row)
-		add(row, used);
-	else
-		count_loss(LOSS_PROCESS_ROW);
-}
-
-/*
- * Settles the thread with its cgroup; `used` is what it used since it was settled before. Two CPUs
- * can do it at once for one thread (it ends while it is moved): each exchange takes what was not
- * taken yet, so that the parts add up to the whole whoever is first.
- */
-static __always_inline void fold(struct task_struct *task, struct task_account *account,
-				 struct counters *used)
-{
-	used_so_far(task, account, NULL, used);
-	for (int i = 0; i < COUNTER_COUNT; i++)
-		used->v[i] -= __sync_lock_test_and_set(&account->base.v[i], used->v[i]);
-	add(folded_row(account->cgroup), used);
-}
-
 static __always_inline void describe(struct task_sample *sample, struct task_struct *task,
 				     struct task_account *account)
 {
@@ -158,6 +131,38 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
 }
 
+static __always_inline void carry(struct task_struct *task, struct task_account *account,
+				  const struct counters *used)
+{
+	struct process_key key = process_of(task);
+	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
+
+	if (!row) {
+		bpf_map_update_elem(&carried, &key, &no_sample, BPF_NOEXIST);
+		row = bpf_map_lookup_elem(&carried, &key);
+		if (row)
+			describe(row, task->group_leader, account);
+	}
+	if (row)
+		add(&row->counters, used);
+	else
+		count_loss(LOSS_PROCESS_ROW);
+}
+
+/*
+ * Settles the thread with its cgroup; `used` is what it used since it was settled before. Two CPUs
+ * can do it at once for one thread (it ends while it is moved): each exchange takes what was not
+ * taken yet, so that the parts add up to the whole whoever is first.
+ */
+static __always_inline void fold(struct task_struct *task, struct task_account *account,
+				 struct counters *used)
+{
+	used_so_far(task, account, NULL, used);
+	for (int i = 0; i < COUNTER_COUNT; i++)
+		used->v[i] -= __sync_lock_test_and_set(&account->base.v[i], used->v[i]);
+	add(folded_row(account->cgroup), used);
+}
+
 /*
  * Reports the end of a process. `last`: what its last thread used, where that was not carried; what
  * was is added and its row taken out.
@@ -166,7 +171,7 @@ static __always_inline void report_exit(struct task_struct *leader, struct task_
 					const struct counters *last)
 {
 	struct process_key key = process_of(leader);
-	struct counters *row = bpf_map_lookup_elem(&carried, &key);
+	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
 	struct task_sample *sample;
 	__u64 wakeup;
 
@@ -182,7 +187,7 @@ static __always_inline void report_exit(struct task_struct *leader, struct task_
 		__builtin_memcpy(&sample->counters, last, sizeof(*last));
 		if (row)
 			for (int i = 0; i < COUNTER_COUNT; i++)
-				sample->counters.v[i] += row->v[i];
+				sample->counters.v[i] += row->counters.v[i];
 		/* A wake-up costs more than the record; the reader comes by itself at each tick. */
 		wakeup = bpf_ringbuf_query(&exits, BPF_RB_AVAIL_DATA) > exits_wakeup_bytes
 				 ? BPF_RB_FORCE_WAKEUP

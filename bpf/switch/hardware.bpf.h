@@ -49,7 +49,7 @@ static __always_inline void account_hardware(struct cpu_slot *slot, struct task_
 	if (!hardware_mask)
 		return;
 	if (prev->pid)
-		account = account_of(prev);
+		account = account_to_charge(prev);
 	for (int i = 0; i < HARDWARE_COUNTERS; i++) {
 		struct bpf_perf_event_value value, *last = &slot->last[i];
 		__u64 growth;
@@ -73,7 +73,7 @@ static __always_inline void account_hardware(struct cpu_slot *slot, struct task_
 		*last = value;
 		if (account)
 			account->total.v[COUNTER_CYCLES + i] += growth;
-		else
+		else if (!prev->pid)
 			slot->idle.v[COUNTER_CYCLES + i] += growth;
 	}
 }

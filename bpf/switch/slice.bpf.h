@@ -105,20 +105,21 @@ __u64 sample_at;
 
 /*
  * The slot of the CPU on which the thread runs now, or NULL when it runs on none. A CPU that has
- * not switched since the start does not know its thread yet.
+ * not switched since the start does not know its thread yet, and one of which the last switch was
+ * not seen knows another: the run queue knows.
  */
 static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 {
-	struct cpu_slot *slot;
+	struct rq *rq;
 	__u32 cpu;
 
 	if (!bpf_core_field_exists(task->se.cfs_rq) || !task->on_cpu)
 		return NULL;
-	cpu = task->se.cfs_rq->rq->cpu;
-	slot = bpf_map_lookup_elem(&cpus, &cpu);
-	if (!slot || (slot->since && slot->pid != (__u32)task->pid))
+	rq = task->se.cfs_rq->rq;
+	if (rq->curr != task)
 		return NULL;
-	return slot;
+	cpu = rq->cpu;
+	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
 /*
@@ -152,6 +153,10 @@ static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_sl
 	__u64 offset = offset_of(slot, now);
 	__s64 lag, later;
 
+	/* The switch to the thread was not seen: the scheduler has noted when it was. */
+	if (slot->since && slot->pid != (__u32)task->pid &&
+	    bpf_core_field_exists(task->sched_info.last_arrival))
+		since = task->sched_info.last_arrival + offset;
 	/* The CPU has switched since `now`: what the kernel accounted is exact again. */
 	if (since > now || !offset)
 		return 0;

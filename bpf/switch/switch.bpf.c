@@ -41,7 +41,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (!(task_state(prev) & TASK_DEAD))
 		return 0;
 	/* Its last switch: nothing can be added any more, not even the end of its own exit. */
-	account = account_of(prev);
+	account = account_to_charge(prev);
 	if (!account)
 		return 0;
 	fold(prev, account, &used);
@@ -50,7 +50,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (prev->pid == prev->tgid && !account->threads)
 		report_exit(prev, account, &used);
 	else
-		carry(prev, &used);
+		carry(prev, account, &used);
 	return 0;
 }
 
@@ -79,8 +79,6 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 	account = account_of(task);
 	if (!account)
 		return 0;
-	/* It has not waited before. */
-	account->run_delay = 1;
 	if (wait_mode == WAITS_FULL)
 		enqueue(task, account, scheduler_clock(task));
 	if (task->pid != task->tgid) {
@@ -166,7 +164,7 @@ static __always_inline void settle_move(struct task_struct *task)
 	if (cgroup == account->cgroup)
 		return;
 	fold(task, account, &used);
-	carry(task, &used);
+	carry(task, account, &used);
 	account->cgroup = cgroup;
 }
 
@@ -196,7 +194,7 @@ int sample_tasks(struct bpf_iter__task *ctx)
 	struct task_account *account;
 	struct task_sample sample;
 	struct process_key key;
-	struct counters *sum;
+	struct task_sample *row;
 	struct cpu_slot *slot;
 
 	if (!task)
@@ -220,10 +218,10 @@ int sample_tasks(struct bpf_iter__task *ctx)
 	if (task->pid != task->tgid)
 		return 0;
 	key = process_of(task);
-	sum = bpf_map_lookup_elem(&carried, &key);
-	if (sum) {
+	row = bpf_map_lookup_elem(&carried, &key);
+	if (row) {
 		sample.flags |= SAMPLE_CARRIED;
-		__builtin_memcpy(&sample.counters, sum, sizeof(*sum));
+		__builtin_memcpy(&sample.counters, &row->counters, sizeof(row->counters));
 		bpf_seq_write(ctx->meta->seq, &sample, sizeof(sample));
 	}
 	return 0;

@@ -257,10 +257,12 @@ static __always_inline void note_unseen(struct slices *cpu, struct task_struct *
 	if (!cpu->count || !prev->pid || !bpf_core_field_exists(prev->sched_info.last_arrival))
 		return;
 	arrival = prev->sched_info.last_arrival;
-	account = account_of(prev);
-	if (!account || arrival > clock)
+	if (arrival > clock)
 		return;
+	account = account_of(prev);
 	begin_slice(cpu, culprit_of(prev, account), arrival);
+	if (!account)
+		return;
 	account->enqueued = 0;
 	account->moved = 0;
 	account->waited = 0;
@@ -279,9 +281,9 @@ static __always_inline void account_waits(struct task_struct *prev, struct task_
 		note_unseen(own, prev, clock);
 	if (next->pid) {
 		account = account_of(next);
-		if (!account)
-			return;
-		dequeue(next, account, own, clock);
+		/* Else the next end of a wait charges this one too: waited_unseen. */
+		if (account)
+			dequeue(next, account, own, clock);
 		group = culprit_of(next, account);
 	}
 	begin_slice(own, group, clock);
@@ -289,7 +291,7 @@ static __always_inline void account_waits(struct task_struct *prev, struct task_
 
 	if (!runnable || !prev->pid)
 		return;
-	account = account_of(prev);
+	account = account_to_charge(prev);
 	if (!account)
 		return;
 	enqueue(prev, account, clock);

@@ -27,6 +27,8 @@ pub mod sample_flag {
     pub const RUNNING: u32 = abi::SAMPLE_RUNNING.0;
     /// The counters are what ended threads and earlier cgroups left to the process.
     pub const CARRIED: u32 = abi::SAMPLE_CARRIED.0;
+    /// The process has ended, and these are its last figures.
+    pub const EXITED: u32 = abi::SAMPLE_EXITED.0;
 }
 
 // The model's counters are the kernel side's, in the same order: checked here, nowhere assumed.

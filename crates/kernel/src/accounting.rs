@@ -26,9 +26,11 @@ use crate::plan::{Plan, WaitMode, Wanted};
 use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
 
 mod features;
+mod orphans;
 mod side;
 mod waits;
 
+use orphans::Orphans;
 use side::Side;
 pub use waits::WaitCounts;
 
@@ -44,6 +46,7 @@ pub struct Accounting {
     sides: Vec<Side>,
     ring: RingBuffer<'static>,
     ended: Rc<RefCell<Vec<TaskSample>>>,
+    orphans: Orphans,
     switch: SwitchSkel<'static>,
     hardware: Hardware,
     hardware_map: MapHandle,
@@ -114,6 +117,7 @@ impl Accounting {
             sides: Vec::new(),
             ring,
             ended,
+            orphans: Orphans::default(),
             switch,
             hardware,
             hardware_map,
@@ -231,6 +235,9 @@ impl Accounting {
         }
         self.ring.consume().context("the ring of ended processes")?;
         snapshot.ended = self.ended.take();
+        let (tasks, now) = (&snapshot.tasks, snapshot.taken_ns);
+        let unseen = self.orphans.take(&mut self.switch, tasks, now)?;
+        snapshot.ended.extend(unseen);
         Ok(snapshot)
     }
 

@@ -1,0 +1,75 @@
+//! Processes whose end was not seen, because a program was kept from running.
+//!
+//! A process of several threads leaves a row in the table `carried`, which goes with its last
+//! record. A row that stays although nothing is left of the process is that record.
+
+use std::collections::HashSet;
+
+use libbpf_rs::{MapCore, MapFlags};
+
+use super::waits::BATCH;
+use crate::abi::{self, TaskSample, sample_flag};
+use crate::error::{Context, Error};
+use crate::skel::switch::SwitchSkel;
+
+/// Between two looks. The record of a process comes up to some 100 ms after it is gone from the
+/// list of tasks, so who is missing at two looks has none.
+const STEP_NS: u64 = 2_000_000_000;
+
+/// Who was missing at the last look.
+#[derive(Default)]
+pub(super) struct Orphans {
+    looked_ns: u64,
+    missing: HashSet<Process>,
+}
+
+/// Thread-group id and start.
+type Process = (u32, u64);
+
+fn process(sample: &TaskSample) -> Process {
+    (sample.tgid, sample.process_start)
+}
+
+impl Orphans {
+    /// Takes out the rows of processes that were missing at this look and at the one before.
+    pub(super) fn take(
+        &mut self,
+        switch: &mut SwitchSkel<'static>,
+        tasks: &[TaskSample],
+        now_ns: u64,
+    ) -> Result<Vec<TaskSample>, Error> {
+        if now_ns.saturating_sub(self.looked_ns) < STEP_NS {
+            return Ok(Vec::new());
+        }
+        self.looked_ns = now_ns;
+        let listed: HashSet<Process> = tasks.iter().map(process).collect();
+        let rows = switch
+            .maps
+            .carried
+            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        let rows: Vec<_> = rows.context("the table of processes")?.collect();
+        let mut missing = HashSet::new();
+        let mut ended = Vec::new();
+        for (key, row) in rows {
+            let Some(mut row) = abi::plain::<TaskSample>(&row) else {
+                continue;
+            };
+            if listed.contains(&process(&row)) {
+                continue;
+            }
+            missing.insert(process(&row));
+            // A row that is gone by now was reported.
+            if self.missing.contains(&process(&row)) && switch.maps.carried.delete(&key).is_ok() {
+                row.flags |= sample_flag::EXITED;
+                ended.push(row);
+            }
+        }
+        self.missing = missing;
+        let followed = ended.iter().filter(|row| row.is(sample_flag::FOLLOWED));
+        let followed = followed.count() as u64;
+        if let Some(bss) = switch.maps.bss_data.as_deref_mut() {
+            bss.followed_reported += followed;
+        }
+        Ok(ended)
+    }
+}
