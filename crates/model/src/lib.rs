@@ -8,6 +8,7 @@ mod batch;
 mod comm;
 mod counters;
 mod draw;
+mod event;
 mod health;
 mod histogram;
 mod ids;
@@ -25,6 +26,9 @@ pub use batch::{Batch, CgroupRow, Node, ProcessRow};
 pub use comm::{Comm, escape_terminal};
 pub use counters::{Cause, Counter, Counters, Measured, Preemptor, SOFTIRQ_VECTORS};
 pub use draw::{WAIT_LENGTHS, WAIT_SCALE};
+pub use event::{
+    ConnectError, Event, EventProcess, ExitStatus, FilePath, Origin, Socket, TcpChange, What,
+};
 pub use health::{AgentCost, Feature, FeatureState, Loss, MapFill, ProgramCost};
 pub use histogram::Histogram;
 pub use ids::{CgroupId, ProcessId};

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Facts as records in a ring. A record that finds no room is counted by its kind, and user space
+ * puts a gap into the stream: the ring itself reports no loss.
+ */
+#ifndef NOCTULE_EVENT_BPF_H
+#define NOCTULE_EVENT_BPF_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "abi.bpf.h"
+#include "cgroup.bpf.h"
+
+enum event_kind {
+	EVENT_PROCESS_START,
+	EVENT_PROCESS_EXEC,
+	EVENT_PROCESS_EXIT,
+	EVENT_OOM_KILL,
+	EVENT_TCP_LISTEN,
+	EVENT_TCP_LISTEN_CLOSE,
+	EVENT_TCP_CONNECT,
+	EVENT_TCP_CONNECT_FAILED,
+	EVENT_TCP_ACCEPT,
+	EVENT_TCP_RETRANSMIT,
+	EVENT_TCP_CLOSE,
+	EVENT_FILE_OPEN,
+	EVENT_KINDS,
+};
+
+/* The process of an event. For a socket: as it was when it was connected or began to listen. */
+struct event_process {
+	/* start_boottime of its leader. */
+	__u64 start;
+	__u64 cgroup;
+	/* Thread-group id; 0: not known. */
+	__u32 pid;
+	__u32 reserved;
+	char comm[16];
+};
+
+struct event_head {
+	/* CLOCK_BOOTTIME. */
+	__u64 time;
+	__u32 kind;
+	__u32 reserved;
+	struct event_process process;
+};
+
+_Static_assert(sizeof(struct event_head) == 56, "implicit padding");
+
+ABI_EXPORT(enum, event_kind);
+
+/* Kinds that go into a ring, as bits. What is counted does not depend on it. */
+const volatile __u32 stream_kinds = 0;
+
+/* Records that found no room, by kind. */
+__u64 lost_events[EVENT_KINDS];
+
+static __always_inline bool is_streamed(enum event_kind kind)
+{
+	return stream_kinds & 1U << kind;
+}
+
+/*
+ * Hands a record to user space. The kernel wakes the reader only when it has read all that was
+ * there before, and the reader lets some milliseconds go by before it reads: so there is one
+ * wake-up for a burst, not for a record.
+ */
+static __always_inline void emit(void *ring, void *record, __u32 size, enum event_kind kind)
+{
+	if (bpf_ringbuf_output(ring, record, size, 0))
+		__sync_fetch_and_add(&lost_events[kind], 1);
+}
+
+static __always_inline void describe_process(struct event_process *process,
+					     struct task_struct *task)
+{
+	process->start = task->group_leader->start_boottime;
+	process->cgroup = cgroup_of(task);
+	process->pid = task->tgid;
+	process->reserved = 0;
+	bpf_probe_read_kernel(process->comm, sizeof(process->comm), task->comm);
+}
+
+#endif

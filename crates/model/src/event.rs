@@ -1,0 +1,245 @@
+//! What happened: processes, OOM kills, TCP connections, file opens.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::{CgroupId, Comm, Owner, ProcessId};
+
+/// One fact, as the kernel side reported it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Wall-clock time at which it happened, nanoseconds since 1970.
+    pub time_unix_ns: u64,
+    /// Whose it is. `None` for a gap, and for a socket whose owner is not known: it was there
+    /// before the agent, and no process has it open.
+    pub process: Option<EventProcess>,
+    /// How the agent knows.
+    pub origin: Origin,
+    /// What happened.
+    pub what: What,
+}
+
+/// The process of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventProcess {
+    /// Who it is.
+    pub id: ProcessId,
+    /// Wall-clock time of its start, nanoseconds since 1970.
+    pub start_unix_ns: u64,
+    /// Its command name then.
+    pub comm: Comm,
+    /// Its group then. For a socket: when it was connected or began to listen.
+    pub cgroup: CgroupId,
+    /// What is known of that group; filled by the identity step.
+    pub owner: Option<Arc<Owner>>,
+}
+
+/// How the agent knows of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// It happened while the agent watched.
+    #[default]
+    Seen,
+    /// It was there already when the agent started.
+    Existing,
+    /// Its own record was lost; a look at what is there now told it. Then the time is that of the
+    /// look, and what only the record had is absent.
+    Reconciled,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// A process was forked.
+    ProcessStart {
+        /// Thread-group id of the parent.
+        parent_pid: u32,
+    },
+    /// A process executes another program from now on.
+    ProcessExec {
+        /// Full path of the program, as the process sees it.
+        path: FilePath,
+        /// The arguments, up to a limit.
+        args: Vec<Vec<u8>>,
+        /// There were more, or longer ones.
+        args_truncated: bool,
+        /// Real user id, in the host's user namespace.
+        uid: u32,
+    },
+    /// The last thread of a process has ended.
+    ProcessExit {
+        /// How it ended; `None` when the record was lost.
+        status: Option<ExitStatus>,
+        /// It died of the OOM killer.
+        oom_killed: bool,
+        /// Time from its start to its end, nanoseconds.
+        duration_ns: u64,
+        /// Time on a CPU, all threads together, up to the end; `None` when it is not known.
+        cpu_ns: Option<u64>,
+        /// Largest resident set that it had, bytes; `None` when it is not known.
+        rss_peak_bytes: Option<u64>,
+    },
+    /// A process died of the OOM killer.
+    OomKill {
+        /// Resident set when it was chosen, bytes, as in the kernel's log.
+        rss_bytes: u64,
+        /// The lowest memory limit of its group and those above; `None` when none has a limit.
+        limit_bytes: Option<u64>,
+    },
+    /// Something about a TCP socket.
+    Tcp {
+        /// What.
+        change: TcpChange,
+        /// Which socket.
+        socket: Socket,
+    },
+    /// A file was opened, or could not be.
+    FileOpen {
+        /// Its full path; of one that could not be opened, as it was asked for.
+        path: FilePath,
+        /// Flags as in open(2).
+        flags: u32,
+        /// Why it was not opened (errno).
+        error: Option<i32>,
+    },
+    /// Events were lost here. What follows is complete again.
+    Gap {
+        /// How many, by name of the event.
+        lost: Vec<(&'static str, u64)>,
+    },
+}
+
+/// A path in bytes: Linux knows no encoding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilePath {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The path was longer than the kernel side keeps; its end is here.
+    pub truncated: bool,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// By itself, with this code.
+    Code(u8),
+    /// By this signal.
+    Signal(u8),
+}
+
+/// What happened to a TCP socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpChange {
+    /// It listens from now on.
+    Listen,
+    /// It no longer listens.
+    ListenClose,
+    /// A connection was established from this side.
+    Connect {
+        /// From the call to the handshake's end, nanoseconds; `None` for one that was there before
+        /// the agent.
+        duration_ns: Option<u64>,
+    },
+    /// A connection could not be established.
+    ConnectFailed {
+        /// Why.
+        reason: ConnectError,
+        /// The error that the application gets (errno); 0 when it gave up itself.
+        errno: i32,
+        /// From the call to the end, nanoseconds.
+        duration_ns: u64,
+    },
+    /// A connection was established from the other side. Its process is the one that listens.
+    Accept,
+    /// Segments were sent again.
+    Retransmit {
+        /// How many.
+        segments: u32,
+    },
+    /// A connection ended.
+    Close {
+        /// Payload that was sent, each byte once.
+        bytes_sent: u64,
+        /// Payload that was received.
+        bytes_received: u64,
+        /// From its establishment, nanoseconds; `None` when that is not known.
+        duration_ns: Option<u64>,
+        /// Segments that were sent again.
+        retransmits: u32,
+        /// Smoothed round-trip time, microseconds; `None` when none was measured.
+        rtt_us: Option<u32>,
+    },
+}
+
+/// Why a connection could not be established.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConnectError {
+    /// The other side refused it (ECONNREFUSED, ECONNRESET).
+    Refused,
+    /// The kernel gave up (ETIMEDOUT).
+    Timeout,
+    /// The application gave up: it closed the socket before there was an answer.
+    Abandoned,
+    /// There is no way to the other side (EHOSTUNREACH, ENETUNREACH).
+    Unreachable,
+    /// Another error.
+    Other,
+}
+
+impl ConnectError {
+    /// All of them, in the order of the kernel side.
+    pub const ALL: [Self; 5] = [
+        Self::Refused,
+        Self::Timeout,
+        Self::Abandoned,
+        Self::Unreachable,
+        Self::Other,
+    ];
+
+    /// The value of `error.type` and of the label `result`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Timeout => "timeout",
+            Self::Abandoned => "abandoned",
+            Self::Unreachable => "unreachable",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// A TCP socket at the time of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Socket {
+    /// Number of the socket, unique while the agent runs; 0 when it is not followed.
+    pub id: u64,
+    /// Own end; `None` while no port was chosen.
+    pub local: Option<SocketAddr>,
+    /// The other end; `None` for one that listens.
+    pub peer: Option<SocketAddr>,
+    /// Cookie of its network namespace; `None` where the kernel has none (before Linux 5.12).
+    pub netns_cookie: Option<u64>,
+}
+
+impl What {
+    /// The value of `event.name`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::ProcessStart { .. } => "process.start",
+            Self::ProcessExec { .. } => "process.exec",
+            Self::ProcessExit { .. } => "process.exit",
+            Self::OomKill { .. } => "oom.kill",
+            Self::Tcp { change, .. } => match change {
+                TcpChange::Listen => "tcp.listen",
+                TcpChange::ListenClose => "tcp.listen_close",
+                TcpChange::Connect { .. } => "tcp.connect",
+                TcpChange::ConnectFailed { .. } => "tcp.connect_failed",
+                TcpChange::Accept => "tcp.accept",
+                TcpChange::Retransmit { .. } => "tcp.retransmit",
+                TcpChange::Close { .. } => "tcp.close",
+            },
+            Self::FileOpen { .. } => "file.open",
+            Self::Gap { .. } => "gap",
+        }
+    }
+}
