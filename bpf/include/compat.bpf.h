@@ -33,6 +33,20 @@ struct cfs_rq___pre_5_19 {
 	__u64 throttled_clock_task_time;
 } __attribute__((preserve_access_index));
 
+/* Before v6.2: f1a7941243c1 ("mm: convert mm's rss stats into percpu_counter"). */
+struct mm_struct___pre_6_2 {
+	struct {
+		struct {
+			long counter;
+		} count[4];
+	} rss_stat;
+} __attribute__((preserve_access_index));
+
+/* Should the counter become a plain number. */
+struct net___u64 {
+	__u64 net_cookie;
+} __attribute__((preserve_access_index));
+
 /* v6.18: 53fbef56e07d ("mm: introduce memdesc_flags_t"). */
 typedef struct {
 	unsigned long f;

@@ -31,6 +31,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_STACK = 23,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
@@ -39,6 +40,7 @@ enum {
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1U << 0,
+	BPF_F_CLONE = 1U << 9,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1U << 0,
 	BPF_RB_NO_WAKEUP = 1U << 0,
 	BPF_RB_FORCE_WAKEUP = 1U << 1,
@@ -51,10 +53,36 @@ struct bpf_perf_event_value {
 	__u64 running;
 };
 
-/* linux/sched.h */
+/* linux/sched.h, linux/sched/signal.h, asm/signal.h */
 enum {
 	TASK_DEAD = 0x80,
 	PF_KTHREAD = 0x00200000,
+	SIGNAL_GROUP_EXIT = 0x4,
+	SIGKILL = 9,
+};
+
+/* linux/socket.h */
+enum address_family {
+	AF_INET = 2,
+	AF_INET6 = 10,
+};
+
+/* linux/in.h, net/tcp_states.h, asm-generic/errno.h */
+enum {
+	IPPROTO_TCP = 6,
+	TCP_ESTABLISHED = 1,
+	TCP_SYN_SENT = 2,
+	TCP_SYN_RECV = 3,
+	TCP_CLOSE = 7,
+	TCP_LISTEN = 10,
+	EADDRNOTAVAIL = 99,
+	ENETDOWN = 100,
+	ENETUNREACH = 101,
+	ECONNRESET = 104,
+	ETIMEDOUT = 110,
+	ECONNREFUSED = 111,
+	EHOSTDOWN = 112,
+	EHOSTUNREACH = 113,
 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -82,6 +110,22 @@ struct cgroup {
 
 struct css_set {
 	struct cgroup *dfl_cgrp;
+	struct cgroup_subsys_state *subsys[1];
+};
+
+/* The value differs between kernels, only the name is asked for. */
+enum cgroup_subsys_id {
+	memory_cgrp_id = 1,
+};
+
+struct page_counter {
+	unsigned long max;
+	struct page_counter *parent;
+};
+
+struct mem_cgroup {
+	struct cgroup_subsys_state css;
+	struct page_counter memory;
 };
 
 struct cfs_rq;
@@ -120,6 +164,44 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
+struct percpu_counter {
+	__s64 count;
+};
+
+struct mm_struct {
+	unsigned long arg_start;
+	unsigned long arg_end;
+	struct percpu_counter rss_stat[4];
+};
+
+struct linux_binprm {
+	const char *filename;
+};
+
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
+};
+
+struct signal_struct {
+	atomic_t live;
+	int group_exit_code;
+	unsigned int flags;
+	unsigned long maxrss;
+	unsigned long long sum_sched_runtime;
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -136,6 +218,10 @@ struct task_struct {
 	struct sched_info sched_info;
 	/* v6.18: e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). */
 	bool throttled;
+	int exit_code;
+	struct mm_struct *mm;
+	struct signal_struct *signal;
+	const struct cred *cred;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct css_set *cgroups;
@@ -151,6 +237,87 @@ struct bpf_iter_meta {
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct file *file;
+};
+
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct sock *sk;
+	void *value;
+};
+
+struct net {
+	atomic64_t net_cookie;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct in6_addr {
+	__u8 bytes[16];
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+	unsigned long skc_flags;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	int sk_err;
+	__u16 sk_protocol;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct request_sock {
+	struct sock_common __req_common;
+};
+
+struct inet_sock {
+	__be16 inet_sport;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	__u64 bytes_sent;
+	__u64 bytes_retrans;
+	__u64 bytes_received;
+	__u32 srtt_us;
+	__u32 total_retrans;
+};
+
+struct sk_buff {
+	char cb[48];
+};
+
+struct tcp_skb_cb {
+	__u16 tcp_gso_segs;
+};
+
+/* The value differs between kernels, only the name is asked for. */
+enum sock_flags {
+	SOCK_DONE = 1,
 };
 
 struct inode {

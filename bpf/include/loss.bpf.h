@@ -25,6 +25,16 @@ enum loss {
 	LOSS_WAIT_ROW,
 	/* The table of victims and culprits was full: the culprit is not named. */
 	LOSS_BLAME_ROW,
+	/* A table of what happened, by cgroup, was full: counts went to the overflow row. */
+	LOSS_EVENT_ROW,
+	/* The table of followed processes was full: one, and what it starts, is not followed. */
+	LOSS_FOLLOWED,
+	/* The table of victims was full: the end of one does not say that it was the OOM killer. */
+	LOSS_VICTIM,
+	/* A socket's account could not be made: what happens to the socket is not known. */
+	LOSS_SOCKET,
+	/* The table of destinations was full: figures went to the row of the others. */
+	LOSS_DESTINATION,
 	LOSS_COUNT,
 };
 

@@ -61,6 +61,12 @@ static __always_inline void add(struct counters *to, const struct counters *what
 		__sync_fetch_and_add(&to->v[i], what->v[i]);
 }
 
+/*
+ * The moment for which the task iterator tells how long a thread has run (CLOCK_MONOTONIC). The
+ * walk over many threads takes milliseconds; with one moment for all, the sums close.
+ */
+__u64 sample_at;
+
 /* Everything that the thread ever used. */
 static __always_inline void used_so_far(struct task_struct *task, struct task_account *account,
 					struct cpu_slot *slot, struct counters *c)
@@ -73,7 +79,7 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 	if ((__s64)(c->v[COUNTER_SWITCHES_PREEMPTED] -
 		    account->base.v[COUNTER_SWITCHES_PREEMPTED]) < 0)
 		c->v[COUNTER_SWITCHES_PREEMPTED] = account->base.v[COUNTER_SWITCHES_PREEMPTED];
-	c->v[COUNTER_CPU_TIME] = cpu_time(task, slot);
+	c->v[COUNTER_CPU_TIME] = cpu_time(task, slot, sample_at);
 }
 
 /* What the thread used since the last fold. */

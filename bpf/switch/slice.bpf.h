@@ -17,6 +17,9 @@ enum {
 	CALIBRATED_NS = 1000000000,
 };
 
+/* The moment of a call. */
+#define NOW (~0ULL >> 1)
+
 /*
  * The scheduler's clock on the CPU that the task is queued on or runs on; its run queue must be
  * locked. Everything at a switch is told by it: it is a read of memory where bpf_ktime_get_ns can
@@ -98,12 +101,6 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 }
 
 /*
- * The moment for which the task iterator tells how long a thread has run (CLOCK_MONOTONIC). The
- * walk over many threads takes milliseconds; with one moment for all, the sums close.
- */
-__u64 sample_at;
-
-/*
  * The slot of the CPU on which the thread runs now, or NULL when it runs on none. A CPU that has
  * not switched since the start does not know its thread yet, and one of which the last switch was
  * not seen knows another: the run queue knows.
@@ -142,10 +139,10 @@ static __always_inline __u64 offset_of(struct cpu_slot *slot, __u64 now)
 /*
  * Nanoseconds between what the kernel has in sum_exec_runtime, which it brings up to date at each
  * scheduler tick (every 1 to 10 ms, or once a second on nohz_full CPUs) and at each switch, and
- * `sample_at`; negative when that is past. rq->clock_task stands still for interrupts and steal;
- * the offset turns our clock into rq->clock.
+ * `at` (CLOCK_MONOTONIC); negative when that is past. rq->clock_task stands still for interrupts
+ * and steal; the offset turns our clock into rq->clock.
  */
-static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_slot *slot)
+static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_slot *slot, __u64 at)
 {
 	struct rq *rq = task->se.cfs_rq->rq;
 	__u64 since = slot->since ?: started_at;
@@ -166,12 +163,12 @@ static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_sl
 	/* It cannot have run for longer than it is there. */
 	if ((__u64)lag > now - since)
 		lag = now - since;
-	later = now - (sample_at > since ? sample_at : since);
+	later = now - (at > since ? at : since);
 	return later > 0 ? lag - later : lag;
 }
 
-/* CPU time of the thread: at `sample_at` when it runs in `slot`, else what the kernel has. */
-static __always_inline __u64 cpu_time(struct task_struct *task, struct cpu_slot *slot)
+/* CPU time of the thread: until `at` when it runs in `slot`, else what the kernel has. */
+static __always_inline __u64 cpu_time(struct task_struct *task, struct cpu_slot *slot, __u64 at)
 {
 	__u64 accounted = task->se.sum_exec_runtime;
 	__s64 lag = 0;
@@ -180,7 +177,7 @@ static __always_inline __u64 cpu_time(struct task_struct *task, struct cpu_slot 
 		return accounted;
 	/* A tick between the two reads would be counted twice or not at all: read again. */
 	for (int i = 0; i < 3; i++) {
-		lag = unaccounted(task, slot);
+		lag = unaccounted(task, slot, at);
 		if (accounted == task->se.sum_exec_runtime)
 			break;
 		accounted = task->se.sum_exec_runtime;

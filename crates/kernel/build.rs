@@ -5,7 +5,14 @@ use std::path::{Path, PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const OBJECTS: [&str; 4] = ["switch", "softirq", "pagecache", "cgroup"];
+const OBJECTS: [&str; 6] = [
+    "switch",
+    "softirq",
+    "pagecache",
+    "cgroup",
+    "lifecycle",
+    "tcp",
+];
 
 fn main() {
     let here = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");

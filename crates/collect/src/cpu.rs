@@ -221,7 +221,7 @@ fn merged(mut losses: Vec<Loss>, others: &[Loss]) -> Vec<Loss> {
 }
 
 /// Now and the moment of boot, in nanoseconds since 1970.
-fn wall_clock() -> (u64, u64) {
+pub(crate) fn wall_clock() -> (u64, u64) {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| d.as_nanos() as u64);

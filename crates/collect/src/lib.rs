@@ -5,7 +5,9 @@
 
 mod agent;
 mod cpu;
+mod events;
 mod life;
 
 pub use cpu::{CpuSource, Grace};
+pub use events::EventSource;
 pub use life::CgroupLife;

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::io::Read;
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use crate::cost::ProgramHandle;
 use crate::error::{Context, Error};
 use crate::facts::{self, CgroupVersion, Facts};
 use crate::hardware::Hardware;
+use crate::loss;
 use crate::plan::{Plan, WaitMode, Wanted};
 use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
 
@@ -202,6 +203,11 @@ impl Accounting {
             .map_or(0, |bss| bss.started_at)
     }
 
+    /// What runs on each CPU, for an object that tells how long a thread has run.
+    pub(crate) fn cpus_map(&self) -> BorrowedFd<'_> {
+        self.switch.maps.cpus.as_fd()
+    }
+
     /// From now on the children of the process `pid` are followed, with all their descendants.
     pub fn follow_children_of(&mut self, pid: u32) {
         if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
@@ -305,18 +311,12 @@ impl Accounting {
 
     /// What was lost so far, by kind; every kind is listed.
     pub fn losses(&self) -> Vec<Loss> {
-        let mut counts = [0; side::LOSSES.len()];
         let switch = self.switch.maps.bss_data.as_deref().map(|b| b.losses);
-        for losses in switch
-            .into_iter()
-            .chain(self.sides.iter().map(Side::losses))
-        {
-            counts.iter_mut().zip(losses).for_each(|(sum, n)| *sum += n);
-        }
-        let named = side::LOSSES.iter().zip(counts);
-        named
-            .map(|(&(kind, place), count)| Loss { kind, place, count })
-            .collect()
+        loss::named(
+            switch
+                .into_iter()
+                .chain(self.sides.iter().map(Side::losses)),
+        )
     }
 
     /// How full the maps are that can be full.
@@ -440,7 +440,7 @@ fn open_switch(
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
         rodata.hardware_mask = hardware_mask;
-        rodata.has_prev_state = facts.prev_state;
+        rodata.has_prev_state = facts.tracepoints.prev_state;
         rodata.wait_mode = wait_mode(wanted.waits);
         rodata.exits_wakeup_bytes = ring / 2;
     }

@@ -23,8 +23,8 @@ pub struct Facts {
     pub btf: bool,
     /// Names out of `HOOKS` that this kernel has: raw tracepoints, and functions with BTF.
     pub hooks: BTreeSet<&'static str>,
-    /// `sched_switch` tells the state of the thread that leaves as its last argument (Linux 5.18).
-    pub prev_state: bool,
+    /// What tracepoints tell that did not always.
+    pub tracepoints: Tracepoints,
     /// The field of `struct cfs_rq` that tells how long it was throttled; `None` where there are no
     /// quotas (CONFIG_CFS_BANDWIDTH) or the field has another name.
     pub throttle_clock: Option<&'static str>,
@@ -42,6 +42,20 @@ pub struct Facts {
     pub nominal_hertz: Option<u64>,
     /// The process sees only the processes of a pid namespace below the host's.
     pub pid_namespace: bool,
+}
+
+/// Arguments of tracepoints that came later than the tracepoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tracepoints {
+    /// `sched_switch` tells the state of the thread that leaves (Linux 5.18).
+    pub prev_state: bool,
+    /// `sched_process_exit` tells whether the thread is the last one (6.16).
+    pub group_dead: bool,
+    /// `mark_victim` tells the task, not only the id of one of its threads (6.9, and stable
+    /// releases of older kernels).
+    pub victim_task: bool,
+    /// `tcp_retransmit_skb` tells of failed attempts too, with their error (6.17).
+    pub retransmit_error: bool,
 }
 
 /// The capabilities that matter, in the effective set.
@@ -66,6 +80,13 @@ pub(crate) const HOOKS: &[&str] = &[
     "sched_process_free",
     "cgroup_attach_task",
     "cgroup_mkdir",
+    "sched_process_fork",
+    "sched_process_exec",
+    "sched_process_exit",
+    "mark_victim",
+    "inet_sock_set_state",
+    "tcp_retransmit_skb",
+    "tcp_retransmit_synack",
     "softirq_entry",
     "mm_filemap_get_pages",
     "writeback_dirty_folio",
@@ -83,7 +104,7 @@ impl Facts {
             capabilities: Capabilities::of_self(),
             btf: btf.is_some(),
             hooks: btf.as_ref().map(hooks).unwrap_or_default(),
-            prev_state: btf.as_ref().is_some_and(prev_state),
+            tracepoints: btf.as_ref().map(Tracepoints::probe).unwrap_or_default(),
             throttle_clock: btf.as_ref().and_then(throttle_clock),
             hierarchy: Hierarchy::probe(root),
             tracefs: tracefs(root),
@@ -146,14 +167,26 @@ fn hooks(btf: &Btf<'_>) -> BTreeSet<&'static str> {
     HOOKS.iter().copied().filter(|hook| exists(hook)).collect()
 }
 
-/// Arguments of the raw tracepoint: the context of the probe, preempt, prev, next, prev_state.
-fn prev_state(btf: &Btf<'_>) -> bool {
+/// How many arguments the tracepoint gives to raw programs.
+fn arguments(btf: &Btf<'_>, tracepoint: &str) -> usize {
     use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
     let prototype = btf
-        .type_by_name::<Typedef<'_>>("btf_trace_sched_switch")
+        .type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}"))
         .and_then(|typedef| Ptr::try_from(typedef.next_type()?).ok())
         .and_then(|pointer| FuncProto::try_from(pointer.next_type()?).ok());
-    prototype.is_some_and(|prototype| prototype.len() > 4)
+    // The first is the context of the probe.
+    prototype.map_or(0, |prototype| prototype.len().saturating_sub(1))
+}
+
+impl Tracepoints {
+    fn probe(btf: &Btf<'_>) -> Self {
+        Self {
+            prev_state: arguments(btf, "sched_switch") > 3,
+            group_dead: arguments(btf, "sched_process_exit") > 1,
+            victim_task: arguments(btf, "mark_victim") > 1,
+            retransmit_error: arguments(btf, "tcp_retransmit_skb") > 2,
+        }
+    }
 }
 
 /// Names of the field, newest first. `bpf/switch/wait.bpf.h` reads the same ones.

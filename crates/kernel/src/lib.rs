@@ -9,8 +9,10 @@ mod accounting;
 mod cgroups;
 mod cost;
 mod error;
+mod events;
 mod facts;
 mod hardware;
+mod loss;
 mod plan;
 mod skel;
 
@@ -19,6 +21,10 @@ pub use accounting::{Accounting, Snapshot, WaitCounts};
 pub use cgroups::CgroupEvents;
 pub use cost::{CostWindow, ProgramHandle};
 pub use error::{Error, ErrorKind};
-pub use facts::{Capabilities, CgroupVersion, Facts, Hierarchy};
+pub use events::{
+    ConnectTimes, DestinationCounts, Events, EventsWanted, ProcessCounts, RawEvent, RawProcess,
+    SocketSample, Stream, TcpCounts,
+};
+pub use facts::{Capabilities, CgroupVersion, Facts, Hierarchy, Tracepoints};
 pub use hardware::{CounterSpec, PerfEvent};
 pub use plan::{Plan, WaitMode, Wanted, Way, missing_privileges};

@@ -184,7 +184,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::facts::{Capabilities, CgroupVersion, Hierarchy};
+    use crate::facts::{Capabilities, CgroupVersion, Hierarchy, Tracepoints};
 
     fn facts(hooks: &[&'static str]) -> Facts {
         Facts {
@@ -195,7 +195,7 @@ mod tests {
                 ..Capabilities::default()
             },
             btf: true,
-            prev_state: true,
+            tracepoints: Tracepoints::default(),
             throttle_clock: None,
             hooks: BTreeSet::from_iter(hooks.iter().copied()),
             hierarchy: Hierarchy {

@@ -24,3 +24,5 @@ skeleton!(switch, "switch");
 skeleton!(softirq, "softirq");
 skeleton!(pagecache, "pagecache");
 skeleton!(cgroup, "cgroup");
+skeleton!(lifecycle, "lifecycle");
+skeleton!(tcp, "tcp");

@@ -72,8 +72,8 @@ pub enum What {
         status: Option<ExitStatus>,
         /// It died of the OOM killer.
         oom_killed: bool,
-        /// Time from its start to its end, nanoseconds.
-        duration_ns: u64,
+        /// Time from its start to its end, nanoseconds; `None` when the record was lost.
+        duration_ns: Option<u64>,
         /// Time on a CPU, all threads together, up to the end; `None` when it is not known.
         cpu_ns: Option<u64>,
         /// Largest resident set that it had, bytes; `None` when it is not known.
@@ -158,14 +158,14 @@ pub enum TcpChange {
     },
     /// A connection ended.
     Close {
-        /// Payload that was sent, each byte once.
-        bytes_sent: u64,
+        /// Payload that was sent, each byte once; like the rest `None` when the record was lost.
+        bytes_sent: Option<u64>,
         /// Payload that was received.
-        bytes_received: u64,
+        bytes_received: Option<u64>,
         /// From its establishment, nanoseconds; `None` when that is not known.
         duration_ns: Option<u64>,
         /// Segments that were sent again.
-        retransmits: u32,
+        retransmits: Option<u32>,
         /// Smoothed round-trip time, microseconds; `None` when none was measured.
         rtt_us: Option<u32>,
     },

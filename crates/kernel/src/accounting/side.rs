@@ -9,35 +9,11 @@ use libbpf_rs::{Link, ProgramMut};
 use noctule_model::{Feature, FeatureState};
 
 use crate::cost::ProgramHandle;
+use crate::loss;
 use crate::plan::Way;
 use crate::skel::pagecache::{PagecacheSkel, PagecacheSkelBuilder};
 use crate::skel::softirq::{SoftirqSkel, SoftirqSkelBuilder};
 use crate::skel::switch::SwitchSkel;
-use crate::skel::switch::types::loss;
-
-/// Kind and place of each loss, in the order of `enum loss`.
-pub(super) const LOSSES: [(&str, &str); 8] = [
-    ("thread_account", "tasks"),
-    ("exit_record", "exits"),
-    ("cgroup_row", "folded"),
-    ("counter_read", "hardware"),
-    ("cgroup_event", "cgroup_events"),
-    ("process_row", "carried"),
-    ("wait_row", "waits"),
-    ("blame_row", "blames"),
-];
-
-const _: () = {
-    assert!(loss::LOSS_ACCOUNT.0 == 0);
-    assert!(loss::LOSS_EXIT_RECORD.0 == 1);
-    assert!(loss::LOSS_CGROUP_ROW.0 == 2);
-    assert!(loss::LOSS_COUNTER_READ.0 == 3);
-    assert!(loss::LOSS_CGROUP_EVENT.0 == 4);
-    assert!(loss::LOSS_PROCESS_ROW.0 == 5);
-    assert!(loss::LOSS_WAIT_ROW.0 == 6);
-    assert!(loss::LOSS_BLAME_ROW.0 == 7);
-    assert!(loss::LOSS_COUNT.0 as usize == LOSSES.len());
-};
 
 /// One loaded object with one attached program.
 pub(super) struct Side {
@@ -157,7 +133,7 @@ fn attach_named(skel: &mut PagecacheSkel<'static>, name: &str) -> Result<Link, l
 
 impl Side {
     /// The loss counters of the object.
-    pub(super) fn losses(&self) -> [u64; LOSSES.len()] {
+    pub(super) fn losses(&self) -> [u64; loss::KINDS] {
         let losses = match &self.object {
             Object::Softirq(skel) => skel.maps.bss_data.as_deref().map(|b| b.losses),
             Object::Pagecache(skel) => skel.maps.bss_data.as_deref().map(|b| b.losses),

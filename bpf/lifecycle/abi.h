@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef NOCTULE_LIFECYCLE_ABI_H
+#define NOCTULE_LIFECYCLE_ABI_H
+
+#include "../include/event.bpf.h"
+
+struct process_start {
+	struct event_head head;
+	__u32 parent;
+	__u32 reserved;
+};
+
+_Static_assert(sizeof(struct process_start) == 64, "implicit padding");
+
+enum exec_limit {
+	EXEC_PATH = 4096,
+	EXEC_ARGS = 4096,
+};
+
+struct process_exec {
+	struct event_head head;
+	__u32 uid;
+	/* What follows the struct: the path with its NUL, then the arguments, each with its own. */
+	__u32 path_length;
+	__u32 args_length;
+	__u8 path_truncated;
+	__u8 args_truncated;
+	__u8 reserved[2];
+};
+
+_Static_assert(sizeof(struct process_exec) == 72, "implicit padding");
+
+enum exit_flag {
+	/* It died of the OOM killer. */
+	EXIT_OOM = 1 << 0,
+	/* `cpu_ns` is known. */
+	EXIT_CPU_TIME = 1 << 1,
+};
+
+struct process_exit {
+	struct event_head head;
+	__u64 duration_ns;
+	__u64 cpu_ns;
+	/* Largest resident set in bytes. */
+	__u64 rss_peak;
+	/* As wait(2) gives it. */
+	__u32 status;
+	__u32 flags;
+};
+
+_Static_assert(sizeof(struct process_exit) == 88, "implicit padding");
+
+struct oom_kill {
+	struct event_head head;
+	/* Resident set in bytes, when the victim was chosen. */
+	__u64 rss;
+	/* The lowest limit of its group and those above, in bytes; 0: none. */
+	__u64 limit;
+};
+
+_Static_assert(sizeof(struct oom_kill) == 72, "implicit padding");
+
+/* What happened to the processes of a cgroup. */
+struct process_row {
+	__u64 starts;
+	__u64 completed;
+	__u64 failed;
+	__u64 killed;
+	/* Died of the OOM killer; not in `killed`. */
+	__u64 oom;
+};
+
+ABI_EXPORT(struct, process_start);
+ABI_EXPORT(struct, process_exec);
+ABI_EXPORT(struct, process_exit);
+ABI_EXPORT(struct, oom_kill);
+ABI_EXPORT(struct, process_row);
+ABI_EXPORT(enum, exit_flag);
+ABI_EXPORT(enum, exec_limit);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The end of a process.
+ */
+#ifndef NOCTULE_LIFECYCLE_EXIT_BPF_H
+#define NOCTULE_LIFECYCLE_EXIT_BPF_H
+
+#include "../include/compat.bpf.h"
+#include "../include/filter.bpf.h"
+#include "../switch/slice.bpf.h"
+#include "oom.bpf.h"
+#include "row.bpf.h"
+
+/* sched_process_exit has `group_dead` as its last argument: v6.16. */
+const volatile bool has_group_dead = false;
+
+/* Without it: processes of which the end was reported, so that each is once. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u64);
+} ended SEC(".maps");
+
+/* Whether the process ends with this thread. */
+static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_struct *task)
+{
+	__u64 start = task->group_leader->start_boottime;
+	__u32 pid = task->tgid;
+	__u64 *known;
+
+	/* Volatile: must not be read before the kernel is known to have it. */
+	if (has_group_dead)
+		return *(volatile unsigned long long *)&ctx[1] & 1;
+	if (task->signal->live.counter)
+		return false;
+	/* Several threads that end at once can all find that none is left. */
+	known = bpf_map_lookup_elem(&ended, &pid);
+	if (known && *known == start)
+		return false;
+	if (known)
+		bpf_map_delete_elem(&ended, &pid);
+	return !bpf_map_update_elem(&ended, &pid, &start, BPF_NOEXIST);
+}
+
+/* What wait(2) gives the parent. */
+static __always_inline __u32 exit_status(struct task_struct *task)
+{
+	if (task->signal->flags & SIGNAL_GROUP_EXIT)
+		return task->signal->group_exit_code;
+	return task->group_leader->exit_code;
+}
+
+/*
+ * Time on a CPU of all threads: those that are gone, those that are not reaped yet, and this one up
+ * to now. What ending itself takes from here on is not in it.
+ */
+static __always_inline __u64 process_cpu_time(struct task_struct *task)
+{
+	__u64 sum = task->signal->sum_sched_runtime;
+	struct cpu_slot *slot = running_slot(task);
+	struct task_struct *leader = task->group_leader;
+	struct task_struct *thread;
+	struct bpf_iter_task it;
+
+	sum += cpu_time(task, slot, NOW);
+	if (!bpf_ksym_exists(bpf_iter_task_new))
+		return leader == task ? sum : sum + leader->se.sum_exec_runtime;
+	bpf_iter_task_new(&it, task, TASK_ITER_PROC_THREADS);
+	while ((thread = bpf_iter_task_next(&it)))
+		if (thread->pid != task->pid)
+			sum += thread->se.sum_exec_runtime;
+	bpf_iter_task_destroy(&it);
+	return sum;
+}
+
+static __always_inline void report_oom(struct task_struct *task, struct victim *victim)
+{
+	struct oom_kill event = {};
+
+	if (!is_streamed(EVENT_OOM_KILL) || !is_wanted(task))
+		return;
+	event.head.time = bpf_ktime_get_boot_ns();
+	event.head.kind = EVENT_OOM_KILL;
+	describe_process(&event.head.process, task);
+	event.rss = victim->rss;
+	event.limit = victim->limit;
+	emit(&facts, &event, sizeof(event), EVENT_OOM_KILL);
+}
+
+static __always_inline void report_exit(struct task_struct *task, struct victim *victim)
+{
+	struct process_row *row = process_row(cgroup_of(task));
+	struct process_exit event = {};
+	__u32 status = exit_status(task);
+	__u32 signal = status & 0x7f;
+	bool oom = victim && signal == SIGKILL;
+
+	if (oom)
+		__sync_fetch_and_add(&row->oom, 1);
+	else if (signal)
+		__sync_fetch_and_add(&row->killed, 1);
+	else if (status)
+		__sync_fetch_and_add(&row->failed, 1);
+	else
+		__sync_fetch_and_add(&row->completed, 1);
+	if (oom)
+		report_oom(task, victim);
+	if (!is_streamed(EVENT_PROCESS_EXIT) || !is_wanted(task))
+		return;
+	event.head.time = bpf_ktime_get_boot_ns();
+	event.head.kind = EVENT_PROCESS_EXIT;
+	describe_process(&event.head.process, task);
+	event.duration_ns = event.head.time - event.head.process.start;
+	event.cpu_ns = process_cpu_time(task);
+	event.rss_peak = (__u64)task->signal->maxrss << page_shift;
+	event.status = status;
+	event.flags = EXIT_CPU_TIME | (oom ? EXIT_OOM : 0);
+	emit(&facts, &event, sizeof(event), EVENT_PROCESS_EXIT);
+}
+
+#endif

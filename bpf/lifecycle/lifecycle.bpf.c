@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The life of processes: start, exec, end, and whether the OOM killer ended them.
+ */
+#include "../include/kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "../include/compat.bpf.h"
+#include "../include/filter.bpf.h"
+#include "abi.h"
+#include "exec.bpf.h"
+#include "exit.bpf.h"
+#include "oom.bpf.h"
+
+char LICENSE[] SEC("license")
+= "Dual BSD/GPL";
+
+/* Children of this process are followed; 0 follows none. */
+__u32 follow_children_of;
+
+/* In the context of the parent. The child does not run yet, and is in its cgroup already. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct process_start event = {};
+	__u32 pid = child->tgid;
+	__u64 start;
+
+	/* Another thread of the same process. */
+	if (child->pid != child->tgid)
+		return 0;
+	__sync_fetch_and_add(&process_row(cgroup_of(child))->starts, 1);
+	if (filter_processes &&
+	    (is_followed(parent) ||
+	     (follow_children_of && (__u32)parent->tgid == follow_children_of))) {
+		start = child->start_boottime;
+		if (bpf_map_update_elem(&followed, &pid, &start, BPF_ANY))
+			count_loss(LOSS_FOLLOWED);
+	}
+	if (!is_streamed(EVENT_PROCESS_START) || !is_wanted(child))
+		return 0;
+	event.head.time = bpf_ktime_get_boot_ns();
+	event.head.kind = EVENT_PROCESS_START;
+	describe_process(&event.head.process, child);
+	event.parent = parent->tgid;
+	emit(&facts, &event, sizeof(event), EVENT_PROCESS_START);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(sched_process_exec, struct task_struct *task, int old_pid, struct linux_binprm *binary)
+{
+	if (is_streamed(EVENT_PROCESS_EXEC) && is_wanted(task))
+		report_exec(task, binary);
+	return 0;
+}
+
+/*
+ * Each thread comes here. The process ends with the last one, whichever that is: `group_dead`, an
+ * argument of the hook from v6.16 on.
+ */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sched_process_exit, struct task_struct *task)
+{
+	struct victim *victim;
+	__u32 pid = task->tgid;
+
+	note_old_victim(task);
+	if (!is_last_thread(ctx, task))
+		return 0;
+	victim = victim_of_oom(task);
+	report_exit(task, victim);
+	if (victim)
+		bpf_map_delete_elem(&victims, &pid);
+	if (filter_processes)
+		bpf_map_delete_elem(&followed, &pid);
+	return 0;
+}
+
+SEC("tp_btf/mark_victim")
+int mark_victim(unsigned long long *ctx)
+{
+	/* Volatile: one read for both would be of either type. */
+	if (victim_is_task)
+		note_victim((struct task_struct *)*(volatile unsigned long long *)&ctx[0]);
+	else
+		note_old_mark(*(volatile unsigned long long *)&ctx[0]);
+	return 0;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Victims of the OOM killer. The kernel tells that a process was chosen; whether it died of that is
+ * known at its end.
+ */
+#ifndef NOCTULE_LIFECYCLE_OOM_BPF_H
+#define NOCTULE_LIFECYCLE_OOM_BPF_H
+
+#include "../include/compat.bpf.h"
+#include "row.bpf.h"
+
+enum {
+	MM_COUNTERS_RESIDENT = 3,
+	/* Groups above one another that are asked for their limit. */
+	MEMORY_LEVELS = 32,
+	VICTIMS = 1024,
+};
+
+const volatile __u32 page_shift = 12;
+
+/* mark_victim tells the task: v6.9, back-ported to 6.1.130. Before: the id of one of its threads. */
+const volatile bool victim_is_task = false;
+
+struct victim {
+	__u64 start;
+	__u64 rss;
+	__u64 limit;
+};
+
+/* By thread-group id, until they end. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, VICTIMS);
+	__type(key, __u32);
+	__type(value, struct victim);
+} victims SEC(".maps");
+
+/* By thread id, where the kernel tells nothing else. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, VICTIMS);
+	__type(key, __u32);
+	__type(value, __u8);
+} marked_threads SEC(".maps");
+
+/* The lowest limit of the task's memory cgroup and those above, in bytes; 0: none has one. */
+static __always_inline __u64 memory_limit(struct task_struct *task)
+{
+	__u64 unlimited = ((1ULL << 63) - 1) >> page_shift;
+	struct page_counter *counter;
+	struct mem_cgroup *group;
+	__u64 lowest = unlimited;
+	int id;
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id))
+		return 0;
+	id = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
+	/* css is the first field of struct mem_cgroup. */
+	if (bpf_core_read(&group, sizeof(group), &task->cgroups->subsys[id]) || !group)
+		return 0;
+	counter = &group->memory;
+	for (int i = 0; i < MEMORY_LEVELS && counter; i++) {
+		__u64 max = BPF_CORE_READ(counter, max);
+
+		if (max < lowest)
+			lowest = max;
+		counter = BPF_CORE_READ(counter, parent);
+	}
+	return lowest == unlimited ? 0 : lowest << page_shift;
+}
+
+/* Pages in memory, as the kernel's log counts them. */
+static __always_inline __u64 resident_pages(struct task_struct *task)
+{
+	enum { FILE = 0, ANONYMOUS = 1, SHARED = 3 };
+	struct mm_struct___pre_6_2 *older = (void *)task->mm;
+	struct mm_struct *mm = task->mm;
+
+	if (!mm)
+		return 0;
+	if (bpf_core_field_exists(older->rss_stat.count))
+		return older->rss_stat.count[FILE].counter +
+		       older->rss_stat.count[ANONYMOUS].counter +
+		       older->rss_stat.count[SHARED].counter;
+	return mm->rss_stat[FILE].count + mm->rss_stat[ANONYMOUS].count +
+	       mm->rss_stat[SHARED].count;
+}
+
+static __always_inline void note_victim(struct task_struct *task)
+{
+	__u32 pid = task->tgid;
+	struct victim victim = {
+		.start = task->group_leader->start_boottime,
+		.rss = resident_pages(task) << page_shift,
+		.limit = memory_limit(task),
+	};
+
+	if (bpf_map_update_elem(&victims, &pid, &victim, BPF_ANY))
+		count_loss(LOSS_VICTIM);
+}
+
+static __always_inline void note_old_mark(__u32 thread)
+{
+	__u8 marked = 1;
+
+	if (bpf_map_update_elem(&marked_threads, &thread, &marked, BPF_ANY))
+		count_loss(LOSS_VICTIM);
+}
+
+/* When the thread that was marked ends, its process is known. */
+static __always_inline void note_old_victim(struct task_struct *task)
+{
+	__u32 thread = task->pid;
+
+	if (!bpf_map_lookup_elem(&marked_threads, &thread))
+		return;
+	note_victim(task);
+	bpf_map_delete_elem(&marked_threads, &thread);
+}
+
+/* The note of a process that ends, if the OOM killer chose it. */
+static __always_inline struct victim *victim_of_oom(struct task_struct *task)
+{
+	__u32 pid = task->tgid;
+	struct victim *victim = bpf_map_lookup_elem(&victims, &pid);
+
+	if (!victim || victim->start != task->group_leader->start_boottime)
+		return NULL;
+	return victim;
+}
+
+#endif

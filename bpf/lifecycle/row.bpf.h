@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What is counted by cgroup, whether or not the stream has room for the event.
+ */
+#ifndef NOCTULE_LIFECYCLE_ROW_BPF_H
+#define NOCTULE_LIFECYCLE_ROW_BPF_H
+
+#include "../include/loss.bpf.h"
+#include "abi.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192); /* set at load */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct process_row);
+} process_rows SEC(".maps");
+
+/* Process, OOM and TCP events. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 22); /* set at load */
+} facts SEC(".maps");
+
+/* The cgroups for which there was no room, together. */
+struct process_row process_overflow;
+
+static const struct process_row no_processes;
+
+static __always_inline struct process_row *process_row(__u64 cgroup)
+{
+	struct process_row *row = bpf_map_lookup_elem(&process_rows, &cgroup);
+
+	if (row)
+		return row;
+	/* Another CPU may be first: then its row is the one to use. */
+	bpf_map_update_elem(&process_rows, &cgroup, &no_processes, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&process_rows, &cgroup);
+	if (row)
+		return row;
+	count_loss(LOSS_EVENT_ROW);
+	return &process_overflow;
+}
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef NOCTULE_TCP_ABI_H
+#define NOCTULE_TCP_ABI_H
+
+#include "../include/event.bpf.h"
+#include "../include/hist.bpf.h"
+
+/* Why a connection could not be established. */
+enum connect_error {
+	CONNECT_REFUSED,
+	CONNECT_TIMEOUT,
+	CONNECT_ABANDONED,
+	CONNECT_UNREACHABLE,
+	CONNECT_OTHER,
+	CONNECT_ERRORS,
+};
+
+/* Both ends of a socket, as the kernel has them: addresses and `peer_port` in network order. */
+struct socket_ends {
+	__u8 local[16];
+	__u8 peer[16];
+	__u16 local_port;
+	__u16 peer_port;
+	/* AF_INET or AF_INET6; of AF_INET the first 4 bytes of an address count. */
+	__u16 family;
+	__u16 reserved;
+	/* 0: the kernel has none. */
+	__u64 netns_cookie;
+};
+
+_Static_assert(sizeof(struct socket_ends) == 48, "implicit padding");
+
+struct tcp_event {
+	struct event_head head;
+	/* Number of the socket; 0: it has no account. */
+	__u64 socket;
+	struct socket_ends ends;
+	/* Of the connecting, or of the connection; 0: not known. */
+	__u64 duration_ns;
+	/* Payload, each byte once. */
+	__u64 sent;
+	__u64 received;
+	/* Segments that were sent again: at a retransmit those of now, at the end all. */
+	__u32 retransmits;
+	/* Smoothed round-trip time; 0: none was measured. */
+	__u32 rtt_us;
+	/* errno that the application gets; 0: none. */
+	__u32 error;
+	/* enum connect_error. */
+	__u32 reason;
+};
+
+_Static_assert(sizeof(struct tcp_event) == 152, "implicit padding");
+
+/* What happened to the sockets of a cgroup. */
+struct tcp_row {
+	__u64 connects;
+	__u64 failures[CONNECT_ERRORS];
+	/* Sum over `connects`. */
+	__u64 connect_ns;
+	__u64 accepts;
+	__u64 retransmits;
+	__u64 sent;
+	__u64 received;
+	/* Connections that were established, or there before the agent, and those that ended. */
+	__u64 opened;
+	__u64 closed;
+	__u64 listens;
+	__u64 listen_closes;
+};
+
+/* How long connecting took. */
+struct connect_times {
+	__u32 buckets[HISTOGRAM_BUCKETS];
+};
+
+/* Whereto a cgroup connects. */
+struct destination_key {
+	__u64 cgroup;
+	__u8 address[16];
+	/* Network order. */
+	__u16 port;
+	/* 0: all that found no room in the table. */
+	__u16 family;
+	__u32 reserved;
+};
+
+_Static_assert(sizeof(struct destination_key) == 32, "implicit padding");
+
+struct destination_row {
+	__u64 connects;
+	__u64 failures;
+	__u64 connect_ns;
+	__u64 retransmits;
+	__u64 sent;
+	__u64 received;
+	__u64 opened;
+	__u64 closed;
+};
+
+/* A socket that is there, as the iterators tell it. */
+enum socket_flag {
+	SOCKET_LISTENS = 1 << 0,
+	/* Connected from this side. */
+	SOCKET_CONNECTS = 1 << 1,
+	/* Connected from the other side. */
+	SOCKET_ACCEPTED = 1 << 2,
+	SOCKET_ESTABLISHED = 1 << 3,
+	/* Its events are wanted. */
+	SOCKET_WANTED = 1 << 4,
+	/* It was there before the agent. */
+	SOCKET_EXISTED = 1 << 5,
+};
+
+struct socket_sample {
+	__u64 socket;
+	struct event_process owner;
+	struct socket_ends ends;
+	/* CLOCK_BOOTTIME since which it is established or listens; 0: not known. */
+	__u64 since;
+	__u32 flags;
+	__u32 reserved;
+};
+
+_Static_assert(sizeof(struct socket_sample) == 112, "implicit padding");
+
+ABI_EXPORT(struct, tcp_event);
+ABI_EXPORT(struct, tcp_row);
+ABI_EXPORT(struct, connect_times);
+ABI_EXPORT(struct, destination_key);
+ABI_EXPORT(struct, destination_row);
+ABI_EXPORT(struct, socket_sample);
+ABI_EXPORT(enum, address_family);
+ABI_EXPORT(enum, connect_error);
+ABI_EXPORT(enum, socket_flag);
+ABI_EXPORT(enum, histogram);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Sockets that were there before the agent.
+ */
+#ifndef NOCTULE_TCP_EXISTING_BPF_H
+#define NOCTULE_TCP_EXISTING_BPF_H
+
+#include "row.bpf.h"
+
+static __always_inline __u32 existing_flags(int state)
+{
+	switch (state) {
+	case TCP_LISTEN:
+		return SOCKET_EXISTED | SOCKET_LISTENS;
+	case TCP_SYN_SENT:
+		return SOCKET_EXISTED | SOCKET_CONNECTS;
+	case TCP_SYN_RECV:
+	case TCP_CLOSE:
+		return 0;
+	default:
+		return SOCKET_EXISTED | SOCKET_ESTABLISHED;
+	}
+}
+
+/* The first process that has it open owns it. */
+static __always_inline void adopt(struct sock *sk, struct tcp_sock *tcp, struct task_struct *owner)
+{
+	int state = sk->__sk_common.skc_state;
+	__u32 flags = existing_flags(state);
+	struct socket_account *account;
+	struct tcp_row *row;
+
+	if (!flags || known_account(sk))
+		return;
+	account = account_for(sk, owner, flags);
+	if (!account)
+		return;
+	account->since = 0;
+	account->sent = bytes_sent(tcp);
+	account->received = bytes_received(tcp);
+	row = tcp_row(account->owner.cgroup);
+	if (flags & SOCKET_LISTENS)
+		add_to(row->listens, 1);
+	if (flags & SOCKET_ESTABLISHED)
+		add_to(row->opened, 1);
+	/* Its last change of state may have found no account. */
+	if (sk->__sk_common.skc_state == TCP_CLOSE && state != TCP_CLOSE) {
+		if (account->flags & SOCKET_LISTENS)
+			add_to(row->listen_closes, 1);
+		if (account->flags & SOCKET_ESTABLISHED)
+			add_to(row->closed, 1);
+		bpf_sk_storage_delete(&sockets, sk);
+	}
+}
+
+#endif

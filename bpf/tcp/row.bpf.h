@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What is counted by cgroup and destination, whether or not the stream has room for the event.
+ */
+#ifndef NOCTULE_TCP_ROW_BPF_H
+#define NOCTULE_TCP_ROW_BPF_H
+
+#include "socket.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192); /* set at load */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct tcp_row);
+} tcp_rows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192); /* set at load */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct connect_times);
+} connect_time_rows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096); /* set at load */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct destination_key);
+	__type(value, struct destination_row);
+} destinations SEC(".maps");
+
+/* What found no room. */
+struct tcp_row tcp_overflow;
+struct connect_times connect_time_overflow;
+struct destination_row destination_overflow;
+
+static const struct tcp_row no_sockets;
+static const struct connect_times no_times;
+static const struct destination_row no_destination;
+
+#define add_to(field, amount) __sync_fetch_and_add(&(field), amount)
+
+static __always_inline struct tcp_row *tcp_row(__u64 cgroup)
+{
+	struct tcp_row *row = bpf_map_lookup_elem(&tcp_rows, &cgroup);
+
+	if (row)
+		return row;
+	/* Another CPU may be first: then its row is the one to use. */
+	bpf_map_update_elem(&tcp_rows, &cgroup, &no_sockets, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&tcp_rows, &cgroup);
+	if (row)
+		return row;
+	count_loss(LOSS_EVENT_ROW);
+	return &tcp_overflow;
+}
+
+static __always_inline void add_connect_time(__u64 cgroup, __u64 ns)
+{
+	struct connect_times *row = bpf_map_lookup_elem(&connect_time_rows, &cgroup);
+
+	if (!row) {
+		bpf_map_update_elem(&connect_time_rows, &cgroup, &no_times, BPF_NOEXIST);
+		row = bpf_map_lookup_elem(&connect_time_rows, &cgroup);
+	}
+	/* Who has no row in `tcp_rows` has none here, and that was counted. */
+	histogram_add(row ? row->buckets : connect_time_overflow.buckets, ns);
+}
+
+/* The row of the other end; of connections from this side only, ports of the others are chance. */
+static __always_inline struct destination_row *destination_row(struct socket_account *account,
+							       const struct socket_ends *ends)
+{
+	struct destination_key key = {.cgroup = account->owner.cgroup};
+	struct destination_row *row;
+
+	key.family = ends->family;
+	key.port = ends->peer_port;
+	__builtin_memcpy(key.address, ends->peer, sizeof(key.address));
+	row = bpf_map_lookup_elem(&destinations, &key);
+	if (row)
+		return row;
+	bpf_map_update_elem(&destinations, &key, &no_destination, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&destinations, &key);
+	if (row)
+		return row;
+	count_loss(LOSS_DESTINATION);
+	return &destination_overflow;
+}
+
+/*
+ * Settles the payload with the group. The end of the connection and the iterator can come at once:
+ * each exchange takes what was not taken yet.
+ */
+static __always_inline void settle_bytes(struct socket_account *account, const struct tcp_sock *tcp,
+					 const struct socket_ends *ends)
+{
+	struct tcp_row *row = tcp_row(account->owner.cgroup);
+	struct destination_row *destination;
+	__u64 sent = bytes_sent(tcp), received = bytes_received(tcp);
+
+	sent -= __sync_lock_test_and_set(&account->sent, sent);
+	received -= __sync_lock_test_and_set(&account->received, received);
+	if (!sent && !received)
+		return;
+	add_to(row->sent, sent);
+	add_to(row->received, received);
+	if (!(account->flags & SOCKET_CONNECTS))
+		return;
+	destination = destination_row(account, ends);
+	add_to(destination->sent, sent);
+	add_to(destination->received, received);
+}
+
+#endif

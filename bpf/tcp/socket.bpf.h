@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The account of a socket: whose it is, and what was settled of it. It lives in the socket's own
+ * storage. Softirqs handle most of what happens to a socket in the context of whoever runs there,
+ * so its owner is remembered from where that is known: connect, and listen. A connection that comes
+ * in inherits the account of the socket that listens.
+ */
+#ifndef NOCTULE_TCP_SOCKET_BPF_H
+#define NOCTULE_TCP_SOCKET_BPF_H
+
+#include <bpf/bpf_endian.h>
+#include "../include/compat.bpf.h"
+#include "../include/filter.bpf.h"
+#include "../include/loss.bpf.h"
+#include "abi.h"
+
+struct socket_account {
+	__u64 id;
+	struct event_process owner;
+	/* CLOCK_BOOTTIME: of the call of connect; then since it is established or listens. */
+	__u64 since;
+	/* What is in the rows already. */
+	__u64 sent;
+	__u64 received;
+	/* enum socket_flag. */
+	__u32 flags;
+	__u32 reserved;
+};
+
+_Static_assert(sizeof(struct socket_account) == 80, "implicit padding");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, struct socket_account);
+} sockets SEC(".maps");
+
+/* How many sockets got a number. */
+__u64 sockets_numbered;
+
+static __always_inline struct socket_account *known_account(struct sock *sk)
+{
+	return bpf_sk_storage_get(&sockets, sk, NULL, 0);
+}
+
+/* The account, made when there is none; it belongs to `owner` from now on. */
+static __always_inline struct socket_account *account_for(struct sock *sk,
+							  struct task_struct *owner, __u32 flags)
+{
+	struct socket_account *account;
+
+	account = bpf_sk_storage_get(&sockets, sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!account) {
+		count_loss(LOSS_SOCKET);
+		return NULL;
+	}
+	account->id = __sync_fetch_and_add(&sockets_numbered, 1) + 1;
+	account->since = bpf_ktime_get_boot_ns();
+	account->sent = 0;
+	account->received = 0;
+	account->flags = flags | (is_wanted(owner) ? SOCKET_WANTED : 0);
+	describe_process(&account->owner, owner);
+	return account;
+}
+
+static __always_inline __u64 netns_cookie(const struct sock_common *socket)
+{
+	struct net___u64 *newer;
+	struct net *net;
+
+	if (!bpf_core_field_exists(socket->skc_net.net))
+		return 0;
+	net = socket->skc_net.net;
+	newer = (void *)net;
+	if (bpf_core_field_exists(newer->net_cookie))
+		return BPF_CORE_READ(newer, net_cookie);
+	if (bpf_core_field_exists(net->net_cookie.counter))
+		return BPF_CORE_READ(net, net_cookie.counter);
+	return 0;
+}
+
+/* At the end of a connection the port was given back (skc_num is 0), and inet_sport still has it.
+ */
+static __always_inline __u16 local_port(const struct sock_common *socket,
+					const struct tcp_sock *tcp)
+{
+	__u16 port = socket->skc_num;
+
+	return port ? port : bpf_ntohs(tcp->inet_conn.icsk_inet.inet_sport);
+}
+
+static __always_inline void read_addresses(struct socket_ends *ends,
+					   const struct sock_common *socket)
+{
+	ends->family = socket->skc_family;
+	ends->peer_port = socket->skc_dport;
+	if (ends->family == AF_INET6) {
+		bpf_probe_read_kernel(ends->local, sizeof(ends->local), &socket->skc_v6_rcv_saddr);
+		bpf_probe_read_kernel(ends->peer, sizeof(ends->peer), &socket->skc_v6_daddr);
+	} else {
+		*(__u32 *)ends->local = socket->skc_rcv_saddr;
+		*(__u32 *)ends->peer = socket->skc_daddr;
+	}
+}
+
+static __always_inline void read_ends(struct socket_ends *ends, const struct tcp_sock *tcp)
+{
+	const struct sock *sk = (const struct sock *)tcp;
+
+	read_addresses(ends, &sk->__sk_common);
+	ends->local_port = local_port(&sk->__sk_common, tcp);
+	ends->netns_cookie = netns_cookie(&sk->__sk_common);
+}
+
+/* Payload that was sent at least once: what was sent again is subtracted. */
+static __always_inline __u64 bytes_sent(const struct tcp_sock *tcp)
+{
+	return tcp->bytes_sent - tcp->bytes_retrans;
+}
+
+/* The kernel counts the end of the stream (FIN) as a byte. */
+static __always_inline __u64 bytes_received(const struct tcp_sock *tcp)
+{
+	unsigned long flags = ((const struct sock *)tcp)->__sk_common.skc_flags;
+	unsigned long done = 1UL << bpf_core_enum_value(enum sock_flags, SOCK_DONE);
+	__u64 bytes = tcp->bytes_received;
+
+	return bytes && flags & done ? bytes - 1 : bytes;
+}
+
+#endif

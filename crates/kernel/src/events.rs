@@ -1,0 +1,351 @@
+//! What happens: processes, OOM kills and TCP, from the objects lifecycle and tcp.
+//!
+//! lifecycle is the base: it owns the ring of facts and knows which processes are followed. tcp is
+//! loaded beside it and shares both.
+
+use std::cell::RefCell;
+use std::io::Read as _;
+use std::mem::size_of;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::rc::Rc;
+
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+use noctule_model::{CgroupId, Feature, Loss, MapFill, ProcessId};
+
+use crate::abi;
+use crate::accounting::Accounting;
+use crate::cost::ProgramHandle;
+use crate::error::{Context, Error};
+use crate::facts::Facts;
+use crate::loss;
+use crate::skel::lifecycle::LifecycleSkel;
+use crate::skel::tcp::{TcpSkel, types};
+
+mod load;
+mod record;
+mod rows;
+
+pub use record::{RawEvent, RawProcess};
+pub use rows::{ConnectTimes, DestinationCounts, ProcessCounts, TcpCounts};
+
+/// What of it is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct EventsWanted {
+    /// Count TCP.
+    pub tcp: bool,
+    /// Put events into the ring; otherwise they are only counted.
+    pub stream: Stream,
+    /// Only of processes that are followed.
+    pub filter_processes: bool,
+    /// Only of processes in wanted cgroups and those below.
+    pub filter_cgroups: bool,
+    /// Size of the ring in bytes; rounded up to a power of two.
+    pub ring_bytes: u32,
+    /// Rows for cgroups.
+    pub cgroups: u32,
+    /// Rows for destinations.
+    pub destinations: u32,
+}
+
+/// Kinds of events that go into the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stream {
+    /// Start, exec and exit.
+    pub processes: bool,
+    /// OOM kills.
+    pub oom: bool,
+    /// Everything about TCP.
+    pub tcp: bool,
+}
+
+/// A socket that is there (`struct socket_sample`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SocketSample {
+    /// Whose it is.
+    pub owner: RawProcess,
+    /// Which one.
+    pub socket: noctule_model::Socket,
+    /// It listens; otherwise it is connected.
+    pub listens: bool,
+    /// Connected from the other side; `None` when that is not known.
+    pub accepted: Option<bool>,
+    /// It was there before the agent.
+    pub existed: bool,
+    /// Its events are wanted.
+    pub wanted: bool,
+}
+
+/// The attached programs, their ring and their tables. Dropping it detaches them.
+pub struct Events {
+    // Links come first: they must be gone before the objects that they hold.
+    _links: Vec<Link>,
+    sockets: Option<Sockets>,
+    ring: RingBuffer<'static>,
+    records: Rc<RefCell<Vec<RawEvent>>>,
+    lifecycle: LifecycleSkel<'static>,
+    features: Vec<Feature>,
+    buffer: Vec<u8>,
+}
+
+struct Sockets {
+    _links: Vec<Link>,
+    adopt: Link,
+    sample: Link,
+    tcp: TcpSkel<'static>,
+}
+
+impl Events {
+    /// Loads and attaches. With the accounts of the CPUs, the end of a process tells how long it
+    /// ran.
+    pub fn load(
+        facts: &Facts,
+        wanted: &EventsWanted,
+        accounting: &Accounting,
+    ) -> Result<Self, Error> {
+        let mut features = Vec::new();
+        let lifecycle = load::lifecycle(facts, wanted, accounting)?;
+        let links = load::attach_lifecycle(&lifecycle, facts, &mut features)?;
+        let sockets = match wanted.tcp {
+            true => load::sockets(facts, wanted, &lifecycle, &mut features),
+            false => {
+                features.push(load::switched_off("tcp_events"));
+                None
+            }
+        };
+        let records = Rc::new(RefCell::new(Vec::new()));
+        let sink = records.clone();
+        let mut builder = RingBufferBuilder::new();
+        let take = move |bytes: &[u8]| {
+            sink.borrow_mut().extend(RawEvent::parse(bytes));
+            0
+        };
+        builder
+            .add(&lifecycle.maps.facts, take)
+            .context("the ring of events")?;
+        let ring = builder.build().context("the ring of events")?;
+        let mut this = Self {
+            _links: links,
+            sockets,
+            ring,
+            records,
+            lifecycle,
+            features,
+            buffer: Vec::new(),
+        };
+        this.adopt_sockets()?;
+        Ok(this)
+    }
+
+    /// Verdict of each feature that these objects feed.
+    pub fn features(&self) -> &[Feature] {
+        &self.features
+    }
+
+    /// Becomes readable when there are events; the kernel does not wake again before they were
+    /// read.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        abi::epoll_fd(&self.ring)
+    }
+
+    /// What happened since the last call, in order.
+    pub fn drain(&self) -> Result<Vec<RawEvent>, Error> {
+        self.ring.consume().context("the ring of events")?;
+        Ok(self.records.take())
+    }
+
+    /// Events that found no room in the ring so far, by name.
+    pub fn lost_events(&self) -> Vec<(&'static str, u64)> {
+        let lifecycle = self.lifecycle.maps.bss_data.as_deref();
+        let lifecycle = lifecycle.map(|bss| bss.lost_events);
+        let tcp = self.sockets.as_ref();
+        let tcp = tcp.and_then(|s| s.tcp.maps.bss_data.as_deref().map(|bss| bss.lost_events));
+        let of = |kind: usize| lifecycle.map_or(0, |l| l[kind]) + tcp.map_or(0, |l| l[kind]);
+        let names = record::NAMES.iter().enumerate();
+        names.map(|(kind, &name)| (name, of(kind))).collect()
+    }
+
+    /// What else was lost, by kind; every kind is listed.
+    pub fn losses(&self) -> Vec<Loss> {
+        let lifecycle = self.lifecycle.maps.bss_data.as_deref();
+        let lifecycle = lifecycle.map(|bss| bss.losses);
+        let tcp = self.sockets.as_ref();
+        let tcp = tcp.and_then(|s| s.tcp.maps.bss_data.as_deref().map(|bss| bss.losses));
+        loss::named(lifecycle.into_iter().chain(tcp))
+    }
+
+    /// From now on the children of the process `pid` are followed, with all their descendants.
+    pub fn follow_children_of(&mut self, pid: u32) {
+        if let Some(bss) = self.lifecycle.maps.bss_data.as_deref_mut() {
+            bss.follow_children_of = pid;
+        }
+    }
+
+    /// From now on the process is followed, and what it starts.
+    pub fn follow(&self, process: ProcessId) -> Result<(), Error> {
+        let (pid, start) = (process.pid.to_ne_bytes(), process.start_ns.to_ne_bytes());
+        let followed = &self.lifecycle.maps.followed;
+        let done = followed.update(&pid, &start, MapFlags::ANY);
+        done.context("the table of followed processes")
+    }
+
+    /// Whether the process is followed.
+    pub fn follows(&self, process: ProcessId) -> bool {
+        let key = process.pid.to_ne_bytes();
+        let start = self.lifecycle.maps.followed.lookup(&key, MapFlags::ANY);
+        matches!(start, Ok(Some(start)) if start == process.start_ns.to_ne_bytes())
+    }
+
+    /// From now on the events of the group and those below it are wanted.
+    pub fn want_cgroup(&self, cgroup: CgroupId) -> Result<(), Error> {
+        let wanted = &self.lifecycle.maps.wanted_cgroups;
+        let done = wanted.update(&cgroup.0.to_ne_bytes(), &[1], MapFlags::ANY);
+        done.context("the table of wanted cgroups")
+    }
+
+    /// Makes the sockets known that nobody saw begin.
+    pub fn adopt_sockets(&mut self) -> Result<(), Error> {
+        let Some(sockets) = &self.sockets else {
+            return Ok(());
+        };
+        let mut iter = Iter::new(&sockets.adopt).context("the iterator of files")?;
+        self.buffer.clear();
+        iter.read_to_end(&mut self.buffer)
+            .context("reading the iterator of files")?;
+        Ok(())
+    }
+
+    /// Brings the payload of the living connections into the tables.
+    pub fn settle_sockets(&mut self) -> Result<(), Error> {
+        self.sample(false).map(drop)
+    }
+
+    /// The sockets that listen and those that are connected; numbers above the second value were
+    /// given while they were read.
+    pub fn sockets(&mut self) -> Result<(Vec<SocketSample>, u64), Error> {
+        let numbered = self.sockets.as_ref();
+        let numbered = numbered.and_then(|s| {
+            s.tcp
+                .maps
+                .bss_data
+                .as_deref()
+                .map(|bss| bss.sockets_numbered)
+        });
+        Ok((self.sample(true)?, numbered.unwrap_or(0)))
+    }
+
+    fn sample(&mut self, list: bool) -> Result<Vec<SocketSample>, Error> {
+        let Some(sockets) = &mut self.sockets else {
+            return Ok(Vec::new());
+        };
+        if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
+            bss.list_sockets = list.into();
+        }
+        let mut iter = Iter::new(&sockets.sample).context("the iterator of sockets")?;
+        self.buffer.clear();
+        iter.read_to_end(&mut self.buffer)
+            .context("reading the iterator of sockets")?;
+        let samples = self.buffer.chunks_exact(size_of::<types::socket_sample>());
+        Ok(samples.filter_map(record::socket).collect())
+    }
+
+    /// What happened to the processes of each cgroup so far; the last row is that of the groups
+    /// that found no room.
+    pub fn processes(&self) -> Result<Vec<(Option<CgroupId>, ProcessCounts)>, Error> {
+        let overflow = self.lifecycle.maps.bss_data.as_deref();
+        let overflow = overflow.map(|bss| bss.process_overflow);
+        rows::by_cgroup(&self.lifecycle.maps.process_rows, overflow)
+    }
+
+    /// What happened to the sockets of each cgroup so far, in the same way.
+    pub fn tcp(&self) -> Result<Vec<(Option<CgroupId>, TcpCounts)>, Error> {
+        match &self.sockets {
+            None => Ok(Vec::new()),
+            Some(Sockets { tcp, .. }) => {
+                let overflow = tcp.maps.bss_data.as_deref().map(|bss| bss.tcp_overflow);
+                rows::by_cgroup(&tcp.maps.tcp_rows, overflow)
+            }
+        }
+    }
+
+    /// How long connecting took for each cgroup, in the same way.
+    pub fn connect_times(&self) -> Result<Vec<(Option<CgroupId>, ConnectTimes)>, Error> {
+        match &self.sockets {
+            None => Ok(Vec::new()),
+            Some(Sockets { tcp, .. }) => {
+                let bss = tcp.maps.bss_data.as_deref();
+                let overflow = bss.map(|bss| bss.connect_time_overflow);
+                rows::by_cgroup(&tcp.maps.connect_time_rows, overflow)
+            }
+        }
+    }
+
+    /// Where the cgroups connect to.
+    pub fn destinations(&self) -> Result<Vec<DestinationCounts>, Error> {
+        match &self.sockets {
+            None => Ok(Vec::new()),
+            Some(Sockets { tcp, .. }) => rows::destinations(tcp),
+        }
+    }
+
+    /// Forgets what a cgroup left that is gone for good; the caller has added it up.
+    pub fn forget_cgroup(&self, id: CgroupId) {
+        let key = id.0.to_ne_bytes();
+        // Another reader may have been first: nothing is lost by a row that is not there.
+        let _ = self.lifecycle.maps.process_rows.delete(&key);
+        if let Some(Sockets { tcp, .. }) = &self.sockets {
+            let _ = tcp.maps.tcp_rows.delete(&key);
+            let _ = tcp.maps.connect_time_rows.delete(&key);
+        }
+    }
+
+    /// Forgets a destination of a cgroup that is gone for good.
+    pub fn forget_destination(&self, destination: &DestinationCounts) {
+        if let Some(Sockets { tcp, .. }) = &self.sockets {
+            let _ = tcp.maps.destinations.delete(destination.key());
+        }
+    }
+
+    /// How full the tables are that can be full.
+    pub fn map_fill(&self, cgroups: usize, destinations: usize) -> Vec<MapFill> {
+        let fill = |name, map: &dyn MapCore, entries: usize| MapFill {
+            name,
+            entries: entries as u64,
+            capacity: map.max_entries().into(),
+        };
+        let mut all = vec![fill(
+            "process_rows",
+            &self.lifecycle.maps.process_rows,
+            cgroups,
+        )];
+        if let Some(Sockets { tcp, .. }) = &self.sockets {
+            all.push(fill("destinations", &tcp.maps.destinations, destinations));
+        }
+        all
+    }
+
+    /// The programs, for measuring what they cost.
+    pub fn programs(&self) -> Vec<ProgramHandle> {
+        let p = &self.lifecycle.progs;
+        let own = [
+            ProgramHandle::of("sched_process_fork", &p.sched_process_fork),
+            ProgramHandle::of("sched_process_exec", &p.sched_process_exec),
+            ProgramHandle::of("sched_process_exit", &p.sched_process_exit),
+        ];
+        let tcp = self.sockets.as_ref().map(|Sockets { tcp, .. }| {
+            [
+                ProgramHandle::of("inet_sock_set_state", &tcp.progs.inet_sock_set_state),
+                ProgramHandle::of("tcp_retransmit_skb", &tcp.progs.tcp_retransmit_skb),
+                ProgramHandle::of("sample_sockets", &tcp.progs.sample_sockets),
+            ]
+        });
+        let all = own.into_iter().chain(tcp.into_iter().flatten());
+        all.flatten().collect()
+    }
+
+    /// The tables that another object with the same filters shares: followed processes, wanted
+    /// cgroups.
+    pub(crate) fn filters(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
+        let maps = &self.lifecycle.maps;
+        (maps.followed.as_fd(), maps.wanted_cgroups.as_fd())
+    }
+}

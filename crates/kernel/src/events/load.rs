@@ -1,0 +1,278 @@
+//! Loading and attaching.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd as _;
+
+use libbpf_rs::Link;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use noctule_model::{Feature, FeatureState};
+
+use super::{EventsWanted, Sockets, Stream};
+use crate::accounting::Accounting;
+use crate::error::{Context, Error};
+use crate::facts::{CgroupVersion, Facts};
+use crate::skel::lifecycle::{LifecycleSkel, LifecycleSkelBuilder, types::event_kind};
+use crate::skel::tcp::{TcpSkel, TcpSkelBuilder};
+
+/// Processes that are followed at most; wanted cgroups at most.
+const FOLLOWED: u32 = 65_536;
+const WANTED_CGROUPS: u32 = 1024;
+
+/// The bits of the kinds that go into the ring.
+fn kinds(stream: Stream) -> u32 {
+    use event_kind as kind;
+    let mut all = Vec::new();
+    if stream.processes {
+        all.extend([
+            kind::EVENT_PROCESS_START,
+            kind::EVENT_PROCESS_EXEC,
+            kind::EVENT_PROCESS_EXIT,
+        ]);
+    }
+    if stream.oom {
+        all.push(kind::EVENT_OOM_KILL);
+    }
+    if stream.tcp {
+        all.extend([
+            kind::EVENT_TCP_LISTEN,
+            kind::EVENT_TCP_LISTEN_CLOSE,
+            kind::EVENT_TCP_CONNECT,
+            kind::EVENT_TCP_CONNECT_FAILED,
+            kind::EVENT_TCP_ACCEPT,
+            kind::EVENT_TCP_RETRANSMIT,
+            kind::EVENT_TCP_CLOSE,
+        ]);
+    }
+    all.into_iter().fold(0, |bits, one| bits | 1 << one.0)
+}
+
+pub(super) fn lifecycle(
+    facts: &Facts,
+    wanted: &EventsWanted,
+    accounting: &Accounting,
+) -> Result<LifecycleSkel<'static>, Error> {
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = LifecycleSkelBuilder::default()
+        .open(storage)
+        .context("opening the BPF object lifecycle")?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
+        rodata.stream_kinds = kinds(wanted.stream);
+        rodata.filter_processes = wanted.filter_processes;
+        rodata.filter_cgroups = wanted.filter_cgroups;
+        rodata.has_group_dead = facts.tracepoints.group_dead;
+        rodata.victim_is_task = facts.tracepoints.victim_task;
+        rodata.page_shift = rustix::param::page_size().trailing_zeros();
+    }
+    open.progs
+        .mark_victim
+        .set_autoload(facts.hooks.contains("mark_victim"));
+    let filters = |on: bool, entries| if on { entries } else { 1 };
+    let streamed = kinds(wanted.stream) != 0;
+    let ring = if streamed { wanted.ring_bytes } else { 4096 };
+    // What a thread has for itself is not asked for here.
+    open.maps
+        .tasks
+        .set_autocreate(false)
+        .context("the accounts of threads")?;
+    let sizes = [
+        open.maps.cpus.reuse_fd(accounting.cpus_map()),
+        open.maps.process_rows.set_max_entries(wanted.cgroups),
+        open.maps
+            .followed
+            .set_max_entries(filters(wanted.filter_processes, FOLLOWED)),
+        open.maps
+            .wanted_cgroups
+            .set_max_entries(filters(wanted.filter_cgroups, WANTED_CGROUPS)),
+        open.maps
+            .facts
+            .set_max_entries(ring.max(4096).next_power_of_two()),
+    ];
+    sizes
+        .into_iter()
+        .collect::<Result<(), _>>()
+        .context("sizing the maps")?;
+    let mut skel = open.load().context("loading the BPF object lifecycle")?;
+    if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
+        bss.started_at = accounting.started_ns();
+    }
+    Ok(skel)
+}
+
+pub(super) fn attach_lifecycle(
+    skel: &LifecycleSkel<'static>,
+    facts: &Facts,
+    features: &mut Vec<Feature>,
+) -> Result<Vec<Link>, Error> {
+    let progs = &skel.progs;
+    // The end first: whatever is seen to start is seen to end.
+    let mut links = vec![
+        progs
+            .sched_process_exit
+            .attach()
+            .context("attaching to sched_process_exit")?,
+        progs
+            .sched_process_exec
+            .attach()
+            .context("attaching to sched_process_exec")?,
+        progs
+            .sched_process_fork
+            .attach()
+            .context("attaching to sched_process_fork")?,
+    ];
+    features.push(on("process_events", "sched_process_fork, _exec and _exit"));
+    if !facts.hooks.contains("mark_victim") {
+        features.push(off("oom_events", "this kernel has no mark_victim".into()));
+        return Ok(links);
+    }
+    match progs.mark_victim.attach() {
+        Ok(link) => {
+            links.push(link);
+            features.push(on("oom_events", "mark_victim"));
+        }
+        Err(error) => features.push(off("oom_events", format!("mark_victim: {error}"))),
+    }
+    Ok(links)
+}
+
+/// Loads and attaches what concerns TCP; whatever fails turns off only that.
+pub(super) fn sockets(
+    facts: &Facts,
+    wanted: &EventsWanted,
+    lifecycle: &LifecycleSkel<'static>,
+    features: &mut Vec<Feature>,
+) -> Option<Sockets> {
+    if !facts.hooks.contains("inet_sock_set_state") {
+        let reason = "this kernel has no inet_sock_set_state";
+        features.push(off("tcp_events", reason.into()));
+        return None;
+    }
+    match load_tcp(facts, wanted, lifecycle).and_then(attach_tcp) {
+        Ok(sockets) => {
+            let reason = "inet_sock_set_state; existing sockets from the iterator of files";
+            features.push(on("tcp_events", reason));
+            features.push(retransmits(facts));
+            Some(sockets)
+        }
+        Err(error) => {
+            features.push(off("tcp_events", format!("{error}: {}", cause(&error))));
+            None
+        }
+    }
+}
+
+fn cause(error: &Error) -> String {
+    let source = std::error::Error::source(error);
+    source.map_or_else(String::new, ToString::to_string)
+}
+
+fn retransmits(facts: &Facts) -> Feature {
+    let has = |hook| facts.hooks.contains(hook);
+    match (has("tcp_retransmit_skb"), has("tcp_retransmit_synack")) {
+        (true, true) => on("tcp_retransmits", "tcp_retransmit_skb and _synack"),
+        (true, false) => Feature {
+            state: FeatureState::Degraded,
+            reason:
+                "no tcp_retransmit_synack: repeated answers to connection requests do not count"
+                    .into(),
+            ..on("tcp_retransmits", "")
+        },
+        _ => off(
+            "tcp_retransmits",
+            "this kernel has no tcp_retransmit_skb".into(),
+        ),
+    }
+}
+
+fn load_tcp(
+    facts: &Facts,
+    wanted: &EventsWanted,
+    lifecycle: &LifecycleSkel<'static>,
+) -> Result<TcpSkel<'static>, Error> {
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = TcpSkelBuilder::default()
+        .open(storage)
+        .context("opening the BPF object tcp")?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
+        rodata.stream_kinds = kinds(wanted.stream);
+        rodata.filter_processes = wanted.filter_processes;
+        rodata.filter_cgroups = wanted.filter_cgroups;
+        rodata.has_retransmit_error = facts.tracepoints.retransmit_error;
+    }
+    let has = |hook| facts.hooks.contains(hook);
+    open.progs
+        .tcp_retransmit_skb
+        .set_autoload(has("tcp_retransmit_skb"));
+    open.progs
+        .tcp_retransmit_synack
+        .set_autoload(has("tcp_retransmit_synack"));
+    let maps = &mut open.maps;
+    let base = &lifecycle.maps;
+    let sizes = [
+        maps.facts.reuse_fd(base.facts.as_fd()),
+        maps.followed.reuse_fd(base.followed.as_fd()),
+        maps.wanted_cgroups.reuse_fd(base.wanted_cgroups.as_fd()),
+        maps.tcp_rows.set_max_entries(wanted.cgroups),
+        maps.connect_time_rows.set_max_entries(wanted.cgroups),
+        maps.destinations.set_max_entries(wanted.destinations),
+    ];
+    sizes
+        .into_iter()
+        .collect::<Result<(), _>>()
+        .context("sizing the maps")?;
+    open.load().context("loading the BPF object tcp")
+}
+
+fn attach_tcp(tcp: TcpSkel<'static>) -> Result<Sockets, Error> {
+    let mut links = vec![
+        tcp.progs
+            .inet_sock_set_state
+            .attach()
+            .context("attaching to inet_sock_set_state")?,
+    ];
+    for program in [
+        &tcp.progs.tcp_retransmit_skb,
+        &tcp.progs.tcp_retransmit_synack,
+    ] {
+        // One that was not loaded cannot be attached; the feature says so.
+        links.extend(program.attach());
+    }
+    let adopt = tcp.progs.adopt_sockets.attach();
+    let adopt = adopt.context("the iterator of files")?;
+    let sample = tcp
+        .progs
+        .sample_sockets
+        .attach_iter(tcp.maps.sockets.as_fd());
+    Ok(Sockets {
+        _links: links,
+        adopt,
+        sample: sample.context("the iterator of sockets")?,
+        tcp,
+    })
+}
+
+fn on(name: &'static str, reason: &str) -> Feature {
+    Feature {
+        name,
+        state: FeatureState::On,
+        reason: reason.to_owned(),
+        mend: String::new(),
+    }
+}
+
+fn off(name: &'static str, reason: String) -> Feature {
+    Feature {
+        name,
+        state: FeatureState::Off,
+        reason,
+        mend: String::new(),
+    }
+}
+
+pub(super) fn switched_off(name: &'static str) -> Feature {
+    Feature {
+        mend: "switch it on in the section [events] of the configuration".into(),
+        ..off(name, "switched off in the configuration".into())
+    }
+}

@@ -1,0 +1,284 @@
+//! Records of the ring as events of the model.
+
+use std::mem::size_of;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use noctule_model::{
+    CgroupId, Comm, ConnectError, ExitStatus, FilePath, ProcessId, Socket, TcpChange, What,
+};
+
+use super::SocketSample;
+use crate::abi::{Plain, plain};
+use crate::skel::{lifecycle::types as process, tcp::types as tcp};
+
+/// Names of the kinds, in the order of `enum event_kind`.
+pub(super) const NAMES: [&str; 12] = [
+    "process.start",
+    "process.exec",
+    "process.exit",
+    "oom.kill",
+    "tcp.listen",
+    "tcp.listen_close",
+    "tcp.connect",
+    "tcp.connect_failed",
+    "tcp.accept",
+    "tcp.retransmit",
+    "tcp.close",
+    "file.open",
+];
+
+const _: () = {
+    use process::event_kind as abi;
+    assert!(abi::EVENT_PROCESS_START.0 == 0);
+    assert!(abi::EVENT_PROCESS_EXEC.0 == 1);
+    assert!(abi::EVENT_PROCESS_EXIT.0 == 2);
+    assert!(abi::EVENT_OOM_KILL.0 == 3);
+    assert!(abi::EVENT_TCP_LISTEN.0 == 4);
+    assert!(abi::EVENT_TCP_LISTEN_CLOSE.0 == 5);
+    assert!(abi::EVENT_TCP_CONNECT.0 == 6);
+    assert!(abi::EVENT_TCP_CONNECT_FAILED.0 == 7);
+    assert!(abi::EVENT_TCP_ACCEPT.0 == 8);
+    assert!(abi::EVENT_TCP_RETRANSMIT.0 == 9);
+    assert!(abi::EVENT_TCP_CLOSE.0 == 10);
+    assert!(abi::EVENT_FILE_OPEN.0 == 11);
+    assert!(abi::EVENT_KINDS.0 as usize == NAMES.len());
+    // Each object has the head from its own BTF.
+    assert!(size_of::<process::event_head>() == size_of::<tcp::event_head>());
+};
+
+// SAFETY: integers only; the assertions in the headers rule out padding.
+#[allow(unsafe_code, reason = "promises about layout")]
+mod layout {
+    use super::{Plain, process, tcp};
+    // SAFETY: as above.
+    unsafe impl Plain for process::event_head {}
+    // SAFETY: as above.
+    unsafe impl Plain for process::process_start {}
+    // SAFETY: as above.
+    unsafe impl Plain for process::process_exec {}
+    // SAFETY: as above.
+    unsafe impl Plain for process::process_exit {}
+    // SAFETY: as above.
+    unsafe impl Plain for process::oom_kill {}
+    // SAFETY: as above.
+    unsafe impl Plain for tcp::tcp_event {}
+    // SAFETY: as above.
+    unsafe impl Plain for tcp::socket_sample {}
+}
+
+/// One event, before anything is named.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawEvent {
+    /// `CLOCK_BOOTTIME`, nanoseconds.
+    pub time_ns: u64,
+    /// Whose it is; `None` when that is not known.
+    pub process: Option<RawProcess>,
+    /// What happened.
+    pub what: What,
+}
+
+/// The process of an event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RawProcess {
+    /// Who it is.
+    pub id: ProcessId,
+    /// Its group.
+    pub cgroup: CgroupId,
+    /// Its command name.
+    pub comm: Comm,
+}
+
+impl RawEvent {
+    /// Reads a record; `None` when it is none of ours.
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        let head: process::event_head = plain(bytes)?;
+        let what = match process::event_kind(head.kind) {
+            process::event_kind::EVENT_PROCESS_START => start(bytes)?,
+            process::event_kind::EVENT_PROCESS_EXEC => exec(bytes)?,
+            process::event_kind::EVENT_PROCESS_EXIT => exit(bytes)?,
+            process::event_kind::EVENT_OOM_KILL => oom(bytes)?,
+            kind => socket_change(kind, bytes)?,
+        };
+        let owner = &head.process;
+        Some(Self {
+            time_ns: head.time,
+            process: owner_of(owner.pid, owner.start, owner.cgroup, &owner.comm),
+            what,
+        })
+    }
+}
+
+fn owner_of(pid: u32, start_ns: u64, cgroup: u64, comm: &[i8; 16]) -> Option<RawProcess> {
+    (pid != 0).then(|| RawProcess {
+        id: ProcessId { pid, start_ns },
+        cgroup: CgroupId(cgroup),
+        comm: Comm::new(&comm.map(|c| c as u8)),
+    })
+}
+
+fn start(bytes: &[u8]) -> Option<What> {
+    let record: process::process_start = plain(bytes)?;
+    Some(What::ProcessStart {
+        parent_pid: record.parent,
+    })
+}
+
+fn exec(bytes: &[u8]) -> Option<What> {
+    let record: process::process_exec = plain(bytes)?;
+    let text = bytes.get(size_of::<process::process_exec>()..)?;
+    let (path, rest) = text.split_at_checked(record.path_length as usize)?;
+    let args = rest.get(..record.args_length as usize)?;
+    let mut args: Vec<Vec<u8>> = args.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect();
+    // Behind the last NUL there is nothing; without one the last argument was cut off.
+    if args.last().is_some_and(Vec::is_empty) {
+        args.pop();
+    }
+    Some(What::ProcessExec {
+        path: FilePath {
+            bytes: path.strip_suffix(&[0]).unwrap_or(path).to_vec(),
+            truncated: record.path_truncated != 0,
+        },
+        args,
+        args_truncated: record.args_truncated != 0,
+        uid: record.uid,
+    })
+}
+
+fn exit(bytes: &[u8]) -> Option<What> {
+    use process::exit_flag as flag;
+    let record: process::process_exit = plain(bytes)?;
+    let has = |bit: process::exit_flag| record.flags & bit.0 != 0;
+    Some(What::ProcessExit {
+        status: Some(exit_status(record.status)),
+        oom_killed: has(flag::EXIT_OOM),
+        duration_ns: Some(record.duration_ns),
+        cpu_ns: has(flag::EXIT_CPU_TIME).then_some(record.cpu_ns),
+        rss_peak_bytes: Some(record.rss_peak),
+    })
+}
+
+/// As wait(2) encodes it: the signal in the low 7 bits, else the code above them.
+fn exit_status(status: u32) -> ExitStatus {
+    match (status & 0x7f) as u8 {
+        0 => ExitStatus::Code((status >> 8) as u8),
+        signal => ExitStatus::Signal(signal),
+    }
+}
+
+fn oom(bytes: &[u8]) -> Option<What> {
+    let record: process::oom_kill = plain(bytes)?;
+    Some(What::OomKill {
+        rss_bytes: record.rss,
+        limit_bytes: (record.limit != 0).then_some(record.limit),
+    })
+}
+
+fn socket_change(kind: process::event_kind, bytes: &[u8]) -> Option<What> {
+    use process::event_kind as kinds;
+    let record: tcp::tcp_event = plain(bytes)?;
+    let known = |value: u64| (value != 0).then_some(value);
+    let change = match kind {
+        kinds::EVENT_TCP_LISTEN => TcpChange::Listen,
+        kinds::EVENT_TCP_LISTEN_CLOSE => TcpChange::ListenClose,
+        kinds::EVENT_TCP_CONNECT => TcpChange::Connect {
+            duration_ns: known(record.duration_ns),
+        },
+        kinds::EVENT_TCP_CONNECT_FAILED => TcpChange::ConnectFailed {
+            reason: reason(record.reason),
+            errno: record.error as i32,
+            duration_ns: record.duration_ns,
+        },
+        kinds::EVENT_TCP_ACCEPT => TcpChange::Accept,
+        kinds::EVENT_TCP_RETRANSMIT => TcpChange::Retransmit {
+            segments: record.retransmits,
+        },
+        kinds::EVENT_TCP_CLOSE => TcpChange::Close {
+            bytes_sent: Some(record.sent),
+            bytes_received: Some(record.received),
+            duration_ns: known(record.duration_ns),
+            retransmits: Some(record.retransmits),
+            rtt_us: (record.rtt_us != 0).then_some(record.rtt_us),
+        },
+        _ => return None,
+    };
+    let listens = matches!(change, TcpChange::Listen | TcpChange::ListenClose);
+    Some(What::Tcp {
+        change,
+        socket: socket_of(record.socket, &record.ends, listens),
+    })
+}
+
+const _: () = {
+    use tcp::connect_error as abi;
+    assert!(matches!(
+        ConnectError::ALL[abi::CONNECT_REFUSED.0 as usize],
+        ConnectError::Refused
+    ));
+    assert!(matches!(
+        ConnectError::ALL[abi::CONNECT_TIMEOUT.0 as usize],
+        ConnectError::Timeout
+    ));
+    assert!(matches!(
+        ConnectError::ALL[abi::CONNECT_ABANDONED.0 as usize],
+        ConnectError::Abandoned
+    ));
+    assert!(matches!(
+        ConnectError::ALL[abi::CONNECT_UNREACHABLE.0 as usize],
+        ConnectError::Unreachable
+    ));
+    assert!(matches!(
+        ConnectError::ALL[abi::CONNECT_OTHER.0 as usize],
+        ConnectError::Other
+    ));
+    assert!(abi::CONNECT_ERRORS.0 as usize == ConnectError::ALL.len());
+};
+
+fn reason(abi: u32) -> ConnectError {
+    let known = ConnectError::ALL.get(abi as usize);
+    known.copied().unwrap_or(ConnectError::Other)
+}
+
+fn socket_of(id: u64, ends: &tcp::socket_ends, listens: bool) -> Socket {
+    let local = SocketAddr::new(address(ends.family, &ends.local), ends.local_port);
+    let peer = peer(ends.family, &ends.peer, ends.peer_port);
+    Socket {
+        id,
+        local: (ends.local_port != 0).then_some(local),
+        peer: (!listens).then_some(peer),
+        netns_cookie: (ends.netns_cookie != 0).then_some(ends.netns_cookie),
+    }
+}
+
+/// The other end; its port is in network order.
+pub(super) fn peer(family: u16, bytes: &[u8; 16], port: u16) -> SocketAddr {
+    SocketAddr::new(address(family, bytes), u16::from_be(port))
+}
+
+fn address(family: u16, bytes: &[u8; 16]) -> IpAddr {
+    const IPV4: u16 = tcp::address_family::AF_INET.0 as u16;
+    match family {
+        IPV4 => IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),
+        _ => IpAddr::V6(Ipv6Addr::from(*bytes)),
+    }
+}
+
+/// A socket that the iterator tells.
+pub(super) fn socket(bytes: &[u8]) -> Option<SocketSample> {
+    use tcp::socket_flag as flag;
+    let sample: tcp::socket_sample = plain(bytes)?;
+    let has = |bit: tcp::socket_flag| sample.flags & bit.0 != 0;
+    let listens = has(flag::SOCKET_LISTENS);
+    let owner = &sample.owner;
+    Some(SocketSample {
+        owner: owner_of(owner.pid, owner.start, owner.cgroup, &owner.comm)?,
+        socket: socket_of(sample.socket, &sample.ends, listens),
+        listens,
+        accepted: match (has(flag::SOCKET_CONNECTS), has(flag::SOCKET_ACCEPTED)) {
+            (true, _) => Some(false),
+            (_, true) => Some(true),
+            _ => None,
+        },
+        existed: has(flag::SOCKET_EXISTED),
+        wanted: has(flag::SOCKET_WANTED),
+    })
+}

@@ -1,0 +1,93 @@
+//! What is counted by cgroup and destination.
+
+use std::net::SocketAddr;
+
+use libbpf_rs::{MapCore, MapFlags};
+use noctule_model::CgroupId;
+
+use super::record;
+use crate::abi::{Plain, plain};
+use crate::error::{Context, Error};
+use crate::skel::tcp::{TcpSkel, types as tcp};
+
+/// What happened to the processes of a cgroup (`struct process_row`).
+pub type ProcessCounts = crate::skel::lifecycle::types::process_row;
+/// What happened to the sockets of a cgroup (`struct tcp_row`).
+pub type TcpCounts = tcp::tcp_row;
+/// How long connecting took (`struct connect_times`), in the buckets of
+/// [`noctule_model::Histogram`], modulo 2^32.
+pub type ConnectTimes = tcp::connect_times;
+
+// SAFETY: integers only, all of 8 bytes.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for ProcessCounts {}
+// SAFETY: integers only, all of 8 bytes.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for TcpCounts {}
+// SAFETY: integers only, all of 4 bytes.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for ConnectTimes {}
+// SAFETY: integers only; the assertion in abi.h rules out padding.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for tcp::destination_key {}
+// SAFETY: integers only, all of 8 bytes.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for tcp::destination_row {}
+
+/// Entries that one call of the kernel gives.
+const BATCH: u32 = 512;
+
+/// The rows of a table by cgroup, and the overflow as the row of none.
+pub(super) fn by_cgroup<T: Plain>(
+    table: &impl MapCore,
+    overflow: Option<T>,
+) -> Result<Vec<(Option<CgroupId>, T)>, Error> {
+    let rows = table.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+    let rows = rows.context("a table of events")?;
+    let named = rows.filter_map(|(key, row)| {
+        let id = u64::from_ne_bytes(key.try_into().ok()?);
+        Some((Some(CgroupId(id)), plain(&row)?))
+    });
+    Ok(named.chain(overflow.map(|row| (None, row))).collect())
+}
+
+/// What a cgroup had to do with one destination (`struct destination_row`).
+#[derive(Clone, Debug)]
+pub struct DestinationCounts {
+    key: Vec<u8>,
+    /// The group; `None` for all that found no room.
+    pub cgroup: Option<CgroupId>,
+    /// The other end; `None` for all that found no room.
+    pub destination: Option<SocketAddr>,
+    /// The counts.
+    pub counts: tcp::destination_row,
+}
+
+impl DestinationCounts {
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+}
+
+pub(super) fn destinations(tcp: &TcpSkel<'static>) -> Result<Vec<DestinationCounts>, Error> {
+    let table = &tcp.maps.destinations;
+    let rows = table.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+    let rows = rows.context("the table of destinations")?;
+    let named = rows.filter_map(|(bytes, row)| {
+        let key: tcp::destination_key = plain(&bytes)?;
+        Some(DestinationCounts {
+            cgroup: Some(CgroupId(key.cgroup)),
+            destination: Some(record::peer(key.family, &key.address, key.port)),
+            counts: plain(&row)?,
+            key: bytes,
+        })
+    });
+    let overflow = tcp.maps.bss_data.as_deref();
+    let overflow = overflow.map(|bss| DestinationCounts {
+        key: Vec::new(),
+        cgroup: None,
+        destination: None,
+        counts: bss.destination_overflow,
+    });
+    Ok(named.chain(overflow).collect())
+}

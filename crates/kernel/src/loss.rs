@@ -1,0 +1,54 @@
+//! What the kernel side lost, by kind.
+
+use noctule_model::Loss;
+
+use crate::skel::switch::types::loss as abi;
+
+/// Kind and place of each loss, in the order of `enum loss`.
+const LOSSES: [(&str, &str); 13] = [
+    ("thread_account", "tasks"),
+    ("exit_record", "exits"),
+    ("cgroup_row", "folded"),
+    ("counter_read", "hardware"),
+    ("cgroup_event", "cgroup_events"),
+    ("process_row", "carried"),
+    ("wait_row", "waits"),
+    ("blame_row", "blames"),
+    ("event_row", "process_rows, tcp_rows, file_rows"),
+    ("followed_process", "followed"),
+    ("oom_victim", "victims"),
+    ("socket_account", "sockets"),
+    ("destination_row", "destinations"),
+];
+
+const _: () = {
+    assert!(abi::LOSS_ACCOUNT.0 == 0);
+    assert!(abi::LOSS_EXIT_RECORD.0 == 1);
+    assert!(abi::LOSS_CGROUP_ROW.0 == 2);
+    assert!(abi::LOSS_COUNTER_READ.0 == 3);
+    assert!(abi::LOSS_CGROUP_EVENT.0 == 4);
+    assert!(abi::LOSS_PROCESS_ROW.0 == 5);
+    assert!(abi::LOSS_WAIT_ROW.0 == 6);
+    assert!(abi::LOSS_BLAME_ROW.0 == 7);
+    assert!(abi::LOSS_EVENT_ROW.0 == 8);
+    assert!(abi::LOSS_FOLLOWED.0 == 9);
+    assert!(abi::LOSS_VICTIM.0 == 10);
+    assert!(abi::LOSS_SOCKET.0 == 11);
+    assert!(abi::LOSS_DESTINATION.0 == 12);
+    assert!(abi::LOSS_COUNT.0 as usize == LOSSES.len());
+};
+
+/// How many kinds there are.
+pub(crate) const KINDS: usize = LOSSES.len();
+
+/// The sums over some objects, each kind with its name and place.
+pub(crate) fn named(objects: impl IntoIterator<Item = [u64; KINDS]>) -> Vec<Loss> {
+    let mut counts = [0; KINDS];
+    for losses in objects {
+        counts.iter_mut().zip(losses).for_each(|(sum, n)| *sum += n);
+    }
+    let named = LOSSES.iter().zip(counts);
+    named
+        .map(|(&(kind, place), count)| Loss { kind, place, count })
+        .collect()
+}
