@@ -29,6 +29,7 @@ missing_for_tests() {
     has promtool || echo prometheus
     has perf || echo linux-perf
     has tmux || echo tmux
+    has ip || echo iproute2
     "$(dirname "$0")/bpf-format.sh" --find >/dev/null || echo clang-format
 }
 

@@ -176,14 +176,13 @@ struct percpu_counter {
 	__s64 count;
 };
 
+struct file;
+
 struct mm_struct {
+	struct file *exe_file;
 	unsigned long arg_start;
 	unsigned long arg_end;
 	struct percpu_counter rss_stat[4];
-};
-
-struct linux_binprm {
-	const char *filename;
 };
 
 typedef struct {
@@ -201,6 +200,9 @@ struct signal_struct {
 	unsigned long maxrss;
 	unsigned long long sum_sched_runtime;
 };
+
+struct fs_struct;
+struct files_struct;
 
 struct task_struct {
 	unsigned int __state;
@@ -226,6 +228,8 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct css_set *cgroups;
 	struct task_group *sched_task_group;
+	struct fs_struct *fs;
+	struct files_struct *files;
 };
 
 struct seq_file;
@@ -320,9 +324,91 @@ enum sock_flags {
 	SOCK_DONE = 1,
 };
 
+struct file_system_type {
+	const char *name;
+};
+
+struct super_block {
+	unsigned long s_magic;
+	struct file_system_type *s_type;
+};
+
 struct inode {
+	unsigned short i_mode;
+	struct super_block *i_sb;
 	long long i_size;
 };
+
+struct qstr {
+	__u32 len;
+	const unsigned char *name;
+};
+
+struct hlist_bl_node {
+	struct hlist_bl_node **pprev;
+};
+
+struct dentry {
+	struct hlist_bl_node d_hash;
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct fs_struct {
+	struct path root;
+};
+
+struct file {
+	unsigned int f_flags;
+	struct inode *f_inode;
+	struct path f_path;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct filename {
+	const char *name;
+};
+
+struct open_flags {
+	int open_flag;
+};
+
+/* The registers of a system call: its first arguments, and what it returned. */
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long di;
+	unsigned long si;
+	unsigned long dx;
+	unsigned long ax;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	__u64 regs[31];
+};
+#endif
 
 struct address_space {
 	struct inode *host;

@@ -13,14 +13,13 @@ struct process_start {
 _Static_assert(sizeof(struct process_start) == 64, "implicit padding");
 
 enum exec_limit {
-	EXEC_PATH = 4096,
 	EXEC_ARGS = 4096,
 };
 
 struct process_exec {
 	struct event_head head;
 	__u32 uid;
-	/* What follows the struct: the path with its NUL, then the arguments, each with its own. */
+	/* What follows the struct: the path, then the arguments, each with its NUL. */
 	__u32 path_length;
 	__u32 args_length;
 	__u8 path_truncated;

@@ -5,62 +5,81 @@
 #ifndef NOCTULE_LIFECYCLE_EXEC_BPF_H
 #define NOCTULE_LIFECYCLE_EXEC_BPF_H
 
+#include "../include/path.bpf.h"
 #include "row.bpf.h"
 
 /* A record is made here: it is too large for the stack. */
-struct exec_record {
+struct exec_scratch {
 	struct process_exec event;
-	char text[EXEC_PATH + EXEC_ARGS];
+	char text[PATH_BYTES + EXEC_ARGS];
+	struct path_buffer path;
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct exec_record);
+	__type(value, struct exec_scratch);
 } exec_scratch SEC(".maps");
 
+/* The program itself: of a script that is its interpreter, and the script is an argument. */
+static __always_inline __u32 add_path(struct exec_scratch *made, struct task_struct *task)
+{
+	struct file *program = task->mm->exe_file;
+	__u32 length;
+
+	made->event.path_length = 0;
+	made->event.path_truncated = false;
+	if (!program)
+		return 0;
+	length = path_of(&program->f_path, task, &made->path);
+	made->event.path_length = length;
+	made->event.path_truncated = made->path.marks & PATH_CUT;
+	copy_path(made->text, &made->path, length);
+	return length;
+}
+
 /* Copies the arguments behind the path; what the program changes later does not matter. */
-static __always_inline void add_args(struct process_exec *event, char *to, struct mm_struct *mm)
+static __always_inline __u32 add_args(struct exec_scratch *made, __u32 at, struct mm_struct *mm)
 {
 	__u64 length = mm->arg_end - mm->arg_start;
 
-	event->args_truncated = length > EXEC_ARGS;
+	made->event.args_truncated = length > EXEC_ARGS;
+	made->event.args_length = 0;
 	if (length > EXEC_ARGS)
 		length = EXEC_ARGS;
-	event->args_length = 0;
+	/* Change nothing; without the barriers the compiler knows that, and the verifier does not.
+	 */
+	barrier_var(at);
+	barrier_var(length);
+	if (at >= PATH_BYTES || length > EXEC_ARGS)
+		return 0;
 	/* The last argument can be cut off: there is no NUL behind it then. */
-	if (!bpf_probe_read_user(to, length & (2 * EXEC_ARGS - 1), (const void *)mm->arg_start))
-		event->args_length = length;
+	if (bpf_probe_read_user(made->text + at, length, (const void *)mm->arg_start))
+		return 0;
+	made->event.args_length = length;
+	return length;
 }
 
-static __always_inline void report_exec(struct task_struct *task, struct linux_binprm *binary)
+static __always_inline void report_exec(struct task_struct *task)
 {
-	struct exec_record *record;
-	struct process_exec *event;
+	struct exec_scratch *made;
 	__u32 zero = 0, length;
-	long path;
 
-	record = bpf_map_lookup_elem(&exec_scratch, &zero);
-	if (!record)
+	made = bpf_map_lookup_elem(&exec_scratch, &zero);
+	if (!made)
 		return;
-	event = &record->event;
-	event->head.time = bpf_ktime_get_boot_ns();
-	event->head.kind = EVENT_PROCESS_EXEC;
-	event->head.reserved = 0;
-	describe_process(&event->head.process, task);
-	event->uid = task->cred->uid.val;
-	path = bpf_probe_read_kernel_str(record->text, EXEC_PATH, binary->filename);
-	length = path > 0 ? path & (2 * EXEC_PATH - 1) : 0;
-	if (length > EXEC_PATH)
-		length = EXEC_PATH;
-	event->path_length = length;
-	event->path_truncated = length == EXEC_PATH;
-	add_args(event, record->text + length, task->mm);
-	length += event->args_length;
-	if (length > EXEC_PATH + EXEC_ARGS)
+	made->event.head.time = bpf_ktime_get_boot_ns();
+	made->event.head.kind = EVENT_PROCESS_EXEC;
+	made->event.head.reserved = 0;
+	describe_process(&made->event.head.process, task);
+	made->event.uid = task->cred->uid.val;
+	length = add_path(made, task);
+	length += add_args(made, length, task->mm);
+	barrier_var(length);
+	if (length > PATH_BYTES + EXEC_ARGS)
 		return;
-	emit(&facts, record, sizeof(*event) + length, EVENT_PROCESS_EXEC);
+	emit(&facts, made, sizeof(made->event) + length, EVENT_PROCESS_EXEC);
 }
 
 #endif

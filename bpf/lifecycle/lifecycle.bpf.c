@@ -49,10 +49,10 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 }
 
 SEC("tp_btf/sched_process_exec")
-int BPF_PROG(sched_process_exec, struct task_struct *task, int old_pid, struct linux_binprm *binary)
+int BPF_PROG(sched_process_exec, struct task_struct *task)
 {
 	if (is_streamed(EVENT_PROCESS_EXEC) && is_wanted(task))
-		report_exec(task, binary);
+		report_exec(task);
 	return 0;
 }
 

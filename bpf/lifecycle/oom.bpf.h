@@ -18,7 +18,8 @@ enum {
 
 const volatile __u32 page_shift = 12;
 
-/* mark_victim tells the task: v6.9, back-ported to 6.1.130. Before: the id of one of its threads. */
+/* mark_victim tells the task: v6.9, back-ported to 6.1.130. Before: the id of one of its threads.
+ */
 const volatile bool victim_is_task = false;
 
 struct victim {

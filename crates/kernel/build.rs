@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const OBJECTS: [&str; 6] = [
+const OBJECTS: [&str; 7] = [
     "switch",
     "softirq",
     "pagecache",
     "cgroup",
     "lifecycle",
     "tcp",
+    "files",
 ];
 
 fn main() {

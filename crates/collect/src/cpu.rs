@@ -137,10 +137,10 @@ impl CpuSource {
             waits: self.waits.rows(),
             all_waits: self.waits.all(),
             blames: self.waits.blames(),
-            subjects: Vec::new(),
             features: self.features.clone(),
             losses: merged(self.kernel.losses(), other_losses),
             agent,
+            ..Batch::default()
         };
         self.sequence += 1;
         self.agent.tick(self.sequence);

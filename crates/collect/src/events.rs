@@ -1,30 +1,46 @@
 //! What happens, as a stream that says where it has a gap and mends itself.
 
-use noctule_kernel::{Error, Events, RawEvent, RawProcess, SocketSample};
-use noctule_model::{Batch, Event, EventProcess, Origin, ProcessId, ProcessRow, TcpChange, What};
+use std::time::Duration;
 
+use noctule_kernel::{
+    Error, Events, FileEvents, FileOpenRecord, RawEvent, RawProcess, SocketSample,
+};
+use noctule_model::{
+    Batch, CgroupId, Comm, Event, EventProcess, FilePath, Loss, Origin, ProcessId, ProcessRow,
+    TcpChange, What,
+};
+
+mod counts;
 mod known;
 
+use counts::EventCounts;
 use known::Known;
 
 /// Source of events.
 pub struct EventSource {
     kernel: Events,
+    files: Option<FileEvents>,
+    counts: EventCounts,
     known: Known,
     /// Events that the kernel side had lost at the last look, by name.
     lost: Vec<(&'static str, u64)>,
     /// Something was lost since the state was last compared with what is there.
     torn: bool,
+    /// The moment of boot, by which all events are told.
+    boot_unix_ns: u64,
 }
 
 impl EventSource {
-    /// Reads from these programs.
-    pub fn new(kernel: Events) -> Self {
+    /// Reads from these programs. What has gone is kept for the time of grace.
+    pub fn new(kernel: Events, files: Option<FileEvents>, grace: Duration) -> Self {
         Self {
-            lost: kernel.lost_events(),
+            lost: lost(&kernel, files.as_ref()),
             kernel,
+            files,
+            counts: EventCounts::new(grace),
             known: Known::default(),
             torn: false,
+            boot_unix_ns: 0,
         }
     }
 
@@ -33,23 +49,60 @@ impl EventSource {
         &self.kernel
     }
 
+    /// Makes the sockets known that were there before; after the filters are filled.
+    pub fn adopt_sockets(&mut self) -> Result<(), Error> {
+        self.kernel.adopt_sockets()
+    }
+
+    /// What was lost so far: rows of tables by kind, and events by name.
+    pub fn losses(&self) -> Vec<Loss> {
+        let mut losses = self.kernel.losses();
+        if let Some(files) = &self.files {
+            let rows = losses.iter_mut().filter(|loss| loss.kind == "event_row");
+            rows.for_each(|loss| loss.count += files.lost_rows());
+        }
+        let events = lost(&self.kernel, self.files.as_ref()).into_iter();
+        losses.extend(events.map(|(kind, count)| Loss {
+            kind,
+            place: "events",
+            count,
+        }));
+        losses
+    }
+
+    /// The programs that watch file opens.
+    pub fn files(&self) -> Option<&FileEvents> {
+        self.files.as_ref()
+    }
+
     /// From now on the children of the process `pid` are followed, with all their descendants.
     pub fn follow_children_of(&mut self, pid: u32) {
         self.kernel.follow_children_of(pid);
     }
 
+    /// Adds to a batch what was counted until now. `released` are cgroups that are gone for good.
+    pub fn count(&mut self, batch: &mut Batch, released: &[CgroupId]) -> Result<(), Error> {
+        self.kernel.settle_sockets()?;
+        let files = self.files.as_ref();
+        self.counts.add_to(batch, &self.kernel, files, released)
+    }
+
     /// What happened since the last call, in order. Where events were lost, a gap follows those
     /// that were there before.
     pub fn collect(&mut self) -> Result<Vec<Event>, Error> {
-        let raw = self.kernel.drain()?;
-        let clock = Clock::now();
+        let mut raw = self.kernel.drain()?;
+        if let Some(files) = &self.files {
+            raw.extend(files.drain()?.into_iter().map(file_open));
+            raw.sort_by_key(|event| event.time_ns);
+        }
+        let clock = Clock::now(&mut self.boot_unix_ns);
         let mut events = Vec::with_capacity(raw.len());
         for event in raw {
             self.known.note(&event);
             events.push(clock.event(event, Origin::Seen));
         }
         // After the ring: what is lost by now came after what was in it.
-        let lost = self.kernel.lost_events();
+        let lost = lost(&self.kernel, self.files.as_ref());
         if lost != self.lost {
             events.push(gap(&self.lost, &lost, clock.now_unix_ns));
             self.lost = lost;
@@ -90,7 +143,7 @@ impl EventSource {
     ) -> Result<Vec<Event>, Error> {
         // What came while the batch was taken: otherwise it would look like a loss.
         let mut events = self.collect()?;
-        let clock = Clock::now();
+        let clock = Clock::now(&mut self.boot_unix_ns);
         let (sockets, numbered) = self.kernel.sockets()?;
         let mut raw = self.known.compare_processes(batch, wanted);
         raw.extend(self.known.compare_sockets(&sockets, numbered));
@@ -121,6 +174,36 @@ impl EventSource {
     }
 }
 
+/// Events that were lost so far, by name.
+fn lost(kernel: &Events, files: Option<&FileEvents>) -> Vec<(&'static str, u64)> {
+    let mut lost = kernel.lost_events();
+    let opens = lost.iter_mut().filter(|(name, _)| *name == "file.open");
+    opens.for_each(|(_, count)| *count += files.map_or(0, FileEvents::lost));
+    lost
+}
+
+fn file_open(record: FileOpenRecord) -> RawEvent {
+    RawEvent {
+        time_ns: record.time_ns,
+        process: Some(RawProcess {
+            id: ProcessId {
+                pid: record.pid,
+                start_ns: record.start_ns,
+            },
+            cgroup: CgroupId(record.cgroup),
+            comm: Comm::new(&record.comm),
+        }),
+        what: What::FileOpen {
+            path: FilePath {
+                bytes: record.path,
+                truncated: record.truncated,
+            },
+            flags: record.flags,
+            error: record.error,
+        },
+    }
+}
+
 fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)], time_unix_ns: u64) -> Event {
     let growth = before.iter().zip(now).map(|(b, n)| (n.0, n.1 - b.1));
     Event {
@@ -133,6 +216,10 @@ fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)], time_unix_ns
     }
 }
 
+/// How far the moment of boot may move before it is believed: the wall clock was set. It moves a
+/// little at each look, and the date at which a process started is its name.
+const SET_NS: u64 = 100_000_000;
+
 /// Turns moments since boot into dates.
 struct Clock {
     now_unix_ns: u64,
@@ -140,11 +227,15 @@ struct Clock {
 }
 
 impl Clock {
-    fn now() -> Self {
+    /// Now, by the moment of boot that was told before, if that still holds.
+    fn now(known_boot: &mut u64) -> Self {
         let (now_unix_ns, boot_unix_ns) = crate::cpu::wall_clock();
+        if boot_unix_ns.abs_diff(*known_boot) > SET_NS {
+            *known_boot = boot_unix_ns;
+        }
         Self {
             now_unix_ns,
-            boot_unix_ns,
+            boot_unix_ns: *known_boot,
         }
     }
 

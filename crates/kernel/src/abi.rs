@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use libbpf_rs::RingBuffer;
 use noctule_model::{Blame, Cause, CgroupId, Counter, Counters, Group, Histogram, Preemptor};
 
-use crate::skel::{cgroup, switch};
+use crate::skel::{cgroup, files, switch};
 
 /// One thread at a tick, or one process that has ended (`struct task_sample`).
 pub type TaskSample = switch::types::task_sample;
@@ -225,6 +225,12 @@ unsafe impl Plain for BlameKey {}
 // SAFETY: two 64-bit integers.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for switch::types::blame {}
+// SAFETY: integers only; the assertion in files/abi.h rules out padding.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for files::types::file_open {}
+// SAFETY: three 64-bit integers.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for files::types::file_counts {}
 
 /// The descriptor that becomes readable when a ring asks to be read.
 #[allow(unsafe_code, reason = "libbpf-rs gives the descriptor as a number")]

@@ -21,12 +21,14 @@ use crate::loss;
 use crate::skel::lifecycle::LifecycleSkel;
 use crate::skel::tcp::{TcpSkel, types};
 
+mod files;
 mod load;
 mod record;
 mod rows;
 
+pub use files::{FileCounts, FileEvents, FileOpenRecord, FileOptions};
 pub use record::{RawEvent, RawProcess};
-pub use rows::{ConnectTimes, DestinationCounts, ProcessCounts, TcpCounts};
+pub use rows::{CgroupCounts, ConnectTimes, DestinationCounts, ProcessCounts, TcpCounts};
 
 /// What of it is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +58,16 @@ pub struct Stream {
     pub oom: bool,
     /// Everything about TCP.
     pub tcp: bool,
+}
+
+/// Maps that the objects share which emit events: whose events are wanted. They must have the names
+/// that they have in `bpf/include/filter.bpf.h`, as those of another such object do.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedMaps<'a> {
+    /// Processes that are followed: thread-group id, and the start of the leader.
+    pub followed: BorrowedFd<'a>,
+    /// Ids of the groups that are wanted, with all below them.
+    pub wanted_cgroups: BorrowedFd<'a>,
 }
 
 /// A socket that is there (`struct socket_sample`).
@@ -95,7 +107,8 @@ struct Sockets {
 }
 
 impl Events {
-    /// Loads and attaches. With the accounts of the CPUs, the end of a process tells how long it
+    /// Loads and attaches; [`Events::adopt_sockets`] comes after the filters are filled. With the
+    /// accounts of the CPUs, the end of a process tells how long it
     /// ran.
     pub fn load(
         facts: &Facts,
@@ -123,7 +136,7 @@ impl Events {
             .add(&lifecycle.maps.facts, take)
             .context("the ring of events")?;
         let ring = builder.build().context("the ring of events")?;
-        let mut this = Self {
+        Ok(Self {
             _links: links,
             sockets,
             ring,
@@ -131,9 +144,7 @@ impl Events {
             lifecycle,
             features,
             buffer: Vec::new(),
-        };
-        this.adopt_sockets()?;
-        Ok(this)
+        })
     }
 
     /// Verdict of each feature that these objects feed.
@@ -202,7 +213,7 @@ impl Events {
         done.context("the table of wanted cgroups")
     }
 
-    /// Makes the sockets known that nobody saw begin.
+    /// Makes the sockets known that nobody saw begin. Whether one is wanted is decided here.
     pub fn adopt_sockets(&mut self) -> Result<(), Error> {
         let Some(sockets) = &self.sockets else {
             return Ok(());
@@ -238,7 +249,7 @@ impl Events {
             return Ok(Vec::new());
         };
         if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
-            bss.list_sockets = list.into();
+            bss.list_sockets = list;
         }
         let mut iter = Iter::new(&sockets.sample).context("the iterator of sockets")?;
         self.buffer.clear();
@@ -287,22 +298,34 @@ impl Events {
         }
     }
 
-    /// Forgets what a cgroup left that is gone for good; the caller has added it up.
-    pub fn forget_cgroup(&self, id: CgroupId) {
+    /// Takes out what a cgroup left that is gone for good.
+    pub fn take_cgroup(&self, id: CgroupId) -> CgroupCounts {
         let key = id.0.to_ne_bytes();
-        // Another reader may have been first: nothing is lost by a row that is not there.
-        let _ = self.lifecycle.maps.process_rows.delete(&key);
-        if let Some(Sockets { tcp, .. }) = &self.sockets {
-            let _ = tcp.maps.tcp_rows.delete(&key);
-            let _ = tcp.maps.connect_time_rows.delete(&key);
+        let tcp = self.sockets.as_ref().map(|s| &s.tcp.maps);
+        CgroupCounts {
+            processes: rows::take(&self.lifecycle.maps.process_rows, &key),
+            tcp: tcp.and_then(|maps| rows::take(&maps.tcp_rows, &key)),
+            connect_times: tcp.and_then(|maps| rows::take(&maps.connect_time_rows, &key)),
         }
     }
 
-    /// Forgets a destination of a cgroup that is gone for good.
+    /// Takes out a destination, of which the cgroup is gone or that is not used any more.
     pub fn forget_destination(&self, destination: &DestinationCounts) {
         if let Some(Sockets { tcp, .. }) = &self.sockets {
+            // Another reader may have been first: nothing is lost by a row that is not there.
             let _ = tcp.maps.destinations.delete(destination.key());
         }
+    }
+
+    /// Whether TCP is watched.
+    pub fn counts_tcp(&self) -> bool {
+        self.sockets.is_some()
+    }
+
+    /// Destinations that have room in the table.
+    pub fn destinations_capacity(&self) -> u32 {
+        let sockets = self.sockets.as_ref();
+        sockets.map_or(0, |s| s.tcp.maps.destinations.max_entries())
     }
 
     /// How full the tables are that can be full.
@@ -342,10 +365,11 @@ impl Events {
         all.flatten().collect()
     }
 
-    /// The tables that another object with the same filters shares: followed processes, wanted
-    /// cgroups.
-    pub(crate) fn filters(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
-        let maps = &self.lifecycle.maps;
-        (maps.followed.as_fd(), maps.wanted_cgroups.as_fd())
+    /// The tables that another object with the same filters shares.
+    pub fn shared(&self) -> SharedMaps<'_> {
+        SharedMaps {
+            followed: self.lifecycle.maps.followed.as_fd(),
+            wanted_cgroups: self.lifecycle.maps.wanted_cgroups.as_fd(),
+        }
     }
 }

@@ -93,6 +93,7 @@ pub(crate) const HOOKS: &[&str] = &[
     "writeback_dirty_page",
     "folio_mark_accessed()",
     "mark_page_accessed()",
+    "do_filp_open()",
 ];
 
 impl Facts {

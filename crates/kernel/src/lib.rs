@@ -15,6 +15,7 @@ mod hardware;
 mod loss;
 mod plan;
 mod skel;
+mod tracefs;
 
 pub use abi::{CgroupChange, CgroupEvent, CpuSlot, TaskSample, sample_flag};
 pub use accounting::{Accounting, Snapshot, WaitCounts};
@@ -22,9 +23,23 @@ pub use cgroups::CgroupEvents;
 pub use cost::{CostWindow, ProgramHandle};
 pub use error::{Error, ErrorKind};
 pub use events::{
-    ConnectTimes, DestinationCounts, Events, EventsWanted, ProcessCounts, RawEvent, RawProcess,
-    SocketSample, Stream, TcpCounts,
+    CgroupCounts, ConnectTimes, DestinationCounts, Events, EventsWanted, FileCounts, FileEvents,
+    FileOpenRecord, FileOptions, ProcessCounts, RawEvent, RawProcess, SharedMaps, SocketSample,
+    Stream, TcpCounts,
 };
 pub use facts::{Capabilities, CgroupVersion, Facts, Hierarchy, Tracepoints};
 pub use hardware::{CounterSpec, PerfEvent};
 pub use plan::{Plan, WaitMode, Wanted, Way, missing_privileges};
+
+/// From now on what libbpf says goes to the log, at level `debug`: where there are several ways, that
+/// one fails is no news, and an error that matters has its own words.
+pub fn log_libbpf() {
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "libbpf-rs asks for this type"
+    )]
+    fn say(_: libbpf_rs::PrintLevel, words: String) {
+        tracing::debug!("{}", words.trim_end());
+    }
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, say)));
+}

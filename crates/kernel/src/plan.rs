@@ -90,6 +90,17 @@ const PAGE_WRITES: &[Way] = &[
     way("write_page", "writeback_dirty_page", ""),
 ];
 
+/// The second needs no fact: whether the kernel has the tracepoints is seen when they are attached.
+pub(crate) const FILE_OPENS: [Way; 2] = [
+    way("filp_open", "do_filp_open()", ""),
+    way(
+        "openat_exit",
+        "sys_exit_openat",
+        "opens by io_uring and by 32-bit programs are not seen, and each system call on this \
+         machine takes a little longer while file events are wanted",
+    ),
+];
+
 const SOFTIRQS: &[Way] = &[way("softirq_entry", "softirq_entry", "")];
 
 /// What will be tried, in order; attaching decides.

@@ -26,3 +26,4 @@ skeleton!(pagecache, "pagecache");
 skeleton!(cgroup, "cgroup");
 skeleton!(lifecycle, "lifecycle");
 skeleton!(tcp, "tcp");
+skeleton!(files, "files");

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    AgentCost, BlameRow, CgroupId, Comm, Counter, Counters, Feature, Histogram, Loss, Measured,
-    Owner, ProcessId, SubjectRow, WaitRow,
+    AgentCost, BlameRow, CgroupId, Comm, Counter, Counters, DestinationRow, EventCounters, Feature,
+    Histogram, Loss, Measured, Owner, ProcessId, SubjectRow, WaitRow,
 };
 
 /// Everything that the sources knew at one moment.
@@ -31,12 +31,20 @@ pub struct Batch {
     pub exited: Vec<ProcessRow>,
     /// Processes that the agent follows have ended, and their last figures are still to come.
     pub followed_pending: bool,
-    /// Every cgroup that ran something, dead ones included until what they used is settled.
+    /// Every cgroup that ran something or has events, dead ones included until what they used is settled.
     pub cgroups: Vec<CgroupRow>,
     /// The distribution of the waits of each group; empty when waits are not measured.
     pub waits: Vec<WaitRow>,
     /// The waits of all groups together, those that are gone for long included.
     pub all_waits: Histogram,
+    /// How long it took each group to connect, from the call to the handshake's end; empty when TCP
+    /// is not measured.
+    pub connects: Vec<WaitRow>,
+    /// The same of all groups together, those that are gone for long included.
+    pub all_connects: Histogram,
+    /// Where the connections of each group go. A destination that the source forgets is added to the
+    /// group's row without one.
+    pub destinations: Vec<DestinationRow>,
     /// The matrix of victims and culprits.
     pub blames: Vec<BlameRow>,
     /// Containers, units and other groups; filled by [`crate::Rollup`].
@@ -60,6 +68,9 @@ impl Batch {
             cgroups: self.cgroups.clone(),
             waits: self.waits.clone(),
             all_waits: self.all_waits.clone(),
+            connects: self.connects.clone(),
+            all_connects: self.all_connects.clone(),
+            destinations: self.destinations.clone(),
             blames: self.blames.clone(),
             features: self.features.clone(),
             losses: self.losses.clone(),
@@ -83,6 +94,9 @@ pub struct Node {
     /// Sum over all cgroups, which is the sum over all processes, dead ones included, and (other
     /// than time) what happened on idle CPUs, such as softirqs.
     pub total: Counters,
+    /// Events of all cgroups, those that are gone included, and what found no room in the kernel
+    /// side. What is open follows from it: whatever began here ends here.
+    pub events: EventCounters,
     /// Frequency at which the reference cycles count, if the machine tells it.
     pub nominal_hertz: Option<u64>,
 }
@@ -130,4 +144,7 @@ pub struct CgroupRow {
     pub owner: Option<Arc<Owner>>,
     /// What its threads used while they were in it.
     pub counters: Counters,
+    /// Its events. A connection belongs to the group that its process was in when it connected or
+    /// began to listen.
+    pub events: EventCounters,
 }

@@ -1,6 +1,6 @@
-//! What is counted for each process, cgroup and node.
+//! What the accounts of threads count, for each process, cgroup and node.
 
-use std::ops::{Add, AddAssign, Index, IndexMut};
+use crate::{Countable, Counts, Measurable, Measured};
 
 /// The ten softirq vectors, in the kernel's order (`enum` in linux/interrupt.h), named as
 /// `/proc/softirqs` names them, in lower case.
@@ -164,30 +164,20 @@ impl Counter {
     }
 }
 
-/// A value for each counter. Which of them mean anything is said once for the whole batch, by
-/// [`Measured`]: a counter that is not measured must be shown as absent, never as 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters([u64; Counter::COUNT]);
+/// A value for each counter of a thread, process, cgroup or node.
+pub type Counters = Counts<Counter, { Counter::COUNT }>;
+
+impl Countable for Counter {
+    fn position(self) -> usize {
+        self.index()
+    }
+}
+
+impl Measurable for Counter {
+    const FIRST_BIT: u32 = 0;
+}
 
 impl Counters {
-    /// Takes values in order of [`Counter::index`].
-    pub const fn from_array(values: [u64; Counter::COUNT]) -> Self {
-        Self(values)
-    }
-
-    /// What was added since `earlier`; 0 where the counter went back, which only a new start of
-    /// the source can cause.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        self.zip(earlier, u64::saturating_sub)
-    }
-
-    /// The larger value of each counter: makes a series that only goes up.
-    #[must_use]
-    pub fn max(&self, other: &Self) -> Self {
-        self.zip(other, u64::max)
-    }
-
     /// Average frequency while these counters grew, in hertz: cycles / reference cycles x nominal
     /// frequency; where the machine has no reference cycles or does not tell their frequency,
     /// cycles / CPU time, which is lower when a hypervisor or an interrupt takes part of that time.
@@ -203,72 +193,6 @@ impl Counters {
             _ => Some(ratio(cycles, self[Counter::CpuTime])? * 1e9),
         }
     }
-
-    /// True when every counter is 0.
-    pub fn is_zero(&self) -> bool {
-        self.0.iter().all(|&v| v == 0)
-    }
-
-    fn zip(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
-        Self(std::array::from_fn(|i| f(self.0[i], other.0[i])))
-    }
-}
-
-impl Index<Counter> for Counters {
-    type Output = u64;
-    fn index(&self, counter: Counter) -> &u64 {
-        &self.0[counter.index()]
-    }
-}
-
-impl IndexMut<Counter> for Counters {
-    fn index_mut(&mut self, counter: Counter) -> &mut u64 {
-        &mut self.0[counter.index()]
-    }
-}
-
-impl AddAssign<&Counters> for Counters {
-    fn add_assign(&mut self, other: &Self) {
-        *self = *self + other;
-    }
-}
-
-impl Add<&Counters> for Counters {
-    type Output = Self;
-    fn add(self, other: &Self) -> Self {
-        self.zip(other, u64::wrapping_add)
-    }
-}
-
-/// The set of counters that this machine can measure with these privileges.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Measured(u32);
-
-impl Measured {
-    /// No counter at all.
-    pub const NONE: Self = Self(0);
-
-    /// This set and one more.
-    #[must_use]
-    pub const fn with(self, counter: Counter) -> Self {
-        Self(self.0 | 1 << counter.index())
-    }
-
-    /// Whether the counter is measured.
-    pub const fn has(self, counter: Counter) -> bool {
-        self.0 & (1 << counter.index()) != 0
-    }
-
-    /// The counter's value, or `None` when it is not measured.
-    pub fn value(self, counters: &Counters, counter: Counter) -> Option<u64> {
-        self.has(counter).then(|| counters[counter])
-    }
-}
-
-impl FromIterator<Counter> for Measured {
-    fn from_iter<I: IntoIterator<Item = Counter>>(counters: I) -> Self {
-        counters.into_iter().fold(Self::NONE, Self::with)
-    }
 }
 
 #[cfg(test)]
@@ -279,24 +203,5 @@ mod tests {
     fn index_is_the_position_in_all() {
         let indices: Vec<usize> = Counter::all().map(Counter::index).collect();
         assert_eq!(indices, (0..Counter::COUNT).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn unmeasured_is_none_not_zero() {
-        let measured = Measured::from_iter([Counter::CpuTime, Counter::Softirq(9)]);
-        let counters = Counters::default();
-        assert_eq!(measured.value(&counters, Counter::Softirq(9)), Some(0));
-        assert_eq!(measured.value(&counters, Counter::Cycles), None);
-    }
-
-    #[test]
-    fn since_never_wraps() {
-        let mut later = Counters::default();
-        later[Counter::CpuTime] = 5;
-        let mut earlier = later;
-        earlier[Counter::Cycles] = 9;
-        let delta = later.since(&earlier);
-        assert!(delta.is_zero());
-        assert_eq!((delta + &later)[Counter::CpuTime], 5);
     }
 }

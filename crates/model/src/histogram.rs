@@ -1,5 +1,7 @@
 //! Log-linear histograms, as the kernel side fills them.
 
+use crate::Cumulative;
+
 /// Counts of values in log-linear buckets: 16 of width 1, then 8 for each power of two. A value is
 /// told as the middle of its bucket, which is off by 1/16 at most; values of 2^40 and more are in
 /// the last bucket. Histograms of different nodes can be added up.
@@ -133,6 +135,12 @@ impl Histogram {
     fn at(&self, bucket: u16) -> u64 {
         let found = self.counts.binary_search_by_key(&bucket, |(b, _)| *b);
         found.map_or(0, |at| self.counts[at].1)
+    }
+}
+
+impl Cumulative for Histogram {
+    fn since(&self, earlier: &Self) -> Self {
+        Self::since(self, earlier)
     }
 }
 

@@ -7,12 +7,16 @@
 mod batch;
 mod comm;
 mod counters;
+mod counts;
+mod destination;
 mod draw;
 mod event;
+mod event_counters;
 mod health;
 mod histogram;
 mod ids;
 mod judge;
+mod measured;
 mod metric;
 mod owner;
 mod reason;
@@ -24,19 +28,25 @@ mod waits;
 
 pub use batch::{Batch, CgroupRow, Node, ProcessRow};
 pub use comm::{Comm, escape_terminal};
-pub use counters::{Cause, Counter, Counters, Measured, Preemptor, SOFTIRQ_VECTORS};
+pub use counters::{Cause, Counter, Counters, Preemptor, SOFTIRQ_VECTORS};
+pub use counts::{Countable, Counts, Cumulative};
+pub use destination::{DestinationCounter, DestinationCounters, DestinationRow};
 pub use draw::{WAIT_LENGTHS, WAIT_SCALE};
 pub use event::{
     ConnectError, Event, EventProcess, ExitStatus, FilePath, Origin, Socket, TcpChange, What,
+};
+pub use event_counters::{
+    EventCounter, EventCounters, EventFamily, Events, ExitKind, FileMode, Sockets,
 };
 pub use health::{AgentCost, Feature, FeatureState, Loss, MapFill, ProgramCost};
 pub use histogram::Histogram;
 pub use ids::{CgroupId, ProcessId};
 pub use judge::{Judge, JudgeOptions};
+pub use measured::{Measurable, Measured};
 pub use metric::{Kind, METRICS, Metric, SELF_METRICS, SelfSource, Source, Unit};
 pub use owner::{CgroupEvent, Container, ContainerRole, Owner, Pod, Runtime, Subject};
 pub use report::{Level, Report, ReportBuilder, Row};
-pub use rollup::{Blamed, Rollup, SubjectBlame, SubjectRow};
+pub use rollup::{Blamed, Rollup, SubjectBlame, SubjectDestination, SubjectRow};
 pub use verdict::{Baseline, Evidence, Thresholds, VerdictKind};
 pub use wait_report::{Culprit, Party, Verdict, WaitReport, WaitReportRow};
 pub use waits::{Blame, BlameRow, Group, WaitRow};

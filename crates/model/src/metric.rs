@@ -1,7 +1,12 @@
 //! The metric table: every metric is defined here once. The exposition formats and the
 //! documentation derive from it.
 
-use crate::{Cause, Counter, Preemptor};
+mod own;
+
+use crate::{
+    Cause, ConnectError, Counter, DestinationCounter, EventCounter, ExitKind, FileMode, Preemptor,
+};
+pub use own::{SELF_METRICS, SelfSource};
 
 /// How a metric behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +63,19 @@ pub enum Source {
     Frequency,
     /// How long waits for a CPU were.
     Waits,
+    /// A counter of events as it is.
+    Event(EventCounter),
+    /// Several counters of events, told apart by the metric's own label.
+    LabelledEvents(&'static [(&'static str, EventCounter)]),
+    /// Established connections.
+    Connections,
+    /// Listening sockets.
+    Listeners,
+    /// How long it took to connect.
+    Connects,
+    /// Counters of destinations, told apart by the metric's own labels: `destination` first, then
+    /// one for the part, where there are several.
+    Destinations(&'static [(&'static str, DestinationCounter)]),
     /// How long was waited while another subject, or the kernel, had the CPU.
     Blame,
     /// What was the matter in the last window: 1 for one kind of verdict, 0 for the others.
@@ -71,8 +89,15 @@ impl Source {
     /// The levels at which there is such a value, as the names of metrics have them.
     pub const fn levels(&self) -> &'static [&'static str] {
         match self {
-            Self::Waits => LEVELS.split_at(4).0,
-            Self::Blame | Self::Verdict => LEVELS.split_at(4).0.split_at(1).1,
+            Self::Waits
+            | Self::Event(_)
+            | Self::LabelledEvents(_)
+            | Self::Connections
+            | Self::Listeners
+            | Self::Connects => LEVELS.split_at(4).0,
+            Self::Blame | Self::Verdict | Self::Destinations(_) => {
+                LEVELS.split_at(4).0.split_at(1).1
+            }
             _ => LEVELS,
         }
     }
@@ -98,6 +123,10 @@ pub struct Metric<S = Source> {
 }
 
 const NO_WAITS: &str = "waits are switched off in the configuration";
+const NO_PROCESSES: &str =
+    "events of processes are switched off, or the kernel lacks a hook for them";
+const NO_TCP: &str = "events of TCP are switched off, or the kernel lacks a hook for them";
+const NO_FILES: &str = "events of files are switched off, or the kernel lacks a hook for them";
 const NO_PMU: &str = "no hardware counter for it on this machine, or no right to use it";
 
 /// The metrics of the levels: `noctule_node_*`, `noctule_container_*`, `noctule_unit_*`,
@@ -255,247 +284,189 @@ pub const METRICS: &[Metric] = &[
         source: Source::Verdict,
         absent: "waits are switched off in the configuration; the first window has not ended",
     },
-];
-
-/// Where a value of the node or of the agent itself comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SelfSource {
-    /// Idle time of all CPUs.
-    NodeIdle,
-    /// How often CPUs left their idle task.
-    NodeIdleSwitches,
-    /// Time that is neither idle nor charged.
-    NodeRemainder,
-    /// Online CPUs.
-    NodeCpus,
-    /// CPU time of the agent.
-    AgentCpu,
-    /// Resident memory of the agent.
-    AgentResident,
-    /// Age of the last batch.
-    TickAge,
-    /// Time that it took to take the last batch.
-    TickDuration,
-    /// Time that BPF programs ran, in the measured windows.
-    ProgramTime,
-    /// Runs of BPF programs in the measured windows.
-    ProgramRuns,
-    /// Runs that were refused.
-    ProgramMisses,
-    /// Sum of the measured windows.
-    ProgramWindow,
-    /// Entries of a map.
-    MapEntries,
-    /// Room of a map.
-    MapCapacity,
-    /// Losses.
-    Losses,
-    /// Features.
-    Feature,
-    /// Subjects that the series budget folded together.
-    FoldedSubjects,
-    /// Pairs of a victim and a culprit that found no place.
-    FoldedPairs,
-    /// Version of the agent.
-    BuildInfo,
-}
-
-const ALWAYS: &str = "never absent";
-const NO_STATS: &str = "BPF statistics need CAP_SYS_ADMIN";
-
-const fn own(
-    name: &'static str,
-    kind: Kind,
-    unit: Unit,
-    labels: &'static [&'static str],
-    help: &'static str,
-    source: SelfSource,
-    absent: &'static str,
-) -> Metric<SelfSource> {
     Metric {
-        name,
-        kind,
-        unit,
-        labels,
-        help,
-        source,
-        absent,
-    }
-}
-
-/// Metrics of the node as a whole and of the agent itself.
-pub const SELF_METRICS: &[Metric<SelfSource>] = &[
-    own(
-        "node_cpu_idle_seconds",
-        Kind::Counter,
-        Unit::Seconds,
-        &[],
-        "Time that CPUs were idle, summed over them.",
-        SelfSource::NodeIdle,
-        "sched_switch could not be attached",
-    ),
-    own(
-        "node_cpu_idle_switches",
-        Kind::Counter,
-        Unit::None,
-        &[],
-        "Times that a CPU left its idle task.",
-        SelfSource::NodeIdleSwitches,
-        "sched_switch could not be attached",
-    ),
-    own(
-        "node_cpu_remainder_seconds",
-        Kind::Gauge,
-        Unit::Seconds,
-        &[],
-        "Elapsed CPU time that is neither idle nor charged to a process: interrupts and steal.",
-        SelfSource::NodeRemainder,
-        "sched_switch could not be attached",
-    ),
-    own(
-        "node_cpus",
-        Kind::Gauge,
-        Unit::None,
-        &[],
-        "CPUs online.",
-        SelfSource::NodeCpus,
-        ALWAYS,
-    ),
-    own(
-        "self_build_info",
-        Kind::Gauge,
-        Unit::None,
-        &["version"],
-        "Version of the agent; always 1.",
-        SelfSource::BuildInfo,
-        ALWAYS,
-    ),
-    own(
-        "self_cpu_seconds",
-        Kind::Counter,
-        Unit::Seconds,
-        &[],
-        "User and system time of the agent's process.",
-        SelfSource::AgentCpu,
-        ALWAYS,
-    ),
-    own(
-        "self_resident_memory_bytes",
-        Kind::Gauge,
-        Unit::Bytes,
-        &[],
-        "Resident memory of the agent's process.",
-        SelfSource::AgentResident,
-        ALWAYS,
-    ),
-    own(
-        "self_tick_age_seconds",
-        Kind::Gauge,
-        Unit::Seconds,
-        &[],
-        "Age of the figures in this answer.",
-        SelfSource::TickAge,
-        ALWAYS,
-    ),
-    own(
-        "self_tick_duration_seconds",
-        Kind::Gauge,
-        Unit::Seconds,
-        &[],
-        "Time that it took to collect the last batch.",
-        SelfSource::TickDuration,
-        ALWAYS,
-    ),
-    own(
-        "self_bpf_run_seconds",
-        Kind::Counter,
-        Unit::Seconds,
-        &["program"],
-        "Time that the program ran inside the windows of self_bpf_window_seconds.",
-        SelfSource::ProgramTime,
-        NO_STATS,
-    ),
-    own(
-        "self_bpf_runs",
-        Kind::Counter,
-        Unit::None,
-        &["program"],
-        "Runs of the program inside the windows of self_bpf_window_seconds.",
-        SelfSource::ProgramRuns,
-        NO_STATS,
-    ),
-    own(
-        "self_bpf_recursion_misses",
-        Kind::Counter,
-        Unit::None,
-        &["program"],
-        "Runs that the kernel refused because the program was running on that CPU.",
-        SelfSource::ProgramMisses,
-        NO_STATS,
-    ),
-    own(
-        "self_bpf_window_seconds",
-        Kind::Counter,
-        Unit::Seconds,
-        &[],
-        "Time in which the kernel measured the programs; outside it measuring costs nothing.",
-        SelfSource::ProgramWindow,
-        NO_STATS,
-    ),
-    own(
-        "self_map_entries",
-        Kind::Gauge,
-        Unit::None,
-        &["map"],
-        "Entries in use.",
-        SelfSource::MapEntries,
-        ALWAYS,
-    ),
-    own(
-        "self_map_capacity",
-        Kind::Gauge,
-        Unit::None,
-        &["map"],
-        "Entries that fit.",
-        SelfSource::MapCapacity,
-        ALWAYS,
-    ),
-    own(
-        "self_losses",
-        Kind::Counter,
-        Unit::None,
-        &["kind", "place"],
-        "What should have been counted or reported and was not.",
-        SelfSource::Losses,
-        ALWAYS,
-    ),
-    own(
-        "self_folded_subjects",
-        Kind::Gauge,
-        Unit::None,
-        &["level"],
-        "Rows of the level that share its overflow row for want of room.",
-        SelfSource::FoldedSubjects,
-        ALWAYS,
-    ),
-    own(
-        "self_folded_blame_pairs",
-        Kind::Gauge,
-        Unit::None,
-        &[],
-        "Pairs of a victim and a culprit that have no series of their own for want of room.",
-        SelfSource::FoldedPairs,
-        NO_WAITS,
-    ),
-    own(
-        "self_feature",
-        Kind::Gauge,
-        Unit::None,
-        &["name", "state", "reason"],
-        "Verdict of each feature; always 1.",
-        SelfSource::Feature,
-        ALWAYS,
-    ),
+        name: "process_starts",
+        kind: Kind::Counter,
+        unit: Unit::None,
+        labels: &[],
+        help: "Processes that were forked, in the group in which they first ran.",
+        source: Source::Event(EventCounter::ProcessStarts),
+        absent: NO_PROCESSES,
+    },
+    Metric {
+        name: "process_exits",
+        kind: Kind::Counter,
+        unit: Unit::None,
+        labels: &["reason"],
+        help: "Processes whose last thread ended: with code 0, another code, by a signal, by the OOM killer.",
+        source: Source::LabelledEvents(&[
+            ("completed", EventCounter::ProcessExits(ExitKind::Completed)),
+            ("failed", EventCounter::ProcessExits(ExitKind::Failed)),
+            ("killed", EventCounter::ProcessExits(ExitKind::Killed)),
+            ("oom", EventCounter::ProcessExits(ExitKind::OomKilled)),
+        ]),
+        absent: NO_PROCESSES,
+    },
+    Metric {
+        name: "oom_kills",
+        kind: Kind::Counter,
+        unit: Unit::None,
+        labels: &[],
+        help: "Processes that died of the OOM killer; those that it chose and that lived on are not counted.",
+        source: Source::Event(EventCounter::OomKills),
+        absent: NO_PROCESSES,
+    },
+    Metric {
+        name: "tcp_connects",
+        kind: Kind::Counter,
+        unit: Unit::None,
+        labels: &["result"],
+        help: "Connections from this side: established, or why not; each when that is known.",
+        source: Source::LabelledEvents(&[
+            ("ok", EventCounter::TcpConnects),
+            (
+                "refused",
+                EventCounter::TcpConnectFailures(ConnectError::Refused),
+            ),
+            (
+                "timeout",
+                EventCounter::TcpConnectFailures(ConnectError::Timeout),
+            ),
+            (
+                "abandoned",
+                EventCounter::TcpConnectFailures(ConnectError::Abandoned),
+            ),
+            (
+                "unreachable",
+                EventCounter::TcpConnectFailures(ConnectError::Unreachable),
+            ),
+            (
+                "other",
+                EventCounter::TcpConnectFailures(ConnectError::Other),
+            ),
+        ]),
+        absent: NO_TCP,
+    },
+    Metric {
+        name: "tcp_connect_seconds",
+        kind: Kind::Histogram,
+        unit: Unit::Seconds,
+        labels: &[],
+        help: "Time from the call to the handshake's end, of connections from this side that succeeded.",
+        source: Source::Connects,
+        absent: NO_TCP,
+    },
+    Metric {
+        name: "tcp_accepts",
+        kind: Kind::Counter,
+        unit: Unit::None,
+        labels: &[],
+        help: "Connections from the other side, in the group that began to listen.",
+        source: Source::Event(EventCounter::TcpAccepts),
+        absent: NO_TCP,
+    },
+    Metric {
+        name: "tcp_retransmits",
+        kind: Kind::Counter,
+        unit: Unit::None,
+        labels: &[],
+        help: "Segments that were sent again, those of handshakes included.",
+        source: Source::Event(EventCounter::TcpRetransmits),
+        absent: NO_TCP,
+    },
+    Metric {
+        name: "tcp_bytes",
+        kind: Kind::Counter,
+        unit: Unit::Bytes,
+        labels: &["direction"],
+        help: "Payload, each byte once, as of the tick; of the group that connected or began to listen.",
+        source: Source::LabelledEvents(&[
+            ("sent", EventCounter::TcpBytesSent),
+            ("received", EventCounter::TcpBytesReceived),
+        ]),
+        absent: NO_TCP,
+    },
+    Metric {
+        name: "tcp_connections",
+        kind: Kind::Gauge,
+        unit: Unit::None,
+        labels: &[],
+        help: "Established connections, from either side; the group is that which connected or began to listen.",
+        source: Source::Connections,
+        absent: NO_TCP,
+    },
+    Metric {
+        name: "tcp_listeners",
+        kind: Kind::Gauge,
+        unit: Unit::None,
+        labels: &[],
+        help: "Listening sockets; the group is that which began to listen.",
+        source: Source::Listeners,
+        absent: NO_TCP,
+    },
+    Metric {
+        name: "tcp_destination_connects",
+        kind: Kind::Counter,
+        unit: Unit::None,
+        labels: &["destination", "result"],
+        help: "Connections from this side, by where to: established or not.",
+        source: Source::Destinations(&[
+            ("ok", DestinationCounter::Connects),
+            ("failed", DestinationCounter::Failures),
+        ]),
+        absent: NO_TCP,
+    },
+    Metric {
+        name: "tcp_destination_connect_seconds",
+        kind: Kind::Counter,
+        unit: Unit::Seconds,
+        labels: &["destination"],
+        help: "Time from the call to the handshake's end, of connections that succeeded, by where to.",
+        source: Source::Destinations(&[("", DestinationCounter::ConnectNs)]),
+        absent: NO_TCP,
+    },
+    Metric {
+        name: "tcp_destination_bytes",
+        kind: Kind::Counter,
+        unit: Unit::Bytes,
+        labels: &["destination", "direction"],
+        help: "Payload of connections from this side, each byte once, as of the tick, by where to.",
+        source: Source::Destinations(&[
+            ("sent", DestinationCounter::BytesSent),
+            ("received", DestinationCounter::BytesReceived),
+        ]),
+        absent: NO_TCP,
+    },
+    Metric {
+        name: "tcp_destination_retransmits",
+        kind: Kind::Counter,
+        unit: Unit::None,
+        labels: &["destination"],
+        help: "Segments of connections from this side that were sent again, by where to.",
+        source: Source::Destinations(&[("", DestinationCounter::Retransmits)]),
+        absent: NO_TCP,
+    },
+    Metric {
+        name: "file_opens",
+        kind: Kind::Counter,
+        unit: Unit::None,
+        labels: &["mode"],
+        help: "Files that were opened: to read only, or to write or both.",
+        source: Source::LabelledEvents(&[
+            ("read", EventCounter::FileOpens(FileMode::Read)),
+            ("write", EventCounter::FileOpens(FileMode::Write)),
+        ]),
+        absent: NO_FILES,
+    },
+    Metric {
+        name: "file_open_failures",
+        kind: Kind::Counter,
+        unit: Unit::None,
+        labels: &[],
+        help: "Files that could not be opened.",
+        source: Source::Event(EventCounter::FileOpenFailures),
+        absent: NO_FILES,
+    },
 ];
 
 #[cfg(test)]
@@ -547,13 +518,65 @@ mod tests {
                 Source::Labelled(list) | Source::LabelledNanoseconds(list) => {
                     list.iter().map(|&(_, c)| c).collect()
                 }
-                Source::Frequency | Source::Waits | Source::Blame | Source::Verdict => vec![],
+                _ => vec![],
             };
             for counter in counters {
                 assert!(seen.insert(counter), "{counter:?} is in two metrics");
             }
         }
         assert_eq!(seen, Counter::all().collect());
+    }
+
+    #[test]
+    fn every_counter_of_events_has_exactly_one_metric() {
+        let mut seen = HashSet::new();
+        for metric in METRICS {
+            let counters: Vec<EventCounter> = match metric.source {
+                Source::Event(counter) => vec![counter],
+                Source::LabelledEvents(list) => list.iter().map(|&(_, c)| c).collect(),
+                Source::Connections => vec![EventCounter::TcpOpened, EventCounter::TcpClosed],
+                Source::Listeners => vec![EventCounter::TcpListens, EventCounter::TcpListenCloses],
+                Source::Connects => vec![EventCounter::TcpConnectNs],
+                _ => vec![],
+            };
+            for counter in counters {
+                assert!(seen.insert(counter), "{counter:?} is in two metrics");
+            }
+        }
+        assert_eq!(seen, EventCounter::all().collect());
+    }
+
+    #[test]
+    fn labels_of_events_are_the_names_of_their_kinds() {
+        let lists = METRICS.iter().filter_map(|m| match m.source {
+            Source::LabelledEvents(list) => Some(list),
+            _ => None,
+        });
+        for (label, counter) in lists.flatten() {
+            let name = match counter {
+                EventCounter::ProcessExits(kind) => kind.name(),
+                EventCounter::TcpConnectFailures(reason) => reason.name(),
+                EventCounter::FileOpens(mode) => mode.name(),
+                _ => continue,
+            };
+            assert_eq!(*label, name);
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_destination_has_a_label_where_there_are_several() {
+        let mut seen = HashSet::new();
+        for metric in METRICS {
+            let Source::Destinations(parts) = metric.source else {
+                continue;
+            };
+            assert_eq!(metric.labels.len(), 1 + usize::from(parts.len() > 1));
+            assert_eq!(metric.labels[0], "destination");
+            for (_, counter) in parts {
+                assert!(seen.insert(*counter), "{counter:?} is in two metrics");
+            }
+        }
+        assert_eq!(seen, DestinationCounter::ALL.into());
     }
 
     #[test]

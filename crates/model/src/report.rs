@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::{
-    Batch, CgroupId, Comm, Counters, Feature, Measured, Node, Owner, ProcessId, ProcessRow, Subject,
+    Batch, CgroupId, CgroupRow, Comm, Counters, Events, Feature, Measured, Node, Owner, ProcessId,
+    ProcessRow, Sockets, Subject,
 };
 
 /// What a row of a report stands for.
@@ -32,6 +33,9 @@ pub struct Row {
     pub owner: Arc<Owner>,
     /// Growth in the window.
     pub counters: Counters,
+    /// Growth in the window, and what is open at its end; `None` where events are not counted: for
+    /// processes, and for the command that the agent follows.
+    pub events: Option<Events>,
 }
 
 /// What happened between two batches.
@@ -45,9 +49,11 @@ pub struct Report {
     pub boot_unix_ns: u64,
     /// The machine: elapsed, idle and total of the window.
     pub node: Node,
+    /// What the machine has open at the end of the window.
+    pub sockets: Sockets,
     /// Which counters mean anything.
     pub measured: Measured,
-    /// Rows that used anything, most CPU time first.
+    /// Rows that used anything or had events, most CPU time first.
     pub rows: Vec<Row>,
     /// Verdict of each feature.
     pub features: Arc<[Feature]>,
@@ -99,7 +105,7 @@ impl ReportBuilder {
             _ if followed_only => group(self.processes(last, true), level),
             _ => group(self.cgroups(last), level),
         };
-        let mut rows: Vec<Row> = rows.into_iter().filter(|r| !r.counters.is_zero()).collect();
+        let mut rows: Vec<Row> = rows.into_iter().filter(Row::is_active).collect();
         rows.sort_by(|a, b| {
             let cpu = |r: &Row| r.counters[crate::Counter::CpuTime];
             cpu(b)
@@ -122,8 +128,10 @@ impl ReportBuilder {
                     .idle_switches
                     .saturating_sub(self.first.node.idle_switches),
                 total: last.node.total.since(&self.first.node.total),
+                events: last.node.events.since(&self.first.node.events),
                 nominal_hertz: last.node.nominal_hertz,
             },
+            sockets: Sockets::from(&last.node.events),
             measured: last.measured,
             rows,
             features: last.features.clone(),
@@ -154,22 +162,26 @@ impl ReportBuilder {
                 counters: row.counters.since(before.get(&row.id).unwrap_or(&&zero)),
                 owner: owner_of(row.owner.as_ref(), row.cgroup),
                 process: Some(row.clone()),
+                events: None,
             })
             .collect()
     }
 
     pub(crate) fn cgroups(&self, last: &Batch) -> Vec<Row> {
-        let before: HashMap<CgroupId, &Counters> = self
-            .first
-            .cgroups
-            .iter()
-            .map(|row| (row.id, &row.counters))
-            .collect();
-        let zero = Counters::default();
-        let rows = last.cgroups.iter().map(|row| Row {
-            process: None,
-            owner: owner_of(row.owner.as_ref(), row.id),
-            counters: row.counters.since(before.get(&row.id).unwrap_or(&&zero)),
+        let before: HashMap<CgroupId, &CgroupRow> =
+            self.first.cgroups.iter().map(|row| (row.id, row)).collect();
+        let zero = CgroupRow::default();
+        let rows = last.cgroups.iter().map(|row| {
+            let before = before.get(&row.id).copied().unwrap_or(&zero);
+            Row {
+                process: None,
+                owner: owner_of(row.owner.as_ref(), row.id),
+                counters: row.counters.since(&before.counters),
+                events: Some(Events {
+                    counters: row.events.since(&before.events),
+                    sockets: Sockets::from(&row.events),
+                }),
+            }
         });
         rows.collect()
     }
@@ -195,6 +207,7 @@ fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
             std::collections::hash_map::Entry::Occupied(mut taken) => {
                 let sum = taken.get_mut();
                 sum.counters += &row.counters;
+                sum.events = added(sum.events, row.events);
                 if row.owner.path.len() < sum.owner.path.len() {
                     sum.owner = row.owner;
                 }
@@ -202,6 +215,13 @@ fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
         }
     }
     groups.into_values().collect()
+}
+
+/// Events are known of a sum when they are of each part.
+fn added(sum: Option<Events>, part: Option<Events>) -> Option<Events> {
+    let mut sum = sum?;
+    sum += &part?;
+    Some(sum)
 }
 
 /// What is one and the same at a level.
@@ -231,16 +251,27 @@ impl Report {
     /// All rows together, as a row without an owner.
     pub fn sum(&self) -> Row {
         let mut counters = Counters::default();
-        self.rows.iter().for_each(|row| counters += &row.counters);
+        let mut events = Some(Events::default());
+        for row in &self.rows {
+            counters += &row.counters;
+            events = added(events, row.events);
+        }
         Row {
             process: None,
             owner: Arc::new(Owner::unknown(CgroupId::default())),
             counters,
+            events,
         }
     }
 }
 
 impl Row {
+    /// Whether it used anything or had events.
+    fn is_active(&self) -> bool {
+        let events = self.events.is_some_and(|e| !e.counters.is_zero());
+        !self.counters.is_zero() || events
+    }
+
     /// A name for people: command, container, pod, unit or path, whichever the level shows.
     /// Not escaped.
     pub fn name(&self, level: Level) -> String {
@@ -283,7 +314,7 @@ impl Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Counter;
+    use crate::{Counter, EventCounter};
 
     fn process(pid: u32, cpu_ns: u64, followed: bool) -> ProcessRow {
         let mut row = ProcessRow {
@@ -341,5 +372,44 @@ mod tests {
         };
         assert_eq!(pids(false), [1, 2]);
         assert_eq!(pids(true), [2]);
+    }
+
+    #[test]
+    fn events_grow_and_what_is_open_is_that_of_the_end() {
+        let row = |opened, closed| {
+            let mut row = CgroupRow::default();
+            row.events[EventCounter::TcpOpened] = opened;
+            row.events[EventCounter::TcpClosed] = closed;
+            row
+        };
+        let batch = |row: CgroupRow| Batch {
+            node: Node {
+                events: row.events,
+                ..Node::default()
+            },
+            cgroups: vec![row],
+            ..Batch::default()
+        };
+        let mut builder = ReportBuilder::new(batch(row(9, 2)));
+        builder.add(batch(row(10, 7)));
+        let report = builder.report(Level::Container, false);
+        let events = report.rows[0].events.expect("a row of a group");
+        let grown = [EventCounter::TcpOpened, EventCounter::TcpClosed];
+        assert_eq!(grown.map(|counter| events.counters[counter]), [1, 5]);
+        assert_eq!(grown.map(|counter| report.node.events[counter]), [1, 5]);
+        let open = [events.sockets, report.sockets];
+        assert_eq!(open.map(|sockets| sockets.connections), [3, 3]);
+        assert_eq!(report.sum().events, Some(events));
+    }
+
+    #[test]
+    fn a_process_has_no_events() {
+        let mut builder = ReportBuilder::new(batch(0, vec![], vec![]));
+        builder.add(batch(1, vec![process(1, 5, true)], vec![]));
+        for level in [Level::Process, Level::Container] {
+            let report = builder.report(level, true);
+            assert_eq!(report.rows[0].events, None, "{level:?}");
+            assert_eq!(report.sum().events, None, "{level:?}");
+        }
     }
 }

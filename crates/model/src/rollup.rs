@@ -1,21 +1,32 @@
 //! From cgroups to the containers, units and groups that own them.
 
 use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::{Batch, Blame, Cause, CgroupId, Counter, Counters, Group, Owner, Preemptor, Subject};
+use crate::{
+    Batch, Blame, Cause, CgroupId, Counter, Counters, DestinationCounters, EventCounters, Group,
+    Owner, Preemptor, Sockets, Subject,
+};
 
+#[cfg(test)]
+mod event_tests;
+mod growth;
 mod subject;
 #[cfg(test)]
 mod tests;
 mod waits;
 
+use growth::Growth;
 use subject::Standing;
-pub use subject::{Blamed, SubjectBlame, SubjectRow};
-use waits::WaitGrowth;
+pub use subject::{Blamed, SubjectBlame, SubjectDestination, SubjectRow};
+use waits::{Distributions, Matrix};
 
 /// Pairs of a victim and a culprit that are told apart, over all subjects.
 const MAX_PAIRS: usize = 1 << 14;
+
+/// Destinations that are told apart, over all subjects.
+const MAX_DESTINATIONS: usize = 1 << 14;
 
 /// Charges the growth of each cgroup to its subject.
 ///
@@ -28,13 +39,25 @@ const MAX_PAIRS: usize = 1 << 14;
 #[derive(Debug)]
 pub struct Rollup {
     grace_ns: u64,
-    cgroups: HashMap<CgroupId, Counters>,
-    waits: WaitGrowth,
+    cgroups: HashMap<CgroupId, Charged>,
+    waits: Distributions,
+    connects: Distributions,
+    matrix: Matrix,
+    destinations: Growth<Option<SocketAddr>, DestinationCounters>,
     subjects: HashMap<Arc<Subject>, Standing>,
     /// All that was ever charged to a subject.
     total: Counters,
     /// How many more pairs of a victim and a culprit can be told apart.
     room: usize,
+    /// How many more destinations can be.
+    destination_room: usize,
+}
+
+/// What was charged of a cgroup.
+#[derive(Debug, Default)]
+struct Charged {
+    counters: Counters,
+    events: EventCounters,
 }
 
 /// A cgroup that has an owner.
@@ -49,10 +72,14 @@ impl Rollup {
         Self {
             grace_ns,
             cgroups: HashMap::new(),
-            waits: WaitGrowth::default(),
+            waits: Distributions::new(),
+            connects: Distributions::new(),
+            matrix: Matrix::new(),
+            destinations: Growth::new(Some(None)),
             subjects: HashMap::new(),
             total: Counters::default(),
             room: MAX_PAIRS,
+            destination_room: MAX_DESTINATIONS,
         }
     }
 
@@ -62,10 +89,12 @@ impl Rollup {
     pub fn apply(&mut self, batch: &mut Batch) {
         for standing in self.subjects.values_mut() {
             standing.tick = Counters::default();
+            standing.row.events.sockets = Sockets::default();
         }
         let members = self.members(batch);
         self.charge_counters(batch, &members);
         self.charge_waits(batch, &members);
+        self.charge_connections(batch, &members);
         self.charge_unnamed(batch);
         self.forget(batch);
         for standing in self.subjects.values_mut() {
@@ -112,14 +141,16 @@ impl Rollup {
             let Some(member) = members.get(&row.id) else {
                 continue;
             };
-            let before = self
-                .cgroups
-                .insert(row.id, row.counters)
-                .unwrap_or_default();
-            let mut growth = row.counters.since(&before);
+            let charged = self.cgroups.entry(row.id).or_default();
+            let events = growth::step(&mut charged.events, &row.events);
+            let mut growth = growth::step(&mut charged.counters, &row.counters);
             growth[Counter::Wait(Cause::Neighbour)] = 0;
             growth[Counter::PreemptedBy(Preemptor::Neighbour)] = 0;
             self.charge(&member.subject, &growth);
+            if let Some(standing) = self.subjects.get_mut(&member.subject) {
+                standing.row.events.counters += &events;
+                standing.row.events.sockets += &Sockets::from(&row.events);
+            }
             let kernel_ns = growth[Counter::Wait(Cause::System)];
             self.blame(&member.subject, Blamed::Kernel, kernel_ns);
         }
@@ -127,12 +158,16 @@ impl Rollup {
         self.cgroups.retain(|id, _| present.contains(id));
     }
 
-    /// Groups for which the kernel side had no row have what they waited for neighbours in common.
+    /// Groups for which the kernel side had no row have their distributions, and what they waited for
+    /// neighbours, in common.
     fn charge_unnamed(&mut self, batch: &Batch) {
-        let (histogram, growth) = self.waits.unnamed(&batch.waits, &batch.blames);
+        let waits = self.waits.unnamed(&batch.waits);
+        let connects = self.connects.unnamed(&batch.connects);
+        let growth = self.matrix.unnamed(&batch.blames);
         let overflow = Arc::new(Subject::Overflow);
         let known = self.subjects.contains_key(&overflow);
-        if !known && histogram.is_empty() && growth == Blame::default() {
+        let nothing = waits.is_empty() && connects.is_empty() && growth == Blame::default();
+        if !known && nothing {
             return;
         }
         let standing = self
@@ -140,7 +175,8 @@ impl Rollup {
             .entry(overflow.clone())
             .or_insert_with(|| Standing::new(&overflow, &Arc::new(Owner::unknown(CgroupId(0)))));
         standing.seen_ns = batch.taken_ns;
-        standing.row.waits += &histogram;
+        standing.row.waits += &waits;
+        standing.row.connects += &connects;
         let mut counters = Counters::default();
         counters[Counter::Wait(Cause::Neighbour)] = growth.wait_ns;
         counters[Counter::PreemptedBy(Preemptor::Neighbour)] = growth.preemptions;
@@ -150,13 +186,12 @@ impl Rollup {
 
     fn charge_waits(&mut self, batch: &Batch, members: &HashMap<CgroupId, Member>) {
         let known = |id| members.contains_key(&id);
-        for (id, growth) in self.waits.histograms(&batch.waits, known) {
-            let standing = members.get(&id).map(|m| self.subjects.get_mut(&m.subject));
-            if let Some(Some(standing)) = standing {
+        for (id, growth) in self.waits.of(&batch.waits, known) {
+            if let Some(standing) = standing_of(&mut self.subjects, members, id) {
                 standing.row.waits += &growth;
             }
         }
-        for (victim, culprit, growth) in self.waits.blames(&batch.blames, known) {
+        for (victim, culprit, growth) in self.matrix.of(&batch.blames, known) {
             let Some(victim) = members.get(&victim) else {
                 continue;
             };
@@ -185,6 +220,43 @@ impl Rollup {
                 self.blame(&victim.subject, blamed, growth.wait_ns);
             }
         }
+    }
+
+    fn charge_connections(&mut self, batch: &Batch, members: &HashMap<CgroupId, Member>) {
+        let known = |id| members.contains_key(&id);
+        for (id, growth) in self.connects.of(&batch.connects, known) {
+            if let Some(standing) = standing_of(&mut self.subjects, members, id) {
+                standing.row.connects += &growth;
+            }
+        }
+        let rows = batch.destinations.iter();
+        let rows = rows.map(|row| (row.cgroup, row.destination, &row.counters));
+        for (id, destination, growth) in self.destinations.of(rows, |id, _| known(id)) {
+            if let Some(standing) = standing_of(&mut self.subjects, members, id) {
+                standing.connect(destination, &growth, &mut self.destination_room);
+            }
+        }
+        self.forget_destinations(batch, members);
+    }
+
+    /// Forgets the destinations that none of the subject's groups has any more.
+    fn forget_destinations(&mut self, batch: &Batch, members: &HashMap<CgroupId, Member>) {
+        let mut present: HashMap<&Subject, HashSet<SocketAddr>> = HashMap::new();
+        for row in &batch.destinations {
+            if let (Some(member), Some(address)) = (members.get(&row.cgroup), row.destination) {
+                present.entry(&member.subject).or_default().insert(address);
+            }
+        }
+        let mut taken = 0;
+        for (subject, standing) in &mut self.subjects {
+            let present = present.get(&**subject);
+            let lives =
+                |address: &SocketAddr| present.is_some_and(|present| present.contains(address));
+            let list = &mut standing.row.destinations;
+            list.retain(|known| lives(&known.destination));
+            taken += list.len();
+        }
+        self.destination_room = MAX_DESTINATIONS.saturating_sub(taken);
     }
 
     fn charge(&mut self, subject: &Subject, growth: &Counters) {
@@ -219,4 +291,12 @@ impl Rollup {
         let pairs = self.subjects.values().map(|s| s.row.blame.len());
         self.room = MAX_PAIRS.saturating_sub(pairs.sum());
     }
+}
+
+fn standing_of<'a>(
+    subjects: &'a mut HashMap<Arc<Subject>, Standing>,
+    members: &HashMap<CgroupId, Member>,
+    id: CgroupId,
+) -> Option<&'a mut Standing> {
+    subjects.get_mut(&members.get(&id)?.subject)
 }

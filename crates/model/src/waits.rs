@@ -1,6 +1,6 @@
 //! Who waited for the CPU and who had it, as the kernel side counts it.
 
-use crate::{CgroupId, Histogram};
+use crate::{CgroupId, Cumulative, Histogram};
 
 /// Whose threads waited, or ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,6 +36,12 @@ impl Blame {
     }
 }
 
+impl Cumulative for Blame {
+    fn since(&self, earlier: &Self) -> Self {
+        Self::since(self, earlier)
+    }
+}
+
 impl std::ops::AddAssign<&Blame> for Blame {
     fn add_assign(&mut self, other: &Self) {
         self.wait_ns += other.wait_ns;
@@ -55,12 +61,14 @@ pub struct BlameRow {
     pub blame: Blame,
 }
 
-/// How long the waits of a group were.
+/// How long the waits of a group were: for a CPU ([`crate::Batch::waits`]), or for the other end of
+/// a connection ([`crate::Batch::connects`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitRow {
     /// Who waited.
     pub group: Group,
-    /// One value in nanoseconds for each wait, since the agent started. Every time that a thread
-    /// gets a CPU is the end of a wait, however short.
+    /// One value in nanoseconds for each wait, since the agent started. For a CPU: every time that a
+    /// thread gets one is the end of a wait, however short. For a connection: each that was
+    /// established.
     pub histogram: Histogram,
 }

@@ -1,5 +1,7 @@
 //! The command line as it is typed. Help, man page and completions come from here.
 
+mod size;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -59,6 +61,7 @@ pub(crate) enum Command {
     Stat(StatArgs),
     Waits(WaitsArgs),
     Top(TopArgs),
+    Events(EventsArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -83,6 +86,15 @@ pub(crate) struct RunArgs {
     /// Also expose each process in /metrics (many series)
     #[arg(long)]
     pub(crate) process_metrics: bool,
+    /// Also write each event to this file, as lines of JSON (docs/json.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) events: Option<PathBuf>,
+    /// Begin the next file of events from this size on [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) events_size: Option<u64>,
+    /// Keep this many older files of events: FILE.1 and so on [default: 5]
+    #[arg(long, value_name = "N")]
+    pub(crate) events_keep: Option<u32>,
     /// End by itself after this time
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
@@ -162,6 +174,51 @@ pub(crate) struct TopArgs {
     pub(crate) duration: Option<Duration>,
 }
 
+/// What happens, as it happens: processes, OOM kills, TCP connections, opens of files
+///
+/// One line for each event. The filters work in the kernel where they can. With a COMMAND: runs it,
+/// and tells what happens to it and all its descendants until it ends; the command's output is
+/// untouched.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct EventsArgs {
+    /// Which kinds [default: process,tcp,oom; file when only files are asked about]
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub(crate) kind: Vec<EventKind>,
+    /// Only this process and its descendants
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub(crate) pid: Option<u32>,
+    /// Only this cgroup and those below it: its path in the hierarchy, or below /sys/fs/cgroup
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Option<PathBuf>,
+    /// Only this container: its id, the begin of it that no other has, or its name
+    #[arg(long, value_name = "ID")]
+    pub(crate) container: Option<String>,
+    /// Only files below this path
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) path: Option<PathBuf>,
+    /// Also files that are opened for reading only
+    #[arg(long)]
+    pub(crate) reads: bool,
+    /// Also files that could not be opened
+    #[arg(long)]
+    pub(crate) failures: bool,
+    /// First what is there already: processes, listeners, connections
+    #[arg(long)]
+    pub(crate) existing: bool,
+    /// End by itself after this time
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// One JSON object for each event, one on a line (docs/json.md)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the events to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Command to run and follow
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
 /// What this kernel, these privileges and these files allow
 ///
 /// Feature by feature: on, degraded or off, the reason, and how to change it. Loads and attaches
@@ -214,6 +271,14 @@ impl From<WaitsBy> for Level {
             WaitsBy::Cgroup => Self::Cgroup,
         }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EventKind {
+    Process,
+    Tcp,
+    File,
+    Oom,
 }
 
 /// The longest time that an option takes: the clocks can be moved ahead by it.

@@ -7,6 +7,8 @@ use crate::config::Config;
 
 mod docs;
 mod doctor;
+mod event_lines;
+mod events;
 mod run;
 mod stat;
 mod table;
@@ -23,6 +25,7 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Stat(stat) => stat::run(&stat, &config),
         Command::Waits(waits) => waits::run(&waits, &config),
         Command::Top(top) => top::run(&top, &config),
+        Command::Events(events) => events::run(&events, &config),
         Command::Doctor(doctor) => doctor::run(&doctor, &config),
         Command::Completions(completions) => docs::completions(&completions),
         Command::Man(man) => docs::man(&man),

@@ -1,5 +1,7 @@
 //! The configuration as it is meant: the file, and the command line over it.
 
+mod events;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,12 +13,14 @@ use serde::Deserialize;
 
 use crate::args::RunArgs;
 use crate::exit::Usage;
+use events::Events;
 
 /// Everything that can be configured. `deploy/noctule.toml` shows each option with its default.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
     pub(crate) collect: Collect,
+    pub(crate) events: Events,
     pub(crate) metrics: Metrics,
     pub(crate) verdicts: Verdicts,
     pub(crate) web: Web,
@@ -121,6 +125,7 @@ pub(crate) struct Metrics {
     pub(crate) subject_rows: usize,
     pub(crate) process_rows: usize,
     pub(crate) blame_pairs: usize,
+    pub(crate) destinations: usize,
     pub(crate) grace_seconds: f64,
 }
 
@@ -131,6 +136,7 @@ impl Default for Metrics {
             subject_rows: 4000,
             process_rows: 10_000,
             blame_pairs: 1000,
+            destinations: 100,
             grace_seconds: 300.0,
         }
     }
@@ -181,6 +187,15 @@ impl Config {
         if let Some(interval) = args.interval {
             self.collect.interval_seconds = interval.as_secs_f64();
         }
+        if let Some(file) = &args.events {
+            self.events.file.clone_from(file);
+        }
+        if let Some(bytes) = args.events_size {
+            self.events.file_bytes = bytes;
+        }
+        if let Some(keep) = args.events_keep {
+            self.events.file_keep = keep;
+        }
         self.web.plain_http |= args.allow_plain_http;
         self.metrics.processes |= args.process_metrics;
         self.check()?;
@@ -188,7 +203,25 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), Usage> {
-        let numbers = [
+        for (name, value, least, most) in self.numbers() {
+            within(name, value, least, most)?;
+        }
+        for (name, value, least, most) in self.counts().into_iter().chain(self.events.counts()) {
+            within(name, value, least, most)?;
+        }
+        if !self.web.listen.ip().is_loopback() && !self.web.plain_http {
+            return Err(Usage(format!(
+                "{} is not a loopback address, and the figures of all users of this machine would \
+                 be readable there by anybody: put a proxy with TLS and authentication before a \
+                 loopback address, or say --allow-plain-http",
+                self.web.listen
+            )));
+        }
+        Ok(())
+    }
+
+    fn numbers(&self) -> [(&'static str, f64, f64, f64); 9] {
+        [
             (
                 "collect.interval_seconds (--interval)",
                 self.collect.interval_seconds,
@@ -238,15 +271,11 @@ impl Config {
                 0.0,
                 86_400.0,
             ),
-        ];
-        for (name, value, least, most) in numbers {
-            if !(least..=most).contains(&value) {
-                return Err(Usage(format!(
-                    "{name} is {value}: must be {least} to {most}"
-                )));
-            }
-        }
-        let counts = [
+        ]
+    }
+
+    fn counts(&self) -> [Count; 8] {
+        [
             (
                 "collect.cgroup_rows",
                 u64::from(self.collect.cgroup_rows),
@@ -289,28 +318,35 @@ impl Config {
                 0,
                 1 << 20,
             ),
-        ];
-        for (name, value, least, most) in counts {
-            if !(least..=most).contains(&value) {
-                return Err(Usage(format!(
-                    "{name} is {value}: must be {least} to {most}"
-                )));
-            }
-        }
-        if !self.web.listen.ip().is_loopback() && !self.web.plain_http {
-            return Err(Usage(format!(
-                "{} is not a loopback address, and the figures of all users of this machine would \
-                 be readable there by anybody: put a proxy with TLS and authentication before a \
-                 loopback address, or say --allow-plain-http",
-                self.web.listen
-            )));
-        }
-        Ok(())
+            (
+                "metrics.destinations",
+                self.metrics.destinations as u64,
+                0,
+                1 << 20,
+            ),
+        ]
     }
 
     pub(crate) fn interval(&self) -> Duration {
         Duration::from_secs_f64(self.collect.interval_seconds)
     }
+}
+
+/// A whole number: its name, its value, the least and the most that it may be.
+type Count = (&'static str, u64, u64, u64);
+
+fn within<T: Copy + PartialOrd + std::fmt::Display>(
+    name: &str,
+    value: T,
+    least: T,
+    most: T,
+) -> Result<(), Usage> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Usage(format!(
+        "{name} is {value}: must be {least} to {most}"
+    )))
 }
 
 /// The expected word that is nearest to the unknown one, both taken from serde's message:
@@ -356,7 +392,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 23, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 35, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

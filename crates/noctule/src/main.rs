@@ -6,6 +6,7 @@
 mod args;
 mod commands;
 mod config;
+mod event_file;
 mod exit;
 mod print;
 mod stop;
@@ -50,4 +51,5 @@ fn start_log(args: &args::Args) {
         .with_target(false)
         .without_time()
         .init();
+    noctule_kernel::log_libbpf();
 }

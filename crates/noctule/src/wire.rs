@@ -9,16 +9,26 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use noctule_collect::{CgroupLife, CpuSource, Grace};
+use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace};
 use noctule_identity::Registry;
 use noctule_kernel::{
-    Accounting, CgroupEvents, CounterSpec, Error, Facts, Hierarchy, Plan, WaitMode, Wanted,
+    Accounting, CgroupEvents, CounterSpec, Error, Events, EventsWanted, Facts, FileEvents,
+    FileOptions, Hierarchy, Plan, WaitMode, Wanted,
 };
-use noctule_model::{Batch, CgroupEvent, CgroupId, Feature, FeatureState, Rollup};
+use noctule_model::{Batch, CgroupEvent, CgroupId, Event, Feature, FeatureState, Rollup};
 
 use crate::config::{self, Config};
 use crate::stop::{Signals, Woken};
 use crate::verdicts;
+
+mod events;
+
+pub(crate) use events::Scope;
+use events::Told;
+
+/// How often a container is looked for: its name is read by a thread of its own.
+const CONTAINER_LOOKS: u32 = 20;
+const CONTAINER_STEP: Duration = Duration::from_millis(50);
 
 /// A group whose directory was removed counts as released after that time: page cache that is charged
 /// to it can keep the kernel from letting go of it for hours, while no thread can be in it.
@@ -33,11 +43,50 @@ pub(crate) struct Pipeline {
     released: Vec<CgroupId>,
     /// Groups of which the directory was removed, and when; the oldest first.
     removed: VecDeque<(u64, CgroupId)>,
+    events: Option<Told>,
+    /// Where the counted hierarchy is mounted.
+    cgroup_mount: PathBuf,
 }
 
 impl Pipeline {
     /// Loads and attaches everything that works here.
     pub(crate) fn start(config: &Config) -> Result<Self> {
+        let events = &config.events;
+        let to_file = !events.file.as_os_str().is_empty();
+        let scope = Scope {
+            process: to_file && events.processes,
+            oom: to_file && events.processes,
+            tcp: to_file && events.tcp,
+            file: to_file && events.files,
+            ..Scope::default()
+        };
+        let mut this = Self::load(config, &scope)?;
+        this.narrow(&scope)?;
+        if to_file {
+            this.list_existing()?;
+        }
+        Ok(this)
+    }
+
+    /// Starts with the events that `scope` names and no more of the rest than they need.
+    pub(crate) fn start_events(config: &Config, scope: &Scope) -> Result<Self> {
+        let mut config = config.clone();
+        config.collect.waits = config::WaitMode::Off;
+        config.collect.hardware_counters = false;
+        config.collect.page_cache = false;
+        config.collect.softirqs = false;
+        config.events.processes = true;
+        config.events.tcp = scope.tcp;
+        config.events.files = scope.file;
+        let mut this = Self::load(&config, scope)?;
+        this.narrow(scope)?;
+        if scope.existing {
+            this.list_existing()?;
+        }
+        Ok(this)
+    }
+
+    fn load(config: &Config, scope: &Scope) -> Result<Self> {
         let facts = Facts::probe(Path::new("/"));
         let wanted = wanted(config);
         let plan = Plan::new(&facts, &wanted)?;
@@ -50,15 +99,26 @@ impl Pipeline {
             ..noctule_identity::Config::default()
         });
         let kernel = Accounting::load(&facts, &plan, &wanted)?;
-        let programs = life
+        let mut programs = life
             .as_ref()
             .map(|life| life.kernel().programs())
             .unwrap_or_default();
-        let others = [
+        let mut others = vec![
             verdicts::hierarchy(&facts),
             names,
             verdicts::processes(&facts),
         ];
+        let events = load_events(&facts, config, scope, &kernel, &mut others);
+        if let Some(told) = &events {
+            programs.extend(told.source.kernel().programs());
+            programs.extend(
+                told.source
+                    .files()
+                    .map(FileEvents::programs)
+                    .into_iter()
+                    .flatten(),
+            );
+        }
         let cpu = CpuSource::new(
             kernel,
             Grace::default(),
@@ -74,37 +134,115 @@ impl Pipeline {
             rollup: Rollup::new(grace_ns),
             released: Vec::new(),
             removed: VecDeque::new(),
+            events,
+            cgroup_mount: mount(&facts.hierarchy),
         })
+    }
+
+    /// Lets only those through that the scope names, and makes their sockets known.
+    fn narrow(&mut self, scope: &Scope) -> Result<()> {
+        let groups = match (&scope.cgroup, &scope.container) {
+            (Some(path), _) => Some(vec![events::group_at(path, &self.cgroup_mount)?]),
+            (None, Some(words)) => Some(self.find_container(words)?),
+            (None, None) => None,
+        };
+        let Some(mut told) = self.events.take() else {
+            return Ok(());
+        };
+        if let Some(groups) = groups {
+            told.want_groups(groups)?;
+        }
+        if let Some(pid) = scope.pid {
+            told.want_tree(pid, || self.tick())?;
+        }
+        told.source.adopt_sockets()?;
+        self.events = Some(told);
+        Ok(())
+    }
+
+    fn find_container(&mut self, words: &str) -> Result<Vec<CgroupId>> {
+        let mut found = events::groups_of_container(words, &self.tick()?);
+        for _ in 0..CONTAINER_LOOKS {
+            if found.is_ok() {
+                break;
+            }
+            std::thread::sleep(CONTAINER_STEP);
+            found = events::groups_of_container(words, &self.tick()?);
+        }
+        found
+    }
+
+    fn list_existing(&mut self) -> Result<()> {
+        let batch = self.tick()?;
+        if let Some(told) = &mut self.events {
+            told.list_existing(&batch)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the events that are there, named, in order.
+    pub(crate) fn events(&mut self) -> Result<Vec<Event>> {
+        self.take_events()?;
+        let Some(told) = &mut self.events else {
+            return Ok(Vec::new());
+        };
+        let mut events = told.take()?;
+        // Groups that were made while the ring was read.
+        self.take_events()?;
+        for process in events.iter_mut().filter_map(|event| event.process.as_mut()) {
+            process.owner = Some(self.registry.owner(process.cgroup));
+        }
+        Ok(events)
     }
 
     /// From now on the children of this process are followed.
     pub(crate) fn follow_own_children(&mut self) {
         self.cpu.follow_children_of(std::process::id());
+        if let Some(told) = &mut self.events {
+            told.want_children();
+        }
     }
 
     /// Takes a batch, with names.
     pub(crate) fn tick(&mut self) -> Result<Batch> {
         self.take_events()?;
-        let losses: Vec<_> = self.life.iter().map(CgroupLife::loss).collect();
+        let mut losses: Vec<_> = self.life.iter().map(CgroupLife::loss).collect();
+        if let Some(told) = &self.events {
+            losses.extend(told.source.losses());
+        }
         let mut batch = self.cpu.collect(&self.released, &losses)?;
+        if let Some(told) = &mut self.events {
+            told.source.count(&mut batch, &self.released)?;
+        }
         self.released.clear();
         // Groups that were made while the batch was taken.
         self.take_events()?;
         self.registry.join(&mut batch);
         self.rollup.apply(&mut batch);
+        if let Some(told) = &mut self.events {
+            told.heal(&batch)?;
+        }
         Ok(batch)
     }
 
-    /// Waits until `deadline` or a signal, and empties the rings when they ask for it.
+    /// Waits until `deadline`, a signal, or until events are to be read, and empties the other rings
+    /// when they ask for it.
     pub(crate) fn wait(&mut self, signals: &Signals, deadline: Instant) -> Result<Woken> {
         loop {
+            let due = self.events.as_ref().and_then(Told::due);
+            let until = due.map_or(deadline, |due| due.min(deadline));
             let mut fds: Vec<BorrowedFd<'_>> = vec![self.cpu.wake_fd()];
             fds.extend(self.life.iter().map(|life| life.kernel().wake_fd()));
-            match signals.wait(deadline, &fds)? {
+            fds.extend(self.events.iter().flat_map(Told::wake_fds));
+            match signals.wait(until, &fds)? {
                 Woken::Data => {
                     self.cpu.drain()?;
                     self.take_events()?;
+                    if let Some(told) = &mut self.events {
+                        told.look();
+                    }
                 }
+                Woken::Time if due.is_some_and(|due| due <= deadline) => return Ok(Woken::Data),
                 woken => return Ok(woken),
             }
         }
@@ -175,6 +313,103 @@ fn wanted(config: &Config) -> Wanted {
         cgroups: collect.cgroup_rows,
         processes: collect.process_rows,
         ring_bytes: collect.ring_bytes,
+    }
+}
+
+/// The objects that watch what happens; without them everything else goes on.
+fn load_events(
+    facts: &Facts,
+    config: &Config,
+    scope: &Scope,
+    kernel: &Accounting,
+    features: &mut Vec<Feature>,
+) -> Option<Told> {
+    let events = &config.events;
+    let name = "process_events";
+    if !events.processes && !events.tcp {
+        features.push(Feature {
+            name,
+            state: FeatureState::Off,
+            reason: "switched off in the configuration".into(),
+            mend: "switch it on in the section [events] of the configuration".into(),
+        });
+        return None;
+    }
+    let wanted = EventsWanted {
+        tcp: events.tcp,
+        stream: scope.stream(),
+        filter_processes: scope.filters_processes(),
+        filter_cgroups: scope.filters_cgroups(),
+        ring_bytes: events.ring_bytes,
+        cgroups: config.collect.cgroup_rows,
+        destinations: events.destinations,
+    };
+    match Events::load(facts, &wanted, kernel) {
+        Ok(loaded) => {
+            features.extend(loaded.features().iter().cloned());
+            let latency = Duration::from_millis(events.latency_milliseconds.into());
+            let files = load_files(facts, config, scope, &loaded, features);
+            let source = EventSource::new(loaded, files, Grace::default().cgroup);
+            Some(Told::new(source, latency))
+        }
+        Err(error) => {
+            features.push(Feature {
+                name,
+                state: FeatureState::Off,
+                reason: chain(&error),
+                mend: String::new(),
+            });
+            None
+        }
+    }
+}
+
+/// Watching file opens is on only when it is asked for: some kernels have nothing better for it than
+/// tracepoints that slow down every system call.
+fn load_files(
+    facts: &Facts,
+    config: &Config,
+    scope: &Scope,
+    events: &Events,
+    features: &mut Vec<Feature>,
+) -> Option<FileEvents> {
+    let name = "file_events";
+    if !config.events.files {
+        features.push(Feature {
+            name,
+            state: FeatureState::Off,
+            reason: "not asked for".into(),
+            mend: "switch it on in the section [events] of the configuration, or watch with \
+                   noctule events --kind file"
+                .into(),
+        });
+        return None;
+    }
+    let options = FileOptions {
+        reads: scope.reads || config.events.file_reads,
+        failures: scope.failures,
+        special: false,
+        prefix: scope.path.as_deref(),
+        stream: scope.file,
+        filter_processes: scope.filters_processes(),
+        filter_cgroups: scope.filters_cgroups(),
+        ring_bytes: config.events.bulk_ring_bytes,
+        rows: config.collect.cgroup_rows,
+    };
+    match FileEvents::load(facts, &options, Some(events.shared())) {
+        Ok((files, feature)) => {
+            features.push(feature);
+            files
+        }
+        Err(error) => {
+            features.push(Feature {
+                name,
+                state: FeatureState::Off,
+                reason: chain(&error),
+                mend: String::new(),
+            });
+            None
+        }
     }
 }
 

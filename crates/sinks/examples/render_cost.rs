@@ -10,7 +10,7 @@ mod fixture;
 use std::time::{Duration, Instant};
 
 use fixture::{SECOND, batch, container, group, hostile, owner};
-use noctule_model::{Batch, Counter, Measured, Rollup};
+use noctule_model::{Batch, Counter, EventCounter, Measured, Rollup};
 use noctule_sinks::openmetrics::{Exporter, Exposition, Options};
 
 fn main() {
@@ -50,6 +50,7 @@ fn large() -> Batch {
     let groups = (1..=200).map(subject).collect();
     let mut batch = batch(&mut Rollup::new(0), 1_000_000 * SECOND, groups);
     batch.measured = Measured::from_iter(Counter::all());
+    batch.measured.extend(EventCounter::all());
     batch
 }
 

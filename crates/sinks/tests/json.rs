@@ -6,7 +6,10 @@ mod fixture;
 use std::sync::Arc;
 
 use fixture::{CONTAINER, SECOND, container, measured, owner, process, ran, small, unit};
-use noctule_model::{Level, Measured, Node, Owner, Report, Row};
+use noctule_model::{
+    EventCounter, EventCounters, EventFamily, Events, Level, Measured, Node, Owner, Report, Row,
+    Sockets,
+};
 use noctule_sinks::json::{doctor_json, stat_json};
 use serde_json::{Value, json};
 
@@ -15,6 +18,7 @@ fn row(owner: Owner, ns: u64) -> Row {
         process: None,
         owner: Arc::new(owner),
         counters: ran(ns),
+        events: None,
     }
 }
 
@@ -29,8 +33,10 @@ fn report(rows: Vec<Row>) -> Report {
             idle_ns: 20 * SECOND,
             idle_switches: 0,
             total: ran(SECOND),
+            events: EventCounters::default(),
             nominal_hertz: Some(2_000_000_000),
         },
+        sockets: Sockets::default(),
         measured: measured(),
         rows,
         features: small().features,
@@ -85,6 +91,57 @@ fn the_whole_shape_at_process_level() {
         ],
     });
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
+}
+
+#[test]
+fn events_have_keys_where_they_are_measured() {
+    let mut events = Events {
+        sockets: Sockets {
+            connections: 3,
+            listeners: 1,
+        },
+        ..Events::default()
+    };
+    for (i, counter) in (1..).zip(EventCounter::all()) {
+        events.counters[counter] = i;
+    }
+    let mut row = row(owner(1, "/"), SECOND);
+    row.events = Some(events);
+    let mut report = report(vec![row]);
+    report.node.events = events.counters;
+    report.sockets = events.sockets;
+    report.measured = EventCounter::all().collect();
+    let told = |report: &Report| {
+        let stat: Value = serde_json::from_str(&stat_json(report, Level::Cgroup)).unwrap();
+        let row = stat["rows"][0].as_object().unwrap().clone();
+        let of_event = |key: &str| !["process.linux.cgroup", "cgroup.id"].contains(&key);
+        let row = row.into_iter().filter(|(key, _)| of_event(key)).collect();
+        (stat.get("node").cloned(), Value::Object(row))
+    };
+    let expected = json!({
+        "process.starts": 1,
+        "process.exits": {"completed": 2, "failed": 3, "killed": 4, "oom": 5},
+        "oom.kills": 6,
+        "tcp.connects": 7,
+        "tcp.connect_failures":
+            {"refused": 8, "timeout": 9, "abandoned": 10, "unreachable": 11, "other": 12},
+        "tcp.accepts": 14,
+        "tcp.retransmits": 15,
+        "tcp.bytes_sent": 16,
+        "tcp.bytes_received": 17,
+        "tcp.connections": 3,
+        "tcp.listeners": 1,
+        "file.opens": {"read": 22, "write": 23},
+        "file.open_failures": 24,
+    });
+    assert_eq!(told(&report), (Some(expected.clone()), expected));
+
+    report.measured = EventFamily::Files.counters().collect();
+    let files = json!({"file.opens": {"read": 22, "write": 23}, "file.open_failures": 24});
+    assert_eq!(told(&report), (Some(files.clone()), files));
+    report.rows[0].events = None;
+    report.measured = Measured::NONE;
+    assert_eq!(told(&report), (None, json!({})));
 }
 
 #[test]

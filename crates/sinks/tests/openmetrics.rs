@@ -5,12 +5,12 @@ mod fixture;
 use std::path::Path;
 
 use fixture::{
-    HOSTILE, SECOND, batch, batch_with, cell, container, group, hostile, process, small, unit,
-    waiting, waits,
+    HOSTILE, SECOND, batch, batch_with, cell, container, destination, eventful, group, hostile,
+    process, small, unit, waiting, waits,
 };
 use noctule_model::{
-    Batch, Counter, Histogram, METRICS, Measured, ProcessRow, Rollup, SELF_METRICS, Subject,
-    SubjectRow, VerdictKind,
+    Batch, Counter, DestinationCounter, EventCounter, EventFamily, Histogram, METRICS, Measured,
+    ProcessRow, Rollup, SELF_METRICS, Subject, SubjectRow, VerdictKind,
 };
 use noctule_sinks::openmetrics::{Exporter, Exposition, Options};
 use openmetrics_parser::{openmetrics, prometheus};
@@ -44,6 +44,8 @@ fn golden() {
         ("small.prom.txt", small(), Classic),
         ("waits.om.txt", waiting(), OpenMetrics),
         ("waits.prom.txt", waiting(), Classic),
+        ("events.om.txt", eventful(), OpenMetrics),
+        ("events.prom.txt", eventful(), Classic),
     ];
     for (file, batch, exposition) in cases {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -61,7 +63,9 @@ fn golden() {
 /// openmetrics-parser 0.5 takes no histogram with a unit; OpenMetrics forbids a unit only for info
 /// and state sets.
 fn without_units_of_histograms(text: &str) -> String {
-    let fine = |line: &&str| !line.starts_with("# UNIT") || !line.contains("duration_seconds");
+    let histograms = ["_duration_seconds ", "_tcp_connect_seconds "];
+    let of_histogram = |line: &&str| histograms.iter().any(|name| line.contains(name));
+    let fine = |line: &&str| !line.starts_with("# UNIT") || !of_histogram(line);
     text.lines()
         .filter(fine)
         .map(|line| format!("{line}\n"))
@@ -79,7 +83,7 @@ fn parsers_accept_it() {
         Subject::Container(name) | Subject::Unit(name) => !["", "_overflow"].contains(&&**name),
         _ => true,
     });
-    for batch in [small(), waiting(), uniform, Batch::default()] {
+    for batch in [small(), waiting(), eventful(), uniform, Batch::default()] {
         let text = without_units_of_histograms(&render(&batch, Exposition::OpenMetrics));
         let parsed =
             openmetrics::parse_openmetrics(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -177,6 +181,7 @@ fn what_is_not_measured_is_absent_altogether() {
 fn every_metric_of_the_tables_appears_with_its_own_labels() {
     let mut batch = small();
     batch.measured = Measured::from_iter(Counter::all());
+    batch.measured.extend(EventCounter::all());
     for row in &mut batch.subjects {
         row.verdict = Some(VerdictKind::Quiet);
     }
@@ -197,6 +202,87 @@ fn every_metric_of_the_tables_appears_with_its_own_labels() {
     for metric in SELF_METRICS {
         check(metric.name.into(), metric.labels);
     }
+}
+
+#[test]
+fn each_family_of_events_is_absent_by_itself() {
+    let parts = [
+        (EventFamily::Processes, "_process_|_oom_"),
+        (EventFamily::Tcp, "_tcp_|_destinations"),
+        (EventFamily::Files, "_file_"),
+    ];
+    for (measured, _) in parts {
+        let mut batch = eventful();
+        batch.measured = measured.counters().collect();
+        let text = render(&batch, Exposition::OpenMetrics);
+        for (family, names) in parts {
+            let there = names.split('|').all(|name| text.contains(name));
+            let gone = names.split('|').all(|name| !text.contains(name));
+            assert!(if family == measured { there } else { gone }, "{family:?}");
+        }
+    }
+}
+
+#[test]
+fn events_exist_from_0_once_their_group_is_known() {
+    let mut batch = small();
+    batch.measured.extend(EventCounter::all());
+    let text = render(&batch, Exposition::Classic);
+    let first = [
+        "process_starts_total",
+        "process_exits_total",
+        "oom_kills_total",
+        "tcp_connects_total",
+        "tcp_connect_seconds_count",
+        "tcp_destination_connects_total",
+        "tcp_connections",
+        "file_opens_total",
+    ];
+    for level in ["container", "unit", "cgroup"] {
+        for name in first {
+            let rows = samples(&text, &format!("noctule_{level}_{name}"));
+            assert!(!rows.is_empty(), "{level} {name}");
+            assert!(
+                rows.iter().all(|(_, value)| *value == "0"),
+                "{level} {name}"
+            );
+        }
+    }
+    assert!(!text.contains("noctule_process_process_"));
+}
+
+#[test]
+fn destinations_close_with_what_they_are_part_of() {
+    let mut exporter = Exporter::new(Options {
+        destinations: 1,
+        ..options()
+    });
+    let mut rollup = Rollup::new(0);
+    let mut step = |at: u64, connects: u64| {
+        let mut batch = eventful();
+        batch.taken_ns = at * SECOND;
+        for row in &mut batch.destinations {
+            row.counters[DestinationCounter::Connects] *= connects;
+        }
+        rollup.apply(&mut batch);
+        let text = exporter.observe(&batch).render(Exposition::Classic, 0);
+        let folded = samples(&text, "noctule_self_folded_destinations");
+        assert_eq!(folded, [("", "1")]);
+        let rows = samples(&text, "noctule_container_tcp_destination_connects_total");
+        let ok = rows.iter().filter(|(labels, _)| labels.contains("ok"));
+        let told = ok.map(|(labels, value)| {
+            let (_, destination) = labels.split_once("destination=\"").unwrap();
+            let destination = destination.split('"').next().unwrap();
+            (destination.to_owned(), (*value).to_owned())
+        });
+        told.collect::<Vec<_>>()
+    };
+    let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    // The first has a place now and counts from here; all so far is with the others.
+    let first = [line("10.0.0.1:80", "0"), line("_other", "8")];
+    assert_eq!(step(1, 1), first);
+    let later = [line("10.0.0.1:80", "10"), line("_other", "14")];
+    assert_eq!(step(2, 3), later);
 }
 
 #[test]
@@ -239,6 +325,7 @@ fn nothing_goes_down_while_groups_come_and_go() {
     let mut exporter = Exporter::new(Options {
         max_subjects: 3,
         blame_pairs: 4,
+        destinations: 4,
         blame_grace_ns: 2 * SECOND,
         ..options()
     });
@@ -257,12 +344,28 @@ fn nothing_goes_down_while_groups_come_and_go() {
         let cells = pairs.map(|(a, b)| cell(a, b, (at * (a + b + 1) / 4) * 3_000_000));
         let cells = cells.collect();
         let mut batch = batch_with(
-            &mut rollup,
+            &mut Rollup::new(0),
             100 * SECOND + at * SECOND,
             groups.collect(),
             cells,
         );
+        batch.subjects.clear();
+        for row in &mut batch.cgroups {
+            for (i, counter) in (1..).zip(EventCounter::all()) {
+                row.events[counter] = at * i;
+            }
+        }
+        let ports = alive
+            .iter()
+            .flat_map(|id| (0..3).map(move |port| (*id, port)));
+        let goes = |&(id, port): &(u64, u16)| (u64::from(port) + id + at / 4) % 4 != 0;
+        batch.destinations = ports
+            .filter(goes)
+            .map(|(id, port)| destination(id, Some(80 + port), at))
+            .collect();
+        rollup.apply(&mut batch);
         batch.measured = waits().fold(batch.measured, Measured::with);
+        batch.measured.extend(EventCounter::all());
         // The source remembers the waits of groups that are gone; the fixture does not.
         batch.all_waits = Histogram::default();
         let text = exporter.observe(&batch).render(Exposition::Classic, 0);

@@ -274,6 +274,7 @@ fn idle_rows(
             true => row,
             false => Arc::new(Row {
                 counters: Counters::default(),
+                events: None,
                 ..Row::clone(&row)
             }),
         })

@@ -72,6 +72,7 @@ fn idle_process(process: &ProcessRow) -> Row {
     Row {
         owner: owner.unwrap_or_else(|| Arc::new(Owner::unknown(process.cgroup))),
         counters: Counters::default(),
+        events: None,
         process: Some(process.clone()),
     }
 }
@@ -123,6 +124,7 @@ fn idle_cgroup(owner: Option<Arc<Owner>>, path: String) -> Row {
         process: None,
         owner: owner.unwrap_or_else(unseen),
         counters: Counters::default(),
+        events: None,
     }
 }
 

@@ -224,6 +224,7 @@ impl Waited {
             process: None,
             owner,
             counters: Counters::default(),
+            events: None,
         }
     }
 }

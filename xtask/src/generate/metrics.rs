@@ -54,6 +54,17 @@ format, whichever the scraper asks for. In OpenMetrics the name of a counter's f
   it stays when the culprit gets a series of its own, which starts at 0. So the sum over culprits,
   those that are gone included, is what the victim waited for neighbours and the system. Pairs that
   found no room are counted in `noctule_self_folded_blame_pairs`.
+- A connection belongs to the group that its process was in when it connected or began to listen,
+  whoever has the socket later. Connections that were there when the agent started are in
+  `tcp_connections` and count their bytes from then on; they are in no connect or accept.
+- `tcp_connections` and `tcp_listeners` follow what is open. What a group had open is gone with it,
+  and the gauge of a row that moves between the overflow row and its own moves with it.
+- `tcp_destination_*` have connections from this side only, by the address and port that they go
+  to (`10.0.0.1:80`, `[2001:db8::1]:443`), the most attempts first, up to `metrics.destinations` in
+  the configuration (100) on the node. The rest is the destination `_other`, as for
+  `sched_blame_seconds`: nothing moves from one series to another, and the sum over destinations,
+  those that are gone included, is what the row did with all of them. Destinations that found no
+  room are counted in `noctule_self_folded_destinations`.
 
 ## Levels
 ";
@@ -112,24 +123,25 @@ fn full_name<S>(level: &str, metric: &Metric<S>) -> String {
     format!("`noctule_{level}{separator}{}{suffix}`", metric.name)
 }
 
-/// The values of the metric's own label.
+/// The values of the metric's own label, of the last where it has two.
 fn values(metric: &Metric) -> String {
     match metric.source {
         Source::Labelled(parts) | Source::LabelledNanoseconds(parts) => {
-            let values: Vec<String> = parts.iter().map(|(v, _)| format!("`{v}`")).collect();
-            format!(" ({})", values.join(", "))
+            listed(parts.iter().map(|(v, _)| *v))
         }
-        Source::Verdict => {
-            let kinds = VerdictKind::ALL.map(|kind| format!("`{}`", kind.name()));
-            format!(" ({})", kinds.join(", "))
-        }
+        Source::LabelledEvents(parts) => listed(parts.iter().map(|(v, _)| *v)),
+        Source::Destinations(parts) if parts.len() > 1 => listed(parts.iter().map(|(v, _)| *v)),
+        Source::Verdict => listed(VerdictKind::ALL.iter().map(|kind| kind.name())),
         Source::Blame => {
             " (`container:<id>`, `unit:<name>`, `cgroup:<path>`, `kernel`, `_other`)".into()
         }
-        Source::Nanoseconds(_) | Source::Count(_) | Source::Frequency | Source::Waits => {
-            String::new()
-        }
+        _ => String::new(),
     }
+}
+
+fn listed<'a>(values: impl Iterator<Item = &'a str>) -> String {
+    let values: Vec<String> = values.map(|value| format!("`{value}`")).collect();
+    format!(" ({})", values.join(", "))
 }
 
 fn kind(kind: Kind) -> &'static str {

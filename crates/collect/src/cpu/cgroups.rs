@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use noctule_kernel::Snapshot;
-use noctule_model::{CgroupId, CgroupRow, Counters};
+use noctule_model::{CgroupId, CgroupRow, Counters, EventCounters};
 
 /// The cgroups that ran something.
 pub(super) struct Cgroups {
@@ -100,6 +100,7 @@ impl Cgroups {
             id: *id,
             owner: None,
             counters: group.shown,
+            events: EventCounters::default(),
         };
         self.groups.iter().map(row).collect()
     }

@@ -135,7 +135,7 @@ fn exec(bytes: &[u8]) -> Option<What> {
     }
     Some(What::ProcessExec {
         path: FilePath {
-            bytes: path.strip_suffix(&[0]).unwrap_or(path).to_vec(),
+            bytes: path.to_vec(),
             truncated: record.path_truncated != 0,
         },
         args,

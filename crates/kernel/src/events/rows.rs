@@ -51,6 +51,26 @@ pub(super) fn by_cgroup<T: Plain>(
     Ok(named.chain(overflow.map(|row| (None, row))).collect())
 }
 
+/// The row of a table, which is taken out. Before Linux 5.14 reading and taking out are two steps.
+pub(super) fn take<T: Plain>(table: &impl MapCore, key: &[u8]) -> Option<T> {
+    let row = table.lookup_and_delete(key).or_else(|_| {
+        let row = table.lookup(key, MapFlags::ANY);
+        table.delete(key).and(row)
+    });
+    row.ok().flatten().and_then(|bytes| plain(&bytes))
+}
+
+/// What is counted of one cgroup; `None` for what has no row.
+#[derive(Clone, Debug, Default)]
+pub struct CgroupCounts {
+    /// Of its processes.
+    pub processes: Option<ProcessCounts>,
+    /// Of its sockets.
+    pub tcp: Option<TcpCounts>,
+    /// Of its connecting.
+    pub connect_times: Option<ConnectTimes>,
+}
+
 /// What a cgroup had to do with one destination (`struct destination_row`).
 #[derive(Clone, Debug)]
 pub struct DestinationCounts {
@@ -64,6 +84,11 @@ pub struct DestinationCounts {
 }
 
 impl DestinationCounts {
+    /// Whether a connection to it is open.
+    pub fn is_open(&self) -> bool {
+        self.counts.opened != self.counts.closed
+    }
+
     pub(super) fn key(&self) -> &[u8] {
         &self.key
     }

@@ -1,8 +1,9 @@
 //! A subject and what was charged to it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::{Counters, Histogram, Owner, Subject, VerdictKind};
+use crate::{Counters, DestinationCounters, Events, Histogram, Owner, Subject, VerdictKind};
 
 /// What one subject used. Subjects do not overlap: the sum over them is the node's total.
 #[derive(Clone, Debug)]
@@ -18,12 +19,41 @@ pub struct SubjectRow {
     pub frequency_hertz: Option<f64>,
     /// How long its waits were, since the agent started; one value in nanoseconds for each.
     pub waits: Histogram,
+    /// Its events since the agent started, and what its groups have open.
+    pub events: Events,
+    /// How long it took to connect, since the agent started; one value in nanoseconds for each
+    /// connection that was established.
+    pub connects: Histogram,
+    /// Where its connections go, in the order of addresses; without those that found no room or
+    /// are gone for long.
+    pub destinations: Vec<SubjectDestination>,
+    /// What it did with all destinations.
+    pub all_destinations: DestinationCounters,
     /// Who had the CPU while it waited for others, in the order of culprits. The sum is what it
     /// waited for neighbours and the system, without culprits that are no subject any more.
     pub blame: Vec<SubjectBlame>,
     /// What was the matter in the last window that was judged; `None` before, and where nobody
     /// judges ([`crate::Judge::mark`]).
     pub verdict: Option<VerdictKind>,
+}
+
+impl SubjectRow {
+    /// One that used nothing yet.
+    pub fn new(subject: Subject, owner: Arc<Owner>) -> Self {
+        Self {
+            subject,
+            owner,
+            counters: Counters::default(),
+            frequency_hertz: None,
+            waits: Histogram::default(),
+            events: Events::default(),
+            connects: Histogram::default(),
+            destinations: Vec::new(),
+            all_destinations: DestinationCounters::default(),
+            blame: Vec::new(),
+            verdict: None,
+        }
+    }
 }
 
 /// Who made a subject wait.
@@ -46,6 +76,15 @@ pub struct SubjectBlame {
     pub wait_ns: u64,
 }
 
+/// What a subject did with one destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubjectDestination {
+    /// The other end.
+    pub destination: SocketAddr,
+    /// Since the destination has a place. Only goes up.
+    pub counters: DestinationCounters,
+}
+
 /// A subject in the making.
 #[derive(Debug)]
 pub(super) struct Standing {
@@ -59,15 +98,7 @@ pub(super) struct Standing {
 impl Standing {
     pub(super) fn new(subject: &Subject, owner: &Arc<Owner>) -> Self {
         Self {
-            row: SubjectRow {
-                subject: subject.clone(),
-                owner: owner.clone(),
-                counters: Counters::default(),
-                frequency_hertz: None,
-                waits: Histogram::default(),
-                blame: Vec::new(),
-                verdict: None,
-            },
+            row: SubjectRow::new(subject.clone(), owner.clone()),
             seen_ns: 0,
             tick: Counters::default(),
         }
@@ -87,6 +118,36 @@ impl Standing {
             Err(at) => {
                 *room = room.saturating_sub(1);
                 list.insert(at, SubjectBlame { culprit, wait_ns });
+            }
+        }
+    }
+
+    /// Charges growth to a destination; to all of them only, when it has no name or there is no room
+    /// for another one.
+    pub(super) fn connect(
+        &mut self,
+        destination: Option<SocketAddr>,
+        growth: &DestinationCounters,
+        room: &mut usize,
+    ) {
+        self.row.all_destinations += growth;
+        let Some(destination) = destination else {
+            return;
+        };
+        let list = &mut self.row.destinations;
+        match list.binary_search_by_key(&destination, |known| known.destination) {
+            Ok(at) => list[at].counters += growth,
+            Err(_) if *room == 0 => {}
+            Err(at) => {
+                *room -= 1;
+                let counters = *growth;
+                list.insert(
+                    at,
+                    SubjectDestination {
+                        destination,
+                        counters,
+                    },
+                );
             }
         }
     }

@@ -14,6 +14,7 @@ fn row(id: u64, path: &str, ns: u64) -> CgroupRow {
         id: CgroupId(id),
         owner: Some(Arc::new(owner)),
         counters,
+        ..CgroupRow::default()
     }
 }
 

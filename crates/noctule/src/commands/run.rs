@@ -13,6 +13,7 @@ use noctule_web::{Handlers, Page};
 use super::table;
 use crate::args::RunArgs;
 use crate::config::Config;
+use crate::event_file::EventFile;
 use crate::exit;
 use crate::print::Paint;
 use crate::stop::{Signals, Woken};
@@ -34,6 +35,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         format!("listening on {listen} (another agent? choose another with --listen)")
     })?;
     let address = bound.address();
+    let file = config.events.place().map(EventFile::open).transpose()?;
     let mut pipeline = Pipeline::start(&config)?;
     let last: Arc<ArcSwapOption<Snapshot>> = Arc::default();
     let server = bound
@@ -45,12 +47,14 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         max_subjects: config.metrics.subject_rows,
         max_processes: config.metrics.process_rows,
         blame_pairs: config.metrics.blame_pairs,
+        destinations: config.metrics.destinations,
         blame_grace_ns: (config.metrics.grace_seconds * 1e9) as u64,
         version: env!("CARGO_PKG_VERSION"),
         ..Options::default()
     });
     let mut judge = Judge::new(config.verdicts.judge());
-    let batch = pipeline.tick()?;
+    let mut batch = pipeline.tick()?;
+    batch.losses.extend(file.as_ref().map(EventFile::loss));
     judge.observe(&batch);
     announce(&address.to_string(), &batch.features);
     last.store(Some(Arc::new(exporter.observe(&batch))));
@@ -61,13 +65,20 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let mut next = Instant::now() + interval;
     loop {
         let deadline = end.map_or(next, |end| end.min(next));
-        match pipeline.wait(&signals, deadline)? {
-            Woken::End => break,
-            Woken::Time if end.is_some_and(|end| Instant::now() >= end) => break,
-            Woken::Time => {}
-            Woken::Child | Woken::Data => continue,
+        if pipeline.wait(&signals, deadline)? == Woken::End {
+            break;
+        }
+        keep(&mut pipeline, file.as_ref())?;
+        let now = Instant::now();
+        if end.is_some_and(|end| now >= end) {
+            break;
+        }
+        // A child, or events.
+        if now < next {
+            continue;
         }
         let mut batch = pipeline.tick()?;
+        batch.losses.extend(file.as_ref().map(EventFile::loss));
         judge.observe(&batch);
         judge.mark(&mut batch);
         last.store(Some(Arc::new(exporter.observe(&batch))));
@@ -76,7 +87,20 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         next = (next + interval).max(Instant::now());
     }
     server.stop();
+    keep(&mut pipeline, file.as_ref())?;
+    if let Some(file) = file {
+        file.close();
+    }
     Ok(exit::DONE)
+}
+
+/// Takes the events that came, and hands them to the file.
+fn keep(pipeline: &mut Pipeline, file: Option<&EventFile>) -> Result<()> {
+    let events = pipeline.events()?;
+    if let Some(file) = file {
+        file.write(events);
+    }
+    Ok(())
 }
 
 fn handlers(last: &Arc<ArcSwapOption<Snapshot>>, config: &Config) -> Handlers {

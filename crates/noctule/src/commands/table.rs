@@ -1,11 +1,11 @@
 //! The table of `noctule stat`, and of the first look of `noctule run`.
 
-use noctule_model::{Counter, Level, Report, Row, SOFTIRQ_VECTORS, escape_terminal};
+use noctule_model::{Counter, EventCounter, Level, Report, Row, SOFTIRQ_VECTORS, escape_terminal};
 
 use crate::print::{self, Paint};
 
-/// One column: its title, and its cell in a row. A counter that is not measured gives `None`; a
-/// column of nothing but those is left out.
+/// One column: its title, and its cell in a row. A counter that is not measured gives `None`, and
+/// so does an event that did not happen; a column of nothing but those is left out.
 struct Column {
     title: &'static str,
     cell: fn(&Report, &Row) -> Option<String>,
@@ -81,7 +81,40 @@ const COLUMNS: &[Column] = &[
         title: "preempt",
         cell: |report, row| count(report, row, Counter::SwitchesPreempted),
     },
+    Column {
+        title: "starts",
+        cell: |report, row| events(report, row, &[EventCounter::ProcessStarts]),
+    },
+    Column {
+        title: "conns",
+        cell: |report, row| {
+            let made = [EventCounter::TcpConnects, EventCounter::TcpAccepts];
+            events(report, row, &made)
+        },
+    },
+    Column {
+        title: "B in",
+        cell: |report, row| events(report, row, &[EventCounter::TcpBytesReceived]),
+    },
+    Column {
+        title: "B out",
+        cell: |report, row| events(report, row, &[EventCounter::TcpBytesSent]),
+    },
+    Column {
+        title: "oom",
+        cell: |report, row| events(report, row, &[EventCounter::OomKills]),
+    },
 ];
+
+/// Events together, if there were any.
+fn events(report: &Report, row: &Row, counters: &[EventCounter]) -> Option<String> {
+    let events = row.events.as_ref()?;
+    let values = counters
+        .iter()
+        .map(|counter| report.measured.value(&events.counters, *counter));
+    let sum = values.sum::<Option<u64>>()?;
+    (sum > 0).then(|| print::count(sum))
+}
 
 fn count(report: &Report, row: &Row, counter: Counter) -> Option<String> {
     report

@@ -32,13 +32,21 @@ pub(super) fn watch(
     window: Duration,
     limit: Option<Duration>,
 ) -> Result<(ReportBuilder, u8)> {
-    match command {
-        [] => Ok((
-            self::window(pipeline, signals, limit.unwrap_or(window))?,
-            exit::DONE,
-        )),
-        command => follow(pipeline, signals, command, limit),
+    if command.is_empty() {
+        let duration = limit.unwrap_or(window);
+        return Ok((self::window(pipeline, signals, duration)?, exit::DONE));
     }
+    let mut builder = ReportBuilder::new(pipeline.tick()?);
+    let followed = follow(pipeline, signals, command, limit, &mut |pipeline, _| {
+        let batch = pipeline.tick()?;
+        let pending = batch.followed_pending;
+        builder.add(batch);
+        Ok(pending)
+    })?;
+    if !followed.complete {
+        tracing::warn!("the last figures of a process did not come; its row may end early");
+    }
+    Ok((builder, followed.code))
 }
 
 /// Watches everything for a time, or until a signal.
@@ -54,14 +62,34 @@ fn window(pipeline: &mut Pipeline, signals: &Signals, duration: Duration) -> Res
     }
 }
 
-/// Runs a command and watches until it has ended. The value is the exit status to pass on.
-fn follow(
+/// How far a command that is followed has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It runs.
+    Runs,
+    /// It has ended, and what it left to report is on its way.
+    Ended,
+}
+
+/// What a command that was followed left.
+pub(super) struct Followed {
+    /// The exit status to pass on.
+    pub(super) code: u8,
+    /// Everything that it did was reported.
+    pub(super) complete: bool,
+}
+
+/// Looks at what there is; whether something of the command is still to come.
+pub(super) type Look<'a> = &'a mut dyn FnMut(&mut Pipeline, Progress) -> Result<bool>;
+
+/// Runs a command and looks, at least once a second, until it has ended and everything has come.
+pub(super) fn follow(
     pipeline: &mut Pipeline,
     signals: &Signals,
     command: &[OsString],
     limit: Option<Duration>,
-) -> Result<(ReportBuilder, u8)> {
-    let mut builder = ReportBuilder::new(pipeline.tick()?);
+    look: Look<'_>,
+) -> Result<Followed> {
     pipeline.follow_own_children();
     let mut child = match Command::new(&command[0]).args(&command[1..]).spawn() {
         Ok(child) => child,
@@ -71,9 +99,9 @@ fn follow(
     let status = loop {
         let step = Instant::now() + STEP;
         let woken = pipeline.wait(signals, end.map_or(step, |end| end.min(step)))?;
-        builder.add(pipeline.tick()?);
+        look(pipeline, Progress::Runs)?;
         if let Some(status) = child.try_wait().context("waiting for the command")? {
-            break Some(status);
+            break status;
         }
         if woken == Woken::End {
             // The terminal sends SIGINT to the command as well; a SIGTERM was sent to us alone.
@@ -81,13 +109,16 @@ fn follow(
             terminate(&child);
         }
         if end.is_some_and(|end| Instant::now() >= end) {
-            break None;
+            return Ok(Followed {
+                code: exit::DONE,
+                complete: true,
+            });
         }
     };
-    if status.is_some() {
-        last_records(pipeline, signals, &mut builder)?;
-    }
-    Ok((builder, status.map_or(exit::DONE, code)))
+    Ok(Followed {
+        code: code(status),
+        complete: last_records(pipeline, signals, look)?,
+    })
 }
 
 /// A name that means no program is the user's error; that there is no room for another process is
@@ -103,23 +134,16 @@ fn not_started(program: &OsStr, error: io::Error) -> anyhow::Error {
     }
 }
 
-/// Goes on until the ends of the command and of all its descendants that have ended were reported.
-fn last_records(
-    pipeline: &mut Pipeline,
-    signals: &Signals,
-    builder: &mut ReportBuilder,
-) -> Result<()> {
+/// Goes on until the ends of the command and of all its descendants that have ended were reported,
+/// for a while. Whether they were.
+fn last_records(pipeline: &mut Pipeline, signals: &Signals, look: Look<'_>) -> Result<bool> {
     for _ in 0..LAST_RECORD_TRIES {
-        let batch = pipeline.tick()?;
-        let pending = batch.followed_pending;
-        builder.add(batch);
-        if !pending {
-            return Ok(());
+        if !look(pipeline, Progress::Ended)? {
+            return Ok(true);
         }
         pipeline.wait(signals, Instant::now() + LAST_RECORD_STEP)?;
     }
-    tracing::warn!("the last figures of a process did not come; its row may end early");
-    Ok(())
+    Ok(false)
 }
 
 fn terminate(child: &Child) {
@@ -147,6 +171,14 @@ pub(super) enum Output<'a> {
     File(&'a Path, File),
 }
 
+/// Whether anybody reads the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    There,
+    /// It closed its end of the pipe.
+    Gone,
+}
+
 impl<'a> Output<'a> {
     pub(super) fn open(path: Option<&'a Path>) -> Result<Self> {
         match path {
@@ -158,23 +190,29 @@ impl<'a> Output<'a> {
         }
     }
 
-    pub(super) fn write(&mut self, text: &str) -> Result<()> {
-        match self {
+    pub(super) fn write(&mut self, text: &str) -> Result<Reader> {
+        let written = match self {
             Self::Terminal => match stdout().lock().write_all(text.as_bytes()) {
                 // Whoever read has seen enough; the command's status is passed on all the same.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Reader::Gone),
                 written => written.context("standard output"),
             },
             Self::File(path, file) => file
                 .write_all(text.as_bytes())
                 .with_context(|| path.display().to_string()),
-        }
+        };
+        written.map(|()| Reader::There)
+    }
+
+    pub(super) fn is_terminal(&self) -> bool {
+        matches!(self, Self::Terminal) && stdout().is_terminal()
     }
 
     pub(super) fn paint(&self) -> Paint {
-        match self {
-            Self::Terminal if stdout().is_terminal() => Paint::of(&stdout()),
-            _ => Paint::none(),
+        if self.is_terminal() {
+            Paint::of(&stdout())
+        } else {
+            Paint::none()
         }
     }
 }

@@ -4,15 +4,21 @@
 //! The types here are counterparts of the model's: a key that users see changes only when it is
 //! changed here. A figure that is not measured has no key; it is never 0 or null.
 
+mod by_name;
+mod events;
 mod owner;
 mod row;
 mod waits;
 
 use std::fmt::Write as _;
 
-use noctule_model::{Counter, Feature, FeatureState, Level, Report, escape_terminal};
+use noctule_model::{
+    Counter, EventCounter, Events, Feature, FeatureState, Level, Report, escape_terminal,
+};
 use serde::Serialize;
 
+use events::EventsJson;
+pub(crate) use owner::OwnerJson;
 use row::RowJson;
 pub use waits::waits_json;
 
@@ -22,11 +28,18 @@ pub use waits::waits_json;
 /// which keys a row may have. A row that stands for several groups names the outermost one.
 pub fn stat_json(report: &Report, level: Level) -> String {
     let node = &report.node;
+    let events = Events {
+        counters: node.events,
+        sockets: report.sockets,
+    };
     let charged = report.measured.has(Counter::CpuTime);
     let stat = Stat {
         window_seconds: seconds(report.window_ns),
         cpus: node.cpus,
         idle_seconds: seconds(node.idle_ns),
+        node: EventCounter::all()
+            .any(|counter| report.measured.has(counter))
+            .then(|| EventsJson::new(&events, report.measured)),
         rows: report
             .rows
             .iter()
@@ -52,6 +65,8 @@ struct Stat<'a> {
     window_seconds: f64,
     cpus: u32,
     idle_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<EventsJson>,
     rows: Vec<RowJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remainder_seconds: Option<f64>,
@@ -91,13 +106,13 @@ impl<'a> FeatureJson<'a> {
     }
 }
 
-fn seconds(ns: u64) -> f64 {
+pub(crate) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
 /// Maps here have string keys and no type refuses to be written, so nothing can fail; a program
 /// that reads an empty answer fails loudly.
-fn to_string(value: &impl Serialize) -> String {
+pub(crate) fn to_string(value: &impl Serialize) -> String {
     escape_unseen(serde_json::to_string(value).unwrap_or_default())
 }
 

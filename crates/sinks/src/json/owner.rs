@@ -1,11 +1,11 @@
 //! The keys that name a container, pod, unit or cgroup.
 
-use noctule_model::{Container, ContainerRole, Level, Owner, Subject};
+use noctule_model::{CgroupId, Container, ContainerRole, Level, Owner, Subject};
 use serde::Serialize;
 
 /// Whose the figures of a row are.
 #[derive(Default, Serialize)]
-pub(super) struct OwnerJson<'a> {
+pub(crate) struct OwnerJson<'a> {
     #[serde(
         rename = "process.linux.cgroup",
         skip_serializing_if = "Option::is_none"
@@ -35,7 +35,7 @@ pub(super) struct OwnerJson<'a> {
 impl<'a> OwnerJson<'a> {
     /// Only what is true of the whole row: at the levels of pods and units a row may stand for
     /// several containers, and then none of them is named.
-    pub(super) fn new(owner: &'a Owner, level: Level) -> Self {
+    pub(crate) fn new(owner: &'a Owner, level: Level) -> Self {
         match (level, &owner.pod, &owner.unit) {
             (Level::Pod, Some(_), _) => Self::default().with_pod(owner),
             (Level::Unit, _, Some(_)) => Self::default().with_group(owner).with_unit(owner),
@@ -51,6 +51,14 @@ impl<'a> OwnerJson<'a> {
                 .with_container(owner)
                 .with_pod(owner)
                 .with_unit(owner),
+        }
+    }
+
+    /// A group of which nothing but the number is known; the kernel numbers from 1.
+    pub(crate) fn unnamed(cgroup: CgroupId) -> Self {
+        Self {
+            cgroup: Some(cgroup.0).filter(|id| *id != 0),
+            ..Self::default()
         }
     }
 

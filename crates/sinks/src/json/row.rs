@@ -1,8 +1,10 @@
 //! One row of `stat`.
 
 use noctule_model::{Cause, Counter, Counters, Level, Measured, Report, Row, SOFTIRQ_VECTORS};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
+use super::by_name::ByName;
+use super::events::EventsJson;
 use super::owner::OwnerJson;
 use super::seconds;
 
@@ -14,6 +16,8 @@ pub(super) struct RowJson<'a> {
     owner: OwnerJson<'a>,
     #[serde(flatten)]
     used: Used,
+    #[serde(flatten)]
+    events: Option<EventsJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exited: Option<bool>,
 }
@@ -55,8 +59,8 @@ struct Used {
     page_reads: Option<u64>,
     #[serde(rename = "page_cache.writes", skip_serializing_if = "Option::is_none")]
     page_writes: Option<u64>,
-    #[serde(skip_serializing_if = "Softirqs::is_empty")]
-    softirqs: Softirqs,
+    #[serde(skip_serializing_if = "ByName::is_empty")]
+    softirqs: ByName,
     #[serde(rename = "switches.voluntary", skip_serializing_if = "Option::is_none")]
     voluntary: Option<u64>,
     #[serde(rename = "switches.preempted", skip_serializing_if = "Option::is_none")]
@@ -65,22 +69,6 @@ struct Used {
     throttled: Option<u64>,
     #[serde(rename = "wait.seconds", skip_serializing_if = "Option::is_none")]
     wait: Option<f64>,
-}
-
-/// The measured vectors, in the kernel's order.
-#[derive(Default)]
-struct Softirqs(Vec<(&'static str, u64)>);
-
-impl Softirqs {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl Serialize for Softirqs {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().copied())
-    }
 }
 
 impl<'a> RowJson<'a> {
@@ -95,6 +83,10 @@ impl<'a> RowJson<'a> {
             }),
             owner: OwnerJson::new(&row.owner, level),
             used: Used::new(&row.counters, report.measured, report.node.nominal_hertz),
+            events: row
+                .events
+                .as_ref()
+                .map(|events| EventsJson::new(events, report.measured)),
             exited: process.map(|process| process.exited),
         }
     }
@@ -103,9 +95,8 @@ impl<'a> RowJson<'a> {
 impl Used {
     fn new(counters: &Counters, measured: Measured, nominal_hertz: Option<u64>) -> Self {
         let value = |counter| measured.value(counters, counter);
-        let softirq = |(vector, name): (u8, &&'static str)| {
-            value(Counter::Softirq(vector)).map(|count| (*name, count))
-        };
+        let vectors = (0..).zip(SOFTIRQ_VECTORS);
+        let vectors = vectors.map(|(vector, name)| (name, Counter::Softirq(vector)));
         let wait = Cause::ALL.map(|cause| value(Counter::Wait(cause)));
         let wait = wait.into_iter().sum::<Option<u64>>();
         Self {
@@ -119,7 +110,7 @@ impl Used {
                 .filter(|hertz| hertz.is_finite()),
             page_reads: value(Counter::PageReads),
             page_writes: value(Counter::PageWrites),
-            softirqs: Softirqs((0..).zip(&SOFTIRQ_VECTORS).filter_map(softirq).collect()),
+            softirqs: ByName::new(vectors, counters, measured),
             voluntary: value(Counter::SwitchesVoluntary),
             preempted: value(Counter::SwitchesPreempted),
             throttled: value(Counter::SwitchesThrottled),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use noctule_model::{Counters, Measured, VerdictKind};
+use noctule_model::{Counters, Measured, Sockets, VerdictKind};
 
 use super::figures::Figures;
 
@@ -26,6 +26,8 @@ pub(super) struct Line {
     pub(super) frequency_hertz: Option<f64>,
     /// What is the matter with its waits; `None` where that was not judged.
     pub(super) verdict: Option<VerdictKind>,
+    /// What it has open now: not a figure, because it goes up and down.
+    pub(super) sockets: Sockets,
 }
 
 /// The rows of one level, by their identity.
@@ -50,6 +52,7 @@ struct Entry {
     /// As the batch tells it.
     frequency_hertz: Option<f64>,
     verdict: Option<VerdictKind>,
+    sockets: Sockets,
     /// The part that is in the overflow.
     charged: Figures,
     folded: bool,
@@ -89,10 +92,11 @@ impl<K: Ord + Clone> Table<K> {
         entry.frequency_hertz = hertz;
     }
 
-    /// Notes what is the matter with a row that was seen.
-    pub(super) fn judge(&mut self, key: &K, verdict: Option<VerdictKind>) {
+    /// Notes what is the matter with a row that was seen, and what it has open.
+    pub(super) fn note(&mut self, key: &K, verdict: Option<VerdictKind>, sockets: Sockets) {
         if let Some(entry) = self.rows.get_mut(key) {
             entry.verdict = verdict;
+            entry.sockets = sockets;
         }
     }
 
@@ -137,10 +141,12 @@ impl<K: Ord + Clone> Table<K> {
     ) -> Vec<Line> {
         let mut lines = Vec::with_capacity(self.shown + 1);
         let before = self.overflow.as_ref().map(|figures| figures.counters);
+        let mut folded = Sockets::default();
         for entry in self.rows.values_mut() {
             if entry.folded {
                 *self.overflow.get_or_insert_default() += &entry.now.since(&entry.charged);
                 entry.charged = entry.now.clone();
+                folded += &entry.sockets;
             }
             let Some(labels) = &entry.labels else {
                 continue;
@@ -154,6 +160,7 @@ impl<K: Ord + Clone> Table<K> {
                 figures: entry.now.since(&entry.charged),
                 frequency_hertz: frequency.filter(|_| entry.seen_ns == at),
                 verdict: entry.verdict,
+                sockets: entry.sockets,
             });
         }
         lines.extend(self.overflow.as_ref().map(|figures| {
@@ -163,6 +170,7 @@ impl<K: Ord + Clone> Table<K> {
                 figures: figures.clone(),
                 frequency_hertz: tick.frequency_hertz(measured, nominal_hertz),
                 verdict: None,
+                sockets: folded,
             }
         }));
         lines
@@ -174,12 +182,12 @@ impl<K: Ord + Clone> Table<K> {
         entry.is_some_and(|entry| entry.labels.is_some())
     }
 
-    /// The rows that have series of their own, with their labels and counters.
-    pub(super) fn shown(&self) -> impl Iterator<Item = (&K, &Arc<str>, Counters)> {
+    /// The rows that have series of their own, with their labels, their figures and the part of
+    /// these that is in the overflow.
+    pub(super) fn shown(&self) -> impl Iterator<Item = (&K, &Arc<str>, [&Figures; 2])> {
         self.rows.iter().filter_map(|(key, entry)| {
             let labels = entry.labels.as_ref()?;
-            let counters = entry.now.counters.since(&entry.charged.counters);
-            Some((key, labels, counters))
+            Some((key, labels, [&entry.now, &entry.charged]))
         })
     }
 
@@ -331,5 +339,32 @@ mod tests {
         assert_eq!(frequency(2, Some(ran(20, 50))), Some(3e9));
         assert_eq!(frequency(3, Some(ran(20, 50))), None, "it did not run");
         assert_eq!(frequency(4, None), None);
+    }
+
+    #[test]
+    fn what_is_open_is_told_as_it_is_and_moves_with_its_row() {
+        let mut table = Table::new(1, 0);
+        let mut step = |at: u64, rows: &[(&'static str, u64)]| {
+            for (key, connections) in rows {
+                table.see(key, at, &Figures::default(), None);
+                let listeners = 0;
+                let sockets = Sockets {
+                    connections: *connections,
+                    listeners,
+                };
+                table.note(key, None, sockets);
+            }
+            table.sweep(at);
+            for (key, _) in rows {
+                table.place(key, |_| Verdict::Show((*key).into()));
+            }
+            let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
+            let show = |l: &Line| format!("{}={}", l.labels, l.sockets.connections);
+            lines.iter().map(show).collect::<Vec<_>>().join(" ")
+        };
+        let rows = [("a", 1), ("b", 2), ("c", 4)];
+        assert_eq!(step(1, &rows), "a=1 rest=6");
+        assert_eq!(step(2, &rows[1..]), "b=2 rest=4");
+        assert_eq!(step(3, &[("b", 1), ("c", 0)]), "b=1 rest=0");
     }
 }

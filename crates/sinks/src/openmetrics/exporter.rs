@@ -5,14 +5,17 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use noctule_model::{
-    AgentCost, Batch, Counters, Feature, Loss, Measured, Node, ProcessId, Subject,
+    AgentCost, Batch, Counters, DestinationCounters, Feature, Loss, Measured, Node, ProcessId,
+    Sockets, Subject,
 };
 
 use super::Exposition;
-use super::blame::{BlameLine, Pairs};
+use super::blame::Blame;
 use super::budget::{Line, Table};
+use super::destinations::Destinations;
 use super::figures::Figures;
 use super::labels::{self, OVERFLOW};
+use super::pairs::{PairLine, Pairs};
 use super::text::Text;
 use super::{levels, own};
 
@@ -27,7 +30,9 @@ pub struct Options {
     pub max_processes: usize,
     /// Pairs of a victim and a culprit that have series of their own.
     pub blame_pairs: usize,
-    /// How long such a pair keeps its series without growing when others want its place, in
+    /// Destinations of connections that have series of their own, over all subjects.
+    pub destinations: usize,
+    /// How long such a pair or destination keeps its series without growing when others want its place, in
     /// nanoseconds.
     pub blame_grace_ns: u64,
     /// How long a container waits for its name before it is exposed without, in nanoseconds.
@@ -46,6 +51,7 @@ impl Default for Options {
             max_subjects: 4000,
             max_processes: 4000,
             blame_pairs: 1000,
+            destinations: 100,
             blame_grace_ns: 300_000_000_000,
             settle_ns: 3_000_000_000,
             process_grace_ns: 60_000_000_000,
@@ -62,7 +68,8 @@ pub struct Exporter {
     units: Table<Subject>,
     cgroups: Table<Subject>,
     processes: Table<ProcessId>,
-    pairs: Pairs,
+    blames: Pairs<Blame>,
+    destinations: Pairs<Destinations>,
     /// The node's counters in the batch before.
     before: Counters,
 }
@@ -72,7 +79,8 @@ pub struct Exporter {
 pub(super) struct Level {
     pub(super) name: &'static str,
     pub(super) lines: Vec<Line>,
-    pub(super) blames: Vec<BlameLine>,
+    pub(super) blames: Vec<PairLine<u64>>,
+    pub(super) destinations: Vec<PairLine<DestinationCounters>>,
     /// Rows in the overflow; `None` where there is no budget.
     pub(super) folded: Option<usize>,
 }
@@ -84,8 +92,9 @@ pub struct Snapshot {
     pub(super) node: Node,
     pub(super) measured: Measured,
     pub(super) levels: Vec<Level>,
-    /// Pairs that found no place.
-    pub(super) folded_pairs: usize,
+    /// Pairs of a victim and a culprit that found no place.
+    pub(super) folded_blames: usize,
+    pub(super) folded_destinations: usize,
     pub(super) features: Arc<[Feature]>,
     pub(super) losses: Vec<Loss>,
     pub(super) agent: AgentCost,
@@ -101,7 +110,8 @@ impl Exporter {
             units: subjects(),
             cgroups: subjects(),
             processes: Table::new(options.max_processes, options.process_grace_ns),
-            pairs: Pairs::new(options.blame_pairs, options.blame_grace_ns),
+            blames: Pairs::new(options.blame_pairs, options.blame_grace_ns),
+            destinations: Pairs::new(options.destinations, options.blame_grace_ns),
             before: Counters::default(),
             options,
         }
@@ -118,15 +128,20 @@ impl Exporter {
             figures: Figures {
                 counters: batch.node.total,
                 waits: batch.all_waits.clone(),
+                events: batch.node.events,
+                connects: batch.all_connects.clone(),
+                destinations: DestinationCounters::default(),
             },
             frequency_hertz: tick.frequency_hertz(batch.measured, batch.node.nominal_hertz),
             verdict: None,
+            sockets: Sockets::from(&batch.node.events),
         };
         let mut levels = vec![
             Level {
                 name: "node",
                 lines: vec![node],
                 blames: Vec::new(),
+                destinations: Vec::new(),
                 folded: None,
             },
             level("container", "container_id", &mut self.containers, batch),
@@ -143,7 +158,8 @@ impl Exporter {
             node: batch.node,
             measured: batch.measured,
             levels,
-            folded_pairs: self.pairs.folded(),
+            folded_blames: self.blames.folded(),
+            folded_destinations: self.destinations.folded(),
             features: batch.features.clone(),
             losses: batch.losses.clone(),
             agent: batch.agent.clone(),
@@ -155,13 +171,10 @@ impl Exporter {
         let at = batch.taken_ns;
         let settle_ns = self.options.settle_ns;
         for row in &batch.subjects {
-            let figures = Figures {
-                counters: row.counters,
-                waits: row.waits.clone(),
-            };
+            let figures = Figures::of_subject(row);
             let table = self.table(&row.subject);
             table.see(&row.subject, at, &figures, row.frequency_hertz);
-            table.judge(&row.subject, row.verdict);
+            table.note(&row.subject, row.verdict, row.events.sockets);
         }
         for table in [&mut self.containers, &mut self.units, &mut self.cgroups] {
             table.sweep(at);
@@ -184,7 +197,9 @@ impl Exporter {
             Subject::Unit(_) => self.units.shows(subject),
             Subject::Cgroup(_) | Subject::Overflow => self.cgroups.shows(subject),
         };
-        self.pairs.observe(batch.taken_ns, &batch.subjects, shown);
+        let (at, rows) = (batch.taken_ns, &batch.subjects);
+        self.blames.observe(at, rows, shown);
+        self.destinations.observe(at, rows, shown);
         for level in levels {
             let (identity, table) = match level.name {
                 "container" => ("container_id", &self.containers),
@@ -192,7 +207,9 @@ impl Exporter {
                 "cgroup" => ("cgroup", &self.cgroups),
                 _ => continue,
             };
-            level.blames = self.pairs.lines(table, &overflow_labels(identity));
+            let overflow = overflow_labels(identity);
+            level.blames = self.blames.lines(table, &overflow);
+            level.destinations = self.destinations.lines(table, &overflow);
         }
     }
 
@@ -238,6 +255,7 @@ fn level<K: Ord + Clone>(
             batch.node.nominal_hertz,
         ),
         blames: Vec::new(),
+        destinations: Vec::new(),
         folded: Some(table.folded()),
     }
 }
@@ -266,7 +284,7 @@ impl Snapshot {
     /// A metric that is not measured, or of which no series exists, is absent altogether.
     pub fn render(&self, exposition: Exposition, now_ns: u64) -> String {
         let lines: usize = self.levels.iter().map(|level| level.lines.len()).sum();
-        // Some 60 samples a line, each of 100 to 350 bytes; a guess that is too low costs a copy.
+        // Some 120 samples a line, each of 100 to 350 bytes; a guess that is too low costs a copy.
         let mut text = Text::new(exposition, 8192 + lines * 8192);
         for level in &self.levels {
             levels::write(&mut text, level, self.measured);

@@ -1,6 +1,6 @@
 //! What is told of a row.
 
-use noctule_model::{Counters, Histogram};
+use noctule_model::{Counters, DestinationCounters, EventCounters, Histogram, SubjectRow};
 
 /// Everything of a row that only goes up.
 #[derive(Clone, Debug, Default)]
@@ -8,21 +8,41 @@ pub(super) struct Figures {
     pub(super) counters: Counters,
     /// How long waits were, in nanoseconds; empty where there is no such metric.
     pub(super) waits: Histogram,
+    /// 0 where there are no such metrics.
+    pub(super) events: EventCounters,
+    /// How long it took to connect, in nanoseconds.
+    pub(super) connects: Histogram,
+    /// All destinations together.
+    pub(super) destinations: DestinationCounters,
 }
 
 impl Figures {
+    /// Those of a subject.
+    pub(super) fn of_subject(row: &SubjectRow) -> Self {
+        Self {
+            counters: row.counters,
+            waits: row.waits.clone(),
+            events: row.events.counters,
+            connects: row.connects.clone(),
+            destinations: row.all_destinations,
+        }
+    }
+
     /// What was added since `earlier`.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {
             counters: self.counters.since(&earlier.counters),
             waits: self.waits.since(&earlier.waits),
+            events: self.events.since(&earlier.events),
+            connects: self.connects.since(&earlier.connects),
+            destinations: self.destinations.since(&earlier.destinations),
         }
     }
 
     /// Brings each figure up to `later`, where that is more.
     pub(super) fn raise(&mut self, later: &Self) {
-        self.counters = self.counters.max(&later.counters);
-        self.waits += &later.waits.since(&self.waits);
+        let growth = later.since(self);
+        *self += &growth;
     }
 }
 
@@ -30,5 +50,8 @@ impl std::ops::AddAssign<&Figures> for Figures {
     fn add_assign(&mut self, other: &Self) {
         self.counters += &other.counters;
         self.waits += &other.waits;
+        self.events += &other.events;
+        self.connects += &other.connects;
+        self.destinations += &other.destinations;
     }
 }

@@ -34,10 +34,12 @@
 //!
 //! Pairs of a victim and a culprit have a number of places of their own
 //! ([`Options::blame_pairs`]). What has none is in the victim's series of the culprit `_other`, and
-//! stays there when the pair gets a series, which starts at 0.
+//! stays there when the pair gets a series, which starts at 0. Destinations of connections have such
+//! places too ([`Options::destinations`]).
 
 mod blame;
 mod budget;
+mod destinations;
 mod escape;
 mod exporter;
 mod figures;
@@ -45,6 +47,7 @@ mod labels;
 mod levels;
 mod negotiate;
 mod own;
+mod pairs;
 mod text;
 
 pub use exporter::{Exporter, Options, Snapshot};

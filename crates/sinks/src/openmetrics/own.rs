@@ -3,7 +3,7 @@
 use noctule_model::{Counter, FeatureState, Metric, ProgramCost, SELF_METRICS, SelfSource};
 
 use super::exporter::Snapshot;
-use super::levels::waits_measured;
+use super::levels::{connects_measured, waits_measured};
 use super::text::{Text, Value};
 
 /// Writes every family that has samples.
@@ -70,9 +70,12 @@ impl Family<'_> {
             SelfSource::Feature => self.features(snapshot),
             SelfSource::FoldedSubjects => self.folded(snapshot),
             SelfSource::FoldedPairs if waits_measured(snapshot.measured) => {
-                self.put(Value::Count(snapshot.folded_pairs as u64));
+                self.put(Value::Count(snapshot.folded_blames as u64));
             }
-            SelfSource::FoldedPairs => {}
+            SelfSource::FoldedDestinations if connects_measured(snapshot.measured) => {
+                self.put(Value::Count(snapshot.folded_destinations as u64));
+            }
+            SelfSource::FoldedPairs | SelfSource::FoldedDestinations => {}
             SelfSource::BuildInfo => self.put_with(&[snapshot.version], Value::Count(1)),
         }
     }

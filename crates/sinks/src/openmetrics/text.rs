@@ -7,8 +7,8 @@ use noctule_model::{Histogram, Kind, Metric};
 use super::Exposition;
 use super::escape::{push_help, push_label_value};
 
-/// The buckets of a histogram end at these powers of two of nanoseconds.
-const POWERS: std::ops::RangeInclusive<u32> = 10..=34;
+/// The powers of two of nanoseconds at which the buckets of a histogram end.
+pub(super) type Powers = std::ops::RangeInclusive<u32>;
 
 /// A sample's value.
 #[derive(Clone, Copy, Debug)]
@@ -81,10 +81,16 @@ impl Text {
     }
 
     /// The samples of a histogram of nanoseconds, in seconds, and the sum of its values.
-    pub(super) fn histogram(&mut self, identity: &str, histogram: &Histogram, sum_ns: u64) {
+    pub(super) fn histogram(
+        &mut self,
+        identity: &str,
+        histogram: &Histogram,
+        sum_ns: u64,
+        powers: Powers,
+    ) {
         let mut buckets = histogram.buckets().peekable();
         let mut below = 0;
-        for (bits, bound) in POWERS.zip(bounds()) {
+        for (bits, bound) in powers.clone().zip(bounds(powers)) {
             // No bucket lies on both sides of a power of two.
             while let Some((_, count)) = buckets.next_if(|(low, _)| *low < 1 << bits) {
                 below += count;
@@ -131,10 +137,10 @@ impl Text {
     }
 }
 
-/// The label `le` of each of [`POWERS`]. `le` includes its bound, so this is 1 ns less than the
+/// The label `le` of each power. `le` includes its bound, so this is 1 ns less than the
 /// power: values are whole nanoseconds. Written as Go writes floats, which OpenMetrics asks for.
-fn bounds() -> impl Iterator<Item = String> {
-    POWERS.map(|bits| {
+fn bounds(powers: Powers) -> impl Iterator<Item = String> {
+    powers.map(|bits| {
         let ns = (1_u64 << bits) - 1;
         let mut bound = String::new();
         if ns < 100_000 {
@@ -176,6 +182,8 @@ fn push_seconds(out: &mut String, ns: u64) {
 mod tests {
     use super::*;
 
+    const POWERS: Powers = 10..=34;
+
     #[test]
     fn seconds_are_exact() {
         let cases = [
@@ -194,7 +202,7 @@ mod tests {
 
     #[test]
     fn bounds_are_exact() {
-        let bounds: Vec<String> = bounds().collect();
+        let bounds: Vec<String> = bounds(POWERS).collect();
         for (bits, bound) in POWERS.zip(&bounds) {
             let exact = ((1_u64 << bits) - 1) as f64 / 1e9;
             assert_eq!(bound.parse(), Ok(exact), "{bound}");
@@ -215,9 +223,9 @@ mod tests {
         let counts = (0..Histogram::BUCKETS as u64).map(|bucket| bucket % 7);
         let histogram = Histogram::from_counts(counts);
         let mut text = Text::new(Exposition::Classic, 0);
-        text.histogram("", &histogram, 5);
+        text.histogram("", &histogram, 5, POWERS);
         let lines: Vec<&str> = text.out.lines().collect();
-        for ((bits, bound), line) in POWERS.zip(bounds()).zip(&lines) {
+        for ((bits, bound), line) in POWERS.zip(bounds(POWERS)).zip(&lines) {
             let below = histogram.count_below_power(bits);
             assert_eq!(*line, format!("_bucket{{le=\"{bound}\"}} {below}"));
         }

@@ -155,6 +155,7 @@ impl Fake {
             id,
             owner: Some(owner.clone()),
             counters: Counters::default(),
+            ..CgroupRow::default()
         });
         owner
     }

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Files that processes open, and fail to open. Two ways, of which the loader attaches one: at the
+ * kernel's function that opens files, or at the end of the system calls that do.
+ *
+ * An open with O_PATH gives no access to the file, only its place: neither way counts it.
+ */
+#include "../include/kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "../include/filter.bpf.h"
+#include "abi.h"
+#include "rows.bpf.h"
+#include "special.bpf.h"
+
+char LICENSE[] SEC("license")
+= "Dual BSD/GPL";
+
+/* asm-generic/fcntl.h; these are the same on x86 and arm64. */
+enum {
+	O_ACCMODE = 03,
+	O_WRONLY = 01,
+	O_CREAT = 0100,
+	O_EXCL = 0200,
+	O_NOCTTY = 0400,
+	O_TRUNC = 01000,
+	O_PATH = 010000000,
+	/* The kernel's own, for the file of a program that is executed. */
+	FMODE_EXEC = 040,
+	/* What an open file no longer has in its flags: do_dentry_open() takes it out. */
+	O_AT_OPEN = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC,
+	O_CLOEXEC = 02000000,
+/* The kernel sets it on each open of a 64-bit process. */
+#if defined(__TARGET_ARCH_x86)
+	O_LARGEFILE = 0100000,
+#elif defined(__TARGET_ARCH_arm64)
+	O_LARGEFILE = 0400000,
+#endif
+	/* Not told: the former is the descriptor's, and do_filp_open() does not get it. */
+	O_LEFT_OUT = O_CLOEXEC | O_LARGEFILE,
+};
+
+enum {
+	PF_DUMPCORE = 0x200,
+	EINTR = 4,
+	MAX_ERRNO = 4095,
+	/* From here on: the kernel's own marks of calls that a signal interrupted. */
+	ERESTARTSYS = 512,
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20); /* set at load */
+} bulk SEC(".maps");
+
+/* A record in the making; it is too large for the stack. */
+struct file_scratch {
+	struct file_open record;
+	char path[PATH_BYTES];
+	struct path_buffer buffer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct file_scratch);
+} scratch SEC(".maps");
+
+/* Opens for reading alone, failures, and special files are wanted too. */
+const volatile bool with_reads = false;
+const volatile bool with_failures = false;
+const volatile bool with_special = false;
+
+/* Only paths that are this one or below it; without a slash at its end. Length 0: all. */
+const volatile char path_prefix[PREFIX_BYTES] = {};
+const volatile __u32 path_prefix_length = 0;
+
+/* The agent's own thread group: what it opens is not told. 0: not known. */
+const volatile int agent_pid = 0;
+
+/* One call that asked for a file, and what came of it. */
+struct attempt {
+	/* NULL: none is known. */
+	const struct file *file;
+	/* As it was asked for; `user`: in the memory of the process. */
+	const char *name;
+	bool user;
+	__u32 flags;
+	__u32 error;
+};
+
+static __always_inline bool is_asked_for(struct task_struct *task, const struct attempt *attempt)
+{
+	if (task->tgid == agent_pid || task->flags & (PF_KTHREAD | PF_DUMPCORE))
+		return false;
+	if (attempt->flags & O_PATH)
+		return false;
+	if (attempt->error ? !with_failures : !with_reads && !(attempt->flags & O_ACCMODE))
+		return false;
+	if (attempt->file && !with_special && is_special(attempt->file))
+		return false;
+	return is_wanted(task);
+}
+
+/* The path of an open file, or the name as it was asked for. */
+static __always_inline void fill_path(struct file_scratch *made, struct task_struct *task,
+				      const struct attempt *attempt)
+{
+	struct file_open *record = &made->record;
+	long length;
+
+	if (attempt->file) {
+		record->length = path_of(&attempt->file->f_path, task, &made->buffer);
+		record->marks = made->buffer.marks;
+		copy_path(made->path, &made->buffer, record->length);
+		return;
+	}
+	length = attempt->user ? bpf_probe_read_user_str(made->path, PATH_BYTES, attempt->name)
+			       : bpf_probe_read_kernel_str(made->path, PATH_BYTES, attempt->name);
+	record->length = length > 0 ? length - 1 : 0;
+	record->marks = 0;
+	if (!record->length)
+		made->path[0] = 0;
+}
+
+/* Whether the path is the wanted one or below it. Of a path that was cut this is not known: yes. */
+static __always_inline bool has_prefix(const struct file_scratch *made)
+{
+	__u32 i;
+
+	if (!path_prefix_length || made->record.marks & PATH_CUT)
+		return true;
+	for (i = 0; i < PREFIX_BYTES - 1 && i < path_prefix_length; i++)
+		if (i >= made->record.length || made->path[i] != path_prefix[i])
+			return false;
+	return made->record.length == i || made->path[i] == '/';
+}
+
+static __always_inline void send(struct file_scratch *made, struct task_struct *task,
+				 const struct attempt *attempt)
+{
+	struct file_open *record = &made->record;
+	__u32 length = record->length;
+
+	record->head.time = bpf_ktime_get_boot_ns();
+	record->head.kind = EVENT_FILE_OPEN;
+	record->head.reserved = 0;
+	describe_process(&record->head.process, task);
+	record->flags = attempt->flags;
+	record->error = attempt->error;
+	barrier_var(length);
+	length &= PATH_BYTES - 1;
+	emit(&bulk, record, sizeof(*record) + length, EVENT_FILE_OPEN);
+}
+
+static __always_inline void account(struct task_struct *task, const struct attempt *attempt)
+{
+	struct file_scratch *made;
+	__u32 zero = 0;
+
+	if (!is_asked_for(task, attempt))
+		return;
+	made = bpf_map_lookup_elem(&scratch, &zero);
+	if (!made)
+		return;
+	/* The walk is what costs most: without a reader and a prefix nobody needs the path. */
+	if (is_streamed(EVENT_FILE_OPEN) || path_prefix_length || !attempt->file) {
+		fill_path(made, task, attempt);
+		if (!attempt->file && !with_special && is_special_name(made->path))
+			return;
+		if (!has_prefix(made))
+			return;
+	}
+	count_open(cgroup_of(task), attempt->error, attempt->flags & O_ACCMODE);
+	if (is_streamed(EVENT_FILE_OPEN))
+		send(made, task, attempt);
+}
+
+/* What the process gets to see of an error of the kernel. */
+static __always_inline __u32 error_number(__u32 error)
+{
+	return error < ERESTARTSYS ? error : EINTR;
+}
+
+/*
+ * Every open of a path, by whichever system call or io_uring. Those of the kernel itself for a
+ * program that is executed are none of a process.
+ */
+SEC("fexit/do_filp_open")
+int BPF_PROG(filp_open, int dfd, struct filename *name, const struct open_flags *op,
+	     struct file *file)
+{
+	struct attempt attempt = {.flags = op->open_flag & ~O_LEFT_OUT};
+	long error = -(long)file;
+
+	if (attempt.flags & FMODE_EXEC)
+		return 0;
+	if (error > 0 && error <= MAX_ERRNO) {
+		attempt.error = error_number(error);
+		attempt.name = name->name;
+	} else {
+		attempt.file = file;
+	}
+	account(bpf_get_current_task_btf(), &attempt);
+	return 0;
+}
+
+/*
+ * At the end of a system call the registers still have its arguments: so there need be nothing at
+ * its begin. And they are the same on every kernel, while the records of these tracepoints are not.
+ */
+#if defined(__TARGET_ARCH_x86)
+#define ARGUMENT_1(regs) ((regs)->di)
+#define ARGUMENT_2(regs) ((regs)->si)
+#define ARGUMENT_3(regs) ((regs)->dx)
+#define RESULT(regs) ((long)(regs)->ax)
+#elif defined(__TARGET_ARCH_arm64)
+/* The result has taken the place of the first; open and creat, which need it, do not exist. */
+#define ARGUMENT_1(regs) 0
+#define ARGUMENT_2(regs) ((regs)->regs[1])
+#define ARGUMENT_3(regs) ((regs)->regs[2])
+#define RESULT(regs) ((long)(regs)->regs[0])
+#else
+#error "name the registers of a system call"
+#endif
+
+static __always_inline const struct pt_regs *registers_of(struct task_struct *task)
+{
+	return (const struct pt_regs *)bpf_task_pt_regs(task);
+}
+
+/* The file behind a descriptor; NULL when another thread has closed it already. */
+static __always_inline const struct file *file_of(struct task_struct *task, __u32 descriptor)
+{
+	struct fdtable *table = task->files->fdt;
+	struct file *file = NULL;
+
+	if (descriptor < table->max_fds)
+		bpf_probe_read_kernel(&file, sizeof(file), table->fd + descriptor);
+	return file;
+}
+
+/*
+ * How an open file may be used is what the file says; of the flags only those are taken from the
+ * call that the file does not keep.
+ */
+static __always_inline int ended(struct task_struct *task, const struct pt_regs *regs,
+				 unsigned long name, __u32 asked)
+{
+	struct attempt attempt = {.name = (const char *)name, .user = true, .flags = asked};
+	const struct file *file = NULL;
+	long result = RESULT(regs);
+
+	if (result < 0)
+		attempt.error = error_number(-result);
+	else
+		file = file_of(task, result);
+	if (file)
+		attempt.flags = BPF_CORE_READ(file, f_flags) | (asked & O_AT_OPEN);
+	attempt.flags &= ~O_LEFT_OUT;
+	attempt.file = file;
+	account(task, &attempt);
+	return 0;
+}
+
+SEC("tracepoint/syscalls/sys_exit_openat")
+int openat_exit(void *context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct pt_regs *regs = registers_of(task);
+
+	return ended(task, regs, ARGUMENT_2(regs), ARGUMENT_3(regs));
+}
+
+SEC("tracepoint/syscalls/sys_exit_openat2")
+int openat2_exit(void *context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct pt_regs *regs = registers_of(task);
+	__u64 flags = 0;
+
+	/* The first field of struct open_how. */
+	bpf_probe_read_user(&flags, sizeof(flags), (const void *)ARGUMENT_3(regs));
+	return ended(task, regs, ARGUMENT_2(regs), flags);
+}
+
+SEC("tracepoint/syscalls/sys_exit_open")
+int open_exit(void *context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct pt_regs *regs = registers_of(task);
+
+	return ended(task, regs, ARGUMENT_1(regs), ARGUMENT_2(regs));
+}
+
+SEC("tracepoint/syscalls/sys_exit_creat")
+int creat_exit(void *context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct pt_regs *regs = registers_of(task);
+
+	return ended(task, regs, ARGUMENT_1(regs), O_CREAT | O_WRONLY | O_TRUNC);
+}

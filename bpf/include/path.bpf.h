@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The full path of a file, as a process sees it. bpf_d_path() is refused in tracepoints, so the
+ * names and the mounts are walked here, without the kernel's locks: while a directory above the
+ * file is renamed or moved, the path can be a mixture of the old one and the new one.
+ */
+#ifndef NOCTULE_PATH_BPF_H
+#define NOCTULE_PATH_BPF_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+enum {
+	/* Room for a path. */
+	PATH_BYTES = 4096,
+	/* A path that was written ends here. One byte less, so that its length is below a power. */
+	PATH_END = PATH_BYTES - 1,
+	/* Names and mounts that are walked at most. */
+	PATH_STEPS = 64,
+};
+
+/* What there is to know of a path beside its bytes. */
+enum path_mark {
+	/* Names at the beginning did not fit. The path then begins with a name, without a slash. */
+	PATH_CUT = 1 << 0,
+	/* No longer in its directory. The kernel appends " (deleted)", which can be a name. */
+	PATH_DELETED = 1 << 1,
+	/*
+	 * Not below the root of the process: in a mount that is detached or in none (memfd), or
+	 * outside of the process's chroot. The path is the one from the top that was found.
+	 */
+	PATH_UNREACHABLE = 1 << 2,
+};
+
+/*
+ * Where a path is made; for a value of a map, because it is too large for the stack. What the walk
+ * remembers is kept there as well: the verifier takes what it reads from a map for unknown, and so
+ * all ways through a step are one to it. With the same in registers it gave up after a million
+ * instructions.
+ */
+struct path_buffer {
+	/* Where the walk is, and the root of the mount that it is in. */
+	struct dentry *dentry;
+	struct vfsmount *mnt;
+	struct dentry *top;
+	/* Where the text begins that was written so far. It ends at PATH_END; there is no NUL. */
+	__u32 begin;
+	/* Bits of enum path_mark. */
+	__u32 marks;
+	/* The verifier does not see that the longest name ends in time. */
+	char text[PATH_BYTES + 256];
+};
+
+static __always_inline void enter_mount(struct path_buffer *made, struct vfsmount *mnt,
+					struct dentry *dentry)
+{
+	made->mnt = mnt;
+	made->dentry = dentry;
+	made->top = BPF_CORE_READ(mnt, mnt_root);
+}
+
+/* Puts a slash and the name of the entry before the text; false when there is no room. */
+static __always_inline bool prepend_name(struct path_buffer *made, struct dentry *dentry)
+{
+	const unsigned char *name = BPF_CORE_READ(dentry, d_name.name);
+	__u32 length = BPF_CORE_READ(dentry, d_name.len) & 255;
+	__u32 begin = made->begin;
+
+	if (length + 1 > begin)
+		return false;
+	begin -= length + 1;
+	/* Changes nothing; without the barrier the compiler knows that, and the verifier does not.
+	 */
+	barrier_var(begin);
+	begin &= PATH_BYTES - 1;
+	made->begin = begin;
+	made->text[begin] = '/';
+	bpf_probe_read_kernel(made->text + begin + 1, length, name);
+	return true;
+}
+
+/* One name or one mount upwards; false when there is no way up, with the reason in the marks. */
+static __always_inline bool step_up(struct path_buffer *made)
+{
+	const __u32 offset = bpf_core_field_offset(struct mount, mnt);
+	struct dentry *dentry = made->dentry, *parent;
+	struct mount *mount, *above;
+
+	if (dentry == made->top) {
+		mount = (void *)made->mnt - offset;
+		above = BPF_CORE_READ(mount, mnt_parent);
+		if (above == mount) {
+			made->marks |= PATH_UNREACHABLE;
+			return false;
+		}
+		enter_mount(made, (void *)above + offset, BPF_CORE_READ(mount, mnt_mountpoint));
+		return true;
+	}
+	parent = BPF_CORE_READ(dentry, d_parent);
+	if (parent == dentry) {
+		made->marks |= PATH_UNREACHABLE;
+		/* A file that is in no directory, such as that of a memfd, has a name all the same.
+		 */
+		if (made->begin == PATH_END)
+			prepend_name(made, dentry);
+		return false;
+	}
+	if (!prepend_name(made, dentry)) {
+		made->marks |= PATH_CUT;
+		return false;
+	}
+	made->dentry = parent;
+	return true;
+}
+
+static __always_inline void begin_walk(const struct path *path, struct path_buffer *made)
+{
+	struct dentry *dentry = BPF_CORE_READ(path, dentry);
+
+	made->begin = PATH_END;
+	/* As the kernel's d_unlinked(): in no directory, and not because it is the root of one. */
+	made->marks =
+		!BPF_CORE_READ(dentry, d_hash.pprev) && BPF_CORE_READ(dentry, d_parent) != dentry
+			? PATH_DELETED
+			: 0;
+	enter_mount(made, BPF_CORE_READ(path, mnt), dentry);
+}
+
+/*
+ * Makes the path as `task` sees it, and returns its length, 1 to PATH_END; copy_path() takes it out
+ * of the buffer. `path` may be any pointer into the kernel's memory; `task` must be one that the
+ * verifier knows the type of, of a thread that has not ended.
+ */
+static __always_inline __u32 path_of(const struct path *path, struct task_struct *task,
+				     struct path_buffer *made)
+{
+	struct dentry *root = task->fs->root.dentry;
+	struct vfsmount *root_mnt = task->fs->root.mnt;
+	int i;
+
+	begin_walk(path, made);
+	for (i = 0; i < PATH_STEPS; i++) {
+		if (made->dentry == root && made->mnt == root_mnt)
+			break;
+		if (!step_up(made))
+			break;
+	}
+	if (i == PATH_STEPS)
+		made->marks |= PATH_CUT;
+	if (made->begin == PATH_END) {
+		made->begin = PATH_END - 1;
+		made->text[PATH_END - 1] = '/';
+	} else if (made->marks & PATH_CUT) {
+		made->begin++;
+	}
+	return PATH_END - made->begin;
+}
+
+/* Copies a path, of the length that path_of() gave, to the beginning of `to`. */
+static __always_inline void copy_path(char to[PATH_BYTES], const struct path_buffer *made,
+				      __u32 length)
+{
+	barrier_var(length);
+	length &= PATH_BYTES - 1;
+	bpf_probe_read_kernel(to, length, made->text + PATH_END - length);
+}
+
+#endif

@@ -1,0 +1,329 @@
+//! What happened, counted by cgroup: from the tables of the kernel side, whose rows go with their
+//! groups, to counters that stay.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::net::SocketAddr;
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use noctule_kernel::{
+    ConnectTimes, DestinationCounts, Error, Events, FileCounts, FileEvents, ProcessCounts,
+    TcpCounts,
+};
+use noctule_model::{
+    Batch, CgroupId, CgroupRow, ConnectError, DestinationCounter, DestinationCounters,
+    DestinationRow, EventCounter, EventCounters, EventFamily, ExitKind, FileMode, Group, Histogram,
+    WaitRow,
+};
+
+/// Nobody's: what found no room in a table, or has no owner.
+const NOBODY: CgroupId = CgroupId(0);
+/// A destination that was not used for that long may be forgotten when its table gets full.
+const UNUSED_NS: u64 = 60_000_000_000;
+
+/// The counters of events.
+pub(super) struct EventCounts {
+    grace_ns: u64,
+    processes: Table<CgroupId, EventCounters>,
+    tcp: Table<CgroupId, EventCounters>,
+    files: Table<CgroupId, EventCounters>,
+    connects: Table<CgroupId, Histogram>,
+    destinations: Table<(CgroupId, Option<SocketAddr>), DestinationCounters>,
+    /// When a destination was last seen to change.
+    used_ns: HashMap<(CgroupId, SocketAddr), u64>,
+    /// Groups that were released, and when. Their ids do not come again.
+    released: HashMap<CgroupId, u64>,
+    /// What groups did that are no longer listed.
+    retired: EventCounters,
+    retired_connects: Histogram,
+}
+
+/// Rows of the kernel side, and what was in those that were taken out.
+struct Table<K, T> {
+    rows: HashMap<K, Row<T>>,
+}
+
+#[derive(Default)]
+struct Row<T> {
+    settled: T,
+    row: T,
+}
+
+impl<T: Default + Clone + for<'a> AddAssign<&'a T>> Row<T> {
+    fn total(&self) -> T {
+        let mut total = self.settled.clone();
+        total += &self.row;
+        total
+    }
+
+    fn settle(&mut self) {
+        let row = std::mem::take(&mut self.row);
+        self.settled += &row;
+    }
+}
+
+impl<K: Hash + Eq, T: Default + Clone + for<'a> AddAssign<&'a T>> Table<K, T> {
+    fn new() -> Self {
+        Self {
+            rows: HashMap::new(),
+        }
+    }
+
+    fn row(&mut self, key: K) -> &mut Row<T> {
+        self.rows.entry(key).or_insert_with(|| Row {
+            settled: T::default(),
+            row: T::default(),
+        })
+    }
+
+    /// Takes out what is `gone`, and returns its sum.
+    fn retire(&mut self, gone: impl Fn(&K) -> bool) -> T {
+        let mut sum = T::default();
+        self.rows.retain(|key, row| {
+            let goes = gone(key);
+            if goes {
+                sum += &row.total();
+            }
+            !goes
+        });
+        sum
+    }
+}
+
+impl EventCounts {
+    pub(super) fn new(grace: Duration) -> Self {
+        Self {
+            grace_ns: grace.as_nanos() as u64,
+            processes: Table::new(),
+            tcp: Table::new(),
+            files: Table::new(),
+            connects: Table::new(),
+            destinations: Table::new(),
+            used_ns: HashMap::new(),
+            released: HashMap::new(),
+            retired: EventCounters::default(),
+            retired_connects: Histogram::default(),
+        }
+    }
+
+    /// Reads the tables and adds them to the batch. `released` are groups that are gone for good.
+    pub(super) fn add_to(
+        &mut self,
+        batch: &mut Batch,
+        kernel: &Events,
+        files: Option<&FileEvents>,
+        released: &[CgroupId],
+    ) -> Result<(), Error> {
+        for id in released {
+            self.released.entry(*id).or_insert(batch.taken_ns);
+        }
+        let mut listed = HashSet::new();
+        for (id, counts) in kernel.processes()? {
+            listed.extend(id);
+            self.processes.row(id.unwrap_or(NOBODY)).row = of_processes(&counts);
+        }
+        for (id, counts) in kernel.tcp()? {
+            listed.extend(id);
+            // Segments without an owner and the overflow are both nobody's.
+            let row = self.tcp.row(id.unwrap_or(NOBODY));
+            match id {
+                Some(_) => row.row = of_tcp(&counts),
+                None => row.settled = of_tcp(&counts),
+            }
+        }
+        if let Some(files) = files {
+            self.take_files(files)?;
+        }
+        for (id, ConnectTimes { buckets }) in kernel.connect_times()? {
+            self.connects.row(id.unwrap_or(NOBODY)).row.follow(&buckets);
+        }
+        self.take_destinations(kernel, batch.taken_ns)?;
+        self.settle(kernel, &listed);
+        self.retire(batch.taken_ns);
+        self.fill(batch, kernel.counts_tcp(), files.is_some());
+        Ok(())
+    }
+
+    /// Opens of released groups are rare, so what comes between the two steps may be lost.
+    fn take_files(&mut self, files: &FileEvents) -> Result<(), Error> {
+        for (id, counts) in files.rows()? {
+            let id = CgroupId(id);
+            let row = self.files.row(id);
+            row.row = of_files(&counts);
+            if self.released.contains_key(&id) {
+                row.settle();
+                files.forget(id.0)?;
+            }
+        }
+        self.files.row(NOBODY).row = of_files(&files.overflow());
+        Ok(())
+    }
+
+    fn take_destinations(&mut self, kernel: &Events, now_ns: u64) -> Result<(), Error> {
+        let all = kernel.destinations()?;
+        let full = all.len() as u64 * 4 > u64::from(kernel.destinations_capacity()) * 3;
+        for counts in &all {
+            let (id, counters) = (counts.cgroup.unwrap_or(NOBODY), of_destination(counts));
+            let key = (id, counts.destination);
+            let row = self.destinations.row(key);
+            let changed = row.row != counters;
+            row.row = counters;
+            let Some(address) = counts.destination else {
+                continue;
+            };
+            let used = self.used_ns.entry((id, address)).or_insert(now_ns);
+            if changed {
+                *used = now_ns;
+            }
+            let unused = now_ns - *used > UNUSED_NS && !counts.is_open();
+            if self.released.contains_key(&id) || full && unused {
+                kernel.forget_destination(counts);
+                self.used_ns.remove(&(id, address));
+                let total = self.destinations.rows.remove(&key).map(|row| row.total());
+                self.destinations.row((id, None)).settled += &total.unwrap_or_default();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the rows of released groups out of the tables of the kernel side.
+    fn settle(&mut self, kernel: &Events, listed: &HashSet<CgroupId>) {
+        for id in listed.iter().filter(|id| self.released.contains_key(id)) {
+            let last = kernel.take_cgroup(*id);
+            if let Some(counts) = last.processes {
+                self.processes.row(*id).row = of_processes(&counts);
+            }
+            if let Some(counts) = last.tcp {
+                self.tcp.row(*id).row = of_tcp(&counts);
+            }
+            if let Some(ConnectTimes { buckets }) = last.connect_times {
+                self.connects.row(*id).row.follow(&buckets);
+            }
+            self.processes.row(*id).settle();
+            self.tcp.row(*id).settle();
+            self.connects.row(*id).settle();
+        }
+    }
+
+    fn retire(&mut self, now_ns: u64) {
+        let grace = self.grace_ns;
+        let released = &self.released;
+        let over = |id: &CgroupId| {
+            let at = released.get(id);
+            at.is_some_and(|at| now_ns.saturating_sub(*at) > grace)
+        };
+        self.retired += &self.processes.retire(over);
+        self.retired += &self.tcp.retire(over);
+        self.retired += &self.files.retire(over);
+        let connects = self.connects.retire(over);
+        self.retired_connects += &connects;
+        self.destinations.retire(|(id, _)| over(id));
+        // Whatever comes later is of sockets that somebody else still has open.
+        let forgotten = 10 * grace;
+        self.released
+            .retain(|_, at| now_ns.saturating_sub(*at) <= forgotten);
+    }
+
+    fn fill(&self, batch: &mut Batch, tcp: bool, files: bool) {
+        let families = [
+            Some(EventFamily::Processes),
+            tcp.then_some(EventFamily::Tcp),
+            files.then_some(EventFamily::Files),
+        ];
+        let counters = families
+            .into_iter()
+            .flatten()
+            .flat_map(EventFamily::counters);
+        batch.measured.extend(counters);
+        let mut groups: HashMap<CgroupId, EventCounters> = HashMap::new();
+        for (id, row) in self
+            .processes
+            .rows
+            .iter()
+            .chain(&self.tcp.rows)
+            .chain(&self.files.rows)
+        {
+            *groups.entry(*id).or_default() += &row.total();
+        }
+        batch.node.events = self.retired;
+        for counters in groups.values() {
+            batch.node.events += counters;
+        }
+        for row in &mut batch.cgroups {
+            row.events = groups.remove(&row.id).unwrap_or_default();
+        }
+        let alone = groups.into_iter().filter(|(id, _)| *id != NOBODY);
+        batch.cgroups.extend(alone.map(|(id, events)| CgroupRow {
+            id,
+            events,
+            ..CgroupRow::default()
+        }));
+        batch.all_connects = self.retired_connects.clone();
+        for (id, row) in &self.connects.rows {
+            let histogram = row.total();
+            batch.all_connects += &histogram;
+            let group = Group::Cgroup(*id);
+            batch.connects.push(WaitRow { group, histogram });
+        }
+        let rows = self.destinations.rows.iter();
+        let rows = rows.filter(|((id, _), _)| *id != NOBODY);
+        batch
+            .destinations
+            .extend(rows.map(|((cgroup, destination), row)| DestinationRow {
+                cgroup: *cgroup,
+                destination: *destination,
+                counters: row.total(),
+            }));
+    }
+}
+
+fn of_processes(counts: &ProcessCounts) -> EventCounters {
+    use EventCounter::{OomKills, ProcessExits, ProcessStarts};
+    let mut counters = EventCounters::default();
+    counters[ProcessStarts] = counts.starts;
+    counters[ProcessExits(ExitKind::Completed)] = counts.completed;
+    counters[ProcessExits(ExitKind::Failed)] = counts.failed;
+    counters[ProcessExits(ExitKind::Killed)] = counts.killed;
+    counters[ProcessExits(ExitKind::OomKilled)] = counts.oom;
+    counters[OomKills] = counts.oom;
+    counters
+}
+
+fn of_tcp(counts: &TcpCounts) -> EventCounters {
+    let mut counters = EventCounters::default();
+    counters[EventCounter::TcpConnects] = counts.connects;
+    for (reason, count) in ConnectError::ALL.into_iter().zip(counts.failures) {
+        counters[EventCounter::TcpConnectFailures(reason)] = count;
+    }
+    counters[EventCounter::TcpConnectNs] = counts.connect_ns;
+    counters[EventCounter::TcpAccepts] = counts.accepts;
+    counters[EventCounter::TcpRetransmits] = counts.retransmits;
+    counters[EventCounter::TcpBytesSent] = counts.sent;
+    counters[EventCounter::TcpBytesReceived] = counts.received;
+    counters[EventCounter::TcpOpened] = counts.opened;
+    counters[EventCounter::TcpClosed] = counts.closed;
+    counters[EventCounter::TcpListens] = counts.listens;
+    counters[EventCounter::TcpListenCloses] = counts.listen_closes;
+    counters
+}
+
+fn of_files(counts: &FileCounts) -> EventCounters {
+    let mut counters = EventCounters::default();
+    counters[EventCounter::FileOpens(FileMode::Read)] = counts.reads;
+    counters[EventCounter::FileOpens(FileMode::Write)] = counts.writes;
+    counters[EventCounter::FileOpenFailures] = counts.failures;
+    counters
+}
+
+fn of_destination(counts: &DestinationCounts) -> DestinationCounters {
+    let counts = &counts.counts;
+    let mut counters = DestinationCounters::default();
+    counters[DestinationCounter::Connects] = counts.connects;
+    counters[DestinationCounter::Failures] = counts.failures;
+    counters[DestinationCounter::ConnectNs] = counts.connect_ns;
+    counters[DestinationCounter::Retransmits] = counts.retransmits;
+    counters[DestinationCounter::BytesSent] = counts.sent;
+    counters[DestinationCounter::BytesReceived] = counts.received;
+    counters
+}

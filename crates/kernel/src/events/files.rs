@@ -1,0 +1,194 @@
+//! Files that processes open, and fail to open.
+
+use std::cell::RefCell;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+
+use libbpf_rs::skel::{OpenSkel, Skel};
+use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+use noctule_model::Feature;
+
+use super::SharedMaps;
+use crate::abi;
+use crate::cost::ProgramHandle;
+use crate::error::{Context, Error};
+use crate::facts::{self, Facts};
+use crate::plan::FILE_OPENS;
+use crate::skel::files::{FilesSkel, types};
+
+mod options;
+mod record;
+mod ways;
+
+pub use options::FileOptions;
+pub use record::FileOpenRecord;
+use ways::Target;
+
+/// The opens of one cgroup that the options ask for. They only go up, and are exact whatever is
+/// lost from the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileCounts {
+    /// For reading alone; 0 unless they are asked for.
+    pub reads: u64,
+    /// For writing, or for both.
+    pub writes: u64,
+    /// Opens that failed; 0 unless they are asked for.
+    pub failures: u64,
+}
+
+/// The attached programs with their ring and their table. Dropping it detaches them.
+pub struct FileEvents {
+    // Links come first: they must be gone before the object that they hold.
+    _links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    records: Rc<RefCell<Vec<FileOpenRecord>>>,
+    skel: FilesSkel<'static>,
+    programs: Vec<&'static str>,
+}
+
+impl FileEvents {
+    /// Loads and attaches the best way that works, and says which it is, or why there is none.
+    /// Without `shared` the tables of the filters are empty: then nothing passes a filter that is
+    /// on. An error means that the options are wrong.
+    pub fn load(
+        facts: &Facts,
+        options: &FileOptions<'_>,
+        shared: Option<SharedMaps<'_>>,
+    ) -> Result<(Option<Self>, Feature), Error> {
+        let prefix = options.prefix_bytes()?;
+        let mut problems = Vec::new();
+        for way in &FILE_OPENS {
+            let loaded = ways::targets(facts, way)
+                .and_then(|targets| Self::load_way(facts, options, &prefix, shared, &targets));
+            match loaded {
+                Ok(events) => return Ok((Some(events), ways::works(way))),
+                Err(error) => problems.push((way, error)),
+            }
+        }
+        Ok((None, ways::none_works(facts, &problems)))
+    }
+
+    fn load_way(
+        facts: &Facts,
+        options: &FileOptions<'_>,
+        prefix: &[u8],
+        shared: Option<SharedMaps<'_>>,
+        targets: &[Target],
+    ) -> Result<Self, Error> {
+        let mut skel = options::open(facts, options, prefix, shared, targets)?
+            .load()
+            .context("loading the BPF object files")?;
+        let records = Rc::new(RefCell::new(Vec::new()));
+        let ring = ring(&skel, records.clone())?;
+        let online = facts::online_cpus().first().copied().unwrap_or(0);
+        let mut links = Vec::new();
+        for program in skel.object_mut().progs_mut() {
+            let Some(target) = targets.iter().find(|t| program.name() == t.program) else {
+                continue;
+            };
+            links.push(target.attach(&program, online)?);
+        }
+        Ok(Self {
+            _links: links,
+            ring,
+            records,
+            skel,
+            programs: targets.iter().map(|t| t.program).collect(),
+        })
+    }
+
+    /// The records since the last call, in the order of the ring.
+    pub fn drain(&self) -> Result<Vec<FileOpenRecord>, Error> {
+        self.ring.consume().context("the ring of file opens")?;
+        Ok(self.records.take())
+    }
+
+    /// Readable when there is something in the ring.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        abi::epoll_fd(&self.ring)
+    }
+
+    /// The opens of each cgroup.
+    pub fn rows(&self) -> Result<Vec<(u64, FileCounts)>, Error> {
+        let rows = self
+            .skel
+            .maps
+            .file_rows
+            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
+            .context("the table of file opens")?;
+        let row = |(key, value): (Vec<u8>, Vec<u8>)| {
+            let id = u64::from_ne_bytes(key.try_into().ok()?);
+            let counts = abi::plain::<types::file_counts>(&value)?;
+            Some((id, FileCounts::from(&counts)))
+        };
+        Ok(rows.filter_map(row).collect())
+    }
+
+    /// The opens of the cgroups that found no room in the table.
+    pub fn overflow(&self) -> FileCounts {
+        self.bss()
+            .map_or_else(FileCounts::default, |bss| (&bss.file_overflow).into())
+    }
+
+    /// Takes the row of a cgroup out of the table, for one that is gone.
+    pub fn forget(&self, cgroup: u64) -> Result<(), Error> {
+        let gone = self.skel.maps.file_rows.delete(&cgroup.to_ne_bytes());
+        match gone {
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
+            other => other.context("the table of file opens"),
+        }
+    }
+
+    /// Records that found no room in the ring.
+    pub fn lost(&self) -> u64 {
+        let kind = types::event_kind::EVENT_FILE_OPEN.0 as usize;
+        self.bss().map_or(0, |bss| bss.lost_events[kind])
+    }
+
+    /// Opens that were counted in the overflow row.
+    pub fn lost_rows(&self) -> u64 {
+        let kind = crate::skel::switch::types::loss::LOSS_EVENT_ROW.0 as usize;
+        self.bss().map_or(0, |bss| bss.losses[kind])
+    }
+
+    /// The programs, for measuring what they cost.
+    pub fn programs(&self) -> Vec<ProgramHandle> {
+        let all = self.skel.object().progs().filter_map(|program| {
+            let name = self.programs.iter().find(|name| program.name() == **name)?;
+            ProgramHandle::of(name, &program)
+        });
+        all.collect()
+    }
+
+    fn bss(&self) -> Option<&types::bss> {
+        self.skel.maps.bss_data.as_deref()
+    }
+}
+
+/// Rows that are read at once.
+const BATCH: u32 = 1024;
+
+fn ring(
+    skel: &FilesSkel<'static>,
+    records: Rc<RefCell<Vec<FileOpenRecord>>>,
+) -> Result<RingBuffer<'static>, Error> {
+    let mut builder = RingBufferBuilder::new();
+    let take = move |record: &[u8]| {
+        records.borrow_mut().extend(FileOpenRecord::parse(record));
+        0
+    };
+    builder
+        .add(&skel.maps.bulk, take)
+        .context("the ring of file opens")?;
+    builder.build().context("the ring of file opens")
+}
+
+impl From<&types::file_counts> for FileCounts {
+    fn from(abi: &types::file_counts) -> Self {
+        Self {
+            reads: abi.reads,
+            writes: abi.writes,
+            failures: abi.failures,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What is wanted of the file opens, and the object made ready for it.
+
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+
+use super::ways::Target;
+use crate::error::{Context, Error, ErrorKind};
+use crate::events::SharedMaps;
+use crate::facts::{CgroupVersion, Facts};
+use crate::skel::files::{FilesSkelBuilder, OpenFilesSkel, types};
+
+/// What is told of the opens. All of it is decided in the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct FileOptions<'a> {
+    /// Opens for reading alone, too, whether they make the file or not.
+    pub reads: bool,
+    /// Opens that failed, too.
+    pub failures: bool,
+    /// Devices, and what the kernel shows of itself (/proc, /sys and the like), too. Of a file that
+    /// could not be opened only the name tells: below /dev, /proc or /sys.
+    pub special: bool,
+    /// Only this path and those below it, as the process sees them. A name that could not be opened
+    /// is compared as it was asked for.
+    pub prefix: Option<&'a Path>,
+    /// A record of each open; otherwise they are only counted.
+    pub stream: bool,
+    /// Only processes in the table `followed`.
+    pub filter_processes: bool,
+    /// Only groups in the table `wanted_cgroups`.
+    pub filter_cgroups: bool,
+    /// Size of the ring; rounded up to a power of two.
+    pub ring_bytes: u32,
+    /// Cgroups that are counted apart.
+    pub rows: u32,
+}
+
+impl Default for FileOptions<'_> {
+    fn default() -> Self {
+        Self {
+            reads: false,
+            failures: false,
+            special: false,
+            prefix: None,
+            stream: true,
+            filter_processes: false,
+            filter_cgroups: false,
+            ring_bytes: 8 << 20,
+            rows: 8192,
+        }
+    }
+}
+
+/// The longest prefix that the kernel side compares.
+const PREFIX_MAX: usize = types::file_prefix::PREFIX_BYTES.0 as usize - 1;
+
+impl FileOptions<'_> {
+    /// The prefix without slashes at its end; empty for all. An error when it cannot be compared.
+    pub(super) fn prefix_bytes(&self) -> Result<Vec<u8>, Error> {
+        let Some(path) = self.prefix else {
+            return Ok(Vec::new());
+        };
+        let bytes = path.as_os_str().as_bytes();
+        let end = bytes
+            .iter()
+            .rposition(|&b| b != b'/')
+            .map_or(0, |at| at + 1);
+        let problem = if !path.is_absolute() {
+            "does not begin with a slash"
+        } else if end > PREFIX_MAX {
+            "is longer than 255 bytes"
+        } else {
+            return Ok(bytes[..end].to_vec());
+        };
+        let words = format!("the path prefix {} {problem}", path.display());
+        Err(Error::new(ErrorKind::Other, words))
+    }
+}
+
+/// Opens the object with the programs of `targets`, and sets everything that is set before it is
+/// loaded.
+pub(super) fn open(
+    facts: &Facts,
+    options: &FileOptions<'_>,
+    prefix: &[u8],
+    shared: Option<SharedMaps<'_>>,
+    targets: &[Target],
+) -> Result<OpenFilesSkel<'static>, Error> {
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = FilesSkelBuilder::default()
+        .open(storage)
+        .context("opening the BPF object files")?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        set(rodata, facts, options, prefix);
+    }
+    size(&mut open, options).context("sizing the maps")?;
+    if let Some(shared) = shared {
+        let reused = open
+            .maps
+            .followed
+            .reuse_fd(shared.followed)
+            .and_then(|()| open.maps.wanted_cgroups.reuse_fd(shared.wanted_cgroups));
+        reused.context("the maps of the filters")?;
+    }
+    for mut program in open.open_object_mut().progs_mut() {
+        let chosen = targets.iter().any(|t| program.name() == t.program);
+        program.set_autoload(chosen);
+    }
+    Ok(open)
+}
+
+fn set(rodata: &mut types::rodata, facts: &Facts, options: &FileOptions<'_>, prefix: &[u8]) {
+    let kind = types::event_kind::EVENT_FILE_OPEN.0;
+    rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
+    rodata.with_reads = options.reads;
+    rodata.with_failures = options.failures;
+    rodata.with_special = options.special;
+    rodata.filter_processes = options.filter_processes;
+    rodata.filter_cgroups = options.filter_cgroups;
+    rodata.stream_kinds = u32::from(options.stream) << kind;
+    for (to, &byte) in rodata.path_prefix.iter_mut().zip(prefix) {
+        *to = byte as _;
+    }
+    rodata.path_prefix_length = prefix.len() as u32;
+    // In a pid namespace this number is that of another process.
+    if !facts.pid_namespace {
+        rodata.agent_pid = std::process::id() as i32;
+    }
+}
+
+fn size(
+    open: &mut OpenFilesSkel<'static>,
+    options: &FileOptions<'_>,
+) -> Result<(), libbpf_rs::Error> {
+    let page = rustix::param::page_size() as u32;
+    let ring = if options.stream {
+        options.ring_bytes
+    } else {
+        page
+    };
+    open.maps
+        .bulk
+        .set_max_entries(ring.max(page).next_power_of_two())?;
+    open.maps.file_rows.set_max_entries(options.rows.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(prefix: Option<&str>) -> Result<Vec<u8>, Error> {
+        let options = FileOptions {
+            prefix: prefix.map(Path::new),
+            ..FileOptions::default()
+        };
+        options.prefix_bytes()
+    }
+
+    #[test]
+    fn a_prefix_ends_without_a_slash() {
+        let cases: [(&str, &[u8]); 4] = [
+            ("/", b""),
+            ("/var/log", b"/var/log"),
+            ("/var/log//", b"/var/log"),
+            ("/a b\n", b"/a b\n"),
+        ];
+        for (prefix, wanted) in cases {
+            let found = bytes(Some(prefix)).expect("a prefix");
+            assert_eq!(found, wanted, "{prefix}");
+        }
+        assert_eq!(bytes(None).expect("none"), b"");
+    }
+
+    #[test]
+    fn a_prefix_that_cannot_be_compared_is_refused() {
+        for prefix in ["var/log", &format!("/{}", "x".repeat(255))] {
+            assert!(bytes(Some(prefix)).is_err(), "{prefix}");
+        }
+        let longest = format!("/{}/", "x".repeat(254));
+        assert!(bytes(Some(&longest)).is_ok());
+    }
+}

@@ -1,0 +1,108 @@
+//! The ways to see file opens: what each attaches, and the words for it.
+
+use libbpf_rs::{Link, ProgramMut};
+use noctule_model::{Feature, FeatureState};
+
+use crate::error::{Context, Error, ErrorKind};
+use crate::facts::Facts;
+use crate::plan::Way;
+use crate::tracefs::{self, Tracefs};
+
+const FEATURE: &str = "file_opens";
+
+/// One program, and the tracepoint that it is attached to unless its section names its hook.
+pub(super) struct Target {
+    pub(super) program: &'static str,
+    tracepoint: Option<u64>,
+}
+
+impl Target {
+    pub(super) fn attach(&self, program: &ProgramMut<'_>, online: u32) -> Result<Link, Error> {
+        match self.tracepoint {
+            Some(id) => tracefs::attach(program, id, online),
+            None => program
+                .attach()
+                .context(format!("attaching {}", self.program)),
+        }
+    }
+}
+
+/// System calls that open files. arm64 has only the first two, Linux before 5.6 no openat2.
+const SYSTEM_CALLS: [(&str, &str); 4] = [
+    ("openat_exit", "sys_exit_openat"),
+    ("openat2_exit", "sys_exit_openat2"),
+    ("open_exit", "sys_exit_open"),
+    ("creat_exit", "sys_exit_creat"),
+];
+
+/// What the way attaches here. Fails when the kernel does not have it, or does not show that.
+pub(super) fn targets(facts: &Facts, way: &Way) -> Result<Vec<Target>, Error> {
+    if way.hook.ends_with("()") {
+        if !facts.hooks.contains(way.hook) {
+            return Err(Error::new(
+                ErrorKind::Kernel,
+                "this kernel does not have it",
+            ));
+        }
+        return Ok(vec![Target {
+            program: way.program,
+            tracepoint: None,
+        }]);
+    }
+    let tracefs = Tracefs::open(facts.tracefs.as_deref())?;
+    let mut targets = Vec::new();
+    for (program, name) in SYSTEM_CALLS {
+        match tracefs.id("syscalls", name)? {
+            Some(id) => targets.push(Target {
+                program,
+                tracepoint: Some(id),
+            }),
+            None if name == way.hook => {
+                let words = "this kernel has no tracepoints of system calls \
+                    (CONFIG_FTRACE_SYSCALLS)";
+                return Err(Error::new(ErrorKind::Kernel, words));
+            }
+            None => (),
+        }
+    }
+    Ok(targets)
+}
+
+/// The verdict when this way works.
+pub(super) fn works(way: &Way) -> Feature {
+    let (state, reason) = if way.limit.is_empty() {
+        (FeatureState::On, way.hook.to_owned())
+    } else {
+        let reason = format!("{}: {}", way.hook, way.limit);
+        (FeatureState::Degraded, reason)
+    };
+    Feature {
+        name: FEATURE,
+        state,
+        reason,
+        mend: String::new(),
+    }
+}
+
+/// The verdict when none does.
+pub(super) fn none_works(facts: &Facts, problems: &[(&Way, Error)]) -> Feature {
+    let problems: Vec<String> = problems.iter().map(|(way, e)| described(way, e)).collect();
+    let mend = match facts.tracefs {
+        Some(_) => "",
+        None => Tracefs::MEND,
+    };
+    Feature {
+        name: FEATURE,
+        state: FeatureState::Off,
+        reason: format!("could not be attached: {}", problems.join("; ")),
+        mend: mend.into(),
+    }
+}
+
+fn described(way: &Way, error: &Error) -> String {
+    use std::error::Error as _;
+    match error.source() {
+        Some(source) => format!("{}: {error}: {source:#}", way.hook),
+        None => format!("{}: {error}", way.hook),
+    }
+}

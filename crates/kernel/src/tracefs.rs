@@ -1,0 +1,88 @@
+//! Classic tracepoints: their numbers from tracefs, and attaching to them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::path::Path;
+
+use libbpf_rs::{Link, ProgramMut};
+use perf_event::Builder;
+use perf_event::events::Tracepoint;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+use crate::error::{Context, Error};
+
+/// The folder of tracefs, mounted or not.
+#[derive(Debug)]
+pub(crate) struct Tracefs {
+    root: OwnedFd,
+}
+
+impl Tracefs {
+    /// How somebody with more rights can help.
+    pub(crate) const MEND: &str = "mount -t tracefs none /sys/kernel/tracing";
+
+    /// Opens it where it is mounted, else through a mount that nobody else sees and that is gone
+    /// when this is dropped. The latter needs CAP_SYS_ADMIN and Linux 5.2.
+    pub(crate) fn open(mounted: Option<&Path>) -> Result<Self, Error> {
+        let root = match mounted {
+            Some(path) => {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let root = openat(CWD, path, flags, Mode::empty());
+                root.map_err(io::Error::from)
+                    .context(format!("opening {}", path.display()))?
+            }
+            None => detached()
+                .map_err(io::Error::from)
+                .context("tracefs is not mounted, and mounting it for the agent alone failed")?,
+        };
+        Ok(Self { root })
+    }
+
+    /// Number of a tracepoint; `None` when the kernel does not have it.
+    pub(crate) fn id(&self, group: &str, name: &str) -> Result<Option<u64>, Error> {
+        let path = format!("events/{group}/{name}/id");
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = match openat(self.root.as_fd(), &path, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(error) => {
+                return Err(io::Error::from(error)).context(format!("opening {path} in tracefs"));
+            }
+        };
+        let mut text = String::new();
+        File::from(file)
+            .read_to_string(&mut text)
+            .and_then(|_| text.trim().parse().map_err(io::Error::other))
+            .context(format!("reading {path} in tracefs"))
+            .map(Some)
+    }
+}
+
+fn detached() -> rustix::io::Result<OwnedFd> {
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(context.as_fd())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+/// Attaches to the tracepoint with this number, for all processes on all CPUs. The event belongs to
+/// one CPU (`online`: one that is online); the programs of a tracepoint run wherever it is passed.
+pub(crate) fn attach(program: &ProgramMut<'_>, id: u64, online: u32) -> Result<Link, Error> {
+    let event = Builder::new(Tracepoint::with_id(id))
+        .any_pid()
+        .one_cpu(online as usize)
+        .include_kernel()
+        .build()
+        .context("opening the perf event of a tracepoint")?;
+    let link = program
+        .attach_perf_event(event.as_raw_fd())
+        .context("attaching to a tracepoint")?;
+    // The link closes it from now on.
+    let _ = event.into_raw_fd();
+    Ok(link)
+}

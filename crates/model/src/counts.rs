@@ -1,0 +1,111 @@
+//! Arrays of counters that are told apart by an enum.
+
+use std::marker::PhantomData;
+use std::ops::{Add, AddAssign, Index, IndexMut};
+
+/// Something that only goes up, from 0.
+pub trait Cumulative: Clone + Default + PartialEq + for<'a> AddAssign<&'a Self> {
+    /// What was added since `earlier`; 0 where it went back.
+    #[must_use]
+    fn since(&self, earlier: &Self) -> Self;
+}
+
+impl Cumulative for u64 {
+    fn since(&self, earlier: &Self) -> Self {
+        self.saturating_sub(*earlier)
+    }
+}
+
+/// What can be counted: one position in [`Counts`].
+pub trait Countable: Copy {
+    /// Its position.
+    fn position(self) -> usize;
+}
+
+/// A value for each counter. Which of them mean anything is said once for the whole batch, by
+/// [`crate::Measured`]: a counter that is not measured must be shown as absent, never as 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts<K, const N: usize>([u64; N], PhantomData<K>);
+
+impl<K, const N: usize> Counts<K, N> {
+    /// Takes values in order of [`Countable::position`].
+    pub const fn from_array(values: [u64; N]) -> Self {
+        Self(values, PhantomData)
+    }
+
+    /// What was added since `earlier`; 0 where the counter went back, which only a new start of
+    /// the source can cause.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        self.zip(earlier, u64::saturating_sub)
+    }
+
+    /// The larger value of each counter: makes a series that only goes up.
+    #[must_use]
+    pub fn max(&self, other: &Self) -> Self {
+        self.zip(other, u64::max)
+    }
+
+    /// True when every counter is 0.
+    pub fn is_zero(&self) -> bool {
+        self.0.iter().all(|&v| v == 0)
+    }
+
+    fn zip(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        Self::from_array(std::array::from_fn(|i| f(self.0[i], other.0[i])))
+    }
+}
+
+impl<K, const N: usize> Default for Counts<K, N> {
+    fn default() -> Self {
+        Self::from_array([0; N])
+    }
+}
+
+impl<K: Copy + PartialEq, const N: usize> Cumulative for Counts<K, N> {
+    fn since(&self, earlier: &Self) -> Self {
+        Self::since(self, earlier)
+    }
+}
+
+impl<K: Countable, const N: usize> Index<K> for Counts<K, N> {
+    type Output = u64;
+    fn index(&self, counter: K) -> &u64 {
+        &self.0[counter.position()]
+    }
+}
+
+impl<K: Countable, const N: usize> IndexMut<K> for Counts<K, N> {
+    fn index_mut(&mut self, counter: K) -> &mut u64 {
+        &mut self.0[counter.position()]
+    }
+}
+
+impl<K, const N: usize> AddAssign<&Self> for Counts<K, N> {
+    fn add_assign(&mut self, other: &Self) {
+        *self = self.zip(other, u64::wrapping_add);
+    }
+}
+
+impl<K, const N: usize> Add<&Self> for Counts<K, N> {
+    type Output = Self;
+    fn add(self, other: &Self) -> Self {
+        self.zip(other, u64::wrapping_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Counter, Counters};
+
+    #[test]
+    fn since_never_wraps() {
+        let mut later = Counters::default();
+        later[Counter::CpuTime] = 5;
+        let mut earlier = later;
+        earlier[Counter::Cycles] = 9;
+        let delta = later.since(&earlier);
+        assert!(delta.is_zero());
+        assert_eq!((delta + &later)[Counter::CpuTime], 5);
+    }
+}

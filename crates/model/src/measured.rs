@@ -1,0 +1,67 @@
+//! Which counters mean anything.
+
+use crate::{Countable, Counts};
+
+/// A counter that some machines cannot measure.
+pub trait Measurable: Countable {
+    /// Bit in [`Measured`] of the counter at position 0; the others follow.
+    const FIRST_BIT: u32;
+}
+
+/// The set of counters that this machine can measure with these privileges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measured(u64);
+
+impl Measured {
+    /// No counter at all.
+    pub const NONE: Self = Self(0);
+
+    /// This set and one more.
+    #[must_use]
+    pub fn with<K: Measurable>(self, counter: K) -> Self {
+        Self(self.0 | bit(counter))
+    }
+
+    /// Whether the counter is measured.
+    pub fn has<K: Measurable>(self, counter: K) -> bool {
+        self.0 & bit(counter) != 0
+    }
+
+    /// The counter's value, or `None` when it is not measured.
+    pub fn value<K: Measurable, const N: usize>(
+        self,
+        counts: &Counts<K, N>,
+        counter: K,
+    ) -> Option<u64> {
+        self.has(counter).then(|| counts[counter])
+    }
+}
+
+fn bit<K: Measurable>(counter: K) -> u64 {
+    1 << (K::FIRST_BIT + counter.position() as u32)
+}
+
+impl<K: Measurable> Extend<K> for Measured {
+    fn extend<I: IntoIterator<Item = K>>(&mut self, counters: I) {
+        *self = counters.into_iter().fold(*self, Self::with);
+    }
+}
+
+impl<K: Measurable> FromIterator<K> for Measured {
+    fn from_iter<I: IntoIterator<Item = K>>(counters: I) -> Self {
+        counters.into_iter().fold(Self::NONE, Self::with)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Counter, Counters, Measured};
+
+    #[test]
+    fn unmeasured_is_none_not_zero() {
+        let measured = Measured::from_iter([Counter::CpuTime, Counter::Softirq(9)]);
+        let counters = Counters::default();
+        assert_eq!(measured.value(&counters, Counter::Softirq(9)), Some(0));
+        assert_eq!(measured.value(&counters, Counter::Cycles), None);
+    }
+}

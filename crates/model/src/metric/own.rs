@@ -1,0 +1,255 @@
+//! The metrics of the node as a whole and of the agent itself.
+
+use super::{Kind, Metric, NO_TCP, NO_WAITS, Unit};
+
+/// Where a value of the node or of the agent itself comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SelfSource {
+    /// Idle time of all CPUs.
+    NodeIdle,
+    /// How often CPUs left their idle task.
+    NodeIdleSwitches,
+    /// Time that is neither idle nor charged.
+    NodeRemainder,
+    /// Online CPUs.
+    NodeCpus,
+    /// CPU time of the agent.
+    AgentCpu,
+    /// Resident memory of the agent.
+    AgentResident,
+    /// Age of the last batch.
+    TickAge,
+    /// Time that it took to take the last batch.
+    TickDuration,
+    /// Time that BPF programs ran, in the measured windows.
+    ProgramTime,
+    /// Runs of BPF programs in the measured windows.
+    ProgramRuns,
+    /// Runs that were refused.
+    ProgramMisses,
+    /// Sum of the measured windows.
+    ProgramWindow,
+    /// Entries of a map.
+    MapEntries,
+    /// Room of a map.
+    MapCapacity,
+    /// Losses.
+    Losses,
+    /// Features.
+    Feature,
+    /// Subjects that the series budget folded together.
+    FoldedSubjects,
+    /// Pairs of a victim and a culprit that found no place.
+    FoldedPairs,
+    /// Destinations that found no place.
+    FoldedDestinations,
+    /// Version of the agent.
+    BuildInfo,
+}
+
+const ALWAYS: &str = "never absent";
+const NO_STATS: &str = "BPF statistics need CAP_SYS_ADMIN";
+
+const fn own(
+    name: &'static str,
+    kind: Kind,
+    unit: Unit,
+    labels: &'static [&'static str],
+    help: &'static str,
+    source: SelfSource,
+    absent: &'static str,
+) -> Metric<SelfSource> {
+    Metric {
+        name,
+        kind,
+        unit,
+        labels,
+        help,
+        source,
+        absent,
+    }
+}
+
+/// Metrics of the node as a whole and of the agent itself.
+pub const SELF_METRICS: &[Metric<SelfSource>] = &[
+    own(
+        "node_cpu_idle_seconds",
+        Kind::Counter,
+        Unit::Seconds,
+        &[],
+        "Time that CPUs were idle, summed over them.",
+        SelfSource::NodeIdle,
+        "sched_switch could not be attached",
+    ),
+    own(
+        "node_cpu_idle_switches",
+        Kind::Counter,
+        Unit::None,
+        &[],
+        "Times that a CPU left its idle task.",
+        SelfSource::NodeIdleSwitches,
+        "sched_switch could not be attached",
+    ),
+    own(
+        "node_cpu_remainder_seconds",
+        Kind::Gauge,
+        Unit::Seconds,
+        &[],
+        "Elapsed CPU time that is neither idle nor charged to a process: interrupts and steal.",
+        SelfSource::NodeRemainder,
+        "sched_switch could not be attached",
+    ),
+    own(
+        "node_cpus",
+        Kind::Gauge,
+        Unit::None,
+        &[],
+        "CPUs online.",
+        SelfSource::NodeCpus,
+        ALWAYS,
+    ),
+    own(
+        "self_build_info",
+        Kind::Gauge,
+        Unit::None,
+        &["version"],
+        "Version of the agent; always 1.",
+        SelfSource::BuildInfo,
+        ALWAYS,
+    ),
+    own(
+        "self_cpu_seconds",
+        Kind::Counter,
+        Unit::Seconds,
+        &[],
+        "User and system time of the agent's process.",
+        SelfSource::AgentCpu,
+        ALWAYS,
+    ),
+    own(
+        "self_resident_memory_bytes",
+        Kind::Gauge,
+        Unit::Bytes,
+        &[],
+        "Resident memory of the agent's process.",
+        SelfSource::AgentResident,
+        ALWAYS,
+    ),
+    own(
+        "self_tick_age_seconds",
+        Kind::Gauge,
+        Unit::Seconds,
+        &[],
+        "Age of the figures in this answer.",
+        SelfSource::TickAge,
+        ALWAYS,
+    ),
+    own(
+        "self_tick_duration_seconds",
+        Kind::Gauge,
+        Unit::Seconds,
+        &[],
+        "Time that it took to collect the last batch.",
+        SelfSource::TickDuration,
+        ALWAYS,
+    ),
+    own(
+        "self_bpf_run_seconds",
+        Kind::Counter,
+        Unit::Seconds,
+        &["program"],
+        "Time that the program ran inside the windows of self_bpf_window_seconds.",
+        SelfSource::ProgramTime,
+        NO_STATS,
+    ),
+    own(
+        "self_bpf_runs",
+        Kind::Counter,
+        Unit::None,
+        &["program"],
+        "Runs of the program inside the windows of self_bpf_window_seconds.",
+        SelfSource::ProgramRuns,
+        NO_STATS,
+    ),
+    own(
+        "self_bpf_recursion_misses",
+        Kind::Counter,
+        Unit::None,
+        &["program"],
+        "Runs that the kernel refused because the program was running on that CPU.",
+        SelfSource::ProgramMisses,
+        NO_STATS,
+    ),
+    own(
+        "self_bpf_window_seconds",
+        Kind::Counter,
+        Unit::Seconds,
+        &[],
+        "Time in which the kernel measured the programs; outside it measuring costs nothing.",
+        SelfSource::ProgramWindow,
+        NO_STATS,
+    ),
+    own(
+        "self_map_entries",
+        Kind::Gauge,
+        Unit::None,
+        &["map"],
+        "Entries in use.",
+        SelfSource::MapEntries,
+        ALWAYS,
+    ),
+    own(
+        "self_map_capacity",
+        Kind::Gauge,
+        Unit::None,
+        &["map"],
+        "Entries that fit.",
+        SelfSource::MapCapacity,
+        ALWAYS,
+    ),
+    own(
+        "self_losses",
+        Kind::Counter,
+        Unit::None,
+        &["kind", "place"],
+        "What should have been counted or reported and was not.",
+        SelfSource::Losses,
+        ALWAYS,
+    ),
+    own(
+        "self_folded_subjects",
+        Kind::Gauge,
+        Unit::None,
+        &["level"],
+        "Rows of the level that share its overflow row for want of room.",
+        SelfSource::FoldedSubjects,
+        ALWAYS,
+    ),
+    own(
+        "self_folded_blame_pairs",
+        Kind::Gauge,
+        Unit::None,
+        &[],
+        "Pairs of a victim and a culprit that have no series of their own for want of room.",
+        SelfSource::FoldedPairs,
+        NO_WAITS,
+    ),
+    own(
+        "self_folded_destinations",
+        Kind::Gauge,
+        Unit::None,
+        &[],
+        "Destinations of connections that have no series of their own for want of room.",
+        SelfSource::FoldedDestinations,
+        NO_TCP,
+    ),
+    own(
+        "self_feature",
+        Kind::Gauge,
+        Unit::None,
+        &["name", "state", "reason"],
+        "Verdict of each feature; always 1.",
+        SelfSource::Feature,
+        ALWAYS,
+    ),
+];

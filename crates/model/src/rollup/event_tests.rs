@@ -1,0 +1,138 @@
+//! What becomes of the events of groups at the level of subjects.
+
+use std::net::SocketAddr;
+
+use super::*;
+use crate::{
+    CgroupRow, DestinationCounter, DestinationRow, EventCounter, Events, Histogram, WaitRow,
+};
+
+fn group(id: u64, path: &str, opened: u64, closed: u64) -> CgroupRow {
+    let mut row = CgroupRow {
+        id: CgroupId(id),
+        owner: Some(Arc::new(Owner {
+            path: path.into(),
+            ..Owner::unknown(CgroupId(id))
+        })),
+        ..CgroupRow::default()
+    };
+    row.events[EventCounter::TcpOpened] = opened;
+    row.events[EventCounter::TcpClosed] = closed;
+    row
+}
+
+#[test]
+fn events_add_up_and_stay_and_only_present_groups_have_something_open() {
+    let mut rollup = Rollup::new(100);
+    let mut step = |at: u64, cgroups: Vec<CgroupRow>| {
+        let mut batch = Batch {
+            taken_ns: at,
+            cgroups,
+            ..Batch::default()
+        };
+        rollup.apply(&mut batch);
+        let told = |row: &SubjectRow| {
+            let Events { counters, sockets } = row.events;
+            (counters[EventCounter::TcpOpened], sockets.connections)
+        };
+        batch.subjects.iter().map(told).collect::<Vec<_>>()
+    };
+    let both = vec![group(1, "/a", 5, 1), group(2, "/a", 3, 3)];
+    assert_eq!(step(1, both), [(8, 4)]);
+    assert_eq!(step(2, vec![group(2, "/a", 9, 4)]), [(14, 5)]);
+    assert_eq!(step(3, vec![]), [(14, 0)]);
+    // A name that comes late takes the connections with it, and no event.
+    assert_eq!(step(4, vec![group(3, "#3", 2, 0)]), [(2, 2), (14, 0)]);
+    let named = step(5, vec![group(3, "/b", 2, 1)]);
+    assert_eq!(named, [(2, 0), (14, 0), (0, 1)]);
+}
+
+fn address(port: u16) -> SocketAddr {
+    ([10, 0, 0, 1], port).into()
+}
+
+/// Connects of each destination (0 for none), of two groups of one subject.
+fn rows(connects: &[(u64, u16, u64)]) -> Vec<DestinationRow> {
+    let row = |&(id, port, connects): &(u64, u16, u64)| {
+        let mut row = DestinationRow {
+            cgroup: CgroupId(id),
+            destination: (port != 0).then(|| address(port)),
+            counters: DestinationCounters::default(),
+        };
+        row.counters[DestinationCounter::Connects] = connects;
+        row
+    };
+    connects.iter().map(row).collect()
+}
+
+#[test]
+fn destinations_are_told_apart_while_a_group_has_them_and_the_sum_only_grows() {
+    let steps = [
+        (rows(&[(1, 80, 4), (2, 80, 1), (2, 0, 2)]), vec![(80, 5)], 7),
+        // One moved to those without a name, and grew by 3 as it did.
+        (rows(&[(1, 80, 4), (2, 0, 6)]), vec![(80, 5)], 10),
+        (rows(&[(2, 0, 6), (1, 0, 4), (1, 81, 1)]), vec![(81, 1)], 11),
+        (rows(&[]), vec![], 11),
+    ];
+    let mut rollup = Rollup::new(100);
+    for (at, (destinations, told, all)) in (1..).zip(steps) {
+        let mut batch = Batch {
+            taken_ns: at,
+            cgroups: vec![group(1, "/a", 0, 0), group(2, "/a", 0, 0)],
+            destinations,
+            ..Batch::default()
+        };
+        rollup.apply(&mut batch);
+        let row = &batch.subjects[0];
+        let connects = |counters: &DestinationCounters| counters[DestinationCounter::Connects];
+        let list = row.destinations.iter();
+        let list = list.map(|d| (d.destination.port(), connects(&d.counters)));
+        assert_eq!(list.collect::<Vec<_>>(), told, "{at}");
+        assert_eq!(connects(&row.all_destinations), all, "{at}");
+    }
+}
+
+#[test]
+fn who_finds_no_room_is_with_all_destinations_only() {
+    let mut standing = Standing::new(&Subject::Overflow, &Arc::new(Owner::unknown(CgroupId(1))));
+    let mut room = 1;
+    for (port, connects) in [(80, 1), (81, 2), (80, 4)] {
+        let row = &rows(&[(1, port, connects)])[0];
+        standing.connect(row.destination, &row.counters, &mut room);
+    }
+    let told = &standing.row.destinations;
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].counters[DestinationCounter::Connects], 5);
+    let all = &standing.row.all_destinations;
+    assert_eq!(all[DestinationCounter::Connects], 7);
+}
+
+#[test]
+fn lengths_of_connects_are_apart_from_waits_and_those_without_a_group_are_kept() {
+    let row = |group, count| WaitRow {
+        group,
+        histogram: Histogram::from_counts([0, count]),
+    };
+    let mut batch = Batch {
+        cgroups: vec![group(1, "/a", 0, 0)],
+        connects: vec![
+            row(Group::Cgroup(CgroupId(1)), 3),
+            row(Group::Unnamed, 5),
+            row(Group::Cgroup(CgroupId(9)), 7),
+        ],
+        ..Batch::default()
+    };
+    let mut rollup = Rollup::new(100);
+    for _ in 0..2 {
+        rollup.apply(&mut batch);
+        let told = |r: &SubjectRow| (r.subject.clone(), r.connects.count(), r.waits.count());
+        let expected = [
+            (Subject::Cgroup("/a".into()), 3, 0),
+            (Subject::Overflow, 5, 0),
+        ];
+        assert_eq!(
+            batch.subjects.iter().map(told).collect::<Vec<_>>(),
+            expected
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! What grew of rows that belong to a cgroup.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use crate::{CgroupId, Cumulative};
+
+/// What was charged so far of each row: a cell of the matrix of victims and culprits, a distribution,
+/// a destination. What belongs to a cgroup that is not known is left, and grows in full once the
+/// cgroup is.
+#[derive(Debug)]
+pub(super) struct Growth<K, V> {
+    tick: u64,
+    cells: HashMap<(CgroupId, K), Cell<V>>,
+    /// The row of each cgroup to which the source adds those that it forgets; `None` where it
+    /// forgets them with their cgroup only.
+    rest: Option<K>,
+}
+
+#[derive(Debug, Default)]
+struct Cell<V> {
+    charged: V,
+    /// The last batch that has the row.
+    tick: u64,
+}
+
+impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
+    pub(super) fn new(rest: Option<K>) -> Self {
+        Self {
+            tick: 0,
+            cells: HashMap::new(),
+            rest,
+        }
+    }
+
+    /// Growth of the rows of a batch that `known` says can be charged.
+    pub(super) fn of<'a>(
+        &mut self,
+        rows: impl Iterator<Item = (CgroupId, K, &'a V)> + Clone,
+        known: impl Fn(CgroupId, &K) -> bool,
+    ) -> Vec<(CgroupId, K, V)>
+    where
+        V: 'a,
+    {
+        self.tick += 1;
+        for (cgroup, key, _) in rows.clone() {
+            let is_rest = self.rest.as_ref() == Some(&key);
+            let cell = (cgroup, key);
+            if is_rest {
+                self.cells.entry(cell).or_default().tick = self.tick;
+            } else if let Some(cell) = self.cells.get_mut(&cell) {
+                cell.tick = self.tick;
+            }
+        }
+        self.merge_the_gone();
+        let mut grown = Vec::new();
+        for (cgroup, key, value) in rows {
+            if !known(cgroup, &key) {
+                continue;
+            }
+            let cell = self.cells.entry((cgroup, key.clone())).or_default();
+            cell.tick = self.tick;
+            let growth = step(&mut cell.charged, value);
+            if growth != V::default() {
+                grown.push((cgroup, key, growth));
+            }
+        }
+        grown
+    }
+
+    /// What was charged already of a row that the source forgot is charged of the rest from now on.
+    fn merge_the_gone(&mut self) {
+        let tick = self.tick;
+        let mut gone: Vec<(CgroupId, V)> = Vec::new();
+        self.cells.retain(|(cgroup, _), cell| {
+            if cell.tick != tick {
+                gone.push((*cgroup, std::mem::take(&mut cell.charged)));
+            }
+            cell.tick == tick
+        });
+        let Some(rest) = &self.rest else { return };
+        for (cgroup, value) in gone {
+            if let Some(cell) = self.cells.get_mut(&(cgroup, rest.clone())) {
+                cell.charged += &value;
+            }
+        }
+    }
+}
+
+/// Charges what a value grew by, which is returned.
+pub(super) fn step<V: Cumulative>(charged: &mut V, now: &V) -> V {
+    let growth = now.since(charged);
+    *charged += &growth;
+    growth
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Histogram;
+
+    const A: CgroupId = CgroupId(1);
+    /// A row that is told by a cgroup, and the rest.
+    const B: Option<u64> = Some(2);
+    const REST: Option<u64> = None;
+
+    fn with_rest() -> Growth<Option<u64>, u64> {
+        Growth::new(Some(REST))
+    }
+
+    type Row = (CgroupId, Option<u64>, u64);
+
+    /// What grew when the rows are so and these cgroups are known.
+    fn grown(growth: &mut Growth<Option<u64>, u64>, rows: &[Row], known: &[u64]) -> Vec<u64> {
+        let rows = rows
+            .iter()
+            .map(|(cgroup, key, value)| (*cgroup, *key, value));
+        let known = |id: CgroupId, key: &Option<u64>| {
+            known.contains(&id.0) && key.is_none_or(|key| known.contains(&key))
+        };
+        let grown = growth.of(rows, known);
+        grown.iter().map(|(.., value)| *value).collect()
+    }
+
+    #[test]
+    fn a_row_waits_until_both_are_known() {
+        let mut growth = with_rest();
+        for known in [&[][..], &[1], &[2]] {
+            assert_eq!(grown(&mut growth, &[(A, B, 10)], known), []);
+        }
+        assert_eq!(grown(&mut growth, &[(A, B, 15)], &[1, 2]), [15]);
+        assert_eq!(grown(&mut growth, &[(A, B, 15)], &[1, 2]), []);
+        assert_eq!(grown(&mut growth, &[(A, B, 18)], &[1, 2]), [3]);
+    }
+
+    #[test]
+    fn what_moves_to_the_rest_does_not_count_again() {
+        let rest = |value| (A, REST, value);
+        for early in [vec![], vec![rest(5)]] {
+            let mut growth = with_rest();
+            let before = early.first().map_or(0, |cell| cell.2);
+            let cells = [vec![(A, B, 10)], early].concat();
+            grown(&mut growth, &cells, &[1, 2]);
+            // 2 more of B and 4 more of the rest, as B's row goes.
+            let now = [rest(before + 12 + 4)];
+            assert_eq!(grown(&mut growth, &now, &[]), [], "the cgroup is not known");
+            assert_eq!(grown(&mut growth, &now, &[1]), [2 + 4]);
+        }
+    }
+
+    #[test]
+    fn a_distribution_waits_until_its_cgroup_is_known() {
+        let mut growth = Growth::new(None);
+        let mut step = |count, known: bool| {
+            let histogram = Histogram::from_counts([0, 0, count]);
+            let rows = [(A, (), &histogram)];
+            let grown = growth.of(rows.into_iter(), |_, ()| known);
+            grown.iter().map(|(.., h)| h.count()).sum::<u64>()
+        };
+        let steps = [step(4, false), step(5, true), step(5, true), step(9, true)];
+        assert_eq!(steps, [0, 5, 0, 4]);
+    }
+}

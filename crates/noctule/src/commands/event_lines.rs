@@ -1,0 +1,133 @@
+//! Events for people: one line each, in columns.
+
+use noctule_model::Event;
+use noctule_sinks::events::{EventLine, Tone, event_line};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use crate::print::Paint;
+
+/// Widths of the columns, as a stream cannot know what comes: `HH:MM:SS.mmm`, the longest kind, a
+/// command name with a pid of five digits, and most names of units.
+const TIME: usize = 12;
+const KIND: usize = 7;
+const WHO: usize = 22;
+const PLACE: usize = 22;
+
+/// The names of the columns.
+pub(super) fn head(paint: Paint) -> String {
+    let names = [
+        pad("time", TIME),
+        pad("kind", KIND),
+        pad("who", WHO),
+        pad("where", PLACE),
+    ];
+    format!("{}\n", paint.bold(&format!("{}  what", names.join("  "))))
+}
+
+/// The line of an event, in local time.
+pub(super) fn draw(event: &Event, paint: Paint) -> String {
+    arrange(&event_line(event, utc_offset(event.time_unix_ns)), paint)
+}
+
+fn arrange(line: &EventLine, paint: Paint) -> String {
+    let time = paint.dim(&line.time);
+    let what = match line.tone {
+        Tone::Plain => line.what.clone(),
+        Tone::Quiet => paint.dim(&line.what),
+        Tone::Good => paint.green(&line.what),
+        Tone::Notice => paint.yellow(&line.what),
+        Tone::Bad => paint.red(&line.what),
+    };
+    if line.kind.is_empty() {
+        return format!("{time}  {what}\n");
+    }
+    let kind = paint.bold(&pad(line.kind, KIND));
+    let who = pad(&line.who, WHO);
+    let place = pad(&short(&line.place, PLACE), PLACE);
+    format!("{time}  {kind}  {who}  {place}  {what}\n")
+}
+
+/// Local time less UTC at that moment, in seconds.
+fn utc_offset(unix_ns: u64) -> i32 {
+    let time = chrono::DateTime::from_timestamp_nanos(unix_ns.cast_signed());
+    let local = time.with_timezone(&chrono::Local);
+    local.offset().local_minus_utc()
+}
+
+fn pad(text: &str, width: usize) -> String {
+    let blanks = width.saturating_sub(text.width());
+    format!("{text}{}", " ".repeat(blanks))
+}
+
+/// Of a path the end says most, of any other name the begin.
+fn short(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut room = width.saturating_sub(1);
+    let mut fits = |c: &char| {
+        let needs = c.width().unwrap_or(0);
+        let fits = needs <= room;
+        room = room.saturating_sub(needs);
+        fits
+    };
+    if text.starts_with('/') {
+        let end: Vec<char> = text.chars().rev().take_while(&mut fits).collect();
+        format!("…{}", end.iter().rev().collect::<String>())
+    } else {
+        let begin: String = text.chars().take_while(&mut fits).collect();
+        format!("{begin}…")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(who: &str, place: &str) -> EventLine {
+        EventLine {
+            time: "12:34:56.789".into(),
+            kind: "tcp",
+            who: who.into(),
+            place: place.into(),
+            what: "what".into(),
+            tone: Tone::Plain,
+        }
+    }
+
+    #[test]
+    fn columns_stand_below_their_names() {
+        let head = head(Paint::none());
+        let at = head.find("what").expect("a column");
+        let places = [
+            "nginx.service",
+            "",
+            "日本日本日本日本日本日本日本",
+            "/kubepods.slice/burstable/pod1/deep/below",
+            "a-name-that-is-much-too-long.service",
+        ];
+        for place in places {
+            let drawn = arrange(&line("curl[4711]", place), Paint::none());
+            let (before, _) = drawn.split_once("what").expect("the last column");
+            assert_eq!(before.width(), at, "{drawn}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_where_it_says_least() {
+        assert_eq!(short("/a/b/c", 6), "/a/b/c");
+        assert_eq!(short("/a/b/c/d", 6), "…b/c/d");
+        assert_eq!(short("name.service", 6), "name.…");
+    }
+
+    #[test]
+    fn a_gap_has_no_columns() {
+        let gap = EventLine {
+            kind: "",
+            what: "--- 1 event lost: 1 file.open ---".into(),
+            ..line("", "")
+        };
+        let drawn = arrange(&gap, Paint::none());
+        assert_eq!(drawn, "12:34:56.789  --- 1 event lost: 1 file.open ---\n");
+    }
+}

@@ -1,0 +1,239 @@
+//! `noctule events`: what happens, as it happens.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use noctule_model::Event;
+
+use super::event_lines;
+use super::watch::{Output, Progress, Reader, follow};
+use crate::args::{EventKind, EventsArgs};
+use crate::config::Config;
+use crate::exit::{self, Usage};
+use crate::print::Paint;
+use crate::stop::{Signals, Woken};
+use crate::wire::{Pipeline, Scope};
+
+/// Between two looks at what is there: they heal what was lost.
+const TICK: Duration = Duration::from_secs(1);
+/// What the last events of a command may take beyond the latency of the rings.
+const SETTLE: Duration = Duration::from_millis(20);
+
+pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
+    let scope = scope(args)?;
+    let mut stream = Stream::open(args)?;
+    let signals = Signals::catch()?;
+    let mut pipeline = Pipeline::start_events(config, &scope)?;
+    tracing::info!("watching");
+    stream.head()?;
+    stream.write(&pipeline.events()?)?;
+    if args.command.is_empty() {
+        watch(&mut pipeline, &signals, args.duration, &mut stream)
+    } else {
+        let latency = Duration::from_millis(config.events.latency_milliseconds.into());
+        watch_command(&mut pipeline, &signals, args, latency, &mut stream)
+    }
+}
+
+/// Watches for a time, or until a signal, or until nobody reads any more.
+fn watch(
+    pipeline: &mut Pipeline,
+    signals: &Signals,
+    limit: Option<Duration>,
+    stream: &mut Stream<'_>,
+) -> Result<u8> {
+    let end = limit.map(|limit| Instant::now() + limit);
+    let mut next = Instant::now() + TICK;
+    loop {
+        let woken = pipeline.wait(signals, end.map_or(next, |end| end.min(next)))?;
+        let now = Instant::now();
+        if now >= next {
+            pipeline.tick()?;
+            next = now + TICK;
+        }
+        stream.write(&pipeline.events()?)?;
+        let over = end.is_some_and(|end| now >= end);
+        if over || woken == Woken::End || stream.reader == Reader::Gone {
+            return Ok(exit::DONE);
+        }
+    }
+}
+
+/// Watches a command until it has ended and its last events have come. The value is its status; it is
+/// not kept from going on when nobody reads any more.
+fn watch_command(
+    pipeline: &mut Pipeline,
+    signals: &Signals,
+    args: &EventsArgs,
+    latency: Duration,
+    stream: &mut Stream<'_>,
+) -> Result<u8> {
+    let mut next = Instant::now() + TICK;
+    let mut ended: Option<Instant> = None;
+    let mut look = |pipeline: &mut Pipeline, progress| {
+        let now = Instant::now();
+        let mut pending = false;
+        if progress == Progress::Ended || now >= next {
+            pending = pipeline.tick()?.followed_pending;
+            next = now + TICK;
+        }
+        let events = pipeline.events()?;
+        stream.write(&events)?;
+        if progress == Progress::Runs {
+            return Ok(true);
+        }
+        let settled = *ended.get_or_insert(now) + latency * 2 + SETTLE;
+        Ok(pending || !events.is_empty() || now < settled)
+    };
+    let followed = follow(pipeline, signals, &args.command, args.duration, &mut look)?;
+    Ok(followed.code)
+}
+
+/// What was asked for; what cannot be is an error of the one who asks.
+fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
+    let files = args.path.is_some() || args.reads || args.failures;
+    let kinds = match (&*args.kind, files) {
+        ([], true) => &[EventKind::File][..],
+        ([], false) => &[EventKind::Process, EventKind::Tcp, EventKind::Oom],
+        (kinds, _) => kinds,
+    };
+    let has = |kind| kinds.contains(&kind);
+    if files && !has(EventKind::File) {
+        let words = "--path, --reads and --failures are about opens of files: add `file` to --kind";
+        return Err(Usage(words.into()));
+    }
+    if let Some(pid) = args.pid {
+        check_process(pid)?;
+    }
+    Ok(Scope {
+        process: has(EventKind::Process),
+        tcp: has(EventKind::Tcp),
+        file: has(EventKind::File),
+        oom: has(EventKind::Oom),
+        pid: args.pid,
+        cgroup: args.cgroup.clone(),
+        container: args.container.clone(),
+        path: args.path.clone(),
+        reads: args.reads,
+        failures: args.failures,
+        existing: args.existing,
+        command: !args.command.is_empty(),
+    })
+}
+
+/// A wrong number would wait for ever for something to happen.
+fn check_process(pid: u32) -> Result<(), Usage> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"));
+    let status = status.map_err(|_| Usage(format!("--pid {pid}: there is no such process")))?;
+    let mut lines = status.lines();
+    let group = lines.find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());
+    match group {
+        Some(group) if group != pid => Err(Usage(format!(
+            "--pid {pid}: it is a thread of the process {group}: say --pid {group}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Where events go, and how they look.
+struct Stream<'a> {
+    output: Output<'a>,
+    json: bool,
+    paint: Paint,
+    reader: Reader,
+}
+
+impl<'a> Stream<'a> {
+    fn open(args: &'a EventsArgs) -> Result<Self> {
+        let output = Output::open(args.output.as_deref())?;
+        Ok(Self {
+            paint: output.paint(),
+            output,
+            json: args.json,
+            reader: Reader::There,
+        })
+    }
+
+    /// The names of the columns, for somebody who looks on.
+    fn head(&mut self) -> Result<()> {
+        if !self.json && self.output.is_terminal() {
+            self.reader = self.output.write(&event_lines::head(self.paint))?;
+        }
+        Ok(())
+    }
+
+    /// Writes events at once.
+    fn write(&mut self, events: &[Event]) -> Result<()> {
+        if events.is_empty() || self.reader == Reader::Gone {
+            return Ok(());
+        }
+        let text: String = events.iter().map(|event| self.line(event)).collect();
+        self.reader = self.output.write(&text)?;
+        Ok(())
+    }
+
+    fn line(&self, event: &Event) -> String {
+        if self.json {
+            format!("{}\n", noctule_sinks::events::event_json(event))
+        } else {
+            event_lines::draw(event, self.paint)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    fn asked(words: &[&str]) -> Result<Scope, String> {
+        let args = Args::try_parse_from([&["noctule", "events"], words].concat());
+        let Command::Events(args) = args.map_err(|error| error.to_string())?.command else {
+            return Err("another command".into());
+        };
+        scope(&args).map_err(|error| error.0)
+    }
+
+    #[test]
+    fn kinds_are_those_that_were_asked_for() {
+        let cases: [(&[&str], [bool; 4]); 6] = [
+            (&[], [true, true, false, true]),
+            (&["--kind", "file"], [false, false, true, false]),
+            (&["--kind", "process,file"], [true, false, true, false]),
+            (
+                &["--kind", "tcp", "--kind", "oom"],
+                [false, true, false, true],
+            ),
+            (&["--path", "/etc"], [false, false, true, false]),
+            (
+                &["--reads", "--kind", "tcp,file"],
+                [false, true, true, false],
+            ),
+        ];
+        for (words, expected) in cases {
+            let scope = asked(words).expect("it can be");
+            let kinds = [scope.process, scope.tcp, scope.file, scope.oom];
+            assert_eq!(kinds, expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_with_the_mend() {
+        let cases: [(&[&str], &str); 6] = [
+            (&["--kind", "proces"], "'process'"),
+            (&["--kind", "tcp", "--reads"], "add `file`"),
+            (&["--pid", "4194305"], "no such process"),
+            (&["--pid", "-1"], "unexpected argument"),
+            (&["--pid", "1", "--", "true"], "cannot be used with"),
+            (&["--for", "soon"], "soon"),
+        ];
+        for (words, said) in cases {
+            let error = asked(words).expect_err("it cannot be");
+            assert!(error.contains(said), "{words:?}: {error}");
+        }
+        assert!(asked(&["--pid", &std::process::id().to_string()]).is_ok());
+    }
+}

@@ -1,0 +1,86 @@
+//! The section `[events]`.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::Count;
+use crate::event_file::Place;
+
+/// What is looked at while the agent runs, and where single events go.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Events {
+    pub(crate) processes: bool,
+    pub(crate) tcp: bool,
+    pub(crate) files: bool,
+    pub(crate) file_reads: bool,
+    /// Empty: none.
+    pub(crate) file: PathBuf,
+    pub(crate) file_bytes: u64,
+    pub(crate) file_keep: u32,
+    pub(crate) latency_milliseconds: u32,
+    pub(crate) ring_bytes: u32,
+    pub(crate) bulk_ring_bytes: u32,
+    pub(crate) destinations: u32,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self {
+            processes: true,
+            tcp: true,
+            files: false,
+            file_reads: false,
+            file: PathBuf::new(),
+            file_bytes: 64 << 20,
+            file_keep: 5,
+            latency_milliseconds: 10,
+            ring_bytes: 4 << 20,
+            bulk_ring_bytes: 8 << 20,
+            destinations: 4096,
+        }
+    }
+}
+
+impl Events {
+    /// The file that `run` writes events to, if there is to be one.
+    pub(crate) fn place(&self) -> Option<Place> {
+        (!self.file.as_os_str().is_empty()).then(|| Place {
+            path: self.file.clone(),
+            bytes: self.file_bytes,
+            keep: self.file_keep,
+        })
+    }
+
+    pub(super) fn counts(&self) -> [Count; 6] {
+        [
+            (
+                "events.file_bytes (--events-size)",
+                self.file_bytes,
+                4096,
+                1 << 50,
+            ),
+            (
+                "events.file_keep (--events-keep)",
+                self.file_keep.into(),
+                0,
+                10_000,
+            ),
+            (
+                "events.latency_milliseconds",
+                self.latency_milliseconds.into(),
+                1,
+                1000,
+            ),
+            ("events.ring_bytes", self.ring_bytes.into(), 4096, 1 << 28),
+            (
+                "events.bulk_ring_bytes",
+                self.bulk_ring_bytes.into(),
+                4096,
+                1 << 28,
+            ),
+            ("events.destinations", self.destinations.into(), 1, 1 << 20),
+        ]
+    }
+}

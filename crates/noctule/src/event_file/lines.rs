@@ -1,0 +1,51 @@
+//! Where the last whole line of a file ends.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+/// How every line begins. It tells half a line of ours from the end of another file, which must not
+/// be cut.
+const BEGIN: &[u8] = b"{\"time_unix_nano\":";
+/// How much is looked at in one step, from the end.
+const STEP: u64 = 64 * 1024;
+
+/// What a file consists of.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Bytes up to the end of the last whole line.
+    pub(super) whole: u64,
+    /// Bytes after that.
+    pub(super) half: u64,
+}
+
+/// Looks for the end of the last whole line. What follows it must be half a line of ours.
+pub(super) fn whole(file: &File) -> io::Result<Found> {
+    let length = file.metadata()?.len();
+    let whole = last_end(file, length)?;
+    let half = length - whole;
+    let mut begin = vec![0; half.min(BEGIN.len() as u64) as usize];
+    file.read_exact_at(&mut begin, whole)?;
+    // After a loss of power blocks that were not written read as zeros.
+    let ours = begin.iter().zip(BEGIN).all(|(a, b)| a == b || *a == 0);
+    if !ours {
+        let error = "is there already and does not end like a file of events: name another one";
+        return Err(io::Error::other(error));
+    }
+    Ok(Found { whole, half })
+}
+
+/// The place behind the last newline, 0 if there is none.
+fn last_end(file: &File, length: u64) -> io::Result<u64> {
+    let mut end = length;
+    while end > 0 {
+        let start = end.saturating_sub(STEP);
+        let mut part = vec![0; (end - start) as usize];
+        file.read_exact_at(&mut part, start)?;
+        if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}

@@ -1,0 +1,112 @@
+//! The bounded queue before the thread that writes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use noctule_model::{Event, What};
+
+use super::tally::Tally;
+
+/// Memory that waiting events may take; as much again is with the writer. Some 50,000 of them.
+const ROOM: usize = 16 << 20;
+
+/// Events that wait, and what found no room behind them.
+#[derive(Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+    lost: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Waiting,
+    bytes: usize,
+    closed: bool,
+}
+
+/// What the writer takes at once: the events, and then what is missing after them.
+#[derive(Default)]
+pub(super) struct Waiting {
+    pub(super) events: Vec<Event>,
+    pub(super) missing: Tally,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.missing.is_empty()
+    }
+}
+
+impl Queue {
+    /// Puts events behind those that wait. From the first that finds no room on all are refused
+    /// until the writer has come, so that the gap is in one place.
+    pub(super) fn put(&self, events: Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        let before = state.waiting.missing.here();
+        for event in events {
+            let size = size(&event);
+            if state.waiting.missing.is_empty() && state.bytes + size <= ROOM {
+                state.bytes += size;
+                state.waiting.events.push(event);
+            } else {
+                state.waiting.missing.add(&event);
+            }
+        }
+        self.lose(state.waiting.missing.here() - before);
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// Takes everything, as soon as there is something; nothing after `timeout`. `None` once the
+    /// queue is closed and empty.
+    pub(super) fn take(&self, timeout: Duration) -> Option<Waiting> {
+        let idle = |state: &mut State| state.waiting.is_empty() && !state.closed;
+        let (mut state, _) = self
+            .filled
+            .wait_timeout_while(self.state(), timeout, idle)
+            .unwrap_or_else(PoisonError::into_inner);
+        if state.closed && state.waiting.is_empty() {
+            return None;
+        }
+        state.bytes = 0;
+        Some(std::mem::take(&mut state.waiting))
+    }
+
+    /// Nothing will be put any more.
+    pub(super) fn close(&self) {
+        self.state().closed = true;
+        self.filled.notify_one();
+    }
+
+    /// Counts events that do not reach the file.
+    pub(super) fn lose(&self, count: u64) {
+        self.lost.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// How many did not reach the file so far.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// About what an event takes in memory.
+fn size(event: &Event) -> usize {
+    let more = match &event.what {
+        What::ProcessExec { path, args, .. } => {
+            let args = args.iter().map(|arg| size_of::<Vec<u8>>() + arg.len());
+            path.bytes.len() + args.sum::<usize>()
+        }
+        What::FileOpen { path, .. } => path.bytes.len(),
+        _ => 0,
+    };
+    size_of::<Event>() + more
+}

@@ -1,0 +1,148 @@
+//! A file of whole lines, and the older ones beside it.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+use super::Place;
+use super::lines;
+
+/// The file that is written now.
+pub(super) struct Rotation {
+    place: Place,
+    /// `None` after a rotation or a repair that did not succeed; the next write tries again.
+    open: Option<Open>,
+}
+
+struct Open {
+    file: File,
+    /// Its length: all of it whole lines.
+    bytes: u64,
+    /// Devices and pipes have no length, cannot be cut, and are not to be renamed.
+    regular: bool,
+}
+
+impl Rotation {
+    pub(super) fn open(place: Place) -> io::Result<Self> {
+        let open = Some(Open::new(&place)?);
+        Ok(Self { place, open })
+    }
+
+    pub(super) fn name(&self) -> std::path::Display<'_> {
+        self.place.path.display()
+    }
+
+    /// How much the present file has room for.
+    pub(super) fn room(&self) -> u64 {
+        match &self.open {
+            Some(open) if open.regular => self.place.bytes.saturating_sub(open.bytes),
+            Some(_) => u64::MAX,
+            None => 0,
+        }
+    }
+
+    /// Begins the next file, unless nothing is in this one.
+    pub(super) fn turn(&mut self) -> io::Result<()> {
+        match &self.open {
+            Some(open) if open.bytes == 0 || !open.regular => return Ok(()),
+            Some(_) => self.shift()?,
+            None => {}
+        }
+        // Until the new one is open there is none: the old one has another name.
+        self.open = None;
+        self.open = Some(Open::new(&self.place)?);
+        Ok(())
+    }
+
+    /// Appends whole lines with one write(2). When it fails, nothing of them is in the file.
+    pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => Open::new(&self.place)?,
+        };
+        let written = open.append(lines);
+        // A file that could not be cut is opened anew, and repaired then.
+        if written.is_ok() || open.cut().is_ok() {
+            self.open = Some(open);
+        }
+        written
+    }
+
+    /// Gives each file the next number, up to the first that is missing; without one the oldest is
+    /// overwritten. So a rotation that is tried again and again drops nothing.
+    fn shift(&self) -> io::Result<()> {
+        let there = |moved: io::Result<()>| match moved {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            moved => moved,
+        };
+        if self.place.keep == 0 {
+            return there(fs::remove_file(&self.place.path));
+        }
+        let mut free = 1..self.place.keep;
+        let free = free.find(|number| !self.numbered(*number).exists());
+        for number in (0..free.unwrap_or(self.place.keep)).rev() {
+            there(fs::rename(self.numbered(number), self.numbered(number + 1)))?;
+        }
+        Ok(())
+    }
+
+    fn numbered(&self, number: u32) -> PathBuf {
+        if number == 0 {
+            return self.place.path.clone();
+        }
+        let mut name = OsString::from(&self.place.path);
+        name.push(format!(".{number}"));
+        name.into()
+    }
+}
+
+impl Open {
+    /// Opens the file to append to it, makes it if it is missing, and cuts off half a line.
+    fn new(place: &Place) -> io::Result<Self> {
+        // A pipe that nobody reads is an error, and not a wait without end.
+        let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let readable = fs::metadata(&place.path).map_or(true, |found| found.is_file());
+        let file = OpenOptions::new()
+            .read(readable)
+            .append(true)
+            .create(true)
+            // Arguments of programs may be secrets.
+            .mode(0o600)
+            .custom_flags(nonblock)
+            .open(&place.path)?;
+        let mut open = Self {
+            bytes: 0,
+            regular: file.metadata()?.is_file(),
+            file,
+        };
+        if open.regular {
+            let found = lines::whole(&open.file)?;
+            open.bytes = found.whole;
+            if found.half > 0 {
+                open.cut()?;
+                let (path, half) = (place.path.display(), found.half);
+                tracing::warn!("{path}: cut off half a line at its end, {half} bytes");
+            }
+        }
+        Ok(open)
+    }
+
+    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        // One call, unless the disk becomes full in the middle; then the second tells the error.
+        (&self.file).write_all(lines)?;
+        if self.regular {
+            self.bytes += lines.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Takes away what is behind the last whole line.
+    fn cut(&self) -> io::Result<()> {
+        if self.regular {
+            self.file.set_len(self.bytes)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,256 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use noctule_model::{FilePath, Origin, What};
+
+use super::queue::Waiting;
+use super::tally::Tally;
+use super::*;
+
+const LARGE: u64 = 1 << 30;
+
+/// An event of which the line has this many bytes, its newline included.
+fn event(bytes: usize) -> Event {
+    let of = |path: usize| Event {
+        time_unix_ns: 1_700_000_000_000_000_000,
+        process: None,
+        origin: Origin::Seen,
+        what: What::FileOpen {
+            path: FilePath {
+                bytes: vec![b'x'; path],
+                truncated: false,
+            },
+            flags: 0,
+            error: None,
+        },
+    };
+    let least = noctule_sinks::events::event_json(&of(0)).len() + 1;
+    of(bytes.checked_sub(least).expect("room for the other keys"))
+}
+
+fn place(path: &Path, bytes: u64, keep: u32) -> Place {
+    Place {
+        path: path.to_owned(),
+        bytes,
+        keep,
+    }
+}
+
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("events");
+    (folder, path)
+}
+
+fn writer(place: Place) -> (Writer, Arc<Queue>) {
+    let queue = Arc::new(Queue::default());
+    let rotation = Rotation::open(place).expect("it can be opened");
+    (Writer::new(rotation, queue.clone()), queue)
+}
+
+fn of(events: Vec<Event>) -> Waiting {
+    Waiting {
+        events,
+        missing: Tally::default(),
+    }
+}
+
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    PathBuf::from(format!("{}.{number}", path.display()))
+}
+
+/// Each line of a file, as JSON.
+fn lines(path: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(path).expect("a file of events");
+    assert!(text.is_empty() || text.ends_with('\n'), "half a line");
+    let parsed = text.lines().map(serde_json::from_str);
+    parsed.collect::<Result<_, _>>().expect("JSON")
+}
+
+#[test]
+fn what_is_handed_over_is_in_the_file_when_it_is_closed() {
+    let (_folder, path) = folder();
+    let file = EventFile::open(place(&path, LARGE, 5)).expect("it can be opened");
+    for _ in 0..100 {
+        file.write(vec![event(200); 10]);
+    }
+    assert_eq!(file.loss().count, 0);
+    file.close();
+    assert_eq!(lines(&path).len(), 1000);
+}
+
+#[test]
+fn a_file_is_full_exactly_at_its_size() {
+    // Lines of 200 bytes; size of the file, how many lines fit.
+    for (size, fit) in [(1000, 5), (999, 4), (1001, 5), (200, 1), (150, 1)] {
+        let (_folder, path) = folder();
+        let (mut writer, queue) = writer(place(&path, size, 2));
+        for _ in 0..2 * fit + 1 {
+            writer.write(&of(vec![event(200)]));
+        }
+        assert_eq!(lines(&path).len(), 1, "{size}");
+        for number in 1..=2 {
+            let older = lines(&numbered(&path, number));
+            assert_eq!(older.len(), fit, "{size}: file {number}");
+        }
+        assert_eq!(queue.lost(), 0);
+    }
+}
+
+#[test]
+fn many_at_once_are_rotated_like_single_ones_and_the_oldest_are_dropped() {
+    for keep in [0, 1, 3] {
+        let (_folder, path) = folder();
+        let (mut writer, queue) = writer(place(&path, 1000, keep));
+        writer.write(&of(vec![event(200); 52]));
+        assert_eq!(lines(&path).len(), 2);
+        for number in 1..=keep {
+            assert_eq!(lines(&numbered(&path, number)).len(), 5);
+        }
+        assert!(!numbered(&path, keep + 1).exists(), "{keep}");
+        assert_eq!(queue.lost(), 0);
+    }
+}
+
+#[test]
+fn a_missing_number_is_filled_before_the_oldest_is_dropped() {
+    let (_folder, path) = folder();
+    let (mut writer, _queue) = writer(place(&path, 1000, 3));
+    writer.write(&of(vec![event(200); 20]));
+    writer.write(&of(vec![event(500)]));
+    let oldest = fs::read(numbered(&path, 3)).expect("there");
+    fs::remove_file(numbered(&path, 1)).expect("removed");
+    writer.write(&of(vec![event(600)]));
+    assert_eq!(fs::read(numbered(&path, 3)).expect("kept"), oldest);
+    assert_eq!(lines(&numbered(&path, 1)).len(), 1);
+}
+
+#[test]
+fn half_a_line_is_cut_off_and_whole_ones_are_kept() {
+    let line = noctule_sinks::events::event_json(&event(200)) + "\n";
+    let long = noctule_sinks::events::event_json(&event(200_000));
+    let cases: [(String, usize); 6] = [
+        (String::new(), 0),
+        (line.clone(), 1),
+        (line[..50].into(), 0),
+        (format!("{line}{line}{{\"ti"), 2),
+        (format!("{line}{}", &long[..150_000]), 1),
+        (format!("{line}\0\0\0\0"), 1),
+    ];
+    for (text, whole) in cases {
+        let (_folder, path) = folder();
+        fs::write(&path, &text).expect("written");
+        let (mut writer, _queue) = writer(place(&path, LARGE, 1));
+        assert_eq!(lines(&path).len(), whole, "{text:.80}");
+        writer.write(&of(vec![event(200)]));
+        assert_eq!(lines(&path).len(), whole + 1, "{text:.80}");
+    }
+}
+
+#[test]
+fn a_file_of_something_else_is_left_alone() {
+    let (_folder, path) = folder();
+    fs::write(&path, "important\nno newline").expect("written");
+    let error = EventFile::open(place(&path, LARGE, 1)).err();
+    let words = format!("{:#}", error.expect("refused"));
+    assert!(words.contains("name another one"), "{words}");
+    let text = fs::read_to_string(&path).expect("still there");
+    assert_eq!(text, "important\nno newline");
+}
+
+#[test]
+fn a_path_that_cannot_be_written_is_an_error_with_its_name_and_the_mend() {
+    let (folder, path) = folder();
+    let cases = [
+        (path.join("none/events"), "No such file"),
+        (folder.path().to_owned(), "Is a directory"),
+    ];
+    for (path, why) in cases {
+        let error = EventFile::open(place(&path, LARGE, 1)).err();
+        let words = format!("{:#}", error.expect("refused"));
+        for word in [&path.display().to_string(), why, "--events", "folder"] {
+            assert!(words.contains(word), "{word}: {words}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_counted_and_ends_nothing() {
+    let file = EventFile::open(place(Path::new("/dev/full"), 1000, 1)).expect("a device");
+    for _ in 0..10 {
+        file.write(vec![event(200); 7]);
+    }
+    let queue = file.queue.clone();
+    file.close();
+    assert_eq!(queue.lost(), 70);
+    assert!(!Path::new("/dev/full.1").exists());
+}
+
+/// A folder in the place of the next file keeps the rotation from succeeding, for root as well.
+#[test]
+fn what_could_not_be_written_is_told_as_soon_as_it_can() {
+    let (_folder, path) = folder();
+    let blocked = numbered(&path, 1);
+    fs::create_dir(&blocked).expect("a folder");
+    let (mut writer, queue) = writer(place(&path, 1000, 1));
+    writer.write(&of(vec![event(200); 5]));
+    assert_eq!((lines(&path).len(), queue.lost()), (5, 0));
+    for _ in 0..3 {
+        writer.write(&of(vec![event(200); 2]));
+    }
+    assert_eq!((lines(&path).len(), queue.lost()), (5, 6));
+
+    fs::remove_dir(&blocked).expect("removed");
+    // Nothing happens, and the gap is written all the same.
+    writer.write(&of(vec![]));
+    writer.write(&of(vec![event(200)]));
+    assert_eq!(lines(&blocked).len(), 5);
+    let told = lines(&path);
+    assert_eq!(told[0]["event.name"], "gap");
+    assert_eq!(told[0]["lost"], serde_json::json!({"file.open": 6}));
+    assert_eq!(told[1]["event.name"], "file.open");
+    assert_eq!((told.len(), queue.lost()), (2, 6));
+}
+
+#[test]
+fn a_gap_that_is_lost_is_passed_on_and_counted_once() {
+    let (_folder, path) = folder();
+    let (mut writer, queue) = writer(place(&path, LARGE, 1));
+    let gap = Event {
+        what: What::Gap {
+            lost: vec![("process.exec", 3), ("file.open", 1)],
+        },
+        ..event(200)
+    };
+    let mut missing = Tally::default();
+    [gap, event(200)]
+        .iter()
+        .for_each(|event| missing.add(event));
+    assert_eq!(missing.here(), 1);
+    writer.write(&Waiting {
+        events: vec![event(200)],
+        missing,
+    });
+    let told = lines(&path);
+    assert_eq!(told[0]["event.name"], "file.open");
+    let lost = serde_json::json!({"process.exec": 3, "file.open": 2});
+    assert_eq!(told[1]["lost"], lost);
+    assert_eq!(queue.lost(), 0, "the queue counts what it refuses");
+}
+
+#[test]
+fn the_queue_is_bounded_and_refuses_in_one_place() {
+    let queue = Queue::default();
+    // Two of three large ones find room, and the small one behind them does not pass.
+    queue.put(vec![event(7 << 20), event(7 << 20)]);
+    queue.put(vec![event(7 << 20), event(200)]);
+    assert_eq!(queue.lost(), 2);
+    let taken = queue.take(Duration::ZERO).expect("open");
+    assert_eq!((taken.events.len(), taken.missing.here()), (2, 2));
+
+    queue.put(vec![event(200)]);
+    let taken = queue.take(Duration::ZERO).expect("open");
+    assert_eq!((taken.events.len(), taken.missing.here()), (1, 0));
+    queue.close();
+    assert!(queue.take(Duration::from_secs(60)).is_none());
+}

@@ -1,0 +1,140 @@
+//! The thread that writes: lines from the queue into the file, and gaps where some are missing.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use noctule_model::{Event, Origin};
+use noctule_sinks::events::event_json;
+
+use super::queue::{Queue, Waiting};
+use super::rotation::Rotation;
+use super::tally::Tally;
+
+/// Most that is handed to the kernel at once, unless a single line is longer.
+const CHUNK: u64 = 64 * 1024;
+/// How often a gap is tried to be written while no event comes.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What the thread owns.
+pub(super) struct Writer {
+    file: Rotation,
+    queue: Arc<Queue>,
+    /// Lines that were not handed to the kernel yet, and what they tell.
+    lines: Vec<u8>,
+    told: Tally,
+    /// What the file lacks and does not say yet.
+    missing: Tally,
+    /// The last write failed, and that was said.
+    failing: bool,
+    /// The queue was full at the last turn, and that was said.
+    slow: bool,
+}
+
+impl Writer {
+    pub(super) fn new(file: Rotation, queue: Arc<Queue>) -> Self {
+        Self {
+            file,
+            queue,
+            lines: Vec::new(),
+            told: Tally::default(),
+            missing: Tally::default(),
+            failing: false,
+            slow: false,
+        }
+    }
+
+    /// Writes until the queue is closed and empty.
+    pub(super) fn run(mut self) {
+        while let Some(waiting) = self.queue.take(AGAIN) {
+            self.write(&waiting);
+        }
+        if !self.missing.is_empty() {
+            let path = self.file.name();
+            tracing::warn!("{path}: ends without the last events: they could not be written");
+        }
+    }
+
+    /// Writes events, and gaps before and after them where something is missing.
+    pub(super) fn write(&mut self, waiting: &Waiting) {
+        for event in &waiting.events {
+            self.add(event);
+        }
+        let lacks = waiting.missing.here();
+        if lacks > 0 && !self.slow {
+            let path = self.file.name();
+            tracing::warn!("{path}: events come faster than they can be written: lost {lacks}");
+        }
+        self.slow = lacks > 0;
+        self.missing.append(&waiting.missing);
+        self.gap();
+        self.flush();
+    }
+
+    fn add(&mut self, event: &Event) {
+        let line = line(event);
+        let after = (self.lines.len() + line.len()) as u64;
+        if after > CHUNK.min(self.file.room()) {
+            self.flush();
+        }
+        self.gap();
+        self.lines.extend_from_slice(line.as_bytes());
+        self.told.add(event);
+    }
+
+    /// Tells what is missing, at this place.
+    fn gap(&mut self) {
+        if !self.missing.is_empty() {
+            let gap = Event {
+                time_unix_ns: now_unix_ns(),
+                process: None,
+                origin: Origin::Seen,
+                what: std::mem::take(&mut self.missing).gap(),
+            };
+            self.lines.extend_from_slice(line(&gap).as_bytes());
+            self.told.add(&gap);
+        }
+    }
+
+    /// Hands the lines to the kernel. Those that it does not take are missing from now on, a gap
+    /// among them with all that it told.
+    fn flush(&mut self) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let written = self.append();
+        self.lines.clear();
+        let told = std::mem::take(&mut self.told);
+        let path = self.file.name();
+        match &written {
+            Ok(()) if self.failing => tracing::warn!("{path}: can be written again"),
+            Err(error) if !self.failing => {
+                tracing::warn!("{path}: {error}: events are lost until it can be written again");
+            }
+            _ => {}
+        }
+        self.failing = written.is_err();
+        if self.failing {
+            self.queue.lose(told.here());
+            self.missing.append(&told);
+        }
+    }
+
+    fn append(&mut self) -> io::Result<()> {
+        if self.lines.len() as u64 > self.file.room() {
+            self.file.turn()?;
+        }
+        self.file.append(&self.lines)
+    }
+}
+
+fn line(event: &Event) -> String {
+    let mut line = event_json(event);
+    line.push('\n');
+    line
+}
+
+fn now_unix_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as u64)
+}

@@ -1,0 +1,271 @@
+//! The events of the pipeline: whose are wanted, when they are read, and what a look at the machine
+//! adds to them.
+
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use noctule_collect::EventSource;
+use noctule_kernel::{FileEvents, Stream};
+use noctule_model::{Batch, CgroupId, Event, ProcessId, ProcessRow};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::exit::Usage;
+
+/// How often a tree of processes is looked through until nothing new is in it.
+const TREE_LOOKS: u32 = 16;
+
+/// Which events are wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    pub(crate) process: bool,
+    pub(crate) tcp: bool,
+    pub(crate) file: bool,
+    pub(crate) oom: bool,
+    pub(crate) pid: Option<u32>,
+    pub(crate) cgroup: Option<PathBuf>,
+    pub(crate) container: Option<String>,
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) reads: bool,
+    pub(crate) failures: bool,
+    pub(crate) existing: bool,
+    /// Those of a command that is going to be started.
+    pub(crate) command: bool,
+}
+
+impl Scope {
+    pub(super) fn filters_processes(&self) -> bool {
+        self.pid.is_some() || self.command
+    }
+
+    pub(super) fn filters_cgroups(&self) -> bool {
+        self.cgroup.is_some() || self.container.is_some()
+    }
+
+    pub(super) fn stream(&self) -> Stream {
+        Stream {
+            processes: self.process,
+            oom: self.oom,
+            tcp: self.tcp,
+        }
+    }
+}
+
+/// Whose events are wanted.
+enum Whose {
+    All,
+    Tree,
+    Groups(Vec<CgroupId>),
+}
+
+/// The source, with what the stream needs beside it.
+pub(super) struct Told {
+    pub(super) source: EventSource,
+    whose: Whose,
+    latency: Duration,
+    /// There is something in the ring, and then it is read.
+    due: Option<Instant>,
+    /// What looks at the machine have told.
+    found: Vec<Event>,
+}
+
+impl Told {
+    pub(super) fn new(source: EventSource, latency: Duration) -> Self {
+        Self {
+            source,
+            whose: Whose::All,
+            latency,
+            due: None,
+            found: Vec::new(),
+        }
+    }
+
+    /// The rings, unless it is known that there is something in them.
+    pub(super) fn wake_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let rings = self.due.is_none().then(|| self.rings());
+        rings.into_iter().flatten()
+    }
+
+    fn rings(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let files = self.source.files().map(FileEvents::wake_fd);
+        std::iter::once(self.source.kernel().wake_fd()).chain(files)
+    }
+
+    /// When the ring is to be read.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Notes whether there is something in a ring. What comes until it is read is read with it.
+    pub(super) fn look(&mut self) {
+        let rings = self.rings();
+        let mut fds: Vec<_> = rings
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let waiting = matches!(poll(&mut fds, Some(&now)), Ok(1..));
+        drop(fds);
+        if self.due.is_none() && waiting {
+            self.due = Some(Instant::now() + self.latency);
+        }
+    }
+
+    /// Takes what is there.
+    pub(super) fn take(&mut self) -> Result<Vec<Event>> {
+        self.due = None;
+        let mut events = std::mem::take(&mut self.found);
+        events.extend(self.source.collect()?);
+        Ok(events)
+    }
+
+    /// Finds out what a gap has swallowed.
+    pub(super) fn heal(&mut self, batch: &Batch) -> Result<()> {
+        self.look_at(batch, EventSource::heal)
+    }
+
+    /// Lists what was there before.
+    pub(super) fn list_existing(&mut self, batch: &Batch) -> Result<()> {
+        self.look_at(batch, EventSource::existing)
+    }
+
+    fn look_at(&mut self, batch: &Batch, look: Look) -> Result<()> {
+        let Self { source, whose, .. } = self;
+        // Of a tree only the kernel side knows who is in it.
+        let followed: Vec<ProcessId> = match whose {
+            Whose::Tree => {
+                let all = batch.processes.iter().map(|row| row.id);
+                all.filter(|id| source.kernel().follows(*id)).collect()
+            }
+            Whose::All | Whose::Groups(_) => Vec::new(),
+        };
+        let groups: Vec<String> = match whose {
+            Whose::Groups(ids) => paths(ids, batch),
+            Whose::All | Whose::Tree => Vec::new(),
+        };
+        let wanted = |row: &ProcessRow| match whose {
+            Whose::All => true,
+            Whose::Tree => followed.contains(&row.id),
+            Whose::Groups(_) => {
+                let path = row.owner.as_ref().map_or("", |owner| owner.path.as_str());
+                groups.iter().any(|group| is_below(path, group))
+            }
+        };
+        self.found.extend(look(source, batch, &wanted)?);
+        Ok(())
+    }
+
+    /// From now on only the events of these groups, and those below them, are told.
+    pub(super) fn want_groups(&mut self, groups: Vec<CgroupId>) -> Result<()> {
+        for group in &groups {
+            self.source.kernel().want_cgroup(*group)?;
+        }
+        self.whose = Whose::Groups(groups);
+        Ok(())
+    }
+
+    /// From now on only the events of this process and its descendants are told. `look` takes a
+    /// batch: what the tree starts while one is taken is in the next.
+    pub(super) fn want_tree(
+        &mut self,
+        root: u32,
+        mut look: impl FnMut() -> Result<Batch>,
+    ) -> Result<()> {
+        self.whose = Whose::Tree;
+        for _ in 0..TREE_LOOKS {
+            let batch = look()?;
+            let row = batch.processes.iter().find(|row| row.id.pid == root);
+            let Some(row) = row else {
+                return Err(Usage(format!("--pid {root}: there is no such process")).into());
+            };
+            if !self.source.follow_tree(row.id, &batch)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on only the events of a command are told that the agent starts.
+    pub(super) fn want_children(&mut self) {
+        self.whose = Whose::Tree;
+        self.source.follow_children_of(std::process::id());
+    }
+}
+
+type Look = fn(
+    &mut EventSource,
+    &Batch,
+    &dyn Fn(&ProcessRow) -> bool,
+) -> Result<Vec<Event>, noctule_kernel::Error>;
+
+fn paths(ids: &[CgroupId], batch: &Batch) -> Vec<String> {
+    let owners = batch.cgroups.iter().filter_map(|row| row.owner.as_ref());
+    let wanted = owners.filter(|owner| ids.contains(&owner.cgroup));
+    wanted.map(|owner| owner.path.clone()).collect()
+}
+
+/// Whether a group is `top` or below it.
+fn is_below(path: &str, top: &str) -> bool {
+    let rest = path.strip_prefix(top.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The group with this path: as the kernel names it, or as a directory of the mounted hierarchy.
+pub(super) fn group_at(path: &Path, mount: &Path) -> Result<CgroupId> {
+    let directory = match path.strip_prefix(mount) {
+        Ok(_) => path.to_owned(),
+        Err(_) => mount.join(path.strip_prefix("/").unwrap_or(path)),
+    };
+    let found = std::fs::metadata(&directory)
+        .ok()
+        .filter(std::fs::Metadata::is_dir);
+    let found = found.with_context(|| {
+        let (path, mount) = (path.display(), mount.display());
+        Usage(format!("--cgroup {path}: no such group below {mount}"))
+    });
+    Ok(CgroupId(found?.ino()))
+}
+
+/// The groups of the container with this id, or the beginning of it, or this name.
+pub(super) fn groups_of_container(words: &str, batch: &Batch) -> Result<Vec<CgroupId>> {
+    let owners = batch.cgroups.iter().filter_map(|row| row.owner.as_ref());
+    let fits = owners.filter_map(|owner| {
+        let container = owner.container.as_ref()?;
+        let named = container.name.as_deref() == Some(words);
+        (named || container.id.starts_with(words)).then_some((&container.id, owner.cgroup))
+    });
+    let fits: Vec<_> = fits.collect();
+    let Some((first, _)) = fits.first() else {
+        let words = format!("--container {words}: no container has that id or name");
+        return Err(Usage(words).into());
+    };
+    if let Some((other, _)) = fits.iter().find(|(id, _)| id != first) {
+        let words = format!("--container {words}: both {first} and {other} begin like that");
+        return Err(Usage(words).into());
+    }
+    Ok(fits.into_iter().map(|(_, group)| group).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_below;
+
+    #[test]
+    fn a_group_ends_at_a_slash() {
+        let cases = [
+            ("/a", "/a", true),
+            ("/a/b", "/a", true),
+            ("/ab", "/a", false),
+            ("/a", "/a/b", false),
+            ("/a", "/", true),
+            ("/", "/", true),
+        ];
+        for (path, top, below) in cases {
+            assert_eq!(is_below(path, top), below, "{path} {top}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What each kind of event has besides its time and its process.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+
+use noctule_model::{ExitStatus, FilePath, Socket, TcpChange, What};
+use serde::{Serialize, Serializer};
+
+use super::{names, text};
+use crate::json::seconds;
+
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Attributes<'a> {
+    Start(Start),
+    Exec(Exec),
+    Exit(Exit),
+    Oom(Oom),
+    Tcp(Tcp),
+    File(File),
+    Gap(Gap<'a>),
+}
+
+impl<'a> Attributes<'a> {
+    pub(super) fn new(what: &'a What) -> Self {
+        match what {
+            What::ProcessStart { parent_pid } => Self::Start(Start {
+                parent: *parent_pid,
+            }),
+            What::ProcessExec {
+                path,
+                args,
+                args_truncated,
+                uid,
+            } => Self::Exec(Exec {
+                path: text::for_json(&path.bytes),
+                path_truncated: path.truncated,
+                args: args.iter().map(|arg| text::for_json(arg)).collect(),
+                args_truncated: *args_truncated,
+                uid: *uid,
+            }),
+            What::ProcessExit {
+                status,
+                oom_killed,
+                duration_ns,
+                cpu_ns,
+                rss_peak_bytes,
+            } => Self::Exit(Exit {
+                // Without the record nobody knows what it died of.
+                oom_killed: (status.is_some() || *oom_killed).then_some(*oom_killed),
+                duration: duration_ns.map(seconds),
+                cpu: cpu_ns.map(seconds),
+                rss_peak: *rss_peak_bytes,
+                ..Exit::of(*status)
+            }),
+            What::OomKill {
+                rss_bytes,
+                limit_bytes,
+            } => Self::Oom(Oom {
+                rss: *rss_bytes,
+                limit: *limit_bytes,
+            }),
+            What::Tcp { change, socket } => Self::Tcp(Tcp {
+                ends: Ends::new(socket),
+                change: Change::new(*change),
+            }),
+            What::FileOpen { path, flags, error } => Self::File(File::new(path, *flags, *error)),
+            What::Gap { lost } => Self::Gap(Gap { lost: Lost(lost) }),
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Start {
+    #[serde(rename = "process.parent_pid")]
+    parent: u32,
+}
+
+#[derive(Serialize)]
+pub(super) struct Exec {
+    #[serde(rename = "process.executable.path")]
+    path: String,
+    #[serde(
+        rename = "process.executable.path.truncated",
+        skip_serializing_if = "is_false"
+    )]
+    path_truncated: bool,
+    #[serde(rename = "process.command_args")]
+    args: Vec<String>,
+    #[serde(rename = "process.command_args.truncated")]
+    args_truncated: bool,
+    #[serde(rename = "user.id")]
+    uid: u32,
+}
+
+#[derive(Default, Serialize)]
+pub(super) struct Exit {
+    #[serde(rename = "process.exit.code", skip_serializing_if = "Option::is_none")]
+    code: Option<u8>,
+    #[serde(
+        rename = "process.exit.signal",
+        skip_serializing_if = "Option::is_none"
+    )]
+    signal: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oom_killed: Option<bool>,
+    #[serde(rename = "duration_seconds", skip_serializing_if = "Option::is_none")]
+    duration: Option<f64>,
+    #[serde(rename = "cpu.seconds", skip_serializing_if = "Option::is_none")]
+    cpu: Option<f64>,
+    #[serde(
+        rename = "memory.rss_peak_bytes",
+        skip_serializing_if = "Option::is_none"
+    )]
+    rss_peak: Option<u64>,
+}
+
+impl Exit {
+    fn of(status: Option<ExitStatus>) -> Self {
+        let (code, signal) = match status {
+            Some(ExitStatus::Code(code)) => (Some(code), None),
+            Some(ExitStatus::Signal(signal)) => (None, Some(signal)),
+            None => (None, None),
+        };
+        Self {
+            code,
+            signal,
+            ..Self::default()
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Oom {
+    #[serde(rename = "memory.rss_bytes")]
+    rss: u64,
+    #[serde(rename = "memory.limit_bytes", skip_serializing_if = "Option::is_none")]
+    limit: Option<u64>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Tcp {
+    #[serde(flatten)]
+    ends: Ends,
+    #[serde(flatten)]
+    change: Change,
+}
+
+/// Which socket.
+#[derive(Serialize)]
+struct Ends {
+    #[serde(rename = "network.type", skip_serializing_if = "Option::is_none")]
+    family: Option<&'static str>,
+    #[serde(
+        rename = "network.local.address",
+        skip_serializing_if = "Option::is_none"
+    )]
+    local: Option<String>,
+    #[serde(rename = "network.local.port", skip_serializing_if = "Option::is_none")]
+    local_port: Option<u16>,
+    #[serde(
+        rename = "network.peer.address",
+        skip_serializing_if = "Option::is_none"
+    )]
+    peer: Option<String>,
+    #[serde(rename = "network.peer.port", skip_serializing_if = "Option::is_none")]
+    peer_port: Option<u16>,
+    #[serde(rename = "netns.cookie", skip_serializing_if = "Option::is_none")]
+    netns: Option<u64>,
+    #[serde(rename = "noctule.socket.id", skip_serializing_if = "Option::is_none")]
+    id: Option<u64>,
+}
+
+impl Ends {
+    fn new(socket: &Socket) -> Self {
+        let address = |end: SocketAddr| end.ip().to_canonical();
+        // An IPv6 socket that is bound to no address yet may talk to an IPv4 peer.
+        let end = socket.peer.or(socket.local).map(address);
+        Self {
+            family: end.map(|ip| if ip.is_ipv4() { "ipv4" } else { "ipv6" }),
+            local: socket.local.map(|end| address(end).to_string()),
+            local_port: socket.local.map(|end| end.port()),
+            peer: socket.peer.map(|end| address(end).to_string()),
+            peer_port: socket.peer.map(|end| end.port()),
+            netns: socket.netns_cookie,
+            id: Some(socket.id).filter(|id| *id != 0),
+        }
+    }
+}
+
+/// What happened to it.
+#[derive(Default, Serialize)]
+struct Change {
+    #[serde(rename = "error.type", skip_serializing_if = "Option::is_none")]
+    error: Option<&'static str>,
+    #[serde(rename = "error.errno", skip_serializing_if = "Option::is_none")]
+    errno: Option<i32>,
+    #[serde(rename = "tcp.segments", skip_serializing_if = "Option::is_none")]
+    segments: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_sent: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_received: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retransmits: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rtt_seconds: Option<f64>,
+}
+
+impl Change {
+    fn new(change: TcpChange) -> Self {
+        let none = Self::default();
+        match change {
+            TcpChange::Listen | TcpChange::ListenClose | TcpChange::Accept => none,
+            TcpChange::Connect { duration_ns } => Self {
+                duration_seconds: duration_ns.map(seconds),
+                ..none
+            },
+            TcpChange::ConnectFailed {
+                reason,
+                errno,
+                duration_ns,
+            } => Self {
+                error: Some(reason.name()),
+                errno: Some(errno).filter(|errno| *errno != 0),
+                duration_seconds: Some(seconds(duration_ns)),
+                ..none
+            },
+            TcpChange::Retransmit { segments } => Self {
+                segments: Some(segments),
+                ..none
+            },
+            TcpChange::Close {
+                bytes_sent,
+                bytes_received,
+                duration_ns,
+                retransmits,
+                rtt_us,
+            } => Self {
+                bytes_sent,
+                bytes_received,
+                duration_seconds: duration_ns.map(seconds),
+                retransmits,
+                rtt_seconds: rtt_us.map(|us| f64::from(us) / 1e6),
+                ..none
+            },
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct File {
+    #[serde(rename = "file.path")]
+    path: String,
+    #[serde(rename = "file.path.truncated", skip_serializing_if = "is_false")]
+    truncated: bool,
+    #[serde(rename = "file.flags")]
+    flags: Vec<Cow<'static, str>>,
+    #[serde(rename = "error.type", skip_serializing_if = "Option::is_none")]
+    error: Option<Cow<'static, str>>,
+    #[serde(rename = "error.errno", skip_serializing_if = "Option::is_none")]
+    errno: Option<i32>,
+}
+
+impl File {
+    fn new(path: &FilePath, flags: u32, error: Option<i32>) -> Self {
+        Self {
+            path: text::for_json(&path.bytes),
+            truncated: path.truncated,
+            flags: names::open_flags(flags),
+            error: error.map(names::error),
+            errno: error,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Gap<'a> {
+    lost: Lost<'a>,
+}
+
+/// Counts by name of the event.
+struct Lost<'a>(&'a [(&'static str, u64)]);
+
+impl Serialize for Lost<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}

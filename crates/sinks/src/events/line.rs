@@ -1,0 +1,294 @@
+//! One event as people read it: the parts of a line. Widths and colours belong to the terminal.
+
+use std::net::SocketAddr;
+
+use noctule_model::{
+    ConnectError, Event, EventProcess, ExitStatus, FilePath, Level, Owner, Socket, TcpChange, What,
+    escape_terminal,
+};
+
+use super::figures::{bytes, time};
+use super::{json, names, text};
+
+/// Characters of the arguments of a program; the JSON has all of them.
+const ARGUMENTS: usize = 160;
+
+/// The parts of a line. Whatever strangers chose is escaped already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventLine {
+    /// Local time of the day, to the millisecond.
+    pub time: String,
+    /// Kind of event, as `--kind` names it; empty for a gap.
+    pub kind: &'static str,
+    /// Command name and pid; empty when nobody is known.
+    pub who: String,
+    /// Container, unit or cgroup; empty when nobody is known.
+    pub place: String,
+    /// What happened.
+    pub what: String,
+    /// How it should catch the eye.
+    pub tone: Tone,
+}
+
+/// How an event should catch the eye.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// One of many.
+    Plain,
+    /// It was there before, or was looked up later.
+    Quiet,
+    /// Something was achieved.
+    Good,
+    /// Something went wrong that may be nothing.
+    Notice,
+    /// Something went wrong.
+    Bad,
+}
+
+/// The parts of the line for an event. `utc_offset` is local time less UTC, in seconds, at the time of
+/// the event.
+pub fn event_line(event: &Event, utc_offset: i32) -> EventLine {
+    let (kind, mut what, tone) = told(&event.what);
+    let origin = json::origin(event.origin);
+    if let Some(origin) = origin {
+        what.push_str(&format!(" ({origin})"));
+    }
+    let process = event.process.as_ref();
+    EventLine {
+        time: clock(event.time_unix_ns, utc_offset),
+        kind,
+        who: process.map(who).unwrap_or_default(),
+        place: process.map(place).unwrap_or_default(),
+        what,
+        tone: origin.map_or(tone, |_| Tone::Quiet),
+    }
+}
+
+/// `HH:MM:SS.mmm`
+fn clock(unix_ns: u64, utc_offset: i32) -> String {
+    let ms = (unix_ns / 1_000_000) as i64 + i64::from(utc_offset) * 1000;
+    let (seconds, ms) = (ms.div_euclid(1000), ms.rem_euclid(1000));
+    let of_day = seconds.rem_euclid(86_400);
+    let (hours, minutes) = (of_day / 3600, of_day / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}.{ms:03}", of_day % 60)
+}
+
+fn who(process: &EventProcess) -> String {
+    let comm = escape_terminal(&process.comm.text());
+    format!("{comm}[{}]", process.id.pid)
+}
+
+fn place(process: &EventProcess) -> String {
+    match &process.owner {
+        Some(owner) => escape_terminal(&owner.name(Level::Container)),
+        None if process.cgroup.0 == 0 => String::new(),
+        None => Owner::unknown(process.cgroup).name(Level::Container),
+    }
+}
+
+fn told(what: &What) -> (&'static str, String, Tone) {
+    match what {
+        What::ProcessStart { parent_pid } => {
+            let what = format!("start, parent {parent_pid}");
+            ("process", what, Tone::Plain)
+        }
+        What::ProcessExec {
+            path,
+            args,
+            args_truncated,
+            ..
+        } => {
+            let args = arguments(args, *args_truncated);
+            let what = format!("exec {}{args}", file(path));
+            ("process", what, Tone::Plain)
+        }
+        What::ProcessExit {
+            status,
+            oom_killed,
+            duration_ns,
+            cpu_ns,
+            rss_peak_bytes,
+        } => {
+            let (how, tone) = ended(*status, *oom_killed);
+            let mut what = how;
+            if let Some(ns) = duration_ns {
+                what.push_str(&format!(" after {}", time(*ns)));
+            }
+            if let Some(cpu) = cpu_ns {
+                what.push_str(&format!(", {} CPU", time(*cpu)));
+            }
+            if let Some(rss) = rss_peak_bytes {
+                what.push_str(&format!(", {}", bytes(*rss)));
+            }
+            ("process", what, tone)
+        }
+        What::OomKill {
+            rss_bytes,
+            limit_bytes,
+        } => {
+            let mut what = format!("OOM killed: {} resident", bytes(*rss_bytes));
+            if let Some(limit) = limit_bytes {
+                what.push_str(&format!(", limit {}", bytes(*limit)));
+            }
+            ("oom", what, Tone::Bad)
+        }
+        What::Tcp { change, socket } => {
+            let (what, tone) = tcp(*change, socket);
+            ("tcp", what, tone)
+        }
+        What::FileOpen { path, flags, error } => {
+            let flags = names::open_flags(*flags).join("|");
+            let what = format!("open {} ({flags})", file(path));
+            match error {
+                None => ("file", what, Tone::Plain),
+                Some(errno) => {
+                    let what = format!("{what}: {}", names::error(*errno));
+                    ("file", what, Tone::Notice)
+                }
+            }
+        }
+        What::Gap { lost } => ("", gap(lost), Tone::Bad),
+    }
+}
+
+/// What is missing from a path that is too long is its begin.
+fn file(path: &FilePath) -> String {
+    let cut = if path.truncated { "…" } else { "" };
+    format!("{cut}{}", text::for_terminal(&path.bytes))
+}
+
+/// The arguments, each after a blank; the first is the program by another name and is left out.
+fn arguments(args: &[Vec<u8>], truncated: bool) -> String {
+    let mut out = String::new();
+    let mut cut = truncated;
+    for arg in args.iter().skip(1) {
+        let room = ARGUMENTS.saturating_sub(out.chars().count());
+        if room == 0 {
+            cut = true;
+            break;
+        }
+        let word = quoted(&text::for_terminal(arg));
+        out.push(' ');
+        match word.char_indices().nth(room) {
+            None => out.push_str(&word),
+            Some((at, _)) => {
+                out.push_str(&word[..at]);
+                cut = true;
+                break;
+            }
+        }
+    }
+    if cut {
+        out.push_str(" …");
+    }
+    out
+}
+
+/// In quotes when it would not look like one argument.
+fn quoted(word: &str) -> String {
+    if word.is_empty() || word.contains([' ', '\'', '"']) {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    } else {
+        word.to_owned()
+    }
+}
+
+fn ended(status: Option<ExitStatus>, oom_killed: bool) -> (String, Tone) {
+    match status {
+        _ if oom_killed => ("killed by SIGKILL (OOM)".into(), Tone::Bad),
+        Some(ExitStatus::Code(0)) => ("exit 0".into(), Tone::Plain),
+        Some(ExitStatus::Code(code)) => (format!("exit {code}"), Tone::Notice),
+        Some(ExitStatus::Signal(signal)) => {
+            (format!("killed by {}", names::signal(signal)), Tone::Bad)
+        }
+        None => ("ended".into(), Tone::Plain),
+    }
+}
+
+fn tcp(change: TcpChange, socket: &Socket) -> (String, Tone) {
+    let own = socket.local.map_or_else(|| "?".into(), end);
+    let out = ends(socket, "->");
+    match change {
+        TcpChange::Listen => (format!("listens on {own}"), Tone::Plain),
+        TcpChange::ListenClose => (format!("no longer listens on {own}"), Tone::Plain),
+        TcpChange::Connect { duration_ns } => {
+            let took = duration_ns.map(|ns| format!(" in {}", time(ns)));
+            let took = took.unwrap_or_default();
+            (format!("{out} connected{took}"), Tone::Good)
+        }
+        TcpChange::ConnectFailed {
+            reason,
+            errno,
+            duration_ns,
+        } => {
+            let why = failure(reason);
+            let error = match errno {
+                0 => String::new(),
+                errno => format!(" ({})", names::error(errno)),
+            };
+            let what = format!("{out} {why}{error} after {}", time(duration_ns));
+            (what, Tone::Bad)
+        }
+        TcpChange::Accept => (format!("{} accepted", ends(socket, "<-")), Tone::Good),
+        TcpChange::Retransmit { segments } => {
+            let many = if segments == 1 { "" } else { "s" };
+            let what = format!("{out} {segments} segment{many} sent again");
+            (what, Tone::Notice)
+        }
+        TcpChange::Close {
+            bytes_sent,
+            bytes_received,
+            duration_ns,
+            retransmits,
+            rtt_us,
+        } => {
+            let mut what = format!("{out} closed");
+            if let Some(ns) = duration_ns {
+                what.push_str(&format!(" after {}", time(ns)));
+            }
+            for (count, word) in [(bytes_sent, "sent"), (bytes_received, "received")] {
+                if let Some(count) = count {
+                    what.push_str(&format!(", {} {word}", bytes(count)));
+                }
+            }
+            if let Some(count) = retransmits {
+                let many = if count == 1 { "" } else { "s" };
+                what.push_str(&format!(", {count} retransmit{many}"));
+            }
+            if let Some(us) = rtt_us {
+                what.push_str(&format!(", rtt {}", time(u64::from(us) * 1000)));
+            }
+            (what, Tone::Plain)
+        }
+    }
+}
+
+fn failure(reason: ConnectError) -> &'static str {
+    match reason {
+        ConnectError::Refused => "refused",
+        ConnectError::Timeout => "timed out",
+        ConnectError::Abandoned => "given up",
+        ConnectError::Unreachable => "unreachable",
+        ConnectError::Other => "failed",
+    }
+}
+
+/// Both ends of a connection; `?` stands for one that is not known.
+fn ends(socket: &Socket, arrow: &str) -> String {
+    let name = |address: Option<SocketAddr>| address.map_or_else(|| "?".into(), end);
+    format!("{} {arrow} {}", name(socket.local), name(socket.peer))
+}
+
+/// An IPv4 address that an IPv6 socket uses is shown as what it is.
+fn end(address: SocketAddr) -> String {
+    SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
+}
+
+fn gap(lost: &[(&'static str, u64)]) -> String {
+    let sum = lost
+        .iter()
+        .fold(0, |sum: u64, (_, n)| sum.saturating_add(*n));
+    let parts: Vec<String> = lost.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    let many = if sum == 1 { "" } else { "s" };
+    format!("--- {sum} event{many} lost: {} ---", parts.join(", "))
+}

@@ -1,0 +1,14 @@
+//! Events, as programs read them (one JSON object each) and as people do (the parts of a line).
+//!
+//! Both tell the bytes of strangers without loss: what is not UTF-8 becomes `\xHH`, and a backslash
+//! is doubled, so that the two cannot be taken for each other.
+
+mod attributes;
+mod figures;
+mod json;
+mod line;
+mod names;
+mod text;
+
+pub use json::event_json;
+pub use line::{EventLine, Tone, event_line};

@@ -1,0 +1,188 @@
+//! Names of the kernel's numbers: errors, signals, flags of open(2).
+
+use std::borrow::Cow;
+
+/// The errors that opening a file or making a connection can meet. The numbers are those of all
+/// architectures that the agent is built for.
+const ERRORS: &[(i32, &str)] = &[
+    (1, "EPERM"),
+    (2, "ENOENT"),
+    (3, "ESRCH"),
+    (4, "EINTR"),
+    (5, "EIO"),
+    (6, "ENXIO"),
+    (7, "E2BIG"),
+    (9, "EBADF"),
+    (11, "EAGAIN"),
+    (12, "ENOMEM"),
+    (13, "EACCES"),
+    (14, "EFAULT"),
+    (16, "EBUSY"),
+    (17, "EEXIST"),
+    (18, "EXDEV"),
+    (19, "ENODEV"),
+    (20, "ENOTDIR"),
+    (21, "EISDIR"),
+    (22, "EINVAL"),
+    (23, "ENFILE"),
+    (24, "EMFILE"),
+    (26, "ETXTBSY"),
+    (27, "EFBIG"),
+    (28, "ENOSPC"),
+    (30, "EROFS"),
+    (32, "EPIPE"),
+    (36, "ENAMETOOLONG"),
+    (40, "ELOOP"),
+    (71, "EPROTO"),
+    (75, "EOVERFLOW"),
+    (92, "ENOPROTOOPT"),
+    (95, "EOPNOTSUPP"),
+    (97, "EAFNOSUPPORT"),
+    (98, "EADDRINUSE"),
+    (99, "EADDRNOTAVAIL"),
+    (100, "ENETDOWN"),
+    (101, "ENETUNREACH"),
+    (102, "ENETRESET"),
+    (103, "ECONNABORTED"),
+    (104, "ECONNRESET"),
+    (105, "ENOBUFS"),
+    (107, "ENOTCONN"),
+    (110, "ETIMEDOUT"),
+    (111, "ECONNREFUSED"),
+    (112, "EHOSTDOWN"),
+    (113, "EHOSTUNREACH"),
+    (116, "ESTALE"),
+    (122, "EDQUOT"),
+    (123, "ENOMEDIUM"),
+    (125, "ECANCELED"),
+];
+
+/// `ENOENT`; the number where the table has no name.
+pub(super) fn error(errno: i32) -> Cow<'static, str> {
+    let found = ERRORS.iter().find(|(number, _)| *number == errno);
+    found.map_or_else(|| errno.to_string().into(), |(_, name)| (*name).into())
+}
+
+/// Signals from 1 on, in the order of x86 and arm64.
+const SIGNALS: [&str; 31] = [
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
+    "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
+    "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+];
+
+/// `SIGKILL`; `signal 34` for those of real time, which have no names of their own.
+pub(super) fn signal(number: u8) -> String {
+    let at = usize::from(number).checked_sub(1);
+    match at.and_then(|at| SIGNALS.get(at)) {
+        Some(name) => format!("SIG{name}"),
+        None => format!("signal {number}"),
+    }
+}
+
+/// The two lowest bits are one number.
+const ACCESS: [&str; 4] = ["O_RDONLY", "O_WRONLY", "O_RDWR", "O_ACCMODE"];
+const ACCESS_BITS: u32 = 3;
+
+/// What the kernel itself adds to every open of a 64-bit process; it says nothing.
+const LARGE_FILE: u32 = if cfg!(target_arch = "x86_64") {
+    0o100_000
+} else {
+    0o400_000
+};
+
+/// Flags with their bits. One that contains another stands before it.
+const FLAGS: &[(u32, &str)] = &[
+    (0o100, "O_CREAT"),
+    (0o200, "O_EXCL"),
+    (0o400, "O_NOCTTY"),
+    (0o1000, "O_TRUNC"),
+    (0o2000, "O_APPEND"),
+    (0o4000, "O_NONBLOCK"),
+    (0o4_010_000, "O_SYNC"),
+    (0o10_000, "O_DSYNC"),
+    (0o20_000, "O_ASYNC"),
+    (DIRECT, "O_DIRECT"),
+    (0o20_000_000 | DIRECTORY, "O_TMPFILE"),
+    (DIRECTORY, "O_DIRECTORY"),
+    (NOFOLLOW, "O_NOFOLLOW"),
+    (0o1_000_000, "O_NOATIME"),
+    (0o2_000_000, "O_CLOEXEC"),
+    (0o10_000_000, "O_PATH"),
+];
+
+/// Those that x86 and arm64 number differently (asm/fcntl.h).
+const DIRECT: u32 = if cfg!(target_arch = "x86_64") {
+    0o40_000
+} else {
+    0o200_000
+};
+const DIRECTORY: u32 = if cfg!(target_arch = "x86_64") {
+    0o200_000
+} else {
+    0o40_000
+};
+const NOFOLLOW: u32 = if cfg!(target_arch = "x86_64") {
+    0o400_000
+} else {
+    0o100_000
+};
+
+/// The flags of open(2) by name, how it is accessed first; bits without a name as one hexadecimal
+/// number.
+pub(super) fn open_flags(flags: u32) -> Vec<Cow<'static, str>> {
+    let mut names = vec![ACCESS[(flags & ACCESS_BITS) as usize].into()];
+    let mut rest = flags & !ACCESS_BITS & !LARGE_FILE;
+    for (bits, name) in FLAGS {
+        if rest & bits == *bits {
+            rest &= !bits;
+            names.push((*name).into());
+        }
+    }
+    if rest != 0 {
+        names.push(format!("{rest:#x}").into());
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_have_names_and_unknown_bits_are_kept() {
+        let cases: [(u32, &[&str]); 6] = [
+            (0, &["O_RDONLY"]),
+            (0o101, &["O_WRONLY", "O_CREAT"]),
+            (0o2 | LARGE_FILE, &["O_RDWR"]),
+            (0o4_010_000, &["O_RDONLY", "O_SYNC"]),
+            (
+                0o20_000_002 | DIRECTORY | 0o2_000_000,
+                &["O_RDWR", "O_TMPFILE", "O_CLOEXEC"],
+            ),
+            (0x8000_0001, &["O_WRONLY", "0x80000000"]),
+        ];
+        for (flags, names) in cases {
+            assert_eq!(open_flags(flags), names, "{flags:o}");
+        }
+    }
+
+    #[test]
+    fn no_bit_has_two_names_and_numbers_are_in_order() {
+        let alone = |bits: &u32| bits.count_ones() == 1;
+        let single: Vec<u32> = FLAGS.iter().map(|f| f.0).filter(alone).collect();
+        let all = single.iter().fold(0, |all, bit| all | bit);
+        assert_eq!(all.count_ones() as usize, single.len());
+        assert_eq!(all & (ACCESS_BITS | LARGE_FILE), 0);
+        assert!(ERRORS.is_sorted_by(|a, b| a.0 < b.0));
+    }
+
+    #[test]
+    fn what_has_no_name_is_a_number() {
+        assert_eq!(error(2), "ENOENT");
+        assert_eq!(error(4095), "4095");
+        assert_eq!(signal(9), "SIGKILL");
+        assert_eq!(signal(31), "SIGSYS");
+        assert_eq!(signal(34), "signal 34");
+        assert_eq!(signal(0), "signal 0");
+    }
+}

@@ -1,0 +1,68 @@
+//! Where the connections of a subject go.
+
+use std::net::SocketAddr;
+
+use noctule_model::{DestinationCounter, DestinationCounters, SubjectRow};
+
+use super::figures::Figures;
+use super::pairs::Relation;
+
+/// Subjects and the addresses that they connect to.
+#[derive(Debug)]
+pub(super) struct Destinations;
+
+impl Relation for Destinations {
+    type Partner = SocketAddr;
+    type Amount = DestinationCounters;
+    /// Attempts, then bytes: a service that is called often or fails is seen before one that sends
+    /// much through one connection.
+    type Rank = (u64, u64);
+
+    fn of(row: &SubjectRow) -> impl Iterator<Item = (&SocketAddr, DestinationCounters)> {
+        let list = row.destinations.iter();
+        list.map(|known| (&known.destination, known.counters))
+    }
+
+    fn label(destination: &SocketAddr) -> Option<String> {
+        Some(destination.to_string())
+    }
+
+    fn rank(amount: &DestinationCounters) -> Option<(u64, u64)> {
+        use DestinationCounter::{BytesReceived, BytesSent, Connects, Failures};
+        let attempts = amount[Connects] + amount[Failures];
+        let bytes = amount[BytesSent] + amount[BytesReceived];
+        (!amount.is_zero()).then_some((attempts, bytes))
+    }
+
+    fn all(figures: &Figures) -> DestinationCounters {
+        figures.destinations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_address_and_port() {
+        let cases = ["10.0.0.1:80", "[2001:db8::1]:443"];
+        for text in cases {
+            let address: SocketAddr = text.parse().expect("an address");
+            assert_eq!(Destinations::label(&address).as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn attempts_rank_before_bytes_and_nothing_has_no_rank() {
+        let with = |attempts, bytes| {
+            let mut amount = DestinationCounters::default();
+            amount[DestinationCounter::Failures] = attempts;
+            amount[DestinationCounter::BytesSent] = bytes;
+            Destinations::rank(&amount)
+        };
+        assert_eq!(with(0, 0), None);
+        assert!(with(0, 1) > None);
+        assert!(with(1, 0) > with(0, 9));
+        assert!(with(1, 2) > with(1, 1));
+    }
+}

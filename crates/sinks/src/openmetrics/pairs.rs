@@ -1,0 +1,381 @@
+//! Which pairs of a subject and a partner have series of their own.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use noctule_model::{Cumulative, Subject, SubjectRow};
+
+use super::budget::Table;
+use super::figures::Figures;
+
+/// The partner of all that has no series of its own.
+const OTHER: &str = "_other";
+
+/// What is told of a subject for each of its partners.
+pub(super) trait Relation {
+    /// With whom.
+    type Partner: Ord + Clone + Debug + 'static;
+    /// What is counted.
+    type Amount: Cumulative + Copy + Debug;
+    /// What decides who gets a place: the largest first.
+    type Rank: Ord;
+
+    /// The partners of a subject that are told apart.
+    fn of(row: &SubjectRow) -> impl Iterator<Item = (&Self::Partner, Self::Amount)>;
+
+    /// Value of the label; `None` for who never has series.
+    fn label(partner: &Self::Partner) -> Option<String>;
+
+    /// `None` while there is too little for series.
+    fn rank(amount: &Self::Amount) -> Option<Self::Rank>;
+
+    /// The amount of all partners together, those that are told apart and others. Grows by no less
+    /// than these do.
+    fn all(figures: &Figures) -> Self::Amount;
+}
+
+/// One set of series.
+#[derive(Clone, Debug)]
+pub(super) struct PairLine<A> {
+    /// Identity labels of the subject, escaped.
+    pub(super) labels: Arc<str>,
+    /// Value of the partner's label, not escaped.
+    pub(super) partner: Arc<str>,
+    pub(super) amount: A,
+}
+
+/// The pairs of all levels: they share one number of places.
+#[derive(Debug)]
+pub(super) struct Pairs<R: Relation> {
+    room: usize,
+    grace_ns: u64,
+    subjects: HashMap<Subject, Partners<R>>,
+    /// Pairs that should have a series and found no place.
+    folded: usize,
+    other: Arc<str>,
+}
+
+#[derive(Debug)]
+struct Partners<R: Relation> {
+    seen_ns: u64,
+    pairs: BTreeMap<R::Partner, Pair<R::Amount>>,
+    /// What its pairs added while they had series, those that are gone included.
+    shown: R::Amount,
+}
+
+impl<R: Relation> Default for Partners<R> {
+    fn default() -> Self {
+        Self {
+            seen_ns: 0,
+            pairs: BTreeMap::new(),
+            shown: R::Amount::default(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Pair<A> {
+    seen_ns: u64,
+    grown_ns: u64,
+    label: Arc<str>,
+    now: A,
+    /// The part that is in the series of all others.
+    charged: A,
+    shown: bool,
+}
+
+impl<R: Relation> Pairs<R> {
+    /// `grace_ns`: how long a pair that does not grow keeps its place when others want it.
+    pub(super) fn new(room: usize, grace_ns: u64) -> Self {
+        Self {
+            room,
+            grace_ns,
+            subjects: HashMap::new(),
+            folded: 0,
+            other: OTHER.into(),
+        }
+    }
+
+    /// How many pairs should have a series and found no place.
+    pub(super) fn folded(&self) -> usize {
+        self.folded
+    }
+
+    /// Takes the subjects of a batch and gives places away. `shown` says whether a subject has
+    /// series; those of its pairs come with them or later.
+    pub(super) fn observe(
+        &mut self,
+        at: u64,
+        rows: &[SubjectRow],
+        shown: impl Fn(&Subject) -> bool,
+    ) {
+        for row in rows {
+            self.see(at, row);
+        }
+        self.subjects.retain(|_, partners| partners.seen_ns == at);
+        for partners in self.subjects.values_mut() {
+            partners.pairs.retain(|_, pair| pair.seen_ns == at);
+        }
+        self.place(at, shown);
+    }
+
+    fn see(&mut self, at: u64, row: &SubjectRow) {
+        if !self.subjects.contains_key(&row.subject) {
+            self.subjects
+                .insert(row.subject.clone(), Partners::default());
+        }
+        let Some(partners) = self.subjects.get_mut(&row.subject) else {
+            return;
+        };
+        partners.seen_ns = at;
+        for (partner, amount) in R::of(row) {
+            if !partners.pairs.contains_key(partner) {
+                let Some(label) = R::label(partner) else {
+                    continue;
+                };
+                partners.pairs.insert(partner.clone(), Pair::new(at, label));
+            }
+            let Some(pair) = partners.pairs.get_mut(partner) else {
+                continue;
+            };
+            let growth = amount.since(&pair.now);
+            pair.seen_ns = at;
+            pair.now += &growth;
+            if growth != R::Amount::default() {
+                pair.grown_ns = at;
+            }
+            if pair.shown {
+                partners.shown += &growth;
+            } else {
+                pair.charged += &growth;
+            }
+        }
+    }
+
+    /// Places go to who ranks first. One that has a place keeps it while it grows, and as long as
+    /// nobody else wants it.
+    fn place(&mut self, at: u64, shown: impl Fn(&Subject) -> bool) {
+        let grace_ns = self.grace_ns;
+        let quiet_ns = |pair: &Pair<_>| at.saturating_sub(pair.grown_ns);
+        let mut taken = 0;
+        let mut quiet = Vec::new();
+        let mut waiting = Vec::new();
+        for (subject, partners) in &mut self.subjects {
+            let has_series = shown(subject);
+            for (partner, pair) in &mut partners.pairs {
+                taken += usize::from(pair.shown);
+                let is_quiet = quiet_ns(pair) > grace_ns;
+                if pair.shown && is_quiet {
+                    quiet.push(pair);
+                } else if !pair.shown && !is_quiet && has_series {
+                    let rank = R::rank(&pair.now);
+                    waiting.extend(rank.map(|rank| (Reverse(rank), subject, partner, pair)));
+                }
+            }
+        }
+        waiting.sort_by(|a, b| (&a.0, a.1, a.2).cmp(&(&b.0, b.1, b.2)));
+        quiet.sort_by_key(|pair| quiet_ns(pair));
+        let mut free = self.room.saturating_sub(taken);
+        self.folded = 0;
+        for (.., pair) in waiting {
+            if free > 0 {
+                free -= 1;
+            } else if let Some(longest) = quiet.pop() {
+                longest.shown = false;
+            } else {
+                self.folded += 1;
+                continue;
+            }
+            // All so far is in the series of all others and stays there: this one starts at 0.
+            pair.shown = true;
+        }
+    }
+
+    /// The series of a level, as of now.
+    pub(super) fn lines(
+        &self,
+        table: &Table<Subject>,
+        overflow: &Arc<str>,
+    ) -> Vec<PairLine<R::Amount>> {
+        let mut lines = Vec::new();
+        let line = |labels: &Arc<str>, partner: &Arc<str>, amount| PairLine {
+            labels: labels.clone(),
+            partner: partner.clone(),
+            amount,
+        };
+        for (subject, labels, [now, folded]) in table.shown() {
+            let partners = self.subjects.get(subject);
+            let pairs = partners.into_iter().flat_map(|p| p.pairs.values());
+            for pair in pairs.filter(|pair| pair.shown) {
+                lines.push(line(labels, &pair.label, pair.now.since(&pair.charged)));
+            }
+            let shown = partners.map_or_else(R::Amount::default, |p| p.shown);
+            let rest = R::all(now).since(&R::all(folded)).since(&shown);
+            lines.push(line(labels, &self.other, rest));
+        }
+        let folded = table.overflow();
+        lines.extend(folded.map(|figures| line(overflow, &self.other, R::all(figures))));
+        lines
+    }
+}
+
+impl<A: Default> Pair<A> {
+    fn new(at: u64, label: String) -> Self {
+        Self {
+            seen_ns: at,
+            grown_ns: at,
+            label: label.into(),
+            now: A::default(),
+            charged: A::default(),
+            shown: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::{
+        Blamed, Cause, CgroupId, Counter, Counters, Measured, Owner, SubjectBlame,
+    };
+
+    use super::super::blame::Blame;
+
+    use super::super::budget::Verdict;
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn unit(name: &str) -> Subject {
+        Subject::Unit(name.into())
+    }
+
+    /// A victim that waited for these culprits, in ms; the empty name stands for the unnamed.
+    fn row(name: &str, blame: &[(&str, u64)]) -> SubjectRow {
+        let culprit = |name: &str| match name {
+            "" => Blamed::Unnamed,
+            "kernel" => Blamed::Kernel,
+            name => Blamed::Subject(Arc::new(unit(name))),
+        };
+        let mut counters = Counters::default();
+        counters[Counter::Wait(Cause::Neighbour)] = blame.iter().map(|(_, ms)| ms * MS).sum();
+        let blame = blame.iter().map(|(name, ms)| SubjectBlame {
+            culprit: culprit(name),
+            wait_ns: ms * MS,
+        });
+        SubjectRow {
+            counters,
+            blame: blame.collect(),
+            ..SubjectRow::new(unit(name), Arc::new(Owner::unknown(CgroupId(1))))
+        }
+    }
+
+    struct Steps {
+        table: Table<Subject>,
+        pairs: Pairs<Blame>,
+    }
+
+    impl Steps {
+        fn new(subjects: usize, pairs: usize) -> Self {
+            Self {
+                table: Table::new(subjects, 0),
+                pairs: Pairs::new(pairs, 100),
+            }
+        }
+
+        /// One batch: the series as `victim<culprit=ms`.
+        fn step(&mut self, at: u64, rows: &[SubjectRow]) -> String {
+            for row in rows {
+                let figures = Figures {
+                    counters: row.counters,
+                    ..Figures::default()
+                };
+                self.table.see(&row.subject, at, &figures, None);
+            }
+            self.table.sweep(at);
+            for row in rows {
+                let Subject::Unit(name) = &row.subject else {
+                    continue;
+                };
+                self.table
+                    .place(&row.subject, |_| Verdict::Show(name.as_str().into()));
+            }
+            let rest = "rest".into();
+            self.table.lines(at, &rest, Measured::NONE, None);
+            self.pairs.observe(at, rows, |s| self.table.shows(s));
+            let show = |l: PairLine<u64>| format!("{}<{}={}", l.labels, l.partner, l.amount / MS);
+            let lines = self.pairs.lines(&self.table, &rest);
+            lines.into_iter().map(show).collect::<Vec<_>>().join(" ")
+        }
+    }
+
+    #[test]
+    fn a_pair_above_the_floor_starts_at_0_and_the_sum_closes() {
+        let mut steps = Steps::new(9, 9);
+        let cases = [
+            (vec![], "v<_other=0"),
+            (vec![("a", 9)], "v<_other=9"),
+            (vec![("a", 9), ("", 50)], "v<_other=59"),
+            (vec![("a", 12), ("", 50)], "v<unit:a=0 v<_other=62"),
+            (vec![("a", 15), ("", 51)], "v<unit:a=3 v<_other=63"),
+            (
+                vec![("kernel", 20), ("a", 15), ("", 51)],
+                "v<kernel=0 v<unit:a=3 v<_other=83",
+            ),
+            (
+                vec![("kernel", 21), ("a", 17), ("", 51)],
+                "v<kernel=1 v<unit:a=5 v<_other=83",
+            ),
+        ];
+        for (at, (blame, expected)) in (1..).zip(cases) {
+            assert_eq!(steps.step(at, &[row("v", &blame)]), expected);
+        }
+        assert_eq!(steps.pairs.folded(), 0);
+    }
+
+    #[test]
+    fn places_go_to_the_most_blame_and_from_who_is_quiet() {
+        let mut steps = Steps::new(9, 1);
+        let blame = |a, b| [row("v", &[("a", a), ("b", b)])];
+        assert_eq!(steps.step(1, &blame(20, 30)), "v<unit:b=0 v<_other=50");
+        assert_eq!(steps.pairs.folded(), 1);
+        // Others with more blame take nothing from one that grows.
+        assert_eq!(steps.step(2, &blame(90, 31)), "v<unit:b=1 v<_other=120");
+        assert_eq!(steps.step(102, &blame(91, 31)), "v<unit:b=1 v<_other=121");
+        assert_eq!(steps.step(103, &blame(92, 31)), "v<unit:a=0 v<_other=122");
+        // Its later growth is with all others; once it has a place again, it goes on from there.
+        assert_eq!(steps.step(104, &blame(93, 35)), "v<unit:a=1 v<_other=126");
+        assert_eq!(steps.pairs.folded(), 1);
+        assert_eq!(steps.step(300, &blame(93, 36)), "v<unit:b=1 v<_other=127");
+        assert_eq!(steps.step(301, &blame(93, 38)), "v<unit:b=3 v<_other=127");
+    }
+
+    #[test]
+    fn what_is_gone_takes_nothing_back_and_gives_its_place_away() {
+        let mut steps = Steps::new(9, 1);
+        steps.step(1, &[row("v", &[("a", 20)])]);
+        let text = steps.step(2, &[row("v", &[("a", 25), ("b", 15)])]);
+        assert_eq!(text, "v<unit:a=5 v<_other=35");
+        // The culprit is no subject any more: the counters still have it.
+        let mut gone = row("v", &[("a", 25), ("b", 16)]);
+        gone.blame.remove(0);
+        assert_eq!(steps.step(3, &[gone]), "v<unit:b=0 v<_other=36");
+        assert_eq!(steps.step(4, &[]), "");
+        assert_eq!(steps.step(5, &[row("v", &[])]), "v<_other=0");
+    }
+
+    #[test]
+    fn a_victim_without_series_has_no_pairs_but_is_in_the_overflow() {
+        let mut steps = Steps::new(1, 9);
+        let rows = |a, b| [row("v", &[("a", a)]), row("w", &[("b", b)])];
+        let text = "v<unit:a=0 v<_other=20 rest<_other=30";
+        assert_eq!(steps.step(1, &rows(20, 30)), text);
+        let text = "v<unit:a=1 v<_other=20 rest<_other=35";
+        assert_eq!(steps.step(2, &rows(21, 35)), text);
+        // It gets the place that became free, and counts from there.
+        let rows = [row("w", &[("b", 38)])];
+        let text = "w<unit:b=0 w<_other=3 rest<_other=35";
+        assert_eq!(steps.step(3, &rows), text);
+    }
+}

@@ -1,0 +1,360 @@
+//! Events as JSON and as lines: each kind against golden files, and bytes that mean harm.
+
+mod fixture;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use fixture::{HOSTILE, SECOND, container, owner, unit};
+use noctule_model::{
+    CgroupId, Comm, ConnectError, Event, EventProcess, ExitStatus, FilePath, Origin, Owner,
+    ProcessId, Socket, TcpChange, What, escape_terminal,
+};
+use noctule_sinks::events::{EventLine, Tone, event_json, event_line};
+use serde_json::Value;
+
+const MILLISECOND: u64 = 1_000_000;
+const AT: u64 = 1_700_000_000 * SECOND + 123 * MILLISECOND;
+
+fn process(comm: &[u8], owner: Option<Owner>) -> EventProcess {
+    EventProcess {
+        id: ProcessId {
+            pid: 4711,
+            start_ns: 5 * SECOND,
+        },
+        start_unix_ns: AT - SECOND,
+        comm: Comm::new(comm),
+        cgroup: owner.as_ref().map_or(CgroupId(9), |owner| owner.cgroup),
+        owner: owner.map(Arc::new),
+    }
+}
+
+fn event(what: What) -> Event {
+    Event {
+        time_unix_ns: AT,
+        process: Some(process(b"curl", Some(unit(72, "cron.service")))),
+        origin: Origin::Seen,
+        what,
+    }
+}
+
+fn path(bytes: &[u8]) -> FilePath {
+    FilePath {
+        bytes: bytes.to_vec(),
+        truncated: false,
+    }
+}
+
+fn exec(args: &[&[u8]]) -> What {
+    What::ProcessExec {
+        path: path(b"/usr/bin/curl"),
+        args: args.iter().map(|arg| arg.to_vec()).collect(),
+        args_truncated: false,
+        uid: 1000,
+    }
+}
+
+fn exit(status: ExitStatus, oom_killed: bool) -> What {
+    What::ProcessExit {
+        status: Some(status),
+        oom_killed,
+        duration_ns: Some(1_234 * MILLISECOND),
+        cpu_ns: Some(15 * MILLISECOND),
+        rss_peak_bytes: Some(12_345_678),
+    }
+}
+
+fn open(flags: u32, error: Option<i32>) -> What {
+    let path = path(b"/etc/hosts");
+    What::FileOpen { path, flags, error }
+}
+
+fn address(ip: &str, port: u16) -> Option<SocketAddr> {
+    let ip: IpAddr = ip.parse().expect("an address");
+    Some(SocketAddr::new(ip, port))
+}
+
+fn connection(change: TcpChange, own: &str, peer: &str) -> What {
+    let socket = Socket {
+        id: 7,
+        local: address(own, 4242),
+        peer: address(peer, 80),
+        netns_cookie: Some(1),
+    };
+    What::Tcp { change, socket }
+}
+
+fn tcp(change: TcpChange) -> What {
+    connection(change, "10.0.0.1", "10.0.0.2")
+}
+
+fn failed(reason: ConnectError, errno: i32) -> What {
+    tcp(TcpChange::ConnectFailed {
+        reason,
+        errno,
+        duration_ns: 1_200_000,
+    })
+}
+
+fn closed(duration_ns: Option<u64>, rtt_us: Option<u32>) -> What {
+    tcp(TcpChange::Close {
+        bytes_sent: Some(12_345),
+        bytes_received: Some(1_100_000),
+        duration_ns,
+        retransmits: Some(0),
+        rtt_us,
+    })
+}
+
+fn processes() -> Vec<Event> {
+    let mut cut = exec(&[b"curl", b"-s", b"http://example.com/a b", b""]);
+    if let What::ProcessExec {
+        path,
+        args_truncated,
+        ..
+    } = &mut cut
+    {
+        (path.truncated, *args_truncated) = (true, true);
+    }
+    let start = What::ProcessStart { parent_pid: 4710 };
+    vec![
+        event(start.clone()),
+        Event {
+            origin: Origin::Existing,
+            process: Some(process(b"cartd", Some(container(71, Some("cart"))))),
+            ..event(start)
+        },
+        event(exec(&[b"curl", b"-s", b"http://example.com/"])),
+        event(cut),
+        event(exit(ExitStatus::Code(0), false)),
+        event(exit(ExitStatus::Code(3), false)),
+        event(exit(ExitStatus::Signal(11), false)),
+        Event {
+            process: Some(process(b"hog", Some(container(71, None)))),
+            ..event(exit(ExitStatus::Signal(9), true))
+        },
+        Event {
+            origin: Origin::Reconciled,
+            process: Some(process(b"lost", None)),
+            ..event(What::ProcessExit {
+                status: None,
+                oom_killed: false,
+                duration_ns: None,
+                cpu_ns: None,
+                rss_peak_bytes: None,
+            })
+        },
+        event(What::OomKill {
+            rss_bytes: 48_000_000,
+            limit_bytes: Some(50_000_000),
+        }),
+        event(What::OomKill {
+            rss_bytes: 48_000_000,
+            limit_bytes: None,
+        }),
+    ]
+}
+
+fn sockets() -> Vec<Event> {
+    let took = Some(1_200_000);
+    let listens = Socket {
+        id: 0,
+        local: address("::", 80),
+        peer: None,
+        netns_cookie: None,
+    };
+    let half = Socket {
+        id: 8,
+        local: None,
+        peer: address("2001:db8::1", 443),
+        netns_cookie: Some(u64::MAX),
+    };
+    let listen = |change| What::Tcp {
+        change,
+        socket: listens,
+    };
+    let unowned = Event {
+        process: None,
+        origin: Origin::Existing,
+        ..event(tcp(TcpChange::Connect { duration_ns: None }))
+    };
+    let given_up = What::Tcp {
+        change: TcpChange::ConnectFailed {
+            reason: ConnectError::Abandoned,
+            errno: 0,
+            duration_ns: 3 * SECOND,
+        },
+        socket: half,
+    };
+    vec![
+        event(listen(TcpChange::Listen)),
+        event(listen(TcpChange::ListenClose)),
+        event(tcp(TcpChange::Connect { duration_ns: took })),
+        event(connection(
+            TcpChange::Connect { duration_ns: took },
+            "::ffff:10.0.0.1",
+            "::ffff:10.0.0.2",
+        )),
+        event(connection(TcpChange::Accept, "::1", "::1")),
+        unowned,
+        event(failed(ConnectError::Refused, 111)),
+        event(failed(ConnectError::Timeout, 110)),
+        event(given_up),
+        event(failed(ConnectError::Unreachable, 113)),
+        event(failed(ConnectError::Other, 4000)),
+        event(tcp(TcpChange::Retransmit { segments: 1 })),
+        event(closed(Some(2_100 * MILLISECOND), Some(100))),
+        event(closed(None, None)),
+    ]
+}
+
+fn others() -> Vec<Event> {
+    let mut cut = open(0o2_000_000, Some(2));
+    if let What::FileOpen { path, .. } = &mut cut {
+        path.truncated = true;
+    }
+    let lost = vec![("file.open", 120), ("process.exec", 3)];
+    vec![
+        event(open(0o101, None)),
+        event(cut),
+        event(open(0x4000_0000, Some(4000))),
+        Event {
+            process: None,
+            ..event(What::Gap { lost })
+        },
+    ]
+}
+
+fn all() -> Vec<Event> {
+    [processes(), sockets(), others()].concat()
+}
+
+fn shown(line: &EventLine) -> String {
+    let EventLine {
+        time,
+        kind,
+        who,
+        place,
+        what,
+        tone,
+    } = line;
+    format!("{time} | {kind} | {who} | {place} | {what} | {tone:?}\n")
+}
+
+#[test]
+fn golden() {
+    let json = |event: &Event| format!("{}\n", event_json(event));
+    let line = |event: &Event| shown(&event_line(event, 0));
+    let cases: [(&str, String); 2] = [
+        ("events.jsonl", all().iter().map(json).collect()),
+        ("events.txt", all().iter().map(line).collect()),
+    ];
+    for (file, text) in cases {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/golden")
+            .join(file);
+        if std::env::var_os("NOCTULE_BLESS").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let golden = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, golden, "{file}; NOCTULE_BLESS=1 writes it anew");
+    }
+}
+
+#[test]
+fn every_object_is_one_line_with_the_common_keys_and_no_null() {
+    for event in all() {
+        let text = event_json(&event);
+        assert!(!text.contains('\n') && !text.contains("null"), "{text}");
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["time_unix_nano"], event.time_unix_ns);
+        assert_eq!(value["event.name"], event.what.name());
+        let known = value.get("process.pid").is_some();
+        assert_eq!(known, event.process.is_some(), "{text}");
+    }
+}
+
+/// Undoes the escapes of JSON's text, as docs/json.md says.
+fn bytes_of(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = match (first, after) {
+            (b'\\', [b'\\', after @ ..]) => {
+                out.push(b'\\');
+                after
+            }
+            (b'\\', [b'x', high, low, after @ ..]) => {
+                let digits = [*high, *low];
+                let digits = std::str::from_utf8(&digits).expect("two digits");
+                out.push(u8::from_str_radix(digits, 16).expect("two digits"));
+                after
+            }
+            (byte, after) => {
+                out.push(*byte);
+                after
+            }
+        };
+    }
+    out
+}
+
+#[test]
+fn every_byte_of_a_stranger_is_told_and_none_is_obeyed() {
+    let every: Vec<u8> = (1..=255).collect();
+    let hostile = HOSTILE.iter().map(|name| name.as_bytes());
+    for bytes in hostile.chain([&every[..], br"\x41", b"\xff\\xff"]) {
+        let name = String::from_utf8_lossy(bytes).into_owned();
+        let args = [b"curl".as_slice(), bytes];
+        let event = Event {
+            process: Some(process(bytes, Some(owner(5, &format!("/{name}"))))),
+            ..event(exec(&args))
+        };
+        let text = event_json(&event);
+        assert_eq!(escape_terminal(&text).replace(r"\\", r"\"), text, "unseen");
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let told = value["process.command_args"][1].as_str().unwrap();
+        assert_eq!(bytes_of(told), bytes);
+
+        let line = event_line(&event, 0);
+        for part in [line.who, line.place, line.what] {
+            let seen = escape_terminal(&part).replace(r"\\", r"\");
+            assert_eq!(seen, part, "a terminal would obey it");
+        }
+    }
+}
+
+#[test]
+fn a_line_is_short_however_long_the_arguments_are() {
+    let long = [b'a'; 100_000];
+    let many: Vec<&[u8]> = (0..50_000).map(|_| b"x y".as_slice()).collect();
+    for args in [&[b"curl".as_slice(), &long][..], &many] {
+        let line = event_line(&event(exec(args)), 0);
+        assert!(line.what.ends_with('…'), "{}", line.what);
+        assert!(line.what.chars().count() < 200, "{}", line.what);
+    }
+}
+
+#[test]
+fn the_time_is_local() {
+    let line = |ns, offset| {
+        let event = Event {
+            time_unix_ns: ns,
+            ..event(open(0, None))
+        };
+        event_line(&event, offset).time
+    };
+    assert_eq!(line(AT, 0), "22:13:20.123");
+    assert_eq!(line(AT, 2 * 3600), "00:13:20.123");
+    assert_eq!(line(0, -5 * 3600 - 1800), "18:30:00.000");
+    assert_eq!(line(86_399_999_999_999, 0), "23:59:59.999");
+}
+
+#[test]
+fn what_was_not_seen_is_quiet() {
+    for event in all() {
+        let quiet = event_line(&event, 0).tone == Tone::Quiet;
+        assert_eq!(quiet, event.origin != Origin::Seen);
+    }
+}
