@@ -9,6 +9,7 @@ mod bad_input;
 mod containers;
 mod counters;
 mod environment;
+mod events;
 mod exposition;
 mod top;
 mod waits;

@@ -30,6 +30,28 @@ fn wrong_arguments_end_with_2_and_the_nearest_word() {
         (&["run", "--interval", "0s"], &["--interval", "0.01"]),
         (&["run", "--interval", "1h30m"], &["--interval", "3600"]),
         (&["top", "--interval", "0s"], &["--interval", "50ms"]),
+        (
+            &["events", "--kind", "tcp,proces"],
+            &["proces", "'process'", "--kind"],
+        ),
+        // No pid is that large: the kernel's own limit is 2^22.
+        (
+            &["events", "--pid", "4194305"],
+            &["--pid 4194305", "no such process"],
+        ),
+        (
+            &["events", "--pid", "1", "--", "true"],
+            &["--pid", "COMMAND"],
+        ),
+        (
+            &["events", "--kind", "tcp", "--path", "/etc"],
+            &["--path", "--kind"],
+        ),
+        (
+            &["run", "--events-size", "64Mi"],
+            &["--events-size", "Mi", "MiB"],
+        ),
+        (&["run", "--events-size", "1kB"], &["--events-size", "4096"]),
         (&["completions", "ksh"], &["ksh", "zsh"]),
         (&[], &["Usage", "stat", "doctor"]),
     ];

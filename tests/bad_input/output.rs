@@ -36,6 +36,17 @@ fn a_full_disk_is_a_failure_that_names_the_file() {
 }
 
 #[test]
+fn a_file_of_events_that_cannot_be_written_is_an_error_with_the_mend() {
+    let _machine = support::machine();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("none/events");
+    let file = file.to_str().expect("UTF-8");
+    let (code, said) = failure(&["run", "--listen", "127.0.0.1:0", "--events", file]);
+    assert_eq!(code, 1, "{said}");
+    assert_says(&said, &[file, "--events", "No such file"]);
+}
+
+#[test]
 fn a_missing_folder_is_known_before_anything_is_measured() {
     let _machine = support::machine();
     let folder = tempfile::tempdir().expect("a folder");

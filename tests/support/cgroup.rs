@@ -22,6 +22,8 @@ pub(crate) struct Group {
     counted: PathBuf,
     /// The same group where CPU time is accounted, if that is another hierarchy (v1).
     accounted: PathBuf,
+    /// The same group where memory is limited, if it is.
+    limited: Option<PathBuf>,
 }
 
 impl Group {
@@ -45,7 +47,42 @@ impl Group {
             name: name.to_owned(),
             counted,
             accounted,
+            limited: None,
         }
+    }
+
+    /// A new group that gets that much memory, and no swap.
+    pub(crate) fn with_memory(name: &str, bytes: u64) -> Self {
+        let mut this = Self::new(name);
+        let limited = root("memory").join(&this.name);
+        fs::create_dir_all(&limited).unwrap_or_else(|e| panic!("{}: {e}", limited.display()));
+        let (file, swap) = match limited.join("memory.limit_in_bytes").exists() {
+            true => ("memory.limit_in_bytes", "memory.swappiness"),
+            false => ("memory.max", "memory.swap.max"),
+        };
+        // v2: the groups above must let it have the controller.
+        let _ = fs::write(root("memory").join("cgroup.subtree_control"), "+memory");
+        fs::write(limited.join(file), bytes.to_string()).expect("a limit");
+        // Absent on machines without swap.
+        let _ = fs::write(limited.join(swap), "0");
+        this.limited = Some(limited);
+        this
+    }
+
+    /// How often the OOM killer killed in the group, by its own count.
+    pub(crate) fn oom_kills(&self) -> u64 {
+        let folder = self.limited.as_ref().expect("a group with a limit");
+        let read = |file| fs::read_to_string(folder.join(file));
+        let text = read("memory.oom_control").or_else(|_| read("memory.events"));
+        let text = text.expect("a count");
+        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        count.expect("oom_kill").parse().expect("a number")
+    }
+
+    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.counted, &self.accounted]
+            .into_iter()
+            .chain(&self.limited)
     }
 
     /// The path as noctule shows it.
@@ -108,9 +145,10 @@ impl Group {
 
     /// A script for `sh -c` that enters the group and becomes the command in its arguments.
     pub(crate) fn enter(&self) -> String {
-        let enter: String = [&self.counted, &self.accounted]
+        let enter: String = self
+            .folders()
             .map(|folder| format!("echo $$ > '{}/cgroup.procs' && ", folder.display()))
-            .concat();
+            .collect();
         format!("{enter}exec \"$0\" \"$@\"")
     }
 
@@ -187,8 +225,9 @@ impl Drop for Group {
                 let pid = rustix::process::Pid::from_raw(pid).expect("not 0");
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
-            let removed = [&self.counted, &self.accounted].map(|folder| remove(folder));
-            if removed.iter().all(|r| *r) {
+            // Each of them, also when one cannot be removed yet.
+            let left = self.folders().filter(|folder| !remove(folder)).count();
+            if left == 0 {
                 return;
             }
             thread::sleep(Duration::from_millis(20));

@@ -6,9 +6,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::cgroup::Group;
+use super::netns::Namespace;
 use super::{oracle, wait_until};
 
 mod body;
+mod memory;
+mod sockets;
 mod waiting;
 
 /// Says which load the test binary is when it starts itself again.
@@ -48,7 +51,7 @@ impl Load {
     pub(crate) fn shell(group: &Group, script: &str) -> Self {
         let mut command = group.command("/bin/sh");
         command.args(["-c", &format!("echo '{MARK}ready'; {script}")]);
-        Self::start(&mut command)
+        Self::of(&mut command)
     }
 
     /// One of the loads that a shell cannot make, with its arguments, in the group; returns when it
@@ -56,10 +59,24 @@ impl Load {
     pub(crate) fn own(group: &Group, name: &str) -> Self {
         let mut command = group.command(&binary());
         command.env(VARIABLE, name);
-        Self::start(&mut command)
+        Self::of(&mut command)
     }
 
-    fn start(command: &mut Command) -> Self {
+    /// The same, in a network namespace.
+    pub(crate) fn in_namespace(namespace: &Namespace, name: &str) -> Self {
+        let mut command = namespace.command(&binary());
+        command.env(VARIABLE, name);
+        Self::of(&mut command)
+    }
+
+    /// Says something, and returns the answer.
+    pub(crate) fn ask(&mut self, words: &str) -> String {
+        self.say(words);
+        self.hear()
+    }
+
+    /// A command that says that it is ready.
+    pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

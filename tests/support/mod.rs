@@ -13,11 +13,13 @@ pub(crate) mod history;
 pub(crate) mod hostile;
 pub(crate) mod http;
 pub(crate) mod load;
+pub(crate) mod netns;
 pub(crate) mod openmetrics;
 pub(crate) mod oracle;
 pub(crate) mod prometheus;
 pub(crate) mod reading;
 pub(crate) mod record;
+pub(crate) mod stream;
 pub(crate) mod tmux;
 pub(crate) mod window;
 

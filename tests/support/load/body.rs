@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{MARK, VARIABLE, waiting};
+use super::{MARK, VARIABLE, memory, sockets, waiting};
 
 /// Every load, by name.
 const LOADS: &[(&str, fn())] = &[
@@ -42,7 +42,8 @@ extern "C" fn load() {
         return;
     };
     let name = text.split(' ').next().expect("one part at least");
-    let mut all = LOADS.iter().chain(waiting::LOADS);
+    let all = [LOADS, waiting::LOADS, memory::LOADS, sockets::LOADS];
+    let mut all = all.into_iter().flatten();
     let found = all.find(|(known, _)| *known == name);
     let (_, body) = found.unwrap_or_else(|| panic!("no load is called {name}"));
     body();

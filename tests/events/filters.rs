@@ -1,0 +1,196 @@
+//! Whose events are told, and what is said to wrong wishes.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use super::support::cgroup::{Below, Group};
+use super::support::container::{Wish, hex_id};
+use super::support::load::Load;
+use super::support::stream::{Stream, is};
+use super::support::{self, NOCTULE, noctule};
+
+#[test]
+fn a_group_is_told_with_what_is_below_it_and_without_its_neighbours() {
+    let _machine = support::machine();
+    let group = Group::new("wanted");
+    let stream = Stream::start(&["--cgroup", &group.path()]);
+    // Made after the stream began.
+    let below = Below::new(&format!("{}/below", group.path().trim_start_matches('/')));
+    let neighbour = Group::new("wanted-not");
+    for place in [&neighbour, &below.group] {
+        let mut load = Load::shell(place, "( : ); :");
+        load.wait_for_end();
+        load.reap();
+    }
+    let path = below.group.path();
+    stream.wait_for("it has ended", |e| {
+        e["event.name"] == "process.exit" && e["process.linux.cgroup"] == path.as_str()
+    });
+    let (told, _) = stream.end();
+    assert!(
+        told.iter()
+            .all(|e| e["process.linux.cgroup"] == path.as_str()),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn who_listened_before_is_told_what_comes_in() {
+    let _machine = support::machine();
+    let (servers, clients) = (Group::new("server"), Group::new("client"));
+    let mut server = Load::own(&servers, "sockets");
+    let mut client = Load::own(&clients, "sockets");
+    let id = server.pid();
+    let address = server.ask("listen 127.0.0.1:0");
+    for filter in [["--cgroup", &servers.path()], ["--pid", &id.to_string()]] {
+        let stream = Stream::start(&filter);
+        client.ask(&format!("connect {address}"));
+        server.ask("accept");
+        stream.wait_for("it accepts", |e| is(e, "tcp.accept", id));
+        server.ask("close");
+        client.ask("close");
+        stream.wait_for("it is closed", |e| is(e, "tcp.close", id));
+        let (told, _) = stream.end();
+        assert!(told.iter().all(|e| e["process.pid"] == id), "{told:?}");
+    }
+}
+
+#[test]
+fn a_short_process_and_its_connection_are_its_groups() {
+    let _machine = support::machine();
+    let (servers, group) = (Group::new("server"), Group::new("short"));
+    let stream = Stream::start(&[]);
+    let mut server = Load::own(&servers, "sockets");
+    let address = server.ask("listen 127.0.0.1:0");
+    let port = address.rsplit_once(':').expect("a port").1;
+    let mut command = group.command("/bin/bash");
+    let script = format!("echo 'load: ready'; ( exec 3<>/dev/tcp/127.0.0.1/{port} ); :");
+    command.args(["-c", &script]);
+    let mut load = Load::of(&mut command);
+    load.wait_for_end();
+    load.reap();
+    let path = group.path();
+    for name in ["process.start", "tcp.connect", "process.exit"] {
+        let of_group = |e: &serde_json::Value| {
+            e["event.name"] == name && e["process.linux.cgroup"] == path.as_str()
+        };
+        stream.wait_for(name, of_group);
+    }
+}
+
+#[test]
+fn the_processes_of_a_container_have_its_id() {
+    let _machine = support::machine();
+    let stream = Stream::start(&["--kind", "process"]);
+    let id = hex_id();
+    let mut wish = Wish::burn(&id, &format!("/docker/{id}"));
+    wish.script = "exit 0".into();
+    let container = wish.create();
+    container.run();
+    for name in ["process.exec", "process.exit"] {
+        stream.wait_for(name, |e| {
+            e["event.name"] == name && e["container.id"] == id.as_str()
+        });
+    }
+}
+
+#[test]
+fn the_output_of_a_command_is_untouched_and_its_status_passed_on() {
+    let _machine = support::machine();
+    let file = tempfile::NamedTempFile::new().expect("a file of our own");
+    let path = file.path().to_str().expect("in UTF-8");
+    let script = "echo out; ( exit 0 ); exit 7";
+    let output = noctule(&[
+        "events", "--json", "-o", path, "--", "/bin/sh", "-c", script,
+    ]);
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(output.stdout, b"out\n");
+    let text = fs::read_to_string(path).expect("text");
+    let events: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let count = |name| events.iter().filter(|e| e["event.name"] == name).count();
+    assert_eq!(
+        (count("process.start"), count("process.exit")),
+        (2, 2),
+        "{text}"
+    );
+}
+
+#[test]
+fn whoever_reads_may_go() {
+    let _machine = support::machine();
+    let mut child = Command::new(NOCTULE)
+        .args(["events", "--json"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary can be started");
+    drop(child.stdout.take());
+    support::wait_until("it has ended", || {
+        Command::new("/bin/true")
+            .status()
+            .expect("true is installed");
+        child.try_wait().expect("our own child").is_some()
+    });
+    assert_eq!(child.wait().expect("our own child").code(), Some(0));
+}
+
+#[test]
+fn wrong_wishes_are_the_callers_errors() {
+    let _machine = support::machine();
+    let cases: [(&[&str], &str); 5] = [
+        (&["--kind", "proces"], "process"),
+        (
+            &["--pid", "4194303"],
+            "--pid 4194303: there is no such process",
+        ),
+        (
+            &["--cgroup", "/no/such/group"],
+            "--cgroup /no/such/group: no such group",
+        ),
+        (
+            &["--container", "nobody"],
+            "--container nobody: no container has that id or name",
+        ),
+        (&["--path", "/etc", "--kind", "tcp"], "--kind"),
+    ];
+    for (args, words) in cases {
+        let output = noctule(&[&["events", "--for", "1s"], args].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_file_of_events_has_what_happens_and_ends_with_a_whole_line() {
+    let _machine = support::machine();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("events.jsonl");
+    let agent = support::agent::Agent::start(&["--events", file.to_str().expect("in UTF-8")]);
+    let group = Group::new("file");
+    let mut load = Load::shell(&group, "( exit 3 ); :");
+    let id = load.pid();
+    load.wait_for_end();
+    load.reap();
+    let read = || -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let whole = text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        whole
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
+    };
+    support::wait_until("the end is in the file", || {
+        read().iter().any(|e| is(e, "process.exit", id))
+    });
+    // What was there before is in it too: the file needs no other.
+    let own = std::process::id();
+    let existing = |e: &&serde_json::Value| is(e, "process.start", own);
+    assert_eq!(read().iter().filter(existing).count(), 1);
+    drop(agent);
+    assert!(fs::read_to_string(&file).expect("text").ends_with('\n'));
+}

@@ -1,0 +1,86 @@
+//! A reader that does not come, and a ring that gets full.
+
+use std::collections::HashSet;
+use std::io::Write as _;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::support;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::stream::{Stream, is};
+
+#[test]
+fn a_stopped_reader_loses_what_it_says_and_heals() {
+    const COUNT: u64 = 3000;
+    let _machine = support::machine();
+    let group = Group::new("stopped");
+    let mut config = tempfile::NamedTempFile::new().expect("a file of our own");
+    let text = b"[events]\nring_bytes = 65536\n";
+    config.write_all(text).expect("it can be written");
+    let config = config.path().to_str().expect("in UTF-8");
+    let stream = Stream::start(&[
+        "--config",
+        config,
+        "--kind",
+        "process,tcp",
+        "--cgroup",
+        &group.path(),
+    ]);
+    // Before, so that its end is among what is lost.
+    let mut victim = Load::own(&group, "sockets");
+    let (v, address) = (victim.pid(), victim.ask("listen 127.0.0.1:0"));
+    victim.ask(&format!("connect {address}"));
+    stream.wait_for("it connects", |e| is(e, "tcp.connect", v));
+    stream.signal(Signal::STOP);
+    let script = format!("i=0; while [ $i -lt {COUNT} ]; do i=$((i + 1)); ( : ); done; :");
+    let mut load = Load::shell(&group, &script);
+    load.wait_for_end();
+    load.reap();
+    victim.kill();
+    victim.reap();
+    let survivor = Load::shell(&group, "read word");
+    thread::sleep(Duration::from_secs(5));
+    stream.signal(Signal::CONT);
+    stream.wait_for("there is a gap", |e| e["event.name"] == "gap");
+    let end = stream.wait_for("the end of one is found out", |e| is(e, "process.exit", v));
+    assert_eq!(end["noctule.origin"], "reconciled", "{end}");
+    assert_eq!(end["process.exit.code"], Value::Null);
+    for name in ["tcp.close", "tcp.listen_close"] {
+        let close = stream.wait_for("its sockets are gone", |e| is(e, name, v));
+        assert_eq!(close["noctule.origin"], "reconciled", "{close}");
+    }
+    let id = survivor.pid();
+    let start = stream.wait_for("the start of another is found out", |e| {
+        is(e, "process.start", id)
+    });
+    assert_eq!(start["noctule.origin"], "reconciled", "{start}");
+    drop(survivor);
+    stream.wait_for("it is followed from then on", |e| is(e, "process.exit", id));
+    let (told, _) = stream.end();
+    let seen = |name: &str| {
+        let of_kernel = |e: &&Value| e["event.name"] == name && e["noctule.origin"].is_null();
+        told.iter().filter(of_kernel).count() as u64
+    };
+    let lost = |name: &str| -> u64 {
+        let gaps = told.iter().filter(|e| e["event.name"] == "gap");
+        gaps.map(|gap| gap["lost"][name].as_u64().unwrap_or(0))
+            .sum()
+    };
+    assert!(lost("process.start") > COUNT / 2, "the ring was not full");
+    // The three loads were moved into the group after their start, and ended in it.
+    assert_eq!(seen("process.start") + lost("process.start"), COUNT);
+    assert_eq!(seen("process.exit") + lost("process.exit"), COUNT + 3);
+    // Nothing is told twice.
+    let mut ends = HashSet::new();
+    for end in told.iter().filter(|e| e["event.name"] == "process.exit") {
+        let identity = (&end["process.pid"], &end["process.creation.time_unix_nano"]);
+        assert!(
+            ends.insert((identity.0.as_u64(), identity.1.as_u64())),
+            "{end}"
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! The OOM killer, in a memory cgroup with a limit.
+
+use super::support;
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::reading::Reading;
+use super::support::stream::{Stream, is};
+
+const LIMIT: u64 = 32 << 20;
+
+#[test]
+fn a_victim_is_told_with_its_size_and_counted_as_the_kernel_does() {
+    let _machine = support::machine();
+    let group = Group::with_memory("oom", LIMIT);
+    let agent = Agent::start(&["--interval", "200ms"]);
+    let count = |reading: &Reading| {
+        let labels = [("cgroup", group.path())];
+        let labels = labels.each_ref().map(|(k, v)| (*k, v.as_str()));
+        reading.value("noctule_cgroup_oom_kills_total", &labels)
+    };
+    let stream = Stream::start(&["--kind", "process,oom"]);
+    for (load, leader_gone) in [("eater", false), ("eater-without-leader", true)] {
+        let before = group.oom_kills();
+        let mut load = Load::own(&group, load);
+        let id = load.pid();
+        // It exists from 0, so that the first kill is an increase.
+        let known = Reading::fresh_with(&agent, "the group is listed", count);
+        load.say("eat");
+        load.wait_for_end();
+        load.reap();
+        let end = stream.wait_for("it has ended", |e| is(e, "process.exit", id));
+        assert_eq!(end["oom_killed"], true, "{end}");
+        assert_eq!(end["process.exit.signal"], 9);
+        let kill = stream.of(|e| is(e, "oom.kill", id));
+        assert_eq!(kill.len(), 1, "leader gone: {leader_gone}");
+        assert_eq!(kill[0]["process.linux.cgroup"], group.path());
+        assert_eq!(kill[0]["memory.limit_bytes"], LIMIT);
+        let rss = kill[0]["memory.rss_bytes"].as_f64().expect("a size");
+        // The limit also holds page cache, page tables and what the kernel keeps per CPU.
+        support::assert_close("resident", rss, LIMIT as f64, 0.25, 0.0);
+        let kernel = group.oom_kills() - before;
+        assert_eq!(kernel, 1, "the kernel's own count");
+        let counted = Reading::fresh_with(&agent, "it is counted", |reading| {
+            count(reading).filter(|now| *now > known)
+        });
+        assert!(
+            (counted - known - 1.0).abs() < 0.5,
+            "{counted} after {known}"
+        );
+    }
+}

@@ -1,0 +1,270 @@
+//! The life of processes.
+
+use std::collections::{HashMap, HashSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::stream::{Stream, is};
+use super::support::{self, wait_until};
+
+fn pid(event: &Value) -> u64 {
+    event["process.pid"].as_u64().expect("process.pid")
+}
+
+fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
+    let named = events.iter().filter(|event| event["event.name"] == name);
+    named.collect()
+}
+
+/// The identity of a process in an event.
+fn identity(event: &Value) -> (u64, u64) {
+    let start = &event["process.creation.time_unix_nano"];
+    (pid(event), start.as_u64().expect("a start"))
+}
+
+#[test]
+fn each_process_starts_executes_and_ends_once() {
+    let _machine = support::machine();
+    let stream = Stream::start(&["--kind", "process"]);
+    let cases = [
+        ("exit 0", Some(0), None),
+        ("exit 7", Some(7), None),
+        ("kill -KILL $$", None, Some(9)),
+        ("kill -TERM $$", None, Some(15)),
+    ];
+    for (script, code, signal) in cases {
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", script, "a name with spaces", ""])
+            .spawn()
+            .expect("a shell");
+        let id = child.id();
+        child.wait().expect("our own child");
+        let end = stream.wait_for("it has ended", |e| is(e, "process.exit", id));
+        let start = stream.of(|e| is(e, "process.start", id));
+        let exec = stream.of(|e| is(e, "process.exec", id));
+        assert_eq!((start.len(), exec.len()), (1, 1), "{script}");
+        assert_eq!(start[0]["process.parent_pid"], std::process::id());
+        let path = exec[0]["process.executable.path"].as_str().expect("a path");
+        let real = std::fs::canonicalize("/bin/sh").expect("a shell");
+        assert_eq!(path, real.to_str().expect("UTF-8"));
+        assert_eq!(
+            exec[0]["process.command_args"],
+            serde_json::json!(["/bin/sh", "-c", script, "a name with spaces", ""])
+        );
+        assert_eq!(exec[0]["user.id"], 0);
+        assert_eq!(end["process.exit.code"].as_i64(), code, "{end}");
+        assert_eq!(end["process.exit.signal"].as_i64(), signal, "{end}");
+        assert_eq!(end["oom_killed"], false);
+        assert!(end["memory.rss_peak_bytes"].as_u64().expect("a size") > 100_000);
+        assert_eq!(identity(&start[0]), identity(&end));
+        assert_eq!(identity(&exec[0]), identity(&end));
+    }
+    let (told, status) = stream.end();
+    assert!(status.success());
+    let own = |e: &&Value| e["process.parent_pid"] == std::process::id();
+    assert_eq!(told.iter().filter(own).count(), cases.len());
+}
+
+#[test]
+fn ten_thousand_short_processes_are_all_told() {
+    const COUNT: usize = 10_000;
+    let _machine = support::machine();
+    let group = Group::new("storm");
+    let stream = Stream::start(&["--kind", "process", "--cgroup", &group.path()]);
+    let script = format!("i=0; while [ $i -lt {COUNT} ]; do i=$((i + 1)); ( : ); done; :");
+    let mut load = Load::shell(&group, &script);
+    let shell = load.pid();
+    load.wait_for_end();
+    load.reap();
+    stream.wait_for("the shell has ended", |e| is(e, "process.exit", shell));
+    let (told, _) = stream.end();
+    let starts: HashSet<_> = named(&told, "process.start")
+        .into_iter()
+        .map(identity)
+        .collect();
+    let ends: HashSet<_> = named(&told, "process.exit")
+        .into_iter()
+        .map(identity)
+        .collect();
+    let lost = |name: &str| -> u64 {
+        let gaps = named(&told, "gap").into_iter();
+        gaps.map(|gap| gap["lost"][name].as_u64().unwrap_or(0))
+            .sum()
+    };
+    let seen = |name: &str| {
+        let of_stream = |e: &&&Value| e["noctule.origin"] != "reconciled";
+        named(&told, name).iter().filter(of_stream).count() as u64
+    };
+    // The shell moved itself into the group after its start.
+    assert_eq!(seen("process.start") + lost("process.start"), COUNT as u64);
+    assert_eq!(
+        seen("process.exit") + lost("process.exit"),
+        COUNT as u64 + 1
+    );
+    assert_eq!(
+        starts.len(),
+        named(&told, "process.start").len(),
+        "one was told twice"
+    );
+    assert_eq!(
+        ends.len(),
+        named(&told, "process.exit").len(),
+        "one was told twice"
+    );
+    let unpaired: Vec<_> = starts.difference(&ends).collect();
+    assert!(unpaired.is_empty(), "{unpaired:?}");
+}
+
+#[test]
+fn a_process_ends_with_its_last_thread() {
+    let _machine = support::machine();
+    let group = Group::new("leader");
+    let stream = Stream::start(&["--kind", "process"]);
+    let mut load = Load::own(&group, "leader-ends");
+    let id = load.pid();
+    wait_until("the leader is gone", || {
+        support::oracle::states(id).starts_with(&['Z'])
+    });
+    assert!(
+        stream.of(|e| is(e, "process.exit", id)).is_empty(),
+        "it lives on"
+    );
+    load.kill();
+    load.reap();
+    stream.wait_for("it has ended", |e| is(e, "process.exit", id));
+    assert_eq!(stream.of(|e| is(e, "process.exit", id)).len(), 1);
+}
+
+#[test]
+fn threads_that_end_at_once_are_one_end() {
+    let _machine = support::machine();
+    let group = Group::new("crowd");
+    let stream = Stream::start(&["--kind", "process", "--cgroup", &group.path()]);
+    let mut load = Load::own(&group, "crowd");
+    let id = load.pid();
+    load.wait_for_end();
+    load.reap();
+    stream.wait_for("it has ended", |e| is(e, "process.exit", id));
+    let (told, _) = stream.end();
+    let mut ends: HashMap<_, u32> = HashMap::new();
+    for end in named(&told, "process.exit") {
+        *ends.entry(identity(end)).or_default() += 1;
+    }
+    assert_eq!(ends.len(), 201, "with the process that starts them");
+    assert!(ends.values().all(|count| *count == 1), "{ends:?}");
+}
+
+#[test]
+fn an_exec_by_another_thread_keeps_the_identity() {
+    let _machine = support::machine();
+    let group = Group::new("exec");
+    let stream = Stream::start(&["--kind", "process"]);
+    let mut load = Load::own(&group, "exec-from-thread");
+    let id = load.pid();
+    assert_eq!(load.ask("go"), "shell");
+    load.kill();
+    load.reap();
+    let end = stream.wait_for("it has ended", |e| is(e, "process.exit", id));
+    let all = stream.of(|e| e["process.pid"] == id);
+    assert_eq!(named(&all, "process.start").len(), 1);
+    assert_eq!(named(&all, "process.exit").len(), 1);
+    assert!(named(&all, "process.exec").len() >= 2, "{all:?}");
+    assert!(all.iter().all(|event| identity(event) == identity(&end)));
+}
+
+#[test]
+fn what_was_there_before_is_told_once() {
+    let _machine = support::machine();
+    let group = Group::new("churn");
+    let mut churn = Load::shell(&group, "while :; do ( : ); done");
+    let sleeper = Command::new("sleep").arg("1000").spawn();
+    let mut sleeper = sleeper.expect("sleep is installed");
+    let stream = Stream::start(&["--kind", "process", "--existing"]);
+    let id = sleeper.id();
+    let told = stream.wait_for("it is listed", |e| is(e, "process.start", id));
+    assert_eq!(told["noctule.origin"], "existing");
+    churn.kill();
+    churn.reap();
+    sleeper.kill().expect("our own child");
+    sleeper.wait().expect("our own child");
+    stream.wait_for("it has ended", |e| is(e, "process.exit", id));
+    let shell = churn.pid();
+    stream.wait_for("the load has ended", |e| is(e, "process.exit", shell));
+    let (told, _) = stream.end();
+    let mut starts: HashMap<_, u32> = HashMap::new();
+    for start in named(&told, "process.start") {
+        *starts.entry(identity(start)).or_default() += 1;
+    }
+    assert!(starts.values().all(|count| *count == 1), "{starts:?}");
+    // Whoever ended was known before, as one that was there or one that started.
+    let ends = named(&told, "process.exit");
+    assert!(ends.len() > 20, "the load did not run");
+    let unknown: Vec<_> = ends
+        .into_iter()
+        .filter(|end| !starts.contains_key(&identity(end)))
+        .collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+#[test]
+fn cpu_time_of_an_ended_process_is_that_of_its_parents_account() {
+    let _machine = support::machine();
+    let group = Group::new("burn");
+    let stream = Stream::start(&["--kind", "process"]);
+    let script = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
+    let mut load = Load::shell(&group, script);
+    let id = load.pid();
+    load.wait_for_end();
+    let used = load.reap();
+    let end = stream.wait_for("it has ended", |e| is(e, "process.exit", id));
+    let told = end["cpu.seconds"].as_f64().expect("cpu.seconds");
+    // What ending takes comes after the event.
+    support::assert_close("CPU time", told, used, 0.01, 0.002);
+}
+
+#[test]
+fn a_tree_of_processes_is_told_whole_and_alone() {
+    let _machine = support::machine();
+    let group = Group::new("tree");
+    let mut load = Load::shell(&group, "read word; ( ( : ); : ); ( : ); :");
+    let id = load.pid();
+    let stream = Stream::start(&["--kind", "process", "--pid", &id.to_string()]);
+    Command::new("/bin/true")
+        .status()
+        .expect("true is installed");
+    load.say("go");
+    load.wait_for_end();
+    load.reap();
+    stream.wait_for("it has ended", |e| is(e, "process.exit", id));
+    let (told, _) = stream.end();
+    assert_eq!(named(&told, "process.start").len(), 3, "{told:?}");
+    assert_eq!(named(&told, "process.exit").len(), 4, "{told:?}");
+    let path = group.path();
+    assert!(
+        told.iter()
+            .all(|event| event["process.linux.cgroup"] == path)
+    );
+}
+
+#[test]
+fn a_million_bytes_of_arguments_are_cut_and_say_so() {
+    let _machine = support::machine();
+    let stream = Stream::start(&["--kind", "process"]);
+    let long = "x".repeat(100_000);
+    let mut command = Command::new("/bin/true");
+    command
+        .arg("first")
+        .args(std::iter::repeat_n(long, 10))
+        .arg("last\n\u{1b}[31m");
+    let mut child = command.spawn().expect("true is installed");
+    let id = child.id();
+    child.wait().expect("our own child");
+    let exec = stream.wait_for("it was executed", |e| is(e, "process.exec", id));
+    assert_eq!(exec["process.command_args.truncated"], true);
+    let args = exec["process.command_args"].as_array().expect("arguments");
+    assert_eq!(args[..2], ["/bin/true", "first"]);
+    assert!(args.len() >= 3 && args.len() < 12, "{}", args.len());
+}

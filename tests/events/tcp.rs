@@ -1,0 +1,399 @@
+//! TCP connections, from both ends.
+
+use serde_json::Value;
+
+use super::support;
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::netns::{Link, Namespace};
+use super::support::reading::Reading;
+use super::support::stream::{Stream, is};
+
+const KINDS: [&str; 2] = ["--kind", "tcp"];
+
+fn end(load: &mut Load) {
+    load.say("end");
+    load.wait_for_end();
+    load.reap();
+}
+
+fn number(event: &Value, key: &str) -> u64 {
+    let value = event[key].as_u64();
+    value.unwrap_or_else(|| panic!("no {key}: {event}"))
+}
+
+#[test]
+fn both_ends_of_a_connection_are_told() {
+    let _machine = support::machine();
+    let (server, client) = (Group::new("server"), Group::new("client"));
+    let stream = Stream::start(&KINDS);
+    // Where it listens, where the client connects to, and what is told of the client's side.
+    let cases = [
+        ("127.0.0.1:0", "127.0.0.1", "ipv4"),
+        ("[::1]:0", "[::1]", "ipv6"),
+        ("[::]:0", "127.0.0.1", "ipv4"),
+    ];
+    for (listen, to, family) in cases {
+        let mut server_load = Load::own(&server, "sockets");
+        let mut client_load = Load::own(&client, "sockets");
+        let (s, c) = (server_load.pid(), client_load.pid());
+        let listens = server_load.ask(&format!("listen {listen}"));
+        let port = listens.rsplit_once(':').expect("a port").1.to_owned();
+        let from = client_load.ask(&format!("connect {to}:{port}"));
+        let own_port: u64 = from
+            .rsplit_once(':')
+            .expect("a port")
+            .1
+            .parse()
+            .expect("a number");
+        assert_eq!(
+            server_load
+                .ask("accept")
+                .rsplit_once(':')
+                .expect("a port")
+                .1,
+            own_port.to_string()
+        );
+        client_load.ask("send 1000");
+        server_load.ask("receive 1000");
+        server_load.ask("send 50");
+        client_load.ask("receive 50");
+        end(&mut client_load);
+        end(&mut server_load);
+
+        let listen = stream.wait_for("it listens", |e| is(e, "tcp.listen", s));
+        assert_eq!(number(&listen, "network.local.port").to_string(), port);
+        assert_eq!(listen["network.peer.address"], Value::Null);
+        let connect = stream.wait_for("it connects", |e| is(e, "tcp.connect", c));
+        let accept = stream.wait_for("it accepts", |e| is(e, "tcp.accept", s));
+        assert_eq!(connect["network.type"], family, "{connect}");
+        assert_eq!(connect["network.peer.address"], to.trim_matches(['[', ']']));
+        assert_eq!(number(&connect, "network.peer.port").to_string(), port);
+        assert_eq!(number(&connect, "network.local.port"), own_port);
+        assert_eq!(number(&accept, "network.peer.port"), own_port);
+        assert_eq!(number(&accept, "network.local.port").to_string(), port);
+        let seconds = connect["duration_seconds"].as_f64().expect("a duration");
+        assert!(seconds > 0.0 && seconds < 5.0, "{connect}");
+        assert_eq!(connect["process.linux.cgroup"], client.path());
+        assert_eq!(accept["process.linux.cgroup"], server.path());
+        for (pid, sent, received) in [(c, 1000, 50), (s, 50, 1000)] {
+            let close = stream.wait_for("it is closed", |e| is(e, "tcp.close", pid));
+            assert_eq!(number(&close, "bytes_sent"), sent, "{close}");
+            assert_eq!(number(&close, "bytes_received"), received, "{close}");
+            assert!(close["rtt_seconds"].as_f64().expect("a time") > 0.0);
+        }
+        stream.wait_for("it listens no more", |e| is(e, "tcp.listen_close", s));
+        for name in ["tcp.listen", "tcp.accept", "tcp.close", "tcp.listen_close"] {
+            assert_eq!(stream.of(|e| is(e, name, s)).len(), 1, "{name}");
+        }
+        assert_eq!(
+            stream.of(|e| is(e, "tcp.connect_failed", c)),
+            Vec::<Value>::new()
+        );
+    }
+}
+
+#[test]
+fn a_failure_has_its_reason() {
+    let _machine = support::machine();
+    let link = Link::new();
+    link.near.set("ipv4/tcp_syn_retries", "1");
+    let stream = Stream::start(&KINDS);
+    let cases = [
+        (
+            format!("connect {}:9", Link::FAR),
+            "error 111",
+            "refused",
+            "ECONNREFUSED",
+        ),
+        (
+            format!("try {}:9 400", Link::SILENT),
+            "error TimedOut",
+            "abandoned",
+            "",
+        ),
+        (
+            format!("connect {}:9", Link::SILENT),
+            "error 110",
+            "timeout",
+            "ETIMEDOUT",
+        ),
+        (
+            format!("connect {}:9", Link::UNREACHABLE),
+            "error 113",
+            "unreachable",
+            "EHOSTUNREACH",
+        ),
+    ];
+    for (words, answer, reason, _) in &cases {
+        let mut load = Load::in_namespace(&link.near, "sockets");
+        let id = load.pid();
+        assert_eq!(load.ask(words), *answer, "{words}");
+        end(&mut load);
+        let failed = stream.wait_for("it fails", |e| is(e, "tcp.connect_failed", id));
+        assert_eq!(failed["error.type"], *reason, "{failed}");
+        assert_eq!(number(&failed, "network.peer.port"), 9);
+        let all = stream.of(|e| e["process.pid"] == id && e["event.name"] != "tcp.retransmit");
+        assert_eq!(all.len(), 1, "{all:?}");
+    }
+}
+
+#[test]
+fn ten_thousand_short_connections_are_all_told() {
+    const COUNT: u64 = 10_000;
+    let _machine = support::machine();
+    let (server, client) = (Group::new("server"), Group::new("client"));
+    let agent = Agent::start(&["--interval", "200ms"]);
+    let stream = Stream::start(&KINDS);
+    let mut server_load = Load::own(&server, "sockets");
+    let mut client_load = Load::own(&client, "sockets");
+    let (s, c) = (server_load.pid(), client_load.pid());
+    let address = server_load.ask("listen 127.0.0.3:0");
+    server_load.ask("serve");
+    assert_eq!(client_load.ask(&format!("short {address} {COUNT}")), "done");
+    let count = |name: &str, pid: u32| {
+        let told = stream
+            .of(|e| is(e, name, pid) && e["noctule.origin"].is_null())
+            .len() as u64;
+        let gaps = stream.of(|e| e["event.name"] == "gap");
+        let lost = gaps
+            .iter()
+            .map(|gap| gap["lost"][name].as_u64().unwrap_or(0));
+        told + lost.sum::<u64>()
+    };
+    support::wait_until("all are closed", || {
+        count("tcp.close", c) + count("tcp.close", s) >= 2 * COUNT
+    });
+    assert_eq!(count("tcp.connect", c), COUNT);
+    assert_eq!(count("tcp.accept", s), COUNT);
+    assert_eq!(
+        stream
+            .of(|e| e["event.name"] == "tcp.connect_failed" && e["process.pid"] == c)
+            .len(),
+        0
+    );
+    let value = |reading: &Reading, name: &str, group: &Group, label: &[(&str, &str)]| {
+        let path = group.path();
+        let labels = [&[("cgroup", path.as_str())], label].concat();
+        reading.value(&format!("noctule_cgroup_{name}"), &labels)
+    };
+    let last = Reading::fresh_with(&agent, "all are counted", |reading| {
+        let open = value(reading, "tcp_connections", &client, &[])?;
+        let accepts = value(reading, "tcp_accepts_total", &server, &[])?;
+        (open == 0.0 && accepts >= COUNT as f64).then_some(accepts)
+    });
+    assert!((last - COUNT as f64).abs() < 0.5, "{last} accepted");
+    let reading = Reading::fresh(&agent);
+    let connects = value(&reading, "tcp_connects_total", &client, &[("result", "ok")]);
+    assert_eq!(connects, Some(COUNT as f64));
+    let times = value(&reading, "tcp_connect_seconds_count", &client, &[]);
+    assert_eq!(times, Some(COUNT as f64));
+    end(&mut client_load);
+    end(&mut server_load);
+}
+
+#[test]
+fn a_killed_client_leaves_no_connection() {
+    const COUNT: u64 = 500;
+    let _machine = support::machine();
+    let (server, client) = (Group::new("server"), Group::new("client"));
+    let agent = Agent::start(&["--interval", "200ms"]);
+    let stream = Stream::start(&KINDS);
+    let mut server_load = Load::own(&server, "sockets");
+    let mut client_load = Load::own(&client, "sockets");
+    let c = client_load.pid();
+    let address = server_load.ask("listen 127.0.0.1:0");
+    server_load.ask("serve");
+    client_load.ask(&format!("hold {address} {COUNT}"));
+    let open = |reading: &Reading| {
+        let labels = [("cgroup", client.path())];
+        let labels = labels.each_ref().map(|(k, v)| (*k, v.as_str()));
+        reading.value("noctule_cgroup_tcp_connections", &labels)
+    };
+    Reading::fresh_with(&agent, "they are open", |r| {
+        open(r).filter(|n| *n == COUNT as f64)
+    });
+    client_load.kill();
+    client_load.reap();
+    Reading::fresh_with(&agent, "none is open", |r| open(r).filter(|n| *n == 0.0));
+    stream.wait_for_all("all are closed", COUNT as usize, |e| is(e, "tcp.close", c));
+    assert_eq!(stream.of(|e| is(e, "tcp.close", c)).len() as u64, COUNT);
+    end(&mut server_load);
+}
+
+#[test]
+fn an_inherited_descriptor_is_closed_once_with_its_last_owner() {
+    let _machine = support::machine();
+    let group = Group::new("inherit");
+    let stream = Stream::start(&KINDS);
+    let mut server = Load::own(&group, "sockets");
+    let address = server.ask("listen 127.0.0.1:0");
+    let port = address.rsplit_once(':').expect("a port").1.to_owned();
+    // The shell opens it; its child has it for longer. bash has /dev/tcp.
+    let script = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{port}; ( read word; exec 3<&- ) <&0 & exec 3<&-; echo 'load: gone'; wait"
+    );
+    let mut command = group.command("/bin/bash");
+    command.args(["-c", &format!("echo 'load: ready'; {script}")]);
+    let mut shell = Load::of(&mut command);
+    let id = shell.pid();
+    assert_eq!(shell.hear(), "gone");
+    server.ask("accept");
+    stream.wait_for("it connects", |e| is(e, "tcp.connect", id));
+    assert_eq!(
+        stream.of(|e| is(e, "tcp.close", id)).len(),
+        0,
+        "the child has it open"
+    );
+    shell.say("close");
+    shell.wait_for_end();
+    server.ask("close");
+    stream.wait_for("it is closed", |e| is(e, "tcp.close", id));
+    assert_eq!(stream.of(|e| is(e, "tcp.close", id)).len(), 1);
+    end(&mut server);
+}
+
+#[test]
+fn retransmits_are_the_senders_and_as_many_as_the_kernel_counts() {
+    let _machine = support::machine();
+    let link = Link::new();
+    let stream = Stream::start(&KINDS);
+    let mut far = Load::in_namespace(&link.far, "sockets");
+    let mut near = Load::in_namespace(&link.near, "sockets");
+    let id = near.pid();
+    let address = far.ask(&format!("listen {}:0", Link::FAR));
+    near.ask(&format!("connect {address}"));
+    far.ask("accept");
+    let before = link.near.retransmits();
+    link.lose_to(Link::FAR);
+    // It may have to wait for room until the link is mended.
+    near.say("send 100000");
+    support::wait_until("it is sent again", || link.near.retransmits() > before + 2);
+    link.mend();
+    assert_eq!(far.ask("receive 100000"), "100000");
+    assert_eq!(near.hear(), "100000");
+    // A segment that is never answered: the request for a connection.
+    link.near.set("ipv4/tcp_syn_retries", "2");
+    near.ask(&format!("connect {}:9", Link::SILENT));
+    end(&mut near);
+    end(&mut far);
+    let close = stream.wait_for("it is closed", |e| is(e, "tcp.close", id));
+    assert_eq!(
+        number(&close, "bytes_sent"),
+        100_000,
+        "each byte counts once"
+    );
+    let kernel = link.near.retransmits() - before;
+    let told = stream.of(|e| is(e, "tcp.retransmit", id));
+    let sum: u64 = told.iter().map(|event| number(event, "tcp.segments")).sum();
+    assert_eq!(sum, kernel, "{told:?}");
+    assert!(
+        told.iter()
+            .any(|e| e["network.peer.address"] == Link::SILENT),
+        "{told:?}"
+    );
+    let of_connection = told
+        .iter()
+        .filter(|e| e["network.peer.address"] == Link::FAR);
+    let of_connection: u64 = of_connection
+        .map(|event| number(event, "tcp.segments"))
+        .sum();
+    assert_eq!(number(&close, "retransmits"), of_connection);
+}
+
+#[test]
+fn equal_addresses_in_two_namespaces_are_never_mixed() {
+    let _machine = support::machine();
+    let stream = Stream::start(&KINDS);
+    let mut cookies = Vec::new();
+    let namespaces = [Namespace::new("one"), Namespace::new("other")];
+    let mut loads = namespaces
+        .each_ref()
+        .map(|ns| Load::in_namespace(ns, "sockets"));
+    for (load, bytes) in loads.iter_mut().zip([10, 20]) {
+        load.ask("listen 127.0.0.1:4242");
+        load.ask("connect 127.0.0.1:4242");
+        load.ask(&format!("send {bytes}"));
+    }
+    for (load, bytes) in loads.iter_mut().zip([10, 20]) {
+        let id = load.pid();
+        end(load);
+        let connect = stream.wait_for("it connects", |e| is(e, "tcp.connect", id));
+        let closes = stream.wait_for_all("it is closed", 2, |e| is(e, "tcp.close", id));
+        let sent: u64 = closes.iter().map(|close| number(close, "bytes_sent")).sum();
+        assert_eq!(sent, bytes);
+        let cookie = number(&connect, "netns.cookie");
+        let all = stream.of(|e| e["process.pid"] == id);
+        assert!(
+            all.iter()
+                .all(|event| number(event, "netns.cookie") == cookie)
+        );
+        cookies.push(cookie);
+    }
+    assert_ne!(cookies[0], cookies[1]);
+}
+
+#[test]
+fn a_gigabyte_by_sendfile_is_counted_to_the_byte() {
+    const SIZE: u64 = 1 << 30;
+    let _machine = support::machine();
+    let group = Group::new("sendfile");
+    let file = tempfile::NamedTempFile::new().expect("a file of our own");
+    file.as_file().set_len(SIZE).expect("a hole");
+    let stream = Stream::start(&KINDS);
+    let mut server = Load::own(&group, "sockets");
+    let mut client = Load::own(&group, "sockets");
+    let (s, c) = (server.pid(), client.pid());
+    let address = server.ask("listen 127.0.0.1:0");
+    client.ask(&format!("connect {address}"));
+    server.ask("accept");
+    server.say("drain");
+    let path = file.path().to_str().expect("in UTF-8");
+    assert_eq!(client.ask(&format!("sendfile {path}")), SIZE.to_string());
+    client.ask("finish");
+    assert_eq!(server.hear(), SIZE.to_string());
+    end(&mut client);
+    end(&mut server);
+    let sent = stream.wait_for("it is closed", |e| is(e, "tcp.close", c));
+    let received = stream.wait_for("it is closed", |e| is(e, "tcp.close", s));
+    assert_eq!(number(&sent, "bytes_sent"), SIZE);
+    assert_eq!(number(&received, "bytes_received"), SIZE);
+}
+
+#[test]
+fn what_is_open_before_is_known_from_the_first_second() {
+    let _machine = support::machine();
+    let group = Group::new("before");
+    let mut server = Load::own(&group, "sockets");
+    let mut client = Load::own(&group, "sockets");
+    let (s, c) = (server.pid(), client.pid());
+    let address = server.ask("listen 127.0.0.1:0");
+    client.ask(&format!("connect {address}"));
+    server.ask("accept");
+    client.ask("send 300");
+    server.ask("receive 300");
+    let stream = Stream::start(&["--kind", "tcp", "--existing"]);
+    for (name, pid) in [("tcp.listen", s), ("tcp.accept", s), ("tcp.connect", c)] {
+        let event = stream.wait_for("it is listed", |e| is(e, name, pid));
+        assert_eq!(event["noctule.origin"], "existing", "{event}");
+        assert_eq!(event["process.linux.cgroup"], group.path());
+    }
+    let agent = Agent::start(&["--interval", "200ms"]);
+    let path = group.path();
+    let value =
+        |r: &Reading, name: &str| r.value(&format!("noctule_cgroup_{name}"), &[("cgroup", &path)]);
+    let open = Reading::fresh_with(&agent, "it is counted", |r| value(r, "tcp_connections"));
+    assert_eq!(open, 2.0);
+    let listeners = Reading::fresh_with(&agent, "it is counted", |r| value(r, "tcp_listeners"));
+    assert_eq!(listeners, 1.0);
+    end(&mut client);
+    end(&mut server);
+    stream.wait_for("it is closed", |e| is(e, "tcp.close", c));
+    Reading::fresh_with(&agent, "none is open", |r| {
+        value(r, "tcp_connections").filter(|n| *n == 0.0)
+    });
+    Reading::fresh_with(&agent, "nobody listens", |r| {
+        value(r, "tcp_listeners").filter(|n| *n == 0.0)
+    });
+}

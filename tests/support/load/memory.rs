@@ -1,0 +1,40 @@
+//! Loads that use memory until they are killed.
+
+use std::thread;
+
+use super::body::{hear, tell};
+
+pub(super) const LOADS: &[(&str, fn())] = &[
+    ("eater", eater),
+    ("eater-without-leader", eater_without_leader),
+];
+
+/// Uses more and more memory as soon as it is told to.
+fn eater() {
+    tell("ready");
+    hear();
+    eat();
+}
+
+/// The same in a thread other than the first, which has ended.
+fn eater_without_leader() {
+    let eater = thread::spawn(|| {
+        hear();
+        eat();
+    });
+    tell("ready");
+    // SAFETY: ends this thread without touching what others use; nothing of it is on its stack but
+    // the handle, which nobody waits for.
+    #[allow(unsafe_code, reason = "no safe way to end the first thread alone")]
+    unsafe {
+        libc::syscall(libc::SYS_exit, 0);
+    }
+    drop(eater);
+}
+
+fn eat() {
+    let mut eaten: Vec<Vec<u8>> = Vec::new();
+    loop {
+        eaten.push(vec![1; 1 << 20]);
+    }
+}

@@ -1,0 +1,127 @@
+//! Network namespaces of a test's own, and links between them.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A namespace; removed with everything in it when it is dropped.
+pub(crate) struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// A new one, in which `lo` is up.
+    pub(crate) fn new(name: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let this = Self {
+            name: format!("noctule-{}-{number}-{name}", std::process::id()),
+        };
+        ip(&["netns", "add", &this.name]);
+        this.ip(&["link", "set", "lo", "up"]);
+        this
+    }
+
+    /// A command in it.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name, program]);
+        command
+    }
+
+    /// `ip` in it.
+    pub(crate) fn ip(&self, args: &[&str]) {
+        ip(&[&["-n", self.name.as_str()], args].concat());
+    }
+
+    /// Sets a parameter of its own below /proc/sys/net.
+    pub(crate) fn set(&self, parameter: &str, value: &str) {
+        let script = format!("echo {value} > /proc/sys/net/{parameter}");
+        let status = self.command("sh").args(["-c", &script]).status();
+        assert!(status.expect("a shell").success(), "{script}");
+    }
+
+    /// Segments that the kernel sent again in it.
+    pub(crate) fn retransmits(&self) -> u64 {
+        let output = self.command("cat").arg("/proc/net/snmp").output();
+        let text = String::from_utf8(output.expect("cat").stdout).expect("text");
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+        let mut both = names.split(' ').zip(values.split(' '));
+        let found = both.find(|(name, _)| *name == "RetransSegs");
+        found.expect("RetransSegs").1.parse().expect("a number")
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip")
+            .args(["netns", "del", &self.name])
+            .status();
+    }
+}
+
+fn ip(args: &[&str]) {
+    let output = Command::new("ip").args(args).output();
+    let output = output.expect("iproute2 is installed");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {args:?}: {words}");
+}
+
+/// Two namespaces with a link between them.
+pub(crate) struct Link {
+    /// Has the address [`Link::NEAR`].
+    pub(crate) near: Namespace,
+    /// Has the address [`Link::FAR`].
+    pub(crate) far: Namespace,
+}
+
+impl Link {
+    pub(crate) const NEAR: &str = "10.77.0.1";
+    pub(crate) const FAR: &str = "10.77.0.2";
+    /// Behind [`Link::FAR`], which says that there is no way.
+    pub(crate) const UNREACHABLE: &str = "10.88.0.1";
+    /// On the link, and never answers.
+    pub(crate) const SILENT: &str = "10.77.0.9";
+
+    pub(crate) fn new() -> Self {
+        let (near, far) = (Namespace::new("near"), Namespace::new("far"));
+        near.ip(&[
+            "link", "add", "link0", "type", "veth", "peer", "name", "link0", "netns", &far.name,
+        ]);
+        for (namespace, address) in [(&near, Self::NEAR), (&far, Self::FAR)] {
+            namespace.ip(&["address", "add", &format!("{address}/24"), "dev", "link0"]);
+            namespace.ip(&["link", "set", "link0", "up"]);
+        }
+        near.ip(&["route", "add", "10.88.0.0/24", "via", Self::FAR]);
+        far.set("ipv4/ip_forward", "1");
+        far.ip(&["route", "add", "unreachable", "10.88.0.0/24"]);
+        let this = Self { near, far };
+        this.lose_to(Self::SILENT);
+        this
+    }
+
+    /// What the near side sends to this address is lost from now on.
+    pub(crate) fn lose_to(&self, address: &str) {
+        self.neighbour(address, "02:00:00:00:00:99");
+    }
+
+    /// What it sends to the far side arrives again.
+    pub(crate) fn mend(&self) {
+        self.near
+            .ip(&["neighbour", "del", Self::FAR, "dev", "link0"]);
+    }
+
+    fn neighbour(&self, address: &str, hardware: &str) {
+        self.near.ip(&[
+            "neighbour",
+            "replace",
+            address,
+            "lladdr",
+            hardware,
+            "dev",
+            "link0",
+            "nud",
+            "permanent",
+        ]);
+    }
+}

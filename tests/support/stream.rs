@@ -1,0 +1,132 @@
+//! `noctule events --json` while it runs.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{NOCTULE, wait_for};
+
+/// A running stream; ended with SIGTERM when it is dropped.
+pub(crate) struct Stream {
+    child: Child,
+    events: Arc<Mutex<Vec<Value>>>,
+    reader: Option<thread::JoinHandle<()>>,
+}
+
+impl Stream {
+    /// Starts it, and returns when it tells what happens.
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(NOCTULE)
+            .args(["events", "--json", "--log", "info"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary can be started");
+        let mut said = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let ready = said
+            .by_ref()
+            .map_while(Result::ok)
+            .find(|line| line.contains("watching"));
+        assert!(ready.is_some(), "it ended before it watched");
+        // The pipe is read to its end, so that it never waits for it.
+        thread::spawn(move || said.map_while(Result::ok).for_each(drop));
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let events: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let sink = Arc::clone(&events);
+        let reader = thread::spawn(move || {
+            for line in output.lines() {
+                let line = line.expect("text");
+                let event = serde_json::from_str(&line);
+                let event = event.unwrap_or_else(|e| panic!("not JSON: {e}: {line}"));
+                sink.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(event);
+            }
+        });
+        Self {
+            child,
+            events,
+            reader: Some(reader),
+        }
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has told so far, in order.
+    pub(crate) fn told(&self) -> Vec<Value> {
+        self.events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The events so far for which `keep` holds.
+    pub(crate) fn of(&self, keep: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let mut told = self.told();
+        told.retain(keep);
+        told
+    }
+
+    /// Waits until there is an event for which `keep` holds, and returns the first.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, what: &str, keep: impl Fn(&Value) -> bool) -> Value {
+        wait_for(what, || self.of(&keep).into_iter().next())
+    }
+
+    /// Waits until there are that many events for which `keep` holds.
+    #[track_caller]
+    pub(crate) fn wait_for_all(
+        &self,
+        what: &str,
+        count: usize,
+        keep: impl Fn(&Value) -> bool,
+    ) -> Vec<Value> {
+        wait_for(what, || {
+            Some(self.of(&keep)).filter(|all| all.len() >= count)
+        })
+    }
+
+    /// Stops it, or lets it go on.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.pid().cast_signed()).expect("a child has a pid");
+        kill_process(pid, signal).expect("our own child");
+    }
+
+    /// Ends it, and takes everything that it told.
+    pub(crate) fn end(mut self) -> (Vec<Value>, ExitStatus) {
+        self.signal(Signal::TERM);
+        let status = self.child.wait().expect("our own child");
+        self.join();
+        (self.told(), status)
+    }
+
+    fn join(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("every line is an event");
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.reader.is_some() {
+            self.signal(Signal::TERM);
+            let _ = self.child.wait();
+            self.reader = None;
+        }
+    }
+}
+
+/// Whether an event has this name and is of this process.
+pub(crate) fn is(event: &Value, name: &str, pid: u32) -> bool {
+    event["event.name"] == name && event["process.pid"] == pid
+}
