@@ -169,3 +169,148 @@ fn untimed(process: RawProcess, what: What) -> RawEvent {
         what,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::{CgroupId, Comm, ExitStatus};
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn process(pid: u32, start_ns: u64) -> RawProcess {
+        RawProcess {
+            id: ProcessId { pid, start_ns },
+            cgroup: CgroupId(1),
+            comm: Comm::new(b"some"),
+        }
+    }
+
+    fn event(process: RawProcess, what: What) -> RawEvent {
+        RawEvent {
+            time_ns: 1,
+            process: Some(process),
+            what,
+        }
+    }
+
+    fn start(process: RawProcess) -> RawEvent {
+        event(process, What::ProcessStart { parent_pid: 1 })
+    }
+
+    fn exit(process: RawProcess) -> RawEvent {
+        let what = What::ProcessExit {
+            status: Some(ExitStatus::Code(0)),
+            oom_killed: false,
+            duration_ns: Some(1),
+            cpu_ns: None,
+            rss_peak_bytes: None,
+        };
+        event(process, what)
+    }
+
+    /// A batch that was taken 100 s after boot.
+    fn batch(processes: &[RawProcess]) -> Batch {
+        let row = |process: &RawProcess| ProcessRow {
+            id: process.id,
+            ..ProcessRow::default()
+        };
+        Batch {
+            time_unix_ns: 100 * SECOND,
+            processes: processes.iter().map(row).collect(),
+            ..Batch::default()
+        }
+    }
+
+    fn names(told: &[RawEvent]) -> Vec<(&'static str, u32)> {
+        let name = |event: &RawEvent| (event.what.name(), event.process.map_or(0, |p| p.id.pid));
+        told.iter().map(name).collect()
+    }
+
+    fn all(_: &ProcessRow) -> bool {
+        true
+    }
+
+    #[test]
+    fn what_was_lost_is_told_once() {
+        let mut known = Known::default();
+        let (lives, ended, missed) = (process(1, SECOND), process(2, SECOND), process(3, SECOND));
+        known.note(&start(lives));
+        known.note(&start(ended));
+        let batch = batch(&[lives, missed]);
+        let told = known.compare_processes(&batch, &all);
+        assert_eq!(names(&told), [("process.start", 3), ("process.exit", 2)]);
+        assert_eq!(known.compare_processes(&batch, &all), []);
+    }
+
+    #[test]
+    fn a_zombie_does_not_start_again_and_a_later_process_has_not_ended() {
+        let mut known = Known::default();
+        let (zombie, later) = (process(1, SECOND), process(2, 101 * SECOND));
+        known.note(&start(zombie));
+        known.note(&exit(zombie));
+        known.note(&start(later));
+        assert_eq!(known.compare_processes(&batch(&[zombie]), &all), []);
+    }
+
+    #[test]
+    fn a_pid_that_is_used_again_is_another_process() {
+        let mut known = Known::default();
+        known.note(&start(process(7, SECOND)));
+        let told = known.compare_processes(&batch(&[process(7, 2 * SECOND)]), &all);
+        assert_eq!(names(&told), [("process.start", 7), ("process.exit", 7)]);
+    }
+
+    #[test]
+    fn nobody_is_told_who_is_not_wanted() {
+        let mut known = Known::default();
+        let told = known.compare_processes(&batch(&[process(1, SECOND)]), &|_| false);
+        assert_eq!(told, []);
+    }
+
+    fn sample(id: u64, port: u16, listens: bool) -> SocketSample {
+        SocketSample {
+            owner: process(1, SECOND),
+            socket: Socket {
+                id,
+                local: Some(([127, 0, 0, 1], port).into()),
+                peer: (!listens).then(|| ([127, 0, 0, 1], 9).into()),
+                netns_cookie: Some(1),
+            },
+            listens,
+            accepted: None,
+            existed: true,
+            wanted: true,
+        }
+    }
+
+    #[test]
+    fn a_connection_from_before_was_accepted_where_somebody_listens() {
+        let mut known = Known::default();
+        let there = [
+            sample(1, 80, true),
+            sample(2, 80, false),
+            sample(3, 4242, false),
+        ];
+        let told = known.compare_sockets(&there, 3);
+        let told: Vec<_> = told.iter().map(|event| event.what.name()).collect();
+        assert_eq!(told, ["tcp.listen", "tcp.accept", "tcp.connect"]);
+        assert_eq!(known.compare_sockets(&there, 3), []);
+    }
+
+    #[test]
+    fn a_socket_that_is_gone_is_closed_unless_it_is_younger_than_the_list() {
+        let mut known = Known::default();
+        known.compare_sockets(&[sample(1, 80, true), sample(2, 80, false)], 2);
+        let young = sample(3, 4242, false);
+        let what = What::Tcp {
+            change: TcpChange::Connect { duration_ns: None },
+            socket: young.socket,
+        };
+        known.note(&event(young.owner, what));
+        let told = known.compare_sockets(&[], 2);
+        let mut told: Vec<_> = told.iter().map(|event| event.what.name()).collect();
+        told.sort_unstable();
+        assert_eq!(told, ["tcp.close", "tcp.listen_close"]);
+    }
+}
