@@ -379,6 +379,8 @@ fn what_is_open_before_is_known_from_the_first_second() {
         assert_eq!(event["noctule.origin"], "existing", "{event}");
         assert_eq!(event["process.linux.cgroup"], group.path());
     }
+    let others = stream.of(|e| e["event.name"] == "process.start");
+    assert_eq!(others, Vec::<Value>::new(), "nobody asked for them");
     let agent = Agent::start(&["--interval", "200ms"]);
     let path = group.path();
     let value =

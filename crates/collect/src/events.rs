@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use noctule_kernel::{
-    Error, Events, FileEvents, FileOpenRecord, RawEvent, RawProcess, SocketSample,
+    Error, Events, FileEvents, FileOpenRecord, RawEvent, RawProcess, SocketSample, Stream,
 };
 use noctule_model::{
     Batch, CgroupId, Comm, Event, EventProcess, FilePath, Loss, Origin, ProcessId, ProcessRow,
@@ -20,26 +20,30 @@ use known::Known;
 pub struct EventSource {
     kernel: Events,
     files: Option<FileEvents>,
+    /// What goes into the stream, and is compared with what is there.
+    stream: Stream,
     counts: EventCounts,
     known: Known,
     /// Events that the kernel side had lost at the last look, by name.
     lost: Vec<(&'static str, u64)>,
-    /// Something was lost since the state was last compared with what is there.
-    torn: bool,
+    /// How often the state is still to be compared with what is there, because something was lost.
+    looks: u32,
     /// The moment of boot, by which all events are told.
     boot_unix_ns: u64,
 }
 
 impl EventSource {
-    /// Reads from these programs. What has gone is kept for the time of grace.
-    pub fn new(kernel: Events, files: Option<FileEvents>, grace: Duration) -> Self {
+    /// Reads from these programs, which were loaded for this stream. What has gone is kept for the
+    /// time of grace.
+    pub fn new(kernel: Events, files: Option<FileEvents>, stream: Stream, grace: Duration) -> Self {
         Self {
             lost: lost(&kernel, files.as_ref()),
             kernel,
             files,
+            stream,
             counts: EventCounts::new(grace),
             known: Known::default(),
-            torn: false,
+            looks: 0,
             boot_unix_ns: 0,
         }
     }
@@ -106,7 +110,7 @@ impl EventSource {
         if lost != self.lost {
             events.push(gap(&self.lost, &lost, clock.now_unix_ns));
             self.lost = lost;
-            self.torn = true;
+            self.looks = LOOKS;
         }
         Ok(events)
     }
@@ -118,37 +122,58 @@ impl EventSource {
         batch: &Batch,
         wanted: &dyn Fn(&ProcessRow) -> bool,
     ) -> Result<Vec<Event>, Error> {
-        self.compare(batch, wanted, Origin::Existing)
+        let mut events = self.compare(batch, wanted)?;
+        let there = self.known.take_new();
+        self.tell(&mut events, there, Origin::Existing);
+        Ok(events)
     }
 
     /// Tells what a gap has swallowed, by comparing what was told with what is there; nothing when
-    /// there was no gap.
+    /// there was no gap. A difference is told when two looks have found it: what happens between
+    /// the list and the ring is in one of them alone.
     pub fn heal(
         &mut self,
         batch: &Batch,
         wanted: &dyn Fn(&ProcessRow) -> bool,
     ) -> Result<Vec<Event>, Error> {
-        if !std::mem::take(&mut self.torn) {
+        if self.looks == 0 {
             self.known.prune(batch);
             return Ok(Vec::new());
         }
-        self.compare(batch, wanted, Origin::Reconciled)
+        self.looks -= 1;
+        let mut events = self.compare(batch, wanted)?;
+        let differences = self.known.take_confirmed();
+        self.tell(&mut events, differences, Origin::Reconciled);
+        Ok(events)
     }
 
     fn compare(
         &mut self,
         batch: &Batch,
         wanted: &dyn Fn(&ProcessRow) -> bool,
-        origin: Origin,
     ) -> Result<Vec<Event>, Error> {
-        // What came while the batch was taken: otherwise it would look like a loss.
-        let mut events = self.collect()?;
-        let clock = Clock::now(&mut self.boot_unix_ns);
-        let (sockets, numbered) = self.kernel.sockets()?;
-        let mut raw = self.known.compare_processes(batch, wanted);
-        raw.extend(self.known.compare_sockets(&sockets, numbered));
-        events.extend(raw.into_iter().map(|event| clock.event(event, origin)));
+        self.known.begin_look();
+        let sockets = match self.stream.tcp {
+            true => Some(self.kernel.sockets()?),
+            false => None,
+        };
+        // After the lists: whatever is in them was told by now, or its record was lost.
+        let events = self.collect()?;
+        if self.stream.processes {
+            self.known.compare_processes(batch, wanted);
+        }
+        if let Some(sockets) = sockets {
+            self.known.compare_sockets(&sockets);
+        }
         Ok(events)
+    }
+
+    fn tell(&mut self, events: &mut Vec<Event>, raw: Vec<RawEvent>, origin: Origin) {
+        let clock = Clock::now(&mut self.boot_unix_ns);
+        for event in raw {
+            self.known.note(&event);
+            events.push(clock.event(event, origin));
+        }
     }
 
     /// Follows a process and its descendants, as the batch shows them. Those that start meanwhile
@@ -215,6 +240,10 @@ fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)], time_unix_ns
         },
     }
 }
+
+/// Comparisons after a loss: two find a difference, and one more finds what was only about to be told
+/// at the first.
+const LOOKS: u32 = 3;
 
 /// How far the moment of boot may move before it is believed: the wall clock was set. It moves a
 /// little at each look, and the date at which a process started is its name.

@@ -230,18 +230,9 @@ impl Events {
         self.sample(false).map(drop)
     }
 
-    /// The sockets that listen and those that are connected; numbers above the second value were
-    /// given while they were read.
-    pub fn sockets(&mut self) -> Result<(Vec<SocketSample>, u64), Error> {
-        let numbered = self.sockets.as_ref();
-        let numbered = numbered.and_then(|s| {
-            s.tcp
-                .maps
-                .bss_data
-                .as_deref()
-                .map(|bss| bss.sockets_numbered)
-        });
-        Ok((self.sample(true)?, numbered.unwrap_or(0)))
+    /// The sockets that listen and those that are connected.
+    pub fn sockets(&mut self) -> Result<Vec<SocketSample>, Error> {
+        self.sample(true)
     }
 
     fn sample(&mut self, list: bool) -> Result<Vec<SocketSample>, Error> {

@@ -19,6 +19,36 @@ pub(super) struct Known {
     ended: HashSet<ProcessId>,
     /// By number.
     sockets: HashMap<u64, Open>,
+    /// Sockets of which the end was told since the last look began.
+    closed: HashSet<u64>,
+    /// What this look has found, and who was in what the one before has found.
+    found: Vec<RawEvent>,
+    found_before: HashSet<Difference>,
+}
+
+/// Who began or ended without being told.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Difference {
+    Process(ProcessId, bool),
+    Socket(u64, bool),
+}
+
+impl Difference {
+    fn of(event: &RawEvent) -> Option<Self> {
+        match &event.what {
+            What::ProcessStart { .. } => Some(Self::Process(event.process?.id, true)),
+            What::ProcessExit { .. } => Some(Self::Process(event.process?.id, false)),
+            What::Tcp { change, socket } => {
+                let ends = matches!(change, TcpChange::ListenClose | TcpChange::Close { .. });
+                Some(Self::Socket(socket.id, !ends))
+            }
+            _ => None,
+        }
+    }
+
+    fn begins(self) -> bool {
+        matches!(self, Self::Process(_, true) | Self::Socket(_, true))
+    }
 }
 
 struct Open {
@@ -61,6 +91,7 @@ impl Known {
             }
             TcpChange::ListenClose | TcpChange::Close { .. } => {
                 self.sockets.remove(&socket.id);
+                self.closed.insert(socket.id);
             }
             TcpChange::ConnectFailed { .. } | TcpChange::Retransmit { .. } => {}
         }
@@ -75,21 +106,42 @@ impl Known {
         self.ended.retain(|id| listed.contains(id));
     }
 
-    /// Starts and ends that were not told. What has started since the batch is not in it.
+    /// Before the lists of a look are made.
+    pub(super) fn begin_look(&mut self) {
+        self.closed.clear();
+        let last = std::mem::take(&mut self.found);
+        self.found_before = last.iter().filter_map(Difference::of).collect();
+    }
+
+    /// Takes out what the look has found that began.
+    pub(super) fn take_new(&mut self) -> Vec<RawEvent> {
+        let begins = |event: &RawEvent| Difference::of(event).is_some_and(Difference::begins);
+        self.found.extract_if(.., |event| begins(event)).collect()
+    }
+
+    /// Takes out what the look before has found too.
+    pub(super) fn take_confirmed(&mut self) -> Vec<RawEvent> {
+        let before = std::mem::take(&mut self.found_before);
+        let confirmed =
+            |event: &RawEvent| Difference::of(event).is_some_and(|d| before.contains(&d));
+        self.found
+            .extract_if(.., |event| confirmed(event))
+            .collect()
+    }
+
+    /// Finds starts and ends that were not told.
     pub(super) fn compare_processes(
         &mut self,
         batch: &Batch,
         wanted: &dyn Fn(&ProcessRow) -> bool,
-    ) -> Vec<RawEvent> {
-        let since_boot = batch.time_unix_ns.saturating_sub(batch.boot_unix_ns);
+    ) {
         let listed: HashSet<ProcessId> = batch.processes.iter().map(|row| row.id).collect();
-        let mut told = Vec::new();
         for row in &batch.processes {
             let known = self.processes.contains_key(&row.id) || self.ended.contains(&row.id);
             if known || !wanted(row) {
                 continue;
             }
-            told.push(untimed(
+            self.found.push(untimed(
                 RawProcess {
                     id: row.id,
                     cgroup: row.cgroup,
@@ -103,8 +155,8 @@ impl Known {
         let gone = self
             .processes
             .values()
-            .filter(|process| !listed.contains(&process.id) && process.id.start_ns < since_boot);
-        told.extend(gone.map(|process| {
+            .filter(|process| !listed.contains(&process.id));
+        self.found.extend(gone.map(|process| {
             untimed(
                 *process,
                 What::ProcessExit {
@@ -116,32 +168,29 @@ impl Known {
                 },
             )
         }));
-        told.iter().for_each(|event| self.note(event));
         self.ended.retain(|id| listed.contains(id));
-        told
     }
 
-    /// The same for sockets. `numbered` had a number before the list was made.
-    pub(super) fn compare_sockets(
-        &mut self,
-        there: &[SocketSample],
-        numbered: u64,
-    ) -> Vec<RawEvent> {
+    /// The same for sockets.
+    pub(super) fn compare_sockets(&mut self, there: &[SocketSample]) {
         let listed: HashSet<u64> = there.iter().map(|sample| sample.socket.id).collect();
         let new = there
             .iter()
-            .filter(|sample| sample.wanted && !self.sockets.contains_key(&sample.socket.id))
+            .filter(|sample| {
+                let id = &sample.socket.id;
+                sample.wanted && !self.sockets.contains_key(id) && !self.closed.contains(id)
+            })
             .map(|sample| {
                 let change = beginning(sample, there);
                 let socket = sample.socket;
                 untimed(sample.owner, What::Tcp { change, socket })
             });
-        let mut told: Vec<RawEvent> = new.collect();
+        self.found.extend(new);
         let gone = self
             .sockets
             .values()
-            .filter(|open| open.socket.id <= numbered && !listed.contains(&open.socket.id));
-        told.extend(gone.map(|open| {
+            .filter(|open| !listed.contains(&open.socket.id));
+        self.found.extend(gone.map(|open| {
             let change = if open.listens {
                 TcpChange::ListenClose
             } else {
@@ -156,8 +205,6 @@ impl Known {
             let socket = open.socket;
             untimed(open.owner, What::Tcp { change, socket })
         }));
-        told.iter().for_each(|event| self.note(event));
-        told
     }
 }
 
@@ -231,6 +278,17 @@ mod tests {
         true
     }
 
+    /// Two looks at the same, and what is told then.
+    fn look_twice(known: &mut Known, look: impl Fn(&mut Known)) -> Vec<RawEvent> {
+        for _ in 0..2 {
+            known.begin_look();
+            look(known);
+        }
+        let told = known.take_confirmed();
+        told.iter().for_each(|event| known.note(event));
+        told
+    }
+
     #[test]
     fn what_was_lost_is_told_once() {
         let mut known = Known::default();
@@ -238,33 +296,55 @@ mod tests {
         known.note(&start(lives));
         known.note(&start(ended));
         let batch = batch(&[lives, missed]);
-        let told = known.compare_processes(&batch, &all);
+        let look = |known: &mut Known| known.compare_processes(&batch, &all);
+        let told = look_twice(&mut known, look);
         assert_eq!(names(&told), [("process.start", 3), ("process.exit", 2)]);
-        assert_eq!(known.compare_processes(&batch, &all), []);
+        assert_eq!(look_twice(&mut known, look), []);
     }
 
     #[test]
-    fn a_zombie_does_not_start_again_and_a_later_process_has_not_ended() {
+    fn what_happens_during_a_look_is_no_loss() {
         let mut known = Known::default();
-        let (zombie, later) = (process(1, SECOND), process(2, 101 * SECOND));
+        let (starts, ends) = (process(1, SECOND), process(2, SECOND));
+        known.note(&start(starts));
+        known.note(&start(ends));
+        // One is not in the list yet; the record of the other's end is on its way.
+        known.begin_look();
+        known.compare_processes(&batch(&[]), &all);
+        known.note(&exit(ends));
+        known.begin_look();
+        known.compare_processes(&batch(&[starts]), &all);
+        assert_eq!(known.take_confirmed(), []);
+    }
+
+    #[test]
+    fn a_zombie_does_not_start_again() {
+        let mut known = Known::default();
+        let zombie = process(1, SECOND);
         known.note(&start(zombie));
         known.note(&exit(zombie));
-        known.note(&start(later));
-        assert_eq!(known.compare_processes(&batch(&[zombie]), &all), []);
+        let told = look_twice(&mut known, |known| {
+            known.compare_processes(&batch(&[zombie]), &all);
+        });
+        assert_eq!(told, []);
     }
 
     #[test]
     fn a_pid_that_is_used_again_is_another_process() {
         let mut known = Known::default();
         known.note(&start(process(7, SECOND)));
-        let told = known.compare_processes(&batch(&[process(7, 2 * SECOND)]), &all);
+        let told = look_twice(&mut known, |known| {
+            known.compare_processes(&batch(&[process(7, 2 * SECOND)]), &all);
+        });
         assert_eq!(names(&told), [("process.start", 7), ("process.exit", 7)]);
     }
 
     #[test]
     fn nobody_is_told_who_is_not_wanted() {
         let mut known = Known::default();
-        let told = known.compare_processes(&batch(&[process(1, SECOND)]), &|_| false);
+        let told = look_twice(&mut known, |known| {
+            known.compare_processes(&batch(&[process(1, SECOND)]), &|_| false);
+        });
         assert_eq!(told, []);
     }
 
@@ -284,6 +364,12 @@ mod tests {
         }
     }
 
+    fn changes(told: &[RawEvent]) -> Vec<&'static str> {
+        let mut told: Vec<_> = told.iter().map(|event| event.what.name()).collect();
+        told.sort_unstable();
+        told
+    }
+
     #[test]
     fn a_connection_from_before_was_accepted_where_somebody_listens() {
         let mut known = Known::default();
@@ -292,25 +378,44 @@ mod tests {
             sample(2, 80, false),
             sample(3, 4242, false),
         ];
-        let told = known.compare_sockets(&there, 3);
-        let told: Vec<_> = told.iter().map(|event| event.what.name()).collect();
-        assert_eq!(told, ["tcp.listen", "tcp.accept", "tcp.connect"]);
-        assert_eq!(known.compare_sockets(&there, 3), []);
+        known.begin_look();
+        known.compare_sockets(&there);
+        let told = known.take_new();
+        assert_eq!(changes(&told), ["tcp.accept", "tcp.connect", "tcp.listen"]);
+        told.iter().for_each(|event| known.note(event));
+        known.begin_look();
+        known.compare_sockets(&there);
+        assert_eq!(known.take_new(), []);
     }
 
     #[test]
-    fn a_socket_that_is_gone_is_closed_unless_it_is_younger_than_the_list() {
+    fn sockets_that_are_gone_are_closed() {
         let mut known = Known::default();
-        known.compare_sockets(&[sample(1, 80, true), sample(2, 80, false)], 2);
-        let young = sample(3, 4242, false);
+        let there = [sample(1, 80, true), sample(2, 80, false)];
+        known.begin_look();
+        known.compare_sockets(&there);
+        known.take_new().iter().for_each(|event| known.note(event));
+        let told = look_twice(&mut known, |known| known.compare_sockets(&[]));
+        assert_eq!(changes(&told), ["tcp.close", "tcp.listen_close"]);
+    }
+
+    #[test]
+    fn a_socket_that_is_closed_after_it_was_listed_does_not_begin() {
+        let mut known = Known::default();
+        let gone = sample(1, 80, false);
+        known.begin_look();
         let what = What::Tcp {
-            change: TcpChange::Connect { duration_ns: None },
-            socket: young.socket,
+            change: TcpChange::Close {
+                bytes_sent: None,
+                bytes_received: None,
+                duration_ns: None,
+                retransmits: None,
+                rtt_us: None,
+            },
+            socket: gone.socket,
         };
-        known.note(&event(young.owner, what));
-        let told = known.compare_sockets(&[], 2);
-        let mut told: Vec<_> = told.iter().map(|event| event.what.name()).collect();
-        told.sort_unstable();
-        assert_eq!(told, ["tcp.close", "tcp.listen_close"]);
+        known.note(&event(gone.owner, what));
+        known.compare_sockets(&[gone]);
+        assert_eq!(known.take_new(), []);
     }
 }
