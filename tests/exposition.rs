@@ -244,7 +244,7 @@ fn every_series_of_a_group_exists_from_0() {
     assert!(not_0.is_empty(), "{not_0:?}");
     let mut expected = metrics_of(&samples, "cgroup", &[("cgroup", "/")]);
     assert_eq!(metrics_of(&samples, "cgroup", &identity), expected);
-    // The node has some more of its own, and waits for nobody else.
+    // The node has some more of its own, waits for nobody else, and connects to nobody else.
     let own = [
         "cpu_idle_seconds_total ",
         "cpu_idle_switches_total ",
@@ -253,6 +253,10 @@ fn every_series_of_a_group_exists_from_0() {
     ];
     expected.extend(own.map(str::to_owned));
     assert!(expected.remove("sched_blame_seconds_total "), "no blame");
+    let (to_others, expected): (BTreeSet<_>, BTreeSet<_>) = expected
+        .into_iter()
+        .partition(|name| name.starts_with("tcp_destination_"));
+    assert!(!to_others.is_empty(), "no destinations");
     assert_eq!(metrics_of(&samples, "node", &[]), expected);
     sleeper.kill().expect("our child");
     sleeper.wait().expect("our child");

@@ -102,6 +102,10 @@ impl EventSource {
         let clock = Clock::now(&mut self.boot_unix_ns);
         let mut events = Vec::with_capacity(raw.len());
         for event in raw {
+            // A process can be in a list some microseconds before its start is told.
+            if self.known.has_started(&event) {
+                continue;
+            }
             self.known.note(&event);
             events.push(clock.event(event, Origin::Seen));
         }
@@ -116,7 +120,8 @@ impl EventSource {
     }
 
     /// Lists what is there and was not told: processes, sockets that listen, connections. For the
-    /// start, with the first batch that was taken after it.
+    /// start, with the first batch that was taken after it. Of a process that was there before and
+    /// ends before the list is made only the end is told.
     pub fn existing(
         &mut self,
         batch: &Batch,

@@ -58,6 +58,15 @@ struct Open {
 }
 
 impl Known {
+    /// Whether an event is the start of a process that was told already.
+    pub(super) fn has_started(&self, event: &RawEvent) -> bool {
+        let starts = matches!(event.what, What::ProcessStart { .. });
+        starts
+            && event
+                .process
+                .is_some_and(|p| self.processes.contains_key(&p.id))
+    }
+
     /// Takes note of what is told.
     pub(super) fn note(&mut self, event: &RawEvent) {
         let Some(process) = event.process else {
@@ -300,6 +309,19 @@ mod tests {
         let told = look_twice(&mut known, look);
         assert_eq!(names(&told), [("process.start", 3), ("process.exit", 2)]);
         assert_eq!(look_twice(&mut known, look), []);
+    }
+
+    #[test]
+    fn a_process_that_was_listed_starts_no_second_time() {
+        let mut known = Known::default();
+        let listed = process(1, SECOND);
+        assert!(!known.has_started(&start(listed)));
+        known.begin_look();
+        known.compare_processes(&batch(&[listed]), &all);
+        known.take_new().iter().for_each(|event| known.note(event));
+        assert!(known.has_started(&start(listed)));
+        assert!(!known.has_started(&exit(listed)));
+        assert!(!known.has_started(&start(process(1, 2 * SECOND))));
     }
 
     #[test]
