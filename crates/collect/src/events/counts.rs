@@ -77,6 +77,12 @@ impl<K: Hash + Eq, T: Default + Clone + for<'a> AddAssign<&'a T>> Table<K, T> {
         })
     }
 
+    fn settle(&mut self, key: &K) {
+        if let Some(row) = self.rows.get_mut(key) {
+            row.settle();
+        }
+    }
+
     /// Takes out what is `gone`, and returns its sum.
     fn retire(&mut self, gone: impl Fn(&K) -> bool) -> T {
         let mut sum = T::default();
@@ -200,9 +206,9 @@ impl EventCounts {
             if let Some(ConnectTimes { buckets }) = last.connect_times {
                 self.connects.row(*id).row.follow(&buckets);
             }
-            self.processes.row(*id).settle();
-            self.tcp.row(*id).settle();
-            self.connects.row(*id).settle();
+            self.processes.settle(id);
+            self.tcp.settle(id);
+            self.connects.settle(id);
         }
     }
 
