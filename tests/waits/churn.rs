@@ -150,6 +150,7 @@ fn what_comes_and_goes_leaves_nothing_behind() {
     thread::sleep(Duration::from_secs(1));
     let now = resident(agent.pid());
     println!("memory: {memory:.1} MiB, then {now:.1} MiB");
-    // Groups are listed for 60 s after their end: each with its counters, its name and more.
-    assert!(now < memory + 24.0, "{memory} MiB, then {now} MiB");
+    // Groups are listed for 60 s after their end: 10,000, each with its counters (room for those of
+    // events among them), its name and more, 3 KiB in all.
+    assert!(now < memory + 40.0, "{memory} MiB, then {now} MiB");
 }
