@@ -13,8 +13,8 @@ use noctule_kernel::{
 };
 use noctule_model::{
     Batch, CgroupId, CgroupRow, ConnectError, DestinationCounter, DestinationCounters,
-    DestinationRow, EventCounter, EventCounters, EventFamily, ExitKind, FileMode, Group, Histogram,
-    WaitRow,
+    DestinationRow, EventCounter, EventCounters, EventFamily, ExitKind, FeatureState, FileMode,
+    Group, Histogram, WaitRow,
 };
 
 /// Nobody's: what found no room in a table, or has no owner.
@@ -147,7 +147,8 @@ impl EventCounts {
         self.take_destinations(kernel, batch.taken_ns)?;
         self.settle(kernel, &listed);
         self.retire(batch.taken_ns);
-        self.fill(batch, kernel.counts_tcp(), files.is_some());
+        batch.measured.extend(measured(kernel, files.is_some()));
+        self.fill(batch);
         Ok(())
     }
 
@@ -231,17 +232,7 @@ impl EventCounts {
             .retain(|_, at| now_ns.saturating_sub(*at) <= forgotten);
     }
 
-    fn fill(&self, batch: &mut Batch, tcp: bool, files: bool) {
-        let families = [
-            Some(EventFamily::Processes),
-            tcp.then_some(EventFamily::Tcp),
-            files.then_some(EventFamily::Files),
-        ];
-        let counters = families
-            .into_iter()
-            .flatten()
-            .flat_map(EventFamily::counters);
-        batch.measured.extend(counters);
+    fn fill(&self, batch: &mut Batch) {
         let mut groups: HashMap<CgroupId, EventCounters> = HashMap::new();
         for (id, row) in self
             .processes
@@ -282,6 +273,26 @@ impl EventCounts {
                 counters: row.total(),
             }));
     }
+}
+
+/// The counters that mean anything: a hook that is missing is not a 0.
+fn measured(kernel: &Events, files: bool) -> Vec<EventCounter> {
+    let on = |name: &str| {
+        let mut features = kernel.features().iter();
+        features.any(|f| f.name == name && f.state != FeatureState::Off)
+    };
+    let has = |counter: &EventCounter| match counter {
+        EventCounter::OomKills | EventCounter::ProcessExits(ExitKind::OomKilled) => {
+            on("oom_events")
+        }
+        EventCounter::TcpRetransmits => on("tcp_retransmits"),
+        counter => match counter.family() {
+            EventFamily::Processes => true,
+            EventFamily::Tcp => kernel.counts_tcp(),
+            EventFamily::Files => files,
+        },
+    };
+    EventCounter::all().filter(has).collect()
 }
 
 fn of_processes(counts: &ProcessCounts) -> EventCounters {
