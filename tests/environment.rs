@@ -1,6 +1,36 @@
 //! The first test: proves that the others can mean something.
 
-use super::support;
+use std::env;
+use std::fs;
+use std::io::Write as _;
+
+use serde_json::Value;
+use tempfile::NamedTempFile;
+
+use super::support::agent::Agent;
+use super::support::expect::expected;
+use super::support::{self, bpf, hierarchies, oracle};
+
+/// A configuration with everything that can be asked for.
+fn everything() -> NamedTempFile {
+    let mut config = NamedTempFile::new().expect("a file of our own");
+    let text = b"[events]\nfiles = true\n";
+    config.write_all(text).expect("it can be written");
+    config
+}
+
+fn path(file: &NamedTempFile) -> &str {
+    file.path().to_str().expect("in UTF-8")
+}
+
+/// What `doctor` says of each feature, with everything asked for.
+fn features() -> Vec<Value> {
+    let config = everything();
+    // It fails where nothing can work, and tells why all the same.
+    let output = support::noctule(&["doctor", "--json", "--config", path(&config)]);
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    answer["features"].as_array().expect("features").clone()
+}
 
 #[test]
 fn the_environment_can_run_these_tests() {
@@ -10,8 +40,8 @@ fn the_environment_can_run_these_tests() {
         root,
         "the tests of the binary need root: make test runs them so"
     );
-    let answer = support::json(&["doctor", "--json"]);
-    let features = answer["features"].as_array().expect("features");
+    needs!("cpu_time");
+    let features = features();
     for name in [
         "privileges",
         "btf",
@@ -24,4 +54,83 @@ fn the_environment_can_run_these_tests() {
         let feature = feature.unwrap_or_else(|| panic!("doctor does not list {name}"));
         assert_eq!(feature["state"], "on", "{feature}");
     }
+}
+
+#[test]
+fn the_virtual_machine_is_as_its_table_says() {
+    let _machine = support::machine();
+    // Only a virtual machine has one.
+    let Some(expected) = expected() else { return };
+    let mut wrong = Vec::new();
+    let features = features();
+    for feature in &features {
+        let name = feature["name"].as_str().expect("a name");
+        if expected
+            .state(name)
+            .is_none_or(|state| feature["state"] != state)
+        {
+            wrong.push(feature.to_string());
+        }
+    }
+    for name in expected.features() {
+        if !features.iter().any(|f| f["name"] == name.as_str()) {
+            wrong.push(format!("doctor does not list {name}"));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "not as the table says:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn the_virtual_machine_is_the_one_that_was_asked_for() {
+    let _machine = support::machine();
+    let Ok(release) = env::var("NOCTULE_RELEASE") else {
+        return;
+    };
+    let system = rustix::system::uname();
+    assert_eq!(system.release().to_str(), Ok(release.as_str()));
+    assert_eq!(oracle::cpus_online(), 2);
+    let hierarchies = hierarchies::all();
+    assert_eq!(hierarchies.len(), 1, "cgroup v2 alone");
+    let file = hierarchies[0].mount.join("cgroup.subtree_control");
+    let controllers = fs::read_to_string(file).expect("cgroup v2");
+    for controller in ["cpu", "memory"] {
+        let has = controllers.split_whitespace().any(|c| c == controller);
+        assert!(has, "{controller} is not in {controllers}");
+    }
+}
+
+/// A program that the verifier finds hard today is one that it refuses after the next change, on the
+/// kernel that nobody tried. Where one grows for a good reason, the table is changed, and the commit
+/// says why.
+#[test]
+fn no_program_has_grown_for_the_verifier() {
+    let _machine = support::machine();
+    needs!("cpu_time");
+    let Some(expected) = expected() else { return };
+    let config = everything();
+    let agent = Agent::start(&["--config", path(&config)]);
+    let found = bpf::verified(&bpf::held_by(agent.pid()));
+    let grown = |(name, count): &(&String, &u32)| {
+        let noted = expected.verified.get(*name);
+        noted.is_none_or(|noted| u64::from(**count) * 10 > u64::from(*noted) * 11)
+    };
+    let grown: Vec<_> = found.iter().filter(grown).collect();
+    let table: Vec<_> = found.iter().map(|(n, c)| format!("{n} = {c}")).collect();
+    let table = table.join("\n");
+    let release = env::var("NOCTULE_RELEASE").ok();
+    if expected.verified_of.is_some() && expected.verified_of != release {
+        let text = format!(
+            "grown since {:?}: {grown:?}\n{table}\n",
+            expected.verified_of
+        );
+        std::io::stderr()
+            .write_all(text.as_bytes())
+            .expect("somebody reads");
+        return;
+    }
+    assert!(grown.is_empty(), "grown: {grown:?}\n[verified]\n{table}");
 }

@@ -2,7 +2,6 @@
 //! Prometheus is in `prometheus`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,6 +13,7 @@ use super::support::cgroup::Group;
 use super::support::container::{Container, Wish, hex_id, pod_uid};
 use super::support::hostile::{self, Hostile};
 use super::support::http::request;
+use super::support::prometheus::promtool;
 use super::support::{self, openmetrics, wait_until};
 
 mod prometheus;
@@ -22,24 +22,6 @@ const OPEN: &str = "application/openmetrics-text;version=1.0.0";
 
 fn cpu(level: &str) -> String {
     format!("noctule_{level}_cpu_seconds_total")
-}
-
-/// Whether promtool accepts an exposition, and what it says; nothing of one that is as it should be.
-fn promtool(text: &str) -> (bool, String) {
-    let mut child = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool is installed (Debian: prometheus)");
-    let mut input = child.stdin.take().expect("piped");
-    input.write_all(text.as_bytes()).expect("it reads");
-    drop(input);
-    let output = child.wait_with_output().expect("our child");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    (output.status.success(), said)
 }
 
 /// A container, a unit and a group that burn.

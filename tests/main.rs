@@ -2,6 +2,7 @@
 //!
 //! They share the machine (cgroups, CPUs, BPF programs), so each takes [`support::machine`] first.
 
+#[macro_use]
 mod support;
 
 mod accounting;

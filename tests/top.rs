@@ -3,13 +3,13 @@
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 use super::support::burner::Burner;
 use super::support::cgroup::Group;
 use super::support::hostile::Hostile;
 use super::support::tmux::Terminal;
-use super::support::{self, NOCTULE, bpf, wait_until};
+use super::support::{self, NOCTULE, affinity, bpf, wait_until};
 
 const SIZES: [(u16, u16); 4] = [(120, 30), (80, 24), (40, 10), (20, 5)];
 
@@ -212,11 +212,9 @@ fn it_draws_hostile_names_and_obeys_none() {
 fn on_one_cpu(burners: &[Burner]) {
     let allowed = sched_getaffinity(None).expect("our own");
     let first = (0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu));
-    let mut one = CpuSet::new();
-    one.set(first.expect("this runs on one"));
     for burner in burners {
         let pid = Pid::from_raw(burner.pid() as i32);
-        sched_setaffinity(pid, &one).expect("the CPU is online");
+        affinity::pin(pid, first.expect("this runs on one"));
     }
 }
 

@@ -188,9 +188,8 @@ static __always_inline __u32 error_number(__u32 error)
  * Every open of a path, by whichever system call or io_uring. Those of the kernel itself for a
  * program that is executed are none of a process.
  */
-SEC("fexit/do_filp_open")
-int BPF_PROG(filp_open, int dfd, struct filename *name, const struct open_flags *op,
-	     struct file *file)
+static __always_inline int opened(struct filename *name, const struct open_flags *op,
+				  struct file *file)
 {
 	struct attempt attempt = {.flags = op->open_flag & ~O_LEFT_OUT};
 	long error = -(long)file;
@@ -205,6 +204,21 @@ int BPF_PROG(filp_open, int dfd, struct filename *name, const struct open_flags 
 	}
 	account(bpf_get_current_task_btf(), &attempt);
 	return 0;
+}
+
+SEC("fexit/do_filp_open")
+int BPF_PROG(filp_open, int dfd, struct filename *name, const struct open_flags *op,
+	     struct file *file)
+{
+	return opened(name, op, file);
+}
+
+/* Its name in v7.2, seen in Debian's kernel. */
+SEC("fexit/do_file_open")
+int BPF_PROG(file_open, int dfd, struct filename *name, const struct open_flags *op,
+	     struct file *file)
+{
+	return opened(name, op, file);
 }
 
 /*

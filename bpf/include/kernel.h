@@ -83,6 +83,8 @@ enum {
 	ECONNREFUSED = 111,
 	EHOSTDOWN = 112,
 	EHOSTUNREACH = 113,
+	/* linux/errqueue.h */
+	SO_EE_ORIGIN_ICMP6 = 3,
 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -207,8 +209,9 @@ struct files_struct;
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
-	int on_cpu;
-	int on_rq;
+	/* Narrower from v7.1 on: only what is unsigned is adapted to another width. */
+	unsigned int on_cpu;
+	unsigned int on_rq;
 	int pid;
 	int tgid;
 	char comm[16];
@@ -280,13 +283,30 @@ struct sock_common {
 	unsigned long skc_flags;
 };
 
-struct sock {
-	struct sock_common __sk_common;
-	int sk_err;
-	__u16 sk_protocol;
+struct socket;
+struct sk_buff;
+
+struct sk_buff_head {
+	struct sk_buff *prev;
+	__u32 qlen;
 };
 
+struct sock {
+	struct sock_common __sk_common;
+	struct sk_buff_head sk_error_queue;
+	int sk_err;
+	int sk_err_soft;
+	__u16 sk_protocol;
+	struct socket *sk_socket;
+};
+
+typedef enum {
+	SS_FREE = 0,
+	SS_UNCONNECTED = 1,
+} socket_state;
+
 struct socket {
+	socket_state state;
 	struct sock *sk;
 };
 
@@ -317,6 +337,15 @@ struct sk_buff {
 
 struct tcp_skb_cb {
 	__u16 tcp_gso_segs;
+};
+
+struct sock_extended_err {
+	__u32 ee_errno;
+	__u8 ee_origin;
+};
+
+struct sock_exterr_skb {
+	struct sock_extended_err ee;
 };
 
 /* The value differs between kernels, only the name is asked for. */

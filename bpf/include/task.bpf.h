@@ -80,11 +80,18 @@ struct task_account {
 	__u64 read_mapping;
 	__u64 read_index;
 	__u64 read_last;
+	/* The snapshot that has seen the thread, by its moment. */
+	__u64 seen;
+	/* On a leader: the one that has told what is carried for the process. */
+	__u64 carried_seen;
+	/* For how long the thread ran after the moment of a snapshot, and which that is. */
+	__u64 later;
+	__u64 later_than;
 	struct counters total;
 	struct counters base;
 };
 
-_Static_assert(sizeof(struct task_account) == 88 + 2 * 8 * COUNTER_COUNT, "implicit padding");
+_Static_assert(sizeof(struct task_account) == 120 + 2 * 8 * COUNTER_COUNT, "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -113,7 +120,10 @@ struct cpu_slot {
 	/* Last value of each hardware counter, to charge the difference at the next switch. */
 	struct bpf_perf_event_value last[4];
 	struct counters idle;
-	__u64 reserved[7];
+	/* What `idle_ns` was at the moment of a snapshot, and which that is. */
+	__u64 idle_then;
+	__u64 sampled_at;
+	__u64 reserved[5];
 };
 
 _Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");
@@ -136,17 +146,39 @@ static __always_inline void kernel_counters(struct task_struct *task, struct cou
 	c->v[COUNTER_SWITCHES_PREEMPTED] = task->nivcsw;
 }
 
+static __always_inline void set_once(__u64 *word, __u64 value)
+{
+	__sync_val_compare_and_swap(word, 0, value);
+}
+
 /*
- * The thread's account, made when there is none; NULL when that is refused. What a thread did
- * before the agent started does not count.
+ * What a thread did before the agent started does not count. Who makes an account can lose its CPU
+ * before it comes here, and the thread run and end meanwhile: then who finds it first begins it,
+ * and the maker, who comes late, changes nothing.
  */
+static __always_inline void begin_account(struct task_struct *task, struct task_account *account)
+{
+	struct counters *base = &account->base;
+
+	set_once(&account->cgroup, cgroup_of(task));
+	if (!started_at || task->start_time < started_at) {
+		set_once(&base->v[COUNTER_CPU_TIME], task->se.sum_exec_runtime);
+		set_once(&base->v[COUNTER_SWITCHES_VOLUNTARY], task->nvcsw);
+		set_once(&base->v[COUNTER_SWITCHES_PREEMPTED], task->nivcsw);
+	} else {
+		/* All that it ever waited counts. */
+		set_once(&account->run_delay, 1);
+	}
+	/* An exchange orders the stores before it on every architecture. */
+	__sync_lock_test_and_set(&account->ready, 1);
+}
+
+/* The thread's account, made when there is none; NULL when that is refused. */
 static __always_inline struct task_account *account_of(struct task_struct *task)
 {
 	struct task_account *account;
 
 	account = bpf_task_storage_get(&tasks, task, NULL, 0);
-	if (account)
-		return account;
 	/*
 	 * Refused when somebody makes storage for the same thread on another CPU at the same
 	 * moment (the task iterator, another agent), or was preempted on this one while it did.
@@ -154,16 +186,8 @@ static __always_inline struct task_account *account_of(struct task_struct *task)
 	 */
 	for (int i = 0; i < 3 && !account; i++)
 		account = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!account)
-		return NULL;
-	account->cgroup = cgroup_of(task);
-	if (!started_at || task->start_time < started_at)
-		kernel_counters(task, &account->base);
-	else
-		/* All that it ever waited counts. */
-		account->run_delay = 1;
-	/* An exchange orders the stores before it on every architecture. */
-	__sync_lock_test_and_set(&account->ready, 1);
+	if (account && !account->ready)
+		begin_account(task, account);
 	return account;
 }
 

@@ -79,12 +79,14 @@ static __always_inline __u64 resident_pages(struct task_struct *task)
 
 	if (!mm)
 		return 0;
+	/* Not read directly: before v6.2 the verifier takes no typedef in an array. */
 	if (bpf_core_field_exists(older->rss_stat.count))
-		return older->rss_stat.count[FILE].counter +
-		       older->rss_stat.count[ANONYMOUS].counter +
-		       older->rss_stat.count[SHARED].counter;
-	return mm->rss_stat[FILE].count + mm->rss_stat[ANONYMOUS].count +
-	       mm->rss_stat[SHARED].count;
+		return BPF_CORE_READ(older, rss_stat.count[FILE].counter) +
+		       BPF_CORE_READ(older, rss_stat.count[ANONYMOUS].counter) +
+		       BPF_CORE_READ(older, rss_stat.count[SHARED].counter);
+	return BPF_CORE_READ(mm, rss_stat[FILE].count) +
+	       BPF_CORE_READ(mm, rss_stat[ANONYMOUS].count) +
+	       BPF_CORE_READ(mm, rss_stat[SHARED].count);
 }
 
 static __always_inline void note_victim(struct task_struct *task)

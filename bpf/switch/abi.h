@@ -17,6 +17,8 @@ enum sample_flag {
 	SAMPLE_CARRIED = 1 << 4,
 	/* The process has ended, and these are its last figures. */
 	SAMPLE_EXITED = 1 << 5,
+	/* A thread was settled while a snapshot was taken: struct late_fold. */
+	SAMPLE_LATE = 1 << 6,
 };
 
 /* One thread at a tick, or one process that has ended. */
@@ -28,12 +30,29 @@ struct task_sample {
 	__u32 parent;
 	__u32 flags;
 	__u32 cpu;
-	__u32 reserved;
+	/*
+	 * Of a process that ended: low half of the moment after which it did, where a snapshot was
+	 * being taken; else 0.
+	 */
+	__u32 later_than;
 	char comm[16];
 	struct counters counters;
 };
 
 _Static_assert(sizeof(struct task_sample) == 56 + 8 * COUNTER_COUNT, "implicit padding");
+
+/* What a thread used that was settled while the snapshot was taken. */
+struct late_fold {
+	/* With SAMPLE_CARRIED its process has not got it either. */
+	struct task_sample sample;
+	/* The moment of the snapshot. */
+	__u64 at;
+	/*
+	 * CPU time in the row of its cgroup before it was added: a reader that found more there has
+	 * it already.
+	 */
+	__u64 row_before;
+};
 
 /* Groups that are no cgroup. The id of a cgroup is at least 1. */
 enum group {
@@ -81,6 +100,7 @@ struct wait_row {
 _Static_assert(sizeof(struct wait_row) == 24 + 4 * HISTOGRAM_BUCKETS, "implicit padding");
 
 ABI_EXPORT(struct, task_sample);
+ABI_EXPORT(struct, late_fold);
 ABI_EXPORT(enum, counter);
 ABI_EXPORT(enum, sample_flag);
 ABI_EXPORT(enum, loss);

@@ -61,12 +61,6 @@ static __always_inline void add(struct counters *to, const struct counters *what
 		__sync_fetch_and_add(&to->v[i], what->v[i]);
 }
 
-/*
- * The moment for which the task iterator tells how long a thread has run (CLOCK_MONOTONIC). The
- * walk over many threads takes milliseconds; with one moment for all, the sums close.
- */
-__u64 sample_at;
-
 /* Everything that the thread ever used. */
 static __always_inline void used_so_far(struct task_struct *task, struct task_account *account,
 					struct cpu_slot *slot, struct counters *c)
@@ -82,6 +76,17 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 	c->v[COUNTER_CPU_TIME] = cpu_time(task, slot, sample_at);
 }
 
+/* Takes away for how long the thread ran after the moment of the snapshot. */
+static __always_inline void without_later(struct task_account *account, struct counters *c,
+					  __u64 at)
+{
+	__u64 later = account->later_than == at ? account->later : 0;
+
+	/* The account can be younger than the moment, or was settled since. */
+	c->v[COUNTER_CPU_TIME] =
+		c->v[COUNTER_CPU_TIME] > later ? c->v[COUNTER_CPU_TIME] - later : 0;
+}
+
 /* What the thread used since the last fold. */
 static __always_inline void unsettled(struct task_struct *task, struct task_account *account,
 				      struct cpu_slot *slot, struct counters *c)
@@ -89,9 +94,7 @@ static __always_inline void unsettled(struct task_struct *task, struct task_acco
 	used_so_far(task, account, slot, c);
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		c->v[i] -= account->base.v[i];
-	/* The account is younger than `sample_at`, or was settled since. */
-	if ((__s64)c->v[COUNTER_CPU_TIME] < 0)
-		c->v[COUNTER_CPU_TIME] = 0;
+	without_later(account, c, sample_at);
 }
 
 static __always_inline struct process_key process_of(struct task_struct *task)
@@ -133,7 +136,7 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	if (account->followed)
 		sample->flags |= SAMPLE_FOLLOWED;
 	sample->cpu = 0;
-	sample->reserved = 0;
+	sample->later_than = 0;
 	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
 }
 
@@ -156,17 +159,65 @@ static __always_inline void carry(struct task_struct *task, struct task_account 
 }
 
 /*
+ * The thread is settled while a snapshot is taken that has not seen it: what it used then is
+ * missing among the threads, and perhaps in the row of its cgroup, for the rows are read one after
+ * the other. Without the record the next snapshot has it, so it leaves room for those that are
+ * needed.
+ */
+static __always_inline void report_late(struct task_struct *task, struct task_account *account,
+					const struct counters *used, __u64 cgroup, __u64 row_before,
+					__u64 at)
+{
+	struct task_account *leader = NULL;
+	struct late_fold *late;
+
+	if (bpf_ringbuf_query(&exits, BPF_RB_AVAIL_DATA) > exits_wakeup_bytes)
+		return;
+	/* A thread that is in no list any more does not keep its leader: that may be freed. */
+	if (task->group_leader->signal == task->signal)
+		leader = bpf_task_storage_get(&tasks, task->group_leader, NULL, 0);
+	late = bpf_ringbuf_reserve(&exits, sizeof(*late), 0);
+	if (!late)
+		return;
+	describe(&late->sample, task, account);
+	late->sample.cgroup = cgroup;
+	late->sample.flags |= SAMPLE_LATE;
+	/*
+	 * Its process was told, without what is carried there now; or it is this thread, which has
+	 * ended. Else what is carried will be told.
+	 */
+	if (leader && (leader->carried_seen == at ||
+		       (leader == account && account->dead && !account->threads)))
+		late->sample.flags |= SAMPLE_CARRIED;
+	__builtin_memcpy(&late->sample.counters, used, sizeof(*used));
+	without_later(account, &late->sample.counters, at);
+	late->at = at;
+	late->row_before = row_before;
+	bpf_ringbuf_submit(late, BPF_RB_NO_WAKEUP);
+}
+
+/*
  * Settles the thread with its cgroup; `used` is what it used since it was settled before. Two CPUs
  * can do it at once for one thread (it ends while it is moved): each exchange takes what was not
  * taken yet, so that the parts add up to the whole whoever is first.
  */
 static __always_inline void fold(struct task_struct *task, struct task_account *account,
-				 struct counters *used)
+				 struct counters *used, __u64 at)
 {
+	__u64 cgroup = account->cgroup;
+	struct counters *row;
+	__u64 before;
+
 	used_so_far(task, account, NULL, used);
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		used->v[i] -= __sync_lock_test_and_set(&account->base.v[i], used->v[i]);
-	add(folded_row(account->cgroup), used);
+	row = folded_row(cgroup);
+	before = __sync_fetch_and_add(&row->v[COUNTER_CPU_TIME], used->v[COUNTER_CPU_TIME]);
+	for (int i = COUNTER_CPU_TIME + 1; i < COUNTER_COUNT; i++)
+		__sync_fetch_and_add(&row->v[i], used->v[i]);
+	/* How long one that runs, and is moved, ran after the moment is not noted. */
+	if (at && account->seen != at && row != &overflow && (account->dead || !task->on_cpu))
+		report_late(task, account, used, cgroup, before, at);
 }
 
 /*
@@ -174,7 +225,7 @@ static __always_inline void fold(struct task_struct *task, struct task_account *
  * was is added and its row taken out.
  */
 static __always_inline void report_exit(struct task_struct *leader, struct task_account *account,
-					const struct counters *last)
+					const struct counters *last, __u64 later_than)
 {
 	struct process_key key = process_of(leader);
 	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
@@ -190,6 +241,7 @@ static __always_inline void report_exit(struct task_struct *leader, struct task_
 	} else {
 		describe(sample, leader, account);
 		sample->flags |= SAMPLE_EXITED;
+		sample->later_than = later_than;
 		__builtin_memcpy(&sample->counters, last, sizeof(*last));
 		if (row)
 			for (int i = 0; i < COUNTER_COUNT; i++)

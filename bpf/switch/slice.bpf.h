@@ -21,6 +21,13 @@ enum {
 #define NOW (~0ULL >> 1)
 
 /*
+ * The moment (CLOCK_MONOTONIC) of the snapshot that user space takes; 0 while it takes none. To
+ * read everything takes milliseconds, and more when the reader loses its CPU: whatever changes
+ * meanwhile keeps what it was at the moment, so that the sums close however long it takes.
+ */
+__u64 sample_at;
+
+/*
  * The scheduler's clock on the CPU that the task is queued on or runs on; its run queue must be
  * locked. Everything at a switch is told by it: it is a read of memory where bpf_ktime_get_ns can
  * cost more than all the rest of the program, and a wait then ends where the kernel begins to
@@ -75,11 +82,38 @@ static __always_inline __u64 charged_until(struct task_struct *prev, __u64 clock
 	return end < clock ? end : clock;
 }
 
+/* A slice ends while a snapshot is taken: keeps what was at its moment. */
+static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struct *prev,
+					__u64 since, __u64 end, __u64 at)
+{
+	struct task_account *account;
+
+	if (end <= at)
+		return;
+	if (slot->sampled_at != at) {
+		slot->idle_then = slot->idle_ns;
+		if (!prev->pid && since < at)
+			slot->idle_then += at - since;
+		slot->sampled_at = at;
+	}
+	if (!prev->pid)
+		return;
+	account = bpf_task_storage_get(&tasks, prev, NULL, 0);
+	if (!account)
+		return;
+	if (account->later_than != at) {
+		account->later = 0;
+		account->later_than = at;
+	}
+	account->later += end - (since > at ? since : at);
+}
+
 static __always_inline void account_slice(struct cpu_slot *slot, struct task_struct *prev,
 					  struct task_struct *next, __u64 clock)
 {
 	__u64 since = slot->since ?: started_at;
 	__u64 end = clock;
+	__u64 at = sample_at;
 
 	if (!since)
 		return;
@@ -89,6 +123,8 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 	end += slot->clock_offset;
 	if (end < since)
 		end = since;
+	if (at)
+		keep_moment(slot, prev, since, end, at);
 	if (prev->pid == 0) {
 		slot->idle_ns += end - since;
 		slot->idle_switches++;
@@ -107,16 +143,19 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
  */
 static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 {
+	struct cpu_slot *slot;
 	struct rq *rq;
 	__u32 cpu;
 
 	if (!bpf_core_field_exists(task->se.cfs_rq) || !task->on_cpu)
 		return NULL;
 	rq = task->se.cfs_rq->rq;
-	if (rq->curr != task)
-		return NULL;
 	cpu = rq->cpu;
-	return bpf_map_lookup_elem(&cpus, &cpu);
+	slot = bpf_map_lookup_elem(&cpus, &cpu);
+	/* It leaves the CPU just now: the hook has not been run yet. */
+	if (slot && rq->curr != task && slot->pid != (__u32)task->pid)
+		return NULL;
+	return slot;
 }
 
 /*
@@ -164,7 +203,12 @@ static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_sl
 	if ((__u64)lag > now - since)
 		lag = now - since;
 	later = now - (at > since ? at : since);
-	return later > 0 ? lag - later : lag;
+	if (later > 0)
+		lag -= later;
+	/* What it ran is complete already. */
+	if (rq->curr != task && lag > 0)
+		return 0;
+	return lag;
 }
 
 /* CPU time of the thread: until `at` when it runs in `slot`, else what the kernel has. */

@@ -30,6 +30,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
 	struct task_account *account;
 	struct counters used;
+	__u64 at;
 
 	if (!slot)
 		return 0;
@@ -44,11 +45,12 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	account = account_to_charge(prev);
 	if (!account)
 		return 0;
-	fold(prev, account, &used);
 	account->dead = 1;
+	at = sample_at;
+	fold(prev, account, &used, at);
 	/* The common end, of a process with one thread, needs no row. */
 	if (prev->pid == prev->tgid && !account->threads)
-		report_exit(prev, account, &used);
+		report_exit(prev, account, &used, at);
 	else
 		carry(prev, account, &used);
 	return 0;
@@ -148,7 +150,7 @@ int BPF_PROG(sched_process_free, struct task_struct *task)
 		return 0;
 	account = bpf_task_storage_get(&tasks, task, NULL, 0);
 	if (account && !account->reported)
-		report_exit(task, account, &nothing);
+		report_exit(task, account, &nothing, 0);
 	return 0;
 }
 
@@ -163,7 +165,7 @@ static __always_inline void settle_move(struct task_struct *task)
 	cgroup = cgroup_of(task);
 	if (cgroup == account->cgroup)
 		return;
-	fold(task, account, &used);
+	fold(task, account, &used, sample_at);
 	carry(task, account, &used);
 	account->cgroup = cgroup;
 }
@@ -187,42 +189,71 @@ int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct tas
 	return 0;
 }
 
-SEC("iter/task")
-int sample_tasks(struct bpf_iter__task *ctx)
+/* What is carried for the process, told with the first of its threads that the walk comes to. */
+static __always_inline long write_carried(struct seq_file *seq, struct task_struct *task)
 {
-	struct task_struct *task = ctx->task;
-	struct task_account *account;
+	struct process_key key = process_of(task);
+	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
 	struct task_sample sample;
-	struct process_key key;
-	struct task_sample *row;
-	struct cpu_slot *slot;
 
-	if (!task)
+	if (!row)
 		return 0;
-	account = account_of(task);
-	if (!account || !account->ready || account->reported)
-		return 0;
-	/* A move that no hook saw at once (several threads, before v6.7): settled now. */
-	settle_move(task);
-	/* A thread that is older than the agent. */
-	if (task->pid != task->tgid && !account->threads)
-		mark_threads(task, account);
+	__builtin_memcpy(&sample, row, sizeof(sample));
+	sample.flags = SAMPLE_CARRIED;
+	return bpf_seq_write(seq, &sample, sizeof(sample));
+}
+
+static __always_inline long write_thread(struct seq_file *seq, struct task_struct *task,
+					 struct task_account *account)
+{
+	struct cpu_slot *slot = running_slot(task);
+	struct task_sample sample;
+
 	describe(&sample, task, account);
-	slot = running_slot(task);
 	if (slot) {
 		sample.flags |= SAMPLE_RUNNING;
 		sample.cpu = task->se.cfs_rq->rq->cpu;
 	}
 	unsettled(task, account, slot, &sample.counters);
-	bpf_seq_write(ctx->meta->seq, &sample, sizeof(sample));
-	if (task->pid != task->tgid)
+	return bpf_seq_write(seq, &sample, sizeof(sample));
+}
+
+/*
+ * The reader can be kept from going on between any two lines. What is settled meanwhile is rather
+ * missing for once than told twice: what is carried is read first and noted as told last, a thread
+ * is noted as seen before it is read. Where the buffer is full, the kernel drops what was written
+ * here and calls again for the same thread.
+ */
+SEC("iter/task")
+int sample_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct task_account *account, *leader;
+	__u64 at = sample_at;
+
+	if (!task)
 		return 0;
-	key = process_of(task);
-	row = bpf_map_lookup_elem(&carried, &key);
-	if (row) {
-		sample.flags |= SAMPLE_CARRIED;
-		__builtin_memcpy(&sample.counters, &row->counters, sizeof(row->counters));
-		bpf_seq_write(ctx->meta->seq, &sample, sizeof(sample));
+	account = account_of(task);
+	if (!account || account->reported)
+		return 0;
+	/* It was seen under another pid: by exec it took that of its leader. */
+	if (at && account->seen == at)
+		return 0;
+	/* A move that no hook saw at once (several threads, before v6.7): settled now. */
+	settle_move(task);
+	leader = account;
+	if (task->pid != task->tgid) {
+		/* A thread that is older than the agent. */
+		if (!account->threads)
+			mark_threads(task, account);
+		leader = bpf_task_storage_get(&tasks, task->group_leader, NULL, 0);
 	}
+	if (leader && leader->carried_seen != at && write_carried(ctx->meta->seq, task))
+		return 0;
+	__sync_lock_test_and_set(&account->seen, at);
+	if (write_thread(ctx->meta->seq, task, account))
+		account->seen = 0;
+	else if (leader)
+		__sync_lock_test_and_set(&leader->carried_seen, at);
 	return 0;
 }

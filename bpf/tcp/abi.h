@@ -52,6 +52,15 @@ struct tcp_event {
 
 _Static_assert(sizeof(struct tcp_event) == 152, "implicit padding");
 
+/*
+ * What began and what ended; the difference is there. By the parity of the recount that has seen it
+ * last: see recount.bpf.h.
+ */
+struct presence {
+	__u64 begun[2];
+	__u64 ended[2];
+};
+
 /* What happened to the sockets of a cgroup. */
 struct tcp_row {
 	__u64 connects;
@@ -62,11 +71,10 @@ struct tcp_row {
 	__u64 retransmits;
 	__u64 sent;
 	__u64 received;
-	/* Connections that were established, or there before the agent, and those that ended. */
-	__u64 opened;
-	__u64 closed;
-	__u64 listens;
-	__u64 listen_closes;
+	/* Connections that are established, or were there before the agent. */
+	struct presence connections;
+	/* Sockets that listen. */
+	struct presence listeners;
 };
 
 /* How long connecting took. */
@@ -80,7 +88,6 @@ struct destination_key {
 	__u8 address[16];
 	/* Network order. */
 	__u16 port;
-	/* 0: all that found no room in the table. */
 	__u16 family;
 	__u32 reserved;
 };
@@ -94,8 +101,6 @@ struct destination_row {
 	__u64 retransmits;
 	__u64 sent;
 	__u64 received;
-	__u64 opened;
-	__u64 closed;
 };
 
 /* A socket that is there, as the iterators tell it. */
@@ -125,6 +130,7 @@ struct socket_sample {
 _Static_assert(sizeof(struct socket_sample) == 112, "implicit padding");
 
 ABI_EXPORT(struct, tcp_event);
+ABI_EXPORT(struct, presence);
 ABI_EXPORT(struct, tcp_row);
 ABI_EXPORT(struct, connect_times);
 ABI_EXPORT(struct, destination_key);

@@ -5,7 +5,7 @@
 #ifndef NOCTULE_TCP_EXISTING_BPF_H
 #define NOCTULE_TCP_EXISTING_BPF_H
 
-#include "row.bpf.h"
+#include "recount.bpf.h"
 
 static __always_inline __u32 existing_flags(int state)
 {
@@ -28,7 +28,6 @@ static __always_inline void adopt(struct sock *sk, struct tcp_sock *tcp, struct 
 	int state = sk->__sk_common.skc_state;
 	__u32 flags = existing_flags(state);
 	struct socket_account *account;
-	struct tcp_row *row;
 
 	if (!flags || known_account(sk))
 		return;
@@ -38,17 +37,11 @@ static __always_inline void adopt(struct sock *sk, struct tcp_sock *tcp, struct 
 	account->since = 0;
 	account->sent = bytes_sent(tcp);
 	account->received = bytes_received(tcp);
-	row = tcp_row(account->owner.cgroup);
-	if (flags & SOCKET_LISTENS)
-		add_to(row->listens, 1);
-	if (flags & SOCKET_ESTABLISHED)
-		add_to(row->opened, 1);
+	if (flags & (SOCKET_LISTENS | SOCKET_ESTABLISHED))
+		count_begin(account);
 	/* Its last change of state may have found no account. */
 	if (sk->__sk_common.skc_state == TCP_CLOSE && state != TCP_CLOSE) {
-		if (account->flags & SOCKET_LISTENS)
-			add_to(row->listen_closes, 1);
-		if (account->flags & SOCKET_ESTABLISHED)
-			add_to(row->closed, 1);
+		count_end(account);
 		bpf_sk_storage_delete(&sockets, sk);
 	}
 }

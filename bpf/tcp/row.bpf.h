@@ -31,6 +31,15 @@ struct {
 	__type(value, struct destination_row);
 } destinations SEC(".maps");
 
+/* For each cgroup what found no room in `destinations`, so that the sum of a group stays whole. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192); /* set at load */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct destination_row);
+} other_destinations SEC(".maps");
+
 /* What found no room. */
 struct tcp_row tcp_overflow;
 struct connect_times connect_time_overflow;
@@ -69,6 +78,17 @@ static __always_inline void add_connect_time(__u64 cgroup, __u64 ns)
 	histogram_add(row ? row->buckets : connect_time_overflow.buckets, ns);
 }
 
+static __always_inline struct destination_row *other_destinations_row(__u64 cgroup)
+{
+	struct destination_row *row = bpf_map_lookup_elem(&other_destinations, &cgroup);
+
+	if (row)
+		return row;
+	bpf_map_update_elem(&other_destinations, &cgroup, &no_destination, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&other_destinations, &cgroup);
+	return row ? row : &destination_overflow;
+}
+
 /* The row of the other end; of connections from this side only, ports of the others are chance. */
 static __always_inline struct destination_row *destination_row(struct socket_account *account,
 							       const struct socket_ends *ends)
@@ -87,7 +107,7 @@ static __always_inline struct destination_row *destination_row(struct socket_acc
 	if (row)
 		return row;
 	count_loss(LOSS_DESTINATION);
-	return &destination_overflow;
+	return other_destinations_row(account->owner.cgroup);
 }
 
 /*

@@ -16,18 +16,26 @@
 
 struct socket_account {
 	__u64 id;
+	/* The socket that it is of: a socket that comes in is born with a copy of another's. */
+	__u64 self;
 	struct event_process owner;
 	/* CLOCK_BOOTTIME: of the call of connect; then since it is established or listens. */
 	__u64 since;
+	/* The cgroup in whose row it counts as present, with COUNTED_*; 0: none. */
+	__u64 counted_in;
 	/* What is in the rows already. */
 	__u64 sent;
 	__u64 received;
 	/* enum socket_flag. */
 	__u32 flags;
-	__u32 reserved;
+	/* It waits for accept(2), which is going to tell whose it is. */
+	__u32 queued;
+	/* enum doubt, and the look that found it. */
+	__u32 doubt;
+	__u32 doubted_at;
 };
 
-_Static_assert(sizeof(struct socket_account) == 80, "implicit padding");
+_Static_assert(sizeof(struct socket_account) == 104, "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -44,24 +52,9 @@ static __always_inline struct socket_account *known_account(struct sock *sk)
 	return bpf_sk_storage_get(&sockets, sk, NULL, 0);
 }
 
-/* The account, made when there is none; it belongs to `owner` from now on. */
-static __always_inline struct socket_account *account_for(struct sock *sk,
-							  struct task_struct *owner, __u32 flags)
+static __always_inline bool is_copy(struct socket_account *account, struct sock *sk)
 {
-	struct socket_account *account;
-
-	account = bpf_sk_storage_get(&sockets, sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!account) {
-		count_loss(LOSS_SOCKET);
-		return NULL;
-	}
-	account->id = __sync_fetch_and_add(&sockets_numbered, 1) + 1;
-	account->since = bpf_ktime_get_boot_ns();
-	account->sent = 0;
-	account->received = 0;
-	account->flags = flags | (is_wanted(owner) ? SOCKET_WANTED : 0);
-	describe_process(&account->owner, owner);
-	return account;
+	return account->self != (__u64)sk;
 }
 
 static __always_inline __u64 netns_cookie(const struct sock_common *socket)

@@ -6,13 +6,16 @@
 #ifndef NOCTULE_TCP_STATE_BPF_H
 #define NOCTULE_TCP_STATE_BPF_H
 
-#include "row.bpf.h"
+#include "recount.bpf.h"
 
 /* Process, OOM and TCP events; the ring of the object lifecycle. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 22); /* set at load */
 } facts SEC(".maps");
+
+/* The functions behind connect(2) and accept(2) are watched where they return. */
+const volatile bool calls_are_seen = false;
 
 static __always_inline void describe_socket(struct tcp_event *event, struct tcp_sock *tcp,
 					    struct socket_account *account, enum event_kind kind)
@@ -42,7 +45,7 @@ static __always_inline void begin_listen(struct sock *sk, struct tcp_sock *tcp)
 	account = account_for(sk, bpf_get_current_task_btf(), SOCKET_LISTENS);
 	if (!account)
 		return;
-	add_to(tcp_row(account->owner.cgroup)->listens, 1);
+	count_begin(account);
 	if (!is_told(account, EVENT_TCP_LISTEN))
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_LISTEN);
@@ -53,7 +56,7 @@ static __always_inline void end_listen(struct socket_account *account, struct tc
 {
 	struct tcp_event event = {};
 
-	add_to(tcp_row(account->owner.cgroup)->listen_closes, 1);
+	count_end(account);
 	account->flags &= ~SOCKET_LISTENS;
 	if (!is_told(account, EVENT_TCP_LISTEN_CLOSE))
 		return;
@@ -62,9 +65,12 @@ static __always_inline void end_listen(struct socket_account *account, struct tc
 }
 
 /* A connection comes in. Its account is a copy of that of the socket that listens. */
-static __always_inline void inherit(struct socket_account *account)
+static __always_inline void inherit(struct socket_account *account, struct sock *sk)
 {
+	account->self = (__u64)sk;
+	account->doubt = DOUBT_NONE;
 	account->id = __sync_fetch_and_add(&sockets_numbered, 1) + 1;
+	account->counted_in = 0;
 	account->sent = 0;
 	account->received = 0;
 	account->flags = (account->flags & SOCKET_WANTED) | SOCKET_ACCEPTED;
@@ -79,7 +85,7 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 	struct tcp_event event = {};
 
 	describe_socket(&event, tcp, account, kind);
-	add_to(row->opened, 1);
+	count_begin(account);
 	if (connects) {
 		/* 0: it was on its way before the agent was there. */
 		if (account->since)
@@ -91,14 +97,31 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		destination = destination_row(account, &event.ends);
 		add_to(destination->connects, 1);
 		add_to(destination->connect_ns, event.duration_ns);
-		add_to(destination->opened, 1);
 	} else {
 		add_to(row->accepts, 1);
 	}
 	account->since = event.head.time;
 	account->flags |= SOCKET_ESTABLISHED;
-	if (is_told(account, kind))
+	if (calls_are_seen && !connects)
+		account->queued = 1;
+	else if (is_told(account, kind))
 		emit(&facts, &event, sizeof(event), kind);
+}
+
+/* Of accept(2) and the end of the connection, which can come at once, one gets true. */
+static __always_inline bool leave_queue(struct socket_account *account)
+{
+	return account->queued && __sync_lock_test_and_set(&account->queued, 0);
+}
+
+static __always_inline void report_accept(struct socket_account *account, struct tcp_sock *tcp)
+{
+	struct tcp_event event = {};
+
+	if (!is_told(account, EVENT_TCP_ACCEPT))
+		return;
+	describe_socket(&event, tcp, account, EVENT_TCP_ACCEPT);
+	emit(&facts, &event, sizeof(event), EVENT_TCP_ACCEPT);
 }
 
 static __always_inline enum connect_error reason_of(__u32 error)
@@ -121,40 +144,71 @@ static __always_inline enum connect_error reason_of(__u32 error)
 	}
 }
 
-static __always_inline void fail(struct socket_account *account, struct tcp_sock *tcp)
+/* `event` has its error already. */
+static __always_inline void report_failure(struct socket_account *account, struct tcp_event *event)
 {
-	struct tcp_event event = {};
-	__u32 reason;
+	__u32 reason = reason_of(event->error);
 
-	describe_socket(&event, tcp, account, EVENT_TCP_CONNECT_FAILED);
-	event.error = ((struct sock *)tcp)->sk_err;
-	/* connect(2) itself fails when there is no port left, and that is in no field. */
-	if (!event.error && !event.ends.local_port)
-		event.error = EADDRNOTAVAIL;
-	reason = reason_of(event.error);
-	event.reason = reason;
+	event->reason = reason;
 	if (account->since)
-		event.duration_ns = event.head.time - account->since;
+		event->duration_ns = event->head.time - account->since;
 	/* Always true, which the verifier does not see and the compiler does. */
 	barrier_var(reason);
 	if (reason < CONNECT_ERRORS)
 		add_to(tcp_row(account->owner.cgroup)->failures[reason], 1);
-	add_to(destination_row(account, &event.ends)->failures, 1);
+	add_to(destination_row(account, &event->ends)->failures, 1);
 	account->flags &= ~SOCKET_CONNECTS;
 	if (is_told(account, EVENT_TCP_CONNECT_FAILED))
-		emit(&facts, &event, sizeof(event), EVENT_TCP_CONNECT_FAILED);
+		emit(&facts, event, sizeof(*event), EVENT_TCP_CONNECT_FAILED);
+}
+
+/*
+ * What the application could learn before it closed the socket: an ICMP error that comes while it
+ * is in a call ends nothing. It is kept until it is asked for, and it is in the queue of errors.
+ */
+static __always_inline __u32 error_so_far(struct sock *sk)
+{
+	struct sock_exterr_skb *block;
+	struct sk_buff *last;
+
+	if (sk->sk_err)
+		return sk->sk_err;
+	if (sk->sk_err_soft)
+		return sk->sk_err_soft;
+	if (!BPF_CORE_READ(sk, sk_error_queue.qlen))
+		return 0;
+	last = BPF_CORE_READ(sk, sk_error_queue.prev);
+	block = (void *)last->cb;
+	/* Not a time stamp. */
+	if (BPF_CORE_READ(block, ee.ee_origin) > SO_EE_ORIGIN_ICMP6)
+		return 0;
+	return BPF_CORE_READ(block, ee.ee_errno);
+}
+
+static __always_inline void fail(struct socket_account *account, struct tcp_sock *tcp)
+{
+	struct tcp_event event = {};
+
+	describe_socket(&event, tcp, account, EVENT_TCP_CONNECT_FAILED);
+	event.error = error_so_far((struct sock *)tcp);
+	/* connect(2) itself fails when there is no port left, and that is in no field. */
+	if (!event.error && !event.ends.local_port)
+		event.error = EADDRNOTAVAIL;
+	report_failure(account, &event);
 }
 
 static __always_inline void end_connection(struct socket_account *account, struct tcp_sock *tcp)
 {
 	struct tcp_event event = {};
 
+	/* Nobody ever accepted it. */
+	if (leave_queue(account))
+		report_accept(account, tcp);
 	describe_socket(&event, tcp, account, EVENT_TCP_CLOSE);
 	settle_bytes(account, tcp, &event.ends);
-	add_to(tcp_row(account->owner.cgroup)->closed, 1);
-	if (account->flags & SOCKET_CONNECTS)
-		add_to(destination_row(account, &event.ends)->closed, 1);
-	account->flags &= ~SOCKET_ESTABLISHED;
+	count_end(account);
+	/* The socket may be connected again. */
+	__sync_fetch_and_and(&account->flags, ~(SOCKET_ESTABLISHED | SOCKET_CONNECTS));
 	if (!is_told(account, EVENT_TCP_CLOSE))
 		return;
 	event.sent = bytes_sent(tcp);
@@ -166,27 +220,50 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	emit(&facts, &event, sizeof(event), EVENT_TCP_CLOSE);
 }
 
+/* connect(2) has not returned from its protocol: there its error is known. */
+static __always_inline bool is_in_connect(struct sock *sk)
+{
+	struct socket *socket = sk->sk_socket;
+
+	return socket && socket->state == SS_UNCONNECTED;
+}
+
 static __always_inline void end_socket(struct sock *sk, struct tcp_sock *tcp, int from)
 {
 	struct socket_account *account = known_account(sk);
 
-	if (!account)
+	/* Of one that no program has seen begin there is nothing to end. */
+	if (!account || is_copy(account, sk))
 		return;
 	if (from == TCP_LISTEN) {
 		if (account->flags & SOCKET_LISTENS)
 			end_listen(account, tcp);
 	} else if (account->flags & SOCKET_ESTABLISHED) {
 		end_connection(account, tcp);
-	} else if (account->flags & SOCKET_CONNECTS) {
+	} else if (account->flags & SOCKET_CONNECTS &&
+		   (from == TCP_SYN_SENT || from == TCP_SYN_RECV) &&
+		   !(calls_are_seen && is_in_connect(sk))) {
 		fail(account, tcp);
 	}
 }
 
+/* Between its first packet and the end of a connection four of ten changes tell nothing. */
+static __always_inline bool changes_account(int to)
+{
+	__u32 states = 1 << TCP_SYN_SENT | 1 << TCP_LISTEN | 1 << TCP_SYN_RECV |
+		       1 << TCP_ESTABLISHED | 1 << TCP_CLOSE;
+
+	return states >> (to & 31) & 1;
+}
+
 static __always_inline void change_state(struct sock *sk, int from, int to)
 {
-	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	struct socket_account *account;
+	struct tcp_sock *tcp;
 
+	if (!changes_account(to))
+		return;
+	tcp = bpf_skc_to_tcp_sock(sk);
 	if (!tcp)
 		return;
 	switch (to) {
@@ -198,11 +275,13 @@ static __always_inline void change_state(struct sock *sk, int from, int to)
 		break;
 	case TCP_SYN_RECV:
 		account = known_account(sk);
-		if (account && account->flags & SOCKET_LISTENS)
-			inherit(account);
+		if (account && is_copy(account, sk))
+			inherit(account, sk);
 		break;
 	case TCP_ESTABLISHED:
 		account = known_account(sk);
+		if (account && is_copy(account, sk))
+			inherit(account, sk);
 		if (account)
 			establish(account, tcp);
 		break;
@@ -210,6 +289,68 @@ static __always_inline void change_state(struct sock *sk, int from, int to)
 		end_socket(sk, tcp, from);
 		break;
 	}
+}
+
+/* What is to be made up for, by the state that the socket is in. */
+static __always_inline enum doubt doubt_of(struct socket_account *account, int state)
+{
+	__u32 flags = account->flags;
+
+	if (state == TCP_CLOSE)
+		return flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS) ? DOUBT_END : DOUBT_NONE;
+	if (flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS) || state == TCP_LISTEN ||
+	    state == TCP_SYN_SENT || state == TCP_SYN_RECV)
+		return DOUBT_NONE;
+	return flags & (SOCKET_CONNECTS | SOCKET_ACCEPTED) ? DOUBT_BEGIN : DOUBT_NONE;
+}
+
+static __always_inline void begin_late(struct socket_account *account, struct tcp_sock *tcp)
+{
+	/* When it was is not known. */
+	account->since = 0;
+	establish(account, tcp);
+	account->since = 0;
+	/* Somebody has accepted it already. */
+	if (((struct sock *)tcp)->sk_socket && leave_queue(account))
+		report_accept(account, tcp);
+}
+
+static __always_inline void end_late(struct socket_account *account, struct tcp_sock *tcp)
+{
+	account->since = 0;
+	if (account->flags & SOCKET_LISTENS)
+		end_listen(account, tcp);
+	else if (account->flags & SOCKET_ESTABLISHED)
+		end_connection(account, tcp);
+}
+
+/*
+ * Makes up for changes of state that no program saw. The kernel calls the hook before it stores the
+ * state, so in between the two differ and nothing was missed: only what two looks find is acted on.
+ */
+static __always_inline void catch_up(struct socket_account *account, struct sock *sk,
+				     struct tcp_sock *tcp)
+{
+	int state = sk->__sk_common.skc_state;
+	enum doubt doubt;
+
+	if (is_copy(account, sk)) {
+		/* A copy has the state of who listens until its birth is told. */
+		if (state == TCP_LISTEN || state == TCP_SYN_RECV || state == TCP_CLOSE)
+			return;
+		inherit(account, sk);
+	}
+	doubt = doubt_of(account, state);
+	if (doubt == DOUBT_NONE || doubt != account->doubt) {
+		account->doubt = doubt;
+		account->doubted_at = recount_look;
+	} else if (account->doubted_at != recount_look) {
+		if (doubt == DOUBT_BEGIN)
+			begin_late(account, tcp);
+		else
+			end_late(account, tcp);
+	}
+	count_again(account);
 }
 
 #endif

@@ -7,7 +7,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 #include "retransmit.bpf.h"
-#include "existing.bpf.h"
+#include "call.bpf.h"
 
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
@@ -15,14 +15,41 @@ char LICENSE[] SEC("license")
 /* tcp_retransmit_skb tells of failed attempts too, with an error as its last argument: v6.17. */
 const volatile bool has_retransmit_error = false;
 
-/* Set by user space before it reads the iterator: not only settle, but list. */
+/* inet_csk_accept has two arguments: v6.10; before it had four. */
+const volatile bool accept_takes_struct = false;
+
+/*
+ * The iterator of socket storage must not be used: the kernel takes a storage from its socket
+ * (v7.0: 0be08389c7f2 "bpf: Switch to bpf_selem_unlink_nofail in
+ * bpf_local_storage_{map_free, destroy}") while the iterator is about to follow it to the socket,
+ * and crashes. Then every file is looked at, and sockets that are in no file are not seen.
+ */
+const volatile bool sample_by_files = false;
+
+/* Set by user space before it reads the iterator: not only settle, but list; recount. */
 bool list_sockets;
+bool recount_sockets;
 
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(inet_sock_set_state, struct sock *sk, int from, int to)
 {
 	if (sk->sk_protocol == IPPROTO_TCP)
 		change_state(sk, from, to);
+	return 0;
+}
+
+/* Each socket, right before it is given back. Only where sockets cannot be counted again. */
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(tcp_destroy_sock, struct sock *sk)
+{
+	struct socket_account *account = known_account(sk);
+	struct tcp_sock *tcp;
+
+	if (!account || is_copy(account, sk) || !account->counted_in)
+		return 0;
+	tcp = bpf_skc_to_tcp_sock(sk);
+	if (tcp)
+		end_late(account, tcp);
 	return 0;
 }
 
@@ -43,11 +70,61 @@ int BPF_PROG(tcp_retransmit_synack, struct sock *sk, const struct request_sock *
 	return 0;
 }
 
+SEC("fexit/tcp_v4_connect")
+int BPF_PROG(v4_connect_ret, struct sock *sk, void *to, int length, int result)
+{
+	return_from_connect(sk, to, result, false);
+	return 0;
+}
+
+SEC("fexit/tcp_v6_connect")
+int BPF_PROG(v6_connect_ret, struct sock *sk, void *to, int length, int result)
+{
+	return_from_connect(sk, to, result, true);
+	return 0;
+}
+
+/* The result stands behind the arguments. Volatile: one read of either would not be verified. */
+SEC("fexit/inet_csk_accept")
+int csk_accept_ret(unsigned long long *ctx)
+{
+	struct sock *sk = (struct sock *)*(volatile unsigned long long *)&ctx[2];
+
+	if (!accept_takes_struct)
+		sk = (struct sock *)*(volatile unsigned long long *)&ctx[4];
+	if (sk)
+		return_from_accept(sk);
+	return 0;
+}
+
+/* What the iterators do with a socket that has an account. */
+static __always_inline void visit(struct seq_file *answer, struct socket_account *account,
+				  struct sock *sk, struct tcp_sock *tcp)
+{
+	struct socket_sample sample = {};
+
+	if (recount_sockets)
+		catch_up(account, sk, tcp);
+	if (is_copy(account, sk) || !(account->flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS)))
+		return;
+	read_ends(&sample.ends, tcp);
+	if (account->flags & SOCKET_ESTABLISHED)
+		settle_bytes(account, tcp, &sample.ends);
+	if (!list_sockets)
+		return;
+	sample.socket = account->id;
+	sample.owner = account->owner;
+	sample.since = account->since;
+	sample.flags = account->flags;
+	bpf_seq_write(answer, &sample, sizeof(sample));
+}
+
 /* Every file of every process, once after attaching. */
 SEC("iter/task_file")
 int adopt_sockets(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
+	struct socket_account *account;
 	struct file *file = ctx->file;
 	struct tcp_sock *tcp;
 	struct socket *socket;
@@ -62,8 +139,14 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	if (!sk || sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	tcp = bpf_skc_to_tcp_sock(sk);
-	if (tcp)
-		adopt(sk, tcp, task);
+	if (!tcp)
+		return 0;
+	adopt(sk, tcp, task);
+	if (!sample_by_files)
+		return 0;
+	account = known_account(sk);
+	if (account)
+		visit(ctx->meta->seq, account, sk, tcp);
 	return 0;
 }
 
@@ -72,24 +155,13 @@ SEC("iter/bpf_sk_storage_map")
 int sample_sockets(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
 	struct socket_account *account = ctx->value;
-	struct socket_sample sample = {};
 	struct sock *sk = ctx->sk;
 	struct tcp_sock *tcp;
 
-	if (!sk || !account || !(account->flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS)))
+	if (!sk || !account)
 		return 0;
 	tcp = bpf_skc_to_tcp_sock(sk);
-	if (!tcp)
-		return 0;
-	read_ends(&sample.ends, tcp);
-	if (account->flags & SOCKET_ESTABLISHED)
-		settle_bytes(account, tcp, &sample.ends);
-	if (!list_sockets)
-		return 0;
-	sample.socket = account->id;
-	sample.owner = account->owner;
-	sample.since = account->since;
-	sample.flags = account->flags;
-	bpf_seq_write(ctx->meta->seq, &sample, sizeof(sample));
+	if (tcp)
+		visit(ctx->meta->seq, account, sk, tcp);
 	return 0;
 }

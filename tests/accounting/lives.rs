@@ -1,14 +1,12 @@
 //! Processes whose life is not simple: older than the agent, replaced, killed, with a pid that
 //! somebody else had.
 
-use std::fs;
-
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::window::Window;
-use super::support::{self, oracle, wait_for};
+use super::support::{self, oracle};
 use super::{agent, assert_exact};
 
 /// Few batches, so that what happens between two of them is much.
@@ -34,6 +32,7 @@ fn at_the_end(agent: &Agent, pid: u32, expected: f64) -> f64 {
 #[test]
 fn of_a_process_older_than_the_agent_only_the_growth_counts() {
     let _machine = support::machine();
+    needs!("cpu_time");
     for name in ["sampler", "threads", "leader-ends"] {
         let group = Group::new("older");
         let load = Load::own(&group, name);
@@ -67,6 +66,7 @@ fn of_a_process_older_than_the_agent_only_the_growth_counts() {
 #[test]
 fn a_killed_process_counts_once_with_all_its_threads() {
     let _machine = support::machine();
+    needs!("cpu_time");
     for older in [false, true] {
         let what = if older { "older" } else { "younger" };
         let group = Group::new("killed");
@@ -98,6 +98,7 @@ fn a_killed_process_counts_once_with_all_its_threads() {
 #[test]
 fn a_zombie_is_one_row_with_what_it_used_in_the_window() {
     let _machine = support::machine();
+    needs!("cpu_time");
     for name in ["sampler", "threads"] {
         let group = Group::new("zombie");
         let load = Load::own(&group, name);
@@ -123,6 +124,7 @@ fn a_zombie_is_one_row_with_what_it_used_in_the_window() {
 #[test]
 fn exec_by_another_thread_than_the_leader_keeps_the_processs_time() {
     let _machine = support::machine();
+    needs!("cpu_time");
     for older in [false, true] {
         let what = if older { "older" } else { "younger" };
         let group = Group::new("exec");
@@ -160,20 +162,12 @@ fn exec_by_another_thread_than_the_leader_keeps_the_processs_time() {
     }
 }
 
-/// A shell that waits for a line and then uses the CPU, with a pid that was asked for. Another
-/// process may be faster: then it is tried again.
-fn with_pid(group: &Group, pid: u32) -> Load {
-    wait_for("the pid is free", || {
-        fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string())
-            .expect("CONFIG_CHECKPOINT_RESTORE, and root");
-        let load = Load::shell(group, "read line; while :; do :; done");
-        (load.pid() == pid).then_some(load)
-    })
-}
+const WAITS_AND_BURNS: &str = "read line; while :; do :; done";
 
 #[test]
 fn two_processes_with_one_pid_are_two_rows() {
     let _machine = support::machine();
+    needs!("cpu_time");
     let group = Group::new("reuse");
     let agent = agent(RARELY);
     let mut first = Load::shell(&group, "while :; do :; done");
@@ -181,12 +175,12 @@ fn two_processes_with_one_pid_are_two_rows() {
     first.kill();
     let pid = first.pid();
     let mut expected = vec![first.reap()];
-    let mut second = with_pid(&group, pid);
+    let mut second = Load::shell_with_pid(&group, WAITS_AND_BURNS, pid);
     second.say("go");
     second.burn_to(0.6);
     second.kill();
     expected.push(second.reap());
-    let mut third = with_pid(&group, pid);
+    let mut third = Load::shell_with_pid(&group, WAITS_AND_BURNS, pid);
     third.say("go");
     third.burn_to(0.9);
     third.stop();

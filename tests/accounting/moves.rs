@@ -29,6 +29,7 @@ fn assert_as_accounted(what: &str, agent: &Agent, pair: [&Group; 2]) {
 #[test]
 fn a_stopped_process_that_is_moved_takes_nothing_with_it() {
     let _machine = support::machine();
+    needs!("cpu_time");
     let agent = agent("1s");
     for name in ["sampler", "threads"] {
         let (first, second) = (Group::new("from"), Group::new("to"));
@@ -57,6 +58,7 @@ fn a_stopped_process_that_is_moved_takes_nothing_with_it() {
 #[test]
 fn a_running_process_that_is_moved_is_divided_at_the_move() {
     let _machine = support::machine();
+    needs!("cpu_time");
     let agent = agent("1s");
     for name in ["sampler", "threads"] {
         let (first, second) = (Group::new("from"), Group::new("to"));
@@ -87,6 +89,7 @@ fn a_running_process_that_is_moved_is_divided_at_the_move() {
 #[test]
 fn a_thread_that_is_moved_alone_counts_in_its_group_and_in_its_process() {
     let _machine = support::machine();
+    needs!("cpu_time");
     let agent = agent("1s");
     let (first, second) = (Group::new("from"), Group::new("to"));
     first.allow_threads();

@@ -29,6 +29,7 @@ fn run(group: &Group, script: &str) -> Load {
 #[test]
 fn two_thousand_short_processes_are_all_in_their_groups_sum() {
     let _machine = support::machine();
+    needs!("cpu_time");
     let agent = Agent::start(&[]);
     let window = Window::open("cgroup");
     let group = Group::new("short");
@@ -47,6 +48,7 @@ fn two_thousand_short_processes_are_all_in_their_groups_sum() {
 #[test]
 fn two_thousand_short_processes_are_two_thousand_rows() {
     let _machine = support::machine();
+    needs!("cpu_time");
     let group = Group::new("short");
     let script = format!("{}; :", burners(PROCESSES));
     let answer = support::json(&[
@@ -92,6 +94,7 @@ fn processes(reading: &Reading, group: &Group) -> Vec<f64> {
 #[test]
 fn a_fork_storm_loses_nothing() {
     let _machine = support::machine();
+    needs!("cpu_time");
     let agent = agent("1s");
     let group = Group::new("storm");
     let script = "i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); ( : ); done";
@@ -114,6 +117,7 @@ fn a_fork_storm_loses_nothing() {
 #[test]
 fn threads_that_end_at_once_lose_nothing() {
     let _machine = support::machine();
+    needs!("cpu_time");
     let agent = agent("200ms");
     let group = Group::new("crowd");
     let mut load = Load::own(&group, "crowd");
@@ -128,9 +132,10 @@ fn threads_that_end_at_once_lose_nothing() {
         (rows.len() == 201).then_some(rows)
     });
     // The shell that became the load used 2 ms or so before it was in the group.
-    assert_close("processes", rows.iter().sum(), used, 0.001, 0.003);
+    let stolen = support::stolen();
+    assert_close("processes", rows.iter().sum(), used, 0.001, 0.003 + stolen);
     let reading = Reading::fresh(&agent);
     let said = reading.group_seconds(&group).expect("the group is listed");
-    assert_close("group", said, used, 0.001, 0.001);
+    assert_close("group", said, used, 0.001, 0.001 + stolen);
     assert_eq!(reading.losses(), []);
 }

@@ -3,15 +3,8 @@
 use std::process::Command;
 
 use super::{NOCTULE, ended, support};
-use crate::support::hostile::{self, Hostile};
+use crate::support::hostile::{self, Hostile, obeyed};
 use crate::support::rows;
-
-/// What no terminal may get from a stranger: controls, and what changes how a line is drawn.
-fn obeyed(c: char) -> bool {
-    let unseen = "\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\u{202d}\
-        \u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{feff}";
-    (c.is_control() && c != '\n') || unseen.contains(c)
-}
 
 fn table(by: &str) -> String {
     let output =

@@ -3,7 +3,13 @@
 use std::fs;
 use std::process::Command;
 
+use serde_json::Value;
+
 use super::support;
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::reading::Reading;
 use super::support::stream::{Stream, is};
 
 /// A shell that does what a case asks for, in a folder.
@@ -21,6 +27,7 @@ fn shell(folder: &std::path::Path, script: &str) -> u32 {
 #[test]
 fn opens_have_full_paths_flags_and_results() {
     let _machine = support::machine();
+    needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
     fs::create_dir(folder.join("below")).expect("a folder");
@@ -64,6 +71,7 @@ fn opens_have_full_paths_flags_and_results() {
 #[test]
 fn reads_failures_and_the_kernels_own_files_are_left_out_unless_asked_for() {
     let _machine = support::machine();
+    needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
     fs::write(folder.join("read"), "x").expect("a file");
@@ -82,6 +90,7 @@ fn reads_failures_and_the_kernels_own_files_are_left_out_unless_asked_for() {
 #[test]
 fn only_what_is_below_the_prefix_is_told() {
     let _machine = support::machine();
+    needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
     for name in ["in", "in-not"] {
@@ -103,6 +112,7 @@ fn only_what_is_below_the_prefix_is_told() {
 fn each_of_many_opens_is_told_or_counted_as_lost() {
     const COUNT: u64 = 50_000;
     let _machine = support::machine();
+    needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
     let stream = Stream::start(&["--path", folder.to_str().expect("in UTF-8")]);
@@ -123,4 +133,83 @@ fn each_of_many_opens_is_told_or_counted_as_lost() {
     assert_eq!(count(), COUNT + 1);
     // At this pace there is room for all.
     stream.wait_for("the last one", |e| e["file.path"] == last);
+}
+
+#[test]
+fn the_agent_counts_and_tells_what_its_configuration_asks_for() {
+    let _machine = support::machine();
+    needs!("file_opens");
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().canonicalize().expect("a path");
+    fs::write(folder.join("read"), "x").expect("a file");
+    let (config, file) = (folder.join("config"), folder.join("events"));
+    let path = |path: &std::path::Path| path.to_str().expect("in UTF-8").to_owned();
+    let script = format!(
+        "cd {}; true < read; true < missing; true > /dev/null; true > /proc/self/comm; : > last",
+        folder.display()
+    );
+    for asked in ["", "file_reads", "file_failures", "file_special"] {
+        let option = match asked {
+            "" => String::new(),
+            name => format!("{name} = true\n"),
+        };
+        fs::write(&config, format!("[events]\nfiles = true\n{option}")).expect("a file");
+        let _ = fs::remove_file(&file);
+        let agent = Agent::start(&[
+            "--interval",
+            "200ms",
+            "--config",
+            &path(&config),
+            "--events",
+            &path(&file),
+        ]);
+        let group = Group::new("opens");
+        let mut load = Load::shell(&group, &script);
+        let id = load.pid();
+        load.wait_for_end();
+        load.reap();
+        let told = || -> Vec<Value> {
+            let text = fs::read_to_string(&file).expect("text");
+            let whole = text.split_inclusive('\n').filter(|l| l.ends_with('\n'));
+            let events = whole.map(|line| serde_json::from_str(line).expect("JSON"));
+            events.filter(|e| is(e, "file.open", id)).collect()
+        };
+        let has = |all: &[Value], path: &str| all.iter().any(|e| e["file.path"] == path);
+        let last = path(&folder.join("last"));
+        support::wait_until("the last one is told", || has(&told(), &last));
+        let told = told();
+        let read = path(&folder.join("read"));
+        assert_eq!(has(&told, &read), asked == "file_reads", "{told:?}");
+        assert_eq!(has(&told, "missing"), asked == "file_failures", "{told:?}");
+        assert_eq!(has(&told, "/dev/null"), asked == "file_special", "{told:?}");
+
+        // What nobody asked for is not measured, and that is not a 0.
+        let cgroup = group.path();
+        let value = |reading: &Reading, name: &str, mode: &[(&str, &str)]| {
+            let labels = [&[("cgroup", cgroup.as_str())], mode].concat();
+            reading.value(&format!("noctule_cgroup_{name}_total"), &labels)
+        };
+        let reading = Reading::fresh_with(&agent, "the writes are counted", |reading| {
+            let writes = value(reading, "file_opens", &[("mode", "write")])?;
+            let all = value(reading, "file_opens", &[])?;
+            let failures = value(reading, "file_open_failures", &[]);
+            (writes >= 1.0).then_some((writes, all > writes, failures.is_some_and(|n| n >= 1.0)))
+        });
+        let (writes, reads, failures) = reading;
+        if asked != "file_special" {
+            assert!((writes - 1.0).abs() < 0.5, "{writes} for writing");
+        }
+        assert_eq!(reads, asked == "file_reads", "{asked}");
+        assert_eq!(failures, asked == "file_failures", "{asked}");
+        let now = Reading::of(&agent);
+        let measured = |name, mode: &[(&str, &str)]| value(&now, name, mode).is_some();
+        assert_eq!(
+            measured("file_opens", &[("mode", "read")]),
+            asked == "file_reads"
+        );
+        assert_eq!(
+            measured("file_open_failures", &[]),
+            asked == "file_failures"
+        );
+    }
 }

@@ -7,20 +7,30 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use super::support;
+use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
+use super::support::reading::Reading;
 use super::support::stream::{Stream, is};
+
+/// A configuration with a ring that is full soon.
+fn small_ring() -> NamedTempFile {
+    let mut config = NamedTempFile::new().expect("a file of our own");
+    let text = b"[events]\nring_bytes = 65536\n";
+    config.write_all(text).expect("it can be written");
+    config
+}
 
 #[test]
 fn a_stopped_reader_loses_what_it_says_and_heals() {
     const COUNT: u64 = 3000;
     let _machine = support::machine();
+    needs_all_of!("tcp_sockets");
     let group = Group::new("stopped");
-    let mut config = tempfile::NamedTempFile::new().expect("a file of our own");
-    let text = b"[events]\nring_bytes = 65536\n";
-    config.write_all(text).expect("it can be written");
+    let config = small_ring();
     let config = config.path().to_str().expect("in UTF-8");
     let stream = Stream::start(&[
         "--config",
@@ -83,4 +93,68 @@ fn a_stopped_reader_loses_what_it_says_and_heals() {
             "{end}"
         );
     }
+}
+
+/// After a loss the sockets that are there are counted again, while others come and go.
+#[test]
+fn sockets_that_are_counted_again_are_as_many_as_before() {
+    let _machine = support::machine();
+    needs_all_of!("tcp_sockets");
+    let group = Group::new("recount");
+    let config = small_ring();
+    let config = config.path().to_str().expect("in UTF-8");
+    let file = NamedTempFile::new().expect("a file of our own");
+    let path = file.path().to_str().expect("in UTF-8");
+    let arguments = ["--interval", "200ms", "--config", config, "--events", path];
+    let agent = Agent::start(&arguments);
+    let mut sockets = Load::own(&group, "sockets");
+    let address = sockets.ask("listen 127.0.0.1:0");
+    sockets.ask("serve");
+    sockets.ask(&format!("hold {address} 50"));
+    let labels = [("cgroup", group.path())];
+    let labels = labels
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let value = |reading: &Reading, name: &str| {
+        let value = reading.value(&format!("noctule_cgroup_{name}"), &labels);
+        value.unwrap_or(0.0)
+    };
+    let lost = |reading: &Reading| {
+        let losses = reading.losses();
+        let starts = losses.iter().filter(|(kind, _)| *kind == "process.start");
+        starts.map(|(_, count)| count).sum::<f64>()
+    };
+    // Both ends are in the group.
+    let mut open = 100.0;
+    // Each recount turns the parity.
+    for _ in 0..3 {
+        let before = lost(&Reading::fresh(&agent));
+        agent.signal(Signal::STOP);
+        let script = "i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); ( : ); done; :";
+        let mut load = Load::shell(&group, script);
+        load.wait_for_end();
+        load.reap();
+        sockets.ask("close");
+        sockets.ask(&format!("hold {address} 2"));
+        open += 2.0;
+        agent.signal(Signal::CONT);
+        Reading::fresh_with(&agent, "it has lost something", |reading| {
+            (lost(reading) > before).then_some(())
+        });
+        for _ in 0..10 {
+            sockets.ask(&format!("short {address} 200"));
+            Reading::fresh(&agent);
+        }
+        Reading::fresh_with(&agent, "those that stay are left", |reading| {
+            (value(reading, "tcp_connections") == open).then_some(())
+        });
+        let reading = Reading::fresh(&agent);
+        assert_eq!(value(&reading, "tcp_connections"), open);
+        assert_eq!(value(&reading, "tcp_listeners"), 1.0);
+    }
+    drop(sockets);
+    Reading::fresh_with(&agent, "nothing is left", |reading| {
+        (value(reading, "tcp_connections") == 0.0 && value(reading, "tcp_listeners") == 0.0)
+            .then_some(())
+    });
 }

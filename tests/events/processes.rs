@@ -28,6 +28,7 @@ fn identity(event: &Value) -> (u64, u64) {
 #[test]
 fn each_process_starts_executes_and_ends_once() {
     let _machine = support::machine();
+    needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
     let cases = [
         ("exit 0", Some(0), None),
@@ -72,6 +73,7 @@ fn each_process_starts_executes_and_ends_once() {
 fn ten_thousand_short_processes_are_all_told() {
     const COUNT: usize = 10_000;
     let _machine = support::machine();
+    needs!("process_events");
     let group = Group::new("storm");
     let stream = Stream::start(&["--kind", "process", "--cgroup", &group.path()]);
     let script = format!("i=0; while [ $i -lt {COUNT} ]; do i=$((i + 1)); ( : ); done; :");
@@ -121,6 +123,7 @@ fn ten_thousand_short_processes_are_all_told() {
 #[test]
 fn a_process_ends_with_its_last_thread() {
     let _machine = support::machine();
+    needs!("process_events");
     let group = Group::new("leader");
     let stream = Stream::start(&["--kind", "process"]);
     let mut load = Load::own(&group, "leader-ends");
@@ -141,6 +144,7 @@ fn a_process_ends_with_its_last_thread() {
 #[test]
 fn threads_that_end_at_once_are_one_end() {
     let _machine = support::machine();
+    needs!("process_events");
     let group = Group::new("crowd");
     let stream = Stream::start(&["--kind", "process", "--cgroup", &group.path()]);
     let mut load = Load::own(&group, "crowd");
@@ -160,6 +164,7 @@ fn threads_that_end_at_once_are_one_end() {
 #[test]
 fn an_exec_by_another_thread_keeps_the_identity() {
     let _machine = support::machine();
+    needs!("process_events");
     let group = Group::new("exec");
     let stream = Stream::start(&["--kind", "process"]);
     let mut load = Load::own(&group, "exec-from-thread");
@@ -178,6 +183,7 @@ fn an_exec_by_another_thread_keeps_the_identity() {
 #[test]
 fn what_was_there_before_is_told_once() {
     let _machine = support::machine();
+    needs!("process_events");
     let group = Group::new("churn");
     let mut churn = Load::shell(&group, "while :; do ( : ); done");
     let sleeper = Command::new("sleep").arg("1000").spawn();
@@ -186,6 +192,7 @@ fn what_was_there_before_is_told_once() {
     let id = sleeper.id();
     let told = stream.wait_for("it is listed", |e| is(e, "process.start", id));
     assert_eq!(told["noctule.origin"], "existing");
+    stream.wait_for_all("the load runs", 30, |e| e["event.name"] == "process.exit");
     churn.kill();
     churn.reap();
     sleeper.kill().expect("our own child");
@@ -207,7 +214,6 @@ fn what_was_there_before_is_told_once() {
     let first = seen.map(|start| time(start, "time_unix_nano")).min();
     let first = first.expect("the load starts processes");
     let ends = named(&told, "process.exit");
-    assert!(ends.len() > 20, "the load did not run");
     let unknown: Vec<_> = ends
         .into_iter()
         .filter(|end| !starts.contains_key(&identity(end)))
@@ -219,6 +225,7 @@ fn what_was_there_before_is_told_once() {
 #[test]
 fn cpu_time_of_an_ended_process_is_that_of_its_parents_account() {
     let _machine = support::machine();
+    needs!("process_events");
     let group = Group::new("burn");
     let stream = Stream::start(&["--kind", "process"]);
     let script = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
@@ -235,6 +242,7 @@ fn cpu_time_of_an_ended_process_is_that_of_its_parents_account() {
 #[test]
 fn a_tree_of_processes_is_told_whole_and_alone() {
     let _machine = support::machine();
+    needs!("process_events");
     let group = Group::new("tree");
     let mut load = Load::shell(&group, "read word; ( ( : ); : ); ( : ); :");
     let id = load.pid();
@@ -259,6 +267,7 @@ fn a_tree_of_processes_is_told_whole_and_alone() {
 #[test]
 fn a_million_bytes_of_arguments_are_cut_and_say_so() {
     let _machine = support::machine();
+    needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
     let long = "x".repeat(100_000);
     let mut command = Command::new("/bin/true");

@@ -9,23 +9,14 @@ use super::support::load::Load;
 use super::support::netns::{Link, Namespace};
 use super::support::reading::Reading;
 use super::support::stream::{Stream, is};
+use super::{end, number};
 
 const KINDS: [&str; 2] = ["--kind", "tcp"];
-
-fn end(load: &mut Load) {
-    load.say("end");
-    load.wait_for_end();
-    load.reap();
-}
-
-fn number(event: &Value, key: &str) -> u64 {
-    let value = event[key].as_u64();
-    value.unwrap_or_else(|| panic!("no {key}: {event}"))
-}
 
 #[test]
 fn both_ends_of_a_connection_are_told() {
     let _machine = support::machine();
+    needs!("tcp_events");
     let (server, client) = (Group::new("server"), Group::new("client"));
     let stream = Stream::start(&KINDS);
     // Where it listens, where the client connects to, and what is told of the client's side.
@@ -97,6 +88,7 @@ fn both_ends_of_a_connection_are_told() {
 #[test]
 fn a_failure_has_its_reason() {
     let _machine = support::machine();
+    needs!("tcp_events");
     let link = Link::new();
     link.near.set("ipv4/tcp_syn_retries", "1");
     let stream = Stream::start(&KINDS);
@@ -139,10 +131,17 @@ fn a_failure_has_its_reason() {
     }
 }
 
+/// How often the kernel may skip a program, of so many runs: one that interrupts itself on a CPU is
+/// not run, and from Linux 7.0 on programs of tracepoints can be preempted in the middle as well.
+fn most_skipped(runs: u64) -> u64 {
+    runs / 200
+}
+
 #[test]
 fn ten_thousand_short_connections_are_all_told() {
     const COUNT: u64 = 10_000;
     let _machine = support::machine();
+    needs!("tcp_events");
     let (server, client) = (Group::new("server"), Group::new("client"));
     let agent = Agent::start(&["--interval", "200ms"]);
     let stream = Stream::start(&KINDS);
@@ -153,20 +152,21 @@ fn ten_thousand_short_connections_are_all_told() {
     server_load.ask("serve");
     assert_eq!(client_load.ask(&format!("short {address} {COUNT}")), "done");
     let count = |name: &str, pid: u32| {
-        let told = stream
-            .of(|e| is(e, name, pid) && e["noctule.origin"].is_null())
-            .len() as u64;
-        let gaps = stream.of(|e| e["event.name"] == "gap");
-        let lost = gaps
-            .iter()
-            .map(|gap| gap["lost"][name].as_u64().unwrap_or(0));
-        told + lost.sum::<u64>()
+        let told = stream.of(|e| is(e, name, pid) && e["noctule.origin"].is_null());
+        told.len() as u64 + stream.lost(name)
     };
+    // From Linux 7.0 on the kernel skips a program now and then, and that is told.
+    let skipped = || stream.lost("skipped");
     support::wait_until("all are closed", || {
-        count("tcp.close", c) + count("tcp.close", s) >= 2 * COUNT
+        count("tcp.close", c) + count("tcp.close", s) + skipped() >= 2 * COUNT
     });
-    assert_eq!(count("tcp.connect", c), COUNT);
-    assert_eq!(count("tcp.accept", s), COUNT);
+    let skipped = skipped();
+    // Each connection changes its states ten times, both ends together.
+    assert!(skipped <= most_skipped(10 * COUNT), "{skipped} skipped");
+    for (name, pid) in [("tcp.connect", c), ("tcp.accept", s)] {
+        let count = count(name, pid);
+        assert!(count <= COUNT && count + skipped >= COUNT, "{count} {name}");
+    }
     assert_eq!(
         stream
             .of(|e| e["event.name"] == "tcp.connect_failed" && e["process.pid"] == c)
@@ -181,14 +181,22 @@ fn ten_thousand_short_connections_are_all_told() {
     let last = Reading::fresh_with(&agent, "all are counted", |reading| {
         let open = value(reading, "tcp_connections", &client, &[])?;
         let accepts = value(reading, "tcp_accepts_total", &server, &[])?;
-        (open == 0.0 && accepts >= COUNT as f64).then_some(accepts)
+        let skipped = reading.value("noctule_self_losses_total", &[("kind", "skipped")])?;
+        (open == 0.0 && accepts + skipped >= COUNT as f64).then_some(accepts)
     });
-    assert!((last - COUNT as f64).abs() < 0.5, "{last} accepted");
     let reading = Reading::fresh(&agent);
-    let connects = value(&reading, "tcp_connects_total", &client, &[("result", "ok")]);
-    assert_eq!(connects, Some(COUNT as f64));
+    let skipped = reading.value("noctule_self_losses_total", &[("kind", "skipped")]);
+    let skipped = skipped.expect("it is always there");
+    let ok = [("result", "ok")];
+    let connects = value(&reading, "tcp_connects_total", &client, &ok);
     let times = value(&reading, "tcp_connect_seconds_count", &client, &[]);
-    assert_eq!(times, Some(COUNT as f64));
+    for counted in [Some(last), connects, times] {
+        let missing = COUNT as f64 - counted.expect("it is counted");
+        assert!(
+            missing >= 0.0 && missing <= skipped,
+            "{missing} of {skipped}"
+        );
+    }
     end(&mut client_load);
     end(&mut server_load);
 }
@@ -197,6 +205,7 @@ fn ten_thousand_short_connections_are_all_told() {
 fn a_killed_client_leaves_no_connection() {
     const COUNT: u64 = 500;
     let _machine = support::machine();
+    needs!("tcp_events");
     let (server, client) = (Group::new("server"), Group::new("client"));
     let agent = Agent::start(&["--interval", "200ms"]);
     let stream = Stream::start(&KINDS);
@@ -217,14 +226,18 @@ fn a_killed_client_leaves_no_connection() {
     client_load.kill();
     client_load.reap();
     Reading::fresh_with(&agent, "none is open", |r| open(r).filter(|n| *n == 0.0));
-    stream.wait_for_all("all are closed", COUNT as usize, |e| is(e, "tcp.close", c));
-    assert_eq!(stream.of(|e| is(e, "tcp.close", c)).len() as u64, COUNT);
+    let closed = || stream.of(|e| is(e, "tcp.close", c)).len() as u64;
+    let skipped = || stream.lost("skipped");
+    support::wait_until("all are closed", || closed() + skipped() >= COUNT);
+    assert!(closed() <= COUNT, "{}", closed());
+    assert!(skipped() <= most_skipped(10 * COUNT), "{}", skipped());
     end(&mut server_load);
 }
 
 #[test]
 fn an_inherited_descriptor_is_closed_once_with_its_last_owner() {
     let _machine = support::machine();
+    needs!("tcp_events");
     let group = Group::new("inherit");
     let stream = Stream::start(&KINDS);
     let mut server = Load::own(&group, "sockets");
@@ -257,6 +270,7 @@ fn an_inherited_descriptor_is_closed_once_with_its_last_owner() {
 #[test]
 fn retransmits_are_the_senders_and_as_many_as_the_kernel_counts() {
     let _machine = support::machine();
+    needs!("tcp_events");
     let link = Link::new();
     let stream = Stream::start(&KINDS);
     let mut far = Load::in_namespace(&link.far, "sockets");
@@ -305,6 +319,7 @@ fn retransmits_are_the_senders_and_as_many_as_the_kernel_counts() {
 #[test]
 fn equal_addresses_in_two_namespaces_are_never_mixed() {
     let _machine = support::machine();
+    needs!("tcp_events");
     let stream = Stream::start(&KINDS);
     let mut cookies = Vec::new();
     let namespaces = [Namespace::new("one"), Namespace::new("other")];
@@ -338,6 +353,7 @@ fn equal_addresses_in_two_namespaces_are_never_mixed() {
 fn a_gigabyte_by_sendfile_is_counted_to_the_byte() {
     const SIZE: u64 = 1 << 30;
     let _machine = support::machine();
+    needs!("tcp_events");
     let group = Group::new("sendfile");
     let file = tempfile::NamedTempFile::new().expect("a file of our own");
     file.as_file().set_len(SIZE).expect("a hole");
@@ -364,6 +380,7 @@ fn a_gigabyte_by_sendfile_is_counted_to_the_byte() {
 #[test]
 fn what_is_open_before_is_known_from_the_first_second() {
     let _machine = support::machine();
+    needs!("tcp_events");
     let group = Group::new("before");
     let mut server = Load::own(&group, "sockets");
     let mut client = Load::own(&group, "sockets");

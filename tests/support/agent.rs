@@ -30,11 +30,17 @@ pub(crate) struct Sample {
 impl Agent {
     /// Starts it and waits until it has its first figures.
     pub(crate) fn start(args: &[&str]) -> Self {
+        Self::start_with(args, Stdio::inherit())
+    }
+
+    /// The same, with its standard error somewhere.
+    pub(crate) fn start_with(args: &[&str], errors: Stdio) -> Self {
         let mut child = Command::new(NOCTULE)
             .args(["run", "--listen", "127.0.0.1:0"])
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(errors)
             .spawn()
             .expect("the binary can be started");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();

@@ -1,6 +1,6 @@
 //! What is loaded into the kernel, and who holds it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -61,6 +61,18 @@ fn loaded() -> Vec<(u32, String)> {
     let name = |info: &ProgramInfo| info.name.to_string_lossy().into_owned();
     let programs = ProgInfoIter::default();
     programs.map(|info| (info.id, name(&info))).collect()
+}
+
+/// How many instructions the verifier looked at, for each of these programs, by name.
+pub(crate) fn verified(ids: &BTreeSet<u32>) -> BTreeMap<String, u32> {
+    let ours = ProgInfoIter::default().filter(|info| ids.contains(&info.id));
+    ours.map(|info| {
+        (
+            info.name.to_string_lossy().into_owned(),
+            info.verified_insns,
+        )
+    })
+    .collect()
 }
 
 /// Waits until none of these programs is in the kernel; it frees them a moment after their last

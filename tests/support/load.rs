@@ -1,5 +1,6 @@
 //! Processes that use the CPU in a known way.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -7,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::cgroup::Group;
 use super::netns::Namespace;
-use super::{oracle, wait_until};
+use super::{oracle, wait_for, wait_until};
 
 mod body;
 mod memory;
@@ -52,6 +53,16 @@ impl Load {
         let mut command = group.command("/bin/sh");
         command.args(["-c", &format!("echo '{MARK}ready'; {script}")]);
         Self::of(&mut command)
+    }
+
+    /// The same with a pid that was asked for. Another process may be faster: then it is tried again.
+    pub(crate) fn shell_with_pid(group: &Group, script: &str, pid: u32) -> Self {
+        wait_for("the pid is free", || {
+            fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string())
+                .expect("CONFIG_CHECKPOINT_RESTORE, and root");
+            let load = Self::shell(group, script);
+            (load.pid() == pid).then_some(load)
+        })
     }
 
     /// One of the loads that a shell cannot make, with its arguments, in the group; returns when it

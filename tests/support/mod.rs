@@ -2,6 +2,10 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+#[macro_use]
+pub(crate) mod expect;
+
+pub(crate) mod affinity;
 pub(crate) mod agent;
 pub(crate) mod bpf;
 pub(crate) mod burner;
@@ -30,14 +34,33 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The binary under test.
-pub(crate) const NOCTULE: &str = env!("CARGO_BIN_EXE_noctule");
+/// The binary under test: cargo's, or where it will be on the machine for which the tests are built.
+pub(crate) const NOCTULE: &str = match option_env!("NOCTULE_BINARY") {
+    Some(path) => path,
+    None => env!("CARGO_BIN_EXE_noctule"),
+};
+
+/// What the hypervisor had taken from the CPUs when the test began, in seconds.
+static STOLEN_BEFORE: Mutex<f64> = Mutex::new(0.0);
 
 /// The machine, for one test at a time: figures of one would show in another.
 pub(crate) fn machine() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
     // A test that failed leaves the machine as it should be: everything cleans up in Drop.
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+    let machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    *stolen_before() = oracle::node_time().steal;
+    machine
+}
+
+fn stolen_before() -> MutexGuard<'static, f64> {
+    STOLEN_BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Seconds that the hypervisor took from the CPUs since the test began. The kernel learns of it when
+/// the CPU is back: a thread that is told meanwhile is told too long by as much, and that stays until
+/// it has caught up.
+pub(crate) fn stolen() -> f64 {
+    oracle::node_time().steal - *stolen_before()
 }
 
 /// `noctule` with these arguments, no input, output captured.
@@ -74,11 +97,19 @@ pub(crate) fn cpu_seconds(rows: &[&Value]) -> f64 {
         .sum()
 }
 
-/// Fails unless `actual` is within `share` of `expected`, or within `slack` in its unit.
+/// How many times longer the kernel takes for a thing than on a processor of its own: an emulated
+/// machine says so in its environment.
+fn slowness() -> f64 {
+    let said = std::env::var("NOCTULE_SLOWNESS");
+    said.map_or(1.0, |text| text.parse().expect("a number"))
+}
+
+/// Fails unless `actual` is within `share` of `expected`, or within `slack` in its unit: what the
+/// kernel itself does between two figures, which takes longer on a slow machine.
 #[track_caller]
 pub(crate) fn assert_close(what: &str, actual: f64, expected: f64, share: f64, slack: f64) {
     let off = (actual - expected).abs();
-    let allowed = (expected.abs() * share).max(slack);
+    let allowed = (expected.abs() * share).max(slack * slowness());
     assert!(
         off <= allowed,
         "{what}: {actual} instead of {expected}: off by {off}, not {allowed}"
@@ -92,10 +123,10 @@ pub(crate) fn now() -> f64 {
 }
 
 /// Asks every few milliseconds until there is an answer. Two minutes without one are a failure: far
-/// more than anything here takes, also on a busy machine.
+/// more than anything here takes, also on a busy machine. An emulated one gets six.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(120).mul_f64(slowness().clamp(1.0, 3.0));
     loop {
         if let Some(found) = find() {
             return found;

@@ -42,13 +42,19 @@ impl Namespace {
 
     /// Segments that the kernel sent again in it.
     pub(crate) fn retransmits(&self) -> u64 {
+        self.tcp("RetransSegs")
+    }
+
+    /// One of the kernel's counters of TCP in it, by its name in /proc/net/snmp.
+    pub(crate) fn tcp(&self, wanted: &str) -> u64 {
         let output = self.command("cat").arg("/proc/net/snmp").output();
         let text = String::from_utf8(output.expect("cat").stdout).expect("text");
         let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
         let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
         let mut both = names.split(' ').zip(values.split(' '));
-        let found = both.find(|(name, _)| *name == "RetransSegs");
-        found.expect("RetransSegs").1.parse().expect("a number")
+        let found = both.find(|(name, _)| *name == wanted);
+        let found = found.unwrap_or_else(|| panic!("no {wanted}"));
+        found.1.parse().expect("a number")
     }
 }
 

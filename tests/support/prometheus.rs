@@ -1,6 +1,7 @@
-//! A Prometheus server that scrapes one agent.
+//! A Prometheus server that scrapes one agent, and its judgement of an exposition.
 
 use std::fs;
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
@@ -9,6 +10,24 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::http::request;
+
+/// Whether promtool accepts an exposition, and what it says; nothing of one that is as it should be.
+pub(crate) fn promtool(text: &str) -> (bool, String) {
+    let mut child = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool is installed (Debian: prometheus)");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(text.as_bytes()).expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("our child");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    (output.status.success(), said)
+}
 
 /// The server; ended when it is dropped.
 pub(crate) struct Prometheus {

@@ -95,6 +95,13 @@ impl Stream {
         })
     }
 
+    /// How much of a kind it says to be lost, or how often programs were skipped.
+    pub(crate) fn lost(&self, kind: &str) -> u64 {
+        let gaps = self.of(|event| event["event.name"] == "gap");
+        let lost = gaps.iter().map(|gap| gap["lost"][kind].as_u64());
+        lost.flatten().sum()
+    }
+
     /// Stops it, or lets it go on.
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.pid().cast_signed()).expect("a child has a pid");

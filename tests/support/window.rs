@@ -33,9 +33,14 @@ impl Window {
 
     /// The same with another command that has a window, and more options.
     pub(crate) fn of(args: &[&str]) -> Self {
+        Self::printed(&[args, &["--json"]].concat())
+    }
+
+    /// The same with an answer for people.
+    pub(crate) fn printed(args: &[&str]) -> Self {
         let child = Command::new(NOCTULE)
             .args(args)
-            .args(["--json", "--for", "600s"])
+            .args(["--for", "600s"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -74,6 +79,15 @@ impl Window {
             began: (asked - length, self.watches.min(answered - length)),
             answer,
         }
+    }
+
+    /// Ends the window, and returns what it printed.
+    pub(crate) fn close_printed(mut self) -> String {
+        self.interrupt();
+        let output = self.child.stdout.take().expect("piped");
+        let text = std::io::read_to_string(output).expect("text");
+        assert!(self.child.wait().expect("our child").success());
+        text
     }
 
     fn interrupt(&self) {

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::thread;
-use std::time::Duration;
 
 use super::support::agent::{Agent, Sample};
 use super::support::cgroup::{Below, Group};
@@ -13,6 +11,8 @@ use super::support::{self, oracle, wait_until};
 use super::{assert_close, configuration, path};
 
 const GROUPS: usize = 10_000;
+/// What the agent may keep: tables that were larger once, code that ran for the first time.
+const SLACK_MIB: f64 = 4.0;
 /// That many groups are there at a time.
 const BATCH: usize = 100;
 const TASKS: usize = 20_000;
@@ -111,16 +111,18 @@ fn assert_closed(before: &Reading, after: &Reading) {
         0.001,
         unsure * cpus,
     );
-    assert!(grown[2] < 0.05 * sum, "{names:?}: {grown:?}");
+    // Time that the host of a virtual machine gave to others is in the remainder.
+    assert!(grown[2] < 0.1 * sum, "{names:?}: {grown:?}");
 }
 
 #[test]
 fn what_comes_and_goes_leaves_nothing_behind() {
     let _machine = support::machine();
-    // Names of groups that are gone are kept for as long as they are listed: 60 s.
-    // Events have series of their own for each of them, and are not what this is about.
+    needs!("cpu_waits");
+    // How long groups that are gone are listed and named.
     let config = configuration(
-        "[collect]\ndead_cgroup_memory_seconds = 1.0\n[events]\nprocesses = false\ntcp = false\n",
+        "[collect]\ndead_cgroup_memory_seconds = 1.0\n[metrics]\ngrace_seconds = 5.0\n\
+         [verdicts]\nwindow_seconds = 1.0\nbaseline_seconds = 6.0\n",
     );
     let agent = Agent::start(&["--config", path(&config), "--interval", "500ms"]);
     let parent = Group::new("churn").heavy();
@@ -147,10 +149,17 @@ fn what_comes_and_goes_leaves_nothing_behind() {
     assert_sane(&between, &last);
     assert_closed(&first, &last);
     assert_eq!(last.losses(), []);
-    thread::sleep(Duration::from_secs(1));
-    let now = resident(agent.pid());
+    let gone = format!("{}/", parent.path());
+    wait_until("groups that are gone are listed no more", || {
+        let reading = Reading::fresh(&agent);
+        let listed = |s: &Sample| s.labels.values().any(|value| value.starts_with(&gone));
+        !reading.samples.iter().any(listed)
+    });
+    let mut now = resident(agent.pid());
     println!("memory: {memory:.1} MiB, then {now:.1} MiB");
-    // Groups are listed for 60 s after their end: 10,000, each with its counters (room for those of
-    // events among them), its name and more, 3 KiB in all.
-    assert!(now < memory + 40.0, "{memory} MiB, then {now} MiB");
+    wait_until("memory is back at what it was before", || {
+        now = resident(agent.pid());
+        now < memory + SLACK_MIB
+    });
+    println!("and {now:.1} MiB");
 }

@@ -65,6 +65,7 @@ fn row_of(answer: &Value, pid: u32) -> &Value {
 #[test]
 fn every_process_waited_as_long_as_the_kernel_says() {
     let _machine = support::machine();
+    needs!("cpu_waits");
     let low_cost = configuration("[collect]\nwaits = \"low_cost\"\n");
     for case in &CASES {
         let group = Group::new("exact");

@@ -28,6 +28,7 @@ fn ours(reading: &Reading) -> f64 {
 #[test]
 fn every_switch_is_voluntary_or_not_or_of_the_idle_task() {
     let _machine = support::machine();
+    needs!("cpu_waits");
     let agent = Agent::start(&["--interval", "100ms"]);
     let group = Group::new("switches");
     group.limit(0.5);

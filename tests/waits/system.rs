@@ -11,7 +11,7 @@ use super::parts::assert_adds_up;
 use super::support::cgroup::{Below, Group};
 use super::support::container::hex_id;
 use super::support::load::Load;
-use super::support::{self, oracle};
+use super::support::{self, affinity, oracle};
 use super::{cause, number, waited};
 
 /// `noctule waits` by container: the row of the container.
@@ -27,6 +27,7 @@ fn row_of(id: &str, duration: &str) -> Value {
 #[test]
 fn a_unit_is_a_system_and_is_named() {
     let _machine = support::machine();
+    needs!("cpu_waits");
     let (id, unit) = (
         hex_id(),
         format!("noctule-test-{}.service", std::process::id()),
@@ -71,9 +72,7 @@ impl Ksmd {
             priority: getpriority_process(pid).expect("its priority"),
             settings: names.map(|name| (name, read(name))).into(),
         };
-        let mut cpus = CpuSet::new();
-        cpus.set(cpu);
-        sched_setaffinity(pid, &cpus).expect("it can be moved");
+        affinity::pin(pid, cpu);
         setpriority_process(pid, -20).expect("root may");
         for (name, value) in names.into_iter().zip(["0", "10000", "1"]) {
             set(name, value);
@@ -100,6 +99,7 @@ impl Drop for Ksmd {
 #[test]
 fn threads_of_the_kernel_are_the_system() {
     let _machine = support::machine();
+    needs!("cpu_waits");
     let id = hex_id();
     // Not heavier than usual: threads of the kernel are in the root group.
     let container = Below::new(&format!("docker/{id}"));

@@ -15,6 +15,7 @@ const ROUNDING: f64 = 17.0 / 16.0;
 #[test]
 fn the_longest_wait_is_one_of_the_kernels() {
     let _machine = support::machine();
+    needs!("cpu_waits");
     let low_cost = configuration("[collect]\nwaits = \"low_cost\"\n");
     for name in ["storm", "quiet"] {
         for mode in [&[][..], &["--config", path(&low_cost)]] {
@@ -43,6 +44,7 @@ fn the_longest_wait_is_one_of_the_kernels() {
 #[test]
 fn nobody_waited_since_before_the_agent_started() {
     let _machine = support::machine();
+    needs!("cpu_waits");
     let group = Group::new("quiet");
     let _load = Load::own(&group, "quiet");
     // The agent is older than this and younger than that.

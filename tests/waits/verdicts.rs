@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::parts::assert_adds_up;
 use super::support::cgroup::Group;
 use super::support::load::Load;
+use super::support::{affinity, oracle};
 use super::{row_of, support, waits};
 
 /// How often each scene is played, each time with new groups.
@@ -56,36 +57,79 @@ const SCENES: [Scene; 5] = [
     },
 ];
 
-/// The verdict, and whether it names whom it should, or nobody where nobody is to blame.
-fn play(scene: &Scene) -> (Value, bool) {
+/// Part of the time that others may keep a lone thread waiting: half of what makes a verdict.
+const DISTURBED: f64 = 0.05;
+
+/// How often a scene may be disturbed.
+const TRIES: usize = 20;
+
+/// How a scene ended.
+struct Played {
+    row: Value,
+    /// Whether the verdict names whom it should, or nobody where nobody is to blame.
+    named: bool,
+    /// Part of the time for which a lone thread waited although its quota let it run, by the
+    /// kernel's own accounts: where it is large, the hypervisor or somebody else had the CPU, and
+    /// the truth is not that of the scene.
+    disturbed: f64,
+}
+
+fn play(scene: &Scene) -> Played {
     let victim = Group::new("victim").heavy();
     let neighbour = Group::new("neighbour").heavy();
     if let Some(cpus) = scene.quota {
         victim.limit(cpus);
     }
-    let mut loads = vec![Load::own(&victim, &format!("spin {}", scene.threads))];
-    if scene.neighbour {
-        loads.push(Load::own(&neighbour, "spin 1"));
-    }
-    let answer = waits("1s");
+    let lone = scene.threads == 1 && !scene.neighbour;
+    let load = Load::own(&victim, &format!("spin {}", scene.threads));
+    let _neighbour = scene.neighbour.then(|| Load::own(&neighbour, "spin 1"));
+    let delayed = || oracle::waited_seconds(load.pid()) - victim.throttled_seconds();
+    let (begin, before) = (support::now(), delayed());
+    // The agent has the other CPUs.
+    let answer = affinity::without_cpu(affinity::last_cpu(), || waits("1s"));
+    let delay = (delayed() - before) / (support::now() - begin);
     let row = row_of(&answer, &victim);
     assert_adds_up(row);
     let expected = scene.neighbour.then(|| neighbour.path());
     let named = row["verdict"]["culprit"].as_str() == expected.as_deref();
-    (row["verdict"].clone(), named)
+    Played {
+        row: row.clone(),
+        named,
+        disturbed: if lone { delay } else { 0.0 },
+    }
+}
+
+/// Plays a scene until nobody disturbs it.
+fn play_alone(scene: &Scene) -> Played {
+    for _ in 0..TRIES {
+        let played = play(scene);
+        if played.disturbed < DISTURBED {
+            return played;
+        }
+        println!(
+            "{}: delayed by {:.3}, the verdict was {}: once more",
+            scene.truth, played.disturbed, played.row["verdict"]
+        );
+    }
+    panic!("{}: disturbed {TRIES} times", scene.truth);
 }
 
 #[test]
 fn every_verdict_is_right_every_time() {
     let _machine = support::machine();
+    needs!("cpu_waits");
     let mut confusion: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut wrong = Vec::new();
     for _ in 0..RUNS {
         for scene in &SCENES {
-            let (verdict, named) = play(scene);
-            let kind = verdict["kind"].as_str().expect("a kind").to_owned();
+            let Played {
+                row,
+                named,
+                disturbed,
+            } = play_alone(scene);
+            let kind = row["verdict"]["kind"].as_str().expect("a kind").to_owned();
             if kind != scene.truth || !named {
-                wrong.push(format!("{}: {verdict}", scene.truth));
+                wrong.push(format!("{}, delayed by {disturbed:.3}: {row}", scene.truth));
             }
             *confusion.entry((scene.truth.to_owned(), kind)).or_default() += 1;
         }

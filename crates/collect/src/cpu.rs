@@ -38,6 +38,18 @@ impl Default for Grace {
     }
 }
 
+impl Grace {
+    /// The usual, but no cgroup for longer than that. What comes late of a released one still finds
+    /// it, so it is never less than some seconds.
+    pub fn at_most(limit: Duration) -> Self {
+        let usual = Self::default();
+        Self {
+            cgroup: usual.cgroup.min(limit).max(usual.process),
+            ..usual
+        }
+    }
+}
+
 /// Source of the CPU accounts.
 pub struct CpuSource {
     kernel: Accounting,

@@ -1,20 +1,26 @@
 //! What happens, as a stream that says where it has a gap and mends itself.
 
+use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use noctule_kernel::{
-    Error, Events, FileEvents, FileOpenRecord, RawEvent, RawProcess, SocketSample, Stream,
+    Error, Events, FileEvents, FileOpenRecord, ProgramHandle, RawEvent, RawProcess, SocketSample,
+    Stream,
 };
 use noctule_model::{
     Batch, CgroupId, Comm, Event, EventProcess, FilePath, Loss, Origin, ProcessId, ProcessRow,
-    TcpChange, What,
+    Socket, TcpChange, What,
 };
 
 mod counts;
 mod known;
+mod presence;
+mod recount;
 
 use counts::EventCounts;
 use known::Known;
+use recount::Recount;
 
 /// Source of events.
 pub struct EventSource {
@@ -24,6 +30,11 @@ pub struct EventSource {
     stream: Stream,
     counts: EventCounts,
     known: Known,
+    recount: Recount,
+    /// Programs that see what happens, and how often the kernel had not run one at the last look:
+    /// asking takes a while on a machine with many CPUs.
+    programs: Vec<ProgramHandle>,
+    skipped: u64,
     /// Events that the kernel side had lost at the last look, by name.
     lost: Vec<(&'static str, u64)>,
     /// How often the state is still to be compared with what is there, because something was lost.
@@ -36,16 +47,23 @@ impl EventSource {
     /// Reads from these programs, which were loaded for this stream. What has gone is kept for the
     /// time of grace.
     pub fn new(kernel: Events, files: Option<FileEvents>, stream: Stream, grace: Duration) -> Self {
-        Self {
-            lost: lost(&kernel, files.as_ref()),
+        let mut programs = kernel.programs();
+        programs.extend(files.iter().flat_map(FileEvents::programs));
+        let mut this = Self {
             kernel,
             files,
             stream,
             counts: EventCounts::new(grace),
             known: Known::default(),
+            recount: Recount::default(),
+            skipped: skipped(&programs),
+            programs,
+            lost: Vec::new(),
             looks: 0,
             boot_unix_ns: 0,
-        }
+        };
+        this.lost = this.lost();
+        this
     }
 
     /// The programs behind this source.
@@ -65,8 +83,7 @@ impl EventSource {
             let rows = losses.iter_mut().filter(|loss| loss.kind == "event_row");
             rows.for_each(|loss| loss.count += files.lost_rows());
         }
-        let events = lost(&self.kernel, self.files.as_ref()).into_iter();
-        losses.extend(events.map(|(kind, count)| Loss {
+        losses.extend(self.lost().into_iter().map(|(kind, count)| Loss {
             kind,
             place: "events",
             count,
@@ -95,6 +112,7 @@ impl EventSource {
     /// that were there before.
     pub fn collect(&mut self) -> Result<Vec<Event>, Error> {
         let mut raw = self.kernel.drain()?;
+        self.find_ports(&mut raw)?;
         if let Some(files) = &self.files {
             raw.extend(files.drain()?.into_iter().map(file_open));
             raw.sort_by_key(|event| event.time_ns);
@@ -110,13 +128,49 @@ impl EventSource {
             events.push(clock.event(event, Origin::Seen));
         }
         // After the ring: what is lost by now came after what was in it.
-        let lost = lost(&self.kernel, self.files.as_ref());
+        let lost = self.lost();
         if lost != self.lost {
+            self.recount.want();
             events.push(gap(&self.lost, &lost, clock.now_unix_ns));
             self.lost = lost;
             self.looks = LOOKS;
         }
         Ok(events)
+    }
+
+    /// Events that were lost so far, by name, and how often the kernel did not run a program that
+    /// sees them: what it would have told, if anything, is not known.
+    fn lost(&self) -> Vec<(&'static str, u64)> {
+        let mut lost = self.kernel.lost_events();
+        let opens = lost.iter_mut().filter(|(name, _)| *name == "file.open");
+        let files = self.files.as_ref();
+        opens.for_each(|(_, count)| *count += files.map_or(0, FileEvents::lost));
+        lost.push((SKIPPED, self.skipped));
+        lost
+    }
+
+    /// Of a socket that listens without being bound the kernel chooses the port only after the hook:
+    /// it is read from the socket, or from the record of its end.
+    fn find_ports(&mut self, events: &mut [RawEvent]) -> Result<(), Error> {
+        if !events.iter_mut().any(|event| portless(event).is_some()) {
+            return Ok(());
+        }
+        let there = self.kernel.sockets()?;
+        let mut known: HashMap<u64, SocketAddr> = HashMap::new();
+        let ended = events.iter().filter_map(|event| match event.what {
+            What::Tcp {
+                change: TcpChange::ListenClose,
+                socket,
+            } => Some(socket),
+            _ => None,
+        });
+        for socket in there.iter().map(|sample| sample.socket).chain(ended) {
+            known.extend(socket.local.map(|local| (socket.id, local)));
+        }
+        for socket in events.iter_mut().filter_map(portless) {
+            socket.local = known.get(&socket.id).copied();
+        }
+        Ok(())
     }
 
     /// Lists what is there and was not told: processes, sockets that listen, connections. For the
@@ -141,11 +195,15 @@ impl EventSource {
         batch: &Batch,
         wanted: &dyn Fn(&ProcessRow) -> bool,
     ) -> Result<Vec<Event>, Error> {
-        if self.looks == 0 {
+        self.skipped = self.skipped.max(skipped(&self.programs));
+        if self.looks == 0 && self.lost() == self.lost {
             self.known.prune(batch);
             return Ok(Vec::new());
         }
-        self.looks -= 1;
+        if let Some(parity) = self.recount.step(&mut self.kernel)? {
+            self.counts.drop_uncounted(parity, &self.kernel)?;
+        }
+        self.looks = self.looks.saturating_sub(1);
         let mut events = self.compare(batch, wanted)?;
         let differences = self.known.take_confirmed();
         self.tell(&mut events, differences, Origin::Reconciled);
@@ -158,6 +216,7 @@ impl EventSource {
         wanted: &dyn Fn(&ProcessRow) -> bool,
     ) -> Result<Vec<Event>, Error> {
         self.known.begin_look();
+        let all = self.kernel.sees_all_sockets();
         let sockets = match self.stream.tcp {
             true => Some(self.kernel.sockets()?),
             false => None,
@@ -168,7 +227,7 @@ impl EventSource {
             self.known.compare_processes(batch, wanted);
         }
         if let Some(sockets) = sockets {
-            self.known.compare_sockets(&sockets);
+            self.known.compare_sockets(&sockets, all);
         }
         Ok(events)
     }
@@ -204,12 +263,22 @@ impl EventSource {
     }
 }
 
-/// Events that were lost so far, by name.
-fn lost(kernel: &Events, files: Option<&FileEvents>) -> Vec<(&'static str, u64)> {
-    let mut lost = kernel.lost_events();
-    let opens = lost.iter_mut().filter(|(name, _)| *name == "file.open");
-    opens.for_each(|(_, count)| *count += files.map_or(0, FileEvents::lost));
-    lost
+/// The socket that begins to listen, when its port is not known.
+fn portless(event: &mut RawEvent) -> Option<&mut Socket> {
+    match &mut event.what {
+        What::Tcp {
+            change: TcpChange::Listen,
+            socket,
+        } if socket.local.is_none() => Some(socket),
+        _ => None,
+    }
+}
+
+/// In a gap, beside the names of events: programs were not run.
+const SKIPPED: &str = "skipped";
+
+fn skipped(programs: &[ProgramHandle]) -> u64 {
+    programs.iter().map(ProgramHandle::skipped).sum()
 }
 
 fn file_open(record: FileOpenRecord) -> RawEvent {
@@ -235,7 +304,8 @@ fn file_open(record: FileOpenRecord) -> RawEvent {
 }
 
 fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)], time_unix_ns: u64) -> Event {
-    let growth = before.iter().zip(now).map(|(b, n)| (n.0, n.1 - b.1));
+    let growth = before.iter().zip(now);
+    let growth = growth.map(|(b, n)| (n.0, n.1.saturating_sub(b.1)));
     Event {
         time_unix_ns,
         process: None,

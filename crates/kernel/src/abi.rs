@@ -10,6 +10,8 @@ use crate::skel::{cgroup, files, switch};
 
 /// One thread at a tick, or one process that has ended (`struct task_sample`).
 pub type TaskSample = switch::types::task_sample;
+/// What a thread used that was settled while a snapshot was taken (`struct late_fold`).
+pub(crate) type LateFold = switch::types::late_fold;
 /// What one CPU does (`struct cpu_slot`).
 pub type CpuSlot = switch::types::cpu_slot;
 
@@ -29,6 +31,8 @@ pub mod sample_flag {
     pub const CARRIED: u32 = abi::SAMPLE_CARRIED.0;
     /// The process has ended, and these are its last figures.
     pub const EXITED: u32 = abi::SAMPLE_EXITED.0;
+    /// A thread was settled while a snapshot was taken.
+    pub(crate) const LATE: u32 = abi::SAMPLE_LATE.0;
 }
 
 // The model's counters are the kernel side's, in the same order: checked here, nowhere assumed.
@@ -213,6 +217,9 @@ pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: integers only; the assertions in abi.h rule out padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for TaskSample {}
+// SAFETY: integers only; its parts have no padding, and are multiples of its alignment.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for LateFold {}
 // SAFETY: integers only; the assertions in task.bpf.h rule out padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for CpuSlot {}

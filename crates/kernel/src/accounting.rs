@@ -2,6 +2,7 @@
 //! threads' accounts, and reads what they hold.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io::Read;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -17,7 +18,7 @@ use noctule_model::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::abi::{self, CpuSlot, TaskSample};
+use crate::abi::{self, CpuSlot, LateFold, TaskSample, sample_flag};
 use crate::cost::ProgramHandle;
 use crate::error::{Context, Error};
 use crate::facts::{self, CgroupVersion, Facts};
@@ -35,9 +36,14 @@ use orphans::Orphans;
 use side::Side;
 pub use waits::WaitCounts;
 
-/// How often a snapshot is taken at most, and how long the agent may wait for its CPU in one.
-const SNAPSHOT_TRIES: u32 = 3;
-const WAITED_NS: u64 = 300_000;
+/// How often a moment is set at most, and how long that may take, with each CPU.
+const MOMENT_TRIES: u32 = 5;
+const MOMENT_NS: u64 = 300_000;
+const MOMENT_CPU_NS: u64 = 20_000;
+
+/// A thread that ends is for some microseconds in no list any more, and still on its CPU. The walk
+/// waits for those: at their last switch they tell what they used.
+const LAST_SWITCH: Duration = Duration::from_micros(100);
 
 /// The loaded and attached accounts. Dropping it detaches everything.
 pub struct Accounting {
@@ -46,7 +52,8 @@ pub struct Accounting {
     iterator: Link,
     sides: Vec<Side>,
     ring: RingBuffer<'static>,
-    ended: Rc<RefCell<Vec<TaskSample>>>,
+    exits: Rc<RefCell<Exits>>,
+    ended_later: Vec<TaskSample>,
     orphans: Orphans,
     switch: SwitchSkel<'static>,
     hardware: Hardware,
@@ -58,10 +65,30 @@ pub struct Accounting {
     buffer: Vec<u8>,
 }
 
+/// What the ring had.
+#[derive(Default)]
+struct Exits {
+    ended: Vec<TaskSample>,
+    late: Vec<LateFold>,
+}
+
+impl Exits {
+    fn take(&mut self, record: &[u8]) {
+        let Some(sample) = abi::plain::<TaskSample>(record) else {
+            return;
+        };
+        if sample.is(sample_flag::LATE) {
+            self.late.extend(abi::plain::<LateFold>(record));
+        } else {
+            self.ended.push(sample);
+        }
+    }
+}
+
 /// What the accounts held at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// `CLOCK_MONOTONIC` at which the CPUs were read, nanoseconds.
+    /// The moment of the snapshot (`CLOCK_MONOTONIC`, nanoseconds): CPU time is told as it was then.
     pub taken_ns: u64,
     /// Every CPU that is online, with its slot.
     pub cpus: Vec<(u32, CpuSlot)>,
@@ -79,9 +106,35 @@ pub struct Snapshot {
     pub tasks: Vec<TaskSample>,
     /// Processes that ended since the last snapshot.
     pub ended: Vec<TaskSample>,
-    /// Followed processes that were not reported as ended before the tasks were read. More than
-    /// there are among the tasks: some have ended, and their last figures are still to come.
+    /// Followed processes that were not reported as ended before the tasks were read, and those of
+    /// which the end is told by the next snapshot. More than there are among the tasks: some have
+    /// ended, and their last figures are still to come.
     pub followed: u64,
+}
+
+impl Snapshot {
+    /// Adds what threads used that were settled before the walk came to them.
+    fn add_late(&mut self, late: &[LateFold]) {
+        // With what was in the row when it was read.
+        let rows = self.folded.iter().enumerate();
+        let mut rows: HashMap<u64, (usize, u64)> = rows
+            .map(|(at, (id, row))| (*id, (at, row[Counter::CpuTime])))
+            .collect();
+        for late in late {
+            let (id, used) = (late.sample.cgroup, late.sample.values());
+            let (at, read) = *rows.entry(id).or_insert((self.folded.len(), 0));
+            match self.folded.get_mut(at) {
+                // The row was read after it was settled.
+                Some(_) if read > late.row_before => {}
+                // Other words of the row can have been read after it.
+                Some((_, row)) => row[Counter::CpuTime] += used[Counter::CpuTime],
+                None => self.folded.push((id, used)),
+            }
+            if late.sample.is(sample_flag::CARRIED) {
+                self.tasks.push(late.sample);
+            }
+        }
+    }
 }
 
 impl Accounting {
@@ -101,8 +154,8 @@ impl Accounting {
         if wanted.waits != WaitMode::Off {
             waits::free_rows(&switch, wanted.cgroups)?;
         }
-        let ended = Rc::new(RefCell::new(Vec::new()));
-        let ring = exit_ring(&switch, ended.clone())?;
+        let exits = Rc::default();
+        let ring = exit_ring(&switch, Rc::clone(&exits))?;
         let mut features = features::hardware(&plan.counters, &refused, &problems, facts);
         let links = attach_switch(&switch, wanted.waits, &mut features)?;
         features.extend(features::throttle(wanted.waits, facts));
@@ -117,7 +170,8 @@ impl Accounting {
             iterator,
             sides: Vec::new(),
             ring,
-            ended,
+            exits,
+            ended_later: Vec::new(),
             orphans: Orphans::default(),
             switch,
             hardware,
@@ -220,70 +274,97 @@ impl Accounting {
         abi::epoll_fd(&self.ring)
     }
 
-    /// Takes everything. What ended and moved threads left is read before the living are: a thread
-    /// that ends in between is missing from this snapshot and whole in the next, never doubled.
-    ///
-    /// A thread that ran at the moment of the snapshot and left its CPU before the walk came to it
-    /// is told too long by that time. The walk itself is short; when the agent lost its own CPU
-    /// during it, the snapshot is taken again.
+    /// Takes everything. CPU time, of threads and idle, is that of one moment, however long the
+    /// reading takes; other counters are as old as their reading. A thread that ends meanwhile,
+    /// or moves, tells what it used by a record; where the ring has no room for that, it is missing
+    /// from this snapshot and whole in the next.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let online = facts::online_cpus();
         for (cpu, error) in self.hardware.follow(&online, &self.hardware_map) {
             tracing::debug!(cpu, %error, "hardware counters of a CPU");
         }
-        let mut snapshot = Snapshot::default();
-        for _ in 0..SNAPSHOT_TRIES {
-            let waited = waited_ns();
-            snapshot = self.read(&online)?;
-            if waited_ns().saturating_sub(waited) < WAITED_NS {
-                break;
-            }
-        }
-        self.ring.consume().context("the ring of ended processes")?;
-        snapshot.ended = self.ended.take();
-        let (tasks, now) = (&snapshot.tasks, snapshot.taken_ns);
-        let unseen = self.orphans.take(&mut self.switch, tasks, now)?;
-        snapshot.ended.extend(unseen);
-        Ok(snapshot)
-    }
-
-    fn read(&mut self, online: &[u32]) -> Result<Snapshot, Error> {
         let (waits, blames) = match self.waits {
             WaitMode::Off => (Vec::new(), Vec::new()),
             _ => (waits::counts(&self.switch)?, waits::blames(&self.switch)?),
         };
-        let folded = self.folded()?;
-        let overflow = self
-            .switch
-            .maps
-            .bss_data
-            .as_deref()
-            .map(|b| abi::counters(&b.overflow));
-        let followed = self.switch.maps.bss_data.as_deref();
-        let followed = followed.map_or(0, |b| {
-            b.followed_started.saturating_sub(b.followed_reported)
-        });
-        let cpus = self.cpus(online)?;
-        let taken_ns = now_ns();
-        if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
-            bss.sample_at = taken_ns;
-        }
-        let running = cpus
-            .iter()
-            .filter(|(_, slot)| slot.pid != 0)
-            .map(|(cpu, slot)| (*cpu, self.hardware.since_switch(*cpu, slot)))
-            .collect();
-        Ok(Snapshot {
-            taken_ns,
-            cpus,
-            running,
-            folded,
-            overflow: overflow.unwrap_or_default(),
+        let read = self
+            .begin_moment(&online)
+            .and_then(|begun| self.read(begun));
+        self.set_moment(0);
+        let mut snapshot = Snapshot {
             waits,
             blames,
-            tasks: self.tasks()?,
-            ended: Vec::new(),
+            ..read?
+        };
+        let taken_ns = snapshot.taken_ns;
+        self.ring.consume().context("the ring of ended processes")?;
+        let exits = self.exits.take();
+        // Who ended after the moment is among the tasks of this one, as it was then.
+        let after =
+            |ended: &TaskSample| ended.later_than != 0 && ended.later_than == taken_ns as u32;
+        let (later, ended): (Vec<_>, Vec<_>) = exits.ended.into_iter().partition(after);
+        let followed_later = later.iter().filter(|ended| ended.is(sample_flag::FOLLOWED));
+        snapshot.followed += followed_later.count() as u64;
+        snapshot.ended = std::mem::replace(&mut self.ended_later, later);
+        snapshot.ended.extend(ended);
+        let mut late = exits.late;
+        late.retain(|late| late.at == taken_ns);
+        if !late.is_empty() {
+            snapshot.add_late(&late);
+        }
+        let unseen = self
+            .orphans
+            .take(&mut self.switch, &snapshot.tasks, taken_ns)?;
+        snapshot.ended.extend(unseen);
+        Ok(snapshot)
+    }
+
+    /// Makes this the moment of a snapshot, and reads the CPUs, with their hardware counters: these
+    /// are as old as their reading, and must not be later than CPU time. What switches before the
+    /// kernel side knows of the moment keeps nothing. So both are tried again where the agent lost
+    /// its CPU in between.
+    fn begin_moment(&mut self, online: &[u32]) -> Result<Snapshot, Error> {
+        let allowed = MOMENT_NS + MOMENT_CPU_NS * online.len() as u64;
+        let mut snapshot = Snapshot::default();
+        for _ in 0..MOMENT_TRIES {
+            snapshot.taken_ns = now_ns();
+            self.set_moment(snapshot.taken_ns);
+            snapshot.cpus = self.cpus(online)?;
+            snapshot.running = snapshot
+                .cpus
+                .iter()
+                .filter(|(_, slot)| slot.pid != 0)
+                .map(|(cpu, slot)| (*cpu, self.hardware.since_switch(*cpu, slot)))
+                .collect();
+            if now_ns().saturating_sub(snapshot.taken_ns) < allowed {
+                break;
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// The moment of which the kernel side keeps what was; 0 for none.
+    fn set_moment(&mut self, ns: u64) {
+        if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
+            bss.sample_at = ns;
+        }
+    }
+
+    fn read(&mut self, begun: Snapshot) -> Result<Snapshot, Error> {
+        let folded = self.folded()?;
+        let bss = self.switch.maps.bss_data.as_deref();
+        let overflow = bss.map(|b| abi::counters(&b.overflow));
+        let followed = bss.map_or(0, |b| {
+            b.followed_started.saturating_sub(b.followed_reported)
+        });
+        let tasks = self.tasks()?;
+        std::thread::sleep(LAST_SWITCH);
+        Ok(Snapshot {
+            folded,
+            overflow: overflow.unwrap_or_default(),
+            tasks,
             followed,
+            ..begun
         })
     }
 
@@ -329,7 +410,7 @@ impl Accounting {
         let carried = snapshot
             .tasks
             .iter()
-            .filter(|t| t.is(abi::sample_flag::CARRIED))
+            .filter(|t| t.is(sample_flag::CARRIED) && !t.is(sample_flag::LATE))
             .count();
         [
             fill("folded", &self.switch.maps.folded, snapshot.folded.len()),
@@ -484,11 +565,11 @@ fn wait_mode(mode: WaitMode) -> types::wait_mode {
 
 fn exit_ring(
     switch: &SwitchSkel<'static>,
-    ended: Rc<RefCell<Vec<TaskSample>>>,
+    exits: Rc<RefCell<Exits>>,
 ) -> Result<RingBuffer<'static>, Error> {
     let mut builder = RingBufferBuilder::new();
     let take = move |record: &[u8]| {
-        ended.borrow_mut().extend(abi::plain::<TaskSample>(record));
+        exits.borrow_mut().take(record);
         0
     };
     builder
@@ -542,15 +623,6 @@ fn attach_switch(
 
 /// `CLOCK_MONOTONIC` in nanoseconds, the clock of `bpf_ktime_get_ns`.
 fn now_ns() -> u64 {
-    clock_ns(ClockId::Monotonic)
-}
-
-/// Time in which this thread was not on a CPU, up to a constant. It never sleeps in a snapshot.
-fn waited_ns() -> u64 {
-    now_ns().saturating_sub(clock_ns(ClockId::ThreadCPUTime))
-}
-
-fn clock_ns(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
+    let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

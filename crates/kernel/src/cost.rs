@@ -23,6 +23,12 @@ impl ProgramHandle {
             fd,
         })
     }
+
+    /// How often the kernel did not run it, because it would have interrupted itself on the same
+    /// CPU; 0 before Linux 5.12.
+    pub fn skipped(&self) -> u64 {
+        info(&self.fd).map_or(0, |info| info.misses)
+    }
 }
 
 /// Sums of what the programs cost inside the windows.

@@ -28,7 +28,7 @@ mod rows;
 
 pub use files::{FileCounts, FileEvents, FileOpenRecord, FileOptions};
 pub use record::{RawEvent, RawProcess};
-pub use rows::{CgroupCounts, ConnectTimes, DestinationCounts, ProcessCounts, TcpCounts};
+pub use rows::{CgroupCounts, ConnectTimes, DestinationCounts, Presence, ProcessCounts, TcpCounts};
 
 /// What of it is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -99,10 +99,18 @@ pub struct Events {
     buffer: Vec<u8>,
 }
 
+/// What the iterator of sockets does beside settling their payload.
+#[derive(Clone, Copy, Default)]
+struct Sample {
+    list: bool,
+    recount: bool,
+}
+
 struct Sockets {
     _links: Vec<Link>,
     adopt: Link,
-    sample: Link,
+    /// `None` where the iterator of socket storage is not safe; then that of files serves.
+    sample: Option<Link>,
     tcp: TcpSkel<'static>,
 }
 
@@ -215,9 +223,13 @@ impl Events {
 
     /// Makes the sockets known that nobody saw begin. Whether one is wanted is decided here.
     pub fn adopt_sockets(&mut self) -> Result<(), Error> {
-        let Some(sockets) = &self.sockets else {
+        let Some(sockets) = &mut self.sockets else {
             return Ok(());
         };
+        if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
+            bss.list_sockets = false;
+            bss.recount_sockets = false;
+        }
         let mut iter = Iter::new(&sockets.adopt).context("the iterator of files")?;
         self.buffer.clear();
         iter.read_to_end(&mut self.buffer)
@@ -227,27 +239,70 @@ impl Events {
 
     /// Brings the payload of the living connections into the tables.
     pub fn settle_sockets(&mut self) -> Result<(), Error> {
-        self.sample(false).map(drop)
+        self.sample(Sample::default()).map(drop)
+    }
+
+    /// Whether [`Events::sockets`] has all of them, and they can be counted again; otherwise those
+    /// are missing that are in no file: they wait to be accepted, or were closed and still send.
+    pub fn sees_all_sockets(&self) -> bool {
+        let sockets = self.sockets.as_ref();
+        sockets.is_some_and(|sockets| sockets.sample.is_some())
     }
 
     /// The sockets that listen and those that are connected.
     pub fn sockets(&mut self) -> Result<Vec<SocketSample>, Error> {
-        self.sample(true)
+        self.sample(Sample {
+            list: true,
+            ..Sample::default()
+        })
     }
 
-    fn sample(&mut self, list: bool) -> Result<Vec<SocketSample>, Error> {
+    /// Begins to count the sockets that are there again, and returns the parity (0 or 1) under which
+    /// only those are left, after a few [`Events::recount_sockets`], that are not there any more.
+    pub fn begin_recount(&mut self) -> usize {
+        let sockets = self.sockets.as_mut();
+        let bss = sockets.and_then(|s| s.tcp.maps.bss_data.as_deref_mut());
+        bss.map_or(0, |bss| {
+            let before = bss.recount_parity & 1;
+            bss.recount_parity = before ^ 1;
+            before as usize
+        })
+    }
+
+    /// Looks at every socket: makes up for changes that no program saw, and takes those that are
+    /// there over to the new parity.
+    pub fn recount_sockets(&mut self) -> Result<(), Error> {
+        // The iterator of files does both at once.
+        if self.sees_all_sockets() {
+            self.adopt_sockets()?;
+        }
+        self.sample(Sample {
+            recount: true,
+            ..Sample::default()
+        })
+        .map(drop)
+    }
+
+    fn sample(&mut self, sample: Sample) -> Result<Vec<SocketSample>, Error> {
         let Some(sockets) = &mut self.sockets else {
             return Ok(Vec::new());
         };
         if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
-            bss.list_sockets = list;
+            bss.list_sockets = sample.list;
+            bss.recount_sockets = sample.recount;
+            bss.recount_look = bss.recount_look.wrapping_add(u32::from(sample.recount));
         }
-        let mut iter = Iter::new(&sockets.sample).context("the iterator of sockets")?;
+        let link = sockets.sample.as_ref().unwrap_or(&sockets.adopt);
+        let mut iter = Iter::new(link).context("the iterator of sockets")?;
         self.buffer.clear();
         iter.read_to_end(&mut self.buffer)
             .context("reading the iterator of sockets")?;
         let samples = self.buffer.chunks_exact(size_of::<types::socket_sample>());
-        Ok(samples.filter_map(record::socket).collect())
+        let mut samples: Vec<SocketSample> = samples.filter_map(record::socket).collect();
+        // A socket can be in several files.
+        samples.sort_by_key(|sample| sample.socket.id);
+        samples.dedup_by_key(|sample| sample.socket.id);
+        Ok(samples)
     }
 
     /// What happened to the processes of each cgroup so far; the last row is that of the groups
@@ -304,7 +359,10 @@ impl Events {
     pub fn forget_destination(&self, destination: &DestinationCounts) {
         if let Some(Sockets { tcp, .. }) = &self.sockets {
             // Another reader may have been first: nothing is lost by a row that is not there.
-            let _ = tcp.maps.destinations.delete(destination.key());
+            let _ = match destination.destination {
+                Some(_) => tcp.maps.destinations.delete(destination.key()),
+                None => tcp.maps.other_destinations.delete(destination.key()),
+            };
         }
     }
 
@@ -344,12 +402,18 @@ impl Events {
             ProgramHandle::of("sched_process_fork", &p.sched_process_fork),
             ProgramHandle::of("sched_process_exec", &p.sched_process_exec),
             ProgramHandle::of("sched_process_exit", &p.sched_process_exit),
+            ProgramHandle::of("mark_victim", &p.mark_victim),
         ];
         let tcp = self.sockets.as_ref().map(|Sockets { tcp, .. }| {
             [
                 ProgramHandle::of("inet_sock_set_state", &tcp.progs.inet_sock_set_state),
                 ProgramHandle::of("tcp_retransmit_skb", &tcp.progs.tcp_retransmit_skb),
+                ProgramHandle::of("tcp_retransmit_synack", &tcp.progs.tcp_retransmit_synack),
                 ProgramHandle::of("sample_sockets", &tcp.progs.sample_sockets),
+                ProgramHandle::of("tcp_destroy_sock", &tcp.progs.tcp_destroy_sock),
+                ProgramHandle::of("v4_connect_ret", &tcp.progs.v4_connect_ret),
+                ProgramHandle::of("v6_connect_ret", &tcp.progs.v6_connect_ret),
+                ProgramHandle::of("csk_accept_ret", &tcp.progs.csk_accept_ret),
             ]
         });
         let all = own.into_iter().chain(tcp.into_iter().flatten());

@@ -21,6 +21,12 @@ pub struct Facts {
     pub capabilities: Capabilities,
     /// The kernel describes its types in /sys/kernel/btf/vmlinux.
     pub btf: bool,
+    /// BPF programs can keep data with a thread (Linux 5.11).
+    pub task_storage: bool,
+    /// The iterator of socket storage is safe. From 7.0 on the storage can be taken from its socket
+    /// under the iterator, which crashes the kernel. The function that does it tells of kernels to
+    /// which that was brought back; a compiler may hide it, so the release is asked too.
+    pub socket_storage_iterates: bool,
     /// Names out of `HOOKS` that this kernel has: raw tracepoints, and functions with BTF.
     pub hooks: BTreeSet<&'static str>,
     /// What tracepoints tell that did not always.
@@ -44,7 +50,7 @@ pub struct Facts {
     pub pid_namespace: bool,
 }
 
-/// Arguments of tracepoints that came later than the tracepoints.
+/// Arguments of hooks that came later than the hooks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tracepoints {
     /// `sched_switch` tells the state of the thread that leaves (Linux 5.18).
@@ -56,6 +62,8 @@ pub struct Tracepoints {
     pub victim_task: bool,
     /// `tcp_retransmit_skb` tells of failed attempts too, with their error (6.17).
     pub retransmit_error: bool,
+    /// `inet_csk_accept()` takes its arguments in a struct (6.10).
+    pub accept_struct: bool,
 }
 
 /// The capabilities that matter, in the effective set.
@@ -87,6 +95,7 @@ pub(crate) const HOOKS: &[&str] = &[
     "inet_sock_set_state",
     "tcp_retransmit_skb",
     "tcp_retransmit_synack",
+    "tcp_destroy_sock",
     "softirq_entry",
     "mm_filemap_get_pages",
     "writeback_dirty_folio",
@@ -94,18 +103,28 @@ pub(crate) const HOOKS: &[&str] = &[
     "folio_mark_accessed()",
     "mark_page_accessed()",
     "do_filp_open()",
+    "do_file_open()",
+    "tcp_v4_connect()",
+    "tcp_v6_connect()",
+    "inet_csk_accept()",
 ];
 
 impl Facts {
     /// Looks at the kernel under `root`, which is `/` except in tests of the file readers.
     pub fn probe(root: &Path) -> Self {
         let btf = Btf::from_vmlinux().ok();
+        let release = line(&root.join("proc/sys/kernel/osrelease")).unwrap_or_default();
         Self {
-            release: line(&root.join("proc/sys/kernel/osrelease")).unwrap_or_default(),
             capabilities: Capabilities::of_self(),
             btf: btf.is_some(),
+            task_storage: btf.as_ref().is_some_and(task_storage),
             hooks: btf.as_ref().map(hooks).unwrap_or_default(),
             tracepoints: btf.as_ref().map(Tracepoints::probe).unwrap_or_default(),
+            socket_storage_iterates: btf
+                .as_ref()
+                .is_some_and(|btf| function_arguments(btf, "bpf_selem_unlink_nofail").is_none())
+                && major(&release) < 7,
+            release,
             throttle_clock: btf.as_ref().and_then(throttle_clock),
             hierarchy: Hierarchy::probe(root),
             tracefs: tracefs(root),
@@ -179,6 +198,14 @@ fn arguments(btf: &Btf<'_>, tracepoint: &str) -> usize {
     prototype.map_or(0, |prototype| prototype.len().saturating_sub(1))
 }
 
+/// How many arguments the function takes; `None` when it is not there.
+fn function_arguments(btf: &Btf<'_>, name: &str) -> Option<usize> {
+    use libbpf_rs::btf::types::{Func, FuncProto};
+    let function = btf.type_by_name::<Func<'_>>(name)?;
+    let prototype = FuncProto::try_from(function.next_type()?).ok()?;
+    Some(prototype.len())
+}
+
 impl Tracepoints {
     fn probe(btf: &Btf<'_>) -> Self {
         Self {
@@ -186,6 +213,7 @@ impl Tracepoints {
             group_dead: arguments(btf, "sched_process_exit") > 1,
             victim_task: arguments(btf, "mark_victim") > 1,
             retransmit_error: arguments(btf, "tcp_retransmit_skb") > 2,
+            accept_struct: function_arguments(btf, "inet_csk_accept") == Some(2),
         }
     }
 }
@@ -196,6 +224,14 @@ pub(crate) const THROTTLE_CLOCKS: [&str; 3] = [
     "throttled_clock_pelt_time",
     "throttled_clock_task_time",
 ];
+
+fn task_storage(btf: &Btf<'_>) -> bool {
+    let kinds = btf.type_by_name::<libbpf_rs::btf::types::Enum<'_>>("bpf_map_type");
+    kinds.is_some_and(|kinds| {
+        let mut names = kinds.iter().filter_map(|kind| kind.name);
+        names.any(|name| name == "BPF_MAP_TYPE_TASK_STORAGE")
+    })
+}
 
 fn throttle_clock(btf: &Btf<'_>) -> Option<&'static str> {
     let queue = btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>("cfs_rq")?;
@@ -246,6 +282,12 @@ fn pid_namespace() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|n| n != Path::new(HOST_PID_NAMESPACE))
 }
 
+/// The first number of a release; one that cannot be read is taken for the newest.
+fn major(release: &str) -> u32 {
+    let major = release.split('.').next().map(str::parse);
+    major.and_then(Result::ok).unwrap_or(u32::MAX)
+}
+
 /// First line of a small file.
 fn line(path: &Path) -> Option<String> {
     Some(
@@ -267,6 +309,14 @@ mod tests {
         assert_eq!(cpu_list("0-2,5,7-8"), [0, 1, 2, 5, 7, 8]);
         assert_eq!(cpu_list("0"), [0]);
         assert_eq!(cpu_list(""), [0; 0]);
+    }
+
+    #[test]
+    fn a_release_that_cannot_be_read_is_the_newest() {
+        assert_eq!(major("6.12.107+deb13-cloud-amd64"), 6);
+        assert_eq!(major("10.0-rc1"), 10);
+        assert_eq!(major(""), u32::MAX);
+        assert_eq!(major("next.1"), u32::MAX);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod error;
 mod events;
 mod facts;
 mod hardware;
+mod heap;
 mod loss;
 mod plan;
 mod skel;
@@ -24,11 +25,12 @@ pub use cost::{CostWindow, ProgramHandle};
 pub use error::{Error, ErrorKind};
 pub use events::{
     CgroupCounts, ConnectTimes, DestinationCounts, Events, EventsWanted, FileCounts, FileEvents,
-    FileOpenRecord, FileOptions, ProcessCounts, RawEvent, RawProcess, SharedMaps, SocketSample,
-    Stream, TcpCounts,
+    FileOpenRecord, FileOptions, Presence, ProcessCounts, RawEvent, RawProcess, SharedMaps,
+    SocketSample, Stream, TcpCounts,
 };
 pub use facts::{Capabilities, CgroupVersion, Facts, Hierarchy, Tracepoints};
 pub use hardware::{CounterSpec, PerfEvent};
+pub use heap::{limit_heap, trim_heap};
 pub use plan::{Plan, WaitMode, Wanted, Way, missing_privileges};
 
 /// From now on what libbpf says goes to the log, at level `debug`: where there are several ways, that

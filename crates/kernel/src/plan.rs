@@ -90,9 +90,10 @@ const PAGE_WRITES: &[Way] = &[
     way("write_page", "writeback_dirty_page", ""),
 ];
 
-/// The second needs no fact: whether the kernel has the tracepoints is seen when they are attached.
-pub(crate) const FILE_OPENS: [Way; 2] = [
+/// The last needs no fact: whether the kernel has the tracepoints is seen when they are attached.
+pub(crate) const FILE_OPENS: [Way; 3] = [
     way("filp_open", "do_filp_open()", ""),
+    way("file_open", "do_file_open()", ""),
     way(
         "openat_exit",
         "sys_exit_openat",
@@ -127,6 +128,11 @@ impl Plan {
         if !facts.btf {
             let words = "the kernel does not describe its types: /sys/kernel/btf/vmlinux is \
                 missing or not readable (CONFIG_DEBUG_INFO_BTF)";
+            return Err(Error::new(ErrorKind::Kernel, words));
+        }
+        if !facts.task_storage {
+            let words = "BPF programs cannot keep data with a thread on this kernel \
+                (BPF_MAP_TYPE_TASK_STORAGE, Linux 5.11)";
             return Err(Error::new(ErrorKind::Kernel, words));
         }
         let ways = |all: &[Way], on: bool| -> Vec<Way> {
@@ -206,7 +212,9 @@ mod tests {
                 ..Capabilities::default()
             },
             btf: true,
+            task_storage: true,
             tracepoints: Tracepoints::default(),
+            socket_storage_iterates: true,
             throttle_clock: None,
             hooks: BTreeSet::from_iter(hooks.iter().copied()),
             hierarchy: Hierarchy {

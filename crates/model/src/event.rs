@@ -149,7 +149,8 @@ pub enum TcpChange {
         /// From the call to the end, nanoseconds.
         duration_ns: u64,
     },
-    /// A connection was established from the other side. Its process is the one that listens.
+    /// A connection was established from the other side. Its process is the one that accepts it, or,
+    /// where the kernel does not tell that, the one that listens.
     Accept,
     /// Segments were sent again.
     Retransmit {

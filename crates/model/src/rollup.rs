@@ -156,6 +156,7 @@ impl Rollup {
         }
         let present: HashSet<CgroupId> = batch.cgroups.iter().map(|row| row.id).collect();
         self.cgroups.retain(|id, _| present.contains(id));
+        self.cgroups.shrink_to(2 * self.cgroups.len());
     }
 
     /// Groups for which the kernel side had no row have their distributions, and what they waited for
@@ -279,6 +280,8 @@ impl Rollup {
         let before = self.subjects.len();
         self.subjects
             .retain(|_, s| now.saturating_sub(s.seen_ns) <= grace);
+        // A burst of groups leaves no empty places, each of a KiB, behind.
+        self.subjects.shrink_to(2 * self.subjects.len());
         if self.subjects.len() < before {
             let left: HashSet<Arc<Subject>> = self.subjects.keys().cloned().collect();
             for standing in self.subjects.values_mut() {

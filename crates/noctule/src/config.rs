@@ -392,7 +392,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 35, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 37, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         }
     };
     start_log(&args);
+    noctule_kernel::limit_heap();
     match commands::run(args) {
         Ok(code) => ExitCode::from(code),
         Err(error) => exit::explain(&error),

@@ -34,6 +34,9 @@ const CONTAINER_STEP: Duration = Duration::from_millis(50);
 /// to it can keep the kernel from letting go of it for hours, while no thread can be in it.
 const REMOVED_NS: u64 = 5_000_000_000;
 
+/// How often memory that is free is given back.
+const TRIM_NS: u64 = 10_000_000_000;
+
 /// Sources, identity and rollup together.
 pub(crate) struct Pipeline {
     cpu: CpuSource,
@@ -46,6 +49,8 @@ pub(crate) struct Pipeline {
     events: Option<Told>,
     /// Where the counted hierarchy is mounted.
     cgroup_mount: PathBuf,
+    /// When memory was given back last.
+    trimmed_ns: u64,
 }
 
 impl Pipeline {
@@ -119,23 +124,20 @@ impl Pipeline {
                     .flatten(),
             );
         }
-        let cpu = CpuSource::new(
-            kernel,
-            Grace::default(),
-            facts.nominal_hertz,
-            programs,
-            &others,
-        );
-        let grace_ns = (config.metrics.grace_seconds * 1e9) as u64;
+        let grace = grace(config);
+        let cpu = CpuSource::new(kernel, grace, facts.nominal_hertz, programs, &others);
+        // A subject stays from when the last of its groups is no longer listed.
+        let stays = subject_grace(config).saturating_sub(grace.cgroup);
         Ok(Self {
             cpu,
             life,
             registry,
-            rollup: Rollup::new(grace_ns),
+            rollup: Rollup::new(stays.as_nanos() as u64),
             released: Vec::new(),
             removed: VecDeque::new(),
             events,
             cgroup_mount: mount(&facts.hierarchy),
+            trimmed_ns: now_ns(),
         })
     }
 
@@ -221,6 +223,10 @@ impl Pipeline {
         self.rollup.apply(&mut batch);
         if let Some(told) = &mut self.events {
             told.heal(&batch)?;
+        }
+        if batch.taken_ns.saturating_sub(self.trimmed_ns) >= TRIM_NS {
+            self.trimmed_ns = batch.taken_ns;
+            noctule_kernel::trim_heap();
         }
         Ok(batch)
     }
@@ -316,6 +322,14 @@ fn wanted(config: &Config) -> Wanted {
     }
 }
 
+fn subject_grace(config: &Config) -> Duration {
+    Duration::from_secs_f64(config.metrics.grace_seconds)
+}
+
+fn grace(config: &Config) -> Grace {
+    Grace::at_most(subject_grace(config))
+}
+
 /// The objects that watch what happens; without them everything else goes on.
 fn load_events(
     facts: &Facts,
@@ -349,7 +363,7 @@ fn load_events(
             features.extend(loaded.features().iter().cloned());
             let latency = Duration::from_millis(events.latency_milliseconds.into());
             let files = load_files(facts, config, scope, &loaded, features);
-            let source = EventSource::new(loaded, files, wanted.stream, Grace::default().cgroup);
+            let source = EventSource::new(loaded, files, wanted.stream, grace(config).cgroup);
             Some(Told::new(source, latency))
         }
         Err(error) => {
@@ -387,8 +401,8 @@ fn load_files(
     }
     let options = FileOptions {
         reads: scope.reads || config.events.file_reads,
-        failures: scope.failures,
-        special: false,
+        failures: scope.failures || config.events.file_failures,
+        special: config.events.file_special,
         prefix: scope.path.as_deref(),
         stream: scope.file,
         filter_processes: scope.filters_processes(),

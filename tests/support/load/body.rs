@@ -1,19 +1,20 @@
 //! What the test binary does when a test has started it as a load.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{Write as _, stdin, stdout};
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{MARK, VARIABLE, memory, sockets, waiting};
+use crate::support::affinity::{last_cpu, pin};
 
 /// Every load, by name.
 const LOADS: &[(&str, fn())] = &[
@@ -26,6 +27,7 @@ const LOADS: &[(&str, fn())] = &[
     ("crowd", crowd),
     ("one-of-crowd", one_of_crowd),
     ("pages", pages),
+    ("throng", throng),
 ];
 
 /// Runs before `main`, on the first thread: the harness would give a test a thread of its own, and
@@ -138,10 +140,7 @@ fn spoken_to() -> bool {
 /// The same with a real-time priority and on the last CPU alone: nothing that is not urgent takes
 /// the CPU from it.
 fn realtime_sampler() {
-    let last = thread::available_parallelism().map_or(1, usize::from) - 1;
-    let mut cpus = CpuSet::new();
-    cpus.set(last);
-    sched_setaffinity(None, &cpus).expect("the CPU is online");
+    pin(None, last_cpu());
     let parameter = libc::sched_param { sched_priority: 1 };
     // SAFETY: the struct lives during the call.
     #[allow(unsafe_code, reason = "rustix has no sched_setscheduler")]
@@ -235,6 +234,33 @@ fn one_of_crowd() {
             });
         }
     });
+}
+
+/// 1,000 processes that sleep. Until the test says something the oldest is killed and another one
+/// started, again and again. Then it tells of each: `PID MOMENT`, the moment in seconds at which it
+/// was about to be killed.
+fn throng() {
+    const ALIVE: usize = 1000;
+    let start = || {
+        let mut command = Command::new("/bin/sleep");
+        command.arg("1000").stdin(Stdio::null());
+        command.spawn().expect("sleep is installed")
+    };
+    let mut notes = String::new();
+    let mut end = |mut child: Child| {
+        let _ = write!(notes, "{} {};", child.id(), seconds(ClockId::Monotonic));
+        child.kill().expect("our own child");
+        child.wait().expect("our own child");
+    };
+    let mut alive: VecDeque<Child> = (0..ALIVE).map(|_| start()).collect();
+    tell("ready");
+    while !spoken_to() {
+        alive.push_back(start());
+        end(alive.pop_front().expect("1,000 others"));
+    }
+    hear();
+    alive.into_iter().for_each(&mut end);
+    tell(&notes);
 }
 
 /// Reads or writes files as it is told: `read PATH BLOCK` or `write PATH BLOCK COUNT`, one answer

@@ -1,25 +1,33 @@
 //! A load that does with sockets what it is told, one answer for each line.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Write as _, stdin};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
-use super::body::{hear, tell};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{AddressFamily, SocketType, bind, connect, listen, socket, sockopt};
 
-pub(super) const LOADS: &[(&str, fn())] = &[("sockets", sockets)];
+use super::body::{hear, tell};
+use super::{VARIABLE, binary};
+
+pub(super) const LOADS: &[(&str, fn())] = &[("sockets", sockets), ("accepter", accepter)];
 
 #[derive(Default)]
 struct Open {
     listeners: Vec<TcpListener>,
     streams: Vec<TcpStream>,
+    children: Vec<Child>,
 }
 
-/// `listen ADDRESS`, `connect ADDRESS`, `try ADDRESS MILLISECONDS`, `accept`, `send BYTES`,
+/// `listen ADDRESS`, `share ADDRESS`, `unbound 4` (or `6`), `connect ADDRESS`,
+/// `try ADDRESS MILLISECONDS`, `begin ADDRESS`, `settle`, `accept`, `lend`, `join`, `send BYTES`,
 /// `serve`, `sendfile PATH`, `receive BYTES`, `drain`, `finish`, `close`, `unlisten`,
-/// `hold ADDRESS COUNT`, `short ADDRESS COUNT`: on the listener or connection that was opened last. The answer is the
-/// own address, a number, or `error ERRNO`.
+/// `hold ADDRESS COUNT`, `short ADDRESS COUNT`, `spread PORT COUNT`: on the listener or connection
+/// that was opened last. The answer is the own address, a number, or `error ERRNO`.
 fn sockets() {
     tell("ready");
     let mut open = Open::default();
@@ -48,6 +56,40 @@ impl Open {
                 let address = listener.local_addr()?;
                 self.listeners.push(listener);
                 Ok(address.to_string())
+            }
+            "share" | "unbound" => {
+                let listener = listener(words)?;
+                let address = listener.local_addr()?;
+                self.listeners.push(listener);
+                Ok(address.to_string())
+            }
+            "begin" => {
+                self.streams.push(begin(words[1])?);
+                Ok("begun".into())
+            }
+            "settle" => {
+                let stream = self.streams.pop().expect("a connection");
+                poll(&mut [PollFd::new(&stream, PollFlags::OUT)], None)?;
+                if let Some(error) = stream.take_error()? {
+                    return Err(error);
+                }
+                stream.set_nonblocking(false)?;
+                let address = stream.local_addr()?;
+                self.streams.push(stream);
+                Ok(address.to_string())
+            }
+            "lend" => {
+                let listener = self.listeners.last().expect("a listener").try_clone()?;
+                let mut command = Command::new(binary());
+                command.env(VARIABLE, "accepter");
+                let child = command.stdin(OwnedFd::from(listener)).spawn()?;
+                let id = child.id();
+                self.children.push(child);
+                Ok(id.to_string())
+            }
+            "join" => {
+                let status = self.children.pop().expect("a child").wait()?;
+                Ok(status.to_string())
             }
             "unlisten" => {
                 self.listeners.pop();
@@ -79,10 +121,14 @@ impl Open {
             }
             "short" => {
                 for _ in 0..number() {
-                    let mut stream = TcpStream::connect(words[1])?;
-                    stream.shutdown(Shutdown::Write)?;
-                    // The other side's end: faster than that, its queue would overflow.
-                    let _: usize = stream.read(&mut [0])?;
+                    short(words[1])?;
+                }
+                Ok("done".into())
+            }
+            // Each to another address of this machine.
+            "spread" => {
+                for at in 0..number() {
+                    short(&format!("127.1.{}.{}:{}", at / 250, at % 250 + 1, words[1]))?;
                 }
                 Ok("done".into())
             }
@@ -139,6 +185,58 @@ impl Open {
             other => panic!("no such word: {other}"),
         }
     }
+}
+
+/// A connection without payload.
+fn short(address: &str) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.shutdown(Shutdown::Write)?;
+    // The other side's end: faster than that, its queue would overflow.
+    stream.read(&mut [0]).map(drop)
+}
+
+/// `share ADDRESS` takes a port that others may have too; `unbound` takes whichever there is.
+fn listener(words: &[&str]) -> std::io::Result<TcpListener> {
+    let socket = if words[0] == "share" {
+        let address: SocketAddr = words[1].parse().expect("an address");
+        let socket = stream_socket(address.is_ipv6())?;
+        sockopt::set_socket_reuseport(&socket, true)?;
+        bind(&socket, &address)?;
+        socket
+    } else {
+        stream_socket(words[1] == "6")?
+    };
+    listen(&socket, 128)?;
+    Ok(socket.into())
+}
+
+/// Asks for a connection, and does not wait for it.
+fn begin(address: &str) -> std::io::Result<TcpStream> {
+    let address: SocketAddr = address.parse().expect("an address");
+    let stream = TcpStream::from(stream_socket(address.is_ipv6())?);
+    stream.set_nonblocking(true)?;
+    match connect(&stream, &address) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(stream),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn stream_socket(v6: bool) -> std::io::Result<OwnedFd> {
+    let family = if v6 {
+        AddressFamily::INET6
+    } else {
+        AddressFamily::INET
+    };
+    Ok(socket(family, SocketType::STREAM, None)?)
+}
+
+/// Accepts one connection from the listener that it got as its standard input, reads it to its end,
+/// and ends.
+fn accepter() {
+    let listener = stdin().as_fd().try_clone_to_owned().expect("a listener");
+    let (mut stream, _) = TcpListener::from(listener).accept().expect("a connection");
+    let mut block = [0; 4096];
+    while stream.read(&mut block).is_ok_and(|bytes| bytes > 0) {}
 }
 
 /// Accepts, waits for the other sides' ends, and closes.

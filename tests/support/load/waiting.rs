@@ -9,10 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
+use rustix::thread::gettid;
 
 use super::body::{argument, burn, burn_on, tell};
 use super::{VARIABLE, binary};
+use crate::support::affinity::{last_cpu, pin};
 
 mod storm;
 
@@ -62,31 +63,13 @@ fn report() {
     tell(&format!("waited {} {total}", std::process::id()));
 }
 
-/// Not by the standard library's count, which a quota of the group makes smaller.
-fn last_cpu() -> usize {
-    let allowed = sched_getaffinity(None).expect("the CPUs of this process");
-    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
-    cpus.max().expect("one at least")
-}
-
-/// The calling thread stays on one CPU, and what it starts as well.
-fn pin(cpu: usize) {
-    move_to(None, cpu);
-}
-
-fn move_to(thread: Option<Pid>, cpu: usize) {
-    let mut cpus = CpuSet::new();
-    cpus.set(cpu);
-    sched_setaffinity(thread, &cpus).expect("the CPU is online");
-}
-
 fn micros(at: usize) -> Option<Duration> {
     argument(at).map(Duration::from_micros)
 }
 
 /// `THREADS`: uses the last CPU, with so many threads.
 fn spin() {
-    pin(last_cpu());
+    pin(None, last_cpu());
     tell("ready");
     for _ in 1..argument(0).unwrap_or(1) {
         thread::spawn(|| burn_on());
@@ -96,7 +79,7 @@ fn spin() {
 
 /// `BURST PAUSE`, microseconds: works and sleeps in turn, on the last CPU.
 fn bursts() {
-    pin(last_cpu());
+    pin(None, last_cpu());
     tell("ready");
     let (burst, pause) = (micros(0).expect("BURST"), micros(1).expect("PAUSE"));
     loop {
@@ -125,7 +108,7 @@ fn worker() {
     thread::scope(|scope| {
         for cpu in (0..=last).rev().take(count) {
             scope.spawn(move || {
-                pin(cpu);
+                pin(None, cpu);
                 work();
                 note();
             });
@@ -151,7 +134,7 @@ fn pair() {
 /// `ROUNDS`: two threads on one CPU that wake each other.
 fn ping_pong() {
     tell("ready");
-    pin(last_cpu());
+    pin(None, last_cpu());
     let rounds: u32 = argument(0).expect("ROUNDS");
     let (there, back) = (pipe(), pipe());
     let [(from_first, to_second), (from_second, to_first)] = [&there, &back];
@@ -229,7 +212,7 @@ fn moved() {
         while Instant::now() < end {
             for thread in &threads {
                 turn += 1;
-                move_to(Some(*thread), (turn / threads.len() + turn) % cpus);
+                pin(Some(*thread), (turn / threads.len() + turn) % cpus);
             }
             thread::sleep(Duration::from_micros(700));
         }

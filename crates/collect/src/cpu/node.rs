@@ -82,12 +82,16 @@ impl NodeTime {
     }
 
     /// Idle time of a CPU up to `now`, the slice that has not ended included. A CPU that has not
-    /// switched since the start is idle unless a thread was seen on it.
+    /// switched since the start is idle unless a thread was seen on it, and one that has switched
+    /// since `now` has kept what it was.
     fn idle_of(&self, slot: &CpuSlot, now: u64, busy: bool) -> u64 {
         let (since, idle) = match slot.since {
             0 => (self.started_ns, !busy),
             since => (since, slot.pid == 0),
         };
+        if slot.sampled_at == now {
+            return slot.idle_then;
+        }
         slot.idle_ns + if idle { now.saturating_sub(since) } else { 0 }
     }
 }

@@ -17,16 +17,22 @@ use noctule_model::{
     Group, Histogram, WaitRow,
 };
 
+use super::presence::Sockets;
+
 /// Nobody's: what found no room in a table, or has no owner.
 const NOBODY: CgroupId = CgroupId(0);
 /// A destination that was not used for that long may be forgotten when its table gets full.
 const UNUSED_NS: u64 = 60_000_000_000;
+/// When it is forgotten that a group was released. Whatever comes later is of sockets that somebody
+/// else still has open.
+const FORGOTTEN_NS: u64 = 600_000_000_000;
 
 /// The counters of events.
 pub(super) struct EventCounts {
     grace_ns: u64,
     processes: Table<CgroupId, EventCounters>,
     tcp: Table<CgroupId, EventCounters>,
+    sockets: Table<CgroupId, Sockets>,
     files: Table<CgroupId, EventCounters>,
     connects: Table<CgroupId, Histogram>,
     destinations: Table<(CgroupId, Option<SocketAddr>), DestinationCounters>,
@@ -103,6 +109,7 @@ impl EventCounts {
             grace_ns: grace.as_nanos() as u64,
             processes: Table::new(),
             tcp: Table::new(),
+            sockets: Table::new(),
             files: Table::new(),
             connects: Table::new(),
             destinations: Table::new(),
@@ -131,6 +138,9 @@ impl EventCounts {
         }
         for (id, counts) in kernel.tcp()? {
             listed.extend(id);
+            if let Some(id) = id {
+                self.sockets.row(id).row = Sockets::of(&counts);
+            }
             // Segments without an owner and the overflow are both nobody's.
             let row = self.tcp.row(id.unwrap_or(NOBODY));
             match id {
@@ -147,23 +157,42 @@ impl EventCounts {
         self.take_destinations(kernel, batch.taken_ns)?;
         self.settle(kernel, &listed);
         self.retire(batch.taken_ns);
-        batch.measured.extend(measured(kernel, files.is_some()));
+        batch.measured.extend(measured(kernel, files));
         self.fill(batch);
         Ok(())
     }
 
-    /// Opens of released groups are rare, so what comes between the two steps may be lost.
+    /// Rows of released groups are taken out with what came after they were read.
     fn take_files(&mut self, files: &FileEvents) -> Result<(), Error> {
         for (id, counts) in files.rows()? {
             let id = CgroupId(id);
             let row = self.files.row(id);
             row.row = of_files(&counts);
             if self.released.contains_key(&id) {
+                if let Some(last) = files.take(id.0) {
+                    row.row = of_files(&last);
+                }
                 row.settle();
-                files.forget(id.0)?;
             }
         }
         self.files.row(NOBODY).row = of_files(&files.overflow());
+        Ok(())
+    }
+
+    /// After a recount: whatever still counts under the parity that was left is not there any more.
+    /// Of the groups that found no room it is not known whose it is, and it stays.
+    pub(super) fn drop_uncounted(&mut self, parity: usize, kernel: &Events) -> Result<(), Error> {
+        for (id, counts) in kernel.tcp()? {
+            if let Some(id) = id {
+                self.tcp.row(id).row = of_tcp(&counts);
+                self.sockets.row(id).row = Sockets::of(&counts);
+            }
+        }
+        for (id, row) in &mut self.sockets.rows {
+            let gone = row.total().ending(parity);
+            row.settled += &gone;
+            gone.add_to(&mut self.tcp.row(*id).settled);
+        }
         Ok(())
     }
 
@@ -177,13 +206,17 @@ impl EventCounts {
             let changed = row.row != counters;
             row.row = counters;
             let Some(address) = counts.destination else {
+                if self.released.contains_key(&id) {
+                    kernel.forget_destination(counts);
+                    row.settle();
+                }
                 continue;
             };
             let used = self.used_ns.entry((id, address)).or_insert(now_ns);
             if changed {
                 *used = now_ns;
             }
-            let unused = now_ns - *used > UNUSED_NS && !counts.is_open();
+            let unused = now_ns - *used > UNUSED_NS;
             if self.released.contains_key(&id) || full && unused {
                 kernel.forget_destination(counts);
                 self.used_ns.remove(&(id, address));
@@ -203,12 +236,14 @@ impl EventCounts {
             }
             if let Some(counts) = last.tcp {
                 self.tcp.row(*id).row = of_tcp(&counts);
+                self.sockets.row(*id).row = Sockets::of(&counts);
             }
             if let Some(ConnectTimes { buckets }) = last.connect_times {
                 self.connects.row(*id).row.follow(&buckets);
             }
             self.processes.settle(id);
             self.tcp.settle(id);
+            self.sockets.settle(id);
             self.connects.settle(id);
         }
     }
@@ -226,10 +261,9 @@ impl EventCounts {
         let connects = self.connects.retire(over);
         self.retired_connects += &connects;
         self.destinations.retire(|(id, _)| over(id));
-        // Whatever comes later is of sockets that somebody else still has open.
-        let forgotten = 10 * grace;
+        self.sockets.retire(over);
         self.released
-            .retain(|_, at| now_ns.saturating_sub(*at) <= forgotten);
+            .retain(|_, at| now_ns.saturating_sub(*at) <= FORGOTTEN_NS);
     }
 
     fn fill(&self, batch: &mut Batch) {
@@ -275,8 +309,8 @@ impl EventCounts {
     }
 }
 
-/// The counters that mean anything: a hook that is missing is not a 0.
-fn measured(kernel: &Events, files: bool) -> Vec<EventCounter> {
+/// The counters that mean anything: what is not asked for, or has no hook, is not a 0.
+fn measured(kernel: &Events, files: Option<&FileEvents>) -> Vec<EventCounter> {
     let on = |name: &str| {
         let mut features = kernel.features().iter();
         features.any(|f| f.name == name && f.state != FeatureState::Off)
@@ -286,10 +320,12 @@ fn measured(kernel: &Events, files: bool) -> Vec<EventCounter> {
             on("oom_events")
         }
         EventCounter::TcpRetransmits => on("tcp_retransmits"),
+        EventCounter::FileOpens(FileMode::Read) => files.is_some_and(FileEvents::counts_reads),
+        EventCounter::FileOpenFailures => files.is_some_and(FileEvents::counts_failures),
         counter => match counter.family() {
             EventFamily::Processes => true,
             EventFamily::Tcp => kernel.counts_tcp(),
-            EventFamily::Files => files,
+            EventFamily::Files => files.is_some(),
         },
     };
     EventCounter::all().filter(has).collect()
@@ -318,10 +354,7 @@ fn of_tcp(counts: &TcpCounts) -> EventCounters {
     counters[EventCounter::TcpRetransmits] = counts.retransmits;
     counters[EventCounter::TcpBytesSent] = counts.sent;
     counters[EventCounter::TcpBytesReceived] = counts.received;
-    counters[EventCounter::TcpOpened] = counts.opened;
-    counters[EventCounter::TcpClosed] = counts.closed;
-    counters[EventCounter::TcpListens] = counts.listens;
-    counters[EventCounter::TcpListenCloses] = counts.listen_closes;
+    Sockets::of(counts).add_to(&mut counters);
     counters
 }
 

@@ -14,7 +14,7 @@ const ENDED: usize = 1024;
 
 #[derive(Default)]
 pub(super) struct Known {
-    processes: HashMap<ProcessId, RawProcess>,
+    processes: HashMap<ProcessId, Lives>,
     /// Their end was told.
     ended: HashSet<ProcessId>,
     /// By number.
@@ -51,6 +51,13 @@ impl Difference {
     }
 }
 
+struct Lives {
+    process: RawProcess,
+    /// Its start was told. Of one that executes a program and started before the stream, or whose
+    /// start was lost, it was not.
+    started: bool,
+}
+
 struct Open {
     owner: RawProcess,
     socket: Socket,
@@ -61,10 +68,11 @@ impl Known {
     /// Whether an event is the start of a process that was told already.
     pub(super) fn has_started(&self, event: &RawEvent) -> bool {
         let starts = matches!(event.what, What::ProcessStart { .. });
-        starts
-            && event
-                .process
-                .is_some_and(|p| self.processes.contains_key(&p.id))
+        starts && event.process.is_some_and(|p| self.was_started(p.id))
+    }
+
+    fn was_started(&self, id: ProcessId) -> bool {
+        self.processes.get(&id).is_some_and(|lives| lives.started)
     }
 
     /// Takes note of what is told.
@@ -73,8 +81,15 @@ impl Known {
             return;
         };
         match &event.what {
-            What::ProcessStart { .. } | What::ProcessExec { .. } => {
-                self.processes.insert(process.id, process);
+            What::ProcessStart { .. } => {
+                let started = true;
+                self.processes
+                    .insert(process.id, Lives { process, started });
+            }
+            What::ProcessExec { .. } => {
+                let started = self.was_started(process.id);
+                self.processes
+                    .insert(process.id, Lives { process, started });
             }
             What::ProcessExit { .. } => {
                 self.processes.remove(&process.id);
@@ -146,7 +161,7 @@ impl Known {
     ) {
         let listed: HashSet<ProcessId> = batch.processes.iter().map(|row| row.id).collect();
         for row in &batch.processes {
-            let known = self.processes.contains_key(&row.id) || self.ended.contains(&row.id);
+            let known = self.was_started(row.id) || self.ended.contains(&row.id);
             if known || !wanted(row) {
                 continue;
             }
@@ -164,10 +179,10 @@ impl Known {
         let gone = self
             .processes
             .values()
-            .filter(|process| !listed.contains(&process.id));
-        self.found.extend(gone.map(|process| {
+            .filter(|lives| !listed.contains(&lives.process.id));
+        self.found.extend(gone.map(|lives| {
             untimed(
-                *process,
+                lives.process,
                 What::ProcessExit {
                     status: None,
                     oom_killed: false,
@@ -180,8 +195,8 @@ impl Known {
         self.ended.retain(|id| listed.contains(id));
     }
 
-    /// The same for sockets.
-    pub(super) fn compare_sockets(&mut self, there: &[SocketSample]) {
+    /// The same for sockets. Only when all of them are listed is known who is gone.
+    pub(super) fn compare_sockets(&mut self, there: &[SocketSample], all: bool) {
         let listed: HashSet<u64> = there.iter().map(|sample| sample.socket.id).collect();
         let new = there
             .iter()
@@ -198,7 +213,7 @@ impl Known {
         let gone = self
             .sockets
             .values()
-            .filter(|open| !listed.contains(&open.socket.id));
+            .filter(|open| all && !listed.contains(&open.socket.id));
         self.found.extend(gone.map(|open| {
             let change = if open.listens {
                 TcpChange::ListenClose
@@ -228,7 +243,7 @@ fn untimed(process: RawProcess, what: What) -> RawEvent {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{CgroupId, Comm, ExitStatus};
+    use noctule_model::{CgroupId, Comm, ExitStatus, FilePath};
 
     use super::*;
 
@@ -325,6 +340,22 @@ mod tests {
     }
 
     #[test]
+    fn to_execute_a_program_is_not_to_start() {
+        let mut known = Known::default();
+        let forked_before = process(1, SECOND);
+        let what = What::ProcessExec {
+            path: FilePath::default(),
+            args: Vec::new(),
+            args_truncated: false,
+            uid: 0,
+        };
+        known.note(&event(forked_before, what));
+        known.begin_look();
+        known.compare_processes(&batch(&[forked_before]), &all);
+        assert_eq!(names(&known.take_new()), [("process.start", 1)]);
+    }
+
+    #[test]
     fn what_happens_during_a_look_is_no_loss() {
         let mut known = Known::default();
         let (starts, ends) = (process(1, SECOND), process(2, SECOND));
@@ -401,12 +432,12 @@ mod tests {
             sample(3, 4242, false),
         ];
         known.begin_look();
-        known.compare_sockets(&there);
+        known.compare_sockets(&there, true);
         let told = known.take_new();
         assert_eq!(changes(&told), ["tcp.accept", "tcp.connect", "tcp.listen"]);
         told.iter().for_each(|event| known.note(event));
         known.begin_look();
-        known.compare_sockets(&there);
+        known.compare_sockets(&there, true);
         assert_eq!(known.take_new(), []);
     }
 
@@ -415,9 +446,9 @@ mod tests {
         let mut known = Known::default();
         let there = [sample(1, 80, true), sample(2, 80, false)];
         known.begin_look();
-        known.compare_sockets(&there);
+        known.compare_sockets(&there, true);
         known.take_new().iter().for_each(|event| known.note(event));
-        let told = look_twice(&mut known, |known| known.compare_sockets(&[]));
+        let told = look_twice(&mut known, |known| known.compare_sockets(&[], true));
         assert_eq!(changes(&told), ["tcp.close", "tcp.listen_close"]);
     }
 
@@ -437,7 +468,7 @@ mod tests {
             socket: gone.socket,
         };
         known.note(&event(gone.owner, what));
-        known.compare_sockets(&[gone]);
+        known.compare_sockets(&[gone], true);
         assert_eq!(known.take_new(), []);
     }
 }

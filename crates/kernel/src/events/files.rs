@@ -8,7 +8,7 @@ use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use noctule_model::Feature;
 
-use super::SharedMaps;
+use super::{SharedMaps, rows};
 use crate::abi;
 use crate::cost::ProgramHandle;
 use crate::error::{Context, Error};
@@ -44,6 +44,8 @@ pub struct FileEvents {
     records: Rc<RefCell<Vec<FileOpenRecord>>>,
     skel: FilesSkel<'static>,
     programs: Vec<&'static str>,
+    reads: bool,
+    failures: bool,
 }
 
 impl FileEvents {
@@ -94,7 +96,19 @@ impl FileEvents {
             records,
             skel,
             programs: targets.iter().map(|t| t.program).collect(),
+            reads: options.reads,
+            failures: options.failures,
         })
+    }
+
+    /// Whether opens for reading alone are counted.
+    pub fn counts_reads(&self) -> bool {
+        self.reads
+    }
+
+    /// Whether opens that failed are counted.
+    pub fn counts_failures(&self) -> bool {
+        self.failures
     }
 
     /// The records since the last call, in the order of the ring.
@@ -130,13 +144,11 @@ impl FileEvents {
             .map_or_else(FileCounts::default, |bss| (&bss.file_overflow).into())
     }
 
-    /// Takes the row of a cgroup out of the table, for one that is gone.
-    pub fn forget(&self, cgroup: u64) -> Result<(), Error> {
-        let gone = self.skel.maps.file_rows.delete(&cgroup.to_ne_bytes());
-        match gone {
-            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
-            other => other.context("the table of file opens"),
-        }
+    /// Takes the row of a cgroup out of the table, for one that is gone; what it has is the last.
+    pub fn take(&self, cgroup: u64) -> Option<FileCounts> {
+        let row =
+            rows::take::<types::file_counts>(&self.skel.maps.file_rows, &cgroup.to_ne_bytes());
+        row.as_ref().map(FileCounts::from)
     }
 
     /// Records that found no room in the ring.

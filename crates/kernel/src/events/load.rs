@@ -9,7 +9,7 @@ use noctule_model::{Feature, FeatureState};
 
 use super::{EventsWanted, Sockets, Stream};
 use crate::accounting::Accounting;
-use crate::error::{Context, Error};
+use crate::error::{Context, Error, ErrorKind};
 use crate::facts::{CgroupVersion, Facts};
 use crate::skel::lifecycle::{LifecycleSkel, LifecycleSkelBuilder, types::event_kind};
 use crate::skel::tcp::{TcpSkel, TcpSkelBuilder};
@@ -147,11 +147,19 @@ pub(super) fn sockets(
         features.push(off("tcp_events", reason.into()));
         return None;
     }
-    match load_tcp(facts, wanted, lifecycle).and_then(attach_tcp) {
-        Ok(sockets) => {
+    let load = |calls| {
+        load_tcp(facts, wanted, lifecycle, calls).and_then(|tcp| attach_tcp(tcp, calls, facts))
+    };
+    // Whether the kernel has fexit is known only when it was tried.
+    let with_calls = calls_are_there(facts).and_then(|()| load(true));
+    let (loaded, calls) = match with_calls {
+        Ok(loaded) => (Ok(loaded), on("tcp_calls", &CALLS.join(", "))),
+        Err(error) => (load(false), calls_missing(&error)),
+    };
+    match loaded {
+        Ok((sockets, retransmits)) => {
             let reason = "inet_sock_set_state; existing sockets from the iterator of files";
-            features.push(on("tcp_events", reason));
-            features.push(retransmits(facts));
+            features.extend([on("tcp_events", reason), calls, listed(facts), retransmits]);
             Some(sockets)
         }
         Err(error) => {
@@ -166,21 +174,68 @@ fn cause(error: &Error) -> String {
     source.map_or_else(String::new, ToString::to_string)
 }
 
-fn retransmits(facts: &Facts) -> Feature {
-    let has = |hook| facts.hooks.contains(hook);
-    match (has("tcp_retransmit_skb"), has("tcp_retransmit_synack")) {
-        (true, true) => on("tcp_retransmits", "tcp_retransmit_skb and _synack"),
-        (true, false) => Feature {
+/// Functions that tell what no change of a socket's state tells.
+const CALLS: [&str; 3] = ["tcp_v4_connect()", "tcp_v6_connect()", "inet_csk_accept()"];
+
+fn calls_are_there(facts: &Facts) -> Result<(), Error> {
+    match CALLS.iter().find(|call| !facts.hooks.contains(*call)) {
+        None => Ok(()),
+        Some(call) => Err(Error::new(
+            ErrorKind::Kernel,
+            format!("this kernel does not have {call}"),
+        )),
+    }
+}
+
+fn calls_missing(error: &Error) -> Feature {
+    Feature {
+        state: FeatureState::Degraded,
+        reason: format!(
+            "connecting that fails before anything is sent (no route) is not seen, and a connection \
+             that comes in belongs to who listens, not to who accepts it: no fexit: {error}: {}",
+            cause(error)
+        ),
+        ..on("tcp_calls", "")
+    }
+}
+
+/// The verdict on looking at the sockets that are there.
+fn listed(facts: &Facts) -> Feature {
+    if facts.socket_storage_iterates {
+        return on("tcp_sockets", "the iterator of socket storage");
+    }
+    Feature {
+        state: FeatureState::Degraded,
+        reason: "sockets that are in no file (not accepted yet, or closed and still sending) are \
+                 not listed, their bytes count at their end, and after a loss sockets are not \
+                 counted again: this kernel can crash in its iterator of socket storage, which is \
+                 not used"
+            .to_owned(),
+        ..on("tcp_sockets", "")
+    }
+}
+
+/// The verdict on what was sent again, by what could be attached.
+fn retransmits(
+    facts: &Facts,
+    segments: Result<(), String>,
+    answers: Result<(), String>,
+) -> Feature {
+    let why = |hook: &str, error: String| match facts.hooks.contains(hook) {
+        true => format!("{hook}: {error}"),
+        false => format!("this kernel has no {hook}"),
+    };
+    match (segments, answers) {
+        (Ok(()), Ok(())) => on("tcp_retransmits", "tcp_retransmit_skb and _synack"),
+        (Ok(()), Err(error)) => Feature {
             state: FeatureState::Degraded,
-            reason:
-                "no tcp_retransmit_synack: repeated answers to connection requests do not count"
-                    .into(),
+            reason: format!(
+                "{}: repeated answers to connection requests do not count",
+                why("tcp_retransmit_synack", error)
+            ),
             ..on("tcp_retransmits", "")
         },
-        _ => off(
-            "tcp_retransmits",
-            "this kernel has no tcp_retransmit_skb".into(),
-        ),
+        (Err(error), _) => off("tcp_retransmits", why("tcp_retransmit_skb", error)),
     }
 }
 
@@ -188,6 +243,7 @@ fn load_tcp(
     facts: &Facts,
     wanted: &EventsWanted,
     lifecycle: &LifecycleSkel<'static>,
+    calls: bool,
 ) -> Result<TcpSkel<'static>, Error> {
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = TcpSkelBuilder::default()
@@ -199,6 +255,9 @@ fn load_tcp(
         rodata.filter_processes = wanted.filter_processes;
         rodata.filter_cgroups = wanted.filter_cgroups;
         rodata.has_retransmit_error = facts.tracepoints.retransmit_error;
+        rodata.calls_are_seen = calls;
+        rodata.sample_by_files = !facts.socket_storage_iterates;
+        rodata.accept_takes_struct = facts.tracepoints.accept_struct;
     }
     let has = |hook| facts.hooks.contains(hook);
     open.progs
@@ -207,6 +266,14 @@ fn load_tcp(
     open.progs
         .tcp_retransmit_synack
         .set_autoload(has("tcp_retransmit_synack"));
+    let by_files = !facts.socket_storage_iterates;
+    open.progs.sample_sockets.set_autoload(!by_files);
+    open.progs
+        .tcp_destroy_sock
+        .set_autoload(by_files && has("tcp_destroy_sock"));
+    open.progs.v4_connect_ret.set_autoload(calls);
+    open.progs.v6_connect_ret.set_autoload(calls);
+    open.progs.csk_accept_ret.set_autoload(calls);
     let maps = &mut open.maps;
     let base = &lifecycle.maps;
     let sizes = [
@@ -216,6 +283,7 @@ fn load_tcp(
         maps.tcp_rows.set_max_entries(wanted.cgroups),
         maps.connect_time_rows.set_max_entries(wanted.cgroups),
         maps.destinations.set_max_entries(wanted.destinations),
+        maps.other_destinations.set_max_entries(wanted.cgroups),
     ];
     sizes
         .into_iter()
@@ -224,32 +292,56 @@ fn load_tcp(
     open.load().context("loading the BPF object tcp")
 }
 
-fn attach_tcp(tcp: TcpSkel<'static>) -> Result<Sockets, Error> {
-    let mut links = vec![
-        tcp.progs
-            .inet_sock_set_state
-            .attach()
-            .context("attaching to inet_sock_set_state")?,
-    ];
-    for program in [
-        &tcp.progs.tcp_retransmit_skb,
-        &tcp.progs.tcp_retransmit_synack,
-    ] {
-        // One that was not loaded cannot be attached; the feature says so.
-        links.extend(program.attach());
+fn attach_tcp(
+    tcp: TcpSkel<'static>,
+    calls: bool,
+    facts: &Facts,
+) -> Result<(Sockets, Feature), Error> {
+    let progs = &tcp.progs;
+    // Calls first: without them a connection that comes in would wait for somebody to accept it.
+    let mut links = Vec::new();
+    if calls {
+        for (program, name) in [
+            &progs.v4_connect_ret,
+            &progs.v6_connect_ret,
+            &progs.csk_accept_ret,
+        ]
+        .into_iter()
+        .zip(CALLS)
+        {
+            links.push(program.attach().context(format!("attaching to {name}"))?);
+        }
     }
+    let state = progs.inet_sock_set_state.attach();
+    links.push(state.context("attaching to inet_sock_set_state")?);
+    let mut attach = |program: &libbpf_rs::ProgramImpl<'_, libbpf_rs::Mut>| match program.attach() {
+        Ok(link) => {
+            links.push(link);
+            Ok(())
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    if !facts.socket_storage_iterates && facts.hooks.contains("tcp_destroy_sock") {
+        attach(&progs.tcp_destroy_sock)
+            .map_err(|error| Error::new(ErrorKind::Kernel, format!("tcp_destroy_sock: {error}")))?;
+    }
+    let segments = attach(&progs.tcp_retransmit_skb);
+    let answers = attach(&progs.tcp_retransmit_synack);
+    let feature = retransmits(facts, segments, answers);
     let adopt = tcp.progs.adopt_sockets.attach();
     let adopt = adopt.context("the iterator of files")?;
-    let sample = tcp
-        .progs
-        .sample_sockets
-        .attach_iter(tcp.maps.sockets.as_fd());
-    Ok(Sockets {
+    let sample = facts.socket_storage_iterates.then(|| {
+        let map = tcp.maps.sockets.as_fd();
+        let link = tcp.progs.sample_sockets.attach_iter(map);
+        link.context("the iterator of sockets")
+    });
+    let sockets = Sockets {
         _links: links,
         adopt,
-        sample: sample.context("the iterator of sockets")?,
+        sample: sample.transpose()?,
         tcp,
-    })
+    };
+    Ok((sockets, feature))
 }
 
 fn on(name: &'static str, reason: &str) -> Feature {

@@ -14,6 +14,8 @@ use crate::skel::tcp::{TcpSkel, types as tcp};
 pub type ProcessCounts = crate::skel::lifecycle::types::process_row;
 /// What happened to the sockets of a cgroup (`struct tcp_row`).
 pub type TcpCounts = tcp::tcp_row;
+/// What began and ended by parity of the recount that has seen it last (`struct presence`).
+pub type Presence = tcp::presence;
 /// How long connecting took (`struct connect_times`), in the buckets of
 /// [`noctule_model::Histogram`], modulo 2^32.
 pub type ConnectTimes = tcp::connect_times;
@@ -77,18 +79,13 @@ pub struct DestinationCounts {
     key: Vec<u8>,
     /// The group; `None` for all that found no room.
     pub cgroup: Option<CgroupId>,
-    /// The other end; `None` for all that found no room.
+    /// The other end; `None` for those of the group that found no room.
     pub destination: Option<SocketAddr>,
     /// The counts.
     pub counts: tcp::destination_row,
 }
 
 impl DestinationCounts {
-    /// Whether a connection to it is open.
-    pub fn is_open(&self) -> bool {
-        self.counts.opened != self.counts.closed
-    }
-
     pub(super) fn key(&self) -> &[u8] {
         &self.key
     }
@@ -107,6 +104,21 @@ pub(super) fn destinations(tcp: &TcpSkel<'static>) -> Result<Vec<DestinationCoun
             key: bytes,
         })
     });
+    let others = tcp
+        .maps
+        .other_destinations
+        .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+    let others = others.context("the table of other destinations")?;
+    let others = others.filter_map(|(bytes, row)| {
+        Some(DestinationCounts {
+            cgroup: Some(CgroupId(u64::from_ne_bytes(
+                bytes.as_slice().try_into().ok()?,
+            ))),
+            destination: None,
+            counts: plain(&row)?,
+            key: bytes,
+        })
+    });
     let overflow = tcp.maps.bss_data.as_deref();
     let overflow = overflow.map(|bss| DestinationCounts {
         key: Vec::new(),
@@ -114,5 +126,5 @@ pub(super) fn destinations(tcp: &TcpSkel<'static>) -> Result<Vec<DestinationCoun
         destination: None,
         counts: bss.destination_overflow,
     });
-    Ok(named.chain(overflow).collect())
+    Ok(named.chain(others).chain(overflow).collect())
 }

@@ -15,6 +15,8 @@ pub(crate) struct Events {
     pub(crate) tcp: bool,
     pub(crate) files: bool,
     pub(crate) file_reads: bool,
+    pub(crate) file_failures: bool,
+    pub(crate) file_special: bool,
     /// Empty: none.
     pub(crate) file: PathBuf,
     pub(crate) file_bytes: u64,
@@ -32,6 +34,8 @@ impl Default for Events {
             tcp: true,
             files: false,
             file_reads: false,
+            file_failures: false,
+            file_special: false,
             file: PathBuf::new(),
             file_bytes: 64 << 20,
             file_keep: 5,

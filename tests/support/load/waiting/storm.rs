@@ -11,7 +11,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 
 use super::super::body::{argument, burn, hear, tell};
-use super::{last_cpu, note, pin, report, waited};
+use super::{note, report, waited};
+use crate::support::affinity::{last_cpu, pin};
 
 /// The most that was added to the account of one thread between two of its readings, nanoseconds.
 static LONGEST: AtomicU64 = AtomicU64::new(0);
@@ -84,7 +85,7 @@ pub(super) fn storm() {
 extern "C" fn nothing(_: libc::c_int) {}
 
 fn victim(event: &OwnedFd) {
-    pin(last_cpu());
+    pin(None, last_cpu());
     VICTIM.store(
         rustix::thread::gettid().as_raw_nonzero().get(),
         Ordering::Relaxed,
@@ -116,7 +117,7 @@ fn victim(event: &OwnedFd) {
 }
 
 fn rival() {
-    pin(last_cpu());
+    pin(None, last_cpu());
     let mut rounds = Rounds::new();
     while on() {
         burn(0.0005);
@@ -126,7 +127,7 @@ fn rival() {
 }
 
 fn waker(event: &OwnedFd) {
-    pin(0);
+    pin(None, 0);
     let mut rounds = Rounds::new();
     while on() {
         for _ in 0..100 {

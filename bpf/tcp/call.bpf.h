@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What only the calls themselves tell, where the kernel has fexit: that connecting failed before
+ * anything was sent (no route, no port), which changes no state, and who accepts.
+ */
+#ifndef NOCTULE_TCP_CALL_BPF_H
+#define NOCTULE_TCP_CALL_BPF_H
+
+#include "existing.bpf.h"
+
+/* struct sockaddr_in or sockaddr_in6, up to the address. */
+struct socket_name {
+	__u16 family;
+	__u16 port;
+	__u32 v4;
+	__u32 v6[4];
+};
+
+static __always_inline bool is_mapped(const struct socket_name *name)
+{
+	return !name->v6[0] && !name->v6[1] && name->v6[2] == bpf_htonl(0xffff);
+}
+
+/* The other end as it was asked for: the socket does not have it, or no longer. */
+static __always_inline void read_target(struct socket_ends *ends, const struct socket_name *name)
+{
+	__u32 *peer = (__u32 *)ends->peer;
+
+	ends->peer_port = name->port;
+	if (ends->family != AF_INET6) {
+		peer[0] = name->v4;
+	} else if (name->family == AF_INET6) {
+		__builtin_memcpy(peer, name->v6, sizeof(name->v6));
+	} else {
+		peer[0] = 0;
+		peer[1] = 0;
+		peer[2] = bpf_htonl(0xffff);
+		peer[3] = name->v4;
+	}
+}
+
+static __always_inline void return_from_connect(struct sock *sk, const void *to, int result,
+						bool v6)
+{
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+	struct socket_account *account;
+	struct socket_name name = {};
+	struct tcp_event event = {};
+
+	if (!tcp || result >= 0)
+		return;
+	bpf_probe_read_kernel(&name, sizeof(name), to);
+	/* The function for IPv4 was called by that for IPv6, and has told. */
+	if (v6 && is_mapped(&name))
+		return;
+	/* It has an account already if it had got as far as to its request. */
+	account = known_account(sk);
+	if (!account || !(account->flags & SOCKET_CONNECTS))
+		account = account_for(sk, bpf_get_current_task_btf(), SOCKET_CONNECTS);
+	if (!account)
+		return;
+	describe_socket(&event, tcp, account, EVENT_TCP_CONNECT_FAILED);
+	read_target(&event.ends, &name);
+	event.error = -result;
+	report_failure(account, &event);
+}
+
+/* Whoever accepts a connection owns it: it need not be who listens. */
+static __always_inline void return_from_accept(struct sock *sk)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+	struct socket_account *account;
+	struct socket_ends ends = {};
+
+	if (!tcp)
+		return;
+	account = known_account(sk);
+	if (!account) {
+		/* It came in before the agent, and waited. */
+		adopt(sk, tcp, task);
+		return;
+	}
+	if (!leave_queue(account))
+		return;
+	read_ends(&ends, tcp);
+	settle_bytes(account, tcp, &ends);
+	describe_process(&account->owner, task);
+	count_for_owner(account);
+	/* At the same time the connection can end, and be marked so. */
+	__sync_fetch_and_and(&account->flags, ~SOCKET_WANTED);
+	if (is_wanted(task))
+		__sync_fetch_and_or(&account->flags, SOCKET_WANTED);
+	report_accept(account, tcp);
+}
+
+#endif

@@ -1,0 +1,199 @@
+//! Connecting in every way, and whose the connection is.
+
+use libbpf_rs::ProgramType;
+use serde_json::Value;
+
+use super::support;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::netns::{Link, Namespace};
+use super::support::stream::{Stream, is};
+use super::{end, number, port};
+
+const KINDS: [&str; 2] = ["--kind", "tcp"];
+
+/// Whether the functions behind connect(2) and accept(2) are watched: that takes fexit, and every
+/// kernel that has it has those functions.
+fn calls_are_seen() -> bool {
+    let answer = support::json(&["doctor", "--json"]);
+    let features = answer["features"].as_array().expect("features");
+    let feature = features.iter().find(|f| f["name"] == "tcp_calls");
+    let feature = feature.expect("doctor lists tcp_calls");
+    let fexit = ProgramType::Tracing.is_supported();
+    let fexit = fexit.expect("the kernel can be asked");
+    let expected = if fexit { "on" } else { "degraded" };
+    assert_eq!(feature["state"], expected, "{feature}");
+    fexit
+}
+
+/// Connects with a call that waits, or with one that does not. The answer is the own address, or the
+/// error.
+fn connect(load: &mut Load, address: &str, waits: bool) -> String {
+    if waits {
+        return load.ask(&format!("connect {address}"));
+    }
+    match load.ask(&format!("begin {address}")) {
+        answer if answer == "begun" => load.ask("settle"),
+        error => error,
+    }
+}
+
+#[test]
+fn connections_of_every_kind_are_told_from_both_ends() {
+    let _machine = support::machine();
+    needs!("tcp_events");
+    let (servers, clients) = (Group::new("server"), Group::new("client"));
+    let stream = Stream::start(&KINDS);
+    // Where it listens, where the client connects to, and the address and family that are told.
+    let cases = [
+        ("127.0.0.1:0", "127.0.0.1", "127.0.0.1", "ipv4"),
+        ("[::1]:0", "[::1]", "::1", "ipv6"),
+        ("[::]:0", "127.0.0.1", "127.0.0.1", "ipv4"),
+        ("[::]:0", "[::1]", "::1", "ipv6"),
+        ("127.0.0.1:0", "[::ffff:127.0.0.1]", "127.0.0.1", "ipv4"),
+        ("[::]:0", "[::ffff:127.0.0.1]", "127.0.0.1", "ipv4"),
+    ];
+    for (listen, to, address, family) in cases {
+        for waits in [true, false] {
+            let what = format!("{listen} {to} {waits}");
+            let mut server = Load::own(&servers, "sockets");
+            let mut client = Load::own(&clients, "sockets");
+            let (s, c) = (server.pid(), client.pid());
+            let at = port(&server.ask(&format!("listen {listen}")));
+            let own = port(&connect(&mut client, &format!("{to}:{at}"), waits));
+            assert_eq!(port(&server.ask("accept")), own);
+            client.ask("send 10");
+            server.ask("receive 10");
+            end(&mut client);
+            end(&mut server);
+            let told = stream.wait_for(&what, |e| is(e, "tcp.connect", c));
+            let accept = stream.wait_for(&what, |e| is(e, "tcp.accept", s));
+            for event in [&told, &accept] {
+                assert_eq!(event["network.type"], family, "{what}: {event}");
+                assert_eq!(event["network.peer.address"], address, "{what}: {event}");
+                assert_eq!(event["network.local.address"], address, "{what}: {event}");
+            }
+            assert_eq!(
+                (number(&told, "network.local.port"), at),
+                (own, number(&told, "network.peer.port"))
+            );
+            assert_eq!(
+                (number(&accept, "network.peer.port"), at),
+                (own, number(&accept, "network.local.port"))
+            );
+            let seconds = told["duration_seconds"].as_f64().expect("a duration");
+            assert!(seconds > 0.0, "{what}: {told}");
+            let close = stream.wait_for(&what, |e| is(e, "tcp.close", c));
+            assert_eq!(number(&close, "bytes_sent"), 10, "{what}: {close}");
+            stream.wait_for(&what, |e| is(e, "tcp.listen_close", s));
+            let names = |pid| {
+                let all = stream.of(|e| e["process.pid"] == pid);
+                let mut names: Vec<_> = all.iter().map(|e| e["event.name"].clone()).collect();
+                names.sort_by_key(Value::to_string);
+                names
+            };
+            assert_eq!(names(c), ["tcp.close", "tcp.connect"], "{what}");
+            let both = ["tcp.accept", "tcp.close", "tcp.listen", "tcp.listen_close"];
+            assert_eq!(names(s), both, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_failure_that_nobody_waited_for_has_its_reason() {
+    let _machine = support::machine();
+    needs!("tcp_events");
+    let link = Link::new();
+    link.near.set("ipv4/tcp_syn_retries", "1");
+    let stream = Stream::start(&KINDS);
+    // To whom, what the application does then, what it gets, and what is told.
+    let cases = [
+        (Link::FAR, "settle", "error 111", "refused", Some(111)),
+        (Link::SILENT, "close", "done", "abandoned", None),
+        (Link::SILENT, "settle", "error 110", "timeout", Some(110)),
+        (
+            Link::UNREACHABLE,
+            "settle",
+            "error 113",
+            "unreachable",
+            Some(113),
+        ),
+    ];
+    for (to, then, answer, reason, errno) in cases {
+        let mut load = Load::in_namespace(&link.near, "sockets");
+        let id = load.pid();
+        assert_eq!(load.ask(&format!("begin {to}:9")), "begun");
+        assert_eq!(load.ask(then), answer, "{to} {then}");
+        end(&mut load);
+        let failed = stream.wait_for(reason, |e| is(e, "tcp.connect_failed", id));
+        assert_eq!(failed["error.type"], reason, "{failed}");
+        assert_eq!(failed["error.errno"].as_u64(), errno, "{failed}");
+        assert_eq!(failed["network.peer.address"], to, "{failed}");
+        assert_eq!(number(&failed, "network.peer.port"), 9);
+        let all = stream.of(|e| e["process.pid"] == id && e["event.name"] != "tcp.retransmit");
+        assert_eq!(all.len(), 1, "{all:?}");
+    }
+}
+
+#[test]
+fn without_a_route_connecting_fails_and_is_told_where_calls_are_seen() {
+    let _machine = support::machine();
+    needs!("tcp_events");
+    let seen = calls_are_seen();
+    let alone = Namespace::new("alone");
+    let stream = Stream::start(&KINDS);
+    let cases = [
+        ("10.9.9.9", "10.9.9.9"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("[::ffff:10.9.9.9]", "10.9.9.9"),
+    ];
+    for (to, address) in cases {
+        for waits in [true, false] {
+            let mut load = Load::in_namespace(&alone, "sockets");
+            let id = load.pid();
+            assert_eq!(connect(&mut load, &format!("{to}:9"), waits), "error 101");
+            // What follows it is told whether it is or not.
+            assert_eq!(connect(&mut load, "127.0.0.1:9", waits), "error 111");
+            end(&mut load);
+            let refused = |e: &Value| is(e, "tcp.connect_failed", id) && e["error.errno"] == 111;
+            stream.wait_for("the other one fails", refused);
+            let all = stream.of(|e| e["process.pid"] == id);
+            let expected = if seen { 2 } else { 1 };
+            assert_eq!(all.len(), expected, "{to}: {all:?}");
+            for event in all.iter().filter(|e| !refused(e)) {
+                assert_eq!(event["event.name"], "tcp.connect_failed", "{event}");
+                assert_eq!(event["error.type"], "unreachable", "{event}");
+                assert_eq!(event["error.errno"], 101, "{event}");
+                assert_eq!(event["network.peer.address"], address, "{event}");
+                assert_eq!(number(event, "network.peer.port"), 9);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_connection_is_whose_who_accepts_it_where_calls_are_seen() {
+    let _machine = support::machine();
+    needs!("tcp_events");
+    let seen = calls_are_seen();
+    let (servers, clients) = (Group::new("server"), Group::new("client"));
+    let stream = Stream::start(&KINDS);
+    let mut server = Load::own(&servers, "sockets");
+    let mut client = Load::own(&clients, "sockets");
+    let listening = server.pid();
+    let address = server.ask("listen 127.0.0.1:0");
+    let accepting: u32 = server.ask("lend").parse().expect("a pid");
+    client.ask(&format!("connect {address}"));
+    client.ask("send 77");
+    client.ask("close");
+    assert_eq!(server.ask("join"), "exit status: 0");
+    let owner = if seen { accepting } else { listening };
+    let accept = stream.wait_for("it is accepted", |e| is(e, "tcp.accept", owner));
+    let close = stream.wait_for("it is closed", |e| is(e, "tcp.close", owner));
+    assert_eq!(number(&close, "bytes_received"), 77, "{close}");
+    let id = &accept["noctule.socket.id"];
+    assert_eq!(*id, close["noctule.socket.id"], "{close}");
+    assert_eq!(stream.of(|e| e["noctule.socket.id"] == *id).len(), 2);
+    end(&mut client);
+    end(&mut server);
+}

@@ -1,0 +1,217 @@
+//! What is counted, in `stat` and in `/metrics`, against the kernel's own counters.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::Value;
+
+use super::support;
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::netns::Link;
+use super::support::openmetrics;
+use super::support::prometheus::promtool;
+use super::support::reading::Reading;
+use super::support::window::Window;
+use super::{end, port};
+
+/// The one row of a group.
+fn row<'a>(answer: &'a Value, group: &Group) -> &'a Value {
+    let path = group.path();
+    let rows = support::rows(answer, |row| row["process.linux.cgroup"] == path.as_str());
+    assert_eq!(rows.len(), 1, "{path}: {rows:?}");
+    rows[0]
+}
+
+/// The cell of a group's line below a title of the table.
+fn cell<'a>(table: &'a str, group: &Group, title: &str) -> &'a str {
+    let mut lines = table.lines();
+    let head = lines.next().expect("a head");
+    let end = head
+        .find(&format!(" {title}"))
+        .map(|at| at + 1 + title.len());
+    let end = end.unwrap_or_else(|| panic!("no {title}: {head}"));
+    let line = lines.find(|line| line.split(' ').next() == Some(&group.path()));
+    let line = line.unwrap_or_else(|| panic!("no {}: {table}", group.path()));
+    line[..end].rsplit(' ').next().expect("a cell")
+}
+
+#[test]
+fn stat_counts_events_as_the_kernel_does() {
+    let _machine = support::machine();
+    needs!("tcp_events");
+    let link = Link::new();
+    let (servers, clients) = (Group::new("server"), Group::new("client"));
+    let mut server = Load::in_namespace(&link.far, "sockets");
+    let mut client = Load::in_namespace(&link.near, "sockets");
+    servers.add(server.pid());
+    clients.add(client.pid());
+    let kernel = |name| [link.near.tcp(name), link.far.tcp(name)];
+    const NAMES: [&str; 4] = ["ActiveOpens", "PassiveOpens", "AttemptFails", "RetransSegs"];
+    let before = NAMES.map(kernel);
+    let window = Window::open("cgroup");
+    let table = Window::printed(&["stat", "--by", "cgroup", "--top", "9999"]);
+
+    let address = server.ask(&format!("listen {}:0", Link::FAR));
+    for _ in 0..5 {
+        client.ask(&format!("connect {address}"));
+        server.ask("accept");
+        client.ask("send 100");
+        server.ask("receive 100");
+        server.ask("send 40");
+        client.ask("receive 40");
+        client.ask("close");
+        server.ask("close");
+    }
+    for _ in 0..3 {
+        assert_eq!(client.ask(&format!("connect {}:9", Link::FAR)), "error 111");
+    }
+    assert_eq!(
+        client.ask(&format!("connect {}:9", Link::UNREACHABLE)),
+        "error 113"
+    );
+    assert_eq!(
+        client.ask(&format!("try {}:9 100", Link::SILENT)),
+        "error TimedOut"
+    );
+    // It stays open, and has to send some segments again.
+    client.ask(&format!("connect {address}"));
+    server.ask("accept");
+    link.lose_to(Link::FAR);
+    client.say("send 50");
+    let sent_again = link.near.retransmits();
+    support::wait_until("it is sent again", || link.near.retransmits() > sent_again);
+    link.mend();
+    assert_eq!(server.ask("receive 50"), "50");
+    assert_eq!(client.hear(), "50");
+    let script = "for i in 1 2 3 4 5 6 7; do ( : ); done; ( exit 3 ); ( exit 3 ); \
+                  sh -c 'kill -KILL $$'; :";
+    let mut shell = Load::shell(&clients, script);
+    shell.wait_for_end();
+    shell.reap();
+
+    let text = table.close_printed();
+    let answer = window.close().answer;
+    let after = NAMES.map(kernel);
+    let growth = |name: &str, at: usize| {
+        let place = NAMES.iter().position(|n| *n == name).expect("a name");
+        after[place][at] - before[place][at]
+    };
+    let (s, c) = (row(&answer, &servers), row(&answer, &clients));
+    // The shell came from elsewhere and ended here.
+    assert_eq!(c["process.starts"], 10, "{c}");
+    let exits = serde_json::json!({"completed": 8, "failed": 2, "killed": 1, "oom": 0});
+    assert_eq!(c["process.exits"], exits);
+    let failures = &c["tcp.connect_failures"];
+    let failed = |why: &str| failures[why].as_u64().expect("a count");
+    let expected = serde_json::json!(
+        {"refused": 3, "timeout": 0, "abandoned": 1, "unreachable": 1, "other": 0}
+    );
+    assert_eq!(*failures, expected);
+    assert_eq!(c["tcp.connects"], 6);
+    assert_eq!(6 + 5, growth("ActiveOpens", 0), "attempts");
+    // One that was abandoned is no failure to the kernel.
+    assert_eq!(
+        failed("refused") + failed("unreachable"),
+        growth("AttemptFails", 0)
+    );
+    assert_eq!(s["tcp.accepts"], growth("PassiveOpens", 1));
+    assert_eq!(c["tcp.retransmits"], growth("RetransSegs", 0));
+    assert_eq!(s["tcp.retransmits"], growth("RetransSegs", 1));
+    for (row, sent, received) in [(c, 550, 200), (s, 200, 550)] {
+        assert_eq!(row["tcp.bytes_sent"], sent, "{row}");
+        assert_eq!(row["tcp.bytes_received"], received, "{row}");
+        assert_eq!(row["tcp.connections"], 1, "{row}");
+    }
+    assert_eq!(
+        (&c["tcp.listeners"], &s["tcp.listeners"]),
+        (&0.into(), &1.into())
+    );
+    // Nobody asked for them.
+    assert!(
+        c["file.opens"].is_null() && c["file.open_failures"].is_null(),
+        "{c}"
+    );
+
+    let cells = [
+        (&clients, "starts", "10"),
+        (&clients, "conns", "6"),
+        (&clients, "B in", "200"),
+        (&clients, "B out", "550"),
+        (&servers, "conns", "6"),
+        (&servers, "B in", "550"),
+        (&servers, "B out", "200"),
+        (&servers, "starts", "-"),
+    ];
+    for (group, title, expected) in cells {
+        assert_eq!(cell(&text, group, title), expected, "{title}: {text}");
+    }
+    end(&mut client);
+    end(&mut server);
+}
+
+#[test]
+fn destinations_beyond_the_bound_keep_the_sums_closed() {
+    const DESTINATIONS: u32 = 300;
+    const SHOWN: usize = 50;
+    let _machine = support::machine();
+    needs!("tcp_events");
+    // Rows of the kernel side: enough, and not enough.
+    for rows in [4096, 128] {
+        let config = tempfile::NamedTempFile::new().expect("a file of our own");
+        let text = format!("[events]\ndestinations = {rows}\n[metrics]\ndestinations = {SHOWN}\n");
+        fs::write(config.path(), text).expect("it can be written");
+        let config = config.path().to_str().expect("in UTF-8");
+        let agent = Agent::start(&["--interval", "200ms", "--config", config]);
+        let (servers, clients) = (Group::new("server"), Group::new("client"));
+        let mut server = Load::own(&servers, "sockets");
+        let mut client = Load::own(&clients, "sockets");
+        let at = port(&server.ask("listen 0.0.0.0:0"));
+        server.ask("serve");
+        let path = clients.path();
+        let value = |reading: &Reading, name: &str, label: &[(&str, &str)]| {
+            let labels = [&[("cgroup", path.as_str())], label].concat();
+            reading.value(&format!("noctule_cgroup_tcp_{name}"), &labels)
+        };
+        const OK: [(&str, &str); 1] = [("result", "ok")];
+        let mut last = 0.0;
+        for round in 1..=2 {
+            assert_eq!(client.ask(&format!("spread {at} {DESTINATIONS}")), "done");
+            let expected = f64::from(round * DESTINATIONS);
+            let reading = Reading::fresh_with(&agent, "all are counted", |reading| {
+                let connects = value(reading, "connects_total", &OK)?;
+                let by_place = value(reading, "destination_connects_total", &OK)?;
+                (connects == expected && by_place >= last).then_some((connects, by_place))
+            });
+            assert_eq!(reading.0, reading.1, "{rows} rows, round {round}");
+            last = reading.1;
+        }
+        let reading = Reading::fresh(&agent);
+        let sum = value(&reading, "connect_seconds_sum", &[]).expect("a sum");
+        let by_place = value(&reading, "destination_connect_seconds_total", &[]);
+        support::assert_close("seconds", by_place.expect("a sum"), sum, 1e-6, 1e-6);
+        let places: BTreeSet<&str> = reading
+            .samples
+            .iter()
+            .filter(|s| s.name == "noctule_cgroup_tcp_destination_connects_total")
+            .filter(|s| s.labels["cgroup"] == path)
+            .map(|s| s.labels["destination"].as_str())
+            .collect();
+        assert!(places.contains("_other"), "{places:?}");
+        assert!(
+            places.len() > 1 && places.len() <= SHOWN + 1,
+            "{}",
+            places.len()
+        );
+        let losses = reading.losses();
+        let lost = losses.iter().any(|(kind, _)| *kind == "destination_row");
+        assert_eq!(lost, rows < DESTINATIONS, "{losses:?}");
+        let (_, classic) = agent.get("/metrics", "text/plain");
+        assert_eq!(promtool(&classic), (true, String::new()));
+        let (_, open) = agent.get("/metrics", "application/openmetrics-text;version=1.0.0");
+        assert!(openmetrics::check(&open) > places.len());
+        end(&mut client);
+        end(&mut server);
+    }
+}

@@ -1,0 +1,114 @@
+//! The file of events when it cannot be written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::support;
+use super::support::agent::Agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::reading::Reading;
+
+/// A small disk; unmounted when it is dropped.
+struct Disk(TempDir);
+
+impl Disk {
+    fn new(kilobytes: u32) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let size = format!("size={kilobytes}k");
+        let status = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(folder.path())
+            .status();
+        assert!(status.expect("mount").success(), "a tmpfs can be mounted");
+        Self(folder)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+/// The events of a file, which must consist of whole lines.
+fn events(file: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(file).expect("text");
+    assert!(text.ends_with('\n'), "half a line");
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+#[test]
+fn a_full_disk_costs_events_which_are_counted_and_nothing_else() {
+    let _machine = support::machine();
+    needs!("process_events");
+    let disk = Disk::new(512);
+    let (file, filler) = (disk.file("events.jsonl"), disk.file("filler"));
+    fs::write(&filler, vec![b'x'; 256 << 10]).expect("there is room");
+    let errors = tempfile::NamedTempFile::new().expect("a file of our own");
+    let said = || fs::read_to_string(errors.path()).expect("text");
+    let path = file.to_str().expect("in UTF-8");
+    let agent = Agent::start_with(
+        &["--interval", "200ms", "--events", path],
+        Stdio::from(errors.reopen().expect("a file")),
+    );
+    let lost = |reading: &Reading, kind: &str| {
+        let labels = [("kind", kind)];
+        let losses = reading.value("noctule_self_losses_total", &labels);
+        losses.unwrap_or_else(|| panic!("no losses of {kind}"))
+    };
+    assert!(
+        lost(&Reading::fresh(&agent), "event_file") < 0.5,
+        "there is room"
+    );
+    let group = Group::new("full");
+    let script = "i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); ( : ); done; :";
+    let mut load = Load::shell(&group, script);
+    load.wait_for_end();
+    load.reap();
+    Reading::fresh_with(&agent, "events are lost", |reading| {
+        (lost(reading, "event_file") > 100.0).then_some(())
+    });
+    let words = said();
+    assert!(
+        words.contains("No space left") && words.contains(path),
+        "{words}"
+    );
+    assert_eq!(agent.get("/readyz", "*/*").0, 200);
+    let before = events(&file).len();
+
+    fs::remove_file(&filler).expect("it is there");
+    support::wait_until("the file says what it lacks", || {
+        let gap = |e: &Value| e["event.name"] == "gap";
+        events(&file).iter().any(gap) && said().contains("can be written again")
+    });
+    let reading = Reading::fresh(&agent);
+    let all = events(&file);
+    assert!(all.len() > before);
+    let gaps = all.iter().filter(|e| e["event.name"] == "gap");
+    let counts = gaps.flat_map(|gap| gap["lost"].as_object().expect("counts").values());
+    let told: u64 = counts.map(|count| count.as_u64().expect("a number")).sum();
+    let ring: f64 = ["process.start", "process.exec", "process.exit"]
+        .map(|kind| lost(&reading, kind))
+        .iter()
+        .sum();
+    assert!(ring < 0.5, "the rings had room");
+    assert_eq!(told as f64, lost(&reading, "event_file"));
+    // What came before the disk was full, what came after, and what is said to be missing, is all.
+    let path = group.path();
+    let seen = all.iter().filter(|e| {
+        e["event.name"] == "process.exit" && e["process.linux.cgroup"] == path.as_str()
+    });
+    assert!(seen.count() as u64 + told > 2000, "{told}");
+}

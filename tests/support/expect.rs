@@ -1,0 +1,102 @@
+//! What the kernel of a virtual machine must have, and what it may lack: `vm/expect/KERNEL.toml`.
+//! On the machine that builds there is no such file, and nothing may be lacking.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+
+use serde::Deserialize;
+
+/// What one kernel has, by the names of the features in `noctule doctor`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Expected {
+    /// These work.
+    pub(crate) on: Vec<String>,
+    /// These work with a limit, and why.
+    #[serde(default)]
+    pub(crate) degraded: BTreeMap<String, String>,
+    /// These are absent, and why.
+    #[serde(default)]
+    pub(crate) off: BTreeMap<String, String>,
+    /// The release of which `verified` is, where the kernel is not always the same: counts of
+    /// another are printed, and compared by whoever brings the table up to date.
+    pub(crate) verified_of: Option<String>,
+    /// How many instructions the verifier looks at in each program, by its name.
+    #[serde(default)]
+    pub(crate) verified: BTreeMap<String, u32>,
+}
+
+impl Expected {
+    /// The state that a feature must have, as `doctor` words it; none when it is not listed.
+    pub(crate) fn state(&self, feature: &str) -> Option<&'static str> {
+        if self.on.iter().any(|name| name == feature) {
+            Some("on")
+        } else if self.degraded.contains_key(feature) {
+            Some("degraded")
+        } else {
+            self.off.contains_key(feature).then_some("off")
+        }
+    }
+
+    /// Every feature that is listed.
+    pub(crate) fn features(&self) -> impl Iterator<Item = &String> {
+        let others = self.degraded.keys().chain(self.off.keys());
+        self.on.iter().chain(others)
+    }
+}
+
+/// The table of this kernel, in a virtual machine.
+pub(crate) fn expected() -> Option<Expected> {
+    let path = env::var_os("NOCTULE_EXPECT")?;
+    let text = fs::read_to_string(path).expect("the table of the kernel");
+    Some(toml::from_str(&text).unwrap_or_else(|e| panic!("the table of the kernel: {e}")))
+}
+
+/// Whether the kernel may lack the feature; then the runner is told why the test does nothing. That
+/// the kernel is as its table says is what the test of the environment proves.
+pub(crate) fn lacks(feature: &str) -> bool {
+    skip(feature, |expected| absent(expected, feature))
+}
+
+/// Whether the kernel may lack the feature, or have it only with a limit.
+pub(crate) fn lacks_part_of(feature: &str) -> bool {
+    let reason = |expected: &Expected| {
+        let limited = expected.degraded.get(feature);
+        limited.cloned().or_else(|| absent(expected, feature))
+    };
+    skip(feature, reason)
+}
+
+/// Why the feature is absent; without CPU time everything is.
+fn absent(expected: &Expected, feature: &str) -> Option<String> {
+    let off = &expected.off;
+    off.get(feature).or_else(|| off.get("cpu_time")).cloned()
+}
+
+fn skip(feature: &str, reason: impl Fn(&Expected) -> Option<String>) -> bool {
+    let Some(reason) = expected().and_then(|expected| reason(&expected)) else {
+        return false;
+    };
+    let file = env::var_os("NOCTULE_SKIPPED").expect("where to say that a test is skipped");
+    fs::write(file, format!("{feature}: {reason}")).expect("it can be said");
+    true
+}
+
+/// Ends a test here when the kernel may lack one of these features.
+macro_rules! needs {
+    ($($feature:literal),+) => {
+        if [$($feature),+].into_iter().any($crate::support::expect::lacks) {
+            return;
+        }
+    };
+}
+
+/// Ends a test here when the kernel may lack the feature, or have it only with a limit.
+macro_rules! needs_all_of {
+    ($feature:literal) => {
+        if $crate::support::expect::lacks_part_of($feature) {
+            return;
+        }
+    };
+}
