@@ -33,7 +33,8 @@ fmt: ## format Rust and BPF C
 	cargo fmt --all
 	@scripts/bpf-format.sh --fix
 
-bench: deps ## measure what the agent costs
+bench: ## measure what the agent costs; installs the peers that it is compared with
+	@scripts/deps.sh bench
 	cargo xtask bench
 
 deps: ## install what the build needs, if it is missing

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Installs what is missing: for the build, or with `test` for the tests too. On Debian and Ubuntu by
-# apt; elsewhere it says what to install. When nothing is missing it does nothing, and needs no
-# network.
+# Installs what is missing: for the build, or with `test` or `bench` for those too. On Debian and
+# Ubuntu by apt; elsewhere it says what to install. When nothing is missing it does nothing, and
+# needs no network.
 set -euo pipefail
 
 say() { printf 'deps: %s\n' "$*" >&2; }
 has() { command -v "$1" >/dev/null 2>&1; }
+# Tools for administrators are in folders that a user's PATH may lack.
+has_tool() { PATH=$PATH:/usr/sbin:/sbin has "$1"; }
 # A dynamic program would not run in an empty root file system.
 is_static() {
     local program
@@ -31,6 +33,27 @@ missing_for_tests() {
     has tmux || echo tmux
     has ip || echo iproute2
     "$(dirname "$0")/bpf-format.sh" --find >/dev/null || echo clang-format
+}
+
+# Peers and servers, beside which the agent is measured; without one of them its figures are absent.
+missing_for_bench() {
+    has_tool execsnoop || echo libbpf-tools
+    has bpftrace || echo bpftrace
+    has perf || echo linux-perf
+    has redis-server && has redis-benchmark || echo redis-server
+    has_tool nginx || echo nginx
+    has ab || echo apache2-utils
+    has ip || echo iproute2
+}
+
+# `cargo xtask vm`: the emulator and the kernels it fetches by itself, into the cache of the user. The
+# tests in the machine find there the tools that are installed here.
+missing_for_machines() {
+    has_tool mke2fs || echo e2fsprogs
+    has_tool depmod || echo kmod
+    has setpriv || echo util-linux
+    has xz || echo xz-utils
+    has zstd || echo zstd
 }
 
 # What noctule does not install: the toolchain is the user's choice.
@@ -97,23 +120,31 @@ install_packages() {
     apt install -q -y --no-install-recommends "$@"
 }
 
-# The package starts a server and has it started at each boot; we want only its promtool.
+# Packages that start a server and have it started at each boot; we want only their programs.
+has_service() { case $1 in prometheus | redis-server | nginx) ;; *) false ;; esac }
+
 install_without_services() {
-    local policy=/usr/sbin/policy-rc.d
+    local policy=/usr/sbin/policy-rc.d package
     if [ ! -e "$policy" ]; then
         trap 'as_root rm -f /usr/sbin/policy-rc.d' EXIT
         printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
         as_root chmod 755 "$policy"
     fi
     install_packages "$@"
-    as_root update-rc.d prometheus disable
+    for package; do as_root update-rc.d "$package" disable; done
 }
 
 what=${1:-build}
 check_toolchain "$what"
 mapfile -t missing < <(
     missing_for_build
-    [ "$what" != test ] || missing_for_tests
+    case $what in
+    test)
+        missing_for_tests
+        missing_for_machines
+        ;;
+    bench) missing_for_bench ;;
+    esac
 )
 [ "${#missing[@]}" -gt 0 ] || exit 0
 
@@ -121,7 +152,9 @@ if ! has apt-get; then
     explain "${missing[@]}"
     exit 1
 fi
-case " ${missing[*]} " in
-*' prometheus '*) install_without_services "${missing[@]}" ;;
-*) install_packages "${missing[@]}" ;;
-esac
+services=() others=()
+for package in "${missing[@]}"; do
+    if has_service "$package"; then services+=("$package"); else others+=("$package"); fi
+done
+[ "${#others[@]}" = 0 ] || install_packages "${others[@]}"
+[ "${#services[@]}" = 0 ] || install_without_services "${services[@]}"

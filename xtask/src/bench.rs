@@ -4,6 +4,7 @@
 //! hits all alike; a figure is compared with the same round of its reference. docs/bench.md tells
 //! what each figure means.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Write as _, stderr, stdout};
 use std::path::{Path, PathBuf};
@@ -14,13 +15,18 @@ use serde_json::Value;
 
 mod bars;
 mod build;
+mod cell;
 mod cgroups;
 mod child;
 mod compare;
 mod contender;
+mod cost;
+mod events;
 mod figures;
 mod host;
+mod leftovers;
 mod load;
+mod peers;
 mod population;
 mod record;
 mod rounds;
@@ -69,9 +75,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Part {
+    /// Only what the agent and its peers tell of one mixed load, event by event
+    Peers,
     /// One load alone
     #[command(hide = true)]
     Load(load::Args),
+    /// A program that ends with the process that starts it
+    #[command(hide = true)]
+    Tied {
+        #[arg(required = true, last = true)]
+        command: Vec<OsString>,
+    },
 }
 
 /// Measures and prints; succeeds whatever the figures are.
@@ -79,6 +93,9 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     if let Some(Part::Load(load)) = &args.part {
         load::run(load)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(Part::Tied { command }) = &args.part {
+        return Err(child::tied(command));
     }
     match measure(root, args) {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -106,23 +123,41 @@ fn measure(root: &Path, args: &Args) -> Result<()> {
     };
     let folder = build::target_folder(root).join("bench");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    leftovers::remove(&std::env::temp_dir(), |folder| fs::remove_dir_all(folder));
     let bed = Bed::prepare(root, &folder, binary)?;
+    if matches!(args.part, Some(Part::Peers)) {
+        let report = peers::run(&bed, &stop)?;
+        peers::print(&mut stdout().lock(), &report)?;
+        return Ok(());
+    }
     let plan = Plan::new(args, &bed, &stop)?;
     let before = host::load_average();
     let mut figures = Figures::default();
     let began = std::time::Instant::now();
-    rounds::run(&plan, &bed, &stop, &mut figures)?;
+    let complete = rounds::run(&plan, &bed, &stop, &mut figures);
+    if complete.is_err() && !figures.all().is_empty() {
+        // What was measured so far took its time as well; it is not kept as a record.
+        let machine = host::describe(root, &before);
+        tables::print(&mut stdout().lock(), &plan, &machine, &figures)?;
+    }
+    complete?;
+    // With a load or a contender named, only that is wanted.
+    let everything = args.only.is_empty() && args.beside.is_empty();
+    let side_by_side = everything.then(|| peers::run(&bed, &stop)).transpose()?;
     let machine = host::describe(root, &before);
 
     let json = args
         .json
         .clone()
         .unwrap_or_else(|| folder.join("latest.json"));
-    let record = record::of(&plan, &bed, &machine, &figures);
+    let record = record::of(&plan, &bed, &machine, &figures, side_by_side.as_ref());
     let text = serde_json::to_string_pretty(&record).context("writing JSON")?;
     fs::write(&json, text + "\n").with_context(|| json.display().to_string())?;
     let mut out = stdout().lock();
     tables::print(&mut out, &plan, &machine, &figures)?;
+    if let Some(report) = &side_by_side {
+        peers::print(&mut out, report)?;
+    }
     if let Some(earlier) = earlier {
         let contenders = plan.contenders.iter();
         let ours: Vec<&str> = contenders

@@ -1,5 +1,5 @@
-//! Cgroups of the population, in the hierarchy that noctule counts: the cpu controller of v1 where
-//! that is mounted, v2 otherwise.
+//! Cgroups of the bench, in the hierarchy of a controller: that of v1 where it is mounted, v2
+//! otherwise. noctule counts that of the cpu controller.
 
 use std::cell::RefCell;
 use std::fs;
@@ -8,6 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+
+use super::leftovers;
 
 /// Groups below one of our own; all are removed when this is dropped, once they are empty.
 pub(super) struct Cgroups {
@@ -20,11 +22,13 @@ pub(super) struct Cgroups {
 
 impl Cgroups {
     /// A group of this name at the top of the hierarchy.
-    pub(super) fn new(name: &str) -> Result<Self> {
+    pub(super) fn new(controller: &str, name: &str) -> Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").context("mountinfo")?;
-        let mount = find_mount(&mounts).context("no cgroup hierarchy is mounted")?;
+        let mount = find_mount(&mounts, controller).context("no cgroup hierarchy is mounted")?;
         let own = fs::read_to_string("/proc/self/cgroup").context("/proc/self/cgroup")?;
-        let home = mount.join(own_path(&own).trim_start_matches('/'));
+        let home = mount.join(own_path(&own, controller).trim_start_matches('/'));
+        // A group in which something lives, or that has others below it, stays.
+        leftovers::remove(&mount, |folder| fs::remove_dir(folder));
         let top = mount.join(name);
         fs::create_dir(&top).with_context(|| top.display().to_string())?;
         let made = RefCell::new(vec![top.clone()]);
@@ -34,6 +38,11 @@ impl Cgroups {
             top,
             made,
         })
+    }
+
+    /// The group itself.
+    pub(super) fn top(&self) -> &Path {
+        &self.top
     }
 
     /// A group below, and those on the way to it.
@@ -80,7 +89,7 @@ impl Drop for Cgroups {
     }
 }
 
-fn find_mount(mountinfo: &str) -> Option<PathBuf> {
+fn find_mount(mountinfo: &str, controller: &str) -> Option<PathBuf> {
     let mut unified = None;
     for line in mountinfo.lines() {
         let (fields, tail) = line.split_once(" - ")?;
@@ -88,7 +97,9 @@ fn find_mount(mountinfo: &str) -> Option<PathBuf> {
         let tail: Vec<&str> = tail.split(' ').collect();
         let options = tail.get(2).copied().unwrap_or_default();
         match tail.first() {
-            Some(&"cgroup") if options.split(',').any(|o| o == "cpu") => return Some(at.into()),
+            Some(&"cgroup") if options.split(',').any(|o| o == controller) => {
+                return Some(at.into());
+            }
             Some(&"cgroup2") => unified = Some(at.into()),
             _ => {}
         }
@@ -96,15 +107,15 @@ fn find_mount(mountinfo: &str) -> Option<PathBuf> {
     unified
 }
 
-/// Our path in the cpu controller's hierarchy, or in v2.
-fn own_path(cgroup: &str) -> &str {
+/// Our path in the controller's hierarchy, or in v2.
+fn own_path<'a>(cgroup: &'a str, controller: &str) -> &'a str {
     let mut unified = "/";
     for line in cgroup.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
             continue;
         };
-        if controllers.split(',').any(|c| c == "cpu") {
+        if controllers.split(',').any(|c| c == controller) {
             return path;
         }
         if controllers.is_empty() {
@@ -124,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_cpu_controller_of_v1_comes_before_v2() {
-        let find = |text: &str| find_mount(text);
+        let find = |text: &str| find_mount(text, "cpu");
         assert_eq!(find(V2), Some("/sys/fs/cgroup".into()));
         assert_eq!(find(&[V2, SET].concat()), Some("/sys/fs/cgroup".into()));
         assert_eq!(
@@ -136,9 +147,9 @@ mod tests {
 
     #[test]
     fn the_own_path_is_that_of_the_same_hierarchy() {
-        assert_eq!(own_path("0::/user.slice\n"), "/user.slice");
+        assert_eq!(own_path("0::/user.slice\n", "cpu"), "/user.slice");
         let hybrid = "5:cpuset:/a\n4:cpu,cpuacct:/b\n0::/c\n";
-        assert_eq!(own_path(hybrid), "/b");
-        assert_eq!(own_path(""), "/");
+        assert_eq!(own_path(hybrid, "cpu"), "/b");
+        assert_eq!(own_path("", "cpu"), "/");
     }
 }

@@ -1,17 +1,31 @@
 //! A process that the bench started, with all its descendants.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::{self, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use anyhow::{Context as _, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 
 use super::stop::Stop;
 
 /// How long a process may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Becomes a program that gets SIGTERM when whoever started it is gone, even by SIGKILL; comes back
+/// only with an error. The kernel keeps that over the exec.
+pub(super) fn tied(command: &[OsString]) -> anyhow::Error {
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::TERM)) {
+        return anyhow::Error::new(error).context("ending with the parent");
+    }
+    let Some((program, arguments)) = command.split_first() else {
+        return anyhow!("no program");
+    };
+    let error = Command::new(program).args(arguments).exec();
+    anyhow::Error::new(error).context(program.display().to_string())
+}
 
 /// Ends with its owner: asked first, killed then.
 pub(super) struct Child {
@@ -57,9 +71,9 @@ impl Child {
 
     fn end(&mut self) -> Result<()> {
         let pid = Pid::from_child(&self.inner);
-        // Ours end with their input, and clean up; the others take Ctrl-C.
+        // Ours end with their input, and clean up; the others take Ctrl-C, with what they started.
         if self.inner.stdin.take().is_none() && self.ended()?.is_none() {
-            kill_process(pid, Signal::INT).context("ending a child")?;
+            kill_process_group(pid, Signal::INT).context("ending a child")?;
         }
         let deadline = Instant::now() + PATIENCE;
         while self.ended()?.is_none() {

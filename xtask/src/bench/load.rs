@@ -1,27 +1,42 @@
 //! The loads: each is a process of its own, this program run with `bench load NAME SIZE`, which
 //! prints one line of JSON when it is done.
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
 use std::io::{Read as _, Write as _, stdout};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use serde_json::{Value, json};
 
 use super::child::Child;
+use super::events::folder_of;
 use super::stop::Stop;
 
+mod connections;
+mod eater;
 mod fork_storm;
 mod hackbench;
 mod kepler;
+mod kind;
+mod mixed;
 mod netflix;
 mod object;
+mod opens;
+mod outcome;
 mod ping_pong;
 mod population;
 mod proc_scan;
+mod server;
+
+pub(super) use kind::{Load, Subject};
+pub(super) use outcome::Outcome;
+
+use outcome::{children_ns, on_each_cpu, own_cpu_ns};
 
 /// A load that takes longer is stuck.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -39,6 +54,14 @@ pub(super) enum Part {
     PingPong,
     Hackbench,
     ForkStorm,
+    Connections,
+    Opens,
+    Redis,
+    Nginx,
+    /// Everything that events tell, for the side-by-side run.
+    Mixed,
+    /// One that the OOM killer is to kill.
+    Eater,
     Population,
     /// The other end of ping-pong.
     Echo,
@@ -54,13 +77,33 @@ pub(super) enum Part {
     ProcScan,
 }
 
+impl Part {
+    /// Whether its input keeps it alive, so that it can clean up whatever became of the bench.
+    fn ends_with_input(self) -> bool {
+        use Part::{Echo, Kepler, Netflix, Object, Population, ProcScan, Sleeper};
+        matches!(
+            self,
+            Population | Echo | Sleeper | Object | Netflix | Kepler | ProcScan
+        )
+    }
+}
+
 /// Is what the arguments say.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if !args.part.ends_with_input() {
+        set_parent_process_death_signal(Some(Signal::TERM)).context("ending with the bench")?;
+    }
     let size = || args.size.parse::<u64>().context("the size is a number");
     let outcome = match args.part {
         Part::PingPong => ping_pong::run(size()?)?,
         Part::Hackbench => hackbench::run(size()?)?,
         Part::ForkStorm => fork_storm::run(size()?)?,
+        Part::Connections => connections::run(size()?)?,
+        Part::Opens => opens::run(size()?)?,
+        Part::Redis => server::redis(size()?)?,
+        Part::Nginx => server::nginx(size()?)?,
+        Part::Mixed => return mixed::run(args.size.as_ref()),
+        Part::Eater => return eater::run(args.size.as_ref()),
         Part::Population => return population::run(&args.size),
         Part::Echo => return ping_pong::echo(size()? as usize),
         Part::Sleeper => return population::sleeper(size()?),
@@ -72,87 +115,58 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     writeln!(stdout(), "{}", outcome.to_json()).context("telling the outcome")
 }
 
-/// What the bench can put on the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Load {
-    /// Two processes on one CPU pass a byte to and fro over two pipes
-    PingPong,
-    /// 4 groups of 10 senders and 10 receivers over socket pairs, as threads
-    Hackbench,
-    /// One process after another on each CPU: start /bin/true, wait for it
-    ForkStorm,
-    /// 1,000 processes in 200 cgroups; each wakes twice a second and runs for 50 us
-    Population,
-}
-
 impl Load {
-    pub(super) const ALL: [Self; 4] = [
-        Self::PingPong,
-        Self::Hackbench,
-        Self::ForkStorm,
-        Self::Population,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::PingPong => "ping-pong",
-            Self::Hackbench => "hackbench",
-            Self::ForkStorm => "fork-storm",
-            Self::Population => "population",
-        }
-    }
-
-    /// What it does, and what one operation is.
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::PingPong => "two processes on one CPU over two pipes; operation: a round trip",
-            Self::Hackbench => {
-                "4 x (10 senders, 10 receivers), threads, socket pairs; operation: a message"
-            }
-            Self::ForkStorm => "a worker per CPU starts /bin/true and waits; operation: a process",
-            Self::Population => {
-                "1,000 processes in 200 cgroups (containers of 100 pods), each wakes twice a \
-                 second and runs 50 us"
-            }
-        }
-    }
-
-    /// Operations of a run: about half a second on the development machine.
-    pub(super) fn operations(self, quick: bool) -> u64 {
-        let full = match self {
-            Self::PingPong => 100_000,
-            Self::Hackbench => 600_000,
-            Self::ForkStorm => 1_000,
-            Self::Population => 0,
-        };
-        if quick { full / 10 } else { full }
-    }
-
-    fn part(self) -> Part {
-        match self {
-            Self::PingPong => Part::PingPong,
-            Self::Hackbench => Part::Hackbench,
-            Self::ForkStorm => Part::ForkStorm,
-            Self::Population => Part::Population,
-        }
-    }
-
     /// Runs it to its end. Not for the population, which has none.
     pub(super) fn run(self, operations: u64, stop: &Stop) -> Result<Outcome> {
         let mut command = command(self.part(), &operations.to_string());
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = Child::start(&mut command)?;
-        let status = child.wait(stop, LIMIT).context(self.name())?;
-        ensure!(status.success(), "the load {}: {status}", self.name());
-        let mut text = String::new();
-        let pipe = child
-            .pipes()
-            .stdout
-            .as_mut()
-            .context("the outcome of a load")?;
-        pipe.read_to_string(&mut text)?;
-        Outcome::from_json(&text).with_context(|| format!("the outcome of {}", self.name()))
+        command.stdin(Stdio::null());
+        let (pid, text) = finish(&mut command, stop).context(self.name())?;
+        let outcome =
+            Outcome::from_json(&text).with_context(|| format!("the outcome of {}", self.name()))?;
+        Ok(Outcome { pid, ..outcome })
     }
+}
+
+/// The mixed load in a network namespace of its own: its process, and the counters of TCP there.
+pub(super) fn mixed(cgroup: &Path, stop: &Stop) -> Result<(u32, BTreeMap<String, u64>)> {
+    let own = command(Part::Mixed, &cgroup.display().to_string());
+    let mut command = Command::new("unshare");
+    // The link leads to what runs there.
+    command
+        .args(["--net", "--"])
+        .arg(format!("/proc/{}/exe", std::process::id()));
+    let (pid, text) = finish(command.args(own.get_args()).stdin(Stdio::null()), stop)?;
+    Ok((pid, serde_json::from_str(&text).context("the counters")?))
+}
+
+/// Runs a load to its end: its process, and what it prints.
+fn finish(command: &mut Command, stop: &Stop) -> Result<(u32, String)> {
+    let mut child = Child::start(command.stdout(Stdio::piped()))?;
+    let pid = child.pid();
+    let text = printed(&mut child, stop);
+    if text.is_err() {
+        // It had no time to clean up.
+        drop(child);
+        let _ = fs::remove_dir_all(folder_of(pid));
+    }
+    Ok((pid, text?))
+}
+
+fn printed(child: &mut Child, stop: &Stop) -> Result<String> {
+    let status = child.wait(stop, LIMIT)?;
+    ensure!(status.success(), "the load failed: {status}");
+    let mut text = String::new();
+    let pipe = child.pipes().stdout.as_mut().context("its output")?;
+    pipe.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A program that ends with the process that starts it, even if that is killed; its arguments are to
+/// be added.
+pub(super) fn tied(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["bench", "tied", "--"]).arg(program);
+    command
 }
 
 /// This program as one part of the bench. The link leads to what runs, even if it was built anew
@@ -181,55 +195,6 @@ pub(super) fn proc_scan(period: Duration) -> Command {
     command(Part::ProcScan, &period.as_millis().to_string())
 }
 
-/// What a load did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
-    pub(super) operations: u64,
-    pub(super) elapsed_ns: u64,
-    /// Time on a CPU of all its processes: unlike elapsed time, it does not contain what others
-    /// took.
-    pub(super) cpu_ns: u64,
-    /// Context switches of its own threads, where it knows them.
-    pub(super) switches: Option<u64>,
-}
-
-impl Outcome {
-    fn to_json(self) -> Value {
-        json!({
-            "operations": self.operations,
-            "elapsed_ns": self.elapsed_ns,
-            "cpu_ns": self.cpu_ns,
-            "switches": self.switches,
-        })
-    }
-
-    fn from_json(text: &str) -> Result<Self> {
-        let value: Value = serde_json::from_str(text)?;
-        let number = |name: &str| {
-            value[name]
-                .as_u64()
-                .with_context(|| format!("{name} is missing"))
-        };
-        Ok(Self {
-            operations: number("operations")?,
-            elapsed_ns: number("elapsed_ns")?,
-            cpu_ns: number("cpu_ns")?,
-            switches: value["switches"].as_u64(),
-        })
-    }
-
-    /// A time for each operation, nanoseconds.
-    pub(super) fn per_operation(&self, ns: u64) -> f64 {
-        ns as f64 / self.operations.max(1) as f64
-    }
-}
-
-/// Time on a CPU of all threads of this process, ended ones too.
-fn own_cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 /// Keeps the calling thread on one CPU.
 fn pin(cpu: usize) -> Result<()> {
     let mut set = CpuSet::new();
@@ -247,20 +212,6 @@ fn last_cpu() -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_outcome_survives_its_json() {
-        let outcome = Outcome {
-            operations: 4,
-            elapsed_ns: 10,
-            cpu_ns: 8,
-            switches: None,
-        };
-        let text = outcome.to_json().to_string();
-        assert_eq!(Outcome::from_json(&text).expect("as written"), outcome);
-        assert!(Outcome::from_json("{}").is_err());
-        assert_eq!(outcome.per_operation(outcome.elapsed_ns), 2.5);
-    }
 
     #[test]
     fn the_loads_do_what_they_say() {

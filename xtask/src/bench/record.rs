@@ -6,13 +6,21 @@ use super::bars::{self, Comparison};
 use super::contender::{Bed, Contender};
 use super::figures::{Figure, Figures, Summary};
 use super::host::Machine;
+use super::load::Load;
+use super::peers::{self, Report};
 use super::rounds::Plan;
 
 /// Goes up when a name or a meaning changes.
 const FORMAT: u32 = 1;
 
 /// Everything that is known of a run.
-pub(super) fn of(plan: &Plan, bed: &Bed, machine: &Machine, figures: &Figures) -> Value {
+pub(super) fn of(
+    plan: &Plan,
+    bed: &Bed,
+    machine: &Machine,
+    figures: &Figures,
+    side_by_side: Option<&Report>,
+) -> Value {
     let present = plan.contenders.iter().map(|c| (c, None));
     let absent = plan.absent.iter().map(|(c, reason)| (c, Some(reason)));
     let contender = |(c, absent): (&Contender, Option<&String>)| {
@@ -23,7 +31,12 @@ pub(super) fn of(plan: &Plan, bed: &Bed, machine: &Machine, figures: &Figures) -
             "absent": absent,
         })
     };
-    let loads = plan.loads.iter();
+    let present_loads = plan.loads.iter().map(|l| (l, None));
+    let absent_loads = plan
+        .absent_loads
+        .iter()
+        .map(|(l, reason)| (l, Some(reason)));
+    let load = |(l, absent): (&Load, Option<&String>)| json!({"name": l.name(), "what": l.words(), "absent": absent});
     json!({
         "format": FORMAT,
         "commit": machine.commit,
@@ -33,10 +46,11 @@ pub(super) fn of(plan: &Plan, bed: &Bed, machine: &Machine, figures: &Figures) -
         "load_average": [machine.load_before, machine.load_after],
         "rounds": plan.rounds,
         "quick": plan.quick,
-        "loads": loads.map(|l| json!({"name": l.name(), "what": l.words()})).collect::<Value>(),
+        "loads": present_loads.chain(absent_loads).map(load).collect::<Value>(),
         "contenders": present.chain(absent).map(contender).collect::<Value>(),
         "figures": figures.all().iter().map(|f| figure(f, plan, figures)).collect::<Value>(),
         "comparisons": bars::compare(plan, figures).iter().map(comparison).collect::<Value>(),
+        "side_by_side": side_by_side.map(peers::record),
     })
 }
 

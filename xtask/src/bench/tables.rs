@@ -10,6 +10,8 @@ use super::load::Load;
 use super::rounds::Plan;
 use super::table::{number, ratio, write};
 
+mod events;
+
 /// Prints every section.
 pub(super) fn print(
     out: &mut impl Write,
@@ -38,8 +40,12 @@ pub(super) fn print(
         )?;
     }
     cost(out, plan, figures)?;
-    programs(out, plan, figures)?;
+    let kinds = [&figures::BPF_PER_SWITCH, &figures::PROGRAM_PER_SWITCH];
+    programs(out, plan, figures, kinds)?;
+    let kinds = [&figures::BPF_PER_OPERATION, &figures::PROGRAM_PER_OPERATION];
+    programs(out, plan, figures, kinds)?;
     slowdown(out, plan, figures)?;
+    events::print(out, plan, figures)?;
     bars::print(out, plan, figures)?;
     agent(out, plan, figures)?;
     absent(out, plan)
@@ -61,6 +67,12 @@ fn rows<'a>(
 }
 
 fn cost(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()> {
+    if rows(plan, figures, &figures::BPF_PER_SWITCH)
+        .next()
+        .is_none()
+    {
+        return Ok(());
+    }
     writeln!(
         out,
         "\nBPF per context switch (all programs of the contender; ns, and to `{EMPTY}`, which is \
@@ -94,19 +106,20 @@ fn cost(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()> 
 }
 
 /// The programs that matter: at least 1 % of what the agent costs there. The JSON has all.
-fn programs(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()> {
-    writeln!(
-        out,
-        "\nProgram by program, of the agent (medians; from 1 % of its cost on)"
-    )?;
+fn programs(
+    out: &mut impl Write,
+    plan: &Plan,
+    figures: &Figures,
+    [sum, share]: [&Kind; 2],
+) -> io::Result<()> {
     let mut lines = Vec::new();
-    for (load, contender, sum) in rows(plan, figures, &figures::BPF_PER_SWITCH) {
+    for (load, contender, sum) in rows(plan, figures, sum) {
         if !contender.is_noctule() {
             continue;
         }
         let of = |kind| figures.programs(kind, load.name(), contender.name);
         let least = sum.summary().median / 100.0;
-        let mut shares = of(&figures::PROGRAM_PER_SWITCH);
+        let mut shares = of(share);
         shares.retain(|(_, share)| share.median >= least);
         shares.sort_by(|a, b| b.1.median.total_cmp(&a.1.median));
         for (name, share) in shares {
@@ -130,8 +143,15 @@ fn programs(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<
         "ns/run min",
         "median",
         "runs/s",
-        "ns/switch",
+        share.unit,
     ];
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nProgram by program, of the agent (medians; from 1 % of its cost on)"
+    )?;
     write(out, 3, &head, &lines)
 }
 
@@ -244,6 +264,9 @@ fn target(kind: &Kind, contender: &Contender, value: f64) -> String {
 }
 
 fn absent(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
+    for (load, reason) in &plan.absent_loads {
+        writeln!(out, "\nabsent: the load {}: {reason}", load.name())?;
+    }
     for (contender, reason) in &plan.absent {
         writeln!(out, "\nabsent: {}: {reason}", contender.name)?;
     }

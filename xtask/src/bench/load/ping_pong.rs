@@ -41,6 +41,7 @@ pub(super) fn run(round_trips: u64) -> Result<Outcome> {
         elapsed_ns,
         cpu_ns: cpu_ns()? - cpu_before,
         switches: Some(switches()? - switches_before),
+        ..Outcome::default()
     };
     drop(there);
     echo.wait().context("the other end")?;

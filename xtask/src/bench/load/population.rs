@@ -20,7 +20,7 @@ const BURN: Duration = Duration::from_micros(50);
 
 /// Starts everything, says so, and waits for the end of the input.
 pub(super) fn run(name: &str) -> Result<()> {
-    let cgroups = Cgroups::new(name)?;
+    let cgroups = Cgroups::new("cpu", name)?;
     let mut processes = Vec::new();
     let result = populate(&cgroups, &mut processes).and_then(|()| {
         writeln!(stdout(), "ready").context("saying so")?;

@@ -1,0 +1,36 @@
+//! What a bench that was killed could not remove: the next one does.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Removes what is named after a process of a bench that is gone; what cannot be removed stays.
+pub(super) fn remove(place: &Path, remove: impl Fn(&Path) -> io::Result<()>) {
+    let folders = fs::read_dir(place).into_iter().flatten().flatten();
+    for folder in folders.map(|entry| entry.path()) {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let gone = |pid: u32| !Path::new(&format!("/proc/{pid}")).exists();
+        if owner(&name).is_some_and(gone) {
+            let _ = remove(&folder);
+        }
+    }
+}
+
+/// The process after which this is named.
+fn owner(name: &str) -> Option<u32> {
+    let rest = name.strip_prefix("noctule-bench-")?;
+    rest.rsplit('-').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_bench_has_made_has_an_owner() {
+        assert_eq!(owner("noctule-bench-7"), Some(7));
+        assert_eq!(owner("noctule-bench-oom-8"), Some(8));
+        assert_eq!(owner("noctule-bench-"), None);
+        assert_eq!(owner("noctule-test-7"), None);
+    }
+}

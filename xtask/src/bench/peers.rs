@@ -1,0 +1,169 @@
+//! Side by side: what the agent and its peers tell of one mixed load, event by event, with the
+//! kernel's own counters as the judge.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::cgroups::Cgroups;
+use super::contender::{self, Bed, PEERS, Running, STREAM_ALL};
+use super::events::{self, Event, Scope, Told};
+use super::stop::{Interrupted, Stop};
+use super::{load, say};
+use judge::{Counter, Readings};
+use matching::Matched;
+use opens::Who;
+
+mod judge;
+mod matching;
+mod opens;
+mod print;
+
+pub(super) use print::{print, record};
+
+/// Between the last start and the load, and after it: the first and the last are seen by all.
+const SETTLE: Duration = Duration::from_secs(1);
+/// Of the group in which the OOM killer is to come.
+const LIMIT: u64 = 32 << 20;
+
+/// What came out.
+pub(super) struct Report {
+    peers: Vec<Peer>,
+    counters: Vec<Counter>,
+    /// What the agent says it has lost.
+    lost: u64,
+}
+
+/// One peer, compared.
+struct Peer {
+    name: &'static str,
+    /// Who ran instead, and why.
+    instead: Option<(&'static str, String)>,
+    /// What it says it has lost.
+    lost: u64,
+    /// The comparison, or why there is none.
+    matched: Result<Matched, String>,
+}
+
+/// A peer at work, or why it is not.
+struct Beside {
+    scope: Scope,
+    name: &'static str,
+    instead: Option<(&'static str, String)>,
+    running: Result<Running, String>,
+}
+
+/// Everything that was told, and how much the teller says is missing.
+struct Heard {
+    told: Vec<Told>,
+    lost: u64,
+}
+
+/// Runs everything once.
+pub(super) fn run(bed: &Bed, stop: &Stop) -> Result<Report> {
+    let name = format!("noctule-bench-oom-{}", std::process::id());
+    let cgroup = Cgroups::new("memory", &name)?;
+    judge::limit(cgroup.top(), LIMIT)?;
+    say("starting the agent and its peers");
+    // First of all and last of all: whatever a peer sees is in its time.
+    let ours = STREAM_ALL
+        .start(bed, stop)
+        .context("the agent cannot run")?;
+    let mut beside = Vec::new();
+    for peer in &PEERS {
+        beside.push(start(peer, bed, stop)?);
+    }
+    stop.sleep(SETTLE)?;
+    say("the mixed load");
+    let began = judge::forks()?;
+    let (pid, tcp) = load::mixed(cgroup.top(), stop).context("the mixed load")?;
+    let readings = Readings {
+        pid,
+        began,
+        ended: judge::forks()?,
+        oom_kills: judge::oom_kills(cgroup.top())?,
+        tcp,
+    };
+    stop.sleep(SETTLE)?;
+    say("comparing");
+    let mut heard = Vec::new();
+    for peer in beside {
+        let (scope, name, instead) = (peer.scope, peer.name, peer.instead);
+        let said = match peer.running {
+            Ok(running) => Ok(hear(name, running, bed, stop)?),
+            Err(reason) => Err(reason),
+        };
+        heard.push((scope, name, instead, said));
+    }
+    let agent = ours.pids();
+    let ours = hear("noctule", ours, bed, stop)?;
+    let who = Who::new(agent, readings.pid, &ours.told);
+    let mut tasks = None;
+    let mut peers = Vec::new();
+    for (scope, name, instead, said) in heard {
+        let lost = said.as_ref().map_or(0, |heard| heard.lost);
+        let matched = said.map(|heard| {
+            let matched = matching::compare(scope, &heard, &ours.told, readings.during(), &who);
+            if scope == Scope::Starts {
+                tasks = Some(heard.told);
+            }
+            matched
+        });
+        peers.push(Peer {
+            name,
+            instead,
+            lost,
+            matched,
+        });
+    }
+    Ok(Report {
+        peers,
+        counters: readings.compare(&ours.told, tasks.as_deref()),
+        lost: ours.lost,
+    })
+}
+
+/// Starts a peer, or what does its work.
+fn start(peer: &contender::Peer, bed: &Bed, stop: &Stop) -> Result<Beside> {
+    let attempt = |contender: &contender::Contender| match contender.start(bed, stop) {
+        Ok(running) => Ok(Ok(running)),
+        Err(error) if error.is::<Interrupted>() => Err(error),
+        Err(error) => Ok(Err(format!("{error:#}"))),
+    };
+    let mut running = attempt(&peer.contender)?;
+    let mut instead = None;
+    if let (Err(reason), Some(other)) = (&running, &peer.instead) {
+        instead = Some((other.name, reason.clone()));
+        running = attempt(other)?;
+    }
+    Ok(Beside {
+        scope: peer.scope,
+        name: peer.contender.name,
+        instead,
+        running,
+    })
+}
+
+/// Ends a teller of events.
+fn hear(name: &str, running: Running, bed: &Bed, stop: &Stop) -> Result<Heard> {
+    running.drain(stop)?;
+    let mut heard = Heard {
+        told: Vec::new(),
+        lost: 0,
+    };
+    for said in running.end()? {
+        bed.keep(&format!("side-by-side.{name}.out"), &said.output)?;
+        heard.lost += events::lost_words(&said.errors);
+        let told = said
+            .output
+            .lines()
+            .filter_map(|line| said.format.read(line));
+        heard.told.extend(told);
+    }
+    let gaps = heard.told.iter().map(|told| match &told.event {
+        Event::Gap(gap) => gap.values().sum(),
+        _ => 0,
+    });
+    heard.lost += gaps.sum::<u64>();
+    Ok(heard)
+}
