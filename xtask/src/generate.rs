@@ -1,6 +1,7 @@
 //! `cargo xtask gen`: files that are made from tables in the code. They are committed, so that
 //! people can read them where the code is; `--check` holds them to the tables.
 
+mod kernels;
 mod metrics;
 
 use std::fs;
@@ -18,15 +19,20 @@ pub(crate) struct Args {
 }
 
 /// Path and text of each generated file.
-fn files() -> [(&'static str, String); 1] {
-    [("docs/metrics.md", metrics::page())]
+fn files(root: &Path) -> Result<[(&'static str, String); 2]> {
+    Ok([
+        ("docs/metrics.md", metrics::page()),
+        ("docs/kernels.md", kernels::page(root)?),
+    ])
 }
 
 /// Writes the files that differ, or names them.
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let mut out = stdout().lock();
     let mut stale = 0;
-    for (path, text) in files() {
+    let files = files(root)?;
+    let count = files.len();
+    for (path, text) in files {
         let place = root.join(path);
         // A file that is not there differs.
         let found = fs::read_to_string(&place).unwrap_or_default();
@@ -48,7 +54,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     if stale == 0 {
-        writeln!(out, "gen: {} up to date", files().len())?;
+        writeln!(out, "gen: {count} up to date")?;
     }
     Ok(ExitCode::SUCCESS)
 }

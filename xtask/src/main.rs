@@ -4,6 +4,7 @@ mod bench;
 mod generate;
 mod tidy;
 mod tree;
+mod vm;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -27,6 +28,7 @@ enum Task {
     /// Write the files that are made from tables in the code
     Gen(generate::Args),
     Bench(bench::Args),
+    Vm(vm::Args),
 }
 
 fn main() -> ExitCode {
@@ -46,5 +48,6 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Tidy => tidy::run(root),
         Task::Gen(args) => generate::run(root, args),
         Task::Bench(args) => bench::run(root, args),
+        Task::Vm(args) => vm::run(root, args),
     }
 }

@@ -55,7 +55,8 @@ format, whichever the scraper asks for. In OpenMetrics the name of a counter's f
   those that are gone included, is what the victim waited for neighbours and the system. Pairs that
   found no room are counted in `noctule_self_folded_blame_pairs`.
 - A connection belongs to the group that its process was in when it connected or began to listen,
-  whoever has the socket later. Connections that were there when the agent started are in
+  whoever has the socket later; where the kernel tells who accepts it (the feature `tcp_calls`), to
+  the group of that process from then on. Connections that were there when the agent started are in
   `tcp_connections` and count their bytes from then on; they are in no connect or accept.
 - `tcp_connections` and `tcp_listeners` follow what is open. What a group had open is gone with it,
   and the gauge of a row that moves between the overflow row and its own moves with it.

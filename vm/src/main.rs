@@ -1,0 +1,70 @@
+//! The first process of a virtual machine: mounts what the tests need, runs them, tells how they
+//! ended, and turns the machine off.
+//!
+//! It starts itself again for the work, because the first process must reap every orphan: a process
+//! that nobody reaps stays a zombie, and the tests count those.
+
+mod modules;
+mod mounts;
+mod port;
+mod tests;
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use noctule_vm::{EXPECT, JOB, Job, Message};
+use rustix::process::{WaitOptions, wait};
+use rustix::system::{RebootCommand, reboot, uname};
+
+use port::Port;
+
+/// Where the program stays reachable after the disk has become the root.
+const ITSELF: &str = "/proc/self/exe";
+
+fn main() -> Result<()> {
+    if std::process::id() != 1 {
+        return work();
+    }
+    // A failure here ends the first process: the kernel panics, and the console says why.
+    let job = prepare()?;
+    fs::write("/run/job.json", serde_json::to_string(&job)?).context("the job")?;
+    let worker = Command::new(ITSELF).spawn().context("the worker")?;
+    let worker = rustix::process::Pid::from_child(&worker);
+    while wait(WaitOptions::empty())?.is_none_or(|(pid, _)| pid != worker) {}
+    rustix::fs::sync();
+    reboot(RebootCommand::PowerOff)?;
+    Ok(())
+}
+
+/// Everything that the tests need is there afterwards.
+fn prepare() -> Result<Job> {
+    mounts::first()?;
+    let job = fs::read(JOB).context(JOB)?;
+    let job: Job = serde_json::from_slice(&job).context(JOB)?;
+    modules::load(&job.modules)?;
+    mounts::disk()?;
+    mounts::rest()?;
+    fs::write(EXPECT, &job.expect).context(EXPECT)?;
+    let up = Command::new("ip")
+        .args(["link", "set", "lo", "up"])
+        .status();
+    if !up.context("ip")?.success() {
+        bail!("the loopback does not come up");
+    }
+    Ok(job)
+}
+
+fn work() -> Result<()> {
+    let mut port = Port::open()?;
+    let release = uname().release().to_string_lossy().into_owned();
+    port.tell(&Message::Booted(release))?;
+    let done = fs::read("/run/job.json")
+        .map_err(anyhow::Error::from)
+        .and_then(|text| Ok(serde_json::from_slice::<Job>(&text)?))
+        .and_then(|job| tests::run(&job, &mut port));
+    match done {
+        Ok(()) => port.tell(&Message::Done),
+        Err(error) => port.tell(&Message::Broken(format!("{error:#}"))),
+    }
+}

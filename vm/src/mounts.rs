@@ -1,0 +1,80 @@
+//! File systems.
+
+use std::ffi::CStr;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use rustix::mount::{MountFlags, mount, mount_move};
+use rustix::process::{chdir, chroot};
+
+/// The disk, and where it is until it is the root.
+const DISK: &str = "/dev/vda";
+const NEW_ROOT: &str = "/new";
+
+/// Those that the kernel needs to show anything.
+const FIRST: &[(&str, &str)] = &[("/dev", "devtmpfs"), ("/proc", "proc"), ("/sys", "sysfs")];
+
+/// Those that the tests need: folder, type and options.
+const REST: &[(&str, &str, &CStr)] = &[
+    ("/dev/pts", "devpts", c"ptmxmode=0666"),
+    ("/dev/shm", "tmpfs", c""),
+    ("/run", "tmpfs", c"mode=0755"),
+    ("/sys/kernel/debug", "debugfs", c""),
+    ("/sys/kernel/tracing", "tracefs", c""),
+    ("/sys/fs/bpf", "bpf", c""),
+    ("/sys/kernel/security", "securityfs", c""),
+    ("/sys/fs/cgroup", "cgroup2", c""),
+];
+
+const CONTROLLERS: &str = "/sys/fs/cgroup/cgroup.subtree_control";
+
+/// Mounts the first ones.
+pub(crate) fn first() -> Result<()> {
+    for (folder, kind) in FIRST {
+        attach(folder, kind, c"")?;
+    }
+    Ok(())
+}
+
+/// Makes the disk the root. The page cache is counted on it: files in memory have no such account.
+pub(crate) fn disk() -> Result<()> {
+    for _ in 0..500 {
+        if Path::new(DISK).exists() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    fs::create_dir_all(NEW_ROOT)?;
+    mount(DISK, NEW_ROOT, "ext4", MountFlags::empty(), None).context(DISK)?;
+    for (folder, _) in FIRST {
+        mount_move(*folder, format!("{NEW_ROOT}{folder}")).context(*folder)?;
+    }
+    chdir(NEW_ROOT)?;
+    mount_move(".", "/").context("the new root")?;
+    chroot(".")?;
+    chdir("/")?;
+    Ok(())
+}
+
+/// Mounts the others, and gives the groups below the root of the cgroups every controller.
+pub(crate) fn rest() -> Result<()> {
+    for (folder, kind, options) in REST {
+        attach(folder, kind, options)?;
+    }
+    for controller in ["cpu", "memory", "io", "pids", "cpuset"] {
+        // What this kernel does not have, a test says.
+        let _ = fs::write(CONTROLLERS, format!("+{controller}"));
+    }
+    Ok(())
+}
+
+fn attach(folder: &str, kind: &str, options: &CStr) -> Result<()> {
+    // Where the kernel makes the folder it is there.
+    let _ = fs::create_dir_all(folder);
+    let options = (!options.is_empty()).then_some(options);
+    mount(kind, folder, kind, MountFlags::empty(), options)
+        .with_context(|| format!("{kind} at {folder}"))
+}

@@ -1,0 +1,130 @@
+//! Runs the tests, each in a process of its own.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use noctule_vm::{EXPECT, Job, Message, Outcome, SKIPPED, TESTS};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::port::Port;
+
+/// How often the host hears that the machine is not stuck.
+const ALIVE: Duration = Duration::from_secs(5);
+
+/// Proves that the others can mean something.
+const FIRST: &str = "environment::";
+
+/// The most lines of a test's output that the host is told: the last ones.
+const LINES: usize = 120;
+
+const OUTPUT: &str = "/run/output";
+
+/// Runs what the job asks for.
+pub(crate) fn run(job: &Job, port: &mut Port) -> Result<()> {
+    if let [program, args @ ..] = &job.command[..] {
+        let mut command = Command::new(program);
+        command.args(args);
+        let (outcome, seconds) = one(&mut command, job, port)?;
+        say(port, usize::MAX)?;
+        return port.tell(&Message::Ended(job.command.join(" "), outcome, seconds));
+    }
+    for name in names(job)? {
+        port.tell(&Message::Begins(name.clone()))?;
+        let mut command = Command::new(TESTS);
+        command.args(["--exact", &name, "--test-threads=1"]);
+        let (outcome, seconds) = one(&mut command, job, port)?;
+        if matches!(outcome, Outcome::Failed | Outcome::Late) {
+            say(port, LINES)?;
+        }
+        port.tell(&Message::Ended(name, outcome, seconds))?;
+    }
+    Ok(())
+}
+
+/// The tests to run, in order.
+fn names(job: &Job) -> Result<Vec<String>> {
+    let mut command = Command::new(TESTS);
+    command.args(["--list", "--format", "terse"]);
+    let output = command.output().context(TESTS)?;
+    if !output.status.success() {
+        bail!("{TESTS} --list: {}", output.status);
+    }
+    let text = String::from_utf8(output.stdout).context("names of tests")?;
+    let fits = |name: &&str| {
+        let has = |part: &String| name.contains(part.as_str());
+        let wanted = job.tests.is_empty() || job.tests.iter().any(has);
+        name.starts_with(FIRST) || (wanted && !job.skip.iter().any(has))
+    };
+    let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
+    let mut names: Vec<String> = names.filter(fits).map(str::to_owned).collect();
+    names.sort_by_key(|name| !name.starts_with(FIRST));
+    Ok(names)
+}
+
+/// Runs one to its end, or kills it; with the seconds that it took.
+fn one(command: &mut Command, job: &Job, port: &mut Port) -> Result<(Outcome, f64)> {
+    let _ = fs::remove_file(SKIPPED);
+    let output = File::create(OUTPUT).context(OUTPUT)?;
+    let began = Instant::now();
+    let child = command
+        .envs(job.environment.iter().cloned())
+        .envs([("NOCTULE_EXPECT", EXPECT), ("NOCTULE_SKIPPED", SKIPPED)])
+        .envs([("HOME", "/"), ("PATH", "/usr/bin"), ("TERM", "linux")])
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stderr(output.try_clone()?)
+        .stdout(output)
+        .spawn()
+        .context("starting a test")?;
+    let group = Pid::from_child(&child);
+    let status = await_end(child, began + Duration::from_secs(job.limit), port)?;
+    let outcome = match status {
+        Some(status) if !status.success() => Outcome::Failed,
+        Some(_) => match fs::read_to_string(SKIPPED) {
+            Ok(reason) => Outcome::Skipped(reason.trim().to_owned()),
+            Err(_) => Outcome::Passed,
+        },
+        None => {
+            // Its group, and then whatever it started in groups of their own.
+            let _ = kill_process_group(group, Signal::KILL);
+            let ourselves = std::process::id().to_string();
+            let all = ["killall5", "-9", "-o", &ourselves];
+            let _ = Command::new("setsid").args(all).status();
+            Outcome::Late
+        }
+    };
+    Ok((outcome, began.elapsed().as_secs_f64()))
+}
+
+/// Its status, or none when it has not ended in time.
+fn await_end(mut child: Child, deadline: Instant, port: &mut Port) -> Result<Option<ExitStatus>> {
+    let (sender, ended) = channel();
+    thread::spawn(move || {
+        // Nobody asks any more after the deadline.
+        let _ = sender.send(child.wait());
+    });
+    loop {
+        match ended.recv_timeout(ALIVE) {
+            Ok(status) => return Ok(Some(status?)),
+            Err(RecvTimeoutError::Disconnected) => bail!("the waiting thread has gone"),
+            Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => port.tell(&Message::Alive)?,
+        }
+    }
+}
+
+/// Tells the last lines of the output.
+fn say(port: &mut Port, most: usize) -> Result<()> {
+    let text = fs::read(OUTPUT).context(OUTPUT)?;
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    for line in &lines[lines.len().saturating_sub(most)..] {
+        port.tell(&Message::Said((*line).to_owned()))?;
+    }
+    Ok(())
+}

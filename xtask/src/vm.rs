@@ -1,0 +1,194 @@
+//! `cargo xtask vm`: the tests of the binary on other kernels, in virtual machines.
+//!
+//! The machines are emulated: the kernel of this machine matters not, and no right is needed.
+
+use std::env;
+use std::fs;
+use std::io::{Write as _, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use noctule_vm::Job;
+
+mod apt;
+mod command;
+mod cpio;
+mod disk;
+mod emulator;
+mod kernel;
+mod kernels;
+mod machine;
+mod modules;
+mod programs;
+mod report;
+
+use emulator::Emulator;
+use kernel::Fetched;
+use kernels::Kernel;
+pub(crate) use kernels::names as kernel_names;
+use machine::Setup;
+use programs::Programs;
+use report::Report;
+
+/// Run the tests of the binary on other kernels
+///
+/// Each kernel is booted in a virtual machine without hardware support. Kernels come from Debian,
+/// through the machine's own apt, once: they are kept in the cache folder of the user. The tests
+/// whose names contain one of the given words run, and those of the environment in any case.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only this kernel; may be given several times
+    #[arg(long, value_name = "KERNEL", value_parser = clap::builder::PossibleValuesParser::new(kernels::names()))]
+    kernel: Vec<String>,
+    /// Fetch the newest of each kernel even if there is one in the cache
+    #[arg(long)]
+    refresh: bool,
+    /// Leave out tests whose names contain this; may be given several times
+    #[arg(long, value_name = "WORD")]
+    skip: Vec<String>,
+    /// How many machines run at the same time; each has two CPUs
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    machines: u8,
+    /// The most minutes that one machine may take
+    #[arg(long, value_name = "MINUTES", default_value_t = 45)]
+    limit: u64,
+    /// Run a command in the machine instead of the tests
+    #[arg(long, num_args = 1.., value_name = "COMMAND", allow_hyphen_values = true, conflicts_with = "tests")]
+    command: Vec<String>,
+    /// Words in the names of tests
+    #[arg(last = true, value_name = "TEST")]
+    tests: Vec<String>,
+}
+
+/// The most seconds that one test may take in a machine.
+const TEST_LIMIT: u64 = 400;
+
+/// How many times slower an emulated processor is, as the tests are told.
+const SLOWNESS: &str = "50";
+
+pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    let began = Instant::now();
+    let cache = cache()?;
+    let programs = Programs::build(root)?;
+    stage("programs", began);
+    let folder = Folder::new(&cache)?;
+    let disk = disk::make(&programs, &folder.0)?;
+    stage("disk", began);
+    let emulator = Emulator::get(&cache)?;
+    stage("emulator", began);
+    let kernels = kernels::named(&args.kernel);
+    let reports = all(&kernels, args.machines, |kernel| {
+        let fetched = Fetched::get(kernel, &cache, args.refresh)?;
+        stage(&format!("kernel {}", kernel.name), began);
+        let setup = Setup {
+            emulator: &emulator,
+            init: &programs.init,
+            disk: &disk,
+            folder: &folder.0,
+            job: &job(root, kernel, args)?,
+            limit: Duration::from_secs(args.limit * 60),
+        };
+        machine::run(kernel.name, &fetched, &setup)
+    });
+    write!(stdout(), "\n{}", report::table(&reports))?;
+    stage("everything", began);
+    Ok(match reports.iter().all(Report::is_good) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// Runs some machines at the same time until every kernel has been run; in the order of the kernels.
+fn all(
+    kernels: &[&'static Kernel],
+    machines: u8,
+    one: impl Fn(&'static Kernel) -> Result<Report> + Sync,
+) -> Vec<Report> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut reports = Vec::new();
+        while let Some((at, kernel)) = take(kernels, &next) {
+            let broken = |e| Report::broken(kernel.name, format!("{e:#}"));
+            reports.push((at, one(kernel).unwrap_or_else(broken)));
+        }
+        reports
+    };
+    let mut reports = thread::scope(|scope| {
+        let workers: Vec<_> = (0..machines).map(|_| scope.spawn(worker)).collect();
+        let ended = workers.into_iter().map(|w| w.join().expect("no panic"));
+        ended.flatten().collect::<Vec<_>>()
+    });
+    reports.sort_by_key(|(at, _)| *at);
+    reports.into_iter().map(|(_, report)| report).collect()
+}
+
+fn take(kernels: &[&'static Kernel], next: &AtomicUsize) -> Option<(usize, &'static Kernel)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    Some((at, *kernels.get(at)?))
+}
+
+fn job(root: &Path, kernel: &Kernel, args: &Args) -> Result<Job> {
+    let expect = root.join("vm/expect").join(format!("{}.toml", kernel.name));
+    Ok(Job {
+        tests: args.tests.clone(),
+        skip: args.skip.clone(),
+        command: args.command.clone(),
+        expect: fs::read_to_string(&expect).with_context(|| expect.display().to_string())?,
+        environment: vec![("NOCTULE_SLOWNESS".into(), SLOWNESS.into())],
+        limit: TEST_LIMIT,
+        ..Job::default()
+    })
+}
+
+/// Outside of the repository, for kernels are large and the same for every tree.
+fn cache() -> Result<PathBuf> {
+    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let base = env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(home);
+    let folder = base.context("neither XDG_CACHE_HOME nor HOME is set")?;
+    Ok(folder.join("noctule/vm"))
+}
+
+/// Removed with everything in it when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    /// What processes left that were killed goes first.
+    fn new(cache: &Path) -> Result<Self> {
+        const PREFIX: &str = "run-";
+        for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let owner = name.strip_prefix(PREFIX);
+            if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        let path = cache.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays is only space.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn stage(what: &str, began: Instant) {
+    say(&format!(
+        "{what}: ready after {:.1} s",
+        began.elapsed().as_secs_f64()
+    ));
+}
+
+/// Progress. Nobody may be listening any more; that is no reason to stop.
+fn say(text: &str) {
+    let _ = writeln!(stdout().lock(), "vm: {text}");
+}

@@ -1,0 +1,137 @@
+//! Packages of another suite of Debian, by the machine's own apt: from its mirror, through its
+//! proxy, with its checks of signatures and sums. The machine's own lists and packages stay as they
+//! are.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::command::{output, quiet};
+
+/// Names the mirror where apt does not: on a system that is not Debian.
+const MIRROR: &str = "NOCTULE_DEBIAN_MIRROR";
+
+/// Keys of Debian, old and new name.
+const KEYS: &[&str] = &[
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+];
+
+/// An apt of its own for one suite and architecture.
+pub(super) struct Apt {
+    folder: PathBuf,
+    options: Vec<String>,
+}
+
+impl Apt {
+    /// Reads the lists of the suite. Everything stays below the folder.
+    pub(super) fn open(folder: &Path, suite: &str, architecture: &str) -> Result<Self> {
+        for part in ["state/lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(folder.join(part))?;
+        }
+        let key = KEYS.iter().find(|key| Path::new(key).exists());
+        let key = key.context("no keys of Debian (package debian-archive-keyring)")?;
+        let source = format!(
+            "deb [signed-by={key} target=Packages] {} {suite} main\n",
+            mirror()?
+        );
+        fs::write(folder.join("sources.list"), source)?;
+        let at = |name: &str, path: &str| format!("{name}={}", folder.join(path).display());
+        let this = Self {
+            folder: folder.to_owned(),
+            options: vec![
+                at("Dir::State", "state"),
+                at("Dir::Cache", "cache"),
+                at("Dir::Etc::SourceList", "sources.list"),
+                "Dir::State::status=/dev/null".into(),
+                "Dir::Etc::SourceParts=/dev/null".into(),
+                "Acquire::Languages=none".into(),
+                "Acquire::Retries=3".into(),
+                "APT::Sandbox::User=root".into(),
+                format!("APT::Architecture={architecture}"),
+                format!("APT::Architectures={architecture}"),
+            ],
+        };
+        quiet(this.command("apt-get").args(["update", "-q"]))?;
+        Ok(this)
+    }
+
+    /// The package and those that it needs whose names begin so.
+    pub(super) fn with_needed(&self, package: &str, begins: &[&str]) -> Result<Vec<String>> {
+        let mut found = BTreeSet::from([package.to_owned()]);
+        let mut open = vec![package.to_owned()];
+        while let Some(name) = open.pop() {
+            let text = output(self.command("apt-cache").args(["depends", &name]))?;
+            let needed = text
+                .lines()
+                .filter_map(|l| l.trim().strip_prefix("Depends: "));
+            for needed in needed.filter(|n| begins.iter().any(|b| n.starts_with(b))) {
+                if found.insert(needed.to_owned()) {
+                    open.push(needed.to_owned());
+                }
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    /// Fetches the packages and unpacks them into a folder.
+    pub(super) fn unpack(&self, packages: &[String], into: &Path) -> Result<()> {
+        quiet(self.command("apt-get").arg("download").args(packages))?;
+        unpack(&self.folder, into)
+    }
+
+    /// The same with everything that the package needs, as if nothing were installed.
+    pub(super) fn unpack_with_all(&self, package: &str, into: &Path) -> Result<()> {
+        let mut command = self.command("apt-get");
+        command.args([
+            "install",
+            "--yes",
+            "--download-only",
+            "--no-install-recommends",
+        ]);
+        quiet(command.arg(package))?;
+        unpack(&self.folder.join("cache/archives"), into)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.folder);
+        for option in &self.options {
+            command.args(["-o", option]);
+        }
+        command
+    }
+}
+
+/// Unpacks the packages in a folder.
+fn unpack(folder: &Path, into: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "deb") {
+            quiet(Command::new("dpkg-deb").arg("-x").arg(&path).arg(into))?;
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where this machine gets Debian from.
+fn mirror() -> Result<String> {
+    if let Ok(named) = std::env::var(MIRROR) {
+        return Ok(named);
+    }
+    let format = "$(ORIGIN)|$(LABEL)|$(REPO_URI)";
+    let mut command = Command::new("apt-get");
+    command.args(["indextargets", "--format", format, "Created-By: Packages"]);
+    let text = output(&mut command)?;
+    let debian = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Debian|Debian|"));
+    match debian {
+        Some(uri) => Ok(uri.to_owned()),
+        None => bail!("apt knows no mirror of Debian; name one in {MIRROR}"),
+    }
+}

@@ -1,0 +1,156 @@
+//! The disk of the machines: a small system with our programs and the tools of the tests.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use noctule_vm::{AGENT, TESTS};
+
+use super::command::{output, quiet};
+use super::programs::Programs;
+
+/// Tools that busybox does not have as tests need them. One that is not installed is missing in the
+/// machine too, and the test that needs it says so.
+const TOOLS: &[&str] = &["bash", "ip", "runc", "setpriv", "tc", "tmux"];
+
+/// What tmux knows terminals by.
+const TERMINALS: &[&str] = &["l/linux", "s/screen-256color", "x/xterm-256color"];
+
+const FOLDERS: &[&str] = &[
+    "dev",
+    "etc",
+    "new",
+    "proc",
+    "root",
+    "run",
+    "sys",
+    "tmp",
+    "usr/bin",
+    "usr/lib",
+    "usr/lib64",
+    "var/tmp",
+];
+
+/// One folder for all programs and one for all libraries, whatever a path calls it.
+const LINKS: &[(&str, &str)] = &[
+    ("bin", "usr/bin"),
+    ("sbin", "usr/bin"),
+    ("lib", "usr/lib"),
+    ("lib64", "usr/lib64"),
+    ("usr/sbin", "bin"),
+    ("var/run", "../run"),
+];
+
+const FILES: &[(&str, &str)] = &[
+    (
+        "etc/passwd",
+        "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+    ),
+    ("etc/group", "root:x:0:\nnogroup:x:65534:\n"),
+    ("etc/hosts", "127.0.0.1 localhost\n"),
+];
+
+/// Room for what the tests write.
+const SIZE: &str = "768M";
+
+/// Makes the image of the disk in a folder.
+pub(super) fn make(programs: &Programs, folder: &Path) -> Result<PathBuf> {
+    let root = folder.join("root");
+    for name in FOLDERS {
+        fs::create_dir_all(root.join(name))?;
+    }
+    for (name, target) in LINKS {
+        symlink(target, root.join(name))?;
+    }
+    for (name, text) in FILES {
+        fs::write(root.join(name), text)?;
+    }
+    for (from, to) in [(&programs.agent, AGENT), (&programs.tests, TESTS)] {
+        copy(from, &root, Path::new(to))?;
+    }
+    let mut libraries = BTreeSet::new();
+    for tool in TOOLS {
+        if let Some(path) = find(tool) {
+            copy(&path, &root, &Path::new("/usr/bin").join(tool))?;
+            libraries.extend(needed(&path)?);
+        }
+    }
+    for library in libraries {
+        copy(&library, &root, &library)?;
+    }
+    busybox(&root)?;
+    terminals(&root)?;
+    image(&root, &folder.join("disk"))
+}
+
+/// Its commands, but where there is a tool of that name.
+fn busybox(root: &Path) -> Result<()> {
+    let program = find("busybox").context("no busybox (package busybox-static)")?;
+    copy(&program, root, Path::new("/usr/bin/busybox"))?;
+    for name in output(Command::new(&program).arg("--list"))?.lines() {
+        let link = root.join("usr/bin").join(name);
+        if !link.exists() {
+            symlink("busybox", &link)?;
+        }
+    }
+    Ok(())
+}
+
+fn terminals(root: &Path) -> Result<()> {
+    for name in TERMINALS {
+        for place in ["/usr/share/terminfo", "/lib/terminfo"] {
+            let path = Path::new(place).join(name);
+            if path.exists() {
+                copy(&path, root, &path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A file system with what is in the folder. It has no journal, whose thread would show in figures.
+fn image(root: &Path, image: &Path) -> Result<PathBuf> {
+    let mut command = Command::new(find("mke2fs").context("no mke2fs (package e2fsprogs)")?);
+    command.args([
+        "-q",
+        "-t",
+        "ext4",
+        "-O",
+        "^has_journal",
+        "-E",
+        "root_owner=0:0",
+    ]);
+    quiet(command.arg("-d").arg(root).arg(image).arg(SIZE))?;
+    Ok(image.to_owned())
+}
+
+/// The libraries of a program, its loader included; none when it is static.
+fn needed(program: &Path) -> Result<Vec<PathBuf>> {
+    // It fails for a static program.
+    let text = Command::new("ldd").arg(program).output().context("ldd")?;
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    let path = |line: &str| {
+        let mut words = line.split_whitespace();
+        words.find(|word| word.starts_with('/')).map(PathBuf::from)
+    };
+    Ok(text.lines().filter_map(path).collect())
+}
+
+fn copy(from: &Path, root: &Path, to: &Path) -> Result<()> {
+    let to = root.join(to.strip_prefix("/").unwrap_or(to));
+    fs::create_dir_all(to.parent().context("a folder")?)?;
+    fs::copy(from, &to).with_context(|| from.display().to_string())?;
+    Ok(())
+}
+
+/// A program of this machine. The folders of the administrator are often not in the path of a user.
+fn find(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut places = env::split_paths(&path).chain(more).map(|f| f.join(name));
+    places.find(|file| file.is_file())
+}

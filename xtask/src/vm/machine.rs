@@ -1,0 +1,166 @@
+//! One virtual machine, from its start to its end.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use noctule_vm::{JOB, Job, MODULES, Message, PORT};
+
+use super::cpio::Archive;
+use super::emulator::Emulator;
+use super::kernel::Fetched;
+use super::modules;
+use super::report::Report;
+
+/// A machine tells something every few seconds; one that is silent for so long is stuck.
+const STALL: Duration = Duration::from_secs(60);
+
+/// The most lines of the console that are shown when a machine ends badly.
+const CONSOLE: usize = 100;
+
+/// What all machines share.
+pub(super) struct Setup<'a> {
+    pub(super) emulator: &'a Emulator,
+    pub(super) init: &'a Path,
+    /// Nobody writes to it: what a machine writes is gone with it.
+    pub(super) disk: &'a Path,
+    /// For files of the machines.
+    pub(super) folder: &'a Path,
+    pub(super) job: &'a Job,
+    /// How long one machine may take.
+    pub(super) limit: Duration,
+}
+
+/// Boots the kernel, and follows the machine to its end.
+pub(super) fn run(name: &'static str, kernel: &Fetched, setup: &Setup<'_>) -> Result<Report> {
+    let began = Instant::now();
+    let first = setup.folder.join(format!("{name}.cpio"));
+    fs::write(&first, archive(kernel, setup)?)?;
+    let console = setup.folder.join(format!("{name}.console"));
+    let monitor = setup.folder.join(format!("{name}.monitor"));
+    let files = [&first, &console, &monitor].map(|path| path.display().to_string());
+    let mut child = Machine(start(kernel, setup, &files)?);
+    let messages = listen(child.0.stdout.take().context("its output")?);
+    let mut report = Report::new(name, &kernel.release);
+    let problem = follow(&messages, began + setup.limit, &mut report);
+    if problem.is_some() {
+        interrupt(&monitor);
+    }
+    drop(child);
+    let text = fs::read(&console).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    report.end(problem, began.elapsed(), &text, CONSOLE);
+    Ok(report)
+}
+
+/// Killed and reaped when it is dropped.
+struct Machine(Child);
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The first file system.
+fn archive(kernel: &Fetched, setup: &Setup<'_>) -> Result<Vec<u8>> {
+    let mut archive = Archive::new();
+    archive.file("init", &fs::read(setup.init)?);
+    let mut job = setup.job.clone();
+    archive.folder(MODULES.trim_start_matches('/'));
+    for module in modules::read(&kernel.modules)? {
+        let path = format!("{MODULES}/{}", module.name);
+        archive.file(path.trim_start_matches('/'), &module.bytes);
+        job.modules.push(module.name);
+    }
+    let release = ("NOCTULE_RELEASE".to_owned(), kernel.release.clone());
+    job.environment.push(release);
+    archive.file(JOB.trim_start_matches('/'), &serde_json::to_vec(&job)?);
+    Ok(archive.finish())
+}
+
+fn start(kernel: &Fetched, setup: &Setup<'_>, files: &[String; 3]) -> Result<Child> {
+    let [first, console, monitor] = files;
+    let file = |path: &Path| path.display().to_string();
+    let disk = format!(
+        "file={},if=none,id=disk,format=raw,snapshot=on",
+        file(setup.disk)
+    );
+    // A panic ends the machine at once; before, it tells what each CPU does (panic_print).
+    let line = "console=ttyS0 loglevel=5 panic=-1 oops=panic unknown_nmi_panic panic_print=64 \
+        tsc=reliable mitigations=off";
+    let mut command = setup.emulator.command()?;
+    command
+        .args([
+            "-accel",
+            "tcg,thread=multi",
+            "-machine",
+            "q35",
+            "-cpu",
+            "max",
+        ])
+        .args(["-smp", "2", "-m", "1536M", "-nodefaults", "-no-user-config"])
+        .args(["-no-reboot", "-display", "none", "-nic", "none"])
+        .args(["-kernel", &file(&kernel.image), "-initrd", first])
+        .args(["-append", line, "-serial", &format!("file:{console}")])
+        .args(["-drive", &disk, "-device", "virtio-blk-pci,drive=disk"])
+        .args(["-monitor", &format!("unix:{monitor},server=on,wait=off")])
+        .args(["-chardev", "stdio,id=results,signal=off"])
+        .args(["-device", "virtio-serial-pci", "-device"])
+        .arg(format!("virtserialport,chardev=results,name={PORT}"))
+        .env("TMPDIR", setup.folder)
+        // At the end of its input it would take the port for closed.
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command.spawn().context("starting the emulator")
+}
+
+/// A machine that is stuck panics by this, and its console says where each of its CPUs is. One that
+/// has gone hears nothing.
+fn interrupt(monitor: &Path) {
+    if let Ok(mut stream) = UnixStream::connect(monitor) {
+        let _ = stream.write_all(b"nmi\n");
+        thread::sleep(Duration::from_secs(5));
+    }
+}
+
+fn listen(output: ChildStdout) -> Receiver<Message> {
+    // Its reader takes each at once.
+    let (sender, messages) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let message = serde_json::from_str(&line);
+            let message = message.unwrap_or(Message::Said(line));
+            if sender.send(message).is_err() {
+                return;
+            }
+        }
+    });
+    messages
+}
+
+/// Notes what the machine tells until it has done everything; what is the matter if it has not.
+fn follow(messages: &Receiver<Message>, deadline: Instant, report: &mut Report) -> Option<String> {
+    loop {
+        if Instant::now() > deadline {
+            return Some("took too long".into());
+        }
+        match messages.recv_timeout(STALL) {
+            Ok(Message::Done) => return None,
+            Ok(Message::Broken(why)) => return Some(why),
+            Ok(message) => report.note(message),
+            Err(RecvTimeoutError::Timeout) => {
+                return Some(format!("silent for {} s", STALL.as_secs()));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Some("ended by itself".into()),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The modules that a machine needs, in the order in which they can be loaded.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::command::bytes;
+
+/// Those without which a machine does not come up, then those that tests use. What a kernel has built
+/// in, or does not have, is left out: a test that needs it says so.
+const WANTED: &[&str] = &[
+    "virtio_pci",
+    "virtio_mmio",
+    "virtio_blk",
+    "virtio_console",
+    "ext4",
+    "overlay",
+    "veth",
+    "dummy",
+    "sch_netem",
+];
+
+/// A module, uncompressed.
+pub(super) struct Module {
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Reads those of a kernel.
+pub(super) fn read(folder: &Path) -> Result<Vec<Module>> {
+    let text = fs::read_to_string(folder.join("modules.dep")).context("modules.dep")?;
+    let order = order(&text);
+    order.iter().map(|path| module(folder, path)).collect()
+}
+
+/// Paths of the wanted modules, each after those that it needs.
+fn order(text: &str) -> Vec<&str> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    // The kernel takes both characters for the same.
+    let key = |path: &str| name(path).replace('-', "_");
+    let all: BTreeMap<String, (&str, &str)> = lines.map(|l| (key(l.0), l)).collect();
+    let mut order = Vec::new();
+    for wanted in WANTED {
+        let Some((path, needed)) = all.get(*wanted) else {
+            continue;
+        };
+        // depmod lists what is needed directly or not, the deepest last.
+        let needed = needed.split_whitespace().rev();
+        for path in needed.chain([*path]) {
+            if !order.contains(&path) {
+                order.push(path);
+            }
+        }
+    }
+    order
+}
+
+fn name(path: &str) -> &str {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    file.split('.').next().unwrap_or(file)
+}
+
+fn module(folder: &Path, path: &str) -> Result<Module> {
+    let file = folder.join(path);
+    let unpack = |program: &str| bytes(Command::new(program).arg("-dc").arg(&file));
+    let bytes = match file.extension().and_then(|e| e.to_str()) {
+        Some("xz") => unpack("xz")?,
+        Some("zst") => unpack("zstd")?,
+        _ => fs::read(&file).with_context(|| path.to_owned())?,
+    };
+    Ok(Module {
+        name: format!("{}.ko", name(path)),
+        bytes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_module_needs_comes_before_it_and_once() {
+        let text = "a/virtio.ko:\na/virtio_ring.ko.xz: a/virtio.ko\n\
+            a/virtio_blk.ko: a/virtio_ring.ko.xz a/virtio.ko\nnet/veth.ko:\nnet/other.ko:\n\
+            a/sch_netem.ko: a/virtio.ko\n";
+        let expected = [
+            "a/virtio.ko",
+            "a/virtio_ring.ko.xz",
+            "a/virtio_blk.ko",
+            "net/veth.ko",
+            "a/sch_netem.ko",
+        ];
+        assert_eq!(order(text), expected);
+    }
+}

@@ -1,0 +1,76 @@
+//! What of ours runs in a machine: static programs, built from this tree.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use noctule_vm::AGENT;
+use serde_json::Value;
+
+use super::command::output;
+
+/// Static programs.
+pub(super) struct Programs {
+    /// The first process.
+    pub(super) init: PathBuf,
+    pub(super) agent: PathBuf,
+    pub(super) tests: PathBuf,
+}
+
+impl Programs {
+    /// Builds them.
+    pub(super) fn build(root: &Path) -> Result<Self> {
+        super::say("building the static programs");
+        let target = target()?;
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let output = Command::new(cargo)
+            // With a target, build scripts and their libbpf are built apart, and stay dynamic.
+            .args(["build", "--locked", "--profile=vm", "--target", &target])
+            .args(["--package=noctule", "--package=noctule-vm"])
+            .args(["--features=noctule/static", "--bins", "--test=blackbox"])
+            .arg("--message-format=json-render-diagnostics")
+            .env("LIBBPF_SYS_LIBRARY_PATH", libraries()?)
+            .env("RUSTFLAGS", "-C target-feature=+crt-static")
+            .env("NOCTULE_BINARY", AGENT)
+            .current_dir(root)
+            .stderr(Stdio::inherit())
+            .output()
+            .context("starting cargo")?;
+        if !output.status.success() {
+            bail!("the static programs cannot be built");
+        }
+        let messages = String::from_utf8(output.stdout).context("cargo")?;
+        let named = |name| {
+            let found = messages.lines().find_map(|line| executable(line, name));
+            found.with_context(|| format!("cargo does not tell where {name} is"))
+        };
+        Ok(Self {
+            init: named("noctule-vm-init")?,
+            agent: named("noctule")?,
+            tests: named("blackbox")?,
+        })
+    }
+}
+
+fn executable(line: &str, name: &str) -> Option<PathBuf> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let ours = message["target"]["name"] == name;
+    let path = message["executable"].as_str().filter(|_| ours)?;
+    Some(PathBuf::from(path))
+}
+
+fn target() -> Result<String> {
+    let text = output(Command::new("rustc").arg("-vV"))?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc does not tell its host")?.to_owned())
+}
+
+/// The folder of the static libraries that libbpf needs.
+fn libraries() -> Result<PathBuf> {
+    let path = output(Command::new("cc").arg("-print-file-name=libelf.a"))?;
+    // The compiler prints the bare name of what it does not find.
+    let path = fs::canonicalize(path.trim()).context("no libelf.a (package libelf-dev)")?;
+    Ok(path.parent().context("a folder")?.to_owned())
+}

@@ -1,0 +1,148 @@
+//! What happened in a machine: told while it runs, and kept for the table of all.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use noctule_vm::{Message, Outcome};
+
+use super::say;
+
+/// One machine.
+pub(super) struct Report {
+    name: &'static str,
+    release: String,
+    running: Option<String>,
+    tests: Vec<(String, Outcome, f64)>,
+    /// What the kernel complained about.
+    complaints: Vec<String>,
+    /// Why it did not come to its end.
+    problem: Option<String>,
+    boot: bool,
+    time: Duration,
+}
+
+impl Report {
+    pub(super) fn new(name: &'static str, release: &str) -> Self {
+        Self {
+            name,
+            release: release.to_owned(),
+            running: None,
+            tests: Vec::new(),
+            complaints: Vec::new(),
+            problem: None,
+            boot: false,
+            time: Duration::ZERO,
+        }
+    }
+
+    /// Nothing came of it.
+    pub(super) fn broken(name: &'static str, problem: String) -> Self {
+        let mut report = Self::new(name, "");
+        report.tell(&problem);
+        report.problem = Some(problem);
+        report
+    }
+
+    /// Notes and tells a message.
+    pub(super) fn note(&mut self, message: Message) {
+        match message {
+            Message::Booted(release) => {
+                self.tell(&format!("booted {release}"));
+                self.boot = true;
+            }
+            Message::Begins(name) => self.running = Some(name),
+            Message::Ended(name, outcome, seconds) => {
+                self.tell(&format!("{name}: {outcome} ({seconds:.1} s)"));
+                self.running = None;
+                self.tests.push((name, outcome, seconds));
+            }
+            Message::Said(line) => self.tell(&format!("| {line}")),
+            Message::Broken(_) | Message::Alive | Message::Done => {}
+        }
+    }
+
+    /// The machine has ended.
+    pub(super) fn end(
+        &mut self,
+        problem: Option<String>,
+        time: Duration,
+        console: &str,
+        most: usize,
+    ) {
+        self.time = time;
+        let complaint = |line: &&str| line.contains("WARNING:") || line.contains("BUG:");
+        self.complaints = console
+            .lines()
+            .filter(complaint)
+            .map(str::to_owned)
+            .collect();
+        for line in &self.complaints {
+            self.tell(&format!("the kernel: {line}"));
+        }
+        if let Some(problem) = &problem {
+            let lines: Vec<&str> = console.lines().collect();
+            for line in &lines[lines.len().saturating_sub(most)..] {
+                self.tell(&format!("console: {line}"));
+            }
+            let during = self.running.as_ref();
+            let during = during.map_or(String::new(), |name| format!(" in {name}"));
+            self.tell(&format!("{problem}{during}"));
+        }
+        self.problem = problem;
+    }
+
+    /// Whether every test passed, or may be absent, and the kernel was content.
+    pub(super) fn is_good(&self) -> bool {
+        let good =
+            |t: &(String, Outcome, f64)| matches!(t.1, Outcome::Passed | Outcome::Skipped(_));
+        self.problem.is_none() && self.complaints.is_empty() && self.tests.iter().all(good)
+    }
+
+    fn count(&self, fits: impl Fn(&Outcome) -> bool) -> usize {
+        self.tests
+            .iter()
+            .filter(|(_, outcome, _)| fits(outcome))
+            .count()
+    }
+
+    fn tell(&self, text: &str) {
+        say(&format!("{}: {text}", self.name));
+    }
+}
+
+/// One line for each kernel, and one for each test that did not pass everywhere.
+pub(super) fn table(reports: &[Report]) -> String {
+    let mut out = format!(
+        "{:12} {:32} {:>6} {:>7} {:>6} {:>8}\n",
+        "kernel", "release", "passed", "skipped", "failed", "time"
+    );
+    for report in reports {
+        let passed = report.count(|o| *o == Outcome::Passed);
+        let skipped = report.count(|o| matches!(o, Outcome::Skipped(_)));
+        let failed = report.tests.len() - passed - skipped;
+        let time = format!("{:.0} s", report.time.as_secs_f64());
+        let problem = report.problem.as_deref().unwrap_or_default();
+        let line = format!(
+            "{:12} {:32} {passed:6} {skipped:7} {failed:6} {time:>8}  {problem}",
+            report.name, report.release
+        );
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    let names: BTreeSet<&str> = reports
+        .iter()
+        .flat_map(|r| &r.tests)
+        .filter(|(_, outcome, _)| *outcome != Outcome::Passed)
+        .map(|(name, ..)| name.as_str())
+        .collect();
+    for name in names {
+        out.push_str(&format!("\n{name}\n"));
+        for report in reports {
+            let found = report.tests.iter().find(|(test, ..)| test == name);
+            if let Some((_, outcome, _)) = found {
+                out.push_str(&format!("    {:8} {outcome}\n", report.name));
+            }
+        }
+    }
+    out
+}
