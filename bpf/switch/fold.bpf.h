@@ -76,15 +76,16 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 	c->v[COUNTER_CPU_TIME] = cpu_time(task, slot, sample_at);
 }
 
-/* Takes away for how long the thread ran after the moment of the snapshot. */
+/*
+ * Takes away for how long the thread ran after the moment of the snapshot, which can be more than
+ * there is: the account is younger than the moment, or was settled since; or interrupts and steal
+ * were in that time, which the kernel charges to nobody. User space takes what is below 0 for 0.
+ */
 static __always_inline void without_later(struct task_account *account, struct counters *c,
 					  __u64 at)
 {
-	__u64 later = account->later_than == at ? account->later : 0;
-
-	/* The account can be younger than the moment, or was settled since. */
-	c->v[COUNTER_CPU_TIME] =
-		c->v[COUNTER_CPU_TIME] > later ? c->v[COUNTER_CPU_TIME] - later : 0;
+	if (account->later_than == at)
+		c->v[COUNTER_CPU_TIME] -= account->later;
 }
 
 /* What the thread used since the last fold. */

@@ -111,3 +111,44 @@ fn a_thread_that_is_moved_alone_counts_in_its_group_and_in_its_process() {
     load.reap();
     assert_as_accounted("ended", &agent, [&first, &second]);
 }
+
+/// It moves itself, time and again, to a group that is new, and uses some CPU there.
+fn wanderer(parent: &Group) -> Load {
+    let script = format!(
+        "cd '{}' && n=0; while [ $n -lt 150 ]; do i=0; names=; \
+         while [ $i -lt 20 ]; do i=$((i + 1)); names=\"$names $n-$i\"; done; \
+         /bin/mkdir $names; \
+         for name in $names; do \
+         echo 0 > $name/cgroup.procs; j=0; while [ $j -lt 300 ]; do j=$((j + 1)); done; done; \
+         echo 0 > cgroup.procs; /bin/rmdir $names; n=$((n + 1)); done",
+        parent.folder().display()
+    );
+    Load::shell(parent, &script)
+}
+
+#[test]
+fn a_group_that_is_entered_while_a_batch_is_taken_has_used_little() {
+    let _machine = support::machine();
+    needs!("cpu_time");
+    let agent = agent("100ms");
+    let parent = Group::new("wanderer");
+    let mut load = wanderer(&parent);
+    load.wait_for_end();
+    let reading = Reading::fresh(&agent);
+    let used = oracle::process_seconds(load.pid());
+    let below = format!("{}/", parent.path());
+    let entered: Vec<f64> = reading
+        .samples
+        .iter()
+        .filter(|s| s.name == "noctule_cgroup_cpu_seconds_total")
+        .filter(|s| s.labels["cgroup"].starts_with(&below))
+        .map(|s| s.value)
+        .collect();
+    assert!(entered.len() > 100, "{}", entered.len());
+    // Each figure is as old as the last batch that saw the group.
+    assert!(
+        entered.iter().sum::<f64>() <= used + support::stolen(),
+        "{entered:?}"
+    );
+    load.reap();
+}

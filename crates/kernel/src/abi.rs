@@ -124,9 +124,15 @@ pub(crate) fn counters(abi: &switch::types::counters) -> Counters {
 }
 
 impl TaskSample {
-    /// The counters of the thread or process.
+    /// The counters of the thread or process. What a thread used since it was settled is a
+    /// difference, of which the kernel side reads one word after the other: settled meanwhile, it is
+    /// below 0 by what it used meanwhile, and that is in its group's row already.
     pub fn values(&self) -> Counters {
-        counters(&self.counters)
+        Counters::from_array(
+            self.counters
+                .v
+                .map(|used| used.cast_signed().max(0).cast_unsigned()),
+        )
     }
 
     /// Whether all bits of `flag` are set.
@@ -244,4 +250,20 @@ unsafe impl Plain for files::types::file_counts {}
 pub(crate) fn epoll_fd<'a>(ring: &'a RingBuffer<'_>) -> BorrowedFd<'a> {
     // SAFETY: the ring owns the descriptor and is borrowed for as long as it is used.
     unsafe { BorrowedFd::borrow_raw(ring.epoll_fd()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use noctule_model::Counter;
+
+    #[test]
+    fn a_difference_below_0_is_nothing() {
+        let mut sample = TaskSample::default();
+        sample.counters.v[0] = 300_u64.wrapping_neg();
+        sample.counters.v[1] = 300;
+        let values = sample.values();
+        assert_eq!(values[Counter::CpuTime], 0);
+        assert_eq!(values[Counter::Cycles], 300);
+    }
 }
