@@ -112,7 +112,8 @@ fn assert_closed(before: &Reading, after: &Reading) {
         unsure * cpus,
     );
     // Time that the host of a virtual machine gave to others is in the remainder.
-    assert!(grown[2] < 0.1 * sum, "{names:?}: {grown:?}");
+    let most = 0.1 * sum + support::stolen();
+    assert!(grown[2] < most, "{names:?}: {grown:?}, not {most}");
 }
 
 #[test]

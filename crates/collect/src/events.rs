@@ -196,7 +196,7 @@ impl EventSource {
         wanted: &dyn Fn(&ProcessRow) -> bool,
     ) -> Result<Vec<Event>, Error> {
         self.skipped = self.skipped.max(skipped(&self.programs));
-        if self.looks == 0 && self.lost() == self.lost {
+        if self.looks == 0 && !self.recount.is_due() && self.lost() == self.lost {
             self.known.prune(batch);
             return Ok(Vec::new());
         }

@@ -1,8 +1,9 @@
 //! How many sockets are there, counted again when something was lost.
 //!
-//! Of a socket whose end no program has seen, because the kernel did not run it, nothing is left but a count that is one too high. So
-//! the sockets that are there are taken over, one by one, to counters of their own, and what is left
-//! in the ones before is not there any more (`bpf/tcp/recount.bpf.h`).
+//! Of a socket whose end no program has seen, because the kernel did not run it, nothing is left but
+//! a count that is one too high. So the sockets that are there are taken over, one by one, to
+//! counters of their own, and what is left in the ones before is not there any more
+//! (`bpf/tcp/recount.bpf.h`).
 
 use noctule_kernel::{Error, Events};
 
@@ -27,6 +28,11 @@ impl Recount {
     /// Something was lost.
     pub(super) fn want(&mut self) {
         self.wanted = true;
+    }
+
+    /// Whether there is a step to make. What is lost while one is under way needs another one.
+    pub(super) fn is_due(&self) -> bool {
+        self.wanted || self.under_way.is_some()
     }
 
     /// Makes a step, if there is one to make. After the last one it returns the parity under which
