@@ -9,12 +9,14 @@ use std::io::Write as _;
 use super::support;
 use super::support::agent::Agent;
 
+mod clock;
 mod counts;
 mod lives;
 mod moves;
 mod running;
 mod short;
 mod sums;
+mod tables;
 mod totals;
 
 /// Fails unless two figures of CPU time in seconds agree within the bar, and what the host took.

@@ -123,7 +123,9 @@ struct cpu_slot {
 	/* What `idle_ns` was at the moment of a snapshot, and which that is. */
 	__u64 idle_then;
 	__u64 sampled_at;
-	__u64 reserved[5];
+	/* What `clock_offset` was by the last measurement alone. */
+	__u64 measured;
+	__u64 reserved[4];
 };
 
 _Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");

@@ -19,6 +19,8 @@ enum sample_flag {
 	SAMPLE_EXITED = 1 << 5,
 	/* A thread was settled while a snapshot was taken: struct late_fold. */
 	SAMPLE_LATE = 1 << 6,
+	/* The CPU that it was on had switched since the moment of the snapshot. */
+	SAMPLE_SWITCHED = 1 << 7,
 };
 
 /* One thread at a tick, or one process that has ended. */

@@ -13,6 +13,8 @@ enum {
 	CALIBRATE_NS = 10000000,
 	/* and at each of its first switches. */
 	CALIBRATE_FIRST = 16,
+	/* The measurement before is compared when it is no older than that. */
+	CALIBRATE_FRESH_NS = 100000000,
 	/* Drifting for that long makes no difference: 1 s at 50 ppm are 50 us. */
 	CALIBRATED_NS = 1000000000,
 };
@@ -41,24 +43,27 @@ static __always_inline __u64 scheduler_clock(struct task_struct *task)
 }
 
 /*
- * Compares the clocks. The scheduler's is as old as its last update, so the smallest difference is
- * the true one; it may grow by the 122 ppm that NTP can slew at most in practice.
+ * Compares the clocks. The scheduler's is as old as its last update, so of the last two
+ * measurements the smaller one is taken: one that was late (an interrupt, a CPU that the host took
+ * away) makes no difference, and a clock that NTP slews, by up to a tenth, is followed. What is
+ * longer ago than that says little.
  */
 static __always_inline void calibrate(struct cpu_slot *slot, __u64 clock)
 {
 	__u64 now;
-	__s64 offset, drift;
+	__s64 offset;
 
 	if (slot->calibrations >= CALIBRATE_FIRST &&
 	    clock + slot->clock_offset - slot->calibrated < CALIBRATE_NS)
 		return;
 	now = bpf_ktime_get_ns();
 	offset = now - clock;
-	drift = (now - slot->calibrated) >> 13;
-	if (!slot->calibrations || offset < (__s64)slot->clock_offset + drift)
-		slot->clock_offset = offset;
+	if (slot->calibrations && now - slot->calibrated < CALIBRATE_FRESH_NS &&
+	    (__s64)slot->measured < offset)
+		slot->clock_offset = slot->measured;
 	else
-		slot->clock_offset += drift;
+		slot->clock_offset = offset;
+	slot->measured = offset;
 	slot->calibrated = now;
 	slot->calibrations++;
 }

@@ -212,6 +212,8 @@ static __always_inline long write_thread(struct seq_file *seq, struct task_struc
 	describe(&sample, task, account);
 	if (slot) {
 		sample.flags |= SAMPLE_RUNNING;
+		if (slot->sampled_at == sample_at)
+			sample.flags |= SAMPLE_SWITCHED;
 		sample.cpu = task->se.cfs_rq->rq->cpu;
 	}
 	unsettled(task, account, slot, &sample.counters);

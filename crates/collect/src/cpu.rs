@@ -182,10 +182,12 @@ fn followed_pending(snapshot: &Snapshot) -> bool {
     snapshot.followed > listed.count() as u64
 }
 
-/// What a thread that is on a CPU added to the hardware counters since it got there.
+/// What a thread that is on a CPU added to the hardware counters since it got there. Of a CPU that
+/// has switched since that was read, it is in the thread's own counters.
 fn on_cpu(sample: &TaskSample, snapshot: &Snapshot) -> Counters {
     let mut extra = Counters::default();
-    if !sample.is(sample_flag::RUNNING) || sample.is(sample_flag::CARRIED) {
+    let stays = sample.is(sample_flag::RUNNING) && !sample.is(sample_flag::SWITCHED);
+    if !stays || sample.is(sample_flag::CARRIED) {
         return extra;
     }
     let slot = snapshot.cpus.iter().find(|(cpu, _)| *cpu == sample.cpu);

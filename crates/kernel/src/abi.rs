@@ -27,6 +27,8 @@ pub mod sample_flag {
     pub const FOLLOWED: u32 = abi::SAMPLE_FOLLOWED.0;
     /// Was on a CPU while it was read.
     pub const RUNNING: u32 = abi::SAMPLE_RUNNING.0;
+    /// That CPU has switched since the moment of the snapshot.
+    pub const SWITCHED: u32 = abi::SAMPLE_SWITCHED.0;
     /// The counters are what ended threads and earlier cgroups left to the process.
     pub const CARRIED: u32 = abi::SAMPLE_CARRIED.0;
     /// The process has ended, and these are its last figures.
@@ -118,21 +120,17 @@ pub(crate) fn blame(abi: &switch::types::blame) -> Blame {
     }
 }
 
-/// Values of the kernel side as the model's counters.
+/// Values of the kernel side as the model's counters. What was used between two settlements is a
+/// difference, of which the kernel side reads one word after the other: settled meanwhile on another
+/// CPU, it is below 0 by what the other has told already. So what is below 0 is nothing.
 pub(crate) fn counters(abi: &switch::types::counters) -> Counters {
-    Counters::from_array(abi.v)
+    Counters::from_array(abi.v.map(|used| used.cast_signed().max(0).cast_unsigned()))
 }
 
 impl TaskSample {
-    /// The counters of the thread or process. What a thread used since it was settled is a
-    /// difference, of which the kernel side reads one word after the other: settled meanwhile, it is
-    /// below 0 by what it used meanwhile, and that is in its group's row already.
+    /// The counters of the thread or process.
     pub fn values(&self) -> Counters {
-        Counters::from_array(
-            self.counters
-                .v
-                .map(|used| used.cast_signed().max(0).cast_unsigned()),
-        )
+        counters(&self.counters)
     }
 
     /// Whether all bits of `flag` are set.
@@ -223,6 +221,9 @@ pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: integers only; the assertions in abi.h rule out padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for TaskSample {}
+// SAFETY: integers of 8 bytes only.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for switch::types::counters {}
 // SAFETY: integers only; its parts have no padding, and are multiples of its alignment.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for LateFold {}

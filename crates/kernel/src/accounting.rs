@@ -3,14 +3,13 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io::Read;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use noctule_model::{
     Blame, Cause, Counter, Counters, Feature, FeatureState, Group, Loss, MapFill, Measured,
     Preemptor,
@@ -20,12 +19,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::abi::{self, CpuSlot, LateFold, TaskSample, sample_flag};
 use crate::cost::ProgramHandle;
-use crate::error::{Context, Error};
+use crate::error::{Context, Error, ErrorKind};
 use crate::facts::{self, CgroupVersion, Facts};
 use crate::hardware::Hardware;
+use crate::iterator;
 use crate::loss;
 use crate::plan::{Plan, WaitMode, Wanted};
 use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
+use crate::table;
 
 mod features;
 mod orphans;
@@ -280,6 +281,10 @@ impl Accounting {
     /// from this snapshot and whole in the next.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let online = facts::online_cpus();
+        if online.is_empty() {
+            let place = "the list of CPUs (/sys/devices/system/cpu/online) cannot be read";
+            return Err(Error::new(ErrorKind::Other, place));
+        }
         for (cpu, error) in self.hardware.follow(&online, &self.hardware_map) {
             tracing::debug!(cpu, %error, "hardware counters of a CPU");
         }
@@ -312,9 +317,7 @@ impl Accounting {
         if !late.is_empty() {
             snapshot.add_late(&late);
         }
-        let unseen = self
-            .orphans
-            .take(&mut self.switch, &snapshot.tasks, taken_ns)?;
+        let unseen = self.orphans.take(&self.switch, &snapshot.tasks, taken_ns)?;
         snapshot.ended.extend(unseen);
         Ok(snapshot)
     }
@@ -355,7 +358,8 @@ impl Accounting {
         let bss = self.switch.maps.bss_data.as_deref();
         let overflow = bss.map(|b| abi::counters(&b.overflow));
         let followed = bss.map_or(0, |b| {
-            b.followed_started.saturating_sub(b.followed_reported)
+            let ended = b.followed_reported + self.orphans.followed();
+            b.followed_started.saturating_sub(ended)
         });
         let tasks = self.tasks()?;
         std::thread::sleep(LAST_SWITCH);
@@ -451,22 +455,12 @@ impl Accounting {
     }
 
     fn folded(&self) -> Result<Vec<(u64, Counters)>, Error> {
-        let map = &self.switch.maps.folded;
-        let rows = map
-            .lookup_batch(waits::BATCH, MapFlags::ANY, MapFlags::ANY)
-            .context("the table of cgroups")?;
-        let row = |(key, value): (Vec<u8>, Vec<u8>)| {
+        let rows = table::entries(&self.switch.maps.folded, "the table of cgroups")?;
+        let row = |(key, value): (&[u8], &[u8])| {
             let id = u64::from_ne_bytes(key.try_into().ok()?);
-            let mut words = value
-                .chunks_exact(8)
-                .map(|w| w.try_into().map(u64::from_ne_bytes));
-            let mut values = [0; Counter::COUNT];
-            for value in &mut values {
-                *value = words.next()?.ok()?;
-            }
-            Some((id, Counters::from_array(values)))
+            Some((id, abi::counters(&abi::plain(value)?)))
         };
-        Ok(rows.filter_map(row).collect())
+        Ok(rows.iter().filter_map(row).collect())
     }
 
     /// The slots of the CPUs. A slot is written while it is read, so it is read until two readings
@@ -499,10 +493,7 @@ impl Accounting {
     }
 
     fn tasks(&mut self) -> Result<Vec<TaskSample>, Error> {
-        let mut iter = Iter::new(&self.iterator).context("starting the task iterator")?;
-        self.buffer.clear();
-        iter.read_to_end(&mut self.buffer)
-            .context("reading the task iterator")?;
+        iterator::read(&self.iterator, "the iterator of tasks", &mut self.buffer)?;
         let records = self.buffer.chunks_exact(size_of::<TaskSample>());
         Ok(records.filter_map(abi::plain::<TaskSample>).collect())
     }

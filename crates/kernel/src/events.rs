@@ -4,12 +4,11 @@
 //! loaded beside it and shares both.
 
 use std::cell::RefCell;
-use std::io::Read as _;
 use std::mem::size_of;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use noctule_model::{CgroupId, Feature, Loss, MapFill, ProcessId};
 
 use crate::abi;
@@ -17,6 +16,7 @@ use crate::accounting::Accounting;
 use crate::cost::ProgramHandle;
 use crate::error::{Context, Error};
 use crate::facts::Facts;
+use crate::iterator;
 use crate::loss;
 use crate::skel::lifecycle::LifecycleSkel;
 use crate::skel::tcp::{TcpSkel, types};
@@ -230,11 +230,7 @@ impl Events {
             bss.list_sockets = false;
             bss.recount_sockets = false;
         }
-        let mut iter = Iter::new(&sockets.adopt).context("the iterator of files")?;
-        self.buffer.clear();
-        iter.read_to_end(&mut self.buffer)
-            .context("reading the iterator of files")?;
-        Ok(())
+        iterator::read(&sockets.adopt, "the iterator of files", &mut self.buffer)
     }
 
     /// Brings the payload of the living connections into the tables.
@@ -293,10 +289,7 @@ impl Events {
             bss.recount_look = bss.recount_look.wrapping_add(u32::from(sample.recount));
         }
         let link = sockets.sample.as_ref().unwrap_or(&sockets.adopt);
-        let mut iter = Iter::new(link).context("the iterator of sockets")?;
-        self.buffer.clear();
-        iter.read_to_end(&mut self.buffer)
-            .context("reading the iterator of sockets")?;
+        iterator::read(link, "the iterator of sockets", &mut self.buffer)?;
         let samples = self.buffer.chunks_exact(size_of::<types::socket_sample>());
         let mut samples: Vec<SocketSample> = samples.filter_map(record::socket).collect();
         // A socket can be in several files.
@@ -355,15 +348,15 @@ impl Events {
         }
     }
 
-    /// Takes out a destination, of which the cgroup is gone or that is not used any more.
-    pub fn forget_destination(&self, destination: &DestinationCounts) {
-        if let Some(Sockets { tcp, .. }) = &self.sockets {
-            // Another reader may have been first: nothing is lost by a row that is not there.
-            let _ = match destination.destination {
-                Some(_) => tcp.maps.destinations.delete(destination.key()),
-                None => tcp.maps.other_destinations.delete(destination.key()),
-            };
-        }
+    /// Takes out a destination, of which the cgroup is gone or that is not used any more; what it
+    /// has is the last. `None` where another reader was first.
+    pub fn take_destination(&self, destination: &DestinationCounts) -> Option<DestinationCounts> {
+        let maps = &self.sockets.as_ref()?.tcp.maps;
+        let counts = match destination.destination {
+            Some(_) => rows::take(&maps.destinations, destination.key()),
+            None => rows::take(&maps.other_destinations, destination.key()),
+        };
+        Some(destination.with(counts?))
     }
 
     /// Whether TCP is watched.

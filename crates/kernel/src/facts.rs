@@ -159,7 +159,7 @@ impl Capabilities {
     }
 }
 
-/// The CPUs that are online now, ascending.
+/// The CPUs that are online now, ascending; none when the kernel's list cannot be read.
 pub(crate) fn online_cpus() -> Vec<u32> {
     line(Path::new("/sys/devices/system/cpu/online")).map_or_else(Vec::new, |l| cpu_list(&l))
 }

@@ -13,9 +13,11 @@ mod events;
 mod facts;
 mod hardware;
 mod heap;
+mod iterator;
 mod loss;
 mod plan;
 mod skel;
+mod table;
 mod tracefs;
 
 pub use abi::{CgroupChange, CgroupEvent, CpuSlot, TaskSample, sample_flag};

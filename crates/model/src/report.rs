@@ -1,6 +1,7 @@
 //! Who used what between two batches: the answer of `stat` and `top`.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use crate::{
@@ -80,8 +81,14 @@ impl ReportBuilder {
     /// Extends the window to this batch. Batches must come in order and none may be left out, for
     /// each names only the processes that ended since the one before.
     pub fn add(&mut self, mut batch: Batch) {
-        self.exited
-            .extend(batch.exited.drain(..).map(|row| (row.id, row)));
+        for row in batch.exited.drain(..) {
+            match self.exited.entry(row.id) {
+                Entry::Vacant(place) => drop(place.insert(row)),
+                // Of a process whose end was made up for, because its record did not come: it came
+                // late, with what was left.
+                Entry::Occupied(mut known) => known.get_mut().counters += &row.counters,
+            }
+        }
         self.last = Some(batch);
     }
 
@@ -198,13 +205,13 @@ fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
     let mut groups: HashMap<Key, Row> = HashMap::new();
     for row in rows {
         match groups.entry(key(&row.owner, level)) {
-            std::collections::hash_map::Entry::Vacant(free) => {
+            Entry::Vacant(free) => {
                 free.insert(Row {
                     process: None,
                     ..row
                 });
             }
-            std::collections::hash_map::Entry::Occupied(mut taken) => {
+            Entry::Occupied(mut taken) => {
                 let sum = taken.get_mut();
                 sum.counters += &row.counters;
                 sum.events = added(sum.events, row.events);
@@ -282,6 +289,13 @@ impl Row {
     }
 }
 
+/// A container's id as its tools show it. What has the length of one can be anything: part of the
+/// name of a cgroup.
+fn short(id: &str) -> &str {
+    let whole = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if whole { &id[..12] } else { id }
+}
+
 impl Owner {
     /// A name for people: container, pod, unit or path, whichever the level shows. Not escaped.
     pub fn name(&self, level: Level) -> String {
@@ -295,12 +309,8 @@ impl Owner {
             Level::Process => String::new(),
             Level::Pod | Level::Container => match (self.subject(), &self.container) {
                 (Subject::Container(id), Some(container)) => {
-                    let short = if id.len() == 64 {
-                        &id[..12]
-                    } else {
-                        id.as_str()
-                    };
-                    container.name.clone().unwrap_or_else(|| short.to_owned())
+                    let name = || short(&id).to_owned();
+                    container.name.clone().unwrap_or_else(name)
                 }
                 (Subject::Unit(unit), _) => unit,
                 _ => self.path.clone(),
@@ -315,6 +325,27 @@ impl Owner {
 mod tests {
     use super::*;
     use crate::{Counter, EventCounter};
+
+    #[test]
+    fn only_the_id_of_a_container_is_cut() {
+        let id = "0123456789abcdef".repeat(4);
+        assert_eq!(short(&id), "0123456789ab");
+        assert_eq!(short("web"), "web");
+        // As long in bytes, and no place to cut it at.
+        let name = format!("lxc-payload{}{}", '\u{e9}', "n".repeat(51));
+        assert_eq!(name.len(), 64);
+        assert_eq!(short(&name), name);
+    }
+
+    #[test]
+    fn an_end_that_comes_in_two_parts_is_one() {
+        let mut builder = ReportBuilder::new(batch(0, Vec::new(), Vec::new()));
+        builder.add(batch(1, Vec::new(), vec![process(7, 300, false)]));
+        builder.add(batch(2, Vec::new(), vec![process(7, 20, false)]));
+        let rows = builder.report(Level::Process, false).rows;
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].counters[Counter::CpuTime], 320);
+    }
 
     fn process(pid: u32, cpu_ns: u64, followed: bool) -> ProcessRow {
         let mut row = ProcessRow {

@@ -207,7 +207,9 @@ impl EventCounts {
             row.row = counters;
             let Some(address) = counts.destination else {
                 if self.released.contains_key(&id) {
-                    kernel.forget_destination(counts);
+                    if let Some(last) = kernel.take_destination(counts) {
+                        row.row = of_destination(&last);
+                    }
                     row.settle();
                 }
                 continue;
@@ -218,7 +220,9 @@ impl EventCounts {
             }
             let unused = now_ns - *used > UNUSED_NS;
             if self.released.contains_key(&id) || full && unused {
-                kernel.forget_destination(counts);
+                if let Some(last) = kernel.take_destination(counts) {
+                    row.row = of_destination(&last);
+                }
                 self.used_ns.remove(&(id, address));
                 let total = self.destinations.rows.remove(&key).map(|row| row.total());
                 self.destinations.row((id, None)).settled += &total.unwrap_or_default();

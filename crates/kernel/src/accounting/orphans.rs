@@ -5,12 +5,12 @@
 
 use std::collections::HashSet;
 
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::MapCore as _;
 
-use super::waits::BATCH;
 use crate::abi::{self, TaskSample, sample_flag};
-use crate::error::{Context, Error};
+use crate::error::Error;
 use crate::skel::switch::SwitchSkel;
+use crate::table;
 
 /// Between two looks. The record of a process comes up to some 100 ms after it is gone from the
 /// list of tasks, so who is missing at two looks has none.
@@ -21,6 +21,7 @@ const STEP_NS: u64 = 2_000_000_000;
 pub(super) struct Orphans {
     looked_ns: u64,
     missing: HashSet<Process>,
+    followed: u64,
 }
 
 /// Thread-group id and start.
@@ -34,7 +35,7 @@ impl Orphans {
     /// Takes out the rows of processes that were missing at this look and at the one before.
     pub(super) fn take(
         &mut self,
-        switch: &mut SwitchSkel<'static>,
+        switch: &SwitchSkel<'static>,
         tasks: &[TaskSample],
         now_ns: u64,
     ) -> Result<Vec<TaskSample>, Error> {
@@ -43,15 +44,11 @@ impl Orphans {
         }
         self.looked_ns = now_ns;
         let listed: HashSet<Process> = tasks.iter().map(process).collect();
-        let rows = switch
-            .maps
-            .carried
-            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-        let rows: Vec<_> = rows.context("the table of processes")?.collect();
+        let rows = table::entries(&switch.maps.carried, "the table of processes")?;
         let mut missing = HashSet::new();
         let mut ended = Vec::new();
-        for (key, row) in rows {
-            let Some(mut row) = abi::plain::<TaskSample>(&row) else {
+        for (key, row) in rows.iter() {
+            let Some(mut row) = abi::plain::<TaskSample>(row) else {
                 continue;
             };
             if listed.contains(&process(&row)) {
@@ -59,17 +56,19 @@ impl Orphans {
             }
             missing.insert(process(&row));
             // A row that is gone by now was reported.
-            if self.missing.contains(&process(&row)) && switch.maps.carried.delete(&key).is_ok() {
+            if self.missing.contains(&process(&row)) && switch.maps.carried.delete(key).is_ok() {
                 row.flags |= sample_flag::EXITED;
                 ended.push(row);
             }
         }
         self.missing = missing;
         let followed = ended.iter().filter(|row| row.is(sample_flag::FOLLOWED));
-        let followed = followed.count() as u64;
-        if let Some(bss) = switch.maps.bss_data.as_deref_mut() {
-            bss.followed_reported += followed;
-        }
+        self.followed += followed.count() as u64;
         Ok(ended)
+    }
+
+    /// How many of those that were taken were followed.
+    pub(super) fn followed(&self) -> u64 {
+        self.followed
     }
 }

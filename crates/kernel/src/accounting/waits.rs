@@ -6,9 +6,7 @@ use noctule_model::{Blame, Group};
 use crate::abi::{self, BlameKey, WaitRow};
 use crate::error::{Context, Error};
 use crate::skel::switch::{SwitchSkel, types};
-
-/// Entries that one call of the kernel gives.
-pub(super) const BATCH: u32 = 512;
+use crate::table;
 
 /// The distribution of the waits of one group, as the kernel side keeps it.
 #[derive(Clone)]
@@ -55,19 +53,16 @@ fn free_row(switch: &SwitchSkel<'static>, number: u32) -> Result<(), libbpf_rs::
 
 /// The distributions, and the overflow.
 pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Error> {
-    let numbers = switch
-        .maps
-        .wait_rows
-        .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
-        .context("the table of waits")?;
-    let named = numbers.filter_map(|(key, number)| {
+    let numbers = table::entries(&switch.maps.wait_rows, "the table of waits")?;
+    let named = numbers.iter().filter_map(|(key, number)| {
         let group = abi::group(u64::from_ne_bytes(key.try_into().ok()?))?;
         Some((group, number))
     });
-    let overflow = (Group::Unnamed, 0u32.to_ne_bytes().to_vec());
+    let first = 0u32.to_ne_bytes();
+    let overflow = (Group::Unnamed, first.as_slice());
     let mut counts = Vec::new();
     for (group, number) in named.chain([overflow]) {
-        let row = switch.maps.waits.lookup(&number, MapFlags::ANY);
+        let row = switch.maps.waits.lookup(number, MapFlags::ANY);
         let row = row.context("a row of waits")?;
         let row = row.and_then(|bytes| abi::plain::<WaitRow>(&bytes));
         counts.extend(row.map(|row| WaitCounts::new(group, &row)));
@@ -77,18 +72,14 @@ pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Er
 
 /// The cells of the matrix: victim, culprit.
 pub(super) fn blames(switch: &SwitchSkel<'static>) -> Result<Vec<(Group, Group, Blame)>, Error> {
-    let rows = switch
-        .maps
-        .blames
-        .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
-        .context("the table of victims and culprits")?;
-    let row = |(key, value): (Vec<u8>, Vec<u8>)| {
-        let key = abi::plain::<BlameKey>(&key)?;
-        let blame = abi::plain::<types::blame>(&value)?;
+    let rows = table::entries(&switch.maps.blames, "the table of victims and culprits")?;
+    let row = |(key, value): (&[u8], &[u8])| {
+        let key = abi::plain::<BlameKey>(key)?;
+        let blame = abi::plain::<types::blame>(value)?;
         let (victim, culprit) = (abi::group(key.victim)?, abi::group(key.culprit)?);
         Some((victim, culprit, abi::blame(&blame)))
     };
-    Ok(rows.filter_map(row).collect())
+    Ok(rows.iter().filter_map(row).collect())
 }
 
 /// Takes a distribution out and frees its row. Nobody may wait in the group any more.

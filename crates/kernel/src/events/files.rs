@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
 use noctule_model::Feature;
 
 use super::{SharedMaps, rows};
@@ -15,6 +15,7 @@ use crate::error::{Context, Error};
 use crate::facts::{self, Facts};
 use crate::plan::FILE_OPENS;
 use crate::skel::files::{FilesSkel, types};
+use crate::table;
 
 mod options;
 mod record;
@@ -124,18 +125,13 @@ impl FileEvents {
 
     /// The opens of each cgroup.
     pub fn rows(&self) -> Result<Vec<(u64, FileCounts)>, Error> {
-        let rows = self
-            .skel
-            .maps
-            .file_rows
-            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
-            .context("the table of file opens")?;
-        let row = |(key, value): (Vec<u8>, Vec<u8>)| {
+        let rows = table::entries(&self.skel.maps.file_rows, "the table of file opens")?;
+        let row = |(key, value): (&[u8], &[u8])| {
             let id = u64::from_ne_bytes(key.try_into().ok()?);
-            let counts = abi::plain::<types::file_counts>(&value)?;
+            let counts = abi::plain::<types::file_counts>(value)?;
             Some((id, FileCounts::from(&counts)))
         };
-        Ok(rows.filter_map(row).collect())
+        Ok(rows.iter().filter_map(row).collect())
     }
 
     /// The opens of the cgroups that found no room in the table.
@@ -177,8 +173,6 @@ impl FileEvents {
     }
 }
 
-/// Rows that are read at once.
-const BATCH: u32 = 1024;
 
 fn ring(
     skel: &FilesSkel<'static>,

@@ -7,8 +7,9 @@ use noctule_model::CgroupId;
 
 use super::record;
 use crate::abi::{Plain, plain};
-use crate::error::{Context, Error};
+use crate::error::Error;
 use crate::skel::tcp::{TcpSkel, types as tcp};
+use crate::table::entries;
 
 /// What happened to the processes of a cgroup (`struct process_row`).
 pub type ProcessCounts = crate::skel::lifecycle::types::process_row;
@@ -36,19 +37,15 @@ unsafe impl Plain for tcp::destination_key {}
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for tcp::destination_row {}
 
-/// Entries that one call of the kernel gives.
-const BATCH: u32 = 512;
-
 /// The rows of a table by cgroup, and the overflow as the row of none.
 pub(super) fn by_cgroup<T: Plain>(
     table: &impl MapCore,
     overflow: Option<T>,
 ) -> Result<Vec<(Option<CgroupId>, T)>, Error> {
-    let rows = table.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-    let rows = rows.context("a table of events")?;
-    let named = rows.filter_map(|(key, row)| {
+    let rows = entries(table, "a table of events")?;
+    let named = rows.iter().filter_map(|(key, row)| {
         let id = u64::from_ne_bytes(key.try_into().ok()?);
-        Some((Some(CgroupId(id)), plain(&row)?))
+        Some((Some(CgroupId(id)), plain(row)?))
     });
     Ok(named.chain(overflow.map(|row| (None, row))).collect())
 }
@@ -89,34 +86,37 @@ impl DestinationCounts {
     pub(super) fn key(&self) -> &[u8] {
         &self.key
     }
+
+    /// Of the same, these.
+    pub(super) fn with(&self, counts: tcp::destination_row) -> Self {
+        Self {
+            counts,
+            ..self.clone()
+        }
+    }
 }
 
 pub(super) fn destinations(tcp: &TcpSkel<'static>) -> Result<Vec<DestinationCounts>, Error> {
-    let table = &tcp.maps.destinations;
-    let rows = table.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-    let rows = rows.context("the table of destinations")?;
-    let named = rows.filter_map(|(bytes, row)| {
-        let key: tcp::destination_key = plain(&bytes)?;
+    let named = entries(&tcp.maps.destinations, "the table of destinations")?;
+    let named = named.iter().filter_map(|(bytes, row)| {
+        let key: tcp::destination_key = plain(bytes)?;
         Some(DestinationCounts {
             cgroup: Some(CgroupId(key.cgroup)),
             destination: Some(record::peer(key.family, &key.address, key.port)),
-            counts: plain(&row)?,
-            key: bytes,
+            counts: plain(row)?,
+            key: bytes.to_owned(),
         })
     });
-    let others = tcp
-        .maps
-        .other_destinations
-        .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-    let others = others.context("the table of other destinations")?;
-    let others = others.filter_map(|(bytes, row)| {
+    let others = entries(
+        &tcp.maps.other_destinations,
+        "the table of other destinations",
+    )?;
+    let others = others.iter().filter_map(|(bytes, row)| {
         Some(DestinationCounts {
-            cgroup: Some(CgroupId(u64::from_ne_bytes(
-                bytes.as_slice().try_into().ok()?,
-            ))),
+            cgroup: Some(CgroupId(u64::from_ne_bytes(bytes.try_into().ok()?))),
             destination: None,
-            counts: plain(&row)?,
-            key: bytes,
+            counts: plain(row)?,
+            key: bytes.to_owned(),
         })
     });
     let overflow = tcp.maps.bss_data.as_deref();

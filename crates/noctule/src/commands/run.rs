@@ -63,6 +63,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let interval = config.interval();
     let end = args.duration.map(|d| Instant::now() + d);
     let mut next = Instant::now() + interval;
+    let mut ticks = Ticks::default();
     loop {
         let deadline = end.map_or(next, |end| end.min(next));
         if pipeline.wait(&signals, deadline)? == Woken::End {
@@ -77,12 +78,13 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         if now < next {
             continue;
         }
-        let mut batch = pipeline.tick()?;
-        batch.losses.extend(file.as_ref().map(EventFile::loss));
-        judge.observe(&batch);
-        judge.mark(&mut batch);
-        last.store(Some(Arc::new(exporter.observe(&batch))));
-        first_look = first_look.and_then(|look| look_once(look, batch));
+        if let Some(mut batch) = ticks.take(pipeline.tick())? {
+            batch.losses.extend(file.as_ref().map(EventFile::loss));
+            judge.observe(&batch);
+            judge.mark(&mut batch);
+            last.store(Some(Arc::new(exporter.observe(&batch))));
+            first_look = first_look.and_then(|look| look_once(look, batch));
+        }
         // After a stop (suspend, a stopped process) the ticks that were missed are not made up for.
         next = (next + interval).max(Instant::now());
     }
@@ -92,6 +94,33 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         file.close();
     }
     Ok(exit::DONE)
+}
+
+/// What came of the ticks. One can fail where the machine has no memory or no descriptor left for a
+/// moment: nothing is lost by that, for the next one has everything.
+#[derive(Default)]
+struct Ticks {
+    failed: u32,
+}
+
+impl Ticks {
+    /// That many in a row end the agent.
+    const MOST_FAILED: u32 = 10;
+
+    fn take(&mut self, tick: Result<Batch>) -> Result<Option<Batch>> {
+        match tick {
+            Ok(batch) => {
+                self.failed = 0;
+                Ok(Some(batch))
+            }
+            Err(error) if self.failed < Self::MOST_FAILED => {
+                self.failed += 1;
+                tracing::warn!("a tick failed, {} in a row: {error:#}", self.failed);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Takes the events that came, and hands them to the file.

@@ -1,0 +1,52 @@
+//! A clock that is brought forward by letting it run faster: the scheduler's does not follow.
+
+use std::process::Command;
+
+use super::agent;
+use super::support::cgroup::Group;
+use super::support::expect::expected;
+use super::support::load::Load;
+use super::support::reading::Reading;
+use super::support::{self, oracle};
+
+/// How long the clock is to take for a tick, of 10,000 us.
+struct Tick;
+
+impl Tick {
+    fn of(microseconds: u32) -> Self {
+        let microseconds = microseconds.to_string();
+        let done = Command::new("adjtimex")
+            .args(["-t", &microseconds])
+            .output();
+        let done = done.expect("adjtimex of busybox is installed");
+        assert!(done.status.success(), "{done:?}");
+        Self
+    }
+}
+
+impl Drop for Tick {
+    fn drop(&mut self) {
+        let _usual = std::mem::ManuallyDrop::new(Self::of(10_000));
+    }
+}
+
+#[test]
+fn a_clock_that_is_slewed_makes_nobody_run_longer() {
+    let _machine = support::machine();
+    needs!("cpu_time");
+    // It is the clock of the whole machine: only a virtual one is given another.
+    if expected().is_none() {
+        return;
+    }
+    let agent = agent("200ms");
+    let group = Group::new("slewed").heavy();
+    let load = Load::own(&group, "sampler");
+    let tick = Tick::of(11_000);
+    load.burn_to(6.0);
+    load.stop();
+    let said = Reading::fresh_with(&agent, "it is listed", |r| r.process_seconds(load.pid()));
+    drop(tick);
+    let kernel = oracle::process_seconds(load.pid());
+    // The clock was brought forward by half a second and more.
+    assert!((said - kernel).abs() < 0.1, "{said} instead of {kernel}");
+}

@@ -1,0 +1,49 @@
+//! Tables of the kernel side that have thousands of rows.
+
+use super::agent;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::reading::Reading;
+use super::support::{self, wait_until};
+
+/// Close to what the table holds: then some rows share a bucket.
+const GROUPS: usize = 6000;
+const BATCH: usize = 500;
+
+/// Makes groups, lets a process end in each, and removes them when it is told to.
+fn groups(maker: &Group, parent: &Group) -> Load {
+    let script = format!(
+        "cd '{}' && n=0; while [ $n -lt {GROUPS} ]; do i=0; names=; \
+         while [ $i -lt {BATCH} ]; do i=$((i + 1)); names=\"$names $n-$i\"; done; \
+         /bin/mkdir $names; \
+         for name in $names; do ( echo 0 > $name/cgroup.procs ); done; \
+         all=\"$all $names\"; n=$((n + {BATCH})); done; \
+         echo 'load: made'; read word; \
+         for name in $all; do names=\"$names $name\"; i=$((i + 1)); \
+         if [ $((i % {BATCH})) = 0 ]; then /bin/rmdir $names 2>/dev/null; names=; fi; done; :",
+        parent.folder().display()
+    );
+    Load::shell(maker, &script)
+}
+
+#[test]
+fn a_table_of_thousands_of_rows_is_read_whole() {
+    let _machine = support::machine();
+    needs!("cpu_time");
+    let agent = agent("1s");
+    let (maker, parent) = (Group::new("maker"), Group::new("thousands"));
+    let mut load = groups(&maker, &parent);
+    assert_eq!(load.hear(), "made");
+    let rows = |reading: &Reading| {
+        let entries = reading.value("noctule_self_map_entries", &[("map", "folded")]);
+        entries.expect("it is told") as usize
+    };
+    // The last of them may not have left its CPU yet.
+    wait_until("each group has a row", || {
+        rows(&Reading::fresh(&agent)) >= GROUPS
+    });
+    assert_eq!(Reading::fresh(&agent).losses(), []);
+    load.say("go");
+    load.wait_for_end();
+    load.reap();
+}
