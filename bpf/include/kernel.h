@@ -201,6 +201,7 @@ struct signal_struct {
 	unsigned int flags;
 	unsigned long maxrss;
 	unsigned long long sum_sched_runtime;
+	int nr_threads;
 };
 
 struct fs_struct;

@@ -14,20 +14,18 @@
 /* sched_process_exit has `group_dead` as its last argument: v6.16. */
 const volatile bool has_group_dead = false;
 
-/* Without it: processes of which the end was reported, so that each is once. */
+/* Without it: with the leader, that the end of its process was reported. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
 	__type(value, __u64);
 } ended SEC(".maps");
 
 /* Whether the process ends with this thread. */
 static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_struct *task)
 {
-	__u64 start = task->group_leader->start_boottime;
-	__u32 pid = task->tgid;
-	__u64 *known;
+	__u64 *told;
 
 	/* Volatile: must not be read before the kernel is known to have it. */
 	if (has_group_dead)
@@ -35,12 +33,9 @@ static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_
 	if (task->signal->live.counter)
 		return false;
 	/* Several threads that end at once can all find that none is left. */
-	known = bpf_map_lookup_elem(&ended, &pid);
-	if (known && *known == start)
-		return false;
-	if (known)
-		bpf_map_delete_elem(&ended, &pid);
-	return !bpf_map_update_elem(&ended, &pid, &start, BPF_NOEXIST);
+	told = bpf_task_storage_get(&ended, task->group_leader, NULL,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return !told || !__sync_lock_test_and_set(told, 1);
 }
 
 /* What wait(2) gives the parent. */
@@ -52,26 +47,48 @@ static __always_inline __u32 exit_status(struct task_struct *task)
 }
 
 /*
- * Time on a CPU of all threads: those that are gone, those that are not reaped yet, and this one up
- * to now. What ending itself takes from here on is not in it.
+ * What the threads of the process used that are not reaped yet, but for this one. Without the
+ * iterator only the leader can be asked: false when there are others.
  */
-static __always_inline __u64 process_cpu_time(struct task_struct *task)
+static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum)
 {
-	__u64 sum = task->signal->sum_sched_runtime;
-	struct cpu_slot *slot = running_slot(task);
 	struct task_struct *leader = task->group_leader;
 	struct task_struct *thread;
 	struct bpf_iter_task it;
 
-	sum += cpu_time(task, slot, NOW);
-	if (!bpf_ksym_exists(bpf_iter_task_new))
-		return leader == task ? sum : sum + leader->se.sum_exec_runtime;
+	*sum = 0;
+	if (!bpf_ksym_exists(bpf_iter_task_new)) {
+		if (leader != task)
+			*sum = leader->se.sum_exec_runtime;
+		return task->signal->nr_threads <= (leader == task ? 1 : 2);
+	}
 	bpf_iter_task_new(&it, task, TASK_ITER_PROC_THREADS);
 	while ((thread = bpf_iter_task_next(&it)))
 		if (thread->pid != task->pid)
-			sum += thread->se.sum_exec_runtime;
+			*sum += thread->se.sum_exec_runtime;
 	bpf_iter_task_destroy(&it);
-	return sum;
+	return true;
+}
+
+/*
+ * Time on a CPU of all threads: those that are gone, those that are not reaped yet, and this one up
+ * to now. What ending itself takes from here on is not in it. False when it cannot be told: threads
+ * that are reaped meanwhile go from one sum to the other.
+ */
+static __always_inline bool process_cpu_time(struct task_struct *task, __u64 *sum)
+{
+	__u64 others;
+
+	for (int i = 0; i < 3; i++) {
+		__u64 gone = *(volatile __u64 *)&task->signal->sum_sched_runtime;
+
+		if (!others_cpu_time(task, &others))
+			return false;
+		*sum = gone + others + cpu_time(task, running_slot(task), NOW);
+		if (gone == *(volatile __u64 *)&task->signal->sum_sched_runtime)
+			return true;
+	}
+	return false;
 }
 
 static __always_inline void report_oom(struct task_struct *task, struct victim *victim)
@@ -112,10 +129,12 @@ static __always_inline void report_exit(struct task_struct *task, struct victim 
 	event.head.kind = EVENT_PROCESS_EXIT;
 	describe_process(&event.head.process, task);
 	event.duration_ns = event.head.time - event.head.process.start;
-	event.cpu_ns = process_cpu_time(task);
 	event.rss_peak = (__u64)task->signal->maxrss << page_shift;
 	event.status = status;
-	event.flags = EXIT_CPU_TIME | (oom ? EXIT_OOM : 0);
+	if (process_cpu_time(task, &event.cpu_ns))
+		event.flags |= EXIT_CPU_TIME;
+	if (oom)
+		event.flags |= EXIT_OOM;
 	emit(&facts, &event, sizeof(event), EVENT_PROCESS_EXIT);
 }
 

@@ -118,7 +118,7 @@ static __always_inline struct socket_account *account_for(struct sock *sk,
 	account->counted_in = 0;
 	account->sent = 0;
 	account->received = 0;
-	account->queued = 0;
+	account->acceptance = ACCEPT_DONE;
 	account->doubt = DOUBT_NONE;
 	account->flags = flags | (is_wanted(owner) ? SOCKET_WANTED : 0);
 	describe_process(&account->owner, owner);

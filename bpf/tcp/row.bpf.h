@@ -111,18 +111,32 @@ static __always_inline struct destination_row *destination_row(struct socket_acc
 }
 
 /*
- * Settles the payload with the group. The end of the connection and the iterator can come at once:
- * each exchange takes what was not taken yet.
+ * What is not settled yet of a sum that only grows. Two can settle at once, and the one that comes
+ * late have read less than the other.
+ */
+static __always_inline __u64 unsettled_part(__u64 *settled, __u64 sum)
+{
+	for (int i = 0; i < 3; i++) {
+		__u64 before = *(volatile __u64 *)settled;
+
+		if (sum <= before)
+			return 0;
+		if (__sync_val_compare_and_swap(settled, before, sum) == before)
+			return sum - before;
+	}
+	return 0;
+}
+
+/* Settles the payload with the group: the end of the connection and the iterator can come at once.
  */
 static __always_inline void settle_bytes(struct socket_account *account, const struct tcp_sock *tcp,
 					 const struct socket_ends *ends)
 {
 	struct tcp_row *row = tcp_row(account->owner.cgroup);
 	struct destination_row *destination;
-	__u64 sent = bytes_sent(tcp), received = bytes_received(tcp);
+	__u64 sent = unsettled_part(&account->sent, bytes_sent(tcp));
+	__u64 received = unsettled_part(&account->received, bytes_received(tcp));
 
-	sent -= __sync_lock_test_and_set(&account->sent, sent);
-	received -= __sync_lock_test_and_set(&account->received, received);
 	if (!sent && !received)
 		return;
 	add_to(row->sent, sent);

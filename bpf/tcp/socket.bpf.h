@@ -14,6 +14,16 @@
 #include "../include/loss.bpf.h"
 #include "abi.h"
 
+/* Accepting tells whose a connection is that comes in, where it is seen. */
+enum acceptance {
+	/* It is told, or nothing is to come. */
+	ACCEPT_DONE,
+	/* It waits for accept(2). */
+	ACCEPT_WAITS,
+	/* accept(2) has taken it, before it was told that it is established. */
+	ACCEPT_EARLY,
+};
+
 struct socket_account {
 	__u64 id;
 	/* The socket that it is of: a socket that comes in is born with a copy of another's. */
@@ -28,8 +38,8 @@ struct socket_account {
 	__u64 received;
 	/* enum socket_flag. */
 	__u32 flags;
-	/* It waits for accept(2), which is going to tell whose it is. */
-	__u32 queued;
+	/* enum acceptance. */
+	__u32 acceptance;
 	/* enum doubt, and the look that found it. */
 	__u32 doubt;
 	__u32 doubted_at;
@@ -106,10 +116,15 @@ static __always_inline void read_ends(struct socket_ends *ends, const struct tcp
 	ends->netns_cookie = netns_cookie(&sk->__sk_common);
 }
 
-/* Payload that was sent at least once: what was sent again is subtracted. */
+/*
+ * Payload that was sent at least once: what was sent again is subtracted. The kernel counts a
+ * segment as sent again before that can fail, and then not as sent.
+ */
 static __always_inline __u64 bytes_sent(const struct tcp_sock *tcp)
 {
-	return tcp->bytes_sent - tcp->bytes_retrans;
+	__u64 sent = tcp->bytes_sent, again = tcp->bytes_retrans;
+
+	return sent > again ? sent - again : 0;
 }
 
 /* The kernel counts the end of the stream (FIN) as a byte. */

@@ -67,13 +67,48 @@ static __always_inline void end_listen(struct socket_account *account, struct tc
 /* A connection comes in. Its account is a copy of that of the socket that listens. */
 static __always_inline void inherit(struct socket_account *account, struct sock *sk)
 {
-	account->self = (__u64)sk;
 	account->doubt = DOUBT_NONE;
 	account->id = __sync_fetch_and_add(&sockets_numbered, 1) + 1;
 	account->counted_in = 0;
 	account->sent = 0;
 	account->received = 0;
+	account->acceptance = ACCEPT_DONE;
 	account->flags = (account->flags & SOCKET_WANTED) | SOCKET_ACCEPTED;
+	/* Last: an iterator must not take for its own what is still that of who listens. */
+	__sync_lock_test_and_set(&account->self, (__u64)sk);
+}
+
+/* Of accept(2) and the end of the connection, which can come at once, one gets true. */
+static __always_inline bool leave_queue(struct socket_account *account)
+{
+	return account->acceptance == ACCEPT_WAITS &&
+	       __sync_val_compare_and_swap(&account->acceptance, ACCEPT_WAITS, ACCEPT_DONE) ==
+		       ACCEPT_WAITS;
+}
+
+static __always_inline void report_accept(struct socket_account *account, struct tcp_sock *tcp)
+{
+	struct tcp_event event = {};
+
+	if (!is_told(account, EVENT_TCP_ACCEPT))
+		return;
+	describe_socket(&event, tcp, account, EVENT_TCP_ACCEPT);
+	emit(&facts, &event, sizeof(event), EVENT_TCP_ACCEPT);
+}
+
+/*
+ * The kernel lets a connection be accepted before it makes it established: whoever took it then has
+ * left it to be told here.
+ */
+static __always_inline void wait_for_accept(struct socket_account *account, struct tcp_sock *tcp)
+{
+	if (__sync_val_compare_and_swap(&account->acceptance, ACCEPT_DONE, ACCEPT_WAITS) !=
+	    ACCEPT_EARLY)
+		return;
+	account->acceptance = ACCEPT_DONE;
+	/* It was counted for who listens. */
+	count_for_owner(account);
+	report_accept(account, tcp);
 }
 
 static __always_inline void establish(struct socket_account *account, struct tcp_sock *tcp)
@@ -101,27 +136,12 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		add_to(row->accepts, 1);
 	}
 	account->since = event.head.time;
-	account->flags |= SOCKET_ESTABLISHED;
 	if (calls_are_seen && !connects)
-		account->queued = 1;
+		wait_for_accept(account, tcp);
 	else if (is_told(account, kind))
 		emit(&facts, &event, sizeof(event), kind);
-}
-
-/* Of accept(2) and the end of the connection, which can come at once, one gets true. */
-static __always_inline bool leave_queue(struct socket_account *account)
-{
-	return account->queued && __sync_lock_test_and_set(&account->queued, 0);
-}
-
-static __always_inline void report_accept(struct socket_account *account, struct tcp_sock *tcp)
-{
-	struct tcp_event event = {};
-
-	if (!is_told(account, EVENT_TCP_ACCEPT))
-		return;
-	describe_socket(&event, tcp, account, EVENT_TCP_ACCEPT);
-	emit(&facts, &event, sizeof(event), EVENT_TCP_ACCEPT);
+	/* After that: accept(2) takes one that is established and does not wait for told. */
+	__sync_fetch_and_or(&account->flags, SOCKET_ESTABLISHED);
 }
 
 static __always_inline enum connect_error reason_of(__u32 error)

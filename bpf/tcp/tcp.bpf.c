@@ -110,6 +110,14 @@ static __always_inline void visit(struct seq_file *answer, struct socket_account
 	read_ends(&sample.ends, tcp);
 	if (account->flags & SOCKET_ESTABLISHED)
 		settle_bytes(account, tcp, &sample.ends);
+	if (account->acceptance == ACCEPT_WAITS) {
+		/* It will be told by who accepts it. */
+		if (!sk->sk_socket)
+			return;
+		/* Somebody has, and was not seen. */
+		if (leave_queue(account))
+			report_accept(account, tcp);
+	}
 	if (!list_sockets)
 		return;
 	sample.socket = account->id;

@@ -240,6 +240,31 @@ fn cpu_time_of_an_ended_process_is_that_of_its_parents_account() {
 }
 
 #[test]
+fn cpu_time_of_threads_that_end_together_is_whole_or_absent() {
+    const COUNT: usize = 10;
+    let _machine = support::machine();
+    needs!("process_events");
+    let group = Group::new("burn");
+    let stream = Stream::start(&["--kind", "process"]);
+    let mut known = 0;
+    for _ in 0..COUNT {
+        let mut load = Load::own(&group, "threads");
+        let id = load.pid();
+        load.hear();
+        load.kill();
+        let used = load.reap();
+        let end = stream.wait_for("it has ended", |e| is(e, "process.exit", id));
+        if let Some(told) = end["cpu.seconds"].as_f64() {
+            known += 1;
+            // What ending takes of each thread comes after the event, or after it left its CPU.
+            support::assert_close("CPU time", told, used, 0.01, 0.01 + support::stolen());
+        }
+    }
+    // Only some kernels of virtual machines cannot ask all threads of a process.
+    assert!(known > 0 || support::expect::expected().is_some());
+}
+
+#[test]
 fn a_tree_of_processes_is_told_whole_and_alone() {
     let _machine = support::machine();
     needs!("process_events");

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use noctule_kernel::{
     Error, Events, FileEvents, FileOpenRecord, ProgramHandle, RawEvent, RawProcess, SocketSample,
@@ -22,6 +21,8 @@ use counts::EventCounts;
 use known::Known;
 use recount::Recount;
 
+use crate::cpu::Grace;
+
 /// Source of events.
 pub struct EventSource {
     kernel: Events,
@@ -39,6 +40,10 @@ pub struct EventSource {
     lost: Vec<(&'static str, u64)>,
     /// How often the state is still to be compared with what is there, because something was lost.
     looks: u32,
+    /// And until when: so long a process is listed whose end was lost in both rings.
+    look_until_ns: u64,
+    /// How long that is.
+    grace_ns: u64,
     /// The moment of boot, by which all events are told.
     boot_unix_ns: u64,
 }
@@ -46,20 +51,22 @@ pub struct EventSource {
 impl EventSource {
     /// Reads from these programs, which were loaded for this stream. What has gone is kept for the
     /// time of grace.
-    pub fn new(kernel: Events, files: Option<FileEvents>, stream: Stream, grace: Duration) -> Self {
+    pub fn new(kernel: Events, files: Option<FileEvents>, stream: Stream, grace: Grace) -> Self {
         let mut programs = kernel.programs();
         programs.extend(files.iter().flat_map(FileEvents::programs));
         let mut this = Self {
             kernel,
             files,
             stream,
-            counts: EventCounts::new(grace),
+            counts: EventCounts::new(grace.cgroup),
             known: Known::default(),
             recount: Recount::default(),
             skipped: skipped(&programs),
             programs,
             lost: Vec::new(),
             looks: 0,
+            look_until_ns: 0,
+            grace_ns: grace.process.as_nanos() as u64,
             boot_unix_ns: 0,
         };
         this.lost = this.lost();
@@ -196,9 +203,12 @@ impl EventSource {
         wanted: &dyn Fn(&ProcessRow) -> bool,
     ) -> Result<Vec<Event>, Error> {
         self.skipped = self.skipped.max(skipped(&self.programs));
-        if self.looks == 0 && !self.recount.is_due() && self.lost() == self.lost {
+        if self.is_whole(batch.taken_ns) {
             self.known.prune(batch);
             return Ok(Vec::new());
+        }
+        if self.looks > 0 {
+            self.look_until_ns = batch.taken_ns + self.grace_ns;
         }
         if let Some(parity) = self.recount.step(&mut self.kernel)? {
             self.counts.drop_uncounted(parity, &self.kernel)?;
@@ -208,6 +218,12 @@ impl EventSource {
         let differences = self.known.take_confirmed();
         self.tell(&mut events, differences, Origin::Reconciled);
         Ok(events)
+    }
+
+    /// Nothing was lost, or all that was is made up for.
+    fn is_whole(&self, now_ns: u64) -> bool {
+        let looked = self.looks == 0 && now_ns > self.look_until_ns;
+        looked && !self.recount.is_due() && self.lost() == self.lost
     }
 
     fn compare(
@@ -316,8 +332,8 @@ fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)], time_unix_ns
     }
 }
 
-/// Comparisons after a loss: two find a difference, and one more finds what was only about to be told
-/// at the first.
+/// The fewest comparisons after a loss: two find a difference, and one more finds what was only about
+/// to be told at the first.
 const LOOKS: u32 = 3;
 
 /// How far the moment of boot may move before it is believed: the wall clock was set. It moves a

@@ -81,8 +81,9 @@ pub enum What {
     },
     /// A process died of the OOM killer.
     OomKill {
-        /// Resident set when it was chosen, bytes, as in the kernel's log.
-        rss_bytes: u64,
+        /// Resident set when it was chosen, bytes, as in the kernel's log; `None` where the kernel
+        /// tells only which thread it was (before Linux 6.9): when that ends its memory is gone.
+        rss_bytes: Option<u64>,
         /// The lowest memory limit of its group and those above; `None` when none has a limit.
         limit_bytes: Option<u64>,
     },

@@ -363,7 +363,7 @@ fn load_events(
             features.extend(loaded.features().iter().cloned());
             let latency = Duration::from_millis(events.latency_milliseconds.into());
             let files = load_files(facts, config, scope, &loaded, features);
-            let source = EventSource::new(loaded, files, wanted.stream, grace(config).cgroup);
+            let source = EventSource::new(loaded, files, wanted.stream, grace(config));
             Some(Told::new(source, latency))
         }
         Err(error) => {

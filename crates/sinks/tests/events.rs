@@ -146,11 +146,11 @@ fn processes() -> Vec<Event> {
             })
         },
         event(What::OomKill {
-            rss_bytes: 48_000_000,
+            rss_bytes: Some(48_000_000),
             limit_bytes: Some(50_000_000),
         }),
         event(What::OomKill {
-            rss_bytes: 48_000_000,
+            rss_bytes: Some(48_000_000),
             limit_bytes: None,
         }),
     ]

@@ -121,8 +121,10 @@ impl Known {
         }
     }
 
-    /// Forgets ended processes that nothing lists any more.
+    /// Between looks: forgets what only a look asks for, and ended processes that nothing lists any
+    /// more.
     pub(super) fn prune(&mut self, batch: &Batch) {
+        self.closed.clear();
         if self.ended.len() < ENDED {
             return;
         }

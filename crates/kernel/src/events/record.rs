@@ -168,7 +168,7 @@ fn exit_status(status: u32) -> ExitStatus {
 fn oom(bytes: &[u8]) -> Option<What> {
     let record: process::oom_kill = plain(bytes)?;
     Some(What::OomKill {
-        rss_bytes: record.rss,
+        rss_bytes: (record.rss != 0).then_some(record.rss),
         limit_bytes: (record.limit != 0).then_some(record.limit),
     })
 }

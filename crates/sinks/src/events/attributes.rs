@@ -132,8 +132,8 @@ impl Exit {
 
 #[derive(Serialize)]
 pub(super) struct Oom {
-    #[serde(rename = "memory.rss_bytes")]
-    rss: u64,
+    #[serde(rename = "memory.rss_bytes", skip_serializing_if = "Option::is_none")]
+    rss: Option<u64>,
     #[serde(rename = "memory.limit_bytes", skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
 }

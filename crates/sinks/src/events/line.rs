@@ -126,7 +126,10 @@ fn told(what: &What) -> (&'static str, String, Tone) {
             rss_bytes,
             limit_bytes,
         } => {
-            let mut what = format!("OOM killed: {} resident", bytes(*rss_bytes));
+            let mut what = "OOM killed".to_owned();
+            if let Some(rss) = rss_bytes {
+                what.push_str(&format!(": {} resident", bytes(*rss)));
+            }
             if let Some(limit) = limit_bytes {
                 what.push_str(&format!(", limit {}", bytes(*limit)));
             }
