@@ -6,6 +6,8 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use super::Place;
 use super::lines;
 
@@ -22,7 +24,21 @@ struct Open {
     bytes: u64,
     /// Devices and pipes have no length, cannot be cut, and are not to be renamed.
     regular: bool,
+    /// It ends within a line.
+    torn: bool,
+    /// It was full for so long that nobody seems to read it: it is waited for no more until there is
+    /// room.
+    full: bool,
 }
+
+/// What a pipe takes as a whole or not at all.
+const PIPE_BYTES: u64 = rustix::pipe::PIPE_BUF as u64;
+
+/// How long a reader of a pipe may leave it full.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
 
 impl Rotation {
     pub(super) fn open(place: Place) -> io::Result<Self> {
@@ -38,7 +54,7 @@ impl Rotation {
     pub(super) fn room(&self) -> u64 {
         match &self.open {
             Some(open) if open.regular => self.place.bytes.saturating_sub(open.bytes),
-            Some(_) => u64::MAX,
+            Some(_) => PIPE_BYTES,
             None => 0,
         }
     }
@@ -56,7 +72,8 @@ impl Rotation {
         Ok(())
     }
 
-    /// Appends whole lines with one write(2). When it fails, nothing of them is in the file.
+    /// Appends whole lines with one write(2). When it fails, nothing of them is in the file; a pipe can
+    /// have the beginning of one that is longer than it takes at once.
     pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let mut open = match self.open.take() {
             Some(open) => open,
@@ -115,6 +132,8 @@ impl Open {
         let mut open = Self {
             bytes: 0,
             regular: file.metadata()?.is_file(),
+            torn: false,
+            full: false,
             file,
         };
         if open.regular {
@@ -130,10 +149,44 @@ impl Open {
     }
 
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        if !self.regular {
+            return self.append_to_pipe(lines);
+        }
         // One call, unless the disk becomes full in the middle; then the second tells the error.
         (&self.file).write_all(lines)?;
-        if self.regular {
-            self.bytes += lines.len() as u64;
+        self.bytes += lines.len() as u64;
+        Ok(())
+    }
+
+    fn append_to_pipe(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.torn {
+            self.hand_over(b"\n").map_err(|(_, error)| error)?;
+        }
+        let taken = self.hand_over(lines);
+        self.torn = matches!(taken, Err((1.., _)));
+        taken.map_err(|(_, error)| error)
+    }
+
+    /// Waits for a reader that is slower, but not for one that does not read. With an error, how many
+    /// bytes were taken before it.
+    fn hand_over(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+        let mut taken = 0;
+        while taken < bytes.len() {
+            match (&self.file).write(&bytes[taken..]) {
+                Ok(count) => {
+                    taken += count;
+                    self.full = false;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let mut wait = [PollFd::new(&self.file, PollFlags::OUT)];
+                    self.full = self.full || poll(&mut wait, Some(&PATIENCE)) == Ok(0);
+                    if self.full {
+                        return Err((taken, error));
+                    }
+                }
+                Err(error) => return Err((taken, error)),
+            }
         }
         Ok(())
     }

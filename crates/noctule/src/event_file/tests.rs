@@ -1,7 +1,9 @@
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use noctule_model::{FilePath, Origin, What};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::queue::Waiting;
 use super::tally::Tally;
@@ -253,4 +255,56 @@ fn the_queue_is_bounded_and_refuses_in_one_place() {
     assert_eq!((taken.events.len(), taken.missing.here()), (1, 0));
     queue.close();
     assert!(queue.take(Duration::from_secs(60)).is_none());
+}
+
+#[test]
+fn a_pipe_that_is_read_late_has_whole_lines_and_says_what_it_lacks() {
+    const COUNT: usize = 200;
+    let (_folder, path) = folder();
+    let fifo = FileType::Fifo;
+    mknodat(CWD, &path, fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    let reader = OpenOptions::new().read(true).write(true).open(&path);
+    let mut reader = reader.expect("it can be opened");
+    let (mut writer, _queue) = writer(place(&path, LARGE, 1));
+    let events: Vec<Event> = (0..COUNT).map(|_| event(1000)).collect();
+    writer.write(&of(events));
+    // More than a pipe holds: some are lost. Then there is room again.
+    let mut text = vec![0; 1 << 20];
+    let mut read = reader.read(&mut text).expect("lines");
+    writer.write(&of(vec![event(1000)]));
+    read += reader.read(&mut text[read..]).expect("a gap and a line");
+    let text = std::str::from_utf8(&text[..read]).expect("text");
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a whole line"))
+        .collect();
+    let is_gap = |line: &&serde_json::Value| line["event.name"] == "gap";
+    let lost: u64 = lines
+        .iter()
+        .filter(is_gap)
+        .map(|gap| gap["lost"]["file.open"].as_u64().expect("a count"))
+        .sum();
+    assert!(lost > 0, "a pipe has room for {COUNT} kB");
+    let told = lines.iter().filter(|line| !is_gap(line)).count();
+    assert_eq!(told as u64 + lost, COUNT as u64 + 1);
+}
+
+#[test]
+fn a_line_that_a_pipe_takes_in_part_is_ended() {
+    let (_folder, path) = folder();
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    let reader = OpenOptions::new().read(true).write(true).open(&path);
+    let mut reader = reader.expect("it can be opened");
+    let (mut writer, _queue) = writer(place(&path, LARGE, 1));
+    // 64 KiB are no multiple of it.
+    writer.write(&of((0..20).map(|_| event(5000)).collect()));
+    let mut text = vec![0; 1 << 20];
+    let mut read = reader.read(&mut text).expect("lines");
+    writer.write(&of(vec![event(1000)]));
+    read += reader.read(&mut text[read..]).expect("a gap and a line");
+    let text = std::str::from_utf8(&text[..read]).expect("text");
+    let broken = |line: &&str| serde_json::from_str::<serde_json::Value>(line).is_err();
+    assert_eq!(text.lines().filter(broken).count(), 1);
+    let last = text.lines().last().expect("lines");
+    assert_eq!(last.len() + 1, 1000);
 }
