@@ -8,6 +8,12 @@ use serde_json::Value;
 
 use super::{NOCTULE, now, wait_until};
 
+/// The system calls in which it waits; newer architectures have one of them.
+#[cfg(target_arch = "x86_64")]
+const POLLS: [i64; 2] = [libc::SYS_poll, libc::SYS_ppoll];
+#[cfg(not(target_arch = "x86_64"))]
+const POLLS: [i64; 1] = [libc::SYS_ppoll];
+
 /// `noctule stat --json`, or another such command, without an end of its own, which watches already.
 pub(crate) struct Window {
     child: Child,
@@ -50,7 +56,7 @@ impl Window {
             watches: 0.0,
         };
         let file = format!("/proc/{}/syscall", this.child.id());
-        let polls = [libc::SYS_poll, libc::SYS_ppoll].map(|number| number.to_string());
+        let polls = POLLS.map(|number| number.to_string());
         wait_until("noctule watches", || {
             let text = fs::read_to_string(&file).expect("it runs");
             text.split(' ')
