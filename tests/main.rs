@@ -12,5 +12,6 @@ mod counters;
 mod environment;
 mod events;
 mod exposition;
+mod hardware;
 mod top;
 mod waits;

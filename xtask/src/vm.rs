@@ -15,6 +15,8 @@ use anyhow::{Context as _, Result};
 use noctule_vm::Job;
 
 mod apt;
+mod architecture;
+mod cached;
 mod command;
 mod cpio;
 mod disk;
@@ -25,7 +27,10 @@ mod machine;
 mod modules;
 mod programs;
 mod report;
+mod toolchain;
+mod tools;
 
+use architecture::Architecture;
 use emulator::Emulator;
 use kernel::Fetched;
 use kernels::Kernel;
@@ -33,6 +38,7 @@ pub(crate) use kernels::names as kernel_names;
 use machine::Setup;
 use programs::Programs;
 use report::Report;
+use tools::Tools;
 
 /// Run the tests of the binary on other kernels
 ///
@@ -67,27 +73,32 @@ pub(crate) struct Args {
 /// The most seconds that one test may take in a machine.
 const TEST_LIMIT: u64 = 400;
 
-/// How many times slower an emulated processor is, as the tests are told.
-const SLOWNESS: &str = "50";
-
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let began = Instant::now();
     let cache = cache()?;
-    let programs = Programs::build(root)?;
-    stage("programs", began);
     let folder = Folder::new(&cache)?;
-    let disk = disk::make(&programs, &folder.0)?;
-    stage("disk", began);
-    let emulator = Emulator::get(&cache)?;
-    stage("emulator", began);
     let kernels = kernels::named(&args.kernel);
+    let mut systems: Vec<System> = Vec::new();
+    for kernel in &kernels {
+        if !systems
+            .iter()
+            .any(|s| s.architecture == kernel.architecture)
+        {
+            systems.push(System::make(kernel.architecture, root, &cache, &folder.0)?);
+            stage(&format!("system for {}", kernel.architecture.debian), began);
+        }
+    }
     let reports = all(&kernels, args.machines, |kernel| {
         let fetched = Fetched::get(kernel, &cache, args.refresh)?;
         stage(&format!("kernel {}", kernel.name), began);
+        let mut systems = systems.iter();
+        let system = systems.find(|s| s.architecture == kernel.architecture);
+        let system = system.context("every architecture has its system")?;
         let setup = Setup {
-            emulator: &emulator,
-            init: &programs.init,
-            disk: &disk,
+            architecture: system.architecture,
+            emulator: &system.emulator,
+            init: &system.programs.init,
+            disk: &system.disk,
             folder: &folder.0,
             job: &job(root, kernel, args)?,
             limit: Duration::from_secs(args.limit * 60),
@@ -100,6 +111,34 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// What the machines of an architecture share.
+struct System {
+    architecture: &'static Architecture,
+    programs: Programs,
+    disk: PathBuf,
+    emulator: Emulator,
+}
+
+impl System {
+    fn make(
+        architecture: &'static Architecture,
+        root: &Path,
+        cache: &Path,
+        folder: &Path,
+    ) -> Result<Self> {
+        let programs = Programs::build(root, architecture, cache)?;
+        let tools = Tools::get(architecture, cache)?;
+        let disk = disk::make(architecture, &programs, &tools, folder)?;
+        let emulator = Emulator::get(architecture, cache)?;
+        Ok(Self {
+            architecture,
+            programs,
+            disk,
+            emulator,
+        })
+    }
 }
 
 /// Runs some machines at the same time until every kernel has been run; in the order of the kernels.
@@ -138,7 +177,10 @@ fn job(root: &Path, kernel: &Kernel, args: &Args) -> Result<Job> {
         skip: args.skip.clone(),
         command: args.command.clone(),
         expect: fs::read_to_string(&expect).with_context(|| expect.display().to_string())?,
-        environment: vec![("NOCTULE_SLOWNESS".into(), SLOWNESS.into())],
+        environment: vec![(
+            "NOCTULE_SLOWNESS".into(),
+            kernel.architecture.slowness.into(),
+        )],
         limit: TEST_LIMIT,
         ..Job::default()
     })

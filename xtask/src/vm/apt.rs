@@ -9,6 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+use super::cached;
 use super::command::{output, quiet};
 
 /// Names the mirror where apt does not: on a system that is not Debian.
@@ -20,15 +21,16 @@ const KEYS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.gpg",
 ];
 
-/// An apt of its own for one suite and architecture.
+/// An apt of its own for one suite.
 pub(super) struct Apt {
     folder: PathBuf,
     options: Vec<String>,
 }
 
 impl Apt {
-    /// Reads the lists of the suite. Everything stays below the folder.
-    pub(super) fn open(folder: &Path, suite: &str, architecture: &str) -> Result<Self> {
+    /// Reads the lists of the suite, for programs of the first architecture, and of others.
+    /// Everything stays below the folder.
+    pub(super) fn open(folder: &Path, suite: &str, architectures: &[&str]) -> Result<Self> {
         for part in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(folder.join(part))?;
         }
@@ -51,8 +53,8 @@ impl Apt {
                 "Acquire::Languages=none".into(),
                 "Acquire::Retries=3".into(),
                 "APT::Sandbox::User=root".into(),
-                format!("APT::Architecture={architecture}"),
-                format!("APT::Architectures={architecture}"),
+                format!("APT::Architecture={}", architectures[0]),
+                format!("APT::Architectures={}", architectures.join(",")),
             ],
         };
         quiet(this.command("apt-get").args(["update", "-q"]))?;
@@ -80,11 +82,10 @@ impl Apt {
     /// Fetches the packages and unpacks them into a folder.
     pub(super) fn unpack(&self, packages: &[String], into: &Path) -> Result<()> {
         quiet(self.command("apt-get").arg("download").args(packages))?;
-        unpack(&self.folder, into)
+        unpack_folder(&self.folder, into)
     }
 
-    /// The same with everything that the package needs, as if nothing were installed.
-    pub(super) fn unpack_with_all(&self, package: &str, into: &Path) -> Result<()> {
+    fn unpack_with_all(&self, packages: &[&str], into: &Path) -> Result<()> {
         let mut command = self.command("apt-get");
         command.args([
             "install",
@@ -92,8 +93,8 @@ impl Apt {
             "--download-only",
             "--no-install-recommends",
         ]);
-        quiet(command.arg(package))?;
-        unpack(&self.folder.join("cache/archives"), into)
+        quiet(command.args(packages))?;
+        unpack_folder(&self.folder.join("cache/archives"), into)
     }
 
     fn command(&self, program: &str) -> Command {
@@ -106,8 +107,22 @@ impl Apt {
     }
 }
 
+/// Packages of a suite with all that they need, as if nothing were installed.
+pub(super) fn unpack(
+    cache: &Path,
+    suite: &str,
+    architectures: &[&str],
+    packages: &[&str],
+    into: &Path,
+) -> Result<()> {
+    super::say(&format!("fetching {} from {suite}", packages.join(", ")));
+    let lists = cache.join("apt").join(format!("{suite}-{}", packages[0]));
+    Apt::open(&lists, suite, architectures)?.unpack_with_all(packages, into)?;
+    cached::remove(&lists)
+}
+
 /// Unpacks the packages in a folder.
-fn unpack(folder: &Path, into: &Path) -> Result<()> {
+fn unpack_folder(folder: &Path, into: &Path) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.extension().is_some_and(|e| e == "deb") {

@@ -1,7 +1,5 @@
 //! The disk of the machines: a small system with our programs and the tools of the tests.
 
-use std::collections::BTreeSet;
-use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -10,12 +8,10 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use noctule_vm::{AGENT, TESTS};
 
+use super::architecture::Architecture;
 use super::command::{output, quiet};
 use super::programs::Programs;
-
-/// Tools that busybox does not have as tests need them. One that is not installed is missing in the
-/// machine too, and the test that needs it says so.
-const TOOLS: &[&str] = &["bash", "ip", "runc", "setpriv", "tc", "tmux"];
+use super::tools::{Tools, find};
 
 /// What tmux knows terminals by.
 const TERMINALS: &[&str] = &["l/linux", "s/screen-256color", "x/xterm-256color"];
@@ -58,8 +54,13 @@ const FILES: &[(&str, &str)] = &[
 const SIZE: &str = "768M";
 
 /// Makes the image of the disk in a folder.
-pub(super) fn make(programs: &Programs, folder: &Path) -> Result<PathBuf> {
-    let root = folder.join("root");
+pub(super) fn make(
+    architecture: &Architecture,
+    programs: &Programs,
+    tools: &Tools,
+    folder: &Path,
+) -> Result<PathBuf> {
+    let root = folder.join(format!("root-{}", architecture.debian));
     for name in FOLDERS {
         fs::create_dir_all(root.join(name))?;
     }
@@ -72,26 +73,22 @@ pub(super) fn make(programs: &Programs, folder: &Path) -> Result<PathBuf> {
     for (from, to) in [(&programs.agent, AGENT), (&programs.tests, TESTS)] {
         copy(from, &root, Path::new(to))?;
     }
-    let mut libraries = BTreeSet::new();
-    for tool in TOOLS {
-        if let Some(path) = find(tool) {
-            copy(&path, &root, &Path::new("/usr/bin").join(tool))?;
-            libraries.extend(needed(&path)?);
-        }
+    for (name, path) in tools.all() {
+        copy(&path, &root, &Path::new("/usr/bin").join(name))?;
     }
-    for library in libraries {
-        copy(&library, &root, &library)?;
+    for (from, to) in tools.libraries()? {
+        copy(&from, &root, &to)?;
     }
-    busybox(&root)?;
+    busybox(tools, &root)?;
     terminals(&root)?;
-    image(&root, &folder.join("disk"))
+    image(&root, &folder.join(format!("disk-{}", architecture.debian)))
 }
 
-/// Its commands, but where there is a tool of that name.
-fn busybox(root: &Path) -> Result<()> {
-    let program = find("busybox").context("no busybox (package busybox-static)")?;
-    copy(&program, root, Path::new("/usr/bin/busybox"))?;
-    for name in output(Command::new(&program).arg("--list"))?.lines() {
+/// Its commands, but where there is a tool of that name. What a foreign one has, ours tells.
+fn busybox(tools: &Tools, root: &Path) -> Result<()> {
+    copy(&tools.busybox()?, root, Path::new("/usr/bin/busybox"))?;
+    let ours = Tools::Installed.busybox()?;
+    for name in output(Command::new(&ours).arg("--list"))?.lines() {
         let link = root.join("usr/bin").join(name);
         if !link.exists() {
             symlink("busybox", &link)?;
@@ -128,29 +125,9 @@ fn image(root: &Path, image: &Path) -> Result<PathBuf> {
     Ok(image.to_owned())
 }
 
-/// The libraries of a program, its loader included; none when it is static.
-fn needed(program: &Path) -> Result<Vec<PathBuf>> {
-    // It fails for a static program.
-    let text = Command::new("ldd").arg(program).output().context("ldd")?;
-    let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    let path = |line: &str| {
-        let mut words = line.split_whitespace();
-        words.find(|word| word.starts_with('/')).map(PathBuf::from)
-    };
-    Ok(text.lines().filter_map(path).collect())
-}
-
 fn copy(from: &Path, root: &Path, to: &Path) -> Result<()> {
     let to = root.join(to.strip_prefix("/").unwrap_or(to));
     fs::create_dir_all(to.parent().context("a folder")?)?;
     fs::copy(from, &to).with_context(|| from.display().to_string())?;
     Ok(())
-}
-
-/// A program of this machine. The folders of the administrator are often not in the path of a user.
-fn find(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    let mut places = env::split_paths(&path).chain(more).map(|f| f.join(name));
-    places.find(|file| file.is_file())
 }

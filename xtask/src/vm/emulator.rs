@@ -8,28 +8,33 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::apt::Apt;
+use super::apt;
+use super::architecture::Architecture;
+use super::cached;
 use super::command::output;
-use super::kernel::remove;
 
-/// Debian's suite, package and program.
+/// Debian's suite.
 const SUITE: &str = "trixie";
-const PACKAGE: &str = "qemu-system-x86";
-const PROGRAM: &str = "qemu-system-x86_64";
 
 /// An emulator with all that it needs; it shares nothing with the machine's own programs.
 pub(super) struct Emulator {
     root: PathBuf,
+    program: &'static str,
 }
 
 impl Emulator {
     /// From the cache, or fetched.
-    pub(super) fn get(cache: &Path) -> Result<Self> {
-        let root = cache.join("emulators").join(format!("{SUITE}-{PACKAGE}"));
-        if !root.exists() {
-            fetch(cache, &root).context("the emulator")?;
-        }
-        Ok(Self { root })
+    pub(super) fn get(architecture: &Architecture, cache: &Path) -> Result<Self> {
+        let package = architecture.package;
+        let root = cache.join("emulators").join(format!("{SUITE}-{package}"));
+        cached::folder(&root, false, |part| {
+            let host = output(Command::new("dpkg").arg("--print-architecture"))?;
+            apt::unpack(cache, SUITE, &[host.trim()], &[package], part)
+        })?;
+        Ok(Self {
+            root,
+            program: architecture.emulator,
+        })
     }
 
     /// A command that is to become the emulator. It ends with us, however we end.
@@ -48,25 +53,10 @@ impl Emulator {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(loader);
         command.arg("--library-path").arg(&libraries);
-        command.arg(usr.join("bin").join(PROGRAM));
+        command.arg(usr.join("bin").join(self.program));
         for firmware in ["qemu", "seabios"] {
             command.arg("-L").arg(usr.join("share").join(firmware));
         }
         Ok(command)
     }
-}
-
-fn fetch(cache: &Path, root: &Path) -> Result<()> {
-    super::say(&format!("fetching {PACKAGE} from {SUITE}"));
-    let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
-    let architecture = architecture.trim();
-    let lists = cache.join("apt").join(format!("{SUITE}-{PACKAGE}"));
-    let apt = Apt::open(&lists, SUITE, architecture)?;
-    // It counts when it is complete.
-    let part = root.with_extension("part");
-    remove(&part)?;
-    fs::create_dir_all(&part)?;
-    apt.unpack_with_all(PACKAGE, &part)?;
-    fs::rename(&part, root)?;
-    remove(&lists)
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use super::apt::Apt;
+use super::cached;
 use super::command::quiet;
 use super::kernels::Kernel;
 
@@ -27,9 +28,8 @@ impl Fetched {
     /// From the cache, or fetched; with `anew` the newest of its suite in any case.
     pub(super) fn get(kernel: &Kernel, cache: &Path, anew: bool) -> Result<Self> {
         let folder = cache.join("kernels").join(kernel.name);
-        if anew || !folder.exists() {
-            fetch(kernel, cache, &folder).with_context(|| format!("kernel {}", kernel.name))?;
-        }
+        cached::folder(&folder, anew, |part| fetch(kernel, cache, part))
+            .with_context(|| format!("kernel {}", kernel.name))?;
         Self::in_folder(&folder)
     }
 
@@ -59,32 +59,19 @@ fn fetch(kernel: &Kernel, cache: &Path, folder: &Path) -> Result<()> {
         "fetching kernel {} from {}",
         kernel.name, kernel.suite
     ));
-    let name = format!("{}-{}", kernel.suite, kernel.architecture);
+    let architecture = kernel.architecture.debian;
+    let name = format!("{}-{architecture}", kernel.suite);
     let lists = cache.join("apt").join(name);
-    let apt = Apt::open(&lists, kernel.suite, kernel.architecture)?;
+    let apt = Apt::open(&lists, kernel.suite, &[architecture])?;
     let packages = apt.with_needed(kernel.package, PARTS)?;
-    // It counts when it is complete.
-    let part = folder.with_extension("part");
-    remove(&part)?;
-    fs::create_dir_all(&part)?;
-    apt.unpack(&packages, &part)?;
-    let (usr, top) = (part.join("usr/lib/modules"), part.join("lib/modules"));
+    apt.unpack(&packages, folder)?;
+    let (usr, top) = (folder.join("usr/lib/modules"), folder.join("lib/modules"));
     if usr.exists() && !top.exists() {
-        fs::create_dir_all(part.join("lib"))?;
+        fs::create_dir_all(folder.join("lib"))?;
         fs::rename(&usr, &top)?;
     }
-    let release = Fetched::in_folder(&part)?.release;
-    quiet(Command::new("depmod").arg("-b").arg(&part).arg(release))?;
-    remove(folder)?;
-    fs::rename(&part, folder)?;
+    let release = Fetched::in_folder(folder)?.release;
+    quiet(Command::new("depmod").arg("-b").arg(folder).arg(release))?;
     // The lists are larger than the kernel, and old at the next fetch.
-    remove(&lists)
-}
-
-/// Removes a folder, if it is there.
-pub(super) fn remove(folder: &Path) -> Result<()> {
-    match folder.exists() {
-        true => fs::remove_dir_all(folder).with_context(|| folder.display().to_string()),
-        false => Ok(()),
-    }
+    cached::remove(&lists)
 }

@@ -1,5 +1,7 @@
 //! The kernels of the matrix.
 
+use super::architecture::{AMD64, ARM64, Architecture};
+
 /// A kernel, and where Debian has it.
 #[derive(Debug)]
 pub(super) struct Kernel {
@@ -9,11 +11,9 @@ pub(super) struct Kernel {
     pub(super) suite: &'static str,
     /// The package that depends on the newest of them.
     pub(super) package: &'static str,
-    /// Debian's architecture.
-    pub(super) architecture: &'static str,
+    /// That of its machine.
+    pub(super) architecture: &'static Architecture,
 }
-
-const CLOUD: &str = "linux-image-cloud-amd64";
 
 /// Oldest first.
 pub(super) const KERNELS: &[Kernel] = &[
@@ -21,14 +21,21 @@ pub(super) const KERNELS: &[Kernel] = &[
     amd64("6.1", "bookworm"),
     amd64("6.12", "trixie"),
     amd64("newest", "sid"),
+    // In emulation the only one with hardware counters.
+    Kernel {
+        name: "6.12-arm64",
+        suite: "trixie",
+        package: "linux-image-cloud-arm64",
+        architecture: &ARM64,
+    },
 ];
 
 const fn amd64(name: &'static str, suite: &'static str) -> Kernel {
     Kernel {
         name,
         suite,
-        package: CLOUD,
-        architecture: "amd64",
+        package: "linux-image-cloud-amd64",
+        architecture: &AMD64,
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use noctule_vm::{JOB, Job, MODULES, Message, PORT};
 
+use super::architecture::Architecture;
 use super::cpio::Archive;
 use super::emulator::Emulator;
 use super::kernel::Fetched;
@@ -26,6 +27,7 @@ const CONSOLE: usize = 100;
 
 /// What all machines share.
 pub(super) struct Setup<'a> {
+    pub(super) architecture: &'a Architecture,
     pub(super) emulator: &'a Emulator,
     pub(super) init: &'a Path,
     /// Nobody writes to it: what a machine writes is gone with it.
@@ -95,22 +97,18 @@ fn start(kernel: &Fetched, setup: &Setup<'_>, files: &[String; 3]) -> Result<Chi
         file(setup.disk)
     );
     // A panic ends the machine at once; before, it tells what each CPU does (panic_print).
-    let line = "console=ttyS0 loglevel=5 panic=-1 oops=panic unknown_nmi_panic panic_print=64 \
-        tsc=reliable mitigations=off";
+    let line = format!(
+        "console={} loglevel=5 panic=-1 oops=panic unknown_nmi_panic panic_print=64 \
+        tsc=reliable mitigations=off",
+        setup.architecture.console
+    );
     let mut command = setup.emulator.command()?;
     command
-        .args([
-            "-accel",
-            "tcg,thread=multi",
-            "-machine",
-            "q35",
-            "-cpu",
-            "max",
-        ])
+        .args(setup.architecture.machine)
         .args(["-smp", "2", "-m", "1536M", "-nodefaults", "-no-user-config"])
         .args(["-no-reboot", "-display", "none", "-nic", "none"])
         .args(["-kernel", &file(&kernel.image), "-initrd", first])
-        .args(["-append", line, "-serial", &format!("file:{console}")])
+        .args(["-append", &line, "-serial", &format!("file:{console}")])
         .args(["-drive", &disk, "-device", "virtio-blk-pci,drive=disk"])
         .args(["-monitor", &format!("unix:{monitor},server=on,wait=off")])
         .args(["-chardev", "stdio,id=results,signal=off"])

@@ -1,6 +1,7 @@
 //! What of ours runs in a machine: static programs, built from this tree.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +10,9 @@ use anyhow::{Context as _, Result, bail};
 use noctule_vm::AGENT;
 use serde_json::Value;
 
+use super::architecture::Architecture;
 use super::command::output;
+use super::toolchain::Toolchain;
 
 /// Static programs.
 pub(super) struct Programs {
@@ -21,19 +24,49 @@ pub(super) struct Programs {
 
 impl Programs {
     /// Builds them.
-    pub(super) fn build(root: &Path) -> Result<Self> {
-        super::say("building the static programs");
-        let target = target()?;
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = Command::new(cargo)
+    pub(super) fn build(root: &Path, architecture: &Architecture, cache: &Path) -> Result<Self> {
+        let name = architecture.debian;
+        super::say(&format!("building the static programs for {name}"));
+        if architecture.is_native()? {
+            let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+            let mut command = Command::new("env");
+            command.arg(format!(
+                "LIBBPF_SYS_LIBRARY_PATH={}",
+                libraries()?.display()
+            ));
+            return Self::built_by(command, &cargo, root, architecture, Path::to_owned);
+        }
+        let toolchain = Toolchain::get(architecture, cache)?;
+        let command = toolchain.cargo(root)?;
+        let outside = |path: &Path| toolchain.outside(path, root);
+        Self::built_by(command, "cargo".as_ref(), root, architecture, outside)
+    }
+
+    /// By a command that sets variables and then executes another one.
+    fn built_by(
+        mut command: Command,
+        cargo: &OsStr,
+        root: &Path,
+        architecture: &Architecture,
+        outside: impl Fn(&Path) -> PathBuf,
+    ) -> Result<Self> {
+        let output = command
+            .args([
+                "RUSTFLAGS=-C target-feature=+crt-static".to_owned(),
+                format!("NOCTULE_BINARY={AGENT}"),
+            ])
+            .arg(cargo)
             // With a target, build scripts and their libbpf are built apart, and stay dynamic.
-            .args(["build", "--locked", "--profile=vm", "--target", &target])
+            .args([
+                "build",
+                "--locked",
+                "--profile=vm",
+                "--target",
+                architecture.target,
+            ])
             .args(["--package=noctule", "--package=noctule-vm"])
             .args(["--features=noctule/static", "--bins", "--test=blackbox"])
             .arg("--message-format=json-render-diagnostics")
-            .env("LIBBPF_SYS_LIBRARY_PATH", libraries()?)
-            .env("RUSTFLAGS", "-C target-feature=+crt-static")
-            .env("NOCTULE_BINARY", AGENT)
             .current_dir(root)
             .stderr(Stdio::inherit())
             .output()
@@ -44,6 +77,7 @@ impl Programs {
         let messages = String::from_utf8(output.stdout).context("cargo")?;
         let named = |name| {
             let found = messages.lines().find_map(|line| executable(line, name));
+            let found = found.map(|path| outside(&path));
             found.with_context(|| format!("cargo does not tell where {name} is"))
         };
         Ok(Self {
@@ -59,12 +93,6 @@ fn executable(line: &str, name: &str) -> Option<PathBuf> {
     let ours = message["target"]["name"] == name;
     let path = message["executable"].as_str().filter(|_| ours)?;
     Some(PathBuf::from(path))
-}
-
-fn target() -> Result<String> {
-    let text = output(Command::new("rustc").arg("-vV"))?;
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc does not tell its host")?.to_owned())
 }
 
 /// The folder of the static libraries that libbpf needs.

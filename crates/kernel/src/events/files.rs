@@ -173,7 +173,6 @@ impl FileEvents {
     }
 }
 
-
 fn ring(
     skel: &FilesSkel<'static>,
     records: Rc<RefCell<Vec<FileOpenRecord>>>,

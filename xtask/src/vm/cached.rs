@@ -1,0 +1,59 @@
+//! Folders in the cache: made once, and there only when they are complete.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+/// Makes the folder, if it is not there, or in any case with `anew`.
+pub(super) fn folder(
+    folder: &Path,
+    anew: bool,
+    fill: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    if folder.exists() && !anew {
+        return Ok(());
+    }
+    let mut part = OsString::from(folder);
+    part.push(".part");
+    let part = PathBuf::from(part);
+    remove(&part)?;
+    fs::create_dir_all(&part).with_context(|| part.display().to_string())?;
+    fill(&part)?;
+    remove(folder)?;
+    fs::rename(&part, folder).with_context(|| folder.display().to_string())
+}
+
+/// Removes a folder, if it is there.
+pub(super) fn remove(folder: &Path) -> Result<()> {
+    match folder.exists() {
+        true => fs::remove_dir_all(folder).with_context(|| folder.display().to_string()),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+
+    #[test]
+    fn a_folder_is_there_when_it_is_complete() {
+        let place = tempfile::tempdir().expect("a folder of our own");
+        // Two that differ after a dot are two.
+        let [one, other] = ["6.1", "6.12"].map(|name| place.path().join(name));
+        let fails = folder(&one, false, |part| {
+            fs::write(part.join("half"), "")?;
+            folder(&other, false, |part| Ok(fs::write(part.join("whole"), "")?))?;
+            bail!("no more")
+        });
+        assert!(fails.is_err() && !one.exists());
+        assert!(other.join("whole").exists());
+        folder(&one, false, |part| Ok(fs::write(part.join("whole"), "")?)).expect("made");
+        assert!(one.join("whole").exists() && !one.join("half").exists());
+        folder(&one, false, |_| bail!("it is there")).expect("kept");
+        folder(&one, true, |_| Ok(())).expect("made anew");
+        assert!(!one.join("whole").exists());
+    }
+}

@@ -1,0 +1,151 @@
+//! A small Debian system in which programs for another architecture are built. The toolchain of the
+//! machine has no standard library for it, nor a linker.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::apt;
+use super::architecture::Architecture;
+use super::cached;
+use super::command::{output, quiet};
+
+/// Only there the compiler is new enough.
+const SUITE: &str = "sid";
+
+/// The compiler of BPF is that of the other machines: another one makes other programs. And a libelf
+/// that can be linked statically without zstd.
+const OLD_SUITE: &str = "bookworm";
+
+/// Where the system has the sources, and the crates that cargo has fetched.
+const SOURCES: &str = "/src";
+const CRATES: &str = "/cargo";
+
+/// Enters the system: its root, what of the machine it sees, and the command.
+const ENTER: &str = r#"
+set -eu
+root=$1 sources=$2 crates=$3
+shift 3
+mount --rbind "$sources" "$root/src"
+mount --rbind "$crates" "$root/cargo"
+mount --rbind /dev "$root/dev"
+mount --rbind /proc "$root/proc"
+exec chroot "$root" "$@"
+"#;
+
+/// The system.
+pub(super) struct Toolchain<'a> {
+    root: PathBuf,
+    architecture: &'a Architecture,
+}
+
+impl<'a> Toolchain<'a> {
+    /// From the cache, or fetched.
+    pub(super) fn get(architecture: &'a Architecture, cache: &Path) -> Result<Self> {
+        let root = cache.join("toolchains").join(architecture.debian);
+        cached::folder(&root, false, |part| fill(architecture, cache, part))?;
+        Ok(Self { root, architecture })
+    }
+
+    /// Cargo in the system, for the architecture; what it builds is in `target/ARCHITECTURE`.
+    pub(super) fn cargo(&self, sources: &Path) -> Result<Command> {
+        let target = self.architecture.target;
+        let own = target.replace("-unknown", "");
+        // There it has neither a network nor a way to it.
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        quiet(
+            Command::new(cargo)
+                .args(["fetch", "--locked"])
+                .current_dir(sources),
+        )?;
+        let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
+        let crates = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(home);
+        let crates = crates.context("neither CARGO_HOME nor HOME is set")?;
+        let mut command = Command::new("unshare");
+        command.arg("--mount");
+        if output(Command::new("id").arg("-u"))?.trim() != "0" {
+            command.arg("--map-root-user");
+        }
+        command.args(["sh", "-c", ENTER, "sh"]);
+        command.args([&self.root, sources, &crates]);
+        let upper = target.replace('-', "_").to_uppercase();
+        command.args(["/usr/bin/env", "-i", "-C", SOURCES]).args([
+            "PATH=/usr/bin:/usr/sbin".to_owned(),
+            "HOME=/root".to_owned(),
+            "CARGO_NET_OFFLINE=true".to_owned(),
+            format!("CARGO_HOME={CRATES}"),
+            format!(
+                "CARGO_TARGET_DIR={SOURCES}/target/{}",
+                self.architecture.debian
+            ),
+            format!("CARGO_TARGET_{upper}_LINKER={own}-gcc"),
+            // What is built for the build itself needs those of the host.
+            format!("LIBBPF_SYS_LIBRARY_PATH_{target}=/usr/lib/{own}"),
+            format!(
+                "LIBBPF_SYS_LIBRARY_PATH=/usr/lib/{}-linux-gnu",
+                env::consts::ARCH
+            ),
+        ]);
+        Ok(command)
+    }
+
+    /// Where the machine has a file of which the system knows the path.
+    pub(super) fn outside(&self, path: &Path, sources: &Path) -> PathBuf {
+        match path.strip_prefix(SOURCES) {
+            Ok(inner) => sources.join(inner),
+            Err(_) => path.to_owned(),
+        }
+    }
+}
+
+fn fill(architecture: &Architecture, cache: &Path, root: &Path) -> Result<()> {
+    let host = output(Command::new("dpkg").arg("--print-architecture"))?;
+    let (host, foreign) = (host.trim(), architecture.debian);
+    let libraries = ["libelf-dev", "zlib1g-dev"];
+    let for_target = libraries.map(|package| format!("{package}:{foreign}"));
+    let mut packages = vec!["clang", "make", "pkg-config"];
+    packages.extend(libraries);
+    packages.extend(for_target.iter().map(String::as_str));
+    apt::unpack(cache, OLD_SUITE, &[host, foreign], &packages, root)?;
+    for folder in ["bin", "sbin", "lib", "lib64"] {
+        merge(root, folder)?;
+    }
+    let compiler = format!("gcc-{}", architecture.target.replace("-unknown", ""));
+    let for_target = ["libstd-rust-dev", "libc6-dev"].map(|p| format!("{p}:{foreign}"));
+    let mut packages = vec!["rustc", "cargo", "gcc", "libc6-dev", &compiler];
+    packages.extend(for_target.iter().map(String::as_str));
+    packages.extend(["coreutils", "dash", "findutils", "grep", "mawk", "sed"]);
+    // What both suites have is then that of the newer one, which programs of the older one take.
+    apt::unpack(cache, SUITE, &[host, foreign], &packages, root)?;
+    for folder in [SOURCES, CRATES, "/dev", "/proc", "/tmp", "/root"] {
+        fs::create_dir_all(root.join(&folder[1..]))?;
+    }
+    // Packages that are only unpacked have not chosen these.
+    for (program, link) in [("gcc", "cc"), ("dash", "sh"), ("mawk", "awk")] {
+        let link = root.join("usr/bin").join(link);
+        if !link.exists() {
+            symlink(program, &link).with_context(|| link.display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a folder at the top a link to the one below `usr`, as newer suites expect it.
+fn merge(root: &Path, folder: &str) -> Result<()> {
+    let (top, below) = (root.join(folder), root.join("usr").join(folder));
+    if top.is_dir() {
+        fs::create_dir_all(&below)?;
+        quiet(
+            Command::new("cp")
+                .args(["-a", "-l", "-T"])
+                .args([&top, &below]),
+        )?;
+        cached::remove(&top)?;
+    }
+    let target = Path::new("usr").join(folder);
+    symlink(target, &top).with_context(|| top.display().to_string())
+}

@@ -1,0 +1,131 @@
+//! The programs of a machine that are not ours.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::apt;
+use super::architecture::Architecture;
+use super::cached;
+
+/// Those that busybox does not have as tests need them, and the package of each. One that is not
+/// installed here is missing in the machine too, and the test that needs it says so.
+const TOOLS: &[(&str, &str)] = &[
+    ("bash", "bash"),
+    ("ip", "iproute2"),
+    ("runc", "runc"),
+    ("setpriv", "util-linux"),
+    ("tc", "iproute2"),
+    ("tmux", "tmux"),
+];
+
+const BUSYBOX: (&str, &str) = ("busybox", "busybox-static");
+
+/// Debian's suite where they cannot be those of this machine.
+const SUITE: &str = "trixie";
+
+/// Where they come from.
+pub(super) enum Tools {
+    /// This machine.
+    Installed,
+    /// Packages of another architecture, unpacked.
+    Unpacked(PathBuf),
+}
+
+impl Tools {
+    /// For machines of this architecture.
+    pub(super) fn get(architecture: &Architecture, cache: &Path) -> Result<Self> {
+        if architecture.is_native()? {
+            return Ok(Self::Installed);
+        }
+        let name = format!("{SUITE}-{}", architecture.debian);
+        let root = cache.join("tools").join(name);
+        let packages: BTreeSet<&str> = TOOLS.iter().chain([&BUSYBOX]).map(|(_, p)| *p).collect();
+        let packages: Vec<&str> = packages.into_iter().collect();
+        cached::folder(&root, false, |part| {
+            apt::unpack(cache, SUITE, &[architecture.debian], &packages, part)
+        })?;
+        Ok(Self::Unpacked(root))
+    }
+
+    /// Name and place of each that is there.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, PathBuf)> {
+        TOOLS
+            .iter()
+            .filter_map(|(name, _)| Some((*name, self.find(name)?)))
+    }
+
+    pub(super) fn busybox(&self) -> Result<PathBuf> {
+        let (name, package) = BUSYBOX;
+        self.find(name)
+            .with_context(|| format!("no {name} (package {package})"))
+    }
+
+    /// Place and path in the machine of each library that they need, their loader included.
+    pub(super) fn libraries(&self) -> Result<Vec<(PathBuf, PathBuf)>> {
+        match self {
+            Self::Installed => {
+                let mut libraries = BTreeSet::new();
+                for (_, program) in self.all() {
+                    libraries.extend(needed(&program)?);
+                }
+                Ok(libraries
+                    .into_iter()
+                    .map(|path| (path.clone(), path))
+                    .collect())
+            }
+            // Nothing here can tell what they need: all that came with them.
+            Self::Unpacked(root) => {
+                let mut libraries = Vec::new();
+                let top = root.join("usr/lib");
+                let inner = fs::read_dir(&top)?.flatten().map(|entry| entry.path());
+                let folders = inner.filter(|p| p.to_string_lossy().ends_with("-linux-gnu"));
+                for folder in folders.chain([top.clone()]) {
+                    for entry in fs::read_dir(folder)?.flatten() {
+                        let path = entry.path();
+                        let name = entry.file_name().to_string_lossy().into_owned();
+                        if path.is_file() && name.contains(".so") {
+                            let inside = Path::new("/").join(path.strip_prefix(root)?);
+                            libraries.push((path, inside));
+                        }
+                    }
+                }
+                Ok(libraries)
+            }
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<PathBuf> {
+        match self {
+            Self::Installed => find(name),
+            Self::Unpacked(root) => ["usr/bin", "usr/sbin", "bin", "sbin"]
+                .map(|folder| root.join(folder).join(name))
+                .into_iter()
+                .find(|file| file.is_file()),
+        }
+    }
+}
+
+/// A program of this machine. The folders of the administrator are often not in the path of a user.
+pub(super) fn find(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut places = env::split_paths(&path).chain(more).map(|f| f.join(name));
+    places.find(|file| file.is_file())
+}
+
+/// The libraries of a program, its loader included; none when it is static.
+fn needed(program: &Path) -> Result<Vec<PathBuf>> {
+    // It fails for a static program.
+    let text = Command::new("ldd").arg(program).output().context("ldd")?;
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    let path = |line: &str| {
+        let mut words = line.split_whitespace();
+        words.find(|word| word.starts_with('/')).map(PathBuf::from)
+    };
+    Ok(text.lines().filter_map(path).collect())
+}
