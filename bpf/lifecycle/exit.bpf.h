@@ -25,7 +25,7 @@ struct {
 /* Whether the process ends with this thread. */
 static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_struct *task)
 {
-	__u64 *told;
+	__u64 *told = NULL;
 
 	/* Volatile: must not be read before the kernel is known to have it. */
 	if (has_group_dead)
@@ -33,8 +33,10 @@ static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_
 	if (task->signal->live.counter)
 		return false;
 	/* Several threads that end at once can all find that none is left. */
-	told = bpf_task_storage_get(&ended, task->group_leader, NULL,
-				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	/* Refused to all but one of those that make it at once: it is there at the next try. */
+	for (int i = 0; i < 3 && !told; i++)
+		told = bpf_task_storage_get(&ended, task->group_leader, NULL,
+					    BPF_LOCAL_STORAGE_GET_F_CREATE);
 	return !told || !__sync_lock_test_and_set(told, 1);
 }
 

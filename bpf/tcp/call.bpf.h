@@ -69,9 +69,10 @@ static __always_inline void own(struct socket_account *account, struct task_stru
 {
 	describe_process(&account->owner, task);
 	/* At the same time the connection can end, and be marked so. */
-	__sync_fetch_and_and(&account->flags, ~SOCKET_WANTED);
 	if (is_wanted(task))
 		__sync_fetch_and_or(&account->flags, SOCKET_WANTED);
+	else
+		__sync_fetch_and_and(&account->flags, ~SOCKET_WANTED);
 }
 
 /* Whoever accepts a connection owns it: it need not be who listens. */
@@ -90,20 +91,19 @@ static __always_inline void return_from_accept(struct sock *sk)
 		adopt(sk, tcp, task);
 		return;
 	}
-	if (is_copy(account, sk) || account->acceptance == ACCEPT_EARLY)
+	if (is_copy(account, sk))
 		return;
-	if (account->acceptance == ACCEPT_DONE) {
-		/* It was told when it ended, or by an iterator. */
-		if (account->flags & SOCKET_ESTABLISHED || sk->__sk_common.skc_state == TCP_CLOSE)
-			return;
+	if (!(account->flags & SOCKET_ESTABLISHED) && sk->__sk_common.skc_state != TCP_CLOSE) {
 		own(account, task);
-		if (!__sync_val_compare_and_swap(&account->acceptance, ACCEPT_DONE, ACCEPT_EARLY))
+		if (__sync_val_compare_and_swap(&account->acceptance, ACCEPT_DONE, ACCEPT_EARLY) !=
+		    ACCEPT_WAITS)
 			return;
 	}
+	/* Otherwise it was told when it ended, or by an iterator. */
 	if (!leave_queue(account))
 		return;
 	read_ends(&ends, tcp);
-	settle_bytes(account, tcp, &ends);
+	settle_bytes(account, tcp, &ends, false);
 	own(account, task);
 	count_for_owner(account);
 	report_accept(account, tcp);

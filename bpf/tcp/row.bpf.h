@@ -111,11 +111,14 @@ static __always_inline struct destination_row *destination_row(struct socket_acc
 }
 
 /*
- * What is not settled yet of a sum that only grows. Two can settle at once, and the one that comes
- * late have read less than the other.
+ * What is not settled yet. Two can settle at once, and the one that comes late have read less than
+ * the other. The last sum is exact, and can be less than one that was read while the end of the
+ * stream was taken for a byte.
  */
-static __always_inline __u64 unsettled_part(__u64 *settled, __u64 sum)
+static __always_inline __u64 unsettled_part(__u64 *settled, __u64 sum, bool last)
 {
+	if (last)
+		return sum - __sync_lock_test_and_set(settled, sum);
 	for (int i = 0; i < 3; i++) {
 		__u64 before = *(volatile __u64 *)settled;
 
@@ -130,12 +133,12 @@ static __always_inline __u64 unsettled_part(__u64 *settled, __u64 sum)
 /* Settles the payload with the group: the end of the connection and the iterator can come at once.
  */
 static __always_inline void settle_bytes(struct socket_account *account, const struct tcp_sock *tcp,
-					 const struct socket_ends *ends)
+					 const struct socket_ends *ends, bool last)
 {
 	struct tcp_row *row = tcp_row(account->owner.cgroup);
 	struct destination_row *destination;
-	__u64 sent = unsettled_part(&account->sent, bytes_sent(tcp));
-	__u64 received = unsettled_part(&account->received, bytes_received(tcp));
+	__u64 sent = unsettled_part(&account->sent, bytes_sent(tcp), last);
+	__u64 received = unsettled_part(&account->received, bytes_received(tcp), last);
 
 	if (!sent && !received)
 		return;

@@ -81,9 +81,8 @@ static __always_inline void inherit(struct socket_account *account, struct sock 
 /* Of accept(2) and the end of the connection, which can come at once, one gets true. */
 static __always_inline bool leave_queue(struct socket_account *account)
 {
-	return account->acceptance == ACCEPT_WAITS &&
-	       __sync_val_compare_and_swap(&account->acceptance, ACCEPT_WAITS, ACCEPT_DONE) ==
-		       ACCEPT_WAITS;
+	return __sync_val_compare_and_swap(&account->acceptance, ACCEPT_WAITS, ACCEPT_DONE) ==
+	       ACCEPT_WAITS;
 }
 
 static __always_inline void report_accept(struct socket_account *account, struct tcp_sock *tcp)
@@ -225,7 +224,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	if (leave_queue(account))
 		report_accept(account, tcp);
 	describe_socket(&event, tcp, account, EVENT_TCP_CLOSE);
-	settle_bytes(account, tcp, &event.ends);
+	settle_bytes(account, tcp, &event.ends, true);
 	count_end(account);
 	/* The socket may be connected again. */
 	__sync_fetch_and_and(&account->flags, ~(SOCKET_ESTABLISHED | SOCKET_CONNECTS));

@@ -109,7 +109,7 @@ static __always_inline void visit(struct seq_file *answer, struct socket_account
 		return;
 	read_ends(&sample.ends, tcp);
 	if (account->flags & SOCKET_ESTABLISHED)
-		settle_bytes(account, tcp, &sample.ends);
+		settle_bytes(account, tcp, &sample.ends, false);
 	if (account->acceptance == ACCEPT_WAITS) {
 		/* It will be told by who accepts it. */
 		if (!sk->sk_socket)

@@ -32,6 +32,8 @@ pub struct EventSource {
     counts: EventCounts,
     known: Known,
     recount: Recount,
+    /// Events that were taken from the rings, and are not told yet.
+    drained: Vec<RawEvent>,
     /// Programs that see what happens, and how often the kernel had not run one at the last look:
     /// asking takes a while on a machine with many CPUs.
     programs: Vec<ProgramHandle>,
@@ -61,6 +63,7 @@ impl EventSource {
             counts: EventCounts::new(grace.cgroup),
             known: Known::default(),
             recount: Recount::default(),
+            drained: Vec::new(),
             skipped: skipped(&programs),
             programs,
             lost: Vec::new(),
@@ -118,10 +121,16 @@ impl EventSource {
     /// What happened since the last call, in order. Where events were lost, a gap follows those
     /// that were there before.
     pub fn collect(&mut self) -> Result<Vec<Event>, Error> {
-        let mut raw = self.kernel.drain()?;
-        self.find_ports(&mut raw)?;
+        self.drained.extend(self.kernel.drain()?);
         if let Some(files) = &self.files {
-            raw.extend(files.drain()?.into_iter().map(file_open));
+            self.drained
+                .extend(files.drain()?.into_iter().map(file_open));
+        }
+        let mut raw = std::mem::take(&mut self.drained);
+        if let Err(error) = self.find_ports(&mut raw) {
+            tracing::warn!(%error, "a socket that listens is told without its port");
+        }
+        if self.files.is_some() {
             raw.sort_by_key(|event| event.time_ns);
         }
         let clock = Clock::now(&mut self.boot_unix_ns);
@@ -212,6 +221,7 @@ impl EventSource {
         }
         if let Some(parity) = self.recount.step(&mut self.kernel)? {
             self.counts.drop_uncounted(parity, &self.kernel)?;
+            self.recount.finish();
         }
         self.looks = self.looks.saturating_sub(1);
         let mut events = self.compare(batch, wanted)?;

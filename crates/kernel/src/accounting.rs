@@ -303,7 +303,12 @@ impl Accounting {
         };
         let taken_ns = snapshot.taken_ns;
         self.ring.consume().context("the ring of ended processes")?;
+        let unseen = self.orphans.take(&self.switch, &snapshot.tasks, taken_ns)?;
+        // From here on nothing fails: what is taken is told.
         let exits = self.exits.take();
+        for ended in &exits.ended {
+            self.orphans.reported(ended);
+        }
         // Who ended after the moment is among the tasks of this one, as it was then.
         let after =
             |ended: &TaskSample| ended.later_than != 0 && ended.later_than == taken_ns as u32;
@@ -317,7 +322,6 @@ impl Accounting {
         if !late.is_empty() {
             snapshot.add_late(&late);
         }
-        let unseen = self.orphans.take(&self.switch, &snapshot.tasks, taken_ns)?;
         snapshot.ended.extend(unseen);
         Ok(snapshot)
     }

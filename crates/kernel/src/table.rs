@@ -82,10 +82,12 @@ pub(crate) fn entries(map: &impl MapCore, what: &str) -> Result<Entries, Error> 
             None | Some(Errno::NOENT) => {}
             // Not even one bucket fits.
             Some(Errno::NOSPC) => room *= 2,
-            Some(Errno::INTR | Errno::AGAIN | Errno::BUSY) if tries < TRIES => tries += 1,
+            Some(Errno::BUSY | Errno::DEADLK | Errno::TIMEDOUT) if tries < TRIES => tries += 1,
+            // Before anything was read.
+            Some(Errno::INTR | Errno::AGAIN) if tries < TRIES => (tries, count) = (tries + 1, 0),
             Some(error) => return Err(io::Error::from(error)).context(what),
         }
-        begun = true;
+        begun |= !matches!(error, Some(Errno::INTR | Errno::AGAIN));
         read += count as usize;
         if error == Some(Errno::NOENT) {
             entries.resize(read);

@@ -85,8 +85,11 @@ impl ReportBuilder {
             match self.exited.entry(row.id) {
                 Entry::Vacant(place) => drop(place.insert(row)),
                 // Of a process whose end was made up for, because its record did not come: it came
-                // late, with what was left.
-                Entry::Occupied(mut known) => known.get_mut().counters += &row.counters,
+                // late, with no more than what was left.
+                Entry::Occupied(mut known) => {
+                    let counters = known.get().counters.max(&row.counters);
+                    known.get_mut().counters = counters;
+                }
             }
         }
         self.last = Some(batch);
@@ -338,13 +341,13 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_comes_in_two_parts_is_one() {
+    fn an_end_that_comes_twice_is_one() {
         let mut builder = ReportBuilder::new(batch(0, Vec::new(), Vec::new()));
         builder.add(batch(1, Vec::new(), vec![process(7, 300, false)]));
         builder.add(batch(2, Vec::new(), vec![process(7, 20, false)]));
         let rows = builder.report(Level::Process, false).rows;
         assert_eq!(rows.len(), 1);
-        assert_eq!(rows[0].counters[Counter::CpuTime], 320);
+        assert_eq!(rows[0].counters[Counter::CpuTime], 300);
     }
 
     fn process(pid: u32, cpu_ns: u64, followed: bool) -> ProcessRow {

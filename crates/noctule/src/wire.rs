@@ -15,7 +15,9 @@ use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, Error, Events, EventsWanted, Facts, FileEvents,
     FileOptions, Hierarchy, Plan, WaitMode, Wanted,
 };
-use noctule_model::{Batch, CgroupEvent, CgroupId, Event, Feature, FeatureState, Rollup};
+use noctule_model::{
+    Batch, CgroupEvent, CgroupId, Event, Feature, FeatureState, ProcessRow, Rollup,
+};
 
 use crate::config::{self, Config};
 use crate::stop::{Signals, Woken};
@@ -49,6 +51,8 @@ pub(crate) struct Pipeline {
     events: Option<Told>,
     /// Where the counted hierarchy is mounted.
     cgroup_mount: PathBuf,
+    /// Processes that ended before a tick that failed.
+    exited: Vec<ProcessRow>,
     /// When memory was given back last.
     trimmed_ns: u64,
 }
@@ -137,6 +141,7 @@ impl Pipeline {
             removed: VecDeque::new(),
             events,
             cgroup_mount: mount(&facts.hierarchy),
+            exited: Vec::new(),
             trimmed_ns: now_ns(),
         })
     }
@@ -213,22 +218,33 @@ impl Pipeline {
             losses.extend(told.source.losses());
         }
         let mut batch = self.cpu.collect(&self.released, &losses)?;
-        if let Some(told) = &mut self.events {
-            told.source.count(&mut batch, &self.released)?;
-        }
-        self.released.clear();
-        // Groups that were made while the batch was taken.
-        self.take_events()?;
-        self.registry.join(&mut batch);
-        self.rollup.apply(&mut batch);
-        if let Some(told) = &mut self.events {
-            told.heal(&batch)?;
+        batch.exited.splice(0..0, self.exited.drain(..));
+        if let Err(error) = self.complete(&mut batch) {
+            // They are in no other batch.
+            self.exited = batch.exited;
+            return Err(error);
         }
         if batch.taken_ns.saturating_sub(self.trimmed_ns) >= TRIM_NS {
             self.trimmed_ns = batch.taken_ns;
             noctule_kernel::trim_heap();
         }
         Ok(batch)
+    }
+
+    /// Adds what happened, and the names.
+    fn complete(&mut self, batch: &mut Batch) -> Result<()> {
+        if let Some(told) = &mut self.events {
+            told.source.count(batch, &self.released)?;
+        }
+        self.released.clear();
+        // Groups that were made while the batch was taken.
+        self.take_events()?;
+        self.registry.join(batch);
+        self.rollup.apply(batch);
+        if let Some(told) = &mut self.events {
+            told.heal(batch)?;
+        }
+        Ok(())
     }
 
     /// Waits until `deadline`, a signal, or until events are to be read, and empties the other rings

@@ -36,7 +36,7 @@ impl Recount {
     }
 
     /// Makes a step, if there is one to make. After the last one it returns the parity under which
-    /// those are that are not there any more.
+    /// those are that are not there any more; it does so until [`Recount::finish`].
     pub(super) fn step(&mut self, kernel: &mut Events) -> Result<Option<usize>, Error> {
         if self.under_way.is_none() && std::mem::take(&mut self.wanted) {
             self.under_way = Some(UnderWay {
@@ -52,6 +52,15 @@ impl Recount {
         if under_way.passes < PASSES {
             return Ok(None);
         }
-        Ok(self.under_way.take().and_then(|done| done.parity))
+        let parity = under_way.parity;
+        if parity.is_none() {
+            self.finish();
+        }
+        Ok(parity)
+    }
+
+    /// They were dropped.
+    pub(super) fn finish(&mut self) {
+        self.under_way = None;
     }
 }

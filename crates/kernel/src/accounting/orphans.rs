@@ -21,7 +21,8 @@ const STEP_NS: u64 = 2_000_000_000;
 pub(super) struct Orphans {
     looked_ns: u64,
     missing: HashSet<Process>,
-    followed: u64,
+    /// Those that were taken and followed, of which no record has come.
+    followed: HashSet<Process>,
 }
 
 /// Thread-group id and start.
@@ -63,12 +64,17 @@ impl Orphans {
         }
         self.missing = missing;
         let followed = ended.iter().filter(|row| row.is(sample_flag::FOLLOWED));
-        self.followed += followed.count() as u64;
+        self.followed.extend(followed.map(process));
         Ok(ended)
     }
 
-    /// How many of those that were taken were followed.
+    /// The record of an end has come, however late: the kernel side has counted it.
+    pub(super) fn reported(&mut self, ended: &TaskSample) {
+        self.followed.remove(&process(ended));
+    }
+
+    /// How many followed processes have ended of which the kernel side does not know.
     pub(super) fn followed(&self) -> u64 {
-        self.followed
+        self.followed.len() as u64
     }
 }

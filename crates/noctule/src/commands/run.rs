@@ -97,14 +97,14 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
 }
 
 /// What came of the ticks. One can fail where the machine has no memory or no descriptor left for a
-/// moment: nothing is lost by that, for the next one has everything.
+/// moment: the next one has what it would have told.
 #[derive(Default)]
 struct Ticks {
     failed: u32,
 }
 
 impl Ticks {
-    /// That many in a row end the agent.
+    /// One more in a row ends the agent.
     const MOST_FAILED: u32 = 10;
 
     fn take(&mut self, tick: Result<Batch>) -> Result<Option<Batch>> {

@@ -73,13 +73,21 @@ impl Writer {
 
     fn add(&mut self, event: &Event) {
         let line = line(event);
+        self.make_room(&line);
+        if !self.missing.is_empty() {
+            self.gap();
+            self.make_room(&line);
+        }
+        self.lines.extend_from_slice(line.as_bytes());
+        self.told.add(event);
+    }
+
+    /// Hands over what would not go together with the line.
+    fn make_room(&mut self, line: &str) {
         let after = (self.lines.len() + line.len()) as u64;
         if after > CHUNK.min(self.file.room()) {
             self.flush();
         }
-        self.gap();
-        self.lines.extend_from_slice(line.as_bytes());
-        self.told.add(event);
     }
 
     /// Tells what is missing, at this place.
@@ -91,7 +99,9 @@ impl Writer {
                 origin: Origin::Seen,
                 what: std::mem::take(&mut self.missing).gap(),
             };
-            self.lines.extend_from_slice(line(&gap).as_bytes());
+            let line = line(&gap);
+            self.make_room(&line);
+            self.lines.extend_from_slice(line.as_bytes());
             self.told.add(&gap);
         }
     }
