@@ -1,12 +1,12 @@
 //! Processes that live less than a tick.
 
-use super::agent;
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::window::Window;
 use super::support::{self, assert_close};
+use super::{agent, assert_nothing_lost};
 
 const PROCESSES: usize = 2000;
 
@@ -42,7 +42,7 @@ fn two_thousand_short_processes_are_all_in_their_groups_sum() {
     assert_close("stat", support::cpu_seconds(&rows), used, 0.01, 0.0);
     let said = Reading::fresh_with(&agent, "the group is listed", |r| r.group_seconds(&group));
     assert_close("run", said, used, 0.01, 0.0);
-    assert_eq!(Reading::fresh(&agent).losses(), []);
+    assert_nothing_lost(&Reading::fresh(&agent));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_fork_storm_loses_nothing() {
     let said = Reading::fresh_with(&agent, "the group is listed", |r| r.group_seconds(&group));
     assert_close("group", said, group.usage_seconds(), 0.01, 0.001);
     let reading = Reading::fresh(&agent);
-    assert_eq!(reading.losses(), []);
+    assert_nothing_lost(&reading);
     let rows = processes(&reading, &group);
     assert_eq!(rows.len(), 5001, "with the shell that starts them");
     assert_close("processes", rows.iter().sum(), said, 0.01, 0.002);
@@ -137,5 +137,5 @@ fn threads_that_end_at_once_lose_nothing() {
     let reading = Reading::fresh(&agent);
     let said = reading.group_seconds(&group).expect("the group is listed");
     assert_close("group", said, used, 0.001, 0.001 + stolen);
-    assert_eq!(reading.losses(), []);
+    assert_nothing_lost(&reading);
 }
