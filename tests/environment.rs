@@ -56,6 +56,13 @@ fn the_environment_can_run_these_tests() {
     }
 }
 
+/// What loading told on the way: the verifier's reasons.
+fn what_the_kernel_said() -> String {
+    let config = everything();
+    let output = support::noctule(&["doctor", "--log", "debug", "--config", path(&config)]);
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 #[test]
 fn the_virtual_machine_is_as_its_table_says() {
     let _machine = support::machine();
@@ -79,8 +86,9 @@ fn the_virtual_machine_is_as_its_table_says() {
     }
     assert!(
         wrong.is_empty(),
-        "not as the table says:\n{}",
-        wrong.join("\n")
+        "not as the table says:\n{}\n{}",
+        wrong.join("\n"),
+        what_the_kernel_said()
     );
 }
 

@@ -90,6 +90,10 @@ extern int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task,
 extern struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __weak __ksym;
 extern void bpf_iter_task_destroy(struct bpf_iter_task *it) __weak __ksym;
 
+/* v6.2: 90660309b0c7 ("bpf: Add kfuncs for storing struct task_struct * as a kptr"). */
+extern struct task_struct *bpf_task_acquire(struct task_struct *task) __weak __ksym;
+extern void bpf_task_release(struct task_struct *task) __weak __ksym;
+
 /* enum bpf_task_iter flags of the same commit. */
 enum {
 	TASK_ITER_PROC_THREADS = 2,

@@ -50,13 +50,16 @@ static __always_inline __u32 exit_status(struct task_struct *task)
 
 /*
  * What the threads of the process used that are not reaped yet, but for this one. Without the
- * iterator only the leader can be asked: false when there are others.
+ * iterator only the leader can be asked. From v6.8 on the walk ends at the end of the list, so it
+ * begins at the leader. False when some are not in it, or one is that is being reaped: that is in
+ * the sum of those that are gone already.
  */
 static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum)
 {
 	struct task_struct *leader = task->group_leader;
 	struct task_struct *thread;
 	struct bpf_iter_task it;
+	int threads = 0;
 
 	*sum = 0;
 	if (!bpf_ksym_exists(bpf_iter_task_new)) {
@@ -64,33 +67,41 @@ static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum
 			*sum = leader->se.sum_exec_runtime;
 		return task->signal->nr_threads <= (leader == task ? 1 : 2);
 	}
-	bpf_iter_task_new(&it, task, TASK_ITER_PROC_THREADS);
-	while ((thread = bpf_iter_task_next(&it)))
+	leader = bpf_task_acquire(leader);
+	if (!leader)
+		return false;
+	bpf_iter_task_new(&it, leader, TASK_ITER_PROC_THREADS);
+	while ((thread = bpf_iter_task_next(&it))) {
+		threads++;
 		if (thread->pid != task->pid)
 			*sum += thread->se.sum_exec_runtime;
+	}
 	bpf_iter_task_destroy(&it);
-	return true;
+	bpf_task_release(leader);
+	return threads == *(volatile int *)&task->signal->nr_threads;
+}
+
+/* False when a thread was reaped meanwhile: it went from one sum to the other. */
+static __always_inline bool try_process_cpu_time(struct task_struct *task, __u64 *sum)
+{
+	__u64 gone = *(volatile __u64 *)&task->signal->sum_sched_runtime;
+	__u64 others;
+
+	if (!others_cpu_time(task, &others))
+		return false;
+	*sum = gone + others + cpu_time(task, running_slot(task), NOW);
+	return gone == *(volatile __u64 *)&task->signal->sum_sched_runtime;
 }
 
 /*
  * Time on a CPU of all threads: those that are gone, those that are not reaped yet, and this one up
- * to now. What ending itself takes from here on is not in it. False when it cannot be told: threads
- * that are reaped meanwhile go from one sum to the other.
+ * to now. What ending itself takes from here on is not in it. False when it cannot be told. Not a
+ * loop: kernels before v6.2 refuse the jump back that clang makes.
  */
 static __always_inline bool process_cpu_time(struct task_struct *task, __u64 *sum)
 {
-	__u64 others;
-
-	for (int i = 0; i < 3; i++) {
-		__u64 gone = *(volatile __u64 *)&task->signal->sum_sched_runtime;
-
-		if (!others_cpu_time(task, &others))
-			return false;
-		*sum = gone + others + cpu_time(task, running_slot(task), NOW);
-		if (gone == *(volatile __u64 *)&task->signal->sum_sched_runtime)
-			return true;
-	}
-	return false;
+	return try_process_cpu_time(task, sum) || try_process_cpu_time(task, sum) ||
+	       try_process_cpu_time(task, sum);
 }
 
 static __always_inline void report_oom(struct task_struct *task, struct victim *victim)

@@ -162,6 +162,7 @@ fn sleeper() {
 /// they used.
 fn threads() {
     tell("ready");
+    burn(0.1);
     for _ in 0..4 {
         thread::spawn(|| burn_on());
     }
