@@ -8,7 +8,6 @@ use std::io::Write as _;
 
 use super::support;
 use super::support::agent::Agent;
-use super::support::reading::Reading;
 
 mod clock;
 mod counts;
@@ -33,18 +32,4 @@ fn agent(interval: &str) -> Agent {
     config.write_all(text).expect("it can be written");
     let path = config.path().to_str().expect("in UTF-8");
     Agent::start(&["--config", path, "--interval", interval])
-}
-
-/// How many accounts may have been refused: the kernel makes no storage for a thread for which the
-/// walk over the threads, or another CPU, makes some at the same moment. Each is counted, and is no
-/// more than what one thread used in one slice.
-const MOST_REFUSED: f64 = 3.0;
-
-/// Nothing was lost but that.
-#[track_caller]
-fn assert_nothing_lost(reading: &Reading) {
-    let refused = |(kind, count): &(&str, f64)| *kind == "thread_account" && *count <= MOST_REFUSED;
-    let mut losses = reading.losses();
-    losses.retain(|loss| !refused(loss));
-    assert_eq!(losses, []);
 }

@@ -175,8 +175,8 @@ static __always_inline void begin_account(struct task_struct *task, struct task_
 	__sync_lock_test_and_set(&account->ready, 1);
 }
 
-/* The thread's account, made when there is none; NULL when that is refused. */
-static __always_inline struct task_account *account_of(struct task_struct *task)
+/* The storage of the thread's account, made when there is none; NULL when that is refused. */
+static __always_inline struct task_account *account_storage(struct task_struct *task)
 {
 	struct task_account *account;
 
@@ -184,10 +184,19 @@ static __always_inline struct task_account *account_of(struct task_struct *task)
 	/*
 	 * Refused when somebody makes storage for the same thread on another CPU at the same
 	 * moment (the task iterator, another agent), or was preempted on this one while it did.
-	 * Then it is made, or can be, at the next try.
+	 * Then it is made, or can be, at the next try. Refused, too, where several are made on one
+	 * CPU at once: the kernel brings it more memory by an interrupt.
 	 */
 	for (int i = 0; i < 3 && !account; i++)
 		account = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return account;
+}
+
+/* The thread's account, begun when it is not yet; NULL when its storage is refused. */
+static __always_inline struct task_account *account_of(struct task_struct *task)
+{
+	struct task_account *account = account_storage(task);
+
 	if (account && !account->ready)
 		begin_account(task, account);
 	return account;

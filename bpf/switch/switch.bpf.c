@@ -235,6 +235,11 @@ int sample_tasks(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
+	/* Before counting begins: no switch needs to make storage. */
+	if (!started_at) {
+		account_storage(task);
+		return 0;
+	}
 	account = account_of(task);
 	if (!account || account->reported)
 		return 0;

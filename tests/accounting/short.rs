@@ -1,12 +1,12 @@
 //! Processes that live less than a tick.
 
+use super::agent;
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::window::Window;
 use super::support::{self, assert_close};
-use super::{agent, assert_nothing_lost};
 
 const PROCESSES: usize = 2000;
 
@@ -42,7 +42,7 @@ fn two_thousand_short_processes_are_all_in_their_groups_sum() {
     assert_close("stat", support::cpu_seconds(&rows), used, 0.01, 0.0);
     let said = Reading::fresh_with(&agent, "the group is listed", |r| r.group_seconds(&group));
     assert_close("run", said, used, 0.01, 0.0);
-    assert_nothing_lost(&Reading::fresh(&agent));
+    assert_eq!(Reading::fresh(&agent).losses(), []);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_fork_storm_loses_nothing() {
     let said = Reading::fresh_with(&agent, "the group is listed", |r| r.group_seconds(&group));
     assert_close("group", said, group.usage_seconds(), 0.01, 0.001);
     let reading = Reading::fresh(&agent);
-    assert_nothing_lost(&reading);
+    assert_eq!(reading.losses(), []);
     let rows = processes(&reading, &group);
     assert_eq!(rows.len(), 5001, "with the shell that starts them");
     assert_close("processes", rows.iter().sum(), said, 0.01, 0.002);
@@ -131,11 +131,11 @@ fn threads_that_end_at_once_lose_nothing() {
         let rows = processes(reading, &group);
         (rows.len() == 201).then_some(rows)
     });
-    // The shell that became the load used 2 ms or so before it was in the group.
+    // The shell that became the load used 2 ms or so before it was in the group, rarely 4.
     let stolen = support::stolen();
-    assert_close("processes", rows.iter().sum(), used, 0.001, 0.003 + stolen);
+    assert_close("processes", rows.iter().sum(), used, 0.001, 0.006 + stolen);
     let reading = Reading::fresh(&agent);
     let said = reading.group_seconds(&group).expect("the group is listed");
     assert_close("group", said, used, 0.001, 0.001 + stolen);
-    assert_nothing_lost(&reading);
+    assert_eq!(reading.losses(), []);
 }

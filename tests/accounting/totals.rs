@@ -5,7 +5,7 @@ use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::{self, oracle};
-use super::{agent, assert_exact, assert_nothing_lost};
+use super::{agent, assert_exact};
 
 struct Case {
     name: &'static str,
@@ -86,7 +86,7 @@ fn totals_equal_the_kernels_while_stopped_and_at_the_end() {
         load.kill();
         at_the_end(&agent, case, &group, &mut load);
     }
-    assert_nothing_lost(&Reading::fresh(&agent));
+    assert_eq!(Reading::fresh(&agent).losses(), []);
 }
 
 /// What noctule says of a load and its group.

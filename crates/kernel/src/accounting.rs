@@ -158,13 +158,17 @@ impl Accounting {
         let exits = Rc::default();
         let ring = exit_ring(&switch, Rc::clone(&exits))?;
         let mut features = features::hardware(&plan.counters, &refused, &problems, facts);
-        let links = attach_switch(&switch, wanted.waits, &mut features)?;
-        features.extend(features::throttle(wanted.waits, facts));
+        let mut links = attach_lives(&switch)?;
         let iterator = switch
             .progs
             .sample_tasks
             .attach()
             .context("the task iterator")?;
+        // Makes storage for the threads that are there.
+        let mut buffer = Vec::new();
+        iterator::read(&iterator, "the iterator of tasks", &mut buffer)?;
+        links.extend(attach_switch(&switch, wanted.waits, &mut features)?);
+        features.extend(features::throttle(wanted.waits, facts));
 
         let mut this = Self {
             _links: links,
@@ -181,7 +185,7 @@ impl Accounting {
             waits: wanted.waits,
             features,
             measured: Measured::NONE,
-            buffer: Vec::new(),
+            buffer,
         };
         // Counting begins here; the first pass over the tasks notes what each did before.
         if let Some(bss) = this.switch.maps.bss_data.as_deref_mut() {
@@ -573,23 +577,24 @@ fn exit_ring(
     builder.build().context("the ring of ended processes")
 }
 
+/// Whoever starts from here on has an account from its first moment.
+fn attach_lives(switch: &SwitchSkel<'static>) -> Result<Vec<Link>, Error> {
+    let progs = &switch.progs;
+    let wakeup_new = progs.sched_wakeup_new.attach();
+    let process_free = progs.sched_process_free.attach();
+    Ok(vec![
+        wakeup_new.context("attaching to sched_wakeup_new")?,
+        process_free.context("attaching to sched_process_free")?,
+    ])
+}
+
 fn attach_switch(
     switch: &SwitchSkel<'static>,
     waits: WaitMode,
     features: &mut Vec<Feature>,
 ) -> Result<Vec<Link>, Error> {
     let progs = &switch.progs;
-    // New threads first: whoever starts from here on has an account from its first moment.
-    let mut links = vec![
-        progs
-            .sched_wakeup_new
-            .attach()
-            .context("attaching to sched_wakeup_new")?,
-        progs
-            .sched_process_free
-            .attach()
-            .context("attaching to sched_process_free")?,
-    ];
+    let mut links = Vec::new();
     let mut missing = None;
     if waits == WaitMode::Full {
         for program in [&progs.sched_wakeup, &progs.sched_migrate_task] {
