@@ -42,14 +42,7 @@ fn the_environment_can_run_these_tests() {
     );
     needs!("cpu_time");
     let features = features();
-    for name in [
-        "privileges",
-        "btf",
-        "cpu_time",
-        "cgroup_moves",
-        "softirqs",
-        "cgroup_paths",
-    ] {
+    for name in ["privileges", "btf", "cpu_time", "softirqs", "cgroup_paths"] {
         let feature = features.iter().find(|f| f["name"] == name);
         let feature = feature.unwrap_or_else(|| panic!("doctor does not list {name}"));
         assert_eq!(feature["state"], "on", "{feature}");
@@ -122,6 +115,12 @@ fn no_program_has_grown_for_the_verifier() {
     let config = everything();
     let agent = Agent::start(&["--config", path(&config)]);
     let found = bpf::verified(&bpf::held_by(agent.pid()));
+    assert!(!found.is_empty(), "the agent holds no program");
+    // Before 5.16 the kernel does not tell.
+    if found.values().all(|count| *count == 0) {
+        assert!(expected.verified.is_empty(), "told no more: {found:?}");
+        return;
+    }
     let grown = |(name, count): &(&String, &u32)| {
         let noted = expected.verified.get(*name);
         noted.is_none_or(|noted| u64::from(**count) * 10 > u64::from(*noted) * 11)

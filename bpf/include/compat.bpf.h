@@ -9,6 +9,51 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
+/*
+ * Programs of tracing have task storage from v5.13 on (a10787e6d58c), atomic operations that give
+ * back what was from v5.12 (5ffa25502b5a, 5ca419f2864a), and the current thread with its type from
+ * v5.11 (3ca1032ab7ab). A kernel that lacks the first is taken to lack all three: what would use
+ * them is never run, and user space makes nothing of it (crates/kernel/src/older.rs).
+ */
+const volatile bool has_task_storage = true;
+
+/*
+ * What they do where the kernel has them. Else two CPUs that change the same word at the same
+ * moment can miss the change of one: a thread that ends while it is moved.
+ */
+#define exchange(word, value)                                            \
+	({                                                               \
+		typeof(*(word)) before_;                                 \
+		if (!has_task_storage) {                                 \
+			before_ = *(volatile typeof(*(word)) *)(word);   \
+			*(volatile typeof(*(word)) *)(word) = (value);   \
+		} else {                                                 \
+			before_ = __sync_lock_test_and_set(word, value); \
+		}                                                        \
+		before_;                                                 \
+	})
+
+#define fetch_and_add(word, value)                                     \
+	({                                                             \
+		typeof(*(word)) before_;                               \
+		if (!has_task_storage) {                               \
+			before_ = *(volatile typeof(*(word)) *)(word); \
+			__sync_fetch_and_add(word, value);             \
+		} else {                                               \
+			before_ = __sync_fetch_and_add(word, value);   \
+		}                                                      \
+		before_;                                               \
+	})
+
+/* Sets a word that is 0. */
+#define set_once(word, value)                                          \
+	({                                                             \
+		if (has_task_storage)                                  \
+			__sync_val_compare_and_swap(word, 0, value);   \
+		else if (!*(volatile typeof(*(word)) *)(word))         \
+			*(volatile typeof(*(word)) *)(word) = (value); \
+	})
+
 /* v5.14: 2f064a59a11f ("sched: Change task_struct::state"), back-ported to RHEL 8. */
 struct task_struct___pre_5_14 {
 	volatile long state;

@@ -14,6 +14,7 @@
 #include "kernel.h"
 #include "abi.bpf.h"
 #include "cgroup.bpf.h"
+#include "compat.bpf.h"
 #include "loss.bpf.h"
 
 enum counter {
@@ -100,6 +101,15 @@ struct {
 	__type(value, struct task_account);
 } tasks SEC(".maps");
 
+/* Where the kernel has no task storage: accounts by the address of the thread, until it is freed.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768); /* what pid_max is by default */
+	__type(key, __u64);
+	__type(value, struct task_account);
+} accounts SEC(".maps");
+
 /* What runs on a CPU, and what its idle task caused: idle tasks are not in any task list. */
 struct cpu_slot {
 	/* CLOCK_MONOTONIC of the end of the last slice; 0 before the first. */
@@ -148,9 +158,25 @@ static __always_inline void kernel_counters(struct task_struct *task, struct cou
 	c->v[COUNTER_SWITCHES_PREEMPTED] = task->nivcsw;
 }
 
-static __always_inline void set_once(__u64 *word, __u64 value)
+static const struct task_account no_account;
+
+/* The thread's account; NULL when it has none. */
+static __always_inline struct task_account *find_account(struct task_struct *task)
 {
-	__sync_val_compare_and_swap(word, 0, value);
+	__u64 address = (__u64)task;
+
+	if (!has_task_storage)
+		return bpf_map_lookup_elem(&accounts, &address);
+	return bpf_task_storage_get(&tasks, task, NULL, 0);
+}
+
+/* The thread is freed. */
+static __always_inline void drop_account(struct task_struct *task)
+{
+	__u64 address = (__u64)task;
+
+	if (!has_task_storage)
+		bpf_map_delete_elem(&accounts, &address);
 }
 
 /*
@@ -172,15 +198,23 @@ static __always_inline void begin_account(struct task_struct *task, struct task_
 		set_once(&account->run_delay, 1);
 	}
 	/* An exchange orders the stores before it on every architecture. */
-	__sync_lock_test_and_set(&account->ready, 1);
+	exchange(&account->ready, 1);
 }
 
 /* The storage of the thread's account, made when there is none; NULL when that is refused. */
 static __always_inline struct task_account *account_storage(struct task_struct *task)
 {
-	struct task_account *account;
+	struct task_account *account = find_account(task);
+	__u64 address = (__u64)task;
 
-	account = bpf_task_storage_get(&tasks, task, NULL, 0);
+	if (!has_task_storage) {
+		/* A dead one may be freed already: nobody would take its account out. */
+		if (account || task_state(task) & TASK_DEAD)
+			return account;
+		/* Another CPU may be first: then its account is the one to use. */
+		bpf_map_update_elem(&accounts, &address, &no_account, BPF_NOEXIST);
+		return bpf_map_lookup_elem(&accounts, &address);
+	}
 	/*
 	 * Refused when somebody makes storage for the same thread on another CPU at the same
 	 * moment (the task iterator, another agent), or was preempted on this one while it did.
@@ -212,22 +246,36 @@ static __always_inline struct task_account *account_to_charge(struct task_struct
 	return account;
 }
 
+/* The current thread's, to charge. Without task storage only the scheduler's hooks make one. */
+static __always_inline struct task_account *current_account_to_charge(void)
+{
+	struct task_account *account;
+	__u64 address;
+
+	if (has_task_storage)
+		return account_to_charge(bpf_get_current_task_btf());
+	address = bpf_get_current_task();
+	account = bpf_map_lookup_elem(&accounts, &address);
+	if (!account)
+		count_loss(LOSS_ACCOUNT);
+	return account;
+}
+
 /* Adds to a counter of the current thread, or of the CPU's idle task. */
 static __always_inline void charge_current(enum counter counter, __u64 amount)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_account *account;
 	struct cpu_slot *slot;
 	__u32 cpu;
 
-	if (task->pid == 0) {
+	if ((__u32)bpf_get_current_pid_tgid() == 0) {
 		cpu = bpf_get_smp_processor_id();
 		slot = bpf_map_lookup_elem(&cpus, &cpu);
 		if (slot && counter < COUNTER_COUNT)
 			slot->idle.v[counter] += amount;
 		return;
 	}
-	account = account_to_charge(task);
+	account = current_account_to_charge();
 	if (account && counter < COUNTER_COUNT)
 		account->total.v[counter] += amount;
 }

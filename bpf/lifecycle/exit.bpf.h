@@ -14,18 +14,25 @@
 /* sched_process_exit has `group_dead` as its last argument: v6.16. */
 const volatile bool has_group_dead = false;
 
-/* Without it: with the leader, that the end of its process was reported. */
+struct ended_process {
+	__u32 pid;
+	__u32 reserved;
+	__u64 start;
+};
+
+/* Without it: processes of which the end was reported, the last ones. */
 struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, __u64);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct ended_process);
+	__type(value, __u8);
 } ended SEC(".maps");
 
 /* Whether the process ends with this thread. */
 static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_struct *task)
 {
-	__u64 *told = NULL;
+	struct ended_process process = {};
+	__u8 told = 1;
 
 	/* Volatile: must not be read before the kernel is known to have it. */
 	if (has_group_dead)
@@ -33,11 +40,10 @@ static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_
 	if (task->signal->live.counter)
 		return false;
 	/* Several threads that end at once can all find that none is left. */
-	/* Refused to all but one of those that make it at once: it is there at the next try. */
-	for (int i = 0; i < 3 && !told; i++)
-		told = bpf_task_storage_get(&ended, task->group_leader, NULL,
-					    BPF_LOCAL_STORAGE_GET_F_CREATE);
-	return !told || !__sync_lock_test_and_set(told, 1);
+	process.pid = task->tgid;
+	process.start = task->group_leader->start_boottime;
+	/* Before v6.4 the upper half of what it gives back means nothing (d7ba4cc900bf). */
+	return (int)bpf_map_update_elem(&ended, &process, &told, BPF_NOEXIST) != -EEXIST;
 }
 
 /* What wait(2) gives the parent. */

@@ -40,7 +40,7 @@ SEC("tp_btf/mm_filemap_get_pages")
 int BPF_PROG(read_get_pages, struct address_space *mapping, unsigned long index,
 	     unsigned long last_index)
 {
-	struct task_account *account = account_to_charge(bpf_get_current_task_btf());
+	struct task_account *account = current_account_to_charge();
 
 	if (account)
 		account->total.v[COUNTER_PAGE_READS] +=

@@ -176,7 +176,7 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 		return;
 	/* A thread that is in no list any more does not keep its leader: that may be freed. */
 	if (task->group_leader->signal == task->signal)
-		leader = bpf_task_storage_get(&tasks, task->group_leader, NULL, 0);
+		leader = find_account(task->group_leader);
 	late = bpf_ringbuf_reserve(&exits, sizeof(*late), 0);
 	if (!late)
 		return;
@@ -211,9 +211,9 @@ static __always_inline void fold(struct task_struct *task, struct task_account *
 
 	used_so_far(task, account, NULL, used);
 	for (int i = 0; i < COUNTER_COUNT; i++)
-		used->v[i] -= __sync_lock_test_and_set(&account->base.v[i], used->v[i]);
+		used->v[i] -= exchange(&account->base.v[i], used->v[i]);
 	row = folded_row(cgroup);
-	before = __sync_fetch_and_add(&row->v[COUNTER_CPU_TIME], used->v[COUNTER_CPU_TIME]);
+	before = fetch_and_add(&row->v[COUNTER_CPU_TIME], used->v[COUNTER_CPU_TIME]);
 	for (int i = COUNTER_CPU_TIME + 1; i < COUNTER_COUNT; i++)
 		__sync_fetch_and_add(&row->v[i], used->v[i]);
 	/* How long one that runs, and is moved, ran after the moment is not noted. */

@@ -103,7 +103,7 @@ static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struc
 	}
 	if (!prev->pid)
 		return;
-	account = bpf_task_storage_get(&tasks, prev, NULL, 0);
+	account = find_account(prev);
 	if (!account)
 		return;
 	if (account->later_than != at) {

@@ -75,7 +75,8 @@ static __always_inline struct task_account *mark_threads(struct task_struct *thr
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 {
-	struct task_struct *creator = bpf_get_current_task_btf();
+	struct task_struct *creator =
+		has_task_storage ? bpf_get_current_task_btf() : task->real_parent;
 	struct task_account *account, *other;
 
 	account = account_of(task);
@@ -89,7 +90,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 			account->followed = other->followed;
 		return 0;
 	}
-	other = bpf_task_storage_get(&tasks, creator, NULL, 0);
+	other = find_account(creator);
 	account->followed = other && other->followed;
 	if (follow_children_of && (__u32)creator->tgid == follow_children_of)
 		account->followed = 1;
@@ -105,11 +106,11 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	struct task_account *account;
 
 	/* It runs, and was only kept from going to sleep. */
-	if (task == bpf_get_current_task_btf() ||
+	if ((__u64)task == bpf_get_current_task() ||
 	    (bpf_core_field_exists(task->on_cpu) && task->on_cpu))
 		return 0;
 	/* A thread without an account waits too: the scheduler's own note tells since when. */
-	account = bpf_task_storage_get(&tasks, task, NULL, 0);
+	account = find_account(task);
 	if (!account)
 		return 0;
 	/*
@@ -131,7 +132,7 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to)
 	/* It sleeps: the CPU is chosen on which it will be woken. */
 	if (!task->on_rq)
 		return 0;
-	account = bpf_task_storage_get(&tasks, task, NULL, 0);
+	account = find_account(task);
 	if (account)
 		move_wait(task, account, to);
 	return 0;
@@ -146,17 +147,18 @@ int BPF_PROG(sched_process_free, struct task_struct *task)
 {
 	struct task_account *account;
 
-	if (task->pid != task->tgid)
-		return 0;
-	account = bpf_task_storage_get(&tasks, task, NULL, 0);
-	if (account && !account->reported)
-		report_exit(task, account, &nothing, 0);
+	if (task->pid == task->tgid) {
+		account = find_account(task);
+		if (account && !account->reported)
+			report_exit(task, account, &nothing, 0);
+	}
+	drop_account(task);
 	return 0;
 }
 
 static __always_inline void settle_move(struct task_struct *task)
 {
-	struct task_account *account = bpf_task_storage_get(&tasks, task, NULL, 0);
+	struct task_account *account = find_account(task);
 	struct counters used;
 	__u64 cgroup;
 
@@ -253,14 +255,14 @@ int sample_tasks(struct bpf_iter__task *ctx)
 		/* A thread that is older than the agent. */
 		if (!account->threads)
 			mark_threads(task, account);
-		leader = bpf_task_storage_get(&tasks, task->group_leader, NULL, 0);
+		leader = find_account(task->group_leader);
 	}
 	if (leader && leader->carried_seen != at && write_carried(ctx->meta->seq, task))
 		return 0;
-	__sync_lock_test_and_set(&account->seen, at);
+	exchange(&account->seen, at);
 	if (write_thread(ctx->meta->seq, task, account))
 		account->seen = 0;
 	else if (leader)
-		__sync_lock_test_and_set(&leader->carried_seen, at);
+		exchange(&leader->carried_seen, at);
 	return 0;
 }

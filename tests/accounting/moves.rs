@@ -59,31 +59,41 @@ fn a_stopped_process_that_is_moved_takes_nothing_with_it() {
 fn a_running_process_that_is_moved_is_divided_at_the_move() {
     let _machine = support::machine();
     needs!("cpu_time");
+    divide("sampler");
+}
+
+#[test]
+fn a_process_of_several_threads_that_run_is_divided_at_the_move() {
+    let _machine = support::machine();
+    needs_all_of!("cgroup_moves");
+    divide("threads");
+}
+
+/// Moves a load that runs to another group.
+fn divide(name: &str) {
     let agent = agent("1s");
-    for name in ["sampler", "threads"] {
-        let (first, second) = (Group::new("from"), Group::new("to"));
-        let load = Load::own(&first, name);
-        // What it used before it was in the group.
-        load.stop();
-        let outside = oracle::process_seconds(load.pid()) - first.usage_seconds();
-        load.go_on();
-        load.burn_to(1.0);
-        let before = oracle::process_seconds(load.pid());
-        second.add(load.pid());
-        let after = oracle::process_seconds(load.pid());
-        load.burn_to(after + 0.5);
-        load.stop();
-        let total = oracle::process_seconds(load.pid());
-        let [in_first, in_second] = groups(&agent, [&first, &second]);
-        let least_and_most = (before - outside, after - outside);
-        let nearest = in_first.clamp(least_and_most.0, least_and_most.1);
-        assert_exact(&format!("{name}: before the move"), in_first, nearest);
-        assert_exact(
-            &format!("{name}: together"),
-            in_first + in_second,
-            total - outside,
-        );
-    }
+    let (first, second) = (Group::new("from"), Group::new("to"));
+    let load = Load::own(&first, name);
+    // What it used before it was in the group.
+    load.stop();
+    let outside = oracle::process_seconds(load.pid()) - first.usage_seconds();
+    load.go_on();
+    load.burn_to(1.0);
+    let before = oracle::process_seconds(load.pid());
+    second.add(load.pid());
+    let after = oracle::process_seconds(load.pid());
+    load.burn_to(after + 0.5);
+    load.stop();
+    let total = oracle::process_seconds(load.pid());
+    let [in_first, in_second] = groups(&agent, [&first, &second]);
+    let least_and_most = (before - outside, after - outside);
+    let nearest = in_first.clamp(least_and_most.0, least_and_most.1);
+    assert_exact(&format!("{name}: before the move"), in_first, nearest);
+    assert_exact(
+        &format!("{name}: together"),
+        in_first + in_second,
+        total - outside,
+    );
 }
 
 #[test]

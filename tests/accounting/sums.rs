@@ -117,7 +117,7 @@ fn who_ends_while_a_batch_is_taken_is_in_it() {
         let (last, stolen_last, stolen_before) = before;
         if stolen <= stolen_before {
             judged += 1;
-            late.extend(Some(remainder - last).filter(|step| *step < -0.001));
+            late.extend(Some(remainder - last).filter(|step| *step < -0.001 * support::slowness()));
         }
         before = (remainder, stolen, stolen_last);
         if judged == 250 {

@@ -86,6 +86,8 @@ fn connections_of_every_kind_are_told_from_both_ends() {
             let close = stream.wait_for(&what, |e| is(e, "tcp.close", c));
             assert_eq!(number(&close, "bytes_sent"), 10, "{what}: {close}");
             stream.wait_for(&what, |e| is(e, "tcp.listen_close", s));
+            // It ends when the client has confirmed that.
+            stream.wait_for(&what, |e| is(e, "tcp.close", s));
             let names = |pid| {
                 let all = stream.of(|e| e["process.pid"] == pid);
                 let mut names: Vec<_> = all.iter().map(|e| e["event.name"].clone()).collect();

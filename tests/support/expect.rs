@@ -19,6 +19,9 @@ pub(crate) struct Expected {
     /// These are absent, and why.
     #[serde(default)]
     pub(crate) off: BTreeMap<String, String>,
+    /// What is lost there all the same, and counted: kinds of losses, and why.
+    #[serde(default)]
+    pub(crate) losses: BTreeMap<String, String>,
     /// The release of which `verified` is, where the kernel is not always the same: counts of
     /// another are printed, and compared by whoever brings the table up to date.
     pub(crate) verified_of: Option<String>,

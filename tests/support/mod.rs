@@ -99,7 +99,7 @@ pub(crate) fn cpu_seconds(rows: &[&Value]) -> f64 {
 
 /// How many times longer the kernel takes for a thing than on a processor of its own: an emulated
 /// machine says so in its environment.
-fn slowness() -> f64 {
+pub(crate) fn slowness() -> f64 {
     let said = std::env::var("NOCTULE_SLOWNESS");
     said.map_or(1.0, |text| text.parse().expect("a number"))
 }

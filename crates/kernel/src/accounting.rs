@@ -24,6 +24,7 @@ use crate::facts::{self, CgroupVersion, Facts};
 use crate::hardware::Hardware;
 use crate::iterator;
 use crate::loss;
+use crate::older;
 use crate::plan::{Plan, WaitMode, Wanted};
 use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
 use crate::table;
@@ -167,7 +168,7 @@ impl Accounting {
         // Makes storage for the threads that are there.
         let mut buffer = Vec::new();
         iterator::read(&iterator, "the iterator of tasks", &mut buffer)?;
-        links.extend(attach_switch(&switch, wanted.waits, &mut features)?);
+        links.extend(attach_switch(&switch, wanted.waits, facts, &mut features)?);
         features.extend(features::throttle(wanted.waits, facts));
 
         let mut this = Self {
@@ -201,7 +202,6 @@ impl Accounting {
     }
 
     fn attach_sides(&mut self, facts: &Facts, plan: &Plan) {
-        let v2 = facts.hierarchy.version == CgroupVersion::V2;
         let sides = [
             (
                 "page_cache_reads",
@@ -216,7 +216,7 @@ impl Accounting {
                 continue;
             }
             let (side, verdict) =
-                side::first_that_works(feature, ways, |way| loader(&self.switch, way, v2));
+                side::first_that_works(feature, ways, |way| loader(&self.switch, way, facts));
             self.sides.extend(side);
             self.features.push(verdict);
         }
@@ -523,7 +523,15 @@ fn open_switch(
         rodata.has_prev_state = facts.tracepoints.prev_state;
         rodata.wait_mode = wait_mode(wanted.waits);
         rodata.exits_wakeup_bytes = ring / 2;
+        rodata.has_task_storage = facts.task_storage;
     }
+    if facts.task_storage {
+        open.maps.accounts.set_autocreate(false)
+    } else {
+        older::without_new_instructions(open.open_object_mut())
+            .and_then(|()| open.maps.tasks.set_autocreate(false))
+    }
+    .context("the accounts of threads")?;
     // Programs that are not attached need not pass the verifier, nor take its time.
     let full = wanted.waits == WaitMode::Full;
     open.progs.sched_wakeup.set_autoload(full);
@@ -591,6 +599,7 @@ fn attach_lives(switch: &SwitchSkel<'static>) -> Result<Vec<Link>, Error> {
 fn attach_switch(
     switch: &SwitchSkel<'static>,
     waits: WaitMode,
+    facts: &Facts,
     features: &mut Vec<Feature>,
 ) -> Result<Vec<Link>, Error> {
     let progs = &switch.progs;
@@ -606,7 +615,7 @@ fn attach_switch(
     }
     features.push(features::waits(waits, missing.as_ref()));
     let moves = progs.cgroup_attach_task.attach();
-    features.push(features::moves(moves.as_ref().err()));
+    features.push(features::moves(moves.as_ref().err(), facts));
     links.extend(moves);
     links.push(
         progs

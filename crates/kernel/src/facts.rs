@@ -107,6 +107,7 @@ pub(crate) const HOOKS: &[&str] = &[
     "tcp_v4_connect()",
     "tcp_v6_connect()",
     "inet_csk_accept()",
+    "bpf_iter_task_new()",
 ];
 
 impl Facts {

@@ -15,6 +15,7 @@ mod hardware;
 mod heap;
 mod iterator;
 mod loss;
+mod older;
 mod plan;
 mod skel;
 mod table;

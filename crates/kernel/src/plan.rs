@@ -80,9 +80,14 @@ const PAGE_READS: &[Way] = &[
     way(
         "read_folio_access",
         "folio_mark_accessed()",
-        "counts each folio once, however many pages of it are read",
+        "counts each folio once, however many pages of it are read, and what file systems look up \
+         for themselves",
     ),
-    way("read_page_access", "mark_page_accessed()", ""),
+    way(
+        "read_page_access",
+        "mark_page_accessed()",
+        "counts what file systems look up for themselves, too",
+    ),
 ];
 
 const PAGE_WRITES: &[Way] = &[
@@ -128,11 +133,6 @@ impl Plan {
         if !facts.btf {
             let words = "the kernel does not describe its types: /sys/kernel/btf/vmlinux is \
                 missing or not readable (CONFIG_DEBUG_INFO_BTF)";
-            return Err(Error::new(ErrorKind::Kernel, words));
-        }
-        if !facts.task_storage {
-            let words = "BPF programs cannot keep data with a thread on this kernel \
-                (BPF_MAP_TYPE_TASK_STORAGE, Linux 5.11)";
             return Err(Error::new(ErrorKind::Kernel, words));
         }
         let ways = |all: &[Way], on: bool| -> Vec<Way> {

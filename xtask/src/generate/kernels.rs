@@ -23,6 +23,7 @@ kernel `noctule doctor` tells.
 - **on**: everything of it works.
 - **limited**: it works with the limit that the note tells.
 - **off**: it is absent, for the reason that the note tells; its figures are absent, never 0.
+- An empty cell: it is a part of something that is off.
 ";
 
 /// What a table says of one feature.
@@ -37,6 +38,8 @@ struct Kernel {
     /// First line of its table.
     title: String,
     features: BTreeMap<String, State>,
+    /// Kinds of losses that are counted there, and why.
+    losses: Vec<(String, String)>,
     verified: BTreeMap<String, i64>,
 }
 
@@ -75,6 +78,7 @@ impl Kernel {
         Ok(Self {
             title: title.trim_end_matches('.').to_owned(),
             features,
+            losses: reasons("losses"),
             verified: verified.collect(),
         })
     }
@@ -91,6 +95,7 @@ pub(super) fn page(root: &Path) -> Result<String> {
     let kernels = kernels.collect::<Result<Vec<_>>>()?;
     let mut page = HEAD.to_owned();
     add_features(&mut page, &kernels)?;
+    add_losses(&mut page, &kernels)?;
     add_verified(&mut page, &kernels)?;
     Ok(page)
 }
@@ -125,6 +130,19 @@ fn add_features(page: &mut String, kernels: &[Kernel]) -> Result<()> {
     page.push('\n');
     for (at, note) in notes.iter().enumerate() {
         writeln!(page, "{}. {note}", at + 1)?;
+    }
+    Ok(())
+}
+
+fn add_losses(page: &mut String, kernels: &[Kernel]) -> Result<()> {
+    page.push_str(
+        "\n## Losses\n\nWhat is lost on a kernel all the same, and counted in \
+         `noctule_self_losses_total`.\n\n",
+    );
+    for kernel in kernels {
+        for (kind, why) in &kernel.losses {
+            writeln!(page, "- {}: `{kind}`: {why}.", kernel.title)?;
+        }
     }
     Ok(())
 }

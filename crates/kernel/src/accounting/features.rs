@@ -19,19 +19,28 @@ pub(super) fn on(name: &'static str, how: &str) -> Feature {
 }
 
 /// Whether a move to another cgroup is seen at once.
-pub(super) fn moves(error: Option<&libbpf_rs::Error>) -> Feature {
+pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
     let name = "cgroup_moves";
-    match error {
-        None => on(name, "cgroup_attach_task"),
-        Some(error) => Feature {
-            name,
-            state: FeatureState::Degraded,
-            reason: format!(
-                "cgroup_attach_task: {error:#}; what a process used in the tick of a move is \
-                 charged to its earlier group"
-            ),
-            mend: String::new(),
-        },
+    let reason = match error {
+        Some(error) => format!(
+            "cgroup_attach_task: {error:#}; what a process used in the tick of a move is charged to \
+             its earlier group"
+        ),
+        None if facts.hooks.contains("bpf_iter_task_new()") => {
+            return on(name, "cgroup_attach_task");
+        }
+        None => {
+            "cgroup_attach_task: it tells of the leader alone, and this kernel has no walk over \
+                 the threads of a process (bpf_iter_task_new, Linux 6.7): what the others used in \
+                 the tick of a move is charged to their earlier group"
+                .to_owned()
+        }
+    };
+    Feature {
+        name,
+        state: FeatureState::Degraded,
+        reason,
+        mend: String::new(),
     }
 }
 

@@ -5,11 +5,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, ProgramMut};
+use libbpf_rs::{Link, OpenMapMut, ProgramMut};
 use noctule_model::{Feature, FeatureState};
 
 use crate::cost::ProgramHandle;
+use crate::facts::{CgroupVersion, Facts};
 use crate::loss;
+use crate::older;
 use crate::plan::Way;
 use crate::skel::pagecache::{PagecacheSkel, PagecacheSkelBuilder};
 use crate::skel::softirq::{SoftirqSkel, SoftirqSkelBuilder};
@@ -29,7 +31,7 @@ enum Object {
 }
 
 /// Loads and attaches one way to feed a feature.
-pub(super) type Loader = fn(&SwitchSkel<'static>, &Way, bool) -> Result<Side, libbpf_rs::Error>;
+pub(super) type Loader = fn(&SwitchSkel<'static>, &Way, &Facts) -> Result<Side, libbpf_rs::Error>;
 
 /// Tries the ways in order. The verdict names the hook that works, or why each does not.
 pub(super) fn first_that_works(
@@ -69,17 +71,37 @@ pub(super) fn first_that_works(
     )
 }
 
+/// The accounts of the threads are those of switch, which has one of the two maps.
+fn share_accounts(
+    storage: &mut OpenMapMut<'_>,
+    table: &mut OpenMapMut<'_>,
+    switch: &SwitchSkel<'static>,
+    facts: &Facts,
+) -> Result<(), libbpf_rs::Error> {
+    if facts.task_storage {
+        storage.reuse_fd(switch.maps.tasks.as_fd())?;
+        table.set_autocreate(false)
+    } else {
+        table.reuse_fd(switch.maps.accounts.as_fd())?;
+        storage.set_autocreate(false)
+    }
+}
+
 pub(super) fn softirq(
     switch: &SwitchSkel<'static>,
     way: &Way,
-    v2: bool,
+    facts: &Facts,
 ) -> Result<Side, libbpf_rs::Error> {
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = SoftirqSkelBuilder::default().open(storage)?;
-    open.maps.tasks.reuse_fd(switch.maps.tasks.as_fd())?;
+    share_accounts(&mut open.maps.tasks, &mut open.maps.accounts, switch, facts)?;
     open.maps.cpus.reuse_fd(switch.maps.cpus.as_fd())?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        rodata.cgroup_from_v2 = v2;
+        rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
+        rodata.has_task_storage = facts.task_storage;
+    }
+    if !facts.task_storage {
+        older::without_new_instructions(open.open_object_mut())?;
     }
     let mut skel = open.load()?;
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
@@ -96,19 +118,23 @@ pub(super) fn softirq(
 pub(super) fn pagecache(
     switch: &SwitchSkel<'static>,
     way: &Way,
-    v2: bool,
+    facts: &Facts,
 ) -> Result<Side, libbpf_rs::Error> {
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = PagecacheSkelBuilder::default().open(storage)?;
-    open.maps.tasks.reuse_fd(switch.maps.tasks.as_fd())?;
+    share_accounts(&mut open.maps.tasks, &mut open.maps.accounts, switch, facts)?;
     open.maps.cpus.reuse_fd(switch.maps.cpus.as_fd())?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        rodata.cgroup_from_v2 = v2;
+        rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
+        rodata.has_task_storage = facts.task_storage;
         rodata.page_shift = rustix::param::page_size().trailing_zeros();
     }
     for mut program in open.open_object_mut().progs_mut() {
         let chosen = program.name() == way.program;
         program.set_autoload(chosen);
+    }
+    if !facts.task_storage {
+        older::without_new_instructions(open.open_object_mut())?;
     }
     let mut skel = open.load()?;
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {

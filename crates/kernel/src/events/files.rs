@@ -59,6 +59,9 @@ impl FileEvents {
         shared: Option<SharedMaps<'_>>,
     ) -> Result<(Option<Self>, Feature), Error> {
         let prefix = options.prefix_bytes()?;
+        if !facts.task_storage {
+            return Ok((None, ways::too_old()));
+        }
         let mut problems = Vec::new();
         for way in &FILE_OPENS {
             let loaded = ways::targets(facts, way)

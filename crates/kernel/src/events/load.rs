@@ -11,6 +11,7 @@ use super::{EventsWanted, Sockets, Stream};
 use crate::accounting::Accounting;
 use crate::error::{Context, Error, ErrorKind};
 use crate::facts::{CgroupVersion, Facts};
+use crate::older;
 use crate::skel::lifecycle::{LifecycleSkel, LifecycleSkelBuilder, types::event_kind};
 use crate::skel::tcp::{TcpSkel, TcpSkelBuilder};
 
@@ -63,6 +64,11 @@ pub(super) fn lifecycle(
         rodata.has_group_dead = facts.tracepoints.group_dead;
         rodata.victim_is_task = facts.tracepoints.victim_task;
         rodata.page_shift = rustix::param::page_size().trailing_zeros();
+        rodata.has_task_storage = facts.task_storage;
+    }
+    if !facts.task_storage {
+        older::without_new_instructions(open.open_object_mut())
+            .context("taking out what this kernel refuses")?;
     }
     open.progs
         .mark_victim
@@ -74,6 +80,7 @@ pub(super) fn lifecycle(
     open.maps
         .tasks
         .set_autocreate(false)
+        .and_then(|()| open.maps.accounts.set_autocreate(false))
         .context("the accounts of threads")?;
     let sizes = [
         open.maps.cpus.reuse_fd(accounting.cpus_map()),
@@ -128,11 +135,24 @@ pub(super) fn attach_lifecycle(
     match progs.mark_victim.attach() {
         Ok(link) => {
             links.push(link);
-            features.push(on("oom_events", "mark_victim"));
+            features.push(oom_events(facts));
         }
         Err(error) => features.push(off("oom_events", format!("mark_victim: {error}"))),
     }
     Ok(links)
+}
+
+fn oom_events(facts: &Facts) -> Feature {
+    if facts.tracepoints.victim_task {
+        return on("oom_events", "mark_victim");
+    }
+    Feature {
+        state: FeatureState::Degraded,
+        reason: "mark_victim: it tells no more than a thread (before Linux 6.9), so the size of a \
+                 victim is not known"
+            .into(),
+        ..on("oom_events", "")
+    }
 }
 
 /// Loads and attaches what concerns TCP; whatever fails turns off only that.
@@ -144,6 +164,11 @@ pub(super) fn sockets(
 ) -> Option<Sockets> {
     if !facts.hooks.contains("inet_sock_set_state") {
         let reason = "this kernel has no inet_sock_set_state";
+        features.push(off("tcp_events", reason.into()));
+        return None;
+    }
+    if !facts.task_storage {
+        let reason = "programs of tracing cannot keep data with a socket before Linux 5.11";
         features.push(off("tcp_events", reason.into()));
         return None;
     }

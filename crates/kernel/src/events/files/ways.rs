@@ -99,6 +99,16 @@ pub(super) fn none_works(facts: &Facts, problems: &[(&Way, Error)]) -> Feature {
     }
 }
 
+/// Who opens is asked of the current thread, which programs have without its type there.
+pub(super) fn too_old() -> Feature {
+    Feature {
+        name: FEATURE,
+        state: FeatureState::Off,
+        reason: "programs of tracing cannot ask who opens a file before Linux 5.11".into(),
+        mend: String::new(),
+    }
+}
+
 fn described(way: &Way, error: &Error) -> String {
     use std::error::Error as _;
     match error.source() {
