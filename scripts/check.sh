@@ -36,6 +36,23 @@ run_as_root() {
     echo 'the tests of the binary run as root, through sudo'
 }
 
+# The kernels are Debian's, fetched by apt into the cache of the user: nothing of it needs root.
+other_kernels() {
+    if ! command -v apt-get >/dev/null; then
+        echo 'skipped: no apt-get here, by which the kernels come'
+        return
+    fi
+    cargo xtask vm --machines 2 -- "${ON_OTHER_KERNELS[@]}"
+}
+
+# With those of the environment, which load everything on each kernel: what depends most on the
+# kernel, and takes seconds.
+ON_OTHER_KERNELS=(
+    accounting::moves::a_process accounting::moves::a_running hardware
+    events::processes::cpu_time events::processes::threads events::oom events::listen
+    events::connect
+)
+
 everything() {
     stage dependencies scripts/deps.sh test
     lint
@@ -43,6 +60,7 @@ everything() {
     stage 'tests of the libraries' cargo test --workspace --exclude noctule --locked
     run_as_root
     stage 'tests of the binary' cargo test --package noctule --locked -- --test-threads=1
+    stage 'tests on other kernels' other_kernels
 }
 
 began=$EPOCHREALTIME
