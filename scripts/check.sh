@@ -49,8 +49,7 @@ other_kernels() {
 # kernel, and takes seconds.
 ON_OTHER_KERNELS=(
     accounting::moves::a_process accounting::moves::a_running hardware
-    events::processes::cpu_time events::processes::threads events::oom events::listen
-    events::connect
+    events::processes::cpu_time events::oom events::listen events::connect
 )
 
 everything() {
