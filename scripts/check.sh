@@ -28,12 +28,14 @@ lint() {
 
 # The tests of the binary load BPF programs. Built as the user, run as root; one at a time, for the
 # figures of one would show in another.
-run_as_root() {
-    [ "$(id -u)" = 0 ] && return
-    local host
-    host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
-    export "CARGO_TARGET_${host}_RUNNER=sudo -E"
-    echo 'the tests of the binary run as root, through sudo'
+tests_of_the_binary() {
+    if [ "$(id -u)" != 0 ]; then
+        local host
+        host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
+        local -x "CARGO_TARGET_${host}_RUNNER=sudo -E"
+        echo 'they run as root, through sudo'
+    fi
+    cargo test --package noctule --locked -- --test-threads=1
 }
 
 # The kernels are Debian's, fetched by apt into the cache of the user: nothing of it needs root.
@@ -57,8 +59,7 @@ everything() {
     lint
     stage documentation env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
     stage 'tests of the libraries' cargo test --workspace --exclude noctule --locked
-    run_as_root
-    stage 'tests of the binary' cargo test --package noctule --locked -- --test-threads=1
+    stage 'tests of the binary' tests_of_the_binary
     stage 'tests on other kernels' other_kernels
 }
 

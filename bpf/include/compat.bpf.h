@@ -19,7 +19,8 @@ const volatile bool has_task_storage = true;
 
 /*
  * What they do where the kernel has them. Else two CPUs that change the same word at the same
- * moment can miss the change of one: a thread that ends while it is moved.
+ * moment can miss the change of one: of a thread that ends while it is moved, or that two see for
+ * the first time.
  */
 #define exchange(word, value)                                            \
 	({                                                               \

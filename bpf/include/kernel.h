@@ -231,6 +231,7 @@ struct task_struct {
 	const struct cred *cred;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	struct css_set *cgroups;
 	struct task_group *sched_task_group;
 	struct fs_struct *fs;

@@ -105,7 +105,7 @@ struct {
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768); /* what pid_max is by default */
+	__uint(max_entries, 32768);
 	__type(key, __u64);
 	__type(value, struct task_account);
 } accounts SEC(".maps");
@@ -197,7 +197,7 @@ static __always_inline void begin_account(struct task_struct *task, struct task_
 		/* All that it ever waited counts. */
 		set_once(&account->run_delay, 1);
 	}
-	/* An exchange orders the stores before it on every architecture. */
+	/* An exchange orders the stores before it on every architecture, a plain store on x86. */
 	exchange(&account->ready, 1);
 }
 
@@ -208,8 +208,8 @@ static __always_inline struct task_account *account_storage(struct task_struct *
 	__u64 address = (__u64)task;
 
 	if (!has_task_storage) {
-		/* A dead one may be freed already: nobody would take its account out. */
-		if (account || task_state(task) & TASK_DEAD)
+		/* One that was reaped may be freed already: nobody would take its account out. */
+		if (account || (task_state(task) & TASK_DEAD && !task->thread_pid))
 			return account;
 		/* Another CPU may be first: then its account is the one to use. */
 		bpf_map_update_elem(&accounts, &address, &no_account, BPF_NOEXIST);
@@ -246,16 +246,25 @@ static __always_inline struct task_account *account_to_charge(struct task_struct
 	return account;
 }
 
-/* The current thread's, to charge. Without task storage only the scheduler's hooks make one. */
-static __always_inline struct task_account *current_account_to_charge(void)
+/* The current thread's, also on a kernel that does not tell its type; NULL when it has none. */
+static __always_inline struct task_account *find_current_account(void)
 {
-	struct task_account *account;
 	__u64 address;
 
 	if (has_task_storage)
-		return account_to_charge(bpf_get_current_task_btf());
+		return find_account(bpf_get_current_task_btf());
 	address = bpf_get_current_task();
-	account = bpf_map_lookup_elem(&accounts, &address);
+	return bpf_map_lookup_elem(&accounts, &address);
+}
+
+/* The same, to charge. Without task storage only the scheduler's hooks make one. */
+static __always_inline struct task_account *current_account_to_charge(void)
+{
+	struct task_account *account;
+
+	if (has_task_storage)
+		return account_to_charge(bpf_get_current_task_btf());
+	account = find_current_account();
 	if (!account)
 		count_loss(LOSS_ACCOUNT);
 	return account;

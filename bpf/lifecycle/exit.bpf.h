@@ -20,10 +20,11 @@ struct ended_process {
 	__u64 start;
 };
 
-/* Without it: processes of which the end was reported, the last ones. */
+/* Without it: processes whose end was reported while another of their threads was ending, the last
+   ones. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 8192);
 	__type(key, struct ended_process);
 	__type(value, __u8);
 } ended SEC(".maps");
@@ -42,6 +43,9 @@ static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_
 	/* Several threads that end at once can all find that none is left. */
 	process.pid = task->tgid;
 	process.start = task->group_leader->start_boottime;
+	/* Nobody comes after this one. */
+	if (task->signal->nr_threads == 1)
+		return !bpf_map_lookup_elem(&ended, &process);
 	/* Before v6.4 the upper half of what it gives back means nothing (d7ba4cc900bf). */
 	return (int)bpf_map_update_elem(&ended, &process, &told, BPF_NOEXIST) != -EEXIST;
 }

@@ -75,13 +75,15 @@ static __always_inline struct task_account *mark_threads(struct task_struct *thr
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 {
-	struct task_struct *creator =
-		has_task_storage ? bpf_get_current_task_btf() : task->real_parent;
 	struct task_account *account, *other;
 
 	account = account_of(task);
-	if (!account)
+	if (!account) {
+		/* Else it can be made later; here the table is full. */
+		if (!has_task_storage)
+			count_loss(LOSS_ACCOUNT);
 		return 0;
+	}
 	if (wait_mode == WAITS_FULL)
 		enqueue(task, account, scheduler_clock(task));
 	if (task->pid != task->tgid) {
@@ -90,9 +92,9 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 			account->followed = other->followed;
 		return 0;
 	}
-	other = find_account(creator);
+	other = find_current_account();
 	account->followed = other && other->followed;
-	if (follow_children_of && (__u32)creator->tgid == follow_children_of)
+	if (follow_children_of && bpf_get_current_pid_tgid() >> 32 == follow_children_of)
 		account->followed = 1;
 	if (account->followed)
 		__sync_fetch_and_add(&followed_started, 1);
@@ -149,7 +151,7 @@ int BPF_PROG(sched_process_free, struct task_struct *task)
 
 	if (task->pid == task->tgid) {
 		account = find_account(task);
-		if (account && !account->reported)
+		if (account && account->ready && !account->reported)
 			report_exit(task, account, &nothing, 0);
 	}
 	drop_account(task);

@@ -5,14 +5,12 @@
 use libbpf_rs::{AsRawLibbpf as _, OpenObject, libbpf_sys};
 
 /// Takes out the instructions that such a kernel refuses wherever they stand, also where they are
-/// never run: atomic operations other than an addition.
+/// never run: atomic operations other than an addition. An addition that gives back what was is made
+/// a plain one: from LLVM 20 on clang makes it so where nobody asks what was.
 pub(crate) fn without_new_instructions(object: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
     for program in object.progs_mut() {
         let mut instructions = program.insns().to_vec();
-        instructions
-            .iter_mut()
-            .filter(|i| is_refused(i))
-            .for_each(|i| *i = nothing());
+        instructions.iter_mut().for_each(adapt);
         #[allow(unsafe_code, reason = "libbpf-rs does not offer it")]
         // SAFETY: the program is not loaded yet; libbpf copies as many instructions as there were.
         let status = unsafe {
@@ -29,17 +27,54 @@ pub(crate) fn without_new_instructions(object: &mut OpenObject) -> Result<(), li
     Ok(())
 }
 
-fn is_refused(instruction: &libbpf_sys::bpf_insn) -> bool {
-    let code = u32::from(instruction.code);
-    let class_and_mode = code & !libbpf_sys::BPF_DW;
-    class_and_mode == libbpf_sys::BPF_STX | libbpf_sys::BPF_ATOMIC
-        && instruction.imm != libbpf_sys::BPF_ADD as i32
+const ADD: u32 = libbpf_sys::BPF_ADD;
+const FETCH_AND_ADD: u32 = libbpf_sys::BPF_ADD | libbpf_sys::BPF_FETCH;
+
+fn adapt(instruction: &mut libbpf_sys::bpf_insn) {
+    // Whatever its width is.
+    let class_and_mode = u32::from(instruction.code) & !libbpf_sys::BPF_DW;
+    if class_and_mode != libbpf_sys::BPF_STX | libbpf_sys::BPF_ATOMIC {
+        return;
+    }
+    match instruction.imm.cast_unsigned() {
+        ADD => {}
+        FETCH_AND_ADD => instruction.imm = ADD.cast_signed(),
+        // A jump to the next one.
+        _ => {
+            *instruction = libbpf_sys::bpf_insn {
+                code: (libbpf_sys::BPF_JMP | libbpf_sys::BPF_JA) as u8,
+                ..Default::default()
+            }
+        }
+    }
 }
 
-/// A jump to the next one.
-fn nothing() -> libbpf_sys::bpf_insn {
-    libbpf_sys::bpf_insn {
-        code: (libbpf_sys::BPF_JMP | libbpf_sys::BPF_JA) as u8,
-        ..Default::default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn adapted(code: u32, operation: u32) -> (u32, u32) {
+        let mut instruction = libbpf_sys::bpf_insn {
+            code: code as u8,
+            imm: operation.cast_signed(),
+            ..Default::default()
+        };
+        adapt(&mut instruction);
+        (u32::from(instruction.code), instruction.imm.cast_unsigned())
+    }
+
+    #[test]
+    fn additions_stay_and_what_is_refused_goes() {
+        use libbpf_sys::{BPF_ATOMIC, BPF_CMPXCHG, BPF_DW, BPF_MEM, BPF_STX, BPF_W, BPF_XCHG};
+        let jump = (libbpf_sys::BPF_JMP | libbpf_sys::BPF_JA, 0);
+        for width in [BPF_W, BPF_DW] {
+            let atomic = BPF_STX | BPF_ATOMIC | width;
+            assert_eq!(adapted(atomic, ADD), (atomic, ADD));
+            assert_eq!(adapted(atomic, FETCH_AND_ADD), (atomic, ADD));
+            assert_eq!(adapted(atomic, BPF_XCHG), jump);
+            assert_eq!(adapted(atomic, BPF_CMPXCHG), jump);
+            let store = BPF_STX | BPF_MEM | width;
+            assert_eq!(adapted(store, 0), (store, 0));
+        }
     }
 }
