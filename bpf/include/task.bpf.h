@@ -101,8 +101,7 @@ struct {
 	__type(value, struct task_account);
 } tasks SEC(".maps");
 
-/* Where the kernel has no task storage: accounts by the address of the thread, until it is freed.
- */
+/* Where there is no task storage: accounts by the address of the thread, until it is freed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
