@@ -330,6 +330,7 @@ struct tcp_sock {
 	__u64 bytes_sent;
 	__u64 bytes_retrans;
 	__u64 bytes_received;
+	__u32 delivered;
 	__u32 srtt_us;
 	__u32 total_retrans;
 };

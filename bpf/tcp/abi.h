@@ -115,6 +115,8 @@ enum socket_flag {
 	SOCKET_WANTED = 1 << 4,
 	/* It was there before the agent. */
 	SOCKET_EXISTED = 1 << 5,
+	/* That it is established was not seen, and is made up for. */
+	SOCKET_BEGUN_LATE = 1 << 6,
 };
 
 struct socket_sample {

@@ -62,6 +62,7 @@ static __always_inline void return_from_connect(struct sock *sk, const void *to,
 	describe_socket(&event, tcp, account, EVENT_TCP_CONNECT_FAILED);
 	read_target(&event.ends, &name);
 	event.error = -result;
+	event.reason = reason_of(event.error);
 	report_failure(account, &event);
 }
 
@@ -91,7 +92,7 @@ static __always_inline void return_from_accept(struct sock *sk)
 		adopt(sk, tcp, task);
 		return;
 	}
-	if (is_copy(account, sk))
+	if (!is_own(account, sk))
 		return;
 	if (!(account->flags & SOCKET_ESTABLISHED) && sk->__sk_common.skc_state != TCP_CLOSE) {
 		own(account, task);
@@ -103,7 +104,7 @@ static __always_inline void return_from_accept(struct sock *sk)
 	if (!leave_queue(account))
 		return;
 	read_ends(&ends, tcp);
-	settle_bytes(account, tcp, &ends, false);
+	settle_bytes(account, tcp, &ends, false, false);
 	own(account, task);
 	count_for_owner(account);
 	report_accept(account, tcp);

@@ -133,7 +133,7 @@ static __always_inline __u64 unsettled_part(__u64 *settled, __u64 sum, bool last
 /* Settles the payload with the group: the end of the connection and the iterator can come at once.
  */
 static __always_inline void settle_bytes(struct socket_account *account, const struct tcp_sock *tcp,
-					 const struct socket_ends *ends, bool last)
+					 const struct socket_ends *ends, bool connects, bool last)
 {
 	struct tcp_row *row = tcp_row(account->owner.cgroup);
 	struct destination_row *destination;
@@ -144,7 +144,7 @@ static __always_inline void settle_bytes(struct socket_account *account, const s
 		return;
 	add_to(row->sent, sent);
 	add_to(row->received, received);
-	if (!(account->flags & SOCKET_CONNECTS))
+	if (!connects)
 		return;
 	destination = destination_row(account, ends);
 	add_to(destination->sent, sent);

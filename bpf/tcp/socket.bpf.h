@@ -24,9 +24,13 @@ enum acceptance {
 	ACCEPT_EARLY,
 };
 
+/* Somebody makes a copy the socket's own, and is about to be done. */
+#define SELF_TAKEN 1
+
 struct socket_account {
 	__u64 id;
-	/* The socket that it is of: a socket that comes in is born with a copy of another's. */
+	/* The socket that it is of: a socket that comes in is born with a copy of another's; or
+	   SELF_TAKEN. */
 	__u64 self;
 	struct event_process owner;
 	/* CLOCK_BOOTTIME: of the call of connect; then since it is established or listens. */
@@ -56,6 +60,9 @@ struct {
 
 /* How many sockets got a number. */
 __u64 sockets_numbered;
+
+/* Of these something is to be told before the socket is gone. */
+#define SOCKET_UNTOLD (SOCKET_LISTENS | SOCKET_CONNECTS | SOCKET_ACCEPTED | SOCKET_ESTABLISHED)
 
 static __always_inline struct socket_account *known_account(struct sock *sk)
 {

@@ -52,21 +52,36 @@ static __always_inline void begin_listen(struct sock *sk, struct tcp_sock *tcp)
 	emit(&facts, &event, sizeof(event), EVENT_TCP_LISTEN);
 }
 
+/* Takes the flags away. Of all who end a socket at once one gets true. */
+static __always_inline bool take_flags(struct socket_account *account, __u32 flags, __u32 deciding)
+{
+	return __sync_fetch_and_and(&account->flags, ~flags) & deciding;
+}
+
 static __always_inline void end_listen(struct socket_account *account, struct tcp_sock *tcp)
 {
 	struct tcp_event event = {};
 
+	if (!take_flags(account, SOCKET_LISTENS, SOCKET_LISTENS))
+		return;
 	count_end(account);
-	account->flags &= ~SOCKET_LISTENS;
 	if (!is_told(account, EVENT_TCP_LISTEN_CLOSE))
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_LISTEN_CLOSE);
 	emit(&facts, &event, sizeof(event), EVENT_TCP_LISTEN_CLOSE);
 }
 
-/* A connection comes in. Its account is a copy of that of the socket that listens. */
-static __always_inline void inherit(struct socket_account *account, struct sock *sk)
+/*
+ * A connection comes in. Its account is a copy of that of the socket that listens, until somebody
+ * has seen it: of all who see it at once one gets true, and what the others saw is made up for.
+ */
+static __always_inline bool inherit(struct socket_account *account, struct sock *sk)
 {
+	__u64 origin = account->self;
+
+	if (origin == SELF_TAKEN ||
+	    __sync_val_compare_and_swap(&account->self, origin, SELF_TAKEN) != origin)
+		return false;
 	account->doubt = DOUBT_NONE;
 	account->id = __sync_fetch_and_add(&sockets_numbered, 1) + 1;
 	account->counted_in = 0;
@@ -74,8 +89,15 @@ static __always_inline void inherit(struct socket_account *account, struct sock 
 	account->received = 0;
 	account->acceptance = ACCEPT_DONE;
 	account->flags = (account->flags & SOCKET_WANTED) | SOCKET_ACCEPTED;
-	/* Last: an iterator must not take for its own what is still that of who listens. */
+	/* Last: nobody must take for its own what is still that of who listens. */
 	__sync_lock_test_and_set(&account->self, (__u64)sk);
+	return true;
+}
+
+/* The account is that of this socket, or becomes so. */
+static __always_inline bool is_own(struct socket_account *account, struct sock *sk)
+{
+	return !is_copy(account, sk) || inherit(account, sk);
 }
 
 /* Of accept(2) and the end of the connection, which can come at once, one gets true. */
@@ -163,20 +185,24 @@ static __always_inline enum connect_error reason_of(__u32 error)
 	}
 }
 
-/* `event` has its error already. */
+/* `event` has its error and the reason already. */
 static __always_inline void report_failure(struct socket_account *account, struct tcp_event *event)
 {
-	__u32 reason = reason_of(event->error);
+	__u32 reason = event->reason;
 
-	event->reason = reason;
+	if (!take_flags(account, SOCKET_CONNECTS, SOCKET_CONNECTS))
+		return;
 	if (account->since)
 		event->duration_ns = event->head.time - account->since;
 	/* Always true, which the verifier does not see and the compiler does. */
 	barrier_var(reason);
 	if (reason < CONNECT_ERRORS)
 		add_to(tcp_row(account->owner.cgroup)->failures[reason], 1);
-	add_to(destination_row(account, &event->ends)->failures, 1);
-	account->flags &= ~SOCKET_CONNECTS;
+	/* Of one that was told late the socket does not have the other end any more. */
+	if (event->ends.peer_port)
+		add_to(destination_row(account, &event->ends)->failures, 1);
+	else
+		add_to(other_destinations_row(account->owner.cgroup)->failures, 1);
 	if (is_told(account, EVENT_TCP_CONNECT_FAILED))
 		emit(&facts, event, sizeof(*event), EVENT_TCP_CONNECT_FAILED);
 }
@@ -213,25 +239,43 @@ static __always_inline void fail(struct socket_account *account, struct tcp_sock
 	/* connect(2) itself fails when there is no port left, and that is in no field. */
 	if (!event.error && !event.ends.local_port)
 		event.error = EADDRNOTAVAIL;
+	event.reason = reason_of(event.error);
 	report_failure(account, &event);
 }
 
-static __always_inline void end_connection(struct socket_account *account, struct tcp_sock *tcp)
+/* When it was is not known; nor is why, if the application has asked for the error. */
+static __always_inline void fail_late(struct socket_account *account, struct tcp_sock *tcp)
 {
 	struct tcp_event event = {};
 
+	account->since = 0;
+	describe_socket(&event, tcp, account, EVENT_TCP_CONNECT_FAILED);
+	event.error = error_so_far((struct sock *)tcp);
+	event.reason = event.error ? reason_of(event.error) : CONNECT_OTHER;
+	report_failure(account, &event);
+}
+
+static __always_inline void end_connection(struct socket_account *account, struct tcp_sock *tcp,
+					   bool late)
+{
+	bool connects = account->flags & SOCKET_CONNECTS;
+	struct tcp_event event = {};
+
+	/* The socket may be connected again. */
+	if (!take_flags(account, SOCKET_ESTABLISHED | SOCKET_CONNECTS | SOCKET_ACCEPTED,
+			SOCKET_ESTABLISHED))
+		return;
 	/* Nobody ever accepted it. */
 	if (leave_queue(account))
 		report_accept(account, tcp);
 	describe_socket(&event, tcp, account, EVENT_TCP_CLOSE);
-	settle_bytes(account, tcp, &event.ends, true);
+	/* Of one that ended before the kernel may have set to 0 what it carried. */
+	settle_bytes(account, tcp, &event.ends, connects, !late);
 	count_end(account);
-	/* The socket may be connected again. */
-	__sync_fetch_and_and(&account->flags, ~(SOCKET_ESTABLISHED | SOCKET_CONNECTS));
 	if (!is_told(account, EVENT_TCP_CLOSE))
 		return;
-	event.sent = bytes_sent(tcp);
-	event.received = bytes_received(tcp);
+	event.sent = account->sent;
+	event.received = account->received;
 	event.retransmits = tcp->total_retrans;
 	event.rtt_us = tcp->srtt_us >> 3;
 	if (account->since)
@@ -247,18 +291,53 @@ static __always_inline bool is_in_connect(struct sock *sk)
 	return socket && socket->state == SS_UNCONNECTED;
 }
 
+/*
+ * A connection in this state is, or was, established. With TCP fast open it can be closed before:
+ * then nothing of it was delivered, not even the answer to its request.
+ */
+static __always_inline bool was_established(const struct tcp_sock *tcp, int state)
+{
+	return state != TCP_CLOSE && state != TCP_LISTEN && state != TCP_SYN_SENT &&
+	       state != TCP_SYN_RECV && tcp->delivered;
+}
+
+/* No program has seen that it is established. */
+static __always_inline bool begins_late(const struct socket_account *account)
+{
+	return !(account->flags & SOCKET_ESTABLISHED) &&
+	       account->flags & (SOCKET_CONNECTS | SOCKET_ACCEPTED);
+}
+
+/* Who ends a connection and an iterator can find at once that its begin was not seen. */
+static __always_inline void begin_late(struct socket_account *account, struct tcp_sock *tcp)
+{
+	if (__sync_fetch_and_or(&account->flags, SOCKET_BEGUN_LATE) & SOCKET_BEGUN_LATE)
+		return;
+	/* When it was is not known. */
+	account->since = 0;
+	establish(account, tcp);
+	account->since = 0;
+	/* Somebody has accepted it already. */
+	if (((struct sock *)tcp)->sk_socket && leave_queue(account))
+		report_accept(account, tcp);
+}
+
 static __always_inline void end_socket(struct sock *sk, struct tcp_sock *tcp, int from)
 {
 	struct socket_account *account = known_account(sk);
+	bool established = was_established(tcp, from);
 
 	/* Of one that no program has seen begin there is nothing to end. */
-	if (!account || is_copy(account, sk))
+	if (!account || (is_copy(account, sk) && !established) || !is_own(account, sk))
 		return;
 	if (from == TCP_LISTEN) {
-		if (account->flags & SOCKET_LISTENS)
-			end_listen(account, tcp);
-	} else if (account->flags & SOCKET_ESTABLISHED) {
-		end_connection(account, tcp);
+		end_listen(account, tcp);
+		return;
+	}
+	if (established && begins_late(account))
+		begin_late(account, tcp);
+	if (account->flags & SOCKET_ESTABLISHED) {
+		end_connection(account, tcp, false);
 	} else if (account->flags & SOCKET_CONNECTS &&
 		   (from == TCP_SYN_SENT || from == TCP_SYN_RECV) &&
 		   !(calls_are_seen && is_in_connect(sk))) {
@@ -299,9 +378,7 @@ static __always_inline void change_state(struct sock *sk, int from, int to)
 		break;
 	case TCP_ESTABLISHED:
 		account = known_account(sk);
-		if (account && is_copy(account, sk))
-			inherit(account, sk);
-		if (account)
+		if (account && is_own(account, sk) && begins_late(account))
 			establish(account, tcp);
 		break;
 	case TCP_CLOSE:
@@ -311,36 +388,41 @@ static __always_inline void change_state(struct sock *sk, int from, int to)
 }
 
 /* What is to be made up for, by the state that the socket is in. */
-static __always_inline enum doubt doubt_of(struct socket_account *account, int state)
+static __always_inline enum doubt doubt_of(const struct socket_account *account,
+					   const struct tcp_sock *tcp, int state)
 {
-	__u32 flags = account->flags;
-
 	if (state == TCP_CLOSE)
-		return flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS) ? DOUBT_END : DOUBT_NONE;
-	if (flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS) || state == TCP_LISTEN ||
-	    state == TCP_SYN_SENT || state == TCP_SYN_RECV)
-		return DOUBT_NONE;
-	return flags & (SOCKET_CONNECTS | SOCKET_ACCEPTED) ? DOUBT_BEGIN : DOUBT_NONE;
-}
-
-static __always_inline void begin_late(struct socket_account *account, struct tcp_sock *tcp)
-{
-	/* When it was is not known. */
-	account->since = 0;
-	establish(account, tcp);
-	account->since = 0;
-	/* Somebody has accepted it already. */
-	if (((struct sock *)tcp)->sk_socket && leave_queue(account))
-		report_accept(account, tcp);
+		return account->flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS) ? DOUBT_END
+									      : DOUBT_NONE;
+	return was_established(tcp, state) && begins_late(account) ? DOUBT_BEGIN : DOUBT_NONE;
 }
 
 static __always_inline void end_late(struct socket_account *account, struct tcp_sock *tcp)
 {
 	account->since = 0;
-	if (account->flags & SOCKET_LISTENS)
-		end_listen(account, tcp);
-	else if (account->flags & SOCKET_ESTABLISHED)
-		end_connection(account, tcp);
+	end_listen(account, tcp);
+	end_connection(account, tcp, true);
+}
+
+/*
+ * The kernel gives the socket back. Whatever it is, it has ended; what is untold of it now was
+ * skipped, and most often just now: a timer that interrupts a program answers hundreds of
+ * connections before the program goes on.
+ */
+static __always_inline void give_back(struct socket_account *account, struct sock *sk,
+				      struct tcp_sock *tcp)
+{
+	bool established = tcp->delivered;
+
+	if ((is_copy(account, sk) && !established) || !is_own(account, sk))
+		return;
+	if (begins_late(account)) {
+		if (established)
+			begin_late(account, tcp);
+		else if (account->flags & SOCKET_CONNECTS)
+			fail_late(account, tcp);
+	}
+	end_late(account, tcp);
 }
 
 /*
@@ -357,16 +439,18 @@ static __always_inline void catch_up(struct socket_account *account, struct sock
 		/* A copy has the state of who listens until its birth is told. */
 		if (state == TCP_LISTEN || state == TCP_SYN_RECV || state == TCP_CLOSE)
 			return;
-		inherit(account, sk);
+		if (!inherit(account, sk))
+			return;
 	}
-	doubt = doubt_of(account, state);
+	doubt = doubt_of(account, tcp, state);
 	if (doubt == DOUBT_NONE || doubt != account->doubt) {
 		account->doubt = doubt;
 		account->doubted_at = recount_look;
 	} else if (account->doubted_at != recount_look) {
 		if (doubt == DOUBT_BEGIN)
 			begin_late(account, tcp);
-		else
+		/* It may have ended while it was made to begin. */
+		if (sk->__sk_common.skc_state == TCP_CLOSE)
 			end_late(account, tcp);
 	}
 	count_again(account);

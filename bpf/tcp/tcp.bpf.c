@@ -38,18 +38,19 @@ int BPF_PROG(inet_sock_set_state, struct sock *sk, int from, int to)
 	return 0;
 }
 
-/* Each socket, right before it is given back. Only where sockets cannot be counted again. */
+/* Each socket, once, when nobody has it any more. */
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(tcp_destroy_sock, struct sock *sk)
 {
 	struct socket_account *account = known_account(sk);
 	struct tcp_sock *tcp;
 
-	if (!account || is_copy(account, sk) || !account->counted_in)
+	/* Most have told everything. */
+	if (!account || (!is_copy(account, sk) && !(account->flags & SOCKET_UNTOLD)))
 		return 0;
 	tcp = bpf_skc_to_tcp_sock(sk);
 	if (tcp)
-		end_late(account, tcp);
+		give_back(account, sk, tcp);
 	return 0;
 }
 
@@ -109,7 +110,7 @@ static __always_inline void visit(struct seq_file *answer, struct socket_account
 		return;
 	read_ends(&sample.ends, tcp);
 	if (account->flags & SOCKET_ESTABLISHED)
-		settle_bytes(account, tcp, &sample.ends, false);
+		settle_bytes(account, tcp, &sample.ends, account->flags & SOCKET_CONNECTS, false);
 	if (account->acceptance == ACCEPT_WAITS) {
 		/* It will be told by who accepts it. */
 		if (!sk->sk_socket)

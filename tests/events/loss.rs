@@ -28,6 +28,7 @@ fn small_ring() -> NamedTempFile {
 fn a_stopped_reader_loses_what_it_says_and_heals() {
     const COUNT: u64 = 3000;
     let _machine = support::machine();
+    needs!("tcp_events");
     needs_all_of!("tcp_sockets");
     let group = Group::new("stopped");
     let config = small_ring();
@@ -99,6 +100,7 @@ fn a_stopped_reader_loses_what_it_says_and_heals() {
 #[test]
 fn sockets_that_are_counted_again_are_as_many_as_before() {
     let _machine = support::machine();
+    needs!("tcp_events");
     needs_all_of!("tcp_sockets");
     let group = Group::new("recount");
     let config = small_ring();

@@ -131,12 +131,6 @@ fn a_failure_has_its_reason() {
     }
 }
 
-/// How often the kernel may skip a program, of so many runs: one that interrupts itself on a CPU is
-/// not run, and from Linux 7.0 on programs of tracepoints can be preempted in the middle as well.
-fn most_skipped(runs: u64) -> u64 {
-    runs / 200
-}
-
 #[test]
 fn ten_thousand_short_connections_are_all_told() {
     const COUNT: u64 = 10_000;
@@ -155,14 +149,13 @@ fn ten_thousand_short_connections_are_all_told() {
         let told = stream.of(|e| is(e, name, pid) && e["noctule.origin"].is_null());
         told.len() as u64 + stream.lost(name)
     };
-    // From Linux 7.0 on the kernel skips a program now and then, and that is told.
+    // The kernel skips a program that interrupts itself, and from Linux 7.0 on one that another has
+    // preempted in the middle: that can be the call that begins a connection.
     let skipped = || stream.lost("skipped");
     support::wait_until("all are closed", || {
         count("tcp.close", c) + count("tcp.close", s) + skipped() >= 2 * COUNT
     });
     let skipped = skipped();
-    // Each connection changes its states ten times, both ends together.
-    assert!(skipped <= most_skipped(10 * COUNT), "{skipped} skipped");
     for (name, pid) in [("tcp.connect", c), ("tcp.accept", s)] {
         let count = count(name, pid);
         assert!(count <= COUNT && count + skipped >= COUNT, "{count} {name}");
@@ -227,10 +220,10 @@ fn a_killed_client_leaves_no_connection() {
     client_load.reap();
     Reading::fresh_with(&agent, "none is open", |r| open(r).filter(|n| *n == 0.0));
     let closed = || stream.of(|e| is(e, "tcp.close", c)).len() as u64;
-    let skipped = || stream.lost("skipped");
-    support::wait_until("all are closed", || closed() + skipped() >= COUNT);
-    assert!(closed() <= COUNT, "{}", closed());
-    assert!(skipped() <= most_skipped(10 * COUNT), "{}", skipped());
+    // The timer that acknowledges them all at once can interrupt a program, which then is not run
+    // for hundreds of them; each is told all the same.
+    support::wait_until("all are closed", || closed() >= COUNT);
+    assert_eq!(closed(), COUNT);
     end(&mut server_load);
 }
 

@@ -23,6 +23,9 @@ use recount::Recount;
 
 use crate::cpu::Grace;
 
+/// Whether the events of a process are wanted.
+type Wanted<'a> = &'a dyn Fn(&ProcessRow) -> bool;
+
 /// Source of events.
 pub struct EventSource {
     kernel: Events,
@@ -46,6 +49,10 @@ pub struct EventSource {
     look_until_ns: u64,
     /// How long that is.
     grace_ns: u64,
+    /// How often the sockets are still to be compared, because it is time for it.
+    checks: u32,
+    /// When it is time again.
+    check_ns: u64,
     /// The moment of boot, by which all events are told.
     boot_unix_ns: u64,
 }
@@ -70,6 +77,8 @@ impl EventSource {
             looks: 0,
             look_until_ns: 0,
             grace_ns: grace.process.as_nanos() as u64,
+            checks: 0,
+            check_ns: 0,
             boot_unix_ns: 0,
         };
         this.lost = this.lost();
@@ -192,12 +201,8 @@ impl EventSource {
     /// Lists what is there and was not told: processes, sockets that listen, connections. For the
     /// start, with the first batch that was taken after it. Of a process that was there before and
     /// ends before the list is made only the end is told.
-    pub fn existing(
-        &mut self,
-        batch: &Batch,
-        wanted: &dyn Fn(&ProcessRow) -> bool,
-    ) -> Result<Vec<Event>, Error> {
-        let mut events = self.compare(batch, wanted)?;
+    pub fn existing(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<Vec<Event>, Error> {
+        let mut events = self.compare(Some((batch, wanted)))?;
         let there = self.known.take_new();
         self.tell(&mut events, there, Origin::Existing);
         Ok(events)
@@ -206,13 +211,11 @@ impl EventSource {
     /// Tells what a gap has swallowed, by comparing what was told with what is there; nothing when
     /// there was no gap. A difference is told when two looks have found it: what happens between
     /// the list and the ring is in one of them alone.
-    pub fn heal(
-        &mut self,
-        batch: &Batch,
-        wanted: &dyn Fn(&ProcessRow) -> bool,
-    ) -> Result<Vec<Event>, Error> {
+    pub fn heal(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<Vec<Event>, Error> {
         self.skipped = self.skipped.max(skipped(&self.programs));
-        if self.is_whole(batch.taken_ns) {
+        self.check_now_and_then(batch.taken_ns);
+        let whole = self.is_whole(batch.taken_ns);
+        if whole && self.checks == 0 && !self.recount.is_due() {
             self.known.prune(batch);
             return Ok(Vec::new());
         }
@@ -224,23 +227,37 @@ impl EventSource {
             self.recount.finish();
         }
         self.looks = self.looks.saturating_sub(1);
-        let mut events = self.compare(batch, wanted)?;
+        self.checks = self.checks.saturating_sub(1);
+        let processes = (!whole).then_some((batch, wanted));
+        let mut events = self.compare(processes)?;
         let differences = self.known.take_confirmed();
         self.tell(&mut events, differences, Origin::Reconciled);
         Ok(events)
     }
 
+    /// Some kernels keep processes from being traced, with all that interrupts them, and do not
+    /// count what no program has seen. Sockets alone: a process that was moved into a group is not
+    /// one that starts.
+    fn check_now_and_then(&mut self, now_ns: u64) {
+        if now_ns < self.check_ns {
+            return;
+        }
+        // What is there at the start was listed.
+        if self.check_ns != 0 {
+            self.recount.want();
+            self.checks = LOOKS;
+        }
+        self.check_ns = now_ns + CHECK_NS;
+    }
+
     /// Nothing was lost, or all that was is made up for.
     fn is_whole(&self, now_ns: u64) -> bool {
         let looked = self.looks == 0 && now_ns > self.look_until_ns;
-        looked && !self.recount.is_due() && self.lost() == self.lost
+        looked && self.lost() == self.lost
     }
 
-    fn compare(
-        &mut self,
-        batch: &Batch,
-        wanted: &dyn Fn(&ProcessRow) -> bool,
-    ) -> Result<Vec<Event>, Error> {
+    /// `processes`: those that are there, and whether one is wanted.
+    fn compare(&mut self, processes: Option<(&Batch, Wanted<'_>)>) -> Result<Vec<Event>, Error> {
         self.known.begin_look();
         let all = self.kernel.sees_all_sockets();
         let sockets = match self.stream.tcp {
@@ -249,7 +266,7 @@ impl EventSource {
         };
         // After the lists: whatever is in them was told by now, or its record was lost.
         let events = self.collect()?;
-        if self.stream.processes {
+        if let Some((batch, wanted)) = processes.filter(|_| self.stream.processes) {
             self.known.compare_processes(batch, wanted);
         }
         if let Some(sockets) = sockets {
@@ -345,6 +362,9 @@ fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)], time_unix_ns
 /// The fewest comparisons after a loss: two find a difference, and one more finds what was only about
 /// to be told at the first.
 const LOOKS: u32 = 3;
+
+/// How often the sockets are compared although no loss is known.
+const CHECK_NS: u64 = 60_000_000_000;
 
 /// How far the moment of boot may move before it is believed: the wall clock was set. It moves a
 /// little at each look, and the date at which a process started is its name.

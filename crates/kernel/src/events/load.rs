@@ -291,11 +291,12 @@ fn load_tcp(
     open.progs
         .tcp_retransmit_synack
         .set_autoload(has("tcp_retransmit_synack"));
-    let by_files = !facts.socket_storage_iterates;
-    open.progs.sample_sockets.set_autoload(!by_files);
+    open.progs
+        .sample_sockets
+        .set_autoload(facts.socket_storage_iterates);
     open.progs
         .tcp_destroy_sock
-        .set_autoload(by_files && has("tcp_destroy_sock"));
+        .set_autoload(has("tcp_destroy_sock"));
     open.progs.v4_connect_ret.set_autoload(calls);
     open.progs.v6_connect_ret.set_autoload(calls);
     open.progs.csk_accept_ret.set_autoload(calls);
@@ -346,7 +347,7 @@ fn attach_tcp(
         }
         Err(error) => Err(error.to_string()),
     };
-    if !facts.socket_storage_iterates && facts.hooks.contains("tcp_destroy_sock") {
+    if facts.hooks.contains("tcp_destroy_sock") {
         attach(&progs.tcp_destroy_sock)
             .map_err(|error| Error::new(ErrorKind::Kernel, format!("tcp_destroy_sock: {error}")))?;
     }
