@@ -11,6 +11,8 @@
 enum {
 	/* Slices that a CPU remembers; neighbours of one group count as one. */
 	SLICES = 32,
+	/* Into which a wait is divided: COUNTER_WAIT_NEIGHBOUR and those after it. */
+	WAIT_PARTS = COUNTER_WAIT_UNATTRIBUTED - COUNTER_WAIT_NEIGHBOUR + 1,
 };
 
 struct slice {
@@ -28,7 +30,8 @@ struct slices {
 	/* The thread that runs; 0 is the idle task. */
 	__u32 pid;
 	__u32 reserved;
-	__u64 reserved_too[5];
+	/* What divide() has found last. */
+	__u64 parts[WAIT_PARTS];
 	struct slice ring[SLICES];
 };
 
@@ -135,62 +138,117 @@ static __always_inline struct wait_row *wait_row(struct task_account *account, _
 	return row;
 }
 
-static __always_inline struct blame *blame_row(struct task_account *account, __u64 victim,
-					       __u64 culprit)
+/* NULL: there is no room. */
+static __always_inline struct blame *blame_row(__u64 victim, __u64 culprit)
 {
 	struct blame_key key = {.victim = victim, .culprit = culprit};
 	struct blame *row = bpf_map_lookup_elem(&blames, &key);
-	struct wait_row *own;
 
 	if (row)
 		return row;
 	bpf_map_update_elem(&blames, &key, &no_blame, BPF_NOEXIST);
 	row = bpf_map_lookup_elem(&blames, &key);
-	if (row)
-		return row;
-	count_loss(LOSS_BLAME_ROW);
-	own = wait_row(account, victim);
-	return own ? &own->unnamed : NULL;
+	if (!row)
+		count_loss(LOSS_BLAME_ROW);
+	return row;
 }
 
-/* Charges a part of a wait, during which `culprit` had the CPU. */
-static __always_inline void blame(struct task_account *account, __u64 victim, __u64 culprit,
-				  __u64 ns)
+/* Where a wait counts while `culprit` has the CPU. */
+static __always_inline enum counter wait_counter(__u64 victim, __u64 culprit)
 {
+	if (culprit == victim)
+		return COUNTER_WAIT_SELF;
+	if (culprit == GROUP_IDLE)
+		return COUNTER_WAIT_IDLE;
+	if (culprit == (__u64)GROUP_KERNEL)
+		return COUNTER_WAIT_SYSTEM;
+	return COUNTER_WAIT_NEIGHBOUR;
+}
+
+/*
+ * Divides the time from `from` to `to` among the groups that had the CPU then, and gives back the
+ * part of which the culprit has no row. A function that is not static is verified once, and not in
+ * each state in which it is called: inlined, it made up nine tenths of what the kernel has to
+ * verify. Such a function takes numbers only.
+ */
+__noinline __u64 divide(__u32 number, __u64 victim, __u64 from, __u64 to)
+{
+	struct slices *cpu = bpf_map_lookup_elem(&slices, &number);
+	__u64 count, unnamed = 0;
+
+	if (!cpu)
+		return 0;
+	count = cpu->count;
+	__builtin_memset(cpu->parts, 0, sizeof(cpu->parts));
+	for (__u32 i = 1; i <= SLICES && i <= count && from < to; i++) {
+		struct slice *slice = &cpu->ring[(count - i) % SLICES];
+		__u64 start = slice->start > from ? slice->start : from;
+		enum counter counter;
+		struct blame *row;
+
+		if (start >= to)
+			continue;
+		counter = wait_counter(victim, slice->group);
+		cpu->parts[counter - COUNTER_WAIT_NEIGHBOUR] += to - start;
+		if (counter == COUNTER_WAIT_NEIGHBOUR) {
+			row = blame_row(victim, slice->group);
+			if (row)
+				__sync_fetch_and_add(&row->wait_ns, to - start);
+			else
+				unnamed += to - start;
+		}
+		to = start;
+	}
+	if (from < to)
+		cpu->parts[COUNTER_WAIT_UNATTRIBUTED - COUNTER_WAIT_NEIGHBOUR] = to - from;
+	return unnamed;
+}
+
+/* There was no room for the culprit: the row of the victim has it. */
+static __always_inline void blame_unnamed(struct task_account *account, __u64 victim, __u64 ns)
+{
+	struct wait_row *own = wait_row(account, victim);
+
+	if (own)
+		__sync_fetch_and_add(&own->unnamed.wait_ns, ns);
+}
+
+/* Charges a wait during which one group had the CPU. */
+static __always_inline void blame_one(struct task_account *account, __u64 victim, __u64 culprit,
+				      __u64 ns)
+{
+	enum counter counter = wait_counter(victim, culprit);
 	struct blame *row;
 
-	if (culprit == victim) {
-		account->total.v[COUNTER_WAIT_SELF] += ns;
-	} else if (culprit == GROUP_IDLE) {
-		account->total.v[COUNTER_WAIT_IDLE] += ns;
-	} else if (culprit == (__u64)GROUP_KERNEL) {
-		account->total.v[COUNTER_WAIT_SYSTEM] += ns;
-	} else {
-		account->total.v[COUNTER_WAIT_NEIGHBOUR] += ns;
-		row = blame_row(account, victim, culprit);
-		if (row)
-			__sync_fetch_and_add(&row->wait_ns, ns);
-	}
+	account->total.v[counter] += ns;
+	if (counter != COUNTER_WAIT_NEIGHBOUR)
+		return;
+	row = blame_row(victim, culprit);
+	if (row)
+		__sync_fetch_and_add(&row->wait_ns, ns);
+	else
+		blame_unnamed(account, victim, ns);
 }
 
 /* Charges the time from `from` to `to` to the groups that had the CPU then. */
 static __always_inline void blame_slices(struct task_account *account, struct slices *cpu,
-					 __u64 from, __u64 to)
+					 __u32 number, __u64 from, __u64 to)
 {
+	struct slice *newest = &cpu->ring[(cpu->count - 1) % SLICES];
 	__u64 victim = victim_of(account);
-	__u64 count = cpu->count;
+	__u64 unnamed;
 
-	for (__u32 i = 1; i <= SLICES && i <= count && from < to; i++) {
-		struct slice *slice = &cpu->ring[(count - i) % SLICES];
-		__u64 start = slice->start > from ? slice->start : from;
-
-		if (start >= to)
-			continue;
-		blame(account, victim, slice->group, to - start);
-		to = start;
+	if (from >= to)
+		return;
+	if (cpu->count && newest->start <= from) {
+		blame_one(account, victim, newest->group, to - from);
+		return;
 	}
-	if (from < to)
-		account->total.v[COUNTER_WAIT_UNATTRIBUTED] += to - from;
+	unnamed = divide(number, victim, from, to);
+	for (int i = 0; i < WAIT_PARTS; i++)
+		account->total.v[COUNTER_WAIT_NEIGHBOUR + i] += cpu->parts[i];
+	if (unnamed)
+		blame_unnamed(account, victim, unnamed);
 }
 
 /* Whoever gets the CPU now. */
@@ -213,6 +271,7 @@ static __always_inline void begin_slice(struct slices *cpu, __u64 group, __u64 c
 static __always_inline void count_preemption(struct task_account *account, __u64 culprit)
 {
 	__u64 victim = victim_of(account);
+	struct wait_row *own;
 	struct blame *row;
 
 	if (culprit == victim) {
@@ -222,9 +281,14 @@ static __always_inline void count_preemption(struct task_account *account, __u64
 		account->total.v[COUNTER_PREEMPTED_SYSTEM]++;
 	} else {
 		account->total.v[COUNTER_PREEMPTED_NEIGHBOUR]++;
-		row = blame_row(account, victim, culprit);
-		if (row)
+		row = blame_row(victim, culprit);
+		if (row) {
 			__sync_fetch_and_add(&row->preemptions, 1);
+			return;
+		}
+		own = wait_row(account, victim);
+		if (own)
+			__sync_fetch_and_add(&own->unnamed.preemptions, 1);
 	}
 }
 

@@ -124,12 +124,12 @@ static __always_inline __u64 throttled_part(struct task_struct *task, struct tas
  * the wait: the quota of a group runs out while it runs.
  */
 static __always_inline void charge_wait(struct task_struct *task, struct task_account *account,
-					struct slices *cpu, __u64 from, __u64 to)
+					struct slices *cpu, __u32 number, __u64 from, __u64 to)
 {
 	__u64 throttled = throttled_part(task, account, to - from);
 
 	account->total.v[COUNTER_WAIT_THROTTLE] += throttled;
-	blame_slices(account, cpu, from + throttled, to);
+	blame_slices(account, cpu, number, from + throttled, to);
 }
 
 /*
@@ -155,7 +155,7 @@ static __always_inline __u64 waited_unseen(struct task_struct *task, struct task
 
 /* The thread gets the CPU: its wait ends. */
 static __always_inline void dequeue(struct task_struct *task, struct task_account *account,
-				    struct slices *cpu, __u64 clock)
+				    struct slices *cpu, __u32 number, __u64 clock)
 {
 	__u64 from = wait_mode == WAITS_FULL ? account->enqueued : 0;
 	__u64 waited = account->waited;
@@ -173,7 +173,7 @@ static __always_inline void dequeue(struct task_struct *task, struct task_accoun
 	/* What was before the first switch of this CPU does not count. */
 	else if (from < cpu->first)
 		from = cpu->first;
-	charge_wait(task, account, cpu, from, clock);
+	charge_wait(task, account, cpu, number, from, clock);
 	unseen = waited_unseen(task, account, clock);
 	account->total.v[COUNTER_WAIT_UNATTRIBUTED] += unseen;
 	waited += clock - from;
@@ -235,7 +235,7 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 	cpu = bpf_map_lookup_elem(&slices, &from);
 	if (!cpu || clock < account->enqueued)
 		return;
-	charge_wait(task, account, cpu, account->enqueued, clock);
+	charge_wait(task, account, cpu, from, account->enqueued, clock);
 	account->waited += clock - account->enqueued;
 	/* The scheduler has added this part already. */
 	if (bpf_core_field_exists(task->sched_info.run_delay))
@@ -283,7 +283,7 @@ static __always_inline void account_waits(struct task_struct *prev, struct task_
 		account = account_of(next);
 		/* Else the next end of a wait charges this one too: waited_unseen. */
 		if (account)
-			dequeue(next, account, own, clock);
+			dequeue(next, account, own, cpu, clock);
 		group = culprit_of(next, account);
 	}
 	begin_slice(own, group, clock);
