@@ -23,9 +23,9 @@ const CPU: &str = "noctule_container_cpu_seconds_total";
 const SHORT: &str = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; \
     read -r used rest < /proc/self/schedstat; echo $used";
 
-/// Some 400 ms of work, a long rest, and then work without end.
+/// Some 400 ms of work, a rest, and then work without end.
 const WORK_AND_REST: &str = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; \
-    /bin/busybox sleep 10; while :; do :; done";
+    /bin/busybox sleep 6; while :; do :; done";
 
 /// A container and what must be said of it.
 struct Case {
@@ -64,7 +64,7 @@ impl Case {
     /// The container has its row, with runtime and pod, and the CPU time of its group: all that it
     /// used until it rests is in the window.
     fn check_stat(&self) {
-        let (mut child, _) = bpf::start(&["stat", "--json", "--by", "container", "--for", "7s"]);
+        let (mut child, _) = bpf::start(&["stat", "--json", "--by", "container", "--for", "5s"]);
         thread::sleep(Duration::from_secs(1));
         self.container.start();
         let out = child.stdout.take().expect("piped");
