@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What only the calls themselves tell, where the kernel has fexit: that connecting failed before
- * anything was sent (no route, no port), which changes no state, and who accepts.
+ * anything was sent (no route, no port), which changes no state, and who accepts. And who connects,
+ * if that was skipped.
  */
 #ifndef NOCTULE_TCP_CALL_BPF_H
 #define NOCTULE_TCP_CALL_BPF_H
@@ -39,16 +40,30 @@ static __always_inline void read_target(struct socket_ends *ends, const struct s
 	}
 }
 
-static __always_inline void return_from_connect(struct sock *sk, const void *to, int result,
-						bool v6)
+/* That the socket connects was skipped: who calls is known here too. It is locked. */
+static __always_inline void connect_late(struct sock *sk, struct tcp_sock *tcp)
 {
-	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+	struct socket_account *account = known_account(sk);
+	int state = sk->__sk_common.skc_state;
+
+	if (state == TCP_CLOSE ||
+	    (account && account->flags & (SOCKET_CONNECTS | SOCKET_ESTABLISHED)))
+		return;
+	account = account_for(sk, bpf_get_current_task_btf(), SOCKET_CONNECTS);
+	if (!account)
+		return;
+	account->since = 0;
+	if (was_established(tcp, state))
+		begin_late(account, tcp);
+}
+
+static __always_inline void fail_call(struct sock *sk, struct tcp_sock *tcp, const void *to,
+				      int error, bool v6)
+{
 	struct socket_account *account;
 	struct socket_name name = {};
 	struct tcp_event event = {};
 
-	if (!tcp || result >= 0)
-		return;
 	bpf_probe_read_kernel(&name, sizeof(name), to);
 	/* The function for IPv4 was called by that for IPv6, and has told. */
 	if (v6 && is_mapped(&name))
@@ -61,9 +76,22 @@ static __always_inline void return_from_connect(struct sock *sk, const void *to,
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_CONNECT_FAILED);
 	read_target(&event.ends, &name);
-	event.error = -result;
+	event.error = error;
 	event.reason = reason_of(event.error);
 	report_failure(account, &event);
+}
+
+static __always_inline void return_from_connect(struct sock *sk, const void *to, int result,
+						bool v6)
+{
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+
+	if (!tcp)
+		return;
+	if (result < 0)
+		fail_call(sk, tcp, to, -result, v6);
+	else
+		connect_late(sk, tcp);
 }
 
 static __always_inline void own(struct socket_account *account, struct task_struct *task)

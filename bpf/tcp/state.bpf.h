@@ -354,7 +354,17 @@ static __always_inline bool changes_account(int to)
 	return states >> (to & 31) & 1;
 }
 
-static __always_inline void change_state(struct sock *sk, int from, int to)
+/* The first of two programs has made the account that it has on this way. */
+static __always_inline bool was_made(struct sock *sk, __u32 way)
+{
+	struct socket_account *account = known_account(sk);
+
+	return account && !is_copy(account, sk) && account->flags & way &&
+	       !(account->flags & SOCKET_ESTABLISHED);
+}
+
+/* What else there is to do is done once by itself, however often one comes here. */
+static __always_inline void change_state(struct sock *sk, int from, int to, bool again)
 {
 	struct socket_account *account;
 	struct tcp_sock *tcp;
@@ -363,6 +373,9 @@ static __always_inline void change_state(struct sock *sk, int from, int to)
 		return;
 	tcp = bpf_skc_to_tcp_sock(sk);
 	if (!tcp)
+		return;
+	if (again && (to == TCP_SYN_SENT || to == TCP_LISTEN) &&
+	    was_made(sk, to == TCP_LISTEN ? SOCKET_LISTENS : SOCKET_CONNECTS))
 		return;
 	switch (to) {
 	case TCP_SYN_SENT:
@@ -405,7 +418,7 @@ static __always_inline void end_late(struct socket_account *account, struct tcp_
 }
 
 /*
- * The kernel gives the socket back. Whatever it is, it has ended; what is untold of it now was
+ * Whatever a socket is that is given back, it has ended; what is untold of it now was
  * skipped, and most often just now: a timer that interrupts a program answers hundreds of
  * connections before the program goes on.
  */
@@ -423,6 +436,19 @@ static __always_inline void give_back(struct socket_account *account, struct soc
 			fail_late(account, tcp);
 	}
 	end_late(account, tcp);
+}
+
+/* The kernel gives the socket back. Most have told everything before. */
+static __always_inline void destroy(struct sock *sk)
+{
+	struct socket_account *account = known_account(sk);
+	struct tcp_sock *tcp;
+
+	if (!account || (!is_copy(account, sk) && !(account->flags & SOCKET_UNTOLD)))
+		return;
+	tcp = bpf_skc_to_tcp_sock(sk);
+	if (tcp)
+		give_back(account, sk, tcp);
 }
 
 /*

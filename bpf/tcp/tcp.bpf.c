@@ -34,7 +34,7 @@ SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(inet_sock_set_state, struct sock *sk, int from, int to)
 {
 	if (sk->sk_protocol == IPPROTO_TCP)
-		change_state(sk, from, to);
+		change_state(sk, from, to, false);
 	return 0;
 }
 
@@ -42,15 +42,29 @@ int BPF_PROG(inet_sock_set_state, struct sock *sk, int from, int to)
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(tcp_destroy_sock, struct sock *sk)
 {
-	struct socket_account *account = known_account(sk);
-	struct tcp_sock *tcp;
+	destroy(sk);
+	return 0;
+}
 
-	/* Most have told everything. */
-	if (!account || (!is_copy(account, sk) && !(account->flags & SOCKET_UNTOLD)))
-		return 0;
-	tcp = bpf_skc_to_tcp_sock(sk);
-	if (tcp)
-		give_back(account, sk, tcp);
+/*
+ * From v7.0 on (trace-v7.0: "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with
+ * SRCU-fast") who runs a program of a tracepoint can lose the CPU in it, and until it goes on the
+ * kernel skips the program for everybody else there: hundreds of changes at a time. So there both
+ * are attached twice. Whoever the first did not run for finds the second, which does nothing for
+ * all others.
+ */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(set_state_again, struct sock *sk, int from, int to)
+{
+	if (sk->sk_protocol == IPPROTO_TCP)
+		change_state(sk, from, to, true);
+	return 0;
+}
+
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(destroy_again, struct sock *sk)
+{
+	destroy(sk);
 	return 0;
 }
 

@@ -12,6 +12,17 @@ use noctule_model::ProgramCost;
 pub struct ProgramHandle {
     name: String,
     fd: OwnedFd,
+    skips: Skips,
+}
+
+/// What it means that the kernel does not run a program.
+enum Skips {
+    /// Something was not seen.
+    Lost,
+    /// Nothing, as long as the kernel runs this one, which is attached to the same.
+    MadeUpBy(OwnedFd),
+    /// Nothing by itself: it makes up for another.
+    MakesUp,
 }
 
 impl ProgramHandle {
@@ -21,13 +32,33 @@ impl ProgramHandle {
         Some(Self {
             name: name.to_owned(),
             fd,
+            skips: Skips::Lost,
         })
     }
 
-    /// How often the kernel did not run it, because it would have interrupted itself on the same
-    /// CPU; 0 before Linux 5.12.
+    /// Handles on two programs that are attached to the same, the second to do what the first was
+    /// not run for. It need not be loaded.
+    pub(crate) fn pair(first: (&str, &impl AsFd), again: (&str, &impl AsFd)) -> [Option<Self>; 2] {
+        let mut first = Self::of(first.0, first.1);
+        let mut again = Self::of(again.0, again.1);
+        if let (Some(first), Some(again)) = (&mut first, &mut again)
+            && let Ok(fd) = again.fd.try_clone()
+        {
+            first.skips = Skips::MadeUpBy(fd);
+            again.skips = Skips::MakesUp;
+        }
+        [first, again]
+    }
+
+    /// For how many calls, at most, nothing was done because the kernel does not run a program that
+    /// is being run on the same CPU; 0 before Linux 5.12.
     pub fn skipped(&self) -> u64 {
-        info(&self.fd).map_or(0, |info| info.misses)
+        let misses = |fd| info(fd).map_or(0, |info| info.misses);
+        match &self.skips {
+            Skips::Lost => misses(&self.fd),
+            Skips::MadeUpBy(again) => misses(&self.fd).min(misses(again)),
+            Skips::MakesUp => 0,
+        }
     }
 }
 

@@ -398,15 +398,26 @@ impl Events {
             ProgramHandle::of("mark_victim", &p.mark_victim),
         ];
         let tcp = self.sockets.as_ref().map(|Sockets { tcp, .. }| {
+            let progs = &tcp.progs;
+            let [state, state_again] = ProgramHandle::pair(
+                ("inet_sock_set_state", &progs.inet_sock_set_state),
+                ("set_state_again", &progs.set_state_again),
+            );
+            let [destroy, destroy_again] = ProgramHandle::pair(
+                ("tcp_destroy_sock", &progs.tcp_destroy_sock),
+                ("destroy_again", &progs.destroy_again),
+            );
             [
-                ProgramHandle::of("inet_sock_set_state", &tcp.progs.inet_sock_set_state),
-                ProgramHandle::of("tcp_retransmit_skb", &tcp.progs.tcp_retransmit_skb),
-                ProgramHandle::of("tcp_retransmit_synack", &tcp.progs.tcp_retransmit_synack),
-                ProgramHandle::of("sample_sockets", &tcp.progs.sample_sockets),
-                ProgramHandle::of("tcp_destroy_sock", &tcp.progs.tcp_destroy_sock),
-                ProgramHandle::of("v4_connect_ret", &tcp.progs.v4_connect_ret),
-                ProgramHandle::of("v6_connect_ret", &tcp.progs.v6_connect_ret),
-                ProgramHandle::of("csk_accept_ret", &tcp.progs.csk_accept_ret),
+                state,
+                state_again,
+                destroy,
+                destroy_again,
+                ProgramHandle::of("tcp_retransmit_skb", &progs.tcp_retransmit_skb),
+                ProgramHandle::of("tcp_retransmit_synack", &progs.tcp_retransmit_synack),
+                ProgramHandle::of("sample_sockets", &progs.sample_sockets),
+                ProgramHandle::of("v4_connect_ret", &progs.v4_connect_ret),
+                ProgramHandle::of("v6_connect_ret", &progs.v6_connect_ret),
+                ProgramHandle::of("csk_accept_ret", &progs.csk_accept_ret),
             ]
         });
         let all = own.into_iter().chain(tcp.into_iter().flatten());

@@ -27,6 +27,9 @@ pub struct Facts {
     /// under the iterator, which crashes the kernel. The function that does it tells of kernels to
     /// which that was brought back; a compiler may hide it, so the release is asked too.
     pub socket_storage_iterates: bool,
+    /// Who runs a program of a tracepoint can lose the CPU in it (7.0); until it goes on the kernel
+    /// skips the program for everybody else there.
+    pub tracepoints_preempt: bool,
     /// Names out of `HOOKS` that this kernel has: raw tracepoints, and functions with BTF.
     pub hooks: BTreeSet<&'static str>,
     /// What tracepoints tell that did not always.
@@ -125,6 +128,7 @@ impl Facts {
                 .as_ref()
                 .is_some_and(|btf| function_arguments(btf, "bpf_selem_unlink_nofail").is_none())
                 && major(&release) < 7,
+            tracepoints_preempt: major(&release) >= 7,
             release,
             throttle_clock: btf.as_ref().and_then(throttle_clock),
             hierarchy: Hierarchy::probe(root),

@@ -215,6 +215,7 @@ mod tests {
             task_storage: true,
             tracepoints: Tracepoints::default(),
             socket_storage_iterates: true,
+            tracepoints_preempt: false,
             throttle_clock: None,
             hooks: BTreeSet::from_iter(hooks.iter().copied()),
             hierarchy: Hierarchy {

@@ -42,15 +42,27 @@ pub(super) fn spdx(tree: &Tree) -> Vec<Finding> {
     .collect()
 }
 
+/// What the name of a program ends with that makes up for the one before it on the same hook, where
+/// a kernel skips that: see `bpf/tcp/tcp.bpf.c`.
+const STANDS_IN: &str = "_again";
+
 /// Each kernel hook is attached once, over all objects: a second program on it pays for the entry
-/// a second time and sees another moment.
+/// a second time and sees another moment. But for those that stand in, of the same object.
 pub(super) fn hooks(tree: &Tree) -> Vec<Finding> {
     let mut first: BTreeMap<String, (&File, usize)> = BTreeMap::new();
     let mut findings = Vec::new();
     for file in sources(tree) {
-        for (number, line) in (1..).zip(file.text.lines()) {
+        let mut lines = (1..).zip(file.text.lines()).peekable();
+        while let Some((number, line)) = lines.next() {
+            let stands_in = lines.peek().is_some_and(|(_, next)| {
+                let mut names = next.split(|c: char| !c.is_alphanumeric() && c != '_');
+                names.any(|name| name.ends_with(STANDS_IN))
+            });
             for found in line.split("SEC(\"").skip(1).filter_map(hook) {
                 if let Some((other, at)) = first.get(&found) {
+                    if stands_in && other.path == file.path {
+                        continue;
+                    }
                     let mend = format!(
                         "call an account function from the program at {}:{at}",
                         other.path
@@ -117,6 +129,20 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].path, "bpf/b/b.bpf.h");
         assert!(findings[0].mend.ends_with("bpf/a/a.bpf.c:2"));
+    }
+
+    #[test]
+    fn who_stands_in_is_in_the_same_object() {
+        let first = "SEC(\"tp_btf/a\")\nint BPF_PROG(a)\n";
+        let again = "SEC(\"tp_btf/a\")\nint BPF_PROG(a_again, int x)\n";
+        let both = format!("{first}{again}");
+        let count = |files: &[(&str, &str)]| hooks(&Tree::of(files)).len();
+        assert_eq!(count(&[("bpf/a/a.bpf.c", &both)]), 0);
+        assert_eq!(count(&[("bpf/a/a.bpf.c", &format!("{first}{first}"))]), 1);
+        assert_eq!(
+            count(&[("bpf/a/a.bpf.c", first), ("bpf/b/b.bpf.c", again)]),
+            1
+        );
     }
 
     #[test]

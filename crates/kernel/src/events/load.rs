@@ -297,6 +297,12 @@ fn load_tcp(
     open.progs
         .tcp_destroy_sock
         .set_autoload(has("tcp_destroy_sock"));
+    open.progs
+        .set_state_again
+        .set_autoload(facts.tracepoints_preempt);
+    open.progs
+        .destroy_again
+        .set_autoload(facts.tracepoints_preempt && has("tcp_destroy_sock"));
     open.progs.v4_connect_ret.set_autoload(calls);
     open.progs.v6_connect_ret.set_autoload(calls);
     open.progs.csk_accept_ret.set_autoload(calls);
@@ -340,6 +346,11 @@ fn attach_tcp(
     }
     let state = progs.inet_sock_set_state.attach();
     links.push(state.context("attaching to inet_sock_set_state")?);
+    // The kernel runs them in the order in which they were attached.
+    if facts.tracepoints_preempt {
+        let state = progs.set_state_again.attach();
+        links.push(state.context("attaching to inet_sock_set_state again")?);
+    }
     let mut attach = |program: &libbpf_rs::ProgramImpl<'_, libbpf_rs::Mut>| match program.attach() {
         Ok(link) => {
             links.push(link);
@@ -348,8 +359,11 @@ fn attach_tcp(
         Err(error) => Err(error.to_string()),
     };
     if facts.hooks.contains("tcp_destroy_sock") {
-        attach(&progs.tcp_destroy_sock)
-            .map_err(|error| Error::new(ErrorKind::Kernel, format!("tcp_destroy_sock: {error}")))?;
+        let failed = |error| Error::new(ErrorKind::Kernel, format!("tcp_destroy_sock: {error}"));
+        attach(&progs.tcp_destroy_sock).map_err(failed)?;
+        if facts.tracepoints_preempt {
+            attach(&progs.destroy_again).map_err(failed)?;
+        }
     }
     let segments = attach(&progs.tcp_retransmit_skb);
     let answers = attach(&progs.tcp_retransmit_synack);
