@@ -169,7 +169,7 @@ static __always_inline enum counter wait_counter(__u64 victim, __u64 culprit)
  * Divides the time from `from` to `to` among the groups that had the CPU then, and gives back the
  * part of which the culprit has no row. A function that is not static is verified once, and not in
  * each state in which it is called: inlined, it made up nine tenths of what the kernel has to
- * verify. Such a function takes numbers only.
+ * verify. Such a function takes numbers only, and user space cannot adapt it for 5.10.
  */
 __noinline __u64 divide(__u32 number, __u64 victim, __u64 from, __u64 to)
 {
@@ -193,7 +193,7 @@ __noinline __u64 divide(__u32 number, __u64 victim, __u64 from, __u64 to)
 		if (counter == COUNTER_WAIT_NEIGHBOUR) {
 			row = blame_row(victim, slice->group);
 			if (row)
-				__sync_fetch_and_add(&row->wait_ns, to - start);
+				__atomic_fetch_add(&row->wait_ns, to - start, __ATOMIC_RELAXED);
 			else
 				unnamed += to - start;
 		}

@@ -40,16 +40,21 @@ static __always_inline void read_target(struct socket_ends *ends, const struct s
 	}
 }
 
-/* That the socket connects was skipped: who calls is known here too. It is locked. */
+/* Set by user space when every change of state is seen. */
+bool changes_are_seen;
+
+/* That the socket connects was not seen; who calls is known here too. The socket is locked. */
 static __always_inline void connect_late(struct sock *sk, struct tcp_sock *tcp)
 {
 	struct socket_account *account = known_account(sk);
 	int state = sk->__sk_common.skc_state;
 
-	if (state == TCP_CLOSE ||
-	    (account && account->flags & (SOCKET_CONNECTS | SOCKET_ESTABLISHED)))
+	if (!changes_are_seen || state == TCP_CLOSE || was_made(sk, SOCKET_CONNECTS))
 		return;
-	account = account_for(sk, bpf_get_current_task_btf(), SOCKET_CONNECTS);
+	/* In the other case it is of a connection before, of which the end was not seen. */
+	if (state != TCP_SYN_SENT && account && account->flags & SOCKET_ESTABLISHED)
+		return;
+	account = make_account(sk, bpf_get_current_task_btf(), SOCKET_CONNECTS);
 	if (!account)
 		return;
 	account->since = 0;

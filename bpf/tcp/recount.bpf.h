@@ -98,17 +98,15 @@ static __always_inline void count_again(struct socket_account *account)
 		count_elsewhere(account, before, now);
 }
 
-/* The account, made when there is none; it belongs to `owner` from now on. */
-static __always_inline struct socket_account *account_for(struct sock *sk,
-							  struct task_struct *owner, __u32 flags)
+/* The account, made when there is none; it belongs to `owner` from now on. NULL: it is refused. */
+static __always_inline struct socket_account *make_account(struct sock *sk,
+							   struct task_struct *owner, __u32 flags)
 {
 	struct socket_account *account;
 
 	account = bpf_sk_storage_get(&sockets, sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!account) {
-		count_loss(LOSS_SOCKET);
+	if (!account)
 		return NULL;
-	}
 	/* The end of what it was before was not seen. */
 	if (!is_copy(account, sk))
 		count_end(account);
@@ -122,6 +120,17 @@ static __always_inline struct socket_account *account_for(struct sock *sk,
 	account->doubt = DOUBT_NONE;
 	account->flags = flags | (is_wanted(owner) ? SOCKET_WANTED : 0);
 	describe_process(&account->owner, owner);
+	return account;
+}
+
+/* The same where it was not tried before: that it is refused is a loss. */
+static __always_inline struct socket_account *account_for(struct sock *sk,
+							  struct task_struct *owner, __u32 flags)
+{
+	struct socket_account *account = make_account(sk, owner, flags);
+
+	if (!account)
+		count_loss(LOSS_SOCKET);
 	return account;
 }
 

@@ -37,14 +37,10 @@ static __always_inline bool is_told(struct socket_account *account, enum event_k
 	return account ? account->flags & SOCKET_WANTED : !filter_processes && !filter_cgroups;
 }
 
-static __always_inline void begin_listen(struct sock *sk, struct tcp_sock *tcp)
+static __always_inline void begin_listen(struct socket_account *account, struct tcp_sock *tcp)
 {
-	struct socket_account *account;
 	struct tcp_event event = {};
 
-	account = account_for(sk, bpf_get_current_task_btf(), SOCKET_LISTENS);
-	if (!account)
-		return;
 	count_begin(account);
 	if (!is_told(account, EVENT_TCP_LISTEN))
 		return;
@@ -79,7 +75,8 @@ static __always_inline bool inherit(struct socket_account *account, struct sock 
 {
 	__u64 origin = account->self;
 
-	if (origin == SELF_TAKEN ||
+	/* 0: it is about to be made. */
+	if (!origin || origin == SELF_TAKEN ||
 	    __sync_val_compare_and_swap(&account->self, origin, SELF_TAKEN) != origin)
 		return false;
 	account->doubt = DOUBT_NONE;
@@ -363,7 +360,17 @@ static __always_inline bool was_made(struct sock *sk, __u32 way)
 	       !(account->flags & SOCKET_ESTABLISHED);
 }
 
-/* What else there is to do is done once by itself, however often one comes here. */
+/* The account of a socket that begins to listen or to connect. */
+static __always_inline struct socket_account *begin(struct sock *sk, __u32 way, bool again)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!again)
+		return account_for(sk, task, way);
+	return was_made(sk, way) ? NULL : make_account(sk, task, way);
+}
+
+/* `again`: by the second of two programs. What else there is to do is done once by itself. */
 static __always_inline void change_state(struct sock *sk, int from, int to, bool again)
 {
 	struct socket_account *account;
@@ -374,15 +381,14 @@ static __always_inline void change_state(struct sock *sk, int from, int to, bool
 	tcp = bpf_skc_to_tcp_sock(sk);
 	if (!tcp)
 		return;
-	if (again && (to == TCP_SYN_SENT || to == TCP_LISTEN) &&
-	    was_made(sk, to == TCP_LISTEN ? SOCKET_LISTENS : SOCKET_CONNECTS))
-		return;
 	switch (to) {
 	case TCP_SYN_SENT:
-		account_for(sk, bpf_get_current_task_btf(), SOCKET_CONNECTS);
+		begin(sk, SOCKET_CONNECTS, again);
 		break;
 	case TCP_LISTEN:
-		begin_listen(sk, tcp);
+		account = begin(sk, SOCKET_LISTENS, again);
+		if (account)
+			begin_listen(account, tcp);
 		break;
 	case TCP_SYN_RECV:
 		account = known_account(sk);
@@ -463,7 +469,8 @@ static __always_inline void catch_up(struct socket_account *account, struct sock
 
 	if (is_copy(account, sk)) {
 		/* A copy has the state of who listens until its birth is told. */
-		if (state == TCP_LISTEN || state == TCP_SYN_RECV || state == TCP_CLOSE)
+		if (state == TCP_LISTEN || state == TCP_SYN_RECV || state == TCP_CLOSE ||
+		    state == TCP_SYN_SENT)
 			return;
 		if (!inherit(account, sk))
 			return;

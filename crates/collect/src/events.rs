@@ -37,7 +37,7 @@ pub struct EventSource {
     recount: Recount,
     /// Events that were taken from the rings, and are not told yet.
     drained: Vec<RawEvent>,
-    /// Programs that see what happens, and how often the kernel had not run one at the last look:
+    /// Programs that see what happens, and how often the kernel had run none at the last look:
     /// asking takes a while on a machine with many CPUs.
     programs: Vec<ProgramHandle>,
     skipped: u64,
@@ -163,7 +163,7 @@ impl EventSource {
         Ok(events)
     }
 
-    /// Events that were lost so far, by name, and how often the kernel did not run a program that
+    /// Events that were lost so far, by name, and how often, at most, the kernel ran no program that
     /// sees them: what it would have told, if anything, is not known.
     fn lost(&self) -> Vec<(&'static str, u64)> {
         let mut lost = self.kernel.lost_events();

@@ -230,7 +230,12 @@ impl Events {
             bss.list_sockets = false;
             bss.recount_sockets = false;
         }
-        iterator::read(&sockets.adopt, "the iterator of files", &mut self.buffer)
+        iterator::read(&sockets.adopt, "the iterator of files", &mut self.buffer)?;
+        // A connection that has no account from now on is one of which the begin was not seen.
+        if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
+            bss.changes_are_seen = true;
+        }
+        Ok(())
     }
 
     /// Brings the payload of the living connections into the tables.
