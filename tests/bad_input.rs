@@ -7,6 +7,7 @@ mod output;
 mod rights;
 mod shortage;
 mod shown;
+mod types;
 
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
