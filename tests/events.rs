@@ -17,6 +17,7 @@ mod loss;
 mod oom;
 mod output;
 mod processes;
+mod scenarios;
 mod tcp;
 
 /// Ends a load that does with sockets what it is told.

@@ -111,6 +111,17 @@ impl Link {
         self.neighbour(address, "02:00:00:00:00:99");
     }
 
+    /// Of what the near side sends from now on, that many packets of 100 are lost at random. Not
+    /// every kernel has netem.
+    pub(crate) fn lose_percent(&self, percent: u32) {
+        let loss = format!("{percent}%");
+        let words = ["qdisc", "replace", "dev", "link0", "root", "netem", "loss"];
+        let mut command = self.near.command("tc");
+        let output = command.args(words).arg(loss).output().expect("ip and tc");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words}");
+    }
+
     /// What it sends to the far side arrives again.
     pub(crate) fn mend(&self) {
         self.near

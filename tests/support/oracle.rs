@@ -161,6 +161,15 @@ pub(crate) fn softirqs() -> BTreeMap<String, u64> {
     text.lines().filter_map(line).collect()
 }
 
+/// Memory that processes can still get, in KiB.
+pub(crate) fn available_kilobytes() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix("MemAvailable:"));
+    let value = value.expect("Linux 3.14").trim().trim_end_matches(" kB");
+    value.parse().expect("a number")
+}
+
 /// A line of `/proc/vmstat`.
 pub(crate) fn vmstat(name: &str) -> u64 {
     let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");

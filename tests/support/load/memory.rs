@@ -7,6 +7,7 @@ use super::body::{hear, tell};
 pub(super) const LOADS: &[(&str, fn())] = &[
     ("eater", eater),
     ("eater-without-leader", eater_without_leader),
+    ("holder", holder),
 ];
 
 /// Uses more and more memory as soon as it is told to.
@@ -37,4 +38,14 @@ fn eat() {
     loop {
         eaten.push(vec![1; 1 << 20]);
     }
+}
+
+/// Holds as many MiB as it is told, until it is told to end.
+fn holder() {
+    tell("ready");
+    let count: usize = hear().parse().expect("a number");
+    let held = vec![1u8; count << 20];
+    tell("held");
+    hear();
+    drop(held);
 }

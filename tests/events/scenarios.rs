@@ -1,0 +1,111 @@
+//! What needs a machine of its own: memory that ends, and a link that loses at random. The machine
+//! that builds is shared, and its kernel may lack netem.
+
+use super::support;
+use super::support::cgroup::Group;
+use super::support::expect::expected;
+use super::support::load::Load;
+use super::support::netns::Link;
+use super::support::oracle;
+use super::support::stream::{Stream, is};
+use super::{end, number};
+
+/// One process has most of the memory; another, which asks for as much, makes the kernel kill it.
+#[test]
+fn the_whole_machine_has_no_memory_left() {
+    let _machine = support::machine();
+    needs!("oom_events");
+    if expected().is_none() {
+        return;
+    }
+    let stream = Stream::start(&["--kind", "process,oom"]);
+    let megabytes = oracle::available_kilobytes() * 6 / 10 / 1024;
+    let before = oracle::vmstat("oom_kill");
+    let (first, second) = (Group::new("first"), Group::new("second"));
+    let mut victim = Load::own(&first, "holder");
+    let mut other = Load::own(&second, "holder");
+    let (v, o) = (victim.pid(), other.pid());
+    assert_eq!(victim.ask(&megabytes.to_string()), "held");
+    assert_eq!(other.ask(&megabytes.to_string()), "held");
+    victim.wait_for_end();
+    victim.reap();
+    let exit = stream.wait_for("it has ended", |e| is(e, "process.exit", v));
+    assert_eq!(exit["oom_killed"], true, "{exit}");
+    assert_eq!(exit["process.exit.signal"], 9, "{exit}");
+    end(&mut other);
+    let exit = stream.wait_for("the other has ended", |e| is(e, "process.exit", o));
+    assert_eq!(exit["oom_killed"], false, "{exit}");
+    assert_eq!(exit["process.exit.code"], 0, "{exit}");
+    let kills = stream.of(|e| e["event.name"] == "oom.kill");
+    assert_eq!(kills.len() as u64, oracle::vmstat("oom_kill") - before);
+    assert_eq!(kills.len(), 1, "{kills:?}");
+    assert!(is(&kills[0], "oom.kill", v), "{kills:?}");
+    assert_eq!(kills[0]["process.linux.cgroup"], first.path());
+}
+
+/// Segments that a process is told to have sent again.
+fn retransmits(stream: &Stream, pid: u32) -> u64 {
+    let told = stream.of(|e| is(e, "tcp.retransmit", pid));
+    told.iter().map(|e| number(e, "tcp.segments")).sum()
+}
+
+#[test]
+fn a_server_sends_again_what_a_bad_link_loses() {
+    let _machine = support::machine();
+    needs!("tcp_events");
+    if expected().is_none() {
+        return;
+    }
+    let link = Link::new();
+    let stream = Stream::start(&["--kind", "tcp"]);
+    let mut server = Load::in_namespace(&link.near, "sockets");
+    let mut client = Load::in_namespace(&link.far, "sockets");
+    let (s, c) = (server.pid(), client.pid());
+    let address = server.ask(&format!("listen {}:0", Link::NEAR));
+    client.ask(&format!("connect {address}"));
+    server.ask("accept");
+    link.lose_percent(30);
+    server.say("send 1000000");
+    assert_eq!(client.ask("receive 1000000"), "1000000");
+    assert_eq!(server.hear(), "1000000");
+    link.lose_percent(0);
+    end(&mut client);
+    end(&mut server);
+    let close = stream.wait_for("it is closed", |e| is(e, "tcp.close", s));
+    assert_eq!(number(&close, "bytes_sent"), 1_000_000, "each byte once");
+    let kernel = link.near.retransmits();
+    assert!(kernel > 0, "nothing was lost");
+    assert_eq!(number(&close, "retransmits"), kernel);
+    assert_eq!(retransmits(&stream, s), kernel);
+    // What the other side sent again, for want of an answer, is its own.
+    assert_eq!(retransmits(&stream, c), link.far.retransmits());
+}
+
+#[test]
+fn a_link_that_loses_everything_is_a_timeout() {
+    let _machine = support::machine();
+    needs!("tcp_events");
+    if expected().is_none() {
+        return;
+    }
+    let link = Link::new();
+    link.near.set("ipv4/tcp_syn_retries", "2");
+    let stream = Stream::start(&["--kind", "tcp"]);
+    let mut client = Load::in_namespace(&link.near, "sockets");
+    let pid = client.pid();
+    // Before, so that both sides know each other's hardware address.
+    let refused = client.ask(&format!("connect {}:9", Link::FAR));
+    assert_eq!(refused, "error 111");
+    link.lose_percent(100);
+    let answer = client.ask(&format!("connect {}:9", Link::FAR));
+    assert_eq!(answer, "error 110");
+    end(&mut client);
+    let failed = stream.wait_for_all("both fail", 2, |e| is(e, "tcp.connect_failed", pid));
+    let failed = &failed[1];
+    assert_eq!(failed["error.type"], "timeout", "{failed}");
+    assert_eq!(failed["network.peer.address"], Link::FAR);
+    // From 6.5 on the kernel asks more often than it is told to (tcp_syn_linear_timeouts).
+    let kernel = link.near.retransmits();
+    assert!(kernel >= 2, "{kernel}");
+    assert_eq!(retransmits(&stream, pid), kernel);
+}
