@@ -174,6 +174,16 @@ static __always_inline void settle_move(struct task_struct *task)
 	account->cgroup = cgroup;
 }
 
+/*
+ * As a function that is called, what it leaves on the stack is gone when it returns: the verifier
+ * sees each round of the walk begin as the one before, and needs a third of the rounds. It has
+ * atomic operations: user space can take those out for older kernels from programs only.
+ */
+static __noinline void settle_thread(struct task_struct *thread)
+{
+	settle_move(thread);
+}
+
 /* The kernel has brought sum_exec_runtime up to date when it moved the thread. */
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct task_struct *task,
@@ -182,14 +192,23 @@ int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct tas
 	struct bpf_iter_task it;
 	struct task_struct *thread;
 
-	if (!threadgroup || !bpf_ksym_exists(bpf_iter_task_new)) {
-		settle_move(task);
+	if (!threadgroup) {
+		settle_thread(task);
 		return 0;
 	}
 	bpf_iter_task_new(&it, task, TASK_ITER_PROC_THREADS);
 	while ((thread = bpf_iter_task_next(&it)))
-		settle_move(thread);
+		settle_thread(thread);
 	bpf_iter_task_destroy(&it);
+	return 0;
+}
+
+/* Loaded in place of that where there is no walk over threads (before v6.7). */
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(cgroup_attach_task_older, struct cgroup *to, const char *path,
+	     struct task_struct *task)
+{
+	settle_move(task);
 	return 0;
 }
 

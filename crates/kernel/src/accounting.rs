@@ -148,7 +148,11 @@ impl Accounting {
         let (mut hardware, refused) = Hardware::probe(&plan.counters, first);
 
         let open = open_switch(facts, wanted, hardware.mask())?;
-        let switch = open.load().context("loading the BPF object switch")?;
+        let loading = format!(
+            "loading the BPF object switch{}",
+            features::hindrance(facts)
+        );
+        let switch = open.load().context(loading)?;
         let hardware_map =
             MapHandle::try_from(&switch.maps.hardware).context("the map of hardware counters")?;
         let problems = hardware.follow(&online, &hardware_map);
@@ -454,7 +458,9 @@ impl Accounting {
             ProgramHandle::of("sched_wakeup_new", &progs.sched_wakeup_new),
             ProgramHandle::of("sched_migrate_task", &progs.sched_migrate_task),
             ProgramHandle::of("sched_process_free", &progs.sched_process_free),
+            // One of both is loaded.
             ProgramHandle::of("cgroup_attach_task", &progs.cgroup_attach_task),
+            ProgramHandle::of("cgroup_attach_task_older", &progs.cgroup_attach_task_older),
             ProgramHandle::of("sample_tasks", &progs.sample_tasks),
         ];
         let own = own.into_iter().flatten();
@@ -507,6 +513,14 @@ impl Accounting {
     }
 }
 
+/// The program that sees threads move: that of the two which is loaded.
+fn moves<'a>(switch: &'a SwitchSkel<'static>, facts: &Facts) -> &'a libbpf_rs::ProgramMut<'static> {
+    match features::walks_over_threads(facts) {
+        true => &switch.progs.cgroup_attach_task,
+        false => &switch.progs.cgroup_attach_task_older,
+    }
+}
+
 fn open_switch(
     facts: &Facts,
     wanted: &Wanted,
@@ -536,6 +550,9 @@ fn open_switch(
     let full = wanted.waits == WaitMode::Full;
     open.progs.sched_wakeup.set_autoload(full);
     open.progs.sched_migrate_task.set_autoload(full);
+    let walks = features::walks_over_threads(facts);
+    open.progs.cgroup_attach_task.set_autoload(walks);
+    open.progs.cgroup_attach_task_older.set_autoload(!walks);
     let cpus = facts.possible_cpus;
     let if_on = |entries| match wanted.waits {
         WaitMode::Off => 1,
@@ -614,7 +631,7 @@ fn attach_switch(
         }
     }
     features.push(features::waits(waits, missing.as_ref()));
-    let moves = progs.cgroup_attach_task.attach();
+    let moves = moves(switch, facts).attach();
     features.push(features::moves(moves.as_ref().err(), facts));
     links.extend(moves);
     links.push(

@@ -42,9 +42,10 @@ pub(super) fn spdx(tree: &Tree) -> Vec<Finding> {
     .collect()
 }
 
-/// What the name of a program ends with that makes up for the one before it on the same hook, where
-/// a kernel skips that: see `bpf/tcp/tcp.bpf.c`.
-const STANDS_IN: &str = "_again";
+/// What the name of a program ends with that is on the same hook as the one before it: it makes up for
+/// that where a kernel skips it (see `bpf/tcp/tcp.bpf.c`), or is loaded in its place on kernels that
+/// lack what that needs.
+const STANDS_IN: [&str; 2] = ["_again", "_older"];
 
 /// Each kernel hook is attached once, over all objects: a second program on it pays for the entry
 /// a second time and sees another moment. But for those that stand in, of the same object.
@@ -56,7 +57,7 @@ pub(super) fn hooks(tree: &Tree) -> Vec<Finding> {
         while let Some((number, line)) = lines.next() {
             let stands_in = lines.peek().is_some_and(|(_, next)| {
                 let mut names = next.split(|c: char| !c.is_alphanumeric() && c != '_');
-                names.any(|name| name.ends_with(STANDS_IN))
+                names.any(|name| STANDS_IN.iter().any(|end| name.ends_with(end)))
             });
             for found in line.split("SEC(\"").skip(1).filter_map(hook) {
                 if let Some((other, at)) = first.get(&found) {
@@ -134,15 +135,15 @@ mod tests {
     #[test]
     fn who_stands_in_is_in_the_same_object() {
         let first = "SEC(\"tp_btf/a\")\nint BPF_PROG(a)\n";
-        let again = "SEC(\"tp_btf/a\")\nint BPF_PROG(a_again, int x)\n";
-        let both = format!("{first}{again}");
         let count = |files: &[(&str, &str)]| hooks(&Tree::of(files)).len();
-        assert_eq!(count(&[("bpf/a/a.bpf.c", &both)]), 0);
         assert_eq!(count(&[("bpf/a/a.bpf.c", &format!("{first}{first}"))]), 1);
-        assert_eq!(
-            count(&[("bpf/a/a.bpf.c", first), ("bpf/b/b.bpf.c", again)]),
-            1
-        );
+        for name in ["a_again", "a_older"] {
+            let other = format!("SEC(\"tp_btf/a\")\nint BPF_PROG({name}, int x)\n");
+            let both = format!("{first}{other}");
+            assert_eq!(count(&[("bpf/a/a.bpf.c", &both)]), 0, "{name}");
+            let apart = [("bpf/a/a.bpf.c", first), ("bpf/b/b.bpf.c", &other)];
+            assert_eq!(count(&apart), 1, "{name}");
+        }
     }
 
     #[test]

@@ -18,6 +18,27 @@ pub(super) fn on(name: &'static str, how: &str) -> Feature {
     }
 }
 
+/// What is known to make loading fail, of which the kernel's error tells nothing; empty without.
+pub(super) fn hindrance(facts: &Facts) -> String {
+    if facts.lockdown.as_deref() == Some("confidentiality") {
+        return " (the kernel is locked down: boot without lockdown=confidentiality, which forbids \
+                BPF to read kernel memory)"
+            .to_owned();
+    }
+    let limit = facts.memory_limit.map(|limit| {
+        format!(
+            " (RLIMIT_MEMLOCK is {limit} bytes, which before Linux 5.11 limits the memory of BPF: \
+             ulimit -l unlimited, or add CAP_SYS_RESOURCE)"
+        )
+    });
+    limit.unwrap_or_default()
+}
+
+/// Whether a program can walk over the threads of a process (from Linux 6.7 on).
+pub(super) fn walks_over_threads(facts: &Facts) -> bool {
+    facts.hooks.contains("bpf_iter_task_new()")
+}
+
 /// Whether a move to another cgroup is seen at once.
 pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
     let name = "cgroup_moves";
@@ -26,9 +47,7 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature 
             "cgroup_attach_task: {error:#}; what a process used in the tick of a move is charged to \
              its earlier group"
         ),
-        None if facts.hooks.contains("bpf_iter_task_new()") => {
-            return on(name, "cgroup_attach_task");
-        }
+        None if walks_over_threads(facts) => return on(name, "cgroup_attach_task"),
         None => {
             "cgroup_attach_task: it tells of the leader alone, and this kernel has no walk over \
                  the threads of a process (bpf_iter_task_new, Linux 6.7): what the others used in \
