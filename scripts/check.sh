@@ -54,6 +54,7 @@ other_kernels() {
 ON_OTHER_KERNELS=(
     accounting::moves::a_process accounting::moves::a_running hardware
     events::processes::cpu_time events::oom events::listen events::connect
+    rights::memory_that
 )
 
 everything() {

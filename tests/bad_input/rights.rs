@@ -33,14 +33,22 @@ impl Copy {
 
     /// It, as nobody with these capabilities alone.
     fn with(&self, capabilities: &str) -> Command {
+        self.with_memory(capabilities, "unlimited")
+    }
+
+    /// The same with a limit (`RLIMIT_MEMLOCK`, KiB) that counts before Linux 5.11. Where it may not
+    /// be raised it stays as it is.
+    fn with_memory(&self, capabilities: &str, limit: &str) -> Command {
         let wanted: String = capabilities
             .split(',')
             .filter(|c| !c.is_empty())
             .fold("-all".to_owned(), |list, capability| {
                 format!("{list},+{capability}")
             });
-        let mut command = Command::new("setpriv");
+        let script = format!("ulimit -l {limit} 2>/dev/null; exec setpriv \"$@\"");
+        let mut command = Command::new("bash");
         command
+            .args(["-c", &script, "bash"])
             .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
             .arg(format!("--inh-caps={wanted}"))
             .arg(format!("--ambient-caps={wanted}"))
@@ -155,4 +163,29 @@ fn doctor_names_what_three_capabilities_do_not_allow() {
     assert_eq!(state, "degraded");
     assert_says(reason, &["CAP_DAC_READ_SEARCH"]);
     assert_eq!(verdict(&answer, "cpu_time").0, "on");
+}
+
+/// The first two numbers of the kernel's release.
+fn release() -> (u32, u32) {
+    let system = rustix::system::uname();
+    let text = system.release().to_str().expect("UTF-8");
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|n| n.parse().ok());
+    next().zip(next()).expect("a release")
+}
+
+/// Before Linux 5.11 the memory of BPF counts as locked, and the kernel's error does not tell.
+#[test]
+fn memory_that_may_not_be_locked_is_named_where_it_counts() {
+    let _machine = support::machine();
+    let copy = Copy::new();
+    let mut command = copy.with_memory(ENOUGH, "64");
+    command.args(["stat", "--for", "100ms"]);
+    if release() >= (5, 11) {
+        assert!(ended(&mut command).status.success());
+        return;
+    }
+    let (code, said) = failure_of(&mut command);
+    assert_eq!(code, 3, "{said}");
+    assert_says(&said, &["RLIMIT_MEMLOCK", "ulimit -l", "CAP_SYS_RESOURCE"]);
 }

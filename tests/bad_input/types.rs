@@ -1,5 +1,6 @@
 //! A kernel that does not describe its types.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use serde_json::Value;
@@ -33,23 +34,43 @@ fn without_types_whatever_needs_them_says_so_and_leaves_nothing() {
     bpf::assert_no_orphans();
 }
 
-#[test]
-fn doctor_names_the_kernel_option_that_is_missing() {
-    let _machine = support::machine();
-    let output = noctule(&["doctor", "--json"]).output();
-    let output = output.expect("unshare is installed");
+fn verdicts(command: &mut Command) -> BTreeMap<String, Value> {
+    let output = command.args(["doctor", "--json"]).output();
+    let output = output.expect("it can be started");
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let features = answer["features"].as_array().expect("features");
-    let find = |name: &str| features.iter().find(|f| f["name"] == name);
-    let btf = find("btf").expect("a verdict on the types");
-    assert_eq!(btf["state"], "off", "{btf}");
-    let mend = btf["mend"].as_str().expect("how to mend it");
-    assert!(mend.contains("CONFIG_DEBUG_INFO_BTF"), "{btf}");
-    assert_eq!(find("cpu_time").expect("a verdict")["state"], "off");
-    let on = features.iter().filter(|f| f["state"] == "on");
-    let on: Vec<_> = on.map(|f| f["name"].as_str().expect("a name")).collect();
-    assert!(
-        !on.contains(&"tcp_events") && !on.contains(&"process_events"),
-        "{on:?}"
+    let features = answer["features"].as_array().expect("features").iter();
+    let named = features.map(|f| (f["name"].as_str().expect("a name").to_owned(), f.clone()));
+    named.collect()
+}
+
+#[test]
+fn doctor_names_the_kernel_option_that_is_missing_and_all_that_needs_it() {
+    let _machine = support::machine();
+    let (without, with) = (
+        verdicts(&mut noctule(&[])),
+        verdicts(&mut Command::new(NOCTULE)),
     );
+    let mend = without["btf"]["mend"].as_str().expect("how to mend it");
+    assert!(mend.contains("CONFIG_DEBUG_INFO_BTF"), "{mend}");
+    assert_eq!(
+        without.keys().collect::<Vec<_>>(),
+        with.keys().collect::<Vec<_>>(),
+        "each feature is named, whether it can be or not"
+    );
+    // Facts, which need no program.
+    let facts = [
+        "privileges",
+        "tracefs",
+        "lockdown",
+        "perf_event_paranoid",
+        "nominal_frequency",
+        "cgroup_paths",
+        "all_processes",
+    ];
+    for (name, verdict) in &without {
+        match facts.contains(&name.as_str()) {
+            true => assert_eq!(verdict, &with[name]),
+            false => assert_eq!(verdict["state"], "off", "{verdict}"),
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use libbpf_rs::btf::Btf;
 use procfs::process::Process;
+use rustix::process::{Resource, getrlimit};
 
 mod cgroup;
 
@@ -21,7 +22,7 @@ pub struct Facts {
     pub capabilities: Capabilities,
     /// The kernel describes its types in /sys/kernel/btf/vmlinux.
     pub btf: bool,
-    /// BPF programs can keep data with a thread (Linux 5.11).
+    /// Programs of tracing can keep data with a thread (Linux 5.13).
     pub task_storage: bool,
     /// The iterator of socket storage is safe. From 7.0 on the storage can be taken from its socket
     /// under the iterator, which crashes the kernel. The function that does it tells of kernels to
@@ -45,6 +46,9 @@ pub struct Facts {
     pub perf_event_paranoid: Option<i32>,
     /// The chosen mode of /sys/kernel/security/lockdown.
     pub lockdown: Option<String>,
+    /// `RLIMIT_MEMLOCK` in bytes where it limits what BPF programs and maps take: before Linux 5.11,
+    /// for who has not CAP_SYS_RESOURCE.
+    pub memory_limit: Option<u64>,
     /// CPUs that can ever be online.
     pub possible_cpus: u32,
     /// Frequency of the reference cycles, from cpufreq's base_frequency or the name of the CPU.
@@ -80,6 +84,8 @@ pub struct Capabilities {
     pub dac_read_search: bool,
     /// Everything, BPF statistics among it.
     pub sys_admin: bool,
+    /// Go beyond limits of resources.
+    pub sys_resource: bool,
 }
 
 /// Hooks that not every kernel has: tracepoints by name, functions with parentheses.
@@ -118,8 +124,9 @@ impl Facts {
     pub fn probe(root: &Path) -> Self {
         let btf = Btf::from_vmlinux().ok();
         let release = line(&root.join("proc/sys/kernel/osrelease")).unwrap_or_default();
+        let capabilities = Capabilities::of_self();
         Self {
-            capabilities: Capabilities::of_self(),
+            capabilities,
             btf: btf.is_some(),
             task_storage: btf.as_ref().is_some_and(task_storage),
             hooks: btf.as_ref().map(hooks).unwrap_or_default(),
@@ -127,8 +134,9 @@ impl Facts {
             socket_storage_iterates: btf
                 .as_ref()
                 .is_some_and(|btf| function_arguments(btf, "bpf_selem_unlink_nofail").is_none())
-                && major(&release) < 7,
-            tracepoints_preempt: major(&release) >= 7,
+                && version(&release) < (7, 0),
+            tracepoints_preempt: version(&release) >= (7, 0),
+            memory_limit: memory_limit(&release, capabilities),
             release,
             throttle_clock: btf.as_ref().and_then(throttle_clock),
             hierarchy: Hierarchy::probe(root),
@@ -160,6 +168,7 @@ impl Capabilities {
             perfmon: has(38) || sys_admin,
             dac_read_search: has(2) || has(1),
             sys_admin,
+            sys_resource: has(24),
         }
     }
 }
@@ -230,11 +239,13 @@ pub(crate) const THROTTLE_CLOCKS: [&str; 3] = [
     "throttled_clock_task_time",
 ];
 
+/// The type of map is older (5.11), and was for LSM programs alone, which kept it elsewhere.
 fn task_storage(btf: &Btf<'_>) -> bool {
-    let kinds = btf.type_by_name::<libbpf_rs::btf::types::Enum<'_>>("bpf_map_type");
-    kinds.is_some_and(|kinds| {
-        let mut names = kinds.iter().filter_map(|kind| kind.name);
-        names.any(|name| name == "BPF_MAP_TYPE_TASK_STORAGE")
+    let thread = btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>("task_struct");
+    thread.is_some_and(|thread| {
+        thread
+            .iter()
+            .any(|m| m.name == Some("bpf_storage".as_ref()))
     })
 }
 
@@ -287,10 +298,18 @@ fn pid_namespace() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|n| n != Path::new(HOST_PID_NAMESPACE))
 }
 
-/// The first number of a release; one that cannot be read is taken for the newest.
-fn major(release: &str) -> u32 {
-    let major = release.split('.').next().map(str::parse);
-    major.and_then(Result::ok).unwrap_or(u32::MAX)
+/// The first two numbers of a release; one that cannot be read is taken for the newest.
+fn version(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|n| n.parse().ok());
+    next().zip(next()).unwrap_or((u32::MAX, u32::MAX))
+}
+
+fn memory_limit(release: &str, capabilities: Capabilities) -> Option<u64> {
+    if version(release) >= (5, 11) || capabilities.sys_resource {
+        return None;
+    }
+    getrlimit(Resource::Memlock).current
 }
 
 /// First line of a small file.
@@ -318,10 +337,11 @@ mod tests {
 
     #[test]
     fn a_release_that_cannot_be_read_is_the_newest() {
-        assert_eq!(major("6.12.107+deb13-cloud-amd64"), 6);
-        assert_eq!(major("10.0-rc1"), 10);
-        assert_eq!(major(""), u32::MAX);
-        assert_eq!(major("next.1"), u32::MAX);
+        assert_eq!(version("6.12.107+deb13-cloud-amd64"), (6, 12));
+        assert_eq!(version("10.0-rc1"), (10, 0));
+        for strange in ["", "7", "next.1"] {
+            assert_eq!(version(strange), (u32::MAX, u32::MAX), "{strange:?}");
+        }
     }
 
     #[test]

@@ -226,6 +226,7 @@ mod tests {
             tracefs: None,
             perf_event_paranoid: None,
             lockdown: None,
+            memory_limit: None,
             possible_cpus: 1,
             nominal_hertz: None,
             pid_namespace: false,

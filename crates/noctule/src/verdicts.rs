@@ -58,6 +58,98 @@ pub(crate) fn processes(facts: &Facts) -> Feature {
     }
 }
 
+/// Every feature that is tried only where another one works, and that one.
+const NEEDS: [(&str, &str); 18] = [
+    ("cycles", "cpu_time"),
+    ("reference_cycles", "cpu_time"),
+    ("instructions", "cpu_time"),
+    ("cache_misses", "cpu_time"),
+    ("cpu_waits", "cpu_time"),
+    ("cgroup_moves", "cpu_time"),
+    ("wait_throttle", "cpu_time"),
+    ("page_cache_reads", "cpu_time"),
+    ("page_cache_writes", "cpu_time"),
+    ("softirqs", "cpu_time"),
+    ("cgroup_events", "cpu_time"),
+    ("process_events", "cpu_time"),
+    ("oom_events", "process_events"),
+    ("tcp_events", "process_events"),
+    ("tcp_calls", "tcp_events"),
+    ("tcp_sockets", "tcp_events"),
+    ("tcp_retransmits", "tcp_events"),
+    ("file_opens", "process_events"),
+];
+
+/// The verdicts on what nobody tried: each feature has one, whatever else is off.
+pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
+    let rest = NEEDS
+        .iter()
+        .filter(|(name, _)| !tried.iter().any(|feature| feature.name == *name));
+    rest.map(|(name, needed)| off(name, format!("needs {needed}, which is off")))
+        .collect()
+}
+
+/// The verdicts where CPU time cannot be counted at all, for this reason.
+pub(crate) fn without_accounting(facts: &Facts, reason: String) -> Vec<Feature> {
+    let mut features = vec![
+        off("cpu_time", reason),
+        hierarchy(facts),
+        processes(facts),
+        off("self_cost", "there is no program to measure".into()),
+    ];
+    features.extend(not_tried(&features));
+    features
+}
+
+fn off(name: &'static str, reason: String) -> Feature {
+    Feature {
+        name,
+        state: FeatureState::Off,
+        reason,
+        mend: String::new(),
+    }
+}
+
+fn privileges(facts: &Facts) -> Feature {
+    let caps = facts.capabilities;
+    let held = [
+        ("CAP_BPF", caps.bpf),
+        ("CAP_PERFMON", caps.perfmon),
+        ("CAP_DAC_READ_SEARCH", caps.dac_read_search),
+    ];
+    let names = |want: bool| -> String {
+        let named = held.iter().filter(|(_, has)| *has == want);
+        named.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    };
+    let lacks_some = held.iter().any(|(_, has)| !has);
+    let (state, reason, mend) = match facts.memory_limit {
+        _ if lacks_some => (
+            match caps.bpf && caps.perfmon {
+                true => FeatureState::Degraded,
+                false => FeatureState::Off,
+            },
+            format!("lacks {}", names(false)),
+            "run as root, or: setcap cap_bpf,cap_perfmon,cap_dac_read_search=ep noctule",
+        ),
+        Some(limit) => (
+            FeatureState::Degraded,
+            format!(
+                "holds {}; before Linux 5.11 memory of BPF counts as locked, of which it may have \
+                 {limit} bytes",
+                names(true)
+            ),
+            "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity), or add CAP_SYS_RESOURCE",
+        ),
+        None => (FeatureState::On, format!("holds {}", names(true)), ""),
+    };
+    Feature {
+        name: "privileges",
+        state,
+        reason,
+        mend: mend.to_owned(),
+    }
+}
+
 /// Facts about the machine that explain the verdicts.
 pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
     let verdict = |name, good: bool, bad_state, reason: String, mend: &str| Feature {
@@ -67,39 +159,10 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
         mend: if good { String::new() } else { mend.to_owned() },
     };
     let caps = facts.capabilities;
-    let held = [
-        ("CAP_BPF", caps.bpf),
-        ("CAP_PERFMON", caps.perfmon),
-        ("CAP_DAC_READ_SEARCH", caps.dac_read_search),
-    ];
-    let names = |want: bool| -> Vec<&str> {
-        held.iter()
-            .filter(|(_, has)| *has == want)
-            .map(|(name, _)| *name)
-            .collect()
-    };
-    let missing = names(false);
-    let privileges = match missing.as_slice() {
-        [] => format!("holds {}", names(true).join(", ")),
-        missing => format!("lacks {}", missing.join(", ")),
-    };
-    let enough = caps.bpf && caps.perfmon;
-    let lacking = if enough {
-        FeatureState::Degraded
-    } else {
-        FeatureState::Off
-    };
-    let setcap = "run as root, or: setcap cap_bpf,cap_perfmon,cap_dac_read_search=ep noctule";
     let lockdown = facts.lockdown.as_deref();
     let paranoid = facts.perf_event_paranoid;
     vec![
-        verdict(
-            "privileges",
-            missing.is_empty(),
-            lacking,
-            privileges,
-            setcap,
-        ),
+        privileges(facts),
         verdict(
             "btf",
             facts.btf,

@@ -128,6 +128,7 @@ impl Pipeline {
                     .flatten(),
             );
         }
+        others.extend(verdicts::not_tried(&[kernel.features(), &others].concat()));
         let grace = grace(config);
         let cpu = CpuSource::new(kernel, grace, facts.nominal_hertz, programs, &others);
         // A subject stays from when the last of its groups is no longer listed.
@@ -306,12 +307,7 @@ pub(crate) fn examine(config: &Config) -> Vec<Feature> {
     let mut features = verdicts::machine(&facts);
     match Pipeline::start(config).and_then(|mut pipeline| pipeline.tick()) {
         Ok(batch) => features.extend(batch.features.iter().cloned()),
-        Err(error) => features.push(Feature {
-            name: "cpu_time",
-            state: FeatureState::Off,
-            reason: format!("{error:#}"),
-            mend: String::new(),
-        }),
+        Err(error) => features.extend(verdicts::without_accounting(&facts, format!("{error:#}"))),
     }
     features
 }
@@ -403,7 +399,7 @@ fn load_files(
     events: &Events,
     features: &mut Vec<Feature>,
 ) -> Option<FileEvents> {
-    let name = "file_events";
+    let name = "file_opens";
     if !config.events.files {
         features.push(Feature {
             name,

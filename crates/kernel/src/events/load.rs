@@ -168,7 +168,8 @@ pub(super) fn sockets(
         return None;
     }
     if !facts.task_storage {
-        let reason = "programs of tracing cannot keep data with a socket before Linux 5.11";
+        let reason =
+            "programs of tracing cannot keep data with sockets and threads before Linux 5.13";
         features.push(off("tcp_events", reason.into()));
         return None;
     }
