@@ -10,7 +10,7 @@ use super::support::{self, oracle};
 use super::{agent, assert_exact};
 
 /// Few batches, so that what happens between two of them is much.
-const RARELY: &str = "2s";
+const RARELY: &str = "1s";
 
 fn process(agent: &Agent, pid: u32) -> f64 {
     Reading::fresh_with(agent, "the process is listed", |r| r.process_seconds(pid))

@@ -43,8 +43,17 @@ impl Burner {
 
     /// Puts it before all others, so that it uses the most on a busy machine too.
     pub(crate) fn first(self) -> Self {
+        self.nice(-20)
+    }
+
+    /// Puts it behind all others: it takes no CPU from those that have something to do.
+    pub(crate) fn last(self) -> Self {
+        self.nice(19)
+    }
+
+    fn nice(self, value: i32) -> Self {
         let pid = Pid::from_raw(self.pid() as i32);
-        setpriority_process(pid, -20).expect("root may");
+        setpriority_process(pid, value).expect("root may");
         self
     }
 

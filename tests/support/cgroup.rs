@@ -267,7 +267,7 @@ impl Below {
     }
 }
 
-fn weigh(folder: &Path, weight: u64) {
+pub(super) fn weigh(folder: &Path, weight: u64) {
     let (v1, v2) = ((weight * 1024 / 100).to_string(), weight.to_string());
     control(folder, ("cpu.shares", &v1), ("cpu.weight", &v2));
 }

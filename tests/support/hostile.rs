@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 
 use super::burner::Burner;
+use super::cgroup;
 use super::folders::Made;
 use super::hierarchies;
 
@@ -39,7 +40,8 @@ pub(crate) fn prefix() -> String {
     format!("noctule-test-{}-", std::process::id())
 }
 
-/// A process and a group with each of the names; ended and removed when it is dropped.
+/// A process and a group with each of the names; ended and removed when it is dropped. They burn what
+/// nobody else wants.
 pub(crate) struct Hostile {
     burners: Vec<(&'static [u8], Burner)>,
     /// The names for which there is a group.
@@ -57,7 +59,7 @@ impl Hostile {
         };
         let mount = hierarchies::with("cpu").mount;
         for name in NAMES {
-            let burner = Burner::named(name);
+            let burner = Burner::named(name).last();
             let group = [prefix().as_bytes(), *name].concat();
             let folder = mount.join(OsStr::from_bytes(&group));
             // The kernel takes all but a line feed.
@@ -66,6 +68,7 @@ impl Hostile {
                 made.expect_err("names of cgroups have no line feed");
             } else {
                 hostile.made.make(&folder);
+                cgroup::weigh(&folder, 1);
                 let pid = burner.pid().to_string();
                 fs::write(folder.join("cgroup.procs"), pid).expect("it can be moved");
                 hostile.groups.push(name);

@@ -21,6 +21,8 @@ const SHARE: f64 = 0.05;
 fn watch(group: &Group, load: &str) -> Value {
     let window = Window::of(&["waits", "--by", "cgroup"]);
     let mut load = Load::own(group, load);
+    // Shown where the test fails: what its threads waited in all, by their own accounts.
+    println!("{}", load.hear());
     load.wait_for_end();
     load.reap();
     // The kernel adds a throttle to its figure when it ends.

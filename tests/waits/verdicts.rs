@@ -11,7 +11,7 @@ use super::support::{affinity, oracle};
 use super::{row_of, support, waits};
 
 /// How often each scene is played, each time with new groups.
-const RUNS: usize = 10;
+const RUNS: usize = 5;
 
 /// A scene. All that runs in it runs on one CPU.
 struct Scene {

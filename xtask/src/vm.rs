@@ -141,7 +141,9 @@ impl System {
     }
 }
 
-/// Runs some machines at the same time until every kernel has been run; in the order of the kernels.
+/// Runs some machines at the same time until every kernel has been run. The last take the longest (a
+/// newer kernel has more to do, and another architecture more to emulate), so they are first: else one
+/// of them runs alone at the end. The reports are in the order of the kernels.
 fn all(
     kernels: &[&'static Kernel],
     machines: u8,
@@ -166,8 +168,9 @@ fn all(
 }
 
 fn take(kernels: &[&'static Kernel], next: &AtomicUsize) -> Option<(usize, &'static Kernel)> {
-    let at = next.fetch_add(1, Ordering::Relaxed);
-    Some((at, *kernels.get(at)?))
+    let taken = next.fetch_add(1, Ordering::Relaxed);
+    let at = kernels.len().checked_sub(taken + 1)?;
+    Some((at, kernels[at]))
 }
 
 fn job(root: &Path, kernel: &Kernel, args: &Args) -> Result<Job> {

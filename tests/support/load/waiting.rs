@@ -63,6 +63,9 @@ fn report() {
     tell(&format!("waited {} {total}", std::process::id()));
 }
 
+/// Longer than the period of a quota.
+const REST: Duration = Duration::from_millis(150);
+
 fn micros(at: usize) -> Option<Duration> {
     argument(at).map(Duration::from_micros)
 }
@@ -89,7 +92,8 @@ fn bursts() {
 }
 
 /// `CPUS SECONDS [BURST PAUSE]`: a thread for each of the last CPUs, which uses it for so long;
-/// with pauses, if any (microseconds).
+/// with pauses, if any (microseconds). It ends in a period of a quota in which it did nothing: a group
+/// of which the last thread ends without quota can be throttled with nobody in it who waits.
 fn worker() {
     tell("ready");
     let last = last_cpu();
@@ -110,6 +114,7 @@ fn worker() {
             scope.spawn(move || {
                 pin(None, cpu);
                 work();
+                thread::sleep(REST);
                 note();
             });
         }

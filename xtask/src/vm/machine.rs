@@ -105,7 +105,7 @@ fn start(kernel: &Fetched, setup: &Setup<'_>, files: &[String; 3]) -> Result<Chi
     let mut command = setup.emulator.command()?;
     command
         .args(setup.architecture.machine)
-        .args(["-smp", "2", "-m", "1536M", "-nodefaults", "-no-user-config"])
+        .args(["-smp", "2", "-m", "1024M", "-nodefaults", "-no-user-config"])
         .args(["-no-reboot", "-display", "none", "-nic", "none"])
         .args(["-kernel", &file(&kernel.image), "-initrd", first])
         .args(["-append", &line, "-serial", &format!("file:{console}")])
