@@ -9,10 +9,13 @@ mod shortage;
 mod shown;
 mod types;
 
+use std::collections::BTreeMap;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use super::support::{self, NOCTULE, wait_for};
 
@@ -60,4 +63,17 @@ fn assert_says(text: &str, words: &[&str]) {
     for word in words {
         assert!(text.contains(word), "{word:?} is not in: {text}");
     }
+}
+
+/// What `doctor` says, by the name of the feature.
+fn verdicts(command: &mut Command) -> BTreeMap<String, Value> {
+    let output = command.args(["doctor", "--json"]).output();
+    let output = output.expect("it can be started");
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let features = answer["features"].as_array().expect("features").iter();
+    let count = features.len();
+    let named = features.map(|f| (f["name"].as_str().expect("a name").to_owned(), f.clone()));
+    let named: BTreeMap<_, _> = named.collect();
+    assert_eq!(named.len(), count, "one verdict each");
+    named
 }

@@ -205,8 +205,7 @@ int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct tas
 
 /* Loaded in place of that where there is no walk over threads (before v6.7). */
 SEC("tp_btf/cgroup_attach_task")
-int BPF_PROG(cgroup_attach_task_older, struct cgroup *to, const char *path,
-	     struct task_struct *task)
+int BPF_PROG(attach_task_older, struct cgroup *to, const char *path, struct task_struct *task)
 {
 	settle_move(task);
 	return 0;

@@ -1,9 +1,12 @@
 //! What the binary tells of itself: completions, manual pages, verdicts.
 
 use std::fs;
+use std::io::Write as _;
 use std::process::Command;
 
-use super::{NOCTULE, ended, support};
+use tempfile::NamedTempFile;
+
+use super::{NOCTULE, ended, support, verdicts};
 
 const COMMANDS: &[&str] = &["run", "stat", "top", "doctor", "completions", "man"];
 
@@ -82,4 +85,47 @@ fn every_program_works_without_tracefs() {
     ] {
         assert_eq!(feature(name)["state"], "on", "{name}");
     }
+}
+
+const SWITCHED_OFF: &str = "[collect]\nwaits = \"off\"\nhardware_counters = false\n\
+    page_cache = false\nsoftirqs = false\n[events]\nprocesses = false\ntcp = false\n";
+
+#[test]
+fn doctor_tells_what_is_switched_off_from_what_cannot_be() {
+    let _machine = support::machine();
+    let mut config = NamedTempFile::new().expect("a file of our own");
+    config.write_all(SWITCHED_OFF.as_bytes()).expect("text");
+    let all = verdicts(&mut Command::new(NOCTULE));
+    let few = verdicts(Command::new(NOCTULE).arg("--config").arg(config.path()));
+    assert_eq!(
+        few.keys().collect::<Vec<_>>(),
+        all.keys().collect::<Vec<_>>()
+    );
+    let word = |name: &str, key: &str| few[name][key].as_str().unwrap_or_default();
+    for name in [
+        "cpu_waits",
+        "cycles",
+        "page_cache_reads",
+        "softirqs",
+        "process_events",
+    ] {
+        assert_eq!(word(name, "state"), "off", "{name}");
+        assert_eq!(
+            word(name, "reason"),
+            "switched off in the configuration",
+            "{name}"
+        );
+        assert!(word(name, "mend").contains("the configuration"), "{name}");
+    }
+    let mut needy = 0;
+    for name in few.keys() {
+        let needed = word(name, "reason").strip_prefix("needs ");
+        let Some(needed) = needed.and_then(|words| words.strip_suffix(", which is off")) else {
+            continue;
+        };
+        assert_eq!(word(needed, "state"), "off", "{name} needs {needed}");
+        needy += 1;
+    }
+    // Of waits one, of TCP three, of processes three.
+    assert_eq!(needy, 7, "{few:?}");
 }

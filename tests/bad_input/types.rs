@@ -1,11 +1,8 @@
 //! A kernel that does not describe its types.
 
-use std::collections::BTreeMap;
 use std::process::Command;
 
-use serde_json::Value;
-
-use super::{assert_says, failure_of};
+use super::{assert_says, failure_of, verdicts};
 use crate::support::{self, NOCTULE, bpf};
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
@@ -32,15 +29,6 @@ fn without_types_whatever_needs_them_says_so_and_leaves_nothing() {
         assert_says(&words, &[TYPES, "CONFIG_DEBUG_INFO_BTF"]);
     }
     bpf::assert_no_orphans();
-}
-
-fn verdicts(command: &mut Command) -> BTreeMap<String, Value> {
-    let output = command.args(["doctor", "--json"]).output();
-    let output = output.expect("it can be started");
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let features = answer["features"].as_array().expect("features").iter();
-    let named = features.map(|f| (f["name"].as_str().expect("a name").to_owned(), f.clone()));
-    named.collect()
 }
 
 #[test]

@@ -19,7 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::abi::{self, CpuSlot, LateFold, TaskSample, sample_flag};
 use crate::cost::ProgramHandle;
-use crate::error::{Context, Error, ErrorKind};
+use crate::error::{Context, Error, ErrorKind, not_loaded};
 use crate::facts::{self, CgroupVersion, Facts};
 use crate::hardware::Hardware;
 use crate::iterator;
@@ -148,11 +148,7 @@ impl Accounting {
         let (mut hardware, refused) = Hardware::probe(&plan.counters, first);
 
         let open = open_switch(facts, wanted, hardware.mask())?;
-        let loading = format!(
-            "loading the BPF object switch{}",
-            features::hindrance(facts)
-        );
-        let switch = open.load().context(loading)?;
+        let switch = open.load().map_err(not_loaded("switch", facts))?;
         let hardware_map =
             MapHandle::try_from(&switch.maps.hardware).context("the map of hardware counters")?;
         let problems = hardware.follow(&online, &hardware_map);
@@ -458,9 +454,9 @@ impl Accounting {
             ProgramHandle::of("sched_wakeup_new", &progs.sched_wakeup_new),
             ProgramHandle::of("sched_migrate_task", &progs.sched_migrate_task),
             ProgramHandle::of("sched_process_free", &progs.sched_process_free),
-            // One of both is loaded.
+            // One of both is loaded, and they do the same.
             ProgramHandle::of("cgroup_attach_task", &progs.cgroup_attach_task),
-            ProgramHandle::of("cgroup_attach_task_older", &progs.cgroup_attach_task_older),
+            ProgramHandle::of("cgroup_attach_task", &progs.attach_task_older),
             ProgramHandle::of("sample_tasks", &progs.sample_tasks),
         ];
         let own = own.into_iter().flatten();
@@ -517,7 +513,7 @@ impl Accounting {
 fn moves<'a>(switch: &'a SwitchSkel<'static>, facts: &Facts) -> &'a libbpf_rs::ProgramMut<'static> {
     match features::walks_over_threads(facts) {
         true => &switch.progs.cgroup_attach_task,
-        false => &switch.progs.cgroup_attach_task_older,
+        false => &switch.progs.attach_task_older,
     }
 }
 
@@ -552,7 +548,7 @@ fn open_switch(
     open.progs.sched_migrate_task.set_autoload(full);
     let walks = features::walks_over_threads(facts);
     open.progs.cgroup_attach_task.set_autoload(walks);
-    open.progs.cgroup_attach_task_older.set_autoload(!walks);
+    open.progs.attach_task_older.set_autoload(!walks);
     let cpus = facts.possible_cpus;
     let if_on = |entries| match wanted.waits {
         WaitMode::Off => 1,

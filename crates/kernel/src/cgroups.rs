@@ -10,7 +10,7 @@ use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
 
 use crate::abi::{self, CgroupEvent};
 use crate::cost::ProgramHandle;
-use crate::error::{Context, Error};
+use crate::error::{Context, Error, not_loaded};
 use crate::facts::Facts;
 use crate::skel::cgroup::{CgroupSkel, CgroupSkelBuilder};
 
@@ -38,7 +38,7 @@ impl CgroupEvents {
             .cgroup_events
             .set_max_entries(ring_bytes)
             .context("sizing the ring")?;
-        let skel = open.load().context("loading the BPF object cgroup")?;
+        let skel = open.load().map_err(not_loaded("cgroup", facts))?;
 
         let events = Rc::new(RefCell::new(Vec::new()));
         let sink = events.clone();

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::facts::Facts;
+
 /// Who can mend it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -56,19 +58,10 @@ pub(crate) trait Context<T> {
 
 impl<T> Context<T> for Result<T, libbpf_rs::Error> {
     fn context(self, context: impl Into<String>) -> Result<T, Error> {
-        self.map_err(|source| {
-            let kind = match source.kind() {
-                libbpf_rs::ErrorKind::PermissionDenied => ErrorKind::Privileges,
-                libbpf_rs::ErrorKind::NotFound | libbpf_rs::ErrorKind::InvalidInput => {
-                    ErrorKind::Kernel
-                }
-                _ => ErrorKind::Other,
-            };
-            Error {
-                kind,
-                context: context.into(),
-                source: Some(Box::new(source)),
-            }
+        self.map_err(|source| Error {
+            kind: kind(&source),
+            context: context.into(),
+            source: Some(Box::new(source)),
         })
     }
 }
@@ -83,5 +76,39 @@ impl<T> Context<T> for std::io::Result<T> {
             context: context.into(),
             source: Some(Box::new(source)),
         })
+    }
+}
+
+/// The error of an object that the kernel does not load, with what is known to be the cause where the
+/// kernel's own word does not tell it.
+pub(crate) fn not_loaded(object: &str, facts: &Facts) -> impl FnOnce(libbpf_rs::Error) -> Error {
+    let object = object.to_owned();
+    let locked_down = facts.lockdown.as_deref() == Some("confidentiality");
+    let limit = facts.memory_limit;
+    move |error| {
+        let denied = error.kind() == libbpf_rs::ErrorKind::PermissionDenied;
+        let cause = match limit {
+            _ if locked_down => " (the kernel is locked down: boot without \
+                                 lockdown=confidentiality, which forbids BPF to read kernel memory)"
+                .to_owned(),
+            Some(limit) if denied => format!(
+                " (RLIMIT_MEMLOCK is {limit} bytes, which before Linux 5.11 limits the memory of \
+                 BPF: ulimit -l unlimited, or add CAP_SYS_RESOURCE)"
+            ),
+            _ => String::new(),
+        };
+        Error {
+            kind: kind(&error),
+            context: format!("loading the BPF object {object}{cause}"),
+            source: Some(Box::new(error)),
+        }
+    }
+}
+
+fn kind(error: &libbpf_rs::Error) -> ErrorKind {
+    match error.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => ErrorKind::Privileges,
+        libbpf_rs::ErrorKind::NotFound | libbpf_rs::ErrorKind::InvalidInput => ErrorKind::Kernel,
+        _ => ErrorKind::Other,
     }
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Composite;
 use procfs::process::Process;
 use rustix::process::{Resource, getrlimit};
 
@@ -47,7 +48,7 @@ pub struct Facts {
     /// The chosen mode of /sys/kernel/security/lockdown.
     pub lockdown: Option<String>,
     /// `RLIMIT_MEMLOCK` in bytes where it limits what BPF programs and maps take: before Linux 5.11,
-    /// for who has not CAP_SYS_RESOURCE.
+    /// unless the process may raise it.
     pub memory_limit: Option<u64>,
     /// CPUs that can ever be online.
     pub possible_cpus: u32,
@@ -134,9 +135,9 @@ impl Facts {
             socket_storage_iterates: btf
                 .as_ref()
                 .is_some_and(|btf| function_arguments(btf, "bpf_selem_unlink_nofail").is_none())
-                && version(&release) < (7, 0),
-            tracepoints_preempt: version(&release) >= (7, 0),
-            memory_limit: memory_limit(&release, capabilities),
+                && major(&release) < 7,
+            tracepoints_preempt: major(&release) >= 7,
+            memory_limit: btf.as_ref().and_then(|btf| memory_limit(btf, capabilities)),
             release,
             throttle_clock: btf.as_ref().and_then(throttle_clock),
             hierarchy: Hierarchy::probe(root),
@@ -241,22 +242,25 @@ pub(crate) const THROTTLE_CLOCKS: [&str; 3] = [
 
 /// The type of map is older (5.11), and was for LSM programs alone, which kept it elsewhere.
 fn task_storage(btf: &Btf<'_>) -> bool {
-    let thread = btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>("task_struct");
-    thread.is_some_and(|thread| {
-        thread
-            .iter()
-            .any(|m| m.name == Some("bpf_storage".as_ref()))
+    let thread = btf.type_by_name::<Composite<'_>>("task_struct");
+    thread.is_some_and(|thread| has_member(btf, &thread, "bpf_storage"))
+}
+
+/// Whether it has a member of that name, which may be in a part without a name: where the order of
+/// members is random, or a vendor has put new ones in room that was left.
+fn has_member(btf: &Btf<'_>, composite: &Composite<'_>, name: &str) -> bool {
+    composite.iter().any(|member| match member.name {
+        Some(found) => found == name,
+        None => btf
+            .type_by_id::<Composite<'_>>(member.ty)
+            .is_some_and(|part| has_member(btf, &part, name)),
     })
 }
 
 fn throttle_clock(btf: &Btf<'_>) -> Option<&'static str> {
-    let queue = btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>("cfs_rq")?;
-    let has = |field: &&str| {
-        queue
-            .iter()
-            .any(|member| member.name.is_some_and(|n| n == *field))
-    };
-    THROTTLE_CLOCKS.into_iter().find(has)
+    let queue = btf.type_by_name::<Composite<'_>>("cfs_rq")?;
+    let mut fields = THROTTLE_CLOCKS.into_iter();
+    fields.find(|field| has_member(btf, &queue, field))
 }
 
 fn tracefs(root: &Path) -> Option<PathBuf> {
@@ -298,18 +302,20 @@ fn pid_namespace() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|n| n != Path::new(HOST_PID_NAMESPACE))
 }
 
-/// The first two numbers of a release; one that cannot be read is taken for the newest.
-fn version(release: &str) -> (u32, u32) {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    let mut next = || numbers.next().and_then(|n| n.parse().ok());
-    next().zip(next()).unwrap_or((u32::MAX, u32::MAX))
+/// The first number of a release; one that cannot be read is taken for the newest.
+fn major(release: &str) -> u32 {
+    let major = release.split('.').next().map(str::parse);
+    major.and_then(Result::ok).unwrap_or(u32::MAX)
 }
 
-fn memory_limit(release: &str, capabilities: Capabilities) -> Option<u64> {
-    if version(release) >= (5, 11) || capabilities.sys_resource {
+/// Who may raise the limit, or is allowed to by its hard limit, does: libbpf takes it away.
+fn memory_limit(btf: &Btf<'_>, capabilities: Capabilities) -> Option<u64> {
+    // It charges the memory of a map to its user.
+    if function_arguments(btf, "bpf_map_charge_init").is_none() || capabilities.sys_resource {
         return None;
     }
-    getrlimit(Resource::Memlock).current
+    let limit = getrlimit(Resource::Memlock);
+    limit.maximum.and(limit.current)
 }
 
 /// First line of a small file.
@@ -337,11 +343,10 @@ mod tests {
 
     #[test]
     fn a_release_that_cannot_be_read_is_the_newest() {
-        assert_eq!(version("6.12.107+deb13-cloud-amd64"), (6, 12));
-        assert_eq!(version("10.0-rc1"), (10, 0));
-        for strange in ["", "7", "next.1"] {
-            assert_eq!(version(strange), (u32::MAX, u32::MAX), "{strange:?}");
-        }
+        assert_eq!(major("6.12.107+deb13-cloud-amd64"), 6);
+        assert_eq!(major("10.0-rc1"), 10);
+        assert_eq!(major(""), u32::MAX);
+        assert_eq!(major("next.1"), u32::MAX);
     }
 
     #[test]

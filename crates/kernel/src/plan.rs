@@ -159,14 +159,18 @@ impl Plan {
     }
 }
 
+pub(crate) fn switched_off(name: &'static str) -> Feature {
+    Feature {
+        name,
+        state: FeatureState::Off,
+        reason: "switched off in the configuration".into(),
+        mend: "switch it on in the section [collect] of the configuration".into(),
+    }
+}
+
 fn missing(name: &'static str, ways: &[Way], on: bool) -> Feature {
     if !on {
-        return Feature {
-            name,
-            state: FeatureState::Off,
-            reason: "switched off in the configuration".into(),
-            mend: "switch it on in the section [collect] of the configuration".into(),
-        };
+        return switched_off(name);
     }
     let hooks: Vec<&str> = ways.iter().map(|w| w.hook).collect();
     Feature {

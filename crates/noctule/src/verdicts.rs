@@ -66,7 +66,7 @@ const NEEDS: [(&str, &str); 18] = [
     ("cache_misses", "cpu_time"),
     ("cpu_waits", "cpu_time"),
     ("cgroup_moves", "cpu_time"),
-    ("wait_throttle", "cpu_time"),
+    ("wait_throttle", "cpu_waits"),
     ("page_cache_reads", "cpu_time"),
     ("page_cache_writes", "cpu_time"),
     ("softirqs", "cpu_time"),
@@ -82,9 +82,13 @@ const NEEDS: [(&str, &str); 18] = [
 
 /// The verdicts on what nobody tried: each feature has one, whatever else is off.
 pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
-    let rest = NEEDS
-        .iter()
-        .filter(|(name, _)| !tried.iter().any(|feature| feature.name == *name));
+    let has = |name: &str| tried.iter().any(|feature| feature.name == name);
+    let works = |name: &str| {
+        let mut named = tried.iter().filter(|feature| feature.name == name);
+        named.any(|feature| feature.state != FeatureState::Off)
+    };
+    let rest = NEEDS.iter();
+    let rest = rest.filter(|(name, needed)| !has(name) && !works(needed));
     rest.map(|(name, needed)| off(name, format!("needs {needed}, which is off")))
         .collect()
 }
@@ -121,32 +125,31 @@ fn privileges(facts: &Facts) -> Feature {
         let named = held.iter().filter(|(_, has)| *has == want);
         named.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     };
-    let lacks_some = held.iter().any(|(_, has)| !has);
-    let (state, reason, mend) = match facts.memory_limit {
-        _ if lacks_some => (
-            match caps.bpf && caps.perfmon {
-                true => FeatureState::Degraded,
-                false => FeatureState::Off,
-            },
-            format!("lacks {}", names(false)),
-            "run as root, or: setcap cap_bpf,cap_perfmon,cap_dac_read_search=ep noctule",
-        ),
-        Some(limit) => (
-            FeatureState::Degraded,
-            format!(
-                "holds {}; before Linux 5.11 memory of BPF counts as locked, of which it may have \
-                 {limit} bytes",
-                names(true)
-            ),
-            "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity), or add CAP_SYS_RESOURCE",
-        ),
-        None => (FeatureState::On, format!("holds {}", names(true)), ""),
+    let missing = names(false);
+    let mut reasons = vec![match missing.as_str() {
+        "" => format!("holds {}", names(true)),
+        missing => format!("lacks {missing}"),
+    }];
+    let mut mends = Vec::new();
+    if !missing.is_empty() {
+        mends.push("run as root, or: setcap cap_bpf,cap_perfmon,cap_dac_read_search=ep noctule");
+    }
+    if let Some(limit) = facts.memory_limit {
+        reasons.push(format!(
+            "before Linux 5.11 memory of BPF counts as locked, of which it may have {limit} bytes"
+        ));
+        mends.push("ulimit -l unlimited (systemd: LimitMEMLOCK=infinity), or add CAP_SYS_RESOURCE");
+    }
+    let state = match (caps.bpf && caps.perfmon, mends.is_empty()) {
+        (false, _) => FeatureState::Off,
+        (true, false) => FeatureState::Degraded,
+        (true, true) => FeatureState::On,
     };
     Feature {
         name: "privileges",
         state,
-        reason,
-        mend: mend.to_owned(),
+        reason: reasons.join("; "),
+        mend: mends.join("; "),
     }
 }
 

@@ -23,7 +23,6 @@ kernel `noctule doctor` tells.
 - **on**: everything of it works.
 - **limited**: it works with the limit that the note tells.
 - **off**: it is absent, for the reason that the note tells; its figures are absent, never 0.
-- An empty cell: it is a part of something that is off.
 ";
 
 /// What a table says of one feature.
@@ -82,12 +81,6 @@ impl Kernel {
             verified: verified.collect(),
         })
     }
-
-    /// Without CPU time there is no agent, and a table lists nothing else.
-    fn state(&self, feature: &str) -> Option<&State> {
-        let of = |name| self.features.get(name);
-        of(feature).or_else(|| of("cpu_time").filter(|state| matches!(state, State::Off(_))))
-    }
 }
 
 pub(super) fn page(root: &Path) -> Result<String> {
@@ -108,7 +101,7 @@ fn add_features(page: &mut String, kernels: &[Kernel]) -> Result<()> {
     for name in names {
         write!(page, "| `{name}` |")?;
         for kernel in kernels {
-            let (word, why) = match kernel.state(name) {
+            let (word, why) = match kernel.features.get(name) {
                 None => ("", None),
                 Some(State::On) => ("on", None),
                 Some(State::Limited(why)) => ("limited", Some(why.as_str())),
@@ -191,15 +184,14 @@ mod tests {
     fn a_feature_is_as_its_kernel_has_it_and_a_reason_is_told_once() {
         let one = "# One.\non = [\"cpu_time\"]\n[degraded]\ntcp = \"few\"\n[verified]\nrun = 7\n";
         let two = "# Two.\non = []\n[off]\ncpu_time = \"old\"\ntcp = \"few\"\n";
-        let three = "# Three.\non = []\n[off]\ncpu_time = \"old\"\n";
-        let kernels = [one, two, three].map(|text| Kernel::parse(text).expect("a table"));
+        let kernels = [one, two].map(|text| Kernel::parse(text).expect("a table"));
         let mut page = String::new();
         add_features(&mut page, &kernels).expect("text");
         add_verified(&mut page, &kernels).expect("text");
         for line in [
-            "| feature | One | Two | Three |",
-            "| `cpu_time` | on | off (1) | off (1) |",
-            "| `tcp` | limited (2) | off (2) | off (1) |",
+            "| feature | One | Two |",
+            "| `cpu_time` | on | off (1) |",
+            "| `tcp` | limited (2) | off (2) |",
             "1. old",
             "2. few",
             "| program | One |",

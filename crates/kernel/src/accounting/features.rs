@@ -6,7 +6,7 @@ use noctule_model::{Counter, Feature, FeatureState};
 
 use crate::facts::{Facts, THROTTLE_CLOCKS};
 use crate::hardware::CounterSpec;
-use crate::plan::WaitMode;
+use crate::plan::{WaitMode, switched_off};
 
 /// A feature that works, and through what.
 pub(super) fn on(name: &'static str, how: &str) -> Feature {
@@ -16,22 +16,6 @@ pub(super) fn on(name: &'static str, how: &str) -> Feature {
         reason: how.to_owned(),
         mend: String::new(),
     }
-}
-
-/// What is known to make loading fail, of which the kernel's error tells nothing; empty without.
-pub(super) fn hindrance(facts: &Facts) -> String {
-    if facts.lockdown.as_deref() == Some("confidentiality") {
-        return " (the kernel is locked down: boot without lockdown=confidentiality, which forbids \
-                BPF to read kernel memory)"
-            .to_owned();
-    }
-    let limit = facts.memory_limit.map(|limit| {
-        format!(
-            " (RLIMIT_MEMLOCK is {limit} bytes, which before Linux 5.11 limits the memory of BPF: \
-             ulimit -l unlimited, or add CAP_SYS_RESOURCE)"
-        )
-    });
-    limit.unwrap_or_default()
 }
 
 /// Whether a program can walk over the threads of a process (from Linux 6.7 on).
@@ -128,7 +112,7 @@ fn name(counter: Counter) -> &'static str {
     }
 }
 
-/// One verdict for each hardware counter that was asked for.
+/// One verdict for each hardware counter.
 pub(super) fn hardware(
     asked: &[CounterSpec],
     refused: &[(CounterSpec, io::Error)],
@@ -150,6 +134,10 @@ pub(super) fn hardware(
             },
         },
     };
+    if asked.is_empty() {
+        let all = CounterSpec::HARDWARE.iter();
+        return all.map(|spec| switched_off(name(spec.counter))).collect();
+    }
     asked.iter().map(verdict).collect()
 }
 

@@ -9,7 +9,7 @@ use noctule_model::{Feature, FeatureState};
 
 use super::{EventsWanted, Sockets, Stream};
 use crate::accounting::Accounting;
-use crate::error::{Context, Error, ErrorKind};
+use crate::error::{Context, Error, ErrorKind, not_loaded};
 use crate::facts::{CgroupVersion, Facts};
 use crate::older;
 use crate::skel::lifecycle::{LifecycleSkel, LifecycleSkelBuilder, types::event_kind};
@@ -99,7 +99,7 @@ pub(super) fn lifecycle(
         .into_iter()
         .collect::<Result<(), _>>()
         .context("sizing the maps")?;
-    let mut skel = open.load().context("loading the BPF object lifecycle")?;
+    let mut skel = open.load().map_err(not_loaded("lifecycle", facts))?;
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
         bss.started_at = accounting.started_ns();
     }

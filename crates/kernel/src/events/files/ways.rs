@@ -99,12 +99,13 @@ pub(super) fn none_works(facts: &Facts, problems: &[(&Way, Error)]) -> Feature {
     }
 }
 
-/// Who opens is asked of the current thread, which programs have without its type there.
+/// Who opens is asked of the current thread, which programs have without its type before 5.11; a
+/// kernel without task storage (5.13) is taken for one of those.
 pub(super) fn too_old() -> Feature {
     Feature {
         name: FEATURE,
         state: FeatureState::Off,
-        reason: "programs of tracing cannot ask who opens a file before Linux 5.11".into(),
+        reason: "programs of tracing cannot keep data with threads before Linux 5.13".into(),
         mend: String::new(),
     }
 }
