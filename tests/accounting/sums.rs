@@ -50,8 +50,8 @@ fn sum_and_elapsed(answer: &Value) -> (f64, f64) {
 /// Starts loads in a group.
 type Make = fn(&Group) -> Vec<Load>;
 
-/// How often something may use a CPU that no program of tracing is run for: some hypervisors keep a
-/// process of theirs in the guest, which is not in any list.
+/// How often a window may be taken: once 0.34 of 4 s were nobody's on a quiet machine, and it is not
+/// known whose. What is missing every time is a fault.
 const TRIES: usize = 3;
 
 /// Rows, idle time and remainder of a window are all there is. Words where the remainder is more than
