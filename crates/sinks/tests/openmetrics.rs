@@ -550,6 +550,42 @@ fn a_process_keeps_its_first_name_and_stays_for_a_while_after_its_end() {
 }
 
 #[test]
+fn a_process_is_shown_when_it_is_what_it_was_made_to_be_or_has_ended() {
+    let mut rollup = Rollup::new(0);
+    let mut step = |exporter: &mut Exporter, at: u64, row: ProcessRow| {
+        let mut batch = batch(&mut rollup, at, vec![]);
+        if row.exited {
+            batch.exited = vec![row];
+        } else {
+            batch.processes = vec![row];
+        }
+        let text = exporter.observe(&batch).render(Exposition::Classic, 0);
+        let rows = samples(&text, "noctule_process_cpu_seconds_total");
+        rows.first().map(|(labels, _)| (*labels).to_owned())
+    };
+    let forked = || process(7, "sh", unit(1, "init.scope"), SECOND);
+    let started = || process(7, "server", unit(2, "u.service"), SECOND);
+    let mut exporter = Exporter::new(options());
+    assert_eq!(step(&mut exporter, 6_249_999_999, forked()), None);
+    let labels = step(&mut exporter, 6_250_000_000, started()).expect("it is a second old");
+    assert!(
+        labels.contains(r#"comm="server",unit="u.service""#),
+        "{labels}"
+    );
+    let mut exporter = Exporter::new(options());
+    assert_eq!(step(&mut exporter, 5_300_000_000, forked()), None);
+    let ended = ProcessRow {
+        exited: true,
+        ..started()
+    };
+    let labels = step(&mut exporter, 5_400_000_000, ended).expect("it has ended");
+    assert!(
+        labels.contains(r#"comm="server",unit="u.service""#),
+        "{labels}"
+    );
+}
+
+#[test]
 fn processes_are_shown_only_on_request() {
     let mut exporter = Exporter::new(Options::default());
     let text = exporter.observe(&small()).render(Exposition::Classic, 0);

@@ -234,7 +234,7 @@ impl Exporter {
         self.processes.sweep(batch.taken_ns);
         for row in rows() {
             self.processes.place(&row.id, |age_ns| {
-                labels::of_process(row, batch.boot_unix_ns, age_ns >= settle_ns)
+                labels::of_process(row, batch, age_ns >= settle_ns)
             });
         }
     }

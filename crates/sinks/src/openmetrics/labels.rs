@@ -1,6 +1,6 @@
 //! What identifies a series, and when that is settled.
 
-use noctule_model::{Owner, ProcessRow, Subject, SubjectRow};
+use noctule_model::{Batch, Owner, ProcessRow, Subject, SubjectRow};
 
 use super::budget::Verdict;
 use super::text::push_label;
@@ -68,13 +68,20 @@ fn push_container_labels(labels: &mut String, owner: &Owner) {
     }
 }
 
+/// How old a process is when it is exposed, if it does not end before. Younger ones often are not yet
+/// what they were made to be: who starts a service or a container forks, moves the child to its
+/// group, and the child calls exec.
+const GROWN_UP_NS: u64 = 1_000_000_000;
+
 /// Whether a process may be exposed now. It waits for its group's owner as long as a container
 /// waits for its name; then the group is named by its id.
-pub(super) fn of_process(row: &ProcessRow, boot_unix_ns: u64, patience_over: bool) -> Verdict {
-    if row.owner.is_none() && !patience_over && !row.exited {
+pub(super) fn of_process(row: &ProcessRow, batch: &Batch, patience_over: bool) -> Verdict {
+    let created_ns = batch.boot_unix_ns.saturating_add(row.id.start_ns);
+    let young = batch.time_unix_ns < created_ns.saturating_add(GROWN_UP_NS);
+    if !row.exited && (young || row.owner.is_none() && !patience_over) {
         return Verdict::Wait;
     }
-    let created_ms = boot_unix_ns.saturating_add(row.id.start_ns) / 1_000_000;
+    let created_ms = created_ns / 1_000_000;
     let (s, ms) = (created_ms / 1000, created_ms % 1000);
     let mut labels = format!("pid=\"{}\",start=\"{s}.{ms:03}\",", row.id.pid);
     push_label(&mut labels, "comm", &row.comm.text());

@@ -12,7 +12,8 @@
 //! - `noctule_unit_*{unit}` and `noctule_cgroup_*{cgroup}`: what is in no container.
 //! - `noctule_process_*{pid,start,comm}` and one of `container_id`, `unit`, `cgroup`: only on
 //!   request. `start` is the creation in Unix seconds with three decimals, so that a pid that
-//!   is used twice makes two series; `comm` is the name at the first exposure.
+//!   is used twice makes two series; `comm` and the group are those at the first exposure, when
+//!   it is a second old or has ended.
 //!
 //! # Labels never change
 //!
