@@ -144,6 +144,8 @@ fn a_thousand_that_come_and_go_at_the_start_are_each_told_once() {
         *least += usize::from(note.killed > watches);
         *most += 1;
     }
+    // A kernel that skips programs says so in its table: else this is a gap that fails below.
+    let skipped = stream.lost("skipped") as usize;
     for name in ["process.start", "process.exit"] {
         let told = stream.of(of_group(name));
         let mut identities = HashSet::new();
@@ -161,10 +163,11 @@ fn a_thousand_that_come_and_go_at_the_start_are_each_told_once() {
                 missing.push(*pid);
             }
         }
-        assert_eq!(missing, Vec::<u64>::new(), "{name}");
+        assert!(missing.len() <= skipped, "{name}: {missing:?}");
     }
-    let gaps = stream.of(|e| e["event.name"] == "gap" || e["noctule.origin"] == "reconciled");
-    assert_eq!(gaps, Vec::<Value>::new());
+    assert_eq!(stream.gaps(), Vec::<Value>::new());
+    let reconciled = stream.of(|e| e["noctule.origin"] == "reconciled");
+    assert!(reconciled.len() <= skipped, "{reconciled:?}");
     let existing = stream.of(|e| of_group("process.start")(e) && e["noctule.origin"] == "existing");
     assert!(existing.len() >= 500, "{}", existing.len());
 }

@@ -56,6 +56,11 @@ pub(crate) fn expected() -> Option<Expected> {
     Some(toml::from_str(&text).unwrap_or_else(|e| panic!("the table of the kernel: {e}")))
 }
 
+/// Whether the table of this kernel has this kind of loss: then it is no fault.
+pub(crate) fn loses(kind: &str) -> bool {
+    expected().is_some_and(|expected| expected.losses.contains_key(kind))
+}
+
 /// Whether the kernel may lack the feature; then the runner is told why the test does nothing. That
 /// the kernel is as its table says is what the test of the environment proves.
 pub(crate) fn lacks(feature: &str) -> bool {

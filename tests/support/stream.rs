@@ -8,6 +8,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use super::expect::loses;
 use super::{NOCTULE, wait_for};
 
 /// A running stream; ended with SIGTERM when it is dropped.
@@ -100,6 +101,15 @@ impl Stream {
         let gaps = self.of(|event| event["event.name"] == "gap");
         let lost = gaps.iter().map(|gap| gap["lost"][kind].as_u64());
         lost.flatten().sum()
+    }
+
+    /// Its gaps, but for those in which there is only what the table of this kernel has as lost.
+    pub(crate) fn gaps(&self) -> Vec<Value> {
+        let undeclared = |gap: &Value| {
+            let lost = gap["lost"].as_object();
+            lost.is_none_or(|lost| !lost.keys().all(|kind| loses(kind)))
+        };
+        self.of(|event| event["event.name"] == "gap" && undeclared(event))
     }
 
     /// Stops it, or lets it go on.

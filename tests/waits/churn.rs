@@ -10,17 +10,21 @@ use super::support::reading::Reading;
 use super::support::{self, oracle, wait_until};
 use super::{assert_close, configuration, path};
 
-const GROUPS: usize = 10_000;
 /// What the agent may keep: tables that were larger once, code that ran for the first time.
 const SLACK_MIB: f64 = 4.0;
 /// That many groups are there at a time.
 const BATCH: usize = 100;
-const TASKS: usize = 20_000;
 
-/// Makes groups below one, runs something short in every tenth, and removes them.
+/// How many groups; an emulated machine has to make fewer of everything.
+fn many() -> usize {
+    10_000 / support::slowness().sqrt() as usize
+}
+
+/// Makes many groups below one, runs something short in every tenth, and removes them.
 fn groups(parent: &Group) -> Load {
+    let groups = many();
     let script = format!(
-        "cd '{}' && n=0; while [ $n -lt {GROUPS} ]; do i=0; names=; \
+        "cd '{}' && n=0; while [ $n -lt {groups} ]; do i=0; names=; \
          while [ $i -lt {BATCH} ]; do i=$((i + 1)); names=\"$names $n-$i\"; done; \
          /bin/mkdir $names; \
          for name in $names; do case $name in *0) \
@@ -38,9 +42,10 @@ fn groups(parent: &Group) -> Load {
     load
 }
 
+/// Two shells at once, each with a process for each group of [`many`].
 fn storm(group: &Group) {
-    let half = TASKS / 2;
-    let script = format!("i=0; while [ $i -lt {half} ]; do i=$((i + 1)); ( : ); done; :");
+    let count = many();
+    let script = format!("i=0; while [ $i -lt {count} ]; do i=$((i + 1)); ( : ); done; :");
     let mut loads = [0, 1].map(|_| Load::shell(group, &script));
     for load in &mut loads {
         load.wait_for_end();

@@ -74,7 +74,7 @@ impl Ksmd {
         };
         affinity::pin(pid, cpu);
         setpriority_process(pid, -20).expect("root may");
-        for (name, value) in names.into_iter().zip(["0", "10000", "1"]) {
+        for (name, value) in names.into_iter().zip(["0", "1000", "1"]) {
             set(name, value);
         }
         this
