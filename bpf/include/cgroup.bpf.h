@@ -17,9 +17,11 @@ enum {
  */
 const volatile bool cgroup_from_v2 = true;
 
-/* The task's group in that hierarchy; NULL for the root group of v1. */
+/* The task's group in that hierarchy; NULL for the root group of v1, and without CONFIG_CGROUPS. */
 static __always_inline struct cgroup *cgroup_struct_of(struct task_struct *task)
 {
+	if (!bpf_core_field_exists(task->cgroups))
+		return NULL;
 	if (cgroup_from_v2)
 		return task->cgroups->dfl_cgrp;
 	if (!bpf_core_field_exists(task->sched_task_group))

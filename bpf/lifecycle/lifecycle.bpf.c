@@ -21,7 +21,7 @@ __u32 follow_children_of;
 
 /* In the context of the parent. The child does not run yet, and is in its cgroup already. */
 SEC("tp_btf/sched_process_fork")
-int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
+int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct process_start event = {};
 	__u32 pid = child->tgid;
@@ -49,7 +49,7 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 }
 
 SEC("tp_btf/sched_process_exec")
-int BPF_PROG(sched_process_exec, struct task_struct *task)
+int BPF_PROG(process_exec, struct task_struct *task)
 {
 	if (is_streamed(EVENT_PROCESS_EXEC) && is_wanted(task))
 		report_exec(task);
@@ -61,7 +61,7 @@ int BPF_PROG(sched_process_exec, struct task_struct *task)
  * argument of the hook from v6.16 on.
  */
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(sched_process_exit, struct task_struct *task)
+int BPF_PROG(process_exit, struct task_struct *task)
 {
 	struct victim *victim;
 	__u32 pid = task->tgid;

@@ -53,7 +53,8 @@ static __always_inline __u64 memory_limit(struct task_struct *task)
 	__u64 lowest = unlimited;
 	int id;
 
-	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id))
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id) ||
+	    !bpf_core_field_exists(task->cgroups))
 		return 0;
 	id = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
 	/* css is the first field of struct mem_cgroup. */

@@ -35,7 +35,7 @@ static __always_inline __u64 pages_asked(struct task_account *account,
 	return (last < end ? last + 1 : end) - index;
 }
 
-/* v6.14: filemap:mm_filemap_get_pages. Only a task reads, never the idle one. */
+/* filemap:mm_filemap_get_pages: in v6.12, not in v6.1. Only a task reads, not the idle one. */
 SEC("tp_btf/mm_filemap_get_pages")
 int BPF_PROG(read_get_pages, struct address_space *mapping, unsigned long index,
 	     unsigned long last_index)

@@ -217,7 +217,7 @@ static __always_inline void fold(struct task_struct *task, struct task_account *
 	for (int i = COUNTER_CPU_TIME + 1; i < COUNTER_COUNT; i++)
 		__sync_fetch_and_add(&row->v[i], used->v[i]);
 	/* How long one that runs, and is moved, ran after the moment is not noted. */
-	if (at && account->seen != at && row != &overflow && (account->dead || !task->on_cpu))
+	if (at && account->seen != at && row != &overflow && (account->dead || !is_on_cpu(task)))
 		report_late(task, account, used, cgroup, before, at);
 }
 

@@ -43,6 +43,30 @@ static __always_inline __u64 scheduler_clock(struct task_struct *task)
 }
 
 /*
+ * Whether the scheduler notes of each thread when it was queued and when it got its CPU, and by a
+ * clock that can be read: moments of two clocks have nothing to do with each other.
+ */
+static __always_inline bool has_notes(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->se.cfs_rq) &&
+	       bpf_core_field_exists(task->sched_info.last_queued);
+}
+
+/* Whether the thread runs on a CPU; where there is but one, whoever asks does. */
+static __always_inline bool is_on_cpu(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->on_cpu))
+		return (__u64)task == bpf_get_current_task();
+	return task->on_cpu;
+}
+
+/* The CPU of a run queue. */
+static __always_inline __u32 cpu_of(struct rq *rq)
+{
+	return bpf_core_field_exists(rq->cpu) ? rq->cpu : 0;
+}
+
+/*
  * Compares the clocks. The scheduler's is as old as its last update, so of the last two
  * measurements the smaller one is taken: one that was late (an interrupt, a CPU that the host took
  * away) makes no difference, and a clock that NTP slews, by up to a tenth, is followed. What is
@@ -152,10 +176,10 @@ static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 	struct rq *rq;
 	__u32 cpu;
 
-	if (!bpf_core_field_exists(task->se.cfs_rq) || !task->on_cpu)
+	if (!bpf_core_field_exists(task->se.cfs_rq) || !is_on_cpu(task))
 		return NULL;
 	rq = task->se.cfs_rq->rq;
-	cpu = rq->cpu;
+	cpu = cpu_of(rq);
 	slot = bpf_map_lookup_elem(&cpus, &cpu);
 	/* It leaves the CPU just now: the hook has not been run yet. */
 	if (slot && rq->curr != task && slot->pid != (__u32)task->pid)
@@ -195,8 +219,7 @@ static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_sl
 	__s64 lag, later;
 
 	/* The switch to the thread was not seen: the scheduler has noted when it was. */
-	if (slot->since && slot->pid != (__u32)task->pid &&
-	    bpf_core_field_exists(task->sched_info.last_arrival))
+	if (slot->since && slot->pid != (__u32)task->pid && has_notes(task))
 		since = task->sched_info.last_arrival + offset;
 	/* The CPU has switched since `now`: what the kernel accounted is exact again. */
 	if (since > now || !offset)

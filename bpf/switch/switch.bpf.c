@@ -108,8 +108,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	struct task_account *account;
 
 	/* It runs, and was only kept from going to sleep. */
-	if ((__u64)task == bpf_get_current_task() ||
-	    (bpf_core_field_exists(task->on_cpu) && task->on_cpu))
+	if ((__u64)task == bpf_get_current_task() || is_on_cpu(task))
 		return 0;
 	/* A thread without an account waits too: the scheduler's own note tells since when. */
 	account = find_account(task);
@@ -145,7 +144,7 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to)
  * the others, and freed a grace period later, when each of them has left its CPU.
  */
 SEC("tp_btf/sched_process_free")
-int BPF_PROG(sched_process_free, struct task_struct *task)
+int BPF_PROG(process_free, struct task_struct *task)
 {
 	struct task_account *account;
 
@@ -236,7 +235,7 @@ static __always_inline long write_thread(struct seq_file *seq, struct task_struc
 		sample.flags |= SAMPLE_RUNNING;
 		if (slot->sampled_at == sample_at)
 			sample.flags |= SAMPLE_SWITCHED;
-		sample.cpu = task->se.cfs_rq->rq->cpu;
+		sample.cpu = cpu_of(task->se.cfs_rq->rq);
 	}
 	unsettled(task, account, slot, &sample.counters);
 	return bpf_seq_write(seq, &sample, sizeof(sample));

@@ -82,8 +82,7 @@ static __always_inline void enqueue(struct task_struct *task, struct task_accoun
 /* When the thread was queued, by the scheduler's own note; 0 when it has none. */
 static __always_inline __u64 noted_enqueue(struct task_struct *task)
 {
-	return bpf_core_field_exists(task->sched_info.last_queued) ? task->sched_info.last_queued
-								   : 0;
+	return has_notes(task) ? task->sched_info.last_queued : 0;
 }
 
 /*
@@ -145,7 +144,7 @@ static __always_inline __u64 waited_unseen(struct task_struct *task, struct task
 	__u64 before = account->run_delay;
 	__u64 delay;
 
-	if (!bpf_core_field_exists(task->sched_info.run_delay))
+	if (!has_notes(task))
 		return 0;
 	delay = task->sched_info.run_delay + 1;
 	/* What it is going to add for this wait, which may have begun before the agent came. */
@@ -231,14 +230,14 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 	if (!account->enqueued || !bpf_core_field_exists(task->se.cfs_rq))
 		return;
 	clock = scheduler_clock(task);
-	from = task->se.cfs_rq->rq->cpu;
+	from = cpu_of(task->se.cfs_rq->rq);
 	cpu = bpf_map_lookup_elem(&slices, &from);
 	if (!cpu || clock < account->enqueued)
 		return;
 	charge_wait(task, account, cpu, from, account->enqueued, clock);
 	account->waited += clock - account->enqueued;
 	/* The scheduler has added this part already. */
-	if (bpf_core_field_exists(task->sched_info.run_delay))
+	if (has_notes(task))
 		account->run_delay = task->sched_info.run_delay + 1;
 	account->enqueued = clock;
 	account->moved = 1;
@@ -254,7 +253,7 @@ static __always_inline void note_unseen(struct slices *cpu, struct task_struct *
 	struct task_account *account;
 	__u64 arrival;
 
-	if (!cpu->count || !prev->pid || !bpf_core_field_exists(prev->sched_info.last_arrival))
+	if (!cpu->count || !prev->pid || !has_notes(prev))
 		return;
 	arrival = prev->sched_info.last_arrival;
 	if (arrival > clock)

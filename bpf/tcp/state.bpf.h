@@ -14,8 +14,17 @@ struct {
 	__uint(max_entries, 1 << 22); /* set at load */
 } facts SEC(".maps");
 
-/* The functions behind connect(2) and accept(2) are watched where they return. */
+/*
+ * The functions behind connect(2) and accept(2) are watched where they return; that of IPv6 only
+ * where it is a part of the kernel, not a module.
+ */
 const volatile bool calls_are_seen = false;
+const volatile bool v6_connects_are_seen = false;
+
+static __always_inline bool connects_are_seen(const struct sock *sk)
+{
+	return sk->__sk_common.skc_family == AF_INET6 ? v6_connects_are_seen : calls_are_seen;
+}
 
 static __always_inline void describe_socket(struct tcp_event *event, struct tcp_sock *tcp,
 					    struct socket_account *account, enum event_kind kind)
@@ -337,7 +346,7 @@ static __always_inline void end_socket(struct sock *sk, struct tcp_sock *tcp, in
 		end_connection(account, tcp, false);
 	} else if (account->flags & SOCKET_CONNECTS &&
 		   (from == TCP_SYN_SENT || from == TCP_SYN_RECV) &&
-		   !(calls_are_seen && is_in_connect(sk))) {
+		   !(connects_are_seen(sk) && is_in_connect(sk))) {
 		fail(account, tcp);
 	}
 }

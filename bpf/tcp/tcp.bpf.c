@@ -69,7 +69,7 @@ int BPF_PROG(destroy_again, struct sock *sk)
 }
 
 SEC("tp_btf/tcp_retransmit_skb")
-int BPF_PROG(tcp_retransmit_skb, struct sock *sk, const struct sk_buff *buffer)
+int BPF_PROG(retransmit_skb, struct sock *sk, const struct sk_buff *buffer)
 {
 	/* Volatile: must not be read before the kernel is known to have it. */
 	if (has_retransmit_error && (int)*(volatile unsigned long long *)&ctx[2])
@@ -79,7 +79,7 @@ int BPF_PROG(tcp_retransmit_skb, struct sock *sk, const struct sk_buff *buffer)
 }
 
 SEC("tp_btf/tcp_retransmit_synack")
-int BPF_PROG(tcp_retransmit_synack, struct sock *sk, const struct request_sock *request)
+int BPF_PROG(retransmit_synack, struct sock *sk, const struct request_sock *request)
 {
 	retransmit_answer(sk, request);
 	return 0;

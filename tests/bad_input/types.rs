@@ -1,6 +1,12 @@
-//! A kernel that does not describe its types.
+//! A kernel that does not describe its types, or has others.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
 use std::process::Command;
+
+use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use super::{assert_says, failure_of, verdicts};
 use crate::support::{self, NOCTULE, bpf};
@@ -9,7 +15,12 @@ const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// `noctule` where the file with the types is empty, for nobody else.
 fn noctule(args: &[&str]) -> Command {
-    let script = format!("mount --bind /dev/null {TYPES} && exec \"$@\"");
+    with_types("/dev/null", args)
+}
+
+/// `noctule` where the kernel describes its types by another file.
+fn with_types(file: &str, args: &[&str]) -> Command {
+    let script = format!("mount --bind '{file}' {TYPES} && exec \"$@\"");
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", &script, "sh", NOCTULE]);
     command.args(args);
@@ -61,4 +72,111 @@ fn doctor_names_the_kernel_option_that_is_missing_and_all_that_needs_it() {
             false => assert_eq!(verdict["state"], "off", "{verdict}"),
         }
     }
+}
+
+/// The kernel's description of its types, in which these names are others: of a kernel that was built
+/// without what they are for. Its programs see the kernel that is there all the same.
+fn types_without(names: &[&str]) -> NamedTempFile {
+    let mut types = fs::read(TYPES).expect("the types of the kernel");
+    let word = |at: usize| {
+        let bytes = types[at..at + 4].try_into().expect("four bytes");
+        u32::from_ne_bytes(bytes) as usize
+    };
+    // struct btf_header.
+    let (header, strings, length) = (word(4), word(16), word(20));
+    let strings = header + strings..header + strings + length;
+    for name in names {
+        let text = [b"\0", name.as_bytes(), b"\0"].concat();
+        let mut places = types[strings.clone()].windows(text.len());
+        let found = places.position(|place| place == text);
+        // Not every kernel has each of them.
+        if let Some(at) = found {
+            types[strings.start + at + 1] = b'?';
+        }
+    }
+    let mut file = NamedTempFile::new().expect("a file of our own");
+    file.write_all(&types).expect("it can be written");
+    file
+}
+
+/// What a kernel can be built without.
+struct Lack {
+    option: &'static str,
+    /// Names that it then lacks.
+    names: &'static [&'static str],
+    /// The features that are then not as they are with them.
+    costs: &'static [(&'static str, &'static str)],
+}
+
+const LACKS: [Lack; 6] = [
+    Lack {
+        option: "CONFIG_SMP",
+        names: &["on_cpu", "cpu"],
+        costs: &[],
+    },
+    Lack {
+        option: "CONFIG_FAIR_GROUP_SCHED",
+        names: &["cfs_rq"],
+        costs: &[
+            ("cpu_time", "degraded"),
+            ("cpu_waits", "degraded"),
+            ("wait_throttle", "off"),
+        ],
+    },
+    Lack {
+        option: "CONFIG_SCHED_INFO",
+        names: &["last_queued", "last_arrival", "run_delay"],
+        costs: &[("cpu_waits", "degraded")],
+    },
+    Lack {
+        option: "CONFIG_CFS_BANDWIDTH",
+        names: &[
+            "throttled_clock_self_time",
+            "throttled_clock_pelt_time",
+            "throttled_clock_task_time",
+        ],
+        costs: &[("wait_throttle", "off")],
+    },
+    Lack {
+        option: "CONFIG_IPV6",
+        names: &["skc_v6_daddr", "skc_v6_rcv_saddr", "tcp_v6_connect"],
+        costs: &[("tcp_calls", "degraded")],
+    },
+    Lack {
+        option: "CONFIG_CGROUPS",
+        names: &[
+            "cgroups",
+            "btf_trace_cgroup_attach_task",
+            "btf_trace_cgroup_mkdir",
+        ],
+        costs: &[("cgroup_moves", "off"), ("cgroup_events", "degraded")],
+    },
+];
+
+fn states(verdicts: &BTreeMap<String, Value>) -> BTreeMap<&str, &str> {
+    let pairs = verdicts
+        .iter()
+        .map(|(name, verdict)| (name.as_str(), verdict["state"].as_str().expect("a state")));
+    pairs.collect()
+}
+
+#[test]
+fn what_a_kernel_was_built_without_costs_no_more_than_what_it_is_for() {
+    let _machine = support::machine();
+    needs!("cpu_time");
+    let with = verdicts(&mut Command::new(NOCTULE));
+    for lack in &LACKS {
+        let types = types_without(lack.names);
+        let file = types.path().to_str().expect("in UTF-8");
+        let without = verdicts(&mut with_types(file, &[]));
+        let mut expected = states(&with);
+        for (name, state) in lack.costs {
+            // What cannot be here anyway is as it was.
+            if expected[name] != "off" {
+                expected.insert(name, state);
+            }
+        }
+        assert_eq!(states(&without), expected, "{}: {without:?}", lack.option);
+    }
+    bpf::assert_no_orphans();
 }

@@ -147,13 +147,14 @@ impl Accounting {
         let first = online.first().copied().unwrap_or(0);
         let (mut hardware, refused) = Hardware::probe(&plan.counters, first);
 
-        let open = open_switch(facts, wanted, hardware.mask())?;
+        let waits = features::possible(wanted.waits, facts);
+        let open = open_switch(facts, wanted, waits, hardware.mask())?;
         let switch = open.load().map_err(not_loaded("switch", facts))?;
         let hardware_map =
             MapHandle::try_from(&switch.maps.hardware).context("the map of hardware counters")?;
         let problems = hardware.follow(&online, &hardware_map);
 
-        if wanted.waits != WaitMode::Off {
+        if waits != WaitMode::Off {
             waits::free_rows(&switch, wanted.cgroups)?;
         }
         let exits = Rc::default();
@@ -168,8 +169,14 @@ impl Accounting {
         // Makes storage for the threads that are there.
         let mut buffer = Vec::new();
         iterator::read(&iterator, "the iterator of tasks", &mut buffer)?;
-        links.extend(attach_switch(&switch, wanted.waits, facts, &mut features)?);
-        features.extend(features::throttle(wanted.waits, facts));
+        let (switches, missing) = attach_switch(&switch, waits)?;
+        links.extend(switches);
+        features.push(features::waits(wanted.waits, missing.as_ref(), facts));
+        features.push(features::cpu_time(facts));
+        features.extend(features::throttle(waits, facts));
+        let moves = attach_moves(&switch, facts).transpose();
+        features.push(features::moves(moves.as_ref().err(), facts));
+        links.extend(moves.ok().flatten());
 
         let mut this = Self {
             _links: links,
@@ -183,7 +190,7 @@ impl Accounting {
             hardware,
             hardware_map,
             possible_cpus: facts.possible_cpus,
-            waits: wanted.waits,
+            waits,
             features,
             measured: Measured::NONE,
             buffer,
@@ -230,8 +237,10 @@ impl Accounting {
         };
         let mut all = vec![CpuTime, SwitchesVoluntary, SwitchesPreempted];
         if self.waits != WaitMode::Off {
-            all.push(Counter::SwitchesThrottled);
+            let throttle = [Counter::SwitchesThrottled, Counter::Wait(Cause::Throttle)];
             all.extend(Cause::ALL.map(Counter::Wait));
+            all.push(Counter::SwitchesThrottled);
+            all.retain(|counter| on("wait_throttle") || !throttle.contains(counter));
             all.extend(Preemptor::ALL.map(Counter::PreemptedBy));
         }
         all.extend(self.hardware.counters());
@@ -453,7 +462,7 @@ impl Accounting {
             ProgramHandle::of("sched_wakeup", &progs.sched_wakeup),
             ProgramHandle::of("sched_wakeup_new", &progs.sched_wakeup_new),
             ProgramHandle::of("sched_migrate_task", &progs.sched_migrate_task),
-            ProgramHandle::of("sched_process_free", &progs.sched_process_free),
+            ProgramHandle::of("sched_process_free", &progs.process_free),
             // One of both is loaded, and they do the same.
             ProgramHandle::of("cgroup_attach_task", &progs.cgroup_attach_task),
             ProgramHandle::of("cgroup_attach_task", &progs.attach_task_older),
@@ -509,17 +518,25 @@ impl Accounting {
     }
 }
 
-/// The program that sees threads move: that of the two which is loaded.
-fn moves<'a>(switch: &'a SwitchSkel<'static>, facts: &Facts) -> &'a libbpf_rs::ProgramMut<'static> {
-    match features::walks_over_threads(facts) {
+/// Threads are seen to move by that of the two programs which is loaded, if any is.
+fn attach_moves(
+    switch: &SwitchSkel<'static>,
+    facts: &Facts,
+) -> Option<Result<Link, libbpf_rs::Error>> {
+    let program = match features::walks_over_threads(facts) {
         true => &switch.progs.cgroup_attach_task,
         false => &switch.progs.attach_task_older,
-    }
+    };
+    facts
+        .hooks
+        .contains(features::MOVES)
+        .then(|| program.attach())
 }
 
 fn open_switch(
     facts: &Facts,
     wanted: &Wanted,
+    waits: WaitMode,
     hardware_mask: u32,
 ) -> Result<OpenSwitchSkel<'static>, Error> {
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -531,7 +548,7 @@ fn open_switch(
         rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
         rodata.hardware_mask = hardware_mask;
         rodata.has_prev_state = facts.tracepoints.prev_state;
-        rodata.wait_mode = wait_mode(wanted.waits);
+        rodata.wait_mode = wait_mode(waits);
         rodata.exits_wakeup_bytes = ring / 2;
         rodata.has_task_storage = facts.task_storage;
     }
@@ -543,14 +560,15 @@ fn open_switch(
     }
     .context("the accounts of threads")?;
     // Programs that are not attached need not pass the verifier, nor take its time.
-    let full = wanted.waits == WaitMode::Full;
+    let full = waits == WaitMode::Full;
     open.progs.sched_wakeup.set_autoload(full);
     open.progs.sched_migrate_task.set_autoload(full);
+    let moves = facts.hooks.contains(features::MOVES);
     let walks = features::walks_over_threads(facts);
-    open.progs.cgroup_attach_task.set_autoload(walks);
-    open.progs.attach_task_older.set_autoload(!walks);
+    open.progs.cgroup_attach_task.set_autoload(moves && walks);
+    open.progs.attach_task_older.set_autoload(moves && !walks);
     let cpus = facts.possible_cpus;
-    let if_on = |entries| match wanted.waits {
+    let if_on = |entries| match waits {
         WaitMode::Off => 1,
         _ => entries,
     };
@@ -602,19 +620,18 @@ fn exit_ring(
 fn attach_lives(switch: &SwitchSkel<'static>) -> Result<Vec<Link>, Error> {
     let progs = &switch.progs;
     let wakeup_new = progs.sched_wakeup_new.attach();
-    let process_free = progs.sched_process_free.attach();
+    let process_free = progs.process_free.attach();
     Ok(vec![
         wakeup_new.context("attaching to sched_wakeup_new")?,
         process_free.context("attaching to sched_process_free")?,
     ])
 }
 
+/// The links, and why a hook of the full mode is missing.
 fn attach_switch(
     switch: &SwitchSkel<'static>,
     waits: WaitMode,
-    facts: &Facts,
-    features: &mut Vec<Feature>,
-) -> Result<Vec<Link>, Error> {
+) -> Result<(Vec<Link>, Option<libbpf_rs::Error>), Error> {
     let progs = &switch.progs;
     let mut links = Vec::new();
     let mut missing = None;
@@ -626,21 +643,9 @@ fn attach_switch(
             }
         }
     }
-    features.push(features::waits(waits, missing.as_ref()));
-    let moves = moves(switch, facts).attach();
-    features.push(features::moves(moves.as_ref().err(), facts));
-    links.extend(moves);
-    links.push(
-        progs
-            .sched_switch
-            .attach()
-            .context("attaching to sched_switch")?,
-    );
-    features.push(features::on(
-        "cpu_time",
-        "task iterator; idle time from sched_switch",
-    ));
-    Ok(links)
+    let switches = progs.sched_switch.attach();
+    links.push(switches.context("attaching to sched_switch")?);
+    Ok((links, missing))
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds, the clock of `bpf_ktime_get_ns`.

@@ -397,9 +397,9 @@ impl Events {
     pub fn programs(&self) -> Vec<ProgramHandle> {
         let p = &self.lifecycle.progs;
         let own = [
-            ProgramHandle::of("sched_process_fork", &p.sched_process_fork),
-            ProgramHandle::of("sched_process_exec", &p.sched_process_exec),
-            ProgramHandle::of("sched_process_exit", &p.sched_process_exit),
+            ProgramHandle::of("sched_process_fork", &p.process_fork),
+            ProgramHandle::of("sched_process_exec", &p.process_exec),
+            ProgramHandle::of("sched_process_exit", &p.process_exit),
             ProgramHandle::of("mark_victim", &p.mark_victim),
         ];
         let tcp = self.sockets.as_ref().map(|Sockets { tcp, .. }| {
@@ -417,8 +417,8 @@ impl Events {
                 state_again,
                 destroy,
                 destroy_again,
-                ProgramHandle::of("tcp_retransmit_skb", &progs.tcp_retransmit_skb),
-                ProgramHandle::of("tcp_retransmit_synack", &progs.tcp_retransmit_synack),
+                ProgramHandle::of("tcp_retransmit_skb", &progs.retransmit_skb),
+                ProgramHandle::of("tcp_retransmit_synack", &progs.retransmit_synack),
                 ProgramHandle::of("sample_sockets", &progs.sample_sockets),
                 ProgramHandle::of("v4_connect_ret", &progs.v4_connect_ret),
                 ProgramHandle::of("v6_connect_ret", &progs.v6_connect_ret),

@@ -39,6 +39,8 @@ pub struct Facts {
     /// The field of `struct cfs_rq` that tells how long it was throttled; `None` where there are no
     /// quotas (CONFIG_CFS_BANDWIDTH) or the field has another name.
     pub throttle_clock: Option<&'static str>,
+    /// What can be read of the scheduler.
+    pub scheduler: Scheduler,
     /// The cgroup hierarchy whose groups are counted.
     pub hierarchy: Hierarchy,
     /// Where tracefs is mounted.
@@ -56,6 +58,15 @@ pub struct Facts {
     pub nominal_hertz: Option<u64>,
     /// The process sees only the processes of a pid namespace below the host's.
     pub pid_namespace: bool,
+}
+
+/// What the scheduler tells, by the options that the kernel was built with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scheduler {
+    /// The run queue of a thread, and with it its clock (CONFIG_FAIR_GROUP_SCHED).
+    pub clock: bool,
+    /// When each thread was queued, and got its CPU (CONFIG_SCHED_INFO).
+    pub notes: bool,
 }
 
 /// Arguments of hooks that came later than the hooks.
@@ -139,6 +150,7 @@ impl Facts {
             tracepoints_preempt: major(&release) >= 7,
             memory_limit: btf.as_ref().and_then(|btf| memory_limit(btf, capabilities)),
             release,
+            scheduler: btf.as_ref().map(Scheduler::probe).unwrap_or_default(),
             throttle_clock: btf.as_ref().and_then(throttle_clock),
             hierarchy: Hierarchy::probe(root),
             tracefs: tracefs(root),
@@ -255,6 +267,19 @@ fn has_member(btf: &Btf<'_>, composite: &Composite<'_>, name: &str) -> bool {
             .type_by_id::<Composite<'_>>(member.ty)
             .is_some_and(|part| has_member(btf, &part, name)),
     })
+}
+
+impl Scheduler {
+    fn probe(btf: &Btf<'_>) -> Self {
+        let has = |composite: &str, member: &str| {
+            let composite = btf.type_by_name::<Composite<'_>>(composite);
+            composite.is_some_and(|composite| has_member(btf, &composite, member))
+        };
+        Self {
+            clock: has("sched_entity", "cfs_rq"),
+            notes: has("sched_info", "last_queued"),
+        }
+    }
 }
 
 fn throttle_clock(btf: &Btf<'_>) -> Option<&'static str> {

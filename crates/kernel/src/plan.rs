@@ -205,7 +205,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::facts::{Capabilities, CgroupVersion, Hierarchy, Tracepoints};
+    use crate::facts::{Capabilities, CgroupVersion, Hierarchy, Scheduler, Tracepoints};
 
     fn facts(hooks: &[&'static str]) -> Facts {
         Facts {
@@ -220,6 +220,7 @@ mod tests {
             tracepoints: Tracepoints::default(),
             socket_storage_iterates: true,
             tracepoints_preempt: false,
+            scheduler: Scheduler::default(),
             throttle_clock: None,
             hooks: BTreeSet::from_iter(hooks.iter().copied()),
             hierarchy: Hierarchy {

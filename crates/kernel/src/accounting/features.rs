@@ -4,7 +4,7 @@ use std::io;
 
 use noctule_model::{Counter, Feature, FeatureState};
 
-use crate::facts::{Facts, THROTTLE_CLOCKS};
+use crate::facts::{Facts, Scheduler, THROTTLE_CLOCKS};
 use crate::hardware::CounterSpec;
 use crate::plan::{WaitMode, switched_off};
 
@@ -23,10 +23,21 @@ pub(super) fn walks_over_threads(facts: &Facts) -> bool {
     facts.hooks.contains("bpf_iter_task_new()")
 }
 
-/// Whether a move to another cgroup is seen at once.
+/// The tracepoint of moves.
+pub(super) const MOVES: &str = "cgroup_attach_task";
+
+/// Whether a move to another cgroup is seen at once. `error`: why it could not be attached.
 pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
     let name = "cgroup_moves";
     let reason = match error {
+        None if !facts.hooks.contains(MOVES) => {
+            return Feature {
+                name,
+                state: FeatureState::Off,
+                reason: format!("this kernel has no {MOVES} (CONFIG_CGROUPS)"),
+                mend: String::new(),
+            };
+        }
         Some(error) => format!(
             "cgroup_attach_task: {error:#}; what a process used in the tick of a move is charged to \
              its earlier group"
@@ -47,8 +58,37 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature 
     }
 }
 
+/// How waiting can be measured where this mode is wanted.
+pub(super) fn possible(wanted: WaitMode, facts: &Facts) -> WaitMode {
+    match wanted {
+        WaitMode::LowCost if facts.scheduler != ALL_OF_IT => WaitMode::Off,
+        mode => mode,
+    }
+}
+
+const ALL_OF_IT: Scheduler = Scheduler {
+    clock: true,
+    notes: true,
+};
+
+/// What CPU time lacks where the scheduler's clock cannot be read.
+pub(super) fn cpu_time(facts: &Facts) -> Feature {
+    let on = on("cpu_time", "task iterator; idle time from sched_switch");
+    if facts.scheduler.clock {
+        return on;
+    }
+    Feature {
+        state: FeatureState::Degraded,
+        reason:
+            "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what a thread \
+                 that runs used since the last tick of the scheduler is missing until the next"
+                .to_owned(),
+        ..on
+    }
+}
+
 /// Whether waiting for a CPU is measured, and how. `error`: why a hook of the full mode is missing.
-pub(super) fn waits(mode: WaitMode, error: Option<&libbpf_rs::Error>) -> Feature {
+pub(super) fn waits(mode: WaitMode, error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
     let name = "cpu_waits";
     let degraded = |reason: String, mend: &str| Feature {
         name,
@@ -65,9 +105,29 @@ pub(super) fn waits(mode: WaitMode, error: Option<&libbpf_rs::Error>) -> Feature
             reason: "switched off in the configuration".into(),
             mend: "set waits = \"full\" in the section [collect] of the configuration".into(),
         },
+        (WaitMode::LowCost, _) if facts.scheduler != ALL_OF_IT => Feature {
+            name,
+            state: FeatureState::Off,
+            reason: "low-cost mode: this kernel does not tell when a thread was queued \
+                     (CONFIG_SCHED_INFO and CONFIG_FAIR_GROUP_SCHED)"
+                .into(),
+            mend: "set waits = \"full\" in the section [collect] of the configuration".into(),
+        },
         (WaitMode::LowCost, _) => degraded(
             format!("low-cost mode: {LIMIT}"),
             "set waits = \"full\" in the section [collect] of the configuration",
+        ),
+        (WaitMode::Full, None) if !facts.scheduler.clock => degraded(
+            "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what it waited \
+             before a move to another CPU is blamed on who ran on the other"
+                .into(),
+            "",
+        ),
+        (WaitMode::Full, None) if !facts.scheduler.notes => degraded(
+            "this kernel does not note when a thread was queued (CONFIG_SCHED_INFO): a wait that \
+             began before the agent is not counted"
+                .into(),
+            "",
         ),
         (WaitMode::Full, None) => on(name, "sched_wakeup, sched_migrate_task, sched_switch"),
         (WaitMode::Full, Some(error)) => degraded(format!("{error:#}; {LIMIT}"), ""),

@@ -115,15 +115,15 @@ pub(super) fn attach_lifecycle(
     // The end first: whatever is seen to start is seen to end.
     let mut links = vec![
         progs
-            .sched_process_exit
+            .process_exit
             .attach()
             .context("attaching to sched_process_exit")?,
         progs
-            .sched_process_exec
+            .process_exec
             .attach()
             .context("attaching to sched_process_exec")?,
         progs
-            .sched_process_fork
+            .process_fork
             .attach()
             .context("attaching to sched_process_fork")?,
     ];
@@ -179,7 +179,7 @@ pub(super) fn sockets(
     // Whether the kernel has fexit is known only when it was tried.
     let with_calls = calls_are_there(facts).and_then(|()| load(true));
     let (loaded, calls) = match with_calls {
-        Ok(loaded) => (Ok(loaded), on("tcp_calls", &CALLS.join(", "))),
+        Ok(loaded) => (Ok(loaded), calls_seen(facts)),
         Err(error) => (load(false), calls_missing(&error)),
     };
     match loaded {
@@ -201,7 +201,10 @@ fn cause(error: &Error) -> String {
 }
 
 /// Functions that tell what no change of a socket's state tells.
-const CALLS: [&str; 3] = ["tcp_v4_connect()", "tcp_v6_connect()", "inet_csk_accept()"];
+const CALLS: [&str; 2] = ["tcp_v4_connect()", "inet_csk_accept()"];
+
+/// The one that is not there without IPv6, or is in its module.
+const V6_CONNECT: &str = "tcp_v6_connect()";
 
 fn calls_are_there(facts: &Facts) -> Result<(), Error> {
     match CALLS.iter().find(|call| !facts.hooks.contains(*call)) {
@@ -210,6 +213,21 @@ fn calls_are_there(facts: &Facts) -> Result<(), Error> {
             ErrorKind::Kernel,
             format!("this kernel does not have {call}"),
         )),
+    }
+}
+
+fn calls_seen(facts: &Facts) -> Feature {
+    let calls = CALLS.join(", ");
+    if facts.hooks.contains(V6_CONNECT) {
+        return on("tcp_calls", &format!("{calls}, {V6_CONNECT}"));
+    }
+    Feature {
+        state: FeatureState::Degraded,
+        reason: format!(
+            "{calls}; this kernel does not have {V6_CONNECT} (no IPv6, or in a module): connecting \
+             by IPv6 that fails before anything is sent (no route) is not seen"
+        ),
+        ..on("tcp_calls", "")
     }
 }
 
@@ -282,15 +300,16 @@ fn load_tcp(
         rodata.filter_cgroups = wanted.filter_cgroups;
         rodata.has_retransmit_error = facts.tracepoints.retransmit_error;
         rodata.calls_are_seen = calls;
+        rodata.v6_connects_are_seen = calls && facts.hooks.contains(V6_CONNECT);
         rodata.sample_by_files = !facts.socket_storage_iterates;
         rodata.accept_takes_struct = facts.tracepoints.accept_struct;
     }
     let has = |hook| facts.hooks.contains(hook);
     open.progs
-        .tcp_retransmit_skb
+        .retransmit_skb
         .set_autoload(has("tcp_retransmit_skb"));
     open.progs
-        .tcp_retransmit_synack
+        .retransmit_synack
         .set_autoload(has("tcp_retransmit_synack"));
     open.progs
         .sample_sockets
@@ -305,7 +324,9 @@ fn load_tcp(
         .destroy_again
         .set_autoload(facts.tracepoints_preempt && has("tcp_destroy_sock"));
     open.progs.v4_connect_ret.set_autoload(calls);
-    open.progs.v6_connect_ret.set_autoload(calls);
+    open.progs
+        .v6_connect_ret
+        .set_autoload(calls && has(V6_CONNECT));
     open.progs.csk_accept_ret.set_autoload(calls);
     let maps = &mut open.maps;
     let base = &lifecycle.maps;
@@ -334,13 +355,11 @@ fn attach_tcp(
     // Calls first: without them a connection that comes in would wait for somebody to accept it.
     let mut links = Vec::new();
     if calls {
-        for (program, name) in [
-            &progs.v4_connect_ret,
-            &progs.v6_connect_ret,
-            &progs.csk_accept_ret,
-        ]
-        .into_iter()
-        .zip(CALLS)
+        let v6 = facts.hooks.contains(V6_CONNECT);
+        for (program, name) in [&progs.v4_connect_ret, &progs.csk_accept_ret]
+            .into_iter()
+            .zip(CALLS)
+            .chain(v6.then_some((&progs.v6_connect_ret, V6_CONNECT)))
         {
             links.push(program.attach().context(format!("attaching to {name}"))?);
         }
@@ -366,8 +385,8 @@ fn attach_tcp(
             attach(&progs.destroy_again).map_err(failed)?;
         }
     }
-    let segments = attach(&progs.tcp_retransmit_skb);
-    let answers = attach(&progs.tcp_retransmit_synack);
+    let segments = attach(&progs.retransmit_skb);
+    let answers = attach(&progs.retransmit_synack);
     let feature = retransmits(facts, segments, answers);
     let adopt = tcp.progs.adopt_sockets.attach();
     let adopt = adopt.context("the iterator of files")?;

@@ -97,8 +97,10 @@ impl Used {
         let value = |counter| measured.value(counters, counter);
         let vectors = (0..).zip(SOFTIRQ_VECTORS);
         let vectors = vectors.map(|(vector, name)| (name, Counter::Softirq(vector)));
-        let wait = Cause::ALL.map(|cause| value(Counter::Wait(cause)));
-        let wait = wait.into_iter().sum::<Option<u64>>();
+        // A cause that is not told apart is in another.
+        let causes = Cause::ALL.into_iter();
+        let told = causes.filter_map(|cause| value(Counter::Wait(cause)));
+        let wait = told.reduce(|a, b| a + b);
         Self {
             cpu: value(Counter::CpuTime).map(seconds),
             cycles: value(Counter::Cycles),
