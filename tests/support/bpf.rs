@@ -11,10 +11,30 @@ use libbpf_rs::query::{ProgInfoIter, ProgramInfo};
 /// Programs of noctule, by the names that the kernel shows.
 const OURS: &[&str] = &[
     "sched_switch",
+    "sched_wakeup",
     "sched_wakeup_ne",
-    "sched_process_f",
+    "sched_migrate_t",
+    "process_free",
     "cgroup_attach_t",
+    "attach_task_old",
     "sample_tasks",
+    "process_fork",
+    "process_exec",
+    "process_exit",
+    "mark_victim",
+    "inet_sock_set_s",
+    "set_state_again",
+    "tcp_destroy_soc",
+    "destroy_again",
+    "retransmit_skb",
+    "retransmit_syna",
+    "v4_connect_ret",
+    "v6_connect_ret",
+    "csk_accept_ret",
+    "adopt_sockets",
+    "sample_sockets",
+    "filp_open",
+    "file_open",
     "cgroup_mkdir",
     "cgroup_rename",
     "cgroup_rmdir",
@@ -63,16 +83,17 @@ fn loaded() -> Vec<(u32, String)> {
     programs.map(|info| (info.id, name(&info))).collect()
 }
 
-/// How many instructions the verifier looked at, for each of these programs, by name.
+/// How many instructions the verifier looked at, for each of these programs, by name: the kernel
+/// keeps 15 characters of it.
+#[track_caller]
 pub(crate) fn verified(ids: &BTreeSet<u32>) -> BTreeMap<String, u32> {
-    let ours = ProgInfoIter::default().filter(|info| ids.contains(&info.id));
-    ours.map(|info| {
-        (
-            info.name.to_string_lossy().into_owned(),
-            info.verified_insns,
-        )
-    })
-    .collect()
+    let mut counts = BTreeMap::new();
+    for info in ProgInfoIter::default().filter(|info| ids.contains(&info.id)) {
+        let name = info.name.to_string_lossy().into_owned();
+        let before = counts.insert(name.clone(), info.verified_insns);
+        assert_eq!(before, None, "two programs are called {name}");
+    }
+    counts
 }
 
 /// Waits until none of these programs is in the kernel; it frees them a moment after their last

@@ -19,8 +19,14 @@ const ALIVE: Duration = Duration::from_secs(5);
 /// Proves that the others can mean something.
 const FIRST: &str = "environment::";
 
+/// Nothing can be watched after it.
+const LAST: &str = "lockdown::";
+
 /// The most lines of a test's output that the host is told: the last ones.
 const LINES: usize = 120;
+
+/// What a test says that everybody should read, also when it passes.
+const NOTE: &str = "note: ";
 
 const OUTPUT: &str = "/run/output";
 
@@ -30,7 +36,7 @@ pub(crate) fn run(job: &Job, port: &mut Port) -> Result<()> {
         let mut command = Command::new(program);
         command.args(args);
         let (outcome, seconds) = one(&mut command, job, port)?;
-        say(port, usize::MAX)?;
+        say(port, usize::MAX, "")?;
         return port.tell(&Message::Ended(job.command.join(" "), outcome, seconds));
     }
     for name in names(job)? {
@@ -39,7 +45,9 @@ pub(crate) fn run(job: &Job, port: &mut Port) -> Result<()> {
         command.args(["--exact", &name, "--test-threads=1"]);
         let (outcome, seconds) = one(&mut command, job, port)?;
         if matches!(outcome, Outcome::Failed | Outcome::Late) {
-            say(port, LINES)?;
+            say(port, LINES, "")?;
+        } else {
+            say(port, LINES, NOTE)?;
         }
         port.tell(&Message::Ended(name, outcome, seconds))?;
     }
@@ -60,9 +68,17 @@ fn names(job: &Job) -> Result<Vec<String>> {
         let wanted = job.tests.is_empty() || job.tests.iter().any(has);
         name.starts_with(FIRST) || (wanted && !job.skip.iter().any(has))
     };
-    let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
-    let mut names: Vec<String> = names.filter(fits).map(str::to_owned).collect();
-    names.sort_by_key(|name| !name.starts_with(FIRST));
+    let names: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"))
+        .collect();
+    for word in &job.tests {
+        if !names.iter().any(|name| name.contains(word.as_str())) {
+            bail!("no test has {word} in its name");
+        }
+    }
+    let mut names: Vec<String> = names.into_iter().filter(fits).map(str::to_owned).collect();
+    names.sort_by_key(|name| (!name.starts_with(FIRST), name.contains(LAST)));
     Ok(names)
 }
 
@@ -118,11 +134,12 @@ fn await_end(mut child: Child, deadline: Instant, port: &mut Port) -> Result<Opt
     }
 }
 
-/// Tells the last lines of the output.
-fn say(port: &mut Port, most: usize) -> Result<()> {
+/// Tells the last lines of the output, of those that begin so.
+fn say(port: &mut Port, most: usize, begin: &str) -> Result<()> {
     let text = fs::read(OUTPUT).context(OUTPUT)?;
     let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text.lines().collect();
+    let begins = |line: &&str| line.starts_with(begin);
+    let lines: Vec<&str> = text.lines().filter(begins).collect();
     for line in &lines[lines.len().saturating_sub(most)..] {
         port.tell(&Message::Said((*line).to_owned()))?;
     }
