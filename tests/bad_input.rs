@@ -2,6 +2,7 @@
 
 mod arguments;
 mod lifetime;
+mod lockdown;
 mod names;
 mod output;
 mod rights;
