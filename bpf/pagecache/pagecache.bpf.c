@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Pages read through the page cache, and pages of it made dirty, charged to the current thread. Two
- * generations of each hook; the loader picks what the kernel has.
+ * Pages read through the page cache, and pages of it made dirty, charged to the current thread.
+ * Several ways to see each; the loader picks the best that the kernel has.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -59,6 +59,21 @@ int BPF_PROG(read_folio_access)
 /* Before v5.16. */
 SEC("fexit/mark_page_accessed")
 int BPF_PROG(read_page_access)
+{
+	charge_current(COUNTER_PAGE_READS, 1);
+	return 0;
+}
+
+/* Where the kernel has no fexit. */
+SEC("kprobe/folio_mark_accessed")
+int read_folio_probe(void *context)
+{
+	charge_current(COUNTER_PAGE_READS, 1);
+	return 0;
+}
+
+SEC("kprobe/mark_page_accessed")
+int read_page_probe(void *context)
 {
 	charge_current(COUNTER_PAGE_READS, 1);
 	return 0;

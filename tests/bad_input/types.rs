@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -152,6 +153,44 @@ const LACKS: [Lack; 6] = [
         costs: &[("cgroup_moves", "off"), ("cgroup_events", "degraded")],
     },
 ];
+
+/// A kernel that has neither the tracepoint nor fexit has probes.
+#[test]
+fn page_reads_are_counted_by_a_probe_where_there_is_nothing_better() {
+    let _machine = support::machine();
+    needs!("cpu_time");
+    let types = types_without(&[
+        "btf_trace_mm_filemap_get_pages",
+        "folio_mark_accessed",
+        "mark_page_accessed",
+    ]);
+    let types = types.path().to_str().expect("in UTF-8");
+    let verdict = verdicts(&mut with_types(types, &[])).remove("page_cache_reads");
+    let verdict = verdict.expect("it is listed");
+    if !Path::new("/sys/bus/event_source/devices/kprobe").exists() {
+        assert_eq!(verdict["state"], "off", "{verdict}");
+        return;
+    }
+    assert_eq!(verdict["state"], "degraded", "{verdict}");
+    let reason = verdict["reason"].as_str().expect("a reason");
+    assert_says(reason, &["kprobe"]);
+
+    const PAGES: usize = 1000;
+    let mut file = NamedTempFile::new_in(".").expect("a file of our own");
+    let bytes = vec![1; PAGES * rustix::param::page_size()];
+    file.write_all(&bytes).expect("there is room");
+    let script = format!("cat '{}' > /dev/null", file.path().display());
+    let command = [
+        "stat", "--by", "process", "--json", "--", "sh", "-c", &script,
+    ];
+    let answer = with_types(types, &command).output();
+    let answer = answer.expect("it can be started").stdout;
+    let answer: Value = serde_json::from_slice(&answer).expect("JSON");
+    let reads = |row: &Value| row["page_cache.reads"].as_u64();
+    let rows = support::rows(&answer, |row| reads(row).is_some());
+    let reads: u64 = rows.into_iter().filter_map(reads).sum();
+    assert!(reads > 0 && reads < 2 * PAGES as u64, "{reads}: {answer}");
+}
 
 fn states(verdicts: &BTreeMap<String, Value>) -> BTreeMap<&str, &str> {
     let pairs = verdicts

@@ -75,20 +75,20 @@ const fn way(program: &'static str, hook: &'static str, limit: &'static str) -> 
     }
 }
 
+const BY_FOLIO: &str = "counts each folio once, however many pages of it are read, and what file systems look up for \
+     themselves";
+const BY_PAGE: &str = "counts what file systems look up for themselves, too";
+
 const PAGE_READS: &[Way] = &[
     way("read_get_pages", "mm_filemap_get_pages", ""),
-    way(
-        "read_folio_access",
-        "folio_mark_accessed()",
-        "counts each folio once, however many pages of it are read, and what file systems look up \
-         for themselves",
-    ),
-    way(
-        "read_page_access",
-        "mark_page_accessed()",
-        "counts what file systems look up for themselves, too",
-    ),
+    way("read_folio_access", "folio_mark_accessed()", BY_FOLIO),
+    way("read_page_access", "mark_page_accessed()", BY_PAGE),
+    way("read_folio_probe", "kprobe folio_mark_accessed", BY_FOLIO),
+    way("read_page_probe", "kprobe mark_page_accessed", BY_PAGE),
 ];
+
+/// Whether the kernel has the function is seen when the probe is attached.
+const KPROBE: &str = "kprobe ";
 
 const PAGE_WRITES: &[Way] = &[
     way("write_folio", "writeback_dirty_folio", ""),
@@ -138,7 +138,7 @@ impl Plan {
         let ways = |all: &[Way], on: bool| -> Vec<Way> {
             all.iter()
                 .copied()
-                .filter(|w| on && facts.hooks.contains(w.hook))
+                .filter(|w| on && (w.hook.starts_with(KPROBE) || facts.hooks.contains(w.hook)))
                 .collect()
         };
         let mut settled = Vec::new();
@@ -247,7 +247,8 @@ mod tests {
         ]);
         let plan = Plan::new(&facts, &Wanted::default()).expect("a plan");
         let programs: Vec<&str> = plan.page_reads.iter().map(|w| w.program).collect();
-        assert_eq!(programs, ["read_get_pages", "read_folio_access"]);
+        assert_eq!(programs[..2], ["read_get_pages", "read_folio_access"]);
+        assert_eq!(programs[2..], ["read_folio_probe", "read_page_probe"]);
         assert_eq!(plan.settled.len(), 1);
         assert_eq!(plan.settled[0].name, "page_cache_writes");
         assert!(plan.settled[0].reason.contains("writeback_dirty_folio"));
