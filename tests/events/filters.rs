@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use super::support::cgroup::{Below, Group};
-use super::support::container::{Wish, hex_id};
+use super::support::container::hex_id;
 use super::support::load::Load;
 use super::support::stream::{Stream, is};
 use super::support::{self, NOCTULE, noctule};
@@ -38,7 +38,7 @@ fn a_group_is_told_with_what_is_below_it_and_without_its_neighbours() {
 #[test]
 fn who_listened_before_is_told_what_comes_in() {
     let _machine = support::machine();
-    needs!("process_events");
+    needs!("process_events", "tcp_events");
     let (servers, clients) = (Group::new("server"), Group::new("client"));
     let mut server = Load::own(&servers, "sockets");
     let mut client = Load::own(&clients, "sockets");
@@ -60,7 +60,7 @@ fn who_listened_before_is_told_what_comes_in() {
 #[test]
 fn a_short_process_and_its_connection_are_its_groups() {
     let _machine = support::machine();
-    needs!("process_events");
+    needs!("process_events", "tcp_events");
     let (servers, group) = (Group::new("server"), Group::new("short"));
     let stream = Stream::start(&[]);
     let mut server = Load::own(&servers, "sockets");
@@ -87,10 +87,11 @@ fn the_processes_of_a_container_have_its_id() {
     needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
     let id = hex_id();
-    let mut wish = Wish::burn(&id, &format!("/docker/{id}"));
-    wish.script = "exit 0".into();
-    let container = wish.create();
-    container.run();
+    // Its group is all that makes a container of a process.
+    let container = Below::new(&format!("docker/{id}"));
+    let mut load = Load::shell(&container.group, ":");
+    load.wait_for_end();
+    load.reap();
     for name in ["process.exec", "process.exit"] {
         stream.wait_for(name, |e| {
             e["event.name"] == name && e["container.id"] == id.as_str()

@@ -95,7 +95,7 @@ fn hostile_arguments_are_told_to_the_byte_and_obeyed_by_nobody() {
 #[test]
 fn hostile_paths_are_told_to_the_byte_and_obeyed_by_nobody() {
     let _machine = support::machine();
-    needs!("process_events");
+    needs!("process_events", "file_opens");
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
     let prefix = folder.to_str().expect("in UTF-8");
@@ -140,7 +140,7 @@ fn open_deep(top: &Path, names: &[String], file: &str) -> Vec<u8> {
 fn a_path_is_whole_up_to_the_kernels_own_limit_and_cut_beyond() {
     const LONGEST: usize = 4095;
     let _machine = support::machine();
-    needs!("process_events");
+    needs!("process_events", "file_opens");
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
     let prefix = folder.to_str().expect("in UTF-8");

@@ -18,7 +18,7 @@ fn started(event: &Value) -> u64 {
 #[test]
 fn a_pid_that_is_used_again_is_never_its_earlier_owner() {
     let _machine = support::machine();
-    needs!("process_events");
+    needs!("process_events", "tcp_events");
     let groups = [
         Group::new("first"),
         Group::new("second"),

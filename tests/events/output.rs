@@ -86,7 +86,6 @@ fn a_full_disk_costs_events_which_are_counted_and_nothing_else() {
         "{words}"
     );
     assert_eq!(agent.get("/readyz", "*/*").0, 200);
-    let before = events(&file).len();
 
     fs::remove_file(&filler).expect("it is there");
     support::wait_until("the file says what it lacks", || {
@@ -95,7 +94,6 @@ fn a_full_disk_costs_events_which_are_counted_and_nothing_else() {
     });
     let reading = Reading::fresh(&agent);
     let all = events(&file);
-    assert!(all.len() > before);
     let gaps = all.iter().filter(|e| e["event.name"] == "gap");
     let counts = gaps.flat_map(|gap| gap["lost"].as_object().expect("counts").values());
     let told: u64 = counts.map(|count| count.as_u64().expect("a number")).sum();
