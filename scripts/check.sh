@@ -54,7 +54,10 @@ other_kernels() {
 ON_OTHER_KERNELS=(
     accounting::moves::a_process accounting::moves::a_running hardware
     events::processes::cpu_time events::oom events::listen events::connect
-    rights::memory_that
+    events::files::o events::files::reads
+    events::scenarios::the_whole events::scenarios::a_link
+    waits::parts::culprits waits::system::a_unit
+    rights::memory_that types::page lockdown
 )
 
 everything() {

@@ -67,6 +67,8 @@ struct process_row {
 	__u64 killed;
 	/* Died of the OOM killer; not in `killed`. */
 	__u64 oom;
+	/* The same, in `killed`: the kernel told after the end. */
+	__u64 oom_late;
 };
 
 ABI_EXPORT(struct, process_start);

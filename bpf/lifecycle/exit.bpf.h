@@ -114,7 +114,12 @@ static __always_inline bool process_cpu_time(struct task_struct *task, __u64 *su
 	       try_process_cpu_time(task, sum);
 }
 
-static __always_inline void report_oom(struct task_struct *task, struct victim *victim)
+static __always_inline bool is_killed(struct task_struct *task)
+{
+	return (exit_status(task) & 0x7f) == SIGKILL;
+}
+
+static __always_inline void report_oom(struct task_struct *task, const struct victim *victim)
 {
 	struct oom_kill event = {};
 
@@ -128,15 +133,24 @@ static __always_inline void report_oom(struct task_struct *task, struct victim *
 	emit(&facts, &event, sizeof(event), EVENT_OOM_KILL);
 }
 
-static __always_inline void report_exit(struct task_struct *task, struct victim *victim)
+/* The process has ended already, and was told to be killed. */
+static __always_inline void report_late_oom(struct task_struct *task, const struct victim *victim)
+{
+	struct process_row *row = process_row(cgroup_of(task));
+
+	__sync_fetch_and_add(&row->oom_late, 1);
+	report_oom(task, victim);
+}
+
+/* `victim`: of the OOM killer, if it died of that. */
+static __always_inline void report_exit(struct task_struct *task, const struct victim *victim)
 {
 	struct process_row *row = process_row(cgroup_of(task));
 	struct process_exit event = {};
 	__u32 status = exit_status(task);
 	__u32 signal = status & 0x7f;
-	bool oom = victim && signal == SIGKILL;
 
-	if (oom)
+	if (victim)
 		__sync_fetch_and_add(&row->oom, 1);
 	else if (signal)
 		__sync_fetch_and_add(&row->killed, 1);
@@ -144,7 +158,7 @@ static __always_inline void report_exit(struct task_struct *task, struct victim 
 		__sync_fetch_and_add(&row->failed, 1);
 	else
 		__sync_fetch_and_add(&row->completed, 1);
-	if (oom)
+	if (victim)
 		report_oom(task, victim);
 	if (!is_streamed(EVENT_PROCESS_EXIT) || !is_wanted(task))
 		return;
@@ -156,7 +170,7 @@ static __always_inline void report_exit(struct task_struct *task, struct victim 
 	event.status = status;
 	if (process_cpu_time(task, &event.cpu_ns))
 		event.flags |= EXIT_CPU_TIME;
-	if (oom)
+	if (victim)
 		event.flags |= EXIT_OOM;
 	emit(&facts, &event, sizeof(event), EVENT_PROCESS_EXIT);
 }

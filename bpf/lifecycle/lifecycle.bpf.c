@@ -63,16 +63,18 @@ int BPF_PROG(process_exec, struct task_struct *task)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
-	struct victim *victim;
 	__u32 pid = task->tgid;
+	struct victim victim;
+	bool is_victim;
 
 	note_old_victim(task);
 	if (!is_last_thread(ctx, task))
 		return 0;
-	victim = victim_of_oom(task);
-	report_exit(task, victim);
-	if (victim)
-		bpf_map_delete_elem(&victims, &pid);
+	if (is_killed(task))
+		note_killed(task);
+	/* One that was chosen can have ended by itself. */
+	is_victim = take_victim(task, &victim) && is_killed(task);
+	report_exit(task, is_victim ? &victim : NULL);
 	if (filter_processes)
 		bpf_map_delete_elem(&followed, &pid);
 	return 0;
@@ -81,10 +83,17 @@ int BPF_PROG(process_exit, struct task_struct *task)
 SEC("tp_btf/mark_victim")
 int mark_victim(unsigned long long *ctx)
 {
+	struct task_struct *task;
+	struct victim victim;
+
 	/* Volatile: one read for both would be of either type. */
-	if (victim_is_task)
-		note_victim((struct task_struct *)*(volatile unsigned long long *)&ctx[0]);
-	else
+	if (!victim_is_task) {
 		note_old_mark(*(volatile unsigned long long *)&ctx[0]);
+		return 0;
+	}
+	task = (struct task_struct *)*(volatile unsigned long long *)&ctx[0];
+	note_victim(task);
+	if (was_killed(task) && take_victim(task, &victim))
+		report_late_oom(task, &victim);
 	return 0;
 }

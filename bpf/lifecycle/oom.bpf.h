@@ -36,6 +36,17 @@ struct {
 	__type(value, struct victim);
 } victims SEC(".maps");
 
+/*
+ * Processes that were killed and have ended, the last ones: their start by thread-group id. The
+ * kernel sends the signal before it marks the victim, and can be preempted in between.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, VICTIMS);
+	__type(key, __u32);
+	__type(value, __u64);
+} killed SEC(".maps");
+
 /* By thread id, where the kernel tells nothing else. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -122,15 +133,36 @@ static __always_inline void note_old_victim(struct task_struct *task)
 	bpf_map_delete_elem(&marked_threads, &thread);
 }
 
-/* The note of a process that ends, if the OOM killer chose it. */
-static __always_inline struct victim *victim_of_oom(struct task_struct *task)
+static __always_inline void note_killed(struct task_struct *task)
+{
+	__u64 start = task->group_leader->start_boottime;
+	__u32 pid = task->tgid;
+
+	bpf_map_update_elem(&killed, &pid, &start, BPF_ANY);
+}
+
+static __always_inline bool was_killed(struct task_struct *task)
+{
+	__u32 pid = task->tgid;
+	__u64 *start = bpf_map_lookup_elem(&killed, &pid);
+
+	return start && *start == task->group_leader->start_boottime;
+}
+
+/*
+ * Takes out the note that the OOM killer chose the process. An end that was killed is noted before
+ * this is asked at the end, and a choice before it is asked whether there was an end: one of both
+ * sees the other, and who takes it out tells.
+ */
+static __always_inline bool take_victim(struct task_struct *task, struct victim *taken)
 {
 	__u32 pid = task->tgid;
 	struct victim *victim = bpf_map_lookup_elem(&victims, &pid);
 
 	if (!victim || victim->start != task->group_leader->start_boottime)
-		return NULL;
-	return victim;
+		return false;
+	*taken = *victim;
+	return !bpf_map_delete_elem(&victims, &pid);
 }
 
 #endif

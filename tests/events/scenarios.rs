@@ -1,6 +1,8 @@
 //! What needs a machine of its own: memory that ends, and a link that loses at random. The machine
 //! that builds is shared, and its kernel may lack netem.
 
+use serde_json::Value;
+
 use super::support;
 use super::support::cgroup::Group;
 use super::support::expect::expected;
@@ -26,21 +28,36 @@ fn the_whole_machine_has_no_memory_left() {
     let mut other = Load::own(&second, "holder");
     let (v, o) = (victim.pid(), other.pid());
     assert_eq!(victim.ask(&megabytes.to_string()), "held");
-    assert_eq!(other.ask(&megabytes.to_string()), "held");
+    other.say(&megabytes.to_string());
+    // On a slow machine the memory of the first can come too late for the second.
+    let both = other.last_words().is_none();
     victim.wait_for_end();
     victim.reap();
+    if both {
+        other.wait_for_end();
+        other.reap();
+    } else {
+        end(&mut other);
+    }
     let exit = stream.wait_for("it has ended", |e| is(e, "process.exit", v));
-    assert_eq!(exit["oom_killed"], true, "{exit}");
+    let other_exit = stream.wait_for("the other has ended", |e| is(e, "process.exit", o));
     assert_eq!(exit["process.exit.signal"], 9, "{exit}");
-    end(&mut other);
-    let exit = stream.wait_for("the other has ended", |e| is(e, "process.exit", o));
-    assert_eq!(exit["oom_killed"], false, "{exit}");
-    assert_eq!(exit["process.exit.code"], 0, "{exit}");
-    let kills = stream.of(|e| e["event.name"] == "oom.kill");
-    assert_eq!(kills.len() as u64, oracle::vmstat("oom_kill") - before);
-    assert_eq!(kills.len(), 1, "{kills:?}");
-    assert!(is(&kills[0], "oom.kill", v), "{kills:?}");
-    assert_eq!(kills[0]["process.linux.cgroup"], first.path());
+    if !both {
+        assert_eq!(other_exit["oom_killed"], false, "{other_exit}");
+        assert_eq!(other_exit["process.exit.code"], 0, "{other_exit}");
+    }
+    let killed = oracle::vmstat("oom_kill") - before;
+    assert_eq!(killed, 1 + u64::from(both));
+    let kills = stream.wait_for_all("each kill is told", killed as usize, |e| {
+        e["event.name"] == "oom.kill"
+    });
+    assert_eq!(kills.len() as u64, killed, "{kills:?}");
+    let kill = kills.iter().find(|kill| is(kill, "oom.kill", v));
+    let kill = kill.unwrap_or_else(|| panic!("{kills:?}"));
+    assert_eq!(kill["process.linux.cgroup"], first.path());
+    // The kernel sends the signal first: an end that was faster than the rest of it comes before.
+    let at = |event: &Value| number(event, "time_unix_nano");
+    assert_eq!(exit["oom_killed"], at(kill) <= at(&exit), "{exit} {kill}");
 }
 
 /// Segments that a process is told to have sent again.

@@ -44,7 +44,8 @@ fn a_unit_is_a_system_and_is_named() {
     assert!(cause(&row, "system") > 0.9 * waited(&row), "{row}");
 }
 
-/// The kernel thread that looks for pages that are the same, at work on one CPU without a pause; as
+/// The kernel thread that looks for pages that are the same, at work on one CPU and nearly without a
+/// pause (without any, whoever waits for each thread to pause for once waits for ever); as
 /// it was again when this is dropped.
 struct Ksmd {
     pid: Pid,
@@ -74,7 +75,7 @@ impl Ksmd {
         };
         affinity::pin(pid, cpu);
         setpriority_process(pid, -20).expect("root may");
-        for (name, value) in names.into_iter().zip(["0", "1000", "1"]) {
+        for (name, value) in names.into_iter().zip(["1", "5000", "1"]) {
             set(name, value);
         }
         this

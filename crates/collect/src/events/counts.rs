@@ -343,7 +343,7 @@ fn of_processes(counts: &ProcessCounts) -> EventCounters {
     counters[ProcessExits(ExitKind::Failed)] = counts.failed;
     counters[ProcessExits(ExitKind::Killed)] = counts.killed;
     counters[ProcessExits(ExitKind::OomKilled)] = counts.oom;
-    counters[OomKills] = counts.oom;
+    counters[OomKills] = counts.oom + counts.oom_late;
     counters
 }
 
