@@ -54,9 +54,7 @@ other_kernels() {
 ON_OTHER_KERNELS=(
     accounting::moves::a_process accounting::moves::a_running hardware
     events::processes::cpu_time events::oom events::listen events::connect
-    events::files::o events::files::reads
-    events::scenarios::the_whole events::scenarios::a_link
-    waits::parts::culprits waits::system::a_unit
+    events::files::o events::files::reads events::scenarios::the_whole
     rights::memory_that types::page lockdown
 )
 
