@@ -13,7 +13,7 @@ use super::folders::Made;
 use super::hierarchies;
 
 /// The most that v2 takes.
-pub(crate) const HEAVIEST: u64 = 10_000;
+const HEAVIEST: u64 = 10_000;
 
 /// A group of the test's own; removed when it is dropped, with what still runs in it.
 pub(crate) struct Group {

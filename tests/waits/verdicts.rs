@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::parts::assert_adds_up;
-use super::support::cgroup::{Group, HEAVIEST};
+use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::{affinity, oracle};
 use super::{row_of, support, waits};
@@ -81,9 +81,10 @@ fn play(scene: &Scene) -> Played {
         victim.limit(cpus);
     }
     if scene.quota.is_some() && scene.neighbour {
-        // Before 6.6 who was throttled first catches up with what the others ran meanwhile, alone:
-        // beside one of the same weight it would not wait at all.
-        victim.weigh(HEAVIEST * 10 / 18);
+        // Before 6.6 who was throttled first catches up, alone, with what the others ran meanwhile,
+        // and has a start of some milliseconds at the usual weight, which are many for a heavy group.
+        victim.weigh(100);
+        neighbour.weigh(180);
     }
     let lone = scene.threads == 1 && !scene.neighbour;
     let load = Load::own(&victim, &format!("spin {}", scene.threads));
