@@ -138,8 +138,8 @@ fn no_program_has_grown_for_the_verifier() {
         return;
     }
     let table: Vec<_> = found.iter().map(|(n, c)| format!("{n} = {c}")).collect();
-    // Past the test harness, which keeps what a test that passes says.
-    let note = format!("note: the verifier's counts: {}\n", table.join(", "));
+    // Past the test harness, which keeps what a test that passes says, and in a line of its own.
+    let note = format!("\nnote: the verifier's counts: {}\n", table.join(", "));
     let mut said = std::io::stderr();
     said.write_all(note.as_bytes()).expect("somebody reads");
     let release = env::var("NOCTULE_RELEASE").ok();
