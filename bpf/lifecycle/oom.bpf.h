@@ -38,7 +38,8 @@ struct {
 
 /*
  * Processes that were killed and have ended, the last ones: their start by thread-group id. The
- * kernel sends the signal before it marks the victim, and can be preempted in between.
+ * kernel sends the signal before it marks the victim, and can be preempted in between. Before v6.16
+ * the hook of an end came after the release of the memory, which waits for the mark.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -45,8 +45,8 @@ fn a_unit_is_a_system_and_is_named() {
 }
 
 /// The kernel thread that looks for pages that are the same, at work on one CPU and nearly without a
-/// pause (without any, whoever waits for each thread to pause for once waits for ever); as
-/// it was again when this is dropped.
+/// pause (without any, whoever waits for each thread to pause for once waits for ever); as it was
+/// again when this is dropped.
 struct Ksmd {
     pid: Pid,
     cpus: CpuSet,

@@ -75,8 +75,8 @@ const fn way(program: &'static str, hook: &'static str, limit: &'static str) -> 
     }
 }
 
-const BY_FOLIO: &str = "counts each folio once, however many pages of it are read, and what file systems look up for \
-     themselves";
+const BY_FOLIO: &str = "counts each folio once, however many pages of it are read, and what file \
+     systems look up for themselves";
 const BY_PAGE: &str = "counts what file systems look up for themselves, too";
 
 const PAGE_READS: &[Way] = &[
