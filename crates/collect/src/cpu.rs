@@ -133,6 +133,7 @@ impl CpuSource {
         agent.maps = self.kernel.map_fill(&snapshot);
         agent.collect_ns = began.elapsed().as_nanos() as u64;
         let (time_unix_ns, boot_unix_ns) = wall_clock();
+        let (processes, exited) = self.processes.rows(&snapshot.ended);
         let batch = Batch {
             sequence: self.sequence,
             time_unix_ns,
@@ -142,8 +143,8 @@ impl CpuSource {
                 .node
                 .finish(&snapshot, self.cgroups.total(), self.nominal_hertz),
             measured: self.kernel.measured(),
-            processes: self.processes.rows(),
-            exited: self.processes.end(&snapshot.ended),
+            processes,
+            exited,
             followed_pending: followed_pending(&snapshot),
             cgroups: self.cgroups.rows(),
             waits: self.waits.rows(),

@@ -25,7 +25,7 @@ pub struct Batch {
     pub node: Node,
     /// Which counters mean anything.
     pub measured: Measured,
-    /// Every process that is alive, zombies included.
+    /// Every process that is alive, zombies included, and those whose end is not reported yet.
     pub processes: Vec<ProcessRow>,
     /// Processes whose end was reported since the batch before this one.
     pub exited: Vec<ProcessRow>,
@@ -131,6 +131,9 @@ pub struct ProcessRow {
     pub followed: bool,
     /// It is gone, and these are its last figures.
     pub exited: bool,
+    /// The kernel does not list it any more, and its end is not reported yet: all this is what was
+    /// known of it in the last batch that listed it.
+    pub gone: bool,
     /// What it used.
     pub counters: Counters,
 }

@@ -574,11 +574,16 @@ fn a_process_is_shown_when_it_is_what_it_was_made_to_be_or_has_ended() {
     );
     let mut exporter = Exporter::new(options());
     assert_eq!(step(&mut exporter, 5_300_000_000, forked()), None);
+    let gone = ProcessRow {
+        gone: true,
+        ..forked()
+    };
+    assert_eq!(step(&mut exporter, 6_300_000_000, gone), None);
     let ended = ProcessRow {
         exited: true,
         ..started()
     };
-    let labels = step(&mut exporter, 5_400_000_000, ended).expect("it has ended");
+    let labels = step(&mut exporter, 6_400_000_000, ended).expect("it has ended");
     assert!(
         labels.contains(r#"comm="server",unit="u.service""#),
         "{labels}"

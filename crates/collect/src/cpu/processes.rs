@@ -64,30 +64,30 @@ impl Processes {
         }
     }
 
-    pub(super) fn rows(&self) -> Vec<ProcessRow> {
-        self.living
-            .values()
-            .map(|living| living.row.clone())
-            .collect()
+    /// Those that live, and those that have ended, with their last figures: these are taken out
+    /// first, so that nobody is in both with what was known of him before.
+    pub(super) fn rows(&mut self, ended: &[TaskSample]) -> (Vec<ProcessRow>, Vec<ProcessRow>) {
+        let exited = ended.iter().map(|sample| self.end(sample)).collect();
+        let row = |living: &Living| ProcessRow {
+            gone: living.seen_ns != self.now_ns,
+            ..living.row.clone()
+        };
+        (self.living.values().map(row).collect(), exited)
     }
 
-    /// Takes out the processes that have ended, with their last figures.
-    pub(super) fn end(&mut self, ended: &[TaskSample]) -> Vec<ProcessRow> {
-        let last = |sample: &TaskSample| {
-            let known = self.living.remove(&id(sample));
-            let mut row = ProcessRow {
-                id: id(sample),
-                exited: true,
-                ..ProcessRow::default()
-            };
-            describe(&mut row, sample);
-            row.counters = sample.values();
-            if let Some(known) = known {
-                row.counters = row.counters.max(&known.row.counters);
-            }
-            row
+    fn end(&mut self, sample: &TaskSample) -> ProcessRow {
+        let known = self.living.remove(&id(sample));
+        let mut row = ProcessRow {
+            id: id(sample),
+            exited: true,
+            ..ProcessRow::default()
         };
-        ended.iter().map(last).collect()
+        describe(&mut row, sample);
+        row.counters = sample.values();
+        if let Some(known) = known {
+            row.counters = row.counters.max(&known.row.counters);
+        }
+        row
     }
 }
 
@@ -104,4 +104,60 @@ fn describe(row: &mut ProcessRow, sample: &TaskSample) {
     row.cgroup = CgroupId(sample.cgroup);
     row.kernel_thread = sample.is(sample_flag::KERNEL);
     row.followed = sample.is(sample_flag::FOLLOWED);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A process of one thread, as the kernel lists it.
+    fn sample(pid: u32, cgroup: u64) -> TaskSample {
+        TaskSample {
+            pid,
+            tgid: pid,
+            cgroup,
+            flags: sample_flag::LEADER,
+            ..TaskSample::default()
+        }
+    }
+
+    /// One batch: what is told of each process, as pid, group, and whether it is gone.
+    fn step(
+        processes: &mut Processes,
+        seconds: u64,
+        listed: &[TaskSample],
+        ended: &[TaskSample],
+    ) -> [Vec<(u32, u64, bool)>; 2] {
+        processes.begin(seconds * SECOND);
+        for sample in listed {
+            processes.add(sample, &Counters::default());
+        }
+        processes.settle();
+        let (living, exited) = processes.rows(ended);
+        [living, exited].map(|rows| {
+            let told = rows.iter().map(|row| (row.id.pid, row.cgroup.0, row.gone));
+            told.collect()
+        })
+    }
+
+    #[test]
+    fn who_moved_and_ended_since_the_last_batch_is_told_where_it_ended_alone() {
+        let mut processes = Processes::new(Duration::from_secs(5));
+        let before = step(&mut processes, 1, &[sample(7, 1)], &[]);
+        assert_eq!(before, [vec![(7, 1, false)], vec![]]);
+        let after = step(&mut processes, 2, &[], &[sample(7, 2)]);
+        assert_eq!(after, [vec![], vec![(7, 2, false)]]);
+    }
+
+    #[test]
+    fn who_is_no_longer_listed_is_gone_until_its_end_is_reported() {
+        let mut processes = Processes::new(Duration::from_secs(5));
+        step(&mut processes, 1, &[sample(7, 1)], &[]);
+        let after = step(&mut processes, 2, &[], &[]);
+        assert_eq!(after, [vec![(7, 1, true)], vec![]]);
+        let after = step(&mut processes, 7, &[], &[]);
+        assert_eq!(after, [vec![], vec![]], "longer than the grace");
+    }
 }

@@ -74,11 +74,12 @@ fn push_container_labels(labels: &mut String, owner: &Owner) {
 const GROWN_UP_NS: u64 = 1_000_000_000;
 
 /// Whether a process may be exposed now. It waits for its group's owner as long as a container
-/// waits for its name; then the group is named by its id.
+/// waits for its name; then the group is named by its id. Of one that is gone the last group and
+/// name come with its end.
 pub(super) fn of_process(row: &ProcessRow, batch: &Batch, patience_over: bool) -> Verdict {
     let created_ns = batch.boot_unix_ns.saturating_add(row.id.start_ns);
     let young = batch.time_unix_ns < created_ns.saturating_add(GROWN_UP_NS);
-    if !row.exited && (young || row.owner.is_none() && !patience_over) {
+    if row.gone || !row.exited && (young || row.owner.is_none() && !patience_over) {
         return Verdict::Wait;
     }
     let created_ms = created_ns / 1_000_000;
