@@ -10,8 +10,11 @@ use super::support::load::Load;
 use super::support::{affinity, oracle};
 use super::{row_of, support, waits};
 
-/// How often each scene is played, each time with new groups.
-const RUNS: usize = 5;
+/// How often each scene is played, each time with new groups: five times, or twice where all that
+/// is done between them takes minutes.
+fn runs() -> usize {
+    if support::slowness() > 1.0 { 2 } else { 5 }
+}
 
 /// A scene. All that runs in it runs on one CPU.
 struct Scene {
@@ -126,7 +129,7 @@ fn every_verdict_is_right_every_time() {
     needs!("cpu_waits");
     let mut confusion: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut wrong = Vec::new();
-    for _ in 0..RUNS {
+    for _ in 0..runs() {
         for scene in &SCENES {
             let Played {
                 row,
