@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use noctule_kernel::{Accounting, Error, ProgramHandle, Snapshot, TaskSample, sample_flag};
-use noctule_model::{Batch, CgroupId, Counters, Feature, FeatureState, Loss};
+use noctule_model::{Batch, CgroupId, Counters, Feature, Loss};
 
 use crate::agent::Agent;
 
@@ -204,22 +204,15 @@ fn on_cpu(sample: &TaskSample, snapshot: &Snapshot) -> Counters {
 }
 
 fn self_cost(agent: &Agent) -> Feature {
+    let name = "self_cost";
     if agent.measures_programs() {
-        let reason = "BPF statistics, in one window of a tick in thirty".to_owned();
-        return Feature {
-            name: "self_cost",
-            state: FeatureState::On,
-            reason,
-            mend: String::new(),
-        };
+        return Feature::on(name, "BPF statistics, in one window of a tick in thirty");
     }
-    Feature {
-        name: "self_cost",
-        state: FeatureState::Off,
-        reason: "the cost of BPF programs cannot be measured: BPF statistics need CAP_SYS_ADMIN"
-            .into(),
-        mend: "run as root; nothing else needs it".into(),
-    }
+    Feature::off(
+        name,
+        "the cost of BPF programs cannot be measured: BPF statistics need CAP_SYS_ADMIN",
+    )
+    .mended_by("run as root; nothing else needs it")
 }
 
 fn merged(mut losses: Vec<Loss>, others: &[Loss]) -> Vec<Loss> {

@@ -129,7 +129,7 @@ impl Events {
         let sockets = match wanted.tcp {
             true => load::sockets(facts, wanted, &lifecycle, &mut features),
             false => {
-                features.push(load::switched_off("tcp_events"));
+                features.push(Feature::switched_off("tcp_events", "events"));
                 None
             }
         };

@@ -1,6 +1,6 @@
 //! From facts to what is loaded. Pure: the same facts give the same plan.
 
-use noctule_model::{Feature, FeatureState};
+use noctule_model::Feature;
 
 use crate::error::{Error, ErrorKind};
 use crate::facts::Facts;
@@ -65,6 +65,16 @@ pub struct Way {
     pub hook: &'static str,
     /// What is lost against the best way; empty for the best.
     pub limit: &'static str,
+}
+
+impl Way {
+    /// The verdict on a feature that is fed this way.
+    pub(crate) fn works(&self, feature: &'static str) -> Feature {
+        match self.limit {
+            "" => Feature::on(feature, self.hook),
+            limit => Feature::degraded(feature, format!("{}: {limit}", self.hook)),
+        }
+    }
 }
 
 const fn way(program: &'static str, hook: &'static str, limit: &'static str) -> Way {
@@ -159,26 +169,18 @@ impl Plan {
     }
 }
 
-pub(crate) fn switched_off(name: &'static str) -> Feature {
-    Feature {
-        name,
-        state: FeatureState::Off,
-        reason: "switched off in the configuration".into(),
-        mend: "switch it on in the section [collect] of the configuration".into(),
-    }
-}
+/// The section of the configuration in which all this is switched.
+pub(crate) const SECTION: &str = "collect";
 
 fn missing(name: &'static str, ways: &[Way], on: bool) -> Feature {
     if !on {
-        return switched_off(name);
+        return Feature::switched_off(name, SECTION);
     }
     let hooks: Vec<&str> = ways.iter().map(|w| w.hook).collect();
-    Feature {
+    Feature::off(
         name,
-        state: FeatureState::Off,
-        reason: format!("this kernel has none of {}", hooks.join(", ")),
-        mend: String::new(),
-    }
+        format!("this kernel has none of {}", hooks.join(", ")),
+    )
 }
 
 /// What the process lacks to do anything at all, with how to get it; `None` when it may.

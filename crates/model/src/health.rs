@@ -35,6 +35,49 @@ pub struct Feature {
     pub mend: String,
 }
 
+impl Feature {
+    /// It works; `how`: through what.
+    pub fn on(name: &'static str, how: impl Into<String>) -> Self {
+        Self::new(name, FeatureState::On, how.into())
+    }
+
+    /// It works in part.
+    pub fn degraded(name: &'static str, reason: impl Into<String>) -> Self {
+        Self::new(name, FeatureState::Degraded, reason.into())
+    }
+
+    /// It does not work.
+    pub fn off(name: &'static str, reason: impl Into<String>) -> Self {
+        Self::new(name, FeatureState::Off, reason.into())
+    }
+
+    /// The user wants it so, in this section of the configuration.
+    pub fn switched_off(name: &'static str, section: &str) -> Self {
+        Self::off(name, "switched off in the configuration").mended_by(format!(
+            "switch it on in the section [{section}] of the configuration"
+        ))
+    }
+
+    /// With how to change it.
+    #[must_use]
+    pub fn mended_by(self, mend: impl Into<String>) -> Self {
+        Self {
+            mend: mend.into(),
+            ..self
+        }
+    }
+
+    fn new(name: &'static str, state: FeatureState, reason: String) -> Self {
+        let mend = String::new();
+        Self {
+            name,
+            state,
+            reason,
+            mend,
+        }
+    }
+}
+
 /// Something that should have been counted or reported and was not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {

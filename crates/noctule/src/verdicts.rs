@@ -12,50 +12,30 @@ pub(crate) fn hierarchy(facts: &Facts) -> Feature {
         CgroupVersion::V2 => "cgroup v2",
         CgroupVersion::V1 => "the cpu controller of cgroup v1",
     };
-    let off = |reason: String, mend: &str| Feature {
-        name,
-        state: FeatureState::Degraded,
-        reason,
-        mend: mend.to_owned(),
-    };
     let Some(mount) = &facts.hierarchy.mount else {
-        return off(
+        return Feature::degraded(
+            name,
             format!("{version} is not mounted here: groups are known by number only"),
-            "mount it, or give the container the host's /sys/fs/cgroup read-only",
-        );
+        )
+        .mended_by("mount it, or give the container the host's /sys/fs/cgroup read-only");
     };
     if let Some(note) = noctule_identity::namespace_note(Path::new("/")) {
-        return off(
-            note,
-            "run in the host's cgroup namespace (for a pod: hostPID, host /sys)",
-        );
+        return Feature::degraded(name, note)
+            .mended_by("run in the host's cgroup namespace (for a pod: hostPID, host /sys)");
     }
-    let reason = format!("{version} at {}", mount.display());
-    Feature {
-        name,
-        state: FeatureState::On,
-        reason,
-        mend: String::new(),
-    }
+    Feature::on(name, format!("{version} at {}", mount.display()))
 }
 
 pub(crate) fn processes(facts: &Facts) -> Feature {
     let name = "all_processes";
     if facts.pid_namespace {
-        return Feature {
+        return Feature::degraded(
             name,
-            state: FeatureState::Degraded,
-            reason: "runs in a pid namespace: only the processes in it are listed".into(),
-            mend: "run in the host's pid namespace (docker --pid=host, hostPID: true)".into(),
-        };
+            "runs in a pid namespace: only the processes in it are listed",
+        )
+        .mended_by("run in the host's pid namespace (docker --pid=host, hostPID: true)");
     }
-    let reason = "runs in the host's pid namespace".to_owned();
-    Feature {
-        name,
-        state: FeatureState::On,
-        reason,
-        mend: String::new(),
-    }
+    Feature::on(name, "runs in the host's pid namespace")
 }
 
 /// Every feature that is tried only where another one works, and that one.
@@ -89,29 +69,20 @@ pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
     };
     let rest = NEEDS.iter();
     let rest = rest.filter(|(name, needed)| !has(name) && !works(needed));
-    rest.map(|(name, needed)| off(name, format!("needs {needed}, which is off")))
+    rest.map(|(name, needed)| Feature::off(name, format!("needs {needed}, which is off")))
         .collect()
 }
 
 /// The verdicts where CPU time cannot be counted at all, for this reason.
 pub(crate) fn without_accounting(facts: &Facts, reason: String) -> Vec<Feature> {
     let mut features = vec![
-        off("cpu_time", reason),
+        Feature::off("cpu_time", reason),
         hierarchy(facts),
         processes(facts),
-        off("self_cost", "there is no program to measure".into()),
+        Feature::off("self_cost", "there is no program to measure"),
     ];
     features.extend(not_tried(&features));
     features
-}
-
-fn off(name: &'static str, reason: String) -> Feature {
-    Feature {
-        name,
-        state: FeatureState::Off,
-        reason,
-        mend: String::new(),
-    }
 }
 
 fn privileges(facts: &Facts) -> Feature {

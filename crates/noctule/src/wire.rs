@@ -15,9 +15,7 @@ use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, Error, Events, EventsWanted, Facts, FileEvents,
     FileOptions, Hierarchy, Plan, WaitMode, Wanted,
 };
-use noctule_model::{
-    Batch, CgroupEvent, CgroupId, Event, Feature, FeatureState, ProcessRow, Rollup,
-};
+use noctule_model::{Batch, CgroupEvent, CgroupId, Event, Feature, ProcessRow, Rollup};
 
 use crate::config::{self, Config};
 use crate::stop::{Signals, Woken};
@@ -353,12 +351,7 @@ fn load_events(
     let events = &config.events;
     let name = "process_events";
     if !events.processes && !events.tcp {
-        features.push(Feature {
-            name,
-            state: FeatureState::Off,
-            reason: "switched off in the configuration".into(),
-            mend: "switch it on in the section [events] of the configuration".into(),
-        });
+        features.push(Feature::switched_off(name, "events"));
         return None;
     }
     let wanted = EventsWanted {
@@ -379,12 +372,7 @@ fn load_events(
             Some(Told::new(source, latency))
         }
         Err(error) => {
-            features.push(Feature {
-                name,
-                state: FeatureState::Off,
-                reason: chain(&error),
-                mend: String::new(),
-            });
+            features.push(Feature::off(name, chain(&error)));
             None
         }
     }
@@ -401,14 +389,10 @@ fn load_files(
 ) -> Option<FileEvents> {
     let name = "file_opens";
     if !config.events.files {
-        features.push(Feature {
-            name,
-            state: FeatureState::Off,
-            reason: "not asked for".into(),
-            mend: "switch it on in the section [events] of the configuration, or watch with \
-                   noctule events --kind file"
-                .into(),
-        });
+        features.push(Feature::off(name, "not asked for").mended_by(
+            "switch it on in the section [events] of the configuration, or watch with noctule \
+             events --kind file",
+        ));
         return None;
     }
     let options = FileOptions {
@@ -428,12 +412,7 @@ fn load_files(
             files
         }
         Err(error) => {
-            features.push(Feature {
-                name,
-                state: FeatureState::Off,
-                reason: chain(&error),
-                mend: String::new(),
-            });
+            features.push(Feature::off(name, chain(&error)));
             None
         }
     }
@@ -451,29 +430,15 @@ fn cgroup_life(facts: &Facts, ring_bytes: u32) -> (Option<CgroupLife>, Feature) 
     let name = "cgroup_events";
     match CgroupEvents::load(facts, ring_bytes) {
         Ok(events) => {
-            let reason = "cgroup tracepoints: groups of any lifetime have a path".to_owned();
-            let on = Feature {
-                name,
-                state: FeatureState::On,
-                reason,
-                mend: String::new(),
-            };
-            (Some(CgroupLife::new(events)), on)
+            let how = "cgroup tracepoints: groups of any lifetime have a path";
+            (Some(CgroupLife::new(events)), Feature::on(name, how))
         }
         Err(error) => {
             let reason = format!(
                 "{}; groups that live less than a tick may have no path",
                 chain(&error)
             );
-            (
-                None,
-                Feature {
-                    name,
-                    state: FeatureState::Degraded,
-                    reason,
-                    mend: String::new(),
-                },
-            )
+            (None, Feature::degraded(name, reason))
         }
     }
 }

@@ -2,21 +2,11 @@
 
 use std::io;
 
-use noctule_model::{Counter, Feature, FeatureState};
+use noctule_model::{Counter, Feature};
 
 use crate::facts::{Facts, Scheduler, THROTTLE_CLOCKS};
 use crate::hardware::CounterSpec;
-use crate::plan::{WaitMode, switched_off};
-
-/// A feature that works, and through what.
-pub(super) fn on(name: &'static str, how: &str) -> Feature {
-    Feature {
-        name,
-        state: FeatureState::On,
-        reason: how.to_owned(),
-        mend: String::new(),
-    }
-}
+use crate::plan::{SECTION, WaitMode};
 
 /// Whether a program can walk over the threads of a process (from Linux 6.7 on).
 pub(super) fn walks_over_threads(facts: &Facts) -> bool {
@@ -31,18 +21,13 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature 
     let name = "cgroup_moves";
     let reason = match error {
         None if !facts.hooks.contains(MOVES) => {
-            return Feature {
-                name,
-                state: FeatureState::Off,
-                reason: format!("this kernel has no {MOVES} (CONFIG_CGROUPS)"),
-                mend: String::new(),
-            };
+            return Feature::off(name, format!("this kernel has no {MOVES} (CONFIG_CGROUPS)"));
         }
         Some(error) => format!(
             "cgroup_attach_task: {error:#}; what a process used in the tick of a move is charged to \
              its earlier group"
         ),
-        None if walks_over_threads(facts) => return on(name, "cgroup_attach_task"),
+        None if walks_over_threads(facts) => return Feature::on(name, "cgroup_attach_task"),
         None => {
             "cgroup_attach_task: it tells of the leader alone, and this kernel has no walk over \
                  the threads of a process (bpf_iter_task_new, Linux 6.7): what the others used in \
@@ -50,12 +35,7 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature 
                 .to_owned()
         }
     };
-    Feature {
-        name,
-        state: FeatureState::Degraded,
-        reason,
-        mend: String::new(),
-    }
+    Feature::degraded(name, reason)
 }
 
 /// How waiting can be measured where this mode is wanted.
@@ -73,64 +53,50 @@ const ALL_OF_IT: Scheduler = Scheduler {
 
 /// What CPU time lacks where the scheduler's clock cannot be read.
 pub(super) fn cpu_time(facts: &Facts) -> Feature {
-    let on = on("cpu_time", "task iterator; idle time from sched_switch");
+    let name = "cpu_time";
     if facts.scheduler.clock {
-        return on;
+        return Feature::on(name, "task iterator; idle time from sched_switch");
     }
-    Feature {
-        state: FeatureState::Degraded,
-        reason:
-            "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what a thread \
-                 that runs used since the last tick of the scheduler is missing until the next"
-                .to_owned(),
-        ..on
-    }
+    Feature::degraded(
+        name,
+        "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what a thread that \
+         runs used since the last tick of the scheduler is missing until the next",
+    )
 }
 
 /// Whether waiting for a CPU is measured, and how. `error`: why a hook of the full mode is missing.
 pub(super) fn waits(mode: WaitMode, error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
     let name = "cpu_waits";
-    let degraded = |reason: String, mend: &str| Feature {
-        name,
-        state: FeatureState::Degraded,
-        reason,
-        mend: mend.into(),
-    };
     const LIMIT: &str = "when a thread was queued is taken from the scheduler: what it waited \
         before a move to another CPU is unattributed";
+    const MEND: &str = "set waits = \"full\" in the section [collect] of the configuration";
     match (mode, error) {
-        (WaitMode::Off, _) => Feature {
+        (WaitMode::Off, _) => {
+            Feature::off(name, "switched off in the configuration").mended_by(MEND)
+        }
+        (WaitMode::LowCost, _) if facts.scheduler != ALL_OF_IT => Feature::off(
             name,
-            state: FeatureState::Off,
-            reason: "switched off in the configuration".into(),
-            mend: "set waits = \"full\" in the section [collect] of the configuration".into(),
-        },
-        (WaitMode::LowCost, _) if facts.scheduler != ALL_OF_IT => Feature {
+            "low-cost mode: this kernel does not tell when a thread was queued (CONFIG_SCHED_INFO \
+             and CONFIG_FAIR_GROUP_SCHED)",
+        )
+        .mended_by(MEND),
+        (WaitMode::LowCost, _) => {
+            Feature::degraded(name, format!("low-cost mode: {LIMIT}")).mended_by(MEND)
+        }
+        (WaitMode::Full, None) if !facts.scheduler.clock => Feature::degraded(
             name,
-            state: FeatureState::Off,
-            reason: "low-cost mode: this kernel does not tell when a thread was queued \
-                     (CONFIG_SCHED_INFO and CONFIG_FAIR_GROUP_SCHED)"
-                .into(),
-            mend: "set waits = \"full\" in the section [collect] of the configuration".into(),
-        },
-        (WaitMode::LowCost, _) => degraded(
-            format!("low-cost mode: {LIMIT}"),
-            "set waits = \"full\" in the section [collect] of the configuration",
-        ),
-        (WaitMode::Full, None) if !facts.scheduler.clock => degraded(
             "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what it waited \
-             before a move to another CPU is blamed on who ran on the other"
-                .into(),
-            "",
+             before a move to another CPU is blamed on who ran on the other",
         ),
-        (WaitMode::Full, None) if !facts.scheduler.notes => degraded(
+        (WaitMode::Full, None) if !facts.scheduler.notes => Feature::degraded(
+            name,
             "this kernel does not note when a thread was queued (CONFIG_SCHED_INFO): a wait that \
-             began before the agent is not counted"
-                .into(),
-            "",
+             began before the agent is not counted",
         ),
-        (WaitMode::Full, None) => on(name, "sched_wakeup, sched_migrate_task, sched_switch"),
-        (WaitMode::Full, Some(error)) => degraded(format!("{error:#}; {LIMIT}"), ""),
+        (WaitMode::Full, None) => {
+            Feature::on(name, "sched_wakeup, sched_migrate_task, sched_switch")
+        }
+        (WaitMode::Full, Some(error)) => Feature::degraded(name, format!("{error:#}; {LIMIT}")),
     }
 }
 
@@ -140,26 +106,23 @@ pub(super) fn throttle(mode: WaitMode, facts: &Facts) -> Option<Feature> {
     if mode == WaitMode::Off {
         return None;
     }
+    const MEND: &str = "compare with throttled_usec in the group's cpu.stat";
     Some(match facts.throttle_clock {
-        Some(field) if field == THROTTLE_CLOCKS[0] => on(name, &format!("cfs_rq.{field}")),
-        Some(field) => Feature {
+        Some(field) if field == THROTTLE_CLOCKS[0] => Feature::on(name, format!("cfs_rq.{field}")),
+        Some(field) => Feature::degraded(
             name,
-            state: FeatureState::Degraded,
-            reason: format!(
+            format!(
                 "cfs_rq.{field}: counts less than wall time where a CPU is slow, or has interrupts \
                  or steal; the rest of a throttle counts as contention"
             ),
-            mend: "compare with throttled_usec in the group's cpu.stat; Linux 6.6 has a better one"
-                .into(),
-        },
-        None => Feature {
+        )
+        .mended_by(format!("{MEND}; Linux 6.6 has a better one")),
+        None => Feature::off(
             name,
-            state: FeatureState::Off,
-            reason: "this kernel has no quotas (CONFIG_CFS_BANDWIDTH), or does not tell how long \
-                a queue was throttled: such waits count as contention"
-                .into(),
-            mend: "compare with throttled_usec in the group's cpu.stat".into(),
-        },
+            "this kernel has no quotas (CONFIG_CFS_BANDWIDTH), or does not tell how long a queue \
+             was throttled: such waits count as contention",
+        )
+        .mended_by(MEND),
     })
 }
 
@@ -182,21 +145,21 @@ pub(super) fn hardware(
     let verdict = |spec: &CounterSpec| match refused.iter().find(|(s, _)| s == spec) {
         Some((_, error)) => off(name(spec.counter), error, facts),
         None => match problems.first() {
-            None => on(name(spec.counter), "perf event on each CPU"),
-            Some((cpu, error)) => Feature {
-                name: name(spec.counter),
-                state: FeatureState::Degraded,
-                reason: format!(
+            None => Feature::on(name(spec.counter), "perf event on each CPU"),
+            Some((cpu, error)) => Feature::degraded(
+                name(spec.counter),
+                format!(
                     "not on {} of the CPUs, for example CPU {cpu}: {error}",
                     problems.len()
                 ),
-                mend: String::new(),
-            },
+            ),
         },
     };
     if asked.is_empty() {
         let all = CounterSpec::HARDWARE.iter();
-        return all.map(|spec| switched_off(name(spec.counter))).collect();
+        return all
+            .map(|spec| Feature::switched_off(name(spec.counter), SECTION))
+            .collect();
     }
     asked.iter().map(verdict).collect()
 }
@@ -227,10 +190,5 @@ fn off(name: &'static str, error: &io::Error, facts: &Facts) -> Feature {
         ),
         _ => ("perf_event_open failed", String::new()),
     };
-    Feature {
-        name,
-        state: FeatureState::Off,
-        reason: format!("{reason}: {error}"),
-        mend,
-    }
+    Feature::off(name, format!("{reason}: {error}")).mended_by(mend)
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenMapMut, ProgramMut};
-use noctule_model::{Feature, FeatureState};
+use noctule_model::Feature;
 
 use crate::cost::ProgramHandle;
 use crate::facts::{CgroupVersion, Facts};
@@ -42,33 +42,12 @@ pub(super) fn first_that_works(
     let mut problems = Vec::new();
     for way in ways {
         match load(way) {
-            Ok(side) if way.limit.is_empty() => {
-                return (Some(side), super::features::on(feature, way.hook));
-            }
-            Ok(side) => {
-                let reason = format!("{}: {}", way.hook, way.limit);
-                let state = FeatureState::Degraded;
-                let verdict = Feature {
-                    name: feature,
-                    state,
-                    reason,
-                    mend: String::new(),
-                };
-                return (Some(side), verdict);
-            }
+            Ok(side) => return (Some(side), way.works(feature)),
             Err(error) => problems.push(format!("{}: {error:#}", way.hook)),
         }
     }
     let reason = format!("could not be attached: {}", problems.join("; "));
-    (
-        None,
-        Feature {
-            name: feature,
-            state: FeatureState::Off,
-            reason,
-            mend: String::new(),
-        },
-    )
+    (None, Feature::off(feature, reason))
 }
 
 /// The accounts of the threads are those of switch, which has one of the two maps.

@@ -67,7 +67,7 @@ impl FileEvents {
             let loaded = ways::targets(facts, way)
                 .and_then(|targets| Self::load_way(facts, options, &prefix, shared, &targets));
             match loaded {
-                Ok(events) => return Ok((Some(events), ways::works(way))),
+                Ok(events) => return Ok((Some(events), way.works(ways::FEATURE))),
                 Err(error) => problems.push((way, error)),
             }
         }

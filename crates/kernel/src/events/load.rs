@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 
 use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use noctule_model::{Feature, FeatureState};
+use noctule_model::Feature;
 
 use super::{EventsWanted, Sockets, Stream};
 use crate::accounting::Accounting;
@@ -127,9 +127,12 @@ pub(super) fn attach_lifecycle(
             .attach()
             .context("attaching to sched_process_fork")?,
     ];
-    features.push(on("process_events", "sched_process_fork, _exec and _exit"));
+    features.push(Feature::on(
+        "process_events",
+        "sched_process_fork, _exec and _exit",
+    ));
     if !facts.hooks.contains("mark_victim") {
-        features.push(off("oom_events", "this kernel has no mark_victim".into()));
+        features.push(Feature::off("oom_events", "this kernel has no mark_victim"));
         return Ok(links);
     }
     match progs.mark_victim.attach() {
@@ -137,22 +140,20 @@ pub(super) fn attach_lifecycle(
             links.push(link);
             features.push(oom_events(facts));
         }
-        Err(error) => features.push(off("oom_events", format!("mark_victim: {error}"))),
+        Err(error) => features.push(Feature::off("oom_events", format!("mark_victim: {error}"))),
     }
     Ok(links)
 }
 
 fn oom_events(facts: &Facts) -> Feature {
     if facts.tracepoints.victim_task {
-        return on("oom_events", "mark_victim");
+        return Feature::on("oom_events", "mark_victim");
     }
-    Feature {
-        state: FeatureState::Degraded,
-        reason: "mark_victim: it tells no more than a thread (before Linux 6.9), so the size of a \
-                 victim is not known"
-            .into(),
-        ..on("oom_events", "")
-    }
+    Feature::degraded(
+        "oom_events",
+        "mark_victim: it tells no more than a thread (before Linux 6.9), so the size of a victim is \
+         not known",
+    )
 }
 
 /// Loads and attaches what concerns TCP; whatever fails turns off only that.
@@ -164,13 +165,13 @@ pub(super) fn sockets(
 ) -> Option<Sockets> {
     if !facts.hooks.contains("inet_sock_set_state") {
         let reason = "this kernel has no inet_sock_set_state";
-        features.push(off("tcp_events", reason.into()));
+        features.push(Feature::off("tcp_events", reason));
         return None;
     }
     if !facts.task_storage {
         let reason =
             "programs of tracing cannot keep data with sockets and threads before Linux 5.13";
-        features.push(off("tcp_events", reason.into()));
+        features.push(Feature::off("tcp_events", reason));
         return None;
     }
     let load = |calls| {
@@ -185,11 +186,19 @@ pub(super) fn sockets(
     match loaded {
         Ok((sockets, retransmits)) => {
             let reason = "inet_sock_set_state; existing sockets from the iterator of files";
-            features.extend([on("tcp_events", reason), calls, listed(facts), retransmits]);
+            features.extend([
+                Feature::on("tcp_events", reason),
+                calls,
+                listed(facts),
+                retransmits,
+            ]);
             Some(sockets)
         }
         Err(error) => {
-            features.push(off("tcp_events", format!("{error}: {}", cause(&error))));
+            features.push(Feature::off(
+                "tcp_events",
+                format!("{error}: {}", cause(&error)),
+            ));
             None
         }
     }
@@ -219,44 +228,40 @@ fn calls_are_there(facts: &Facts) -> Result<(), Error> {
 fn calls_seen(facts: &Facts) -> Feature {
     let calls = CALLS.join(", ");
     if facts.hooks.contains(V6_CONNECT) {
-        return on("tcp_calls", &format!("{calls}, {V6_CONNECT}"));
+        return Feature::on("tcp_calls", format!("{calls}, {V6_CONNECT}"));
     }
-    Feature {
-        state: FeatureState::Degraded,
-        reason: format!(
+    Feature::degraded(
+        "tcp_calls",
+        format!(
             "{calls}; this kernel does not have {V6_CONNECT} (no IPv6, or in a module): connecting \
              by IPv6 that fails before anything is sent (no route) is not seen"
         ),
-        ..on("tcp_calls", "")
-    }
+    )
 }
 
 fn calls_missing(error: &Error) -> Feature {
-    Feature {
-        state: FeatureState::Degraded,
-        reason: format!(
+    Feature::degraded(
+        "tcp_calls",
+        format!(
             "connecting that fails before anything is sent (no route) is not seen, and a connection \
              that comes in belongs to who listens, not to who accepts it: no fexit: {error}: {}",
             cause(error)
         ),
-        ..on("tcp_calls", "")
-    }
+    )
 }
 
 /// The verdict on looking at the sockets that are there.
 fn listed(facts: &Facts) -> Feature {
     if facts.socket_storage_iterates {
-        return on("tcp_sockets", "the iterator of socket storage");
+        return Feature::on("tcp_sockets", "the iterator of socket storage");
     }
-    Feature {
-        state: FeatureState::Degraded,
-        reason: "sockets that are in no file (not accepted yet, or closed and still sending) are \
+    Feature::degraded(
+        "tcp_sockets",
+        "sockets that are in no file (not accepted yet, or closed and still sending) are \
                  not listed, their bytes count at their end, and after a loss sockets are not \
                  counted again: this kernel can crash in its iterator of socket storage, which is \
-                 not used"
-            .to_owned(),
-        ..on("tcp_sockets", "")
-    }
+                 not used",
+    )
 }
 
 /// The verdict on what was sent again, by what could be attached.
@@ -270,16 +275,15 @@ fn retransmits(
         false => format!("this kernel has no {hook}"),
     };
     match (segments, answers) {
-        (Ok(()), Ok(())) => on("tcp_retransmits", "tcp_retransmit_skb and _synack"),
-        (Ok(()), Err(error)) => Feature {
-            state: FeatureState::Degraded,
-            reason: format!(
+        (Ok(()), Ok(())) => Feature::on("tcp_retransmits", "tcp_retransmit_skb and _synack"),
+        (Ok(()), Err(error)) => Feature::degraded(
+            "tcp_retransmits",
+            format!(
                 "{}: repeated answers to connection requests do not count",
                 why("tcp_retransmit_synack", error)
             ),
-            ..on("tcp_retransmits", "")
-        },
-        (Err(error), _) => off("tcp_retransmits", why("tcp_retransmit_skb", error)),
+        ),
+        (Err(error), _) => Feature::off("tcp_retransmits", why("tcp_retransmit_skb", error)),
     }
 }
 
@@ -402,29 +406,4 @@ fn attach_tcp(
         tcp,
     };
     Ok((sockets, feature))
-}
-
-fn on(name: &'static str, reason: &str) -> Feature {
-    Feature {
-        name,
-        state: FeatureState::On,
-        reason: reason.to_owned(),
-        mend: String::new(),
-    }
-}
-
-fn off(name: &'static str, reason: String) -> Feature {
-    Feature {
-        name,
-        state: FeatureState::Off,
-        reason,
-        mend: String::new(),
-    }
-}
-
-pub(super) fn switched_off(name: &'static str) -> Feature {
-    Feature {
-        mend: "switch it on in the section [events] of the configuration".into(),
-        ..off(name, "switched off in the configuration".into())
-    }
 }

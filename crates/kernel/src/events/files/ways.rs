@@ -1,14 +1,14 @@
 //! The ways to see file opens: what each attaches, and the words for it.
 
 use libbpf_rs::{Link, ProgramMut};
-use noctule_model::{Feature, FeatureState};
+use noctule_model::Feature;
 
 use crate::error::{Context, Error, ErrorKind};
 use crate::facts::Facts;
 use crate::plan::Way;
 use crate::tracefs::{self, Tracefs};
 
-const FEATURE: &str = "file_opens";
+pub(super) const FEATURE: &str = "file_opens";
 
 /// One program, and the tracepoint that it is attached to unless its section names its hook.
 pub(super) struct Target {
@@ -68,22 +68,6 @@ pub(super) fn targets(facts: &Facts, way: &Way) -> Result<Vec<Target>, Error> {
     Ok(targets)
 }
 
-/// The verdict when this way works.
-pub(super) fn works(way: &Way) -> Feature {
-    let (state, reason) = if way.limit.is_empty() {
-        (FeatureState::On, way.hook.to_owned())
-    } else {
-        let reason = format!("{}: {}", way.hook, way.limit);
-        (FeatureState::Degraded, reason)
-    };
-    Feature {
-        name: FEATURE,
-        state,
-        reason,
-        mend: String::new(),
-    }
-}
-
 /// The verdict when none does.
 pub(super) fn none_works(facts: &Facts, problems: &[(&Way, Error)]) -> Feature {
     let problems: Vec<String> = problems.iter().map(|(way, e)| described(way, e)).collect();
@@ -91,23 +75,20 @@ pub(super) fn none_works(facts: &Facts, problems: &[(&Way, Error)]) -> Feature {
         Some(_) => "",
         None => Tracefs::MEND,
     };
-    Feature {
-        name: FEATURE,
-        state: FeatureState::Off,
-        reason: format!("could not be attached: {}", problems.join("; ")),
-        mend: mend.into(),
-    }
+    Feature::off(
+        FEATURE,
+        format!("could not be attached: {}", problems.join("; ")),
+    )
+    .mended_by(mend)
 }
 
 /// Who opens is asked of the current thread, which programs have without its type before 5.11; a
 /// kernel without task storage (5.13) is taken for one of those.
 pub(super) fn too_old() -> Feature {
-    Feature {
-        name: FEATURE,
-        state: FeatureState::Off,
-        reason: "programs of tracing cannot keep data with threads before Linux 5.13".into(),
-        mend: String::new(),
-    }
+    Feature::off(
+        FEATURE,
+        "programs of tracing cannot keep data with threads before Linux 5.13",
+    )
 }
 
 fn described(way: &Way, error: &Error) -> String {
