@@ -33,6 +33,10 @@ impl Default for JudgeOptions {
     }
 }
 
+/// How often a batch is taken into the window. Who has gone is listed for some seconds at least, so
+/// nobody is missed; to take each would cost more.
+const LOOK_NS: u64 = 4_000_000_000;
+
 /// A history says nothing before it has this many windows.
 const LEAST_WINDOWS: usize = 6;
 
@@ -80,10 +84,13 @@ impl Judge {
             self.window = Some(ReportBuilder::new(batch.without_processes()));
             return None;
         };
-        if batch.taken_ns.saturating_sub(window.started_ns()) < self.options.window_ns {
+        let ends = batch.taken_ns.saturating_sub(window.started_ns()) >= self.options.window_ns;
+        if ends || batch.taken_ns.saturating_sub(window.ended_ns()) >= LOOK_NS {
+            window.add(batch.without_processes());
+        }
+        if !ends {
             return None;
         }
-        window.add(batch.without_processes());
         let mut report = window.waits(self.options.level, false, &self.options.thresholds);
         self.window = self
             .window

@@ -12,6 +12,7 @@ mod destination;
 mod draw;
 mod event;
 mod event_counters;
+mod gone;
 mod health;
 mod histogram;
 mod ids;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use crate::gone::Gone;
 use crate::{
     Batch, CgroupId, CgroupRow, Comm, Counters, Events, Feature, Measured, Node, Owner, ProcessId,
     ProcessRow, Sockets, Subject,
@@ -66,6 +67,7 @@ pub struct ReportBuilder {
     first: Batch,
     last: Option<Batch>,
     exited: HashMap<ProcessId, ProcessRow>,
+    gone: Gone,
 }
 
 impl ReportBuilder {
@@ -75,12 +77,15 @@ impl ReportBuilder {
             first,
             last: None,
             exited: HashMap::new(),
+            gone: Gone::default(),
         }
     }
 
     /// Extends the window to this batch. Batches must come in order and none may be left out, for
     /// each names only the processes that ended since the one before.
     pub fn add(&mut self, mut batch: Batch) {
+        let before = self.last.as_ref().unwrap_or(&self.first);
+        self.gone.step(before, &batch);
         for row in batch.exited.drain(..) {
             match self.exited.entry(row.id) {
                 Entry::Vacant(place) => drop(place.insert(row)),
@@ -104,6 +109,11 @@ impl ReportBuilder {
     /// `CLOCK_MONOTONIC` of the first batch, nanoseconds.
     pub fn started_ns(&self) -> u64 {
         self.first.taken_ns
+    }
+
+    /// `CLOCK_MONOTONIC` of the last batch, nanoseconds.
+    pub fn ended_ns(&self) -> u64 {
+        self.ends().1.taken_ns
     }
 
     /// The report of the window so far; empty while it has only its first batch.
@@ -148,6 +158,11 @@ impl ReportBuilder {
         }
     }
 
+    /// What the window had and its last batch has no more.
+    pub(crate) fn gone(&self) -> &Gone {
+        &self.gone
+    }
+
     /// The first and the last batch.
     pub(crate) fn ends(&self) -> (&Batch, &Batch) {
         (&self.first, self.last.as_ref().unwrap_or(&self.first))
@@ -161,10 +176,8 @@ impl ReportBuilder {
             .map(|row| (row.id, &row.counters))
             .collect();
         let zero = Counters::default();
-        let living = last
-            .processes
-            .iter()
-            .filter(|row| !self.exited.contains_key(&row.id));
+        let living = self.gone.processes(last);
+        let living = living.filter(|row| !self.exited.contains_key(&row.id));
         living
             .chain(self.exited.values())
             .filter(|row| row.followed || !followed_only)
@@ -181,7 +194,8 @@ impl ReportBuilder {
         let before: HashMap<CgroupId, &CgroupRow> =
             self.first.cgroups.iter().map(|row| (row.id, row)).collect();
         let zero = CgroupRow::default();
-        let rows = last.cgroups.iter().map(|row| {
+        let rows = self.gone.cgroups(last);
+        let rows = rows.into_iter().map(|row| {
             let before = before.get(&row.id).copied().unwrap_or(&zero);
             Row {
                 process: None,
@@ -387,6 +401,52 @@ mod tests {
             .map(|r| r.counters[Counter::CpuTime])
             .collect();
         assert_eq!(cpu, [15]);
+    }
+
+    /// A group that used so much, and had so many starts of processes, since the agent started.
+    fn used(id: u64, cpu_ns: u64, starts: u64) -> CgroupRow {
+        let mut row = CgroupRow {
+            id: CgroupId(id),
+            ..CgroupRow::default()
+        };
+        row.counters[Counter::CpuTime] = cpu_ns;
+        row.events[EventCounter::ProcessStarts] = starts;
+        row
+    }
+
+    #[test]
+    fn a_group_that_is_listed_no_more_has_what_it_used_in_the_window() {
+        let listed = |taken_ns, cgroups| Batch {
+            cgroups,
+            ..batch(taken_ns, vec![], vec![])
+        };
+        let mut builder = ReportBuilder::new(listed(0, vec![used(1, 5, 1)]));
+        builder.add(listed(1, vec![used(1, 9, 3), used(2, 30, 4)]));
+        // The accounts are forgotten before the events; the other group goes on.
+        builder.add(listed(2, vec![used(1, 0, 3), used(2, 31, 4)]));
+        builder.add(listed(3, vec![used(2, 33, 4)]));
+        let report = builder.report(Level::Cgroup, false);
+        let told = report.rows.iter().map(|row| {
+            let events = row.events.expect("a row of a group").counters;
+            let starts = events[EventCounter::ProcessStarts];
+            (row.counters[Counter::CpuTime], starts)
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [(33, 4), (4, 2)]);
+    }
+
+    #[test]
+    fn a_process_whose_end_was_not_told_has_what_it_used_in_the_window() {
+        let mut builder = ReportBuilder::new(batch(0, vec![process(1, 5, false)], vec![]));
+        builder.add(batch(1, vec![process(1, 9, false)], vec![]));
+        builder.add(batch(2, vec![], vec![]));
+        let cpu = |builder: &ReportBuilder| {
+            let rows = builder.report(Level::Process, false).rows;
+            let cpu = rows.iter().map(|row| row.counters[Counter::CpuTime]);
+            cpu.collect::<Vec<_>>()
+        };
+        assert_eq!(cpu(&builder), [4]);
+        builder.add(batch(3, vec![], vec![process(1, 11, false)]));
+        assert_eq!(cpu(&builder), [6], "it comes late");
     }
 
     #[test]

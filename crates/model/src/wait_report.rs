@@ -1,8 +1,9 @@
 //! Who waited for the CPU between two batches, why, and because of whom: the answer of `waits`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::gone::Gone;
 use crate::report::{Key, key, owner_of};
 use crate::{
     Baseline, Batch, Blame, BlameRow, Cause, CgroupId, Counter, Counters, Evidence, Feature, Group,
@@ -242,43 +243,44 @@ impl Draft {
     }
 }
 
-/// What happened to the matrix and the distributions between two batches.
+/// What happened to the matrix and the distributions in a window, with what only its last batch
+/// tells, and what it does not tell any more.
 struct Growth<'a> {
     first: &'a Batch,
     last: &'a Batch,
+    gone: &'a Gone,
 }
 
 impl Growth<'_> {
-    /// A culprit that went long ago is added up without its name: what it had before the window
-    /// is no growth of that sum.
     fn blames(&self) -> impl Iterator<Item = BlameRow> {
-        let key = |row: &BlameRow| (row.victim, row.culprit);
-        let kept: HashSet<_> = self.last.blames.iter().map(key).collect();
-        let mut before: HashMap<(Group, Group), Blame> = HashMap::new();
-        for row in &self.first.blames {
-            let key = match kept.contains(&key(row)) {
-                true => key(row),
-                false => (row.victim, Group::Unnamed),
-            };
-            *before.entry(key).or_default() += &row.blame;
-        }
-        self.last.blames.iter().map(move |row| BlameRow {
-            blame: row
-                .blame
-                .since(before.get(&key(row)).unwrap_or(&Blame::default())),
-            ..*row
+        let before: HashMap<(Group, Group), Blame> = self
+            .first
+            .blames
+            .iter()
+            .map(|row| ((row.victim, row.culprit), row.blame))
+            .collect();
+        let cells = self.gone.blames(self.last);
+        cells.into_iter().map(move |(key, blame)| BlameRow {
+            victim: key.0,
+            culprit: key.1,
+            blame: blame.since(before.get(&key).unwrap_or(&Blame::default())),
         })
     }
 
     fn waits(&self) -> impl Iterator<Item = (Group, Histogram)> {
         let before: HashMap<_, _> = self.first.waits.iter().map(|r| (r.group, r)).collect();
-        self.last
-            .waits
-            .iter()
-            .map(move |row| match before.get(&row.group) {
-                Some(earlier) => (row.group, row.histogram.since(&earlier.histogram)),
-                None => (row.group, row.histogram.clone()),
-            })
+        let rows = self.gone.waits(self.last).into_iter();
+        rows.map(move |row| match before.get(&row.group) {
+            Some(earlier) => (row.group, row.histogram.since(&earlier.histogram)),
+            None => (row.group, row.histogram),
+        })
+    }
+
+    /// Who the groups are.
+    fn owners(&self) -> HashMap<CgroupId, Arc<Owner>> {
+        let rows = self.gone.cgroups(self.last).into_iter();
+        rows.map(|row| (row.id, owner_of(row.owner.as_ref(), row.id)))
+            .collect()
     }
 }
 
@@ -287,7 +289,8 @@ impl ReportBuilder {
     /// without a history. `followed_only` gives one row, for the command that the agent follows.
     pub fn waits(&self, level: Level, followed_only: bool, thresholds: &Thresholds) -> WaitReport {
         let (first, last) = self.ends();
-        let growth = Growth { first, last };
+        let gone = self.gone();
+        let growth = Growth { first, last, gone };
         let drafts = if followed_only {
             vec![self.draft_of_command(&growth, level)]
         } else {
@@ -319,7 +322,7 @@ impl ReportBuilder {
     }
 
     fn drafts(&self, growth: &Growth<'_>, level: Level) -> Vec<Draft> {
-        let owners = owners(growth.last);
+        let owners = growth.owners();
         let mut drafts: HashMap<Key, Draft> = HashMap::new();
         for row in self.cgroups(growth.last) {
             let draft = drafts
@@ -362,7 +365,7 @@ impl ReportBuilder {
     }
 
     fn draft_of_command(&self, growth: &Growth<'_>, level: Level) -> Draft {
-        let owners = owners(growth.last);
+        let owners = growth.owners();
         let mut draft = Draft::new(Party::Command);
         for row in self.processes(growth.last, true) {
             draft.counters += &row.counters;
@@ -379,11 +382,6 @@ impl ReportBuilder {
         }
         draft
     }
-}
-
-fn owners(batch: &Batch) -> HashMap<CgroupId, Arc<Owner>> {
-    let owner = |row: &crate::CgroupRow| (row.id, owner_of(row.owner.as_ref(), row.id));
-    batch.cgroups.iter().map(owner).collect()
 }
 
 fn owner(owners: &HashMap<CgroupId, Arc<Owner>>, id: CgroupId) -> Arc<Owner> {

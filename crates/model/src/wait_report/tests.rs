@@ -207,3 +207,48 @@ fn what_a_culprit_did_before_the_window_is_not_growth_when_it_loses_its_name() {
     let blamed: u64 = report.rows.iter().map(WaitReportRow::others_ns).sum();
     assert_eq!(blamed, 3 * MS);
 }
+
+#[test]
+fn a_culprit_and_a_victim_that_are_listed_no_more_keep_their_names_in_the_window() {
+    let batch = |groups: &[u64], blames| {
+        let all = machine().cgroups.into_iter();
+        Batch {
+            cgroups: all.filter(|row| groups.contains(&row.id.0)).collect(),
+            waits: groups.iter().map(|id| waited(*id)).collect(),
+            blames,
+            ..Batch::default()
+        }
+    };
+    let mut builder = ReportBuilder::new(batch(&[10], vec![cell(10, Group::Unnamed, 1)]));
+    let blames = vec![
+        cell(10, Group::Unnamed, 2),
+        cell(10, of(20), 40),
+        cell(30, of(10), 8),
+    ];
+    builder.add(batch(&[10, 20, 30], blames));
+    // Both leave: what the culprit did has no name from now on, and the victim is forgotten.
+    builder.add(batch(&[10], vec![cell(10, Group::Unnamed, 45)]));
+    let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
+    let told = |name: &str| {
+        let row = row(&report, Level::Cgroup, name);
+        let culprits = row.culprits.iter().map(|culprit| {
+            let name = culprit.party.name(Level::Cgroup);
+            (name, culprit.blame.wait_ns / MS)
+        });
+        let named = culprits.filter(|(name, _)| name != "kernel threads");
+        (row.histogram.count(), named.collect::<Vec<_>>())
+    };
+    // The one wait of the first had begun before the window.
+    let first = [("/docker/bbbb", 40), ("others", 4)].map(|(name, ms)| (name.to_owned(), ms));
+    assert_eq!(told("/docker/aaaa"), (0, first.to_vec()));
+    let second = ("/docker/aaaa".to_owned(), 8);
+    let backup = "/system.slice/backup.service";
+    assert_eq!(told(backup), (1, vec![second]));
+}
+
+fn waited(id: u64) -> WaitRow {
+    WaitRow {
+        group: of(id),
+        histogram: Histogram::from_counts([0, 1]),
+    }
+}

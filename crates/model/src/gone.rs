@@ -1,0 +1,129 @@
+//! What a window had and its last batch has no more. A batch lists for a while who has gone; a window
+//! can be longer than that.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{
+    Batch, Blame, BlameRow, CgroupId, CgroupRow, Group, Histogram, ProcessId, ProcessRow, WaitRow,
+};
+
+/// What rows had when they were forgotten, to be added to what the last batch has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gone {
+    cgroups: HashMap<CgroupId, CgroupRow>,
+    processes: HashMap<ProcessId, ProcessRow>,
+    waits: HashMap<Group, Histogram>,
+    blames: HashMap<(Group, Group), Blame>,
+    /// The part of it that was added to the cell without a name of a victim that stayed.
+    unnamed: HashMap<Group, Blame>,
+}
+
+impl Gone {
+    /// Notes what `before` has and `after`, which follows it, has not.
+    pub(crate) fn step(&mut self, before: &Batch, after: &Batch) {
+        self.step_cgroups(before, after);
+        self.step_processes(before, after);
+        let stay: HashSet<Group> = after.waits.iter().map(|row| row.group).collect();
+        for row in before.waits.iter().filter(|row| !stay.contains(&row.group)) {
+            *self.waits.entry(row.group).or_default() += &row.histogram;
+        }
+        self.step_blames(before, after);
+    }
+
+    /// The accounts of a group and its events are not forgotten at the same moment.
+    fn step_cgroups(&mut self, before: &Batch, after: &Batch) {
+        let stay: HashMap<CgroupId, &CgroupRow> =
+            after.cgroups.iter().map(|row| (row.id, row)).collect();
+        for row in &before.cgroups {
+            let now = stay.get(&row.id);
+            let accounts = now.is_none_or(|now| now.counters.is_zero()) && !row.counters.is_zero();
+            let events = now.is_none_or(|now| now.events.is_zero()) && !row.events.is_zero();
+            if !accounts && !events {
+                continue;
+            }
+            let gone = self.cgroups.entry(row.id).or_default();
+            gone.id = row.id;
+            gone.owner.clone_from(&row.owner);
+            if accounts {
+                gone.counters += &row.counters;
+            }
+            if events {
+                gone.events += &row.events;
+            }
+        }
+    }
+
+    fn step_processes(&mut self, before: &Batch, after: &Batch) {
+        let rows = after.processes.iter().chain(&after.exited);
+        let known: HashSet<ProcessId> = rows.map(|row| row.id).collect();
+        for row in before.processes.iter().filter(|r| !known.contains(&r.id)) {
+            self.processes.insert(row.id, row.clone());
+        }
+    }
+
+    fn step_blames(&mut self, before: &Batch, after: &Batch) {
+        let cell = |row: &BlameRow| (row.victim, row.culprit);
+        let stay: HashSet<(Group, Group)> = after.blames.iter().map(cell).collect();
+        let victims: HashSet<Group> = after.blames.iter().map(|row| row.victim).collect();
+        for row in before
+            .blames
+            .iter()
+            .filter(|row| !stay.contains(&cell(row)))
+        {
+            *self.blames.entry(cell(row)).or_default() += &row.blame;
+            if victims.contains(&row.victim) {
+                *self.unnamed.entry(row.victim).or_default() += &row.blame;
+            }
+        }
+    }
+
+    /// The groups of the batch and those that it has no more.
+    pub(crate) fn cgroups(&self, last: &Batch) -> Vec<CgroupRow> {
+        let mut gone = self.cgroups.clone();
+        let mut rows = last.cgroups.clone();
+        for row in &mut rows {
+            if let Some(gone) = gone.remove(&row.id) {
+                row.counters += &gone.counters;
+                row.events += &gone.events;
+            }
+        }
+        rows.extend(gone.into_values());
+        rows
+    }
+
+    /// The same for processes: of those that went, no end was reported then.
+    pub(crate) fn processes<'a>(&'a self, last: &'a Batch) -> impl Iterator<Item = &'a ProcessRow> {
+        let listed: HashSet<ProcessId> = last.processes.iter().map(|row| row.id).collect();
+        let gone = self.processes.values();
+        let gone = gone.filter(move |row| !listed.contains(&row.id));
+        last.processes.iter().chain(gone)
+    }
+
+    /// The same for how long each wait took.
+    pub(crate) fn waits(&self, last: &Batch) -> Vec<WaitRow> {
+        let mut gone = self.waits.clone();
+        let mut rows = last.waits.clone();
+        for row in &mut rows {
+            if let Some(gone) = gone.remove(&row.group) {
+                row.histogram += &gone;
+            }
+        }
+        let row = |(group, histogram)| WaitRow { group, histogram };
+        rows.extend(gone.into_iter().map(row));
+        rows
+    }
+
+    /// The same for who made whom wait. What a culprit that went had done is told with its name.
+    pub(crate) fn blames(&self, last: &Batch) -> HashMap<(Group, Group), Blame> {
+        let mut cells = self.blames.clone();
+        for row in &last.blames {
+            *cells.entry((row.victim, row.culprit)).or_default() += &row.blame;
+        }
+        for (victim, named) in &self.unnamed {
+            if let Some(cell) = cells.get_mut(&(*victim, Group::Unnamed)) {
+                *cell = cell.since(named);
+            }
+        }
+        cells
+    }
+}
