@@ -9,6 +9,8 @@ use noctule_model::{CgroupId, Comm, Counters, ProcessId, ProcessRow};
 /// The living processes, with what makes their counters monotonic.
 pub(super) struct Processes {
     grace_ns: u64,
+    /// The moment of the batch before.
+    before_ns: u64,
     now_ns: u64,
     living: HashMap<ProcessId, Living>,
 }
@@ -24,13 +26,14 @@ impl Processes {
     pub(super) fn new(grace: Duration) -> Self {
         Self {
             grace_ns: grace.as_nanos() as u64,
+            before_ns: 0,
             now_ns: 0,
             living: HashMap::new(),
         }
     }
 
     pub(super) fn begin(&mut self, now_ns: u64) {
-        self.now_ns = now_ns;
+        self.before_ns = std::mem::replace(&mut self.now_ns, now_ns);
         for living in self.living.values_mut() {
             living.sum = Counters::default();
         }
@@ -55,9 +58,11 @@ impl Processes {
 
     /// Brings the rows up to date.
     pub(super) fn settle(&mut self) {
-        let (now, grace) = (self.now_ns, self.grace_ns);
-        self.living
-            .retain(|_, living| now.saturating_sub(living.seen_ns) <= grace);
+        // The record of an end may come with the batch after the one that misses the process, and
+        // batches may be further apart than the grace.
+        let (now, before, grace) = (self.now_ns, self.before_ns, self.grace_ns);
+        let waits = |seen: u64| seen >= before || now.saturating_sub(seen) <= grace;
+        self.living.retain(|_, living| waits(living.seen_ns));
         for living in self.living.values_mut().filter(|l| l.seen_ns == now) {
             // A thread that ended while the snapshot was taken is missing from it for once.
             living.row.counters = living.row.counters.max(&living.sum);
@@ -159,5 +164,9 @@ mod tests {
         assert_eq!(after, [vec![(7, 1, true)], vec![]]);
         let after = step(&mut processes, 7, &[], &[]);
         assert_eq!(after, [vec![], vec![]], "longer than the grace");
+        // However long there was no batch.
+        step(&mut processes, 8, &[sample(8, 1)], &[]);
+        let after = step(&mut processes, 18, &[], &[]);
+        assert_eq!(after, [vec![(8, 1, true)], vec![]]);
     }
 }
