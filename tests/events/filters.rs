@@ -100,6 +100,27 @@ fn the_processes_of_a_container_have_its_id() {
 }
 
 #[test]
+fn what_is_below_a_group_in_which_nothing_runs_is_listed_and_told() {
+    let _machine = support::machine();
+    needs!("process_events");
+    let id = hex_id();
+    let inner = Below::new(&format!("docker/{id}/inner"));
+    let load = Load::shell(&inner.group, "read line");
+    let group = format!("/docker/{id}");
+    for filter in [["--cgroup", &group], ["--container", &id[..12]]] {
+        let stream = Stream::start(&[&filter[..], &["--kind", "process", "--existing"]].concat());
+        stream.wait_for("who is there", |e| {
+            e["noctule.origin"] == "existing" && is(e, "process.start", load.pid())
+        });
+        let later = Below::new(&format!("docker/{id}/later"));
+        let mut load = Load::shell(&later.group, ":");
+        load.wait_for_end();
+        load.reap();
+        stream.wait_for("who comes", |e| is(e, "process.exit", load.pid()));
+    }
+}
+
+#[test]
 fn the_output_of_a_command_is_untouched_and_its_status_passed_on() {
     let _machine = support::machine();
     needs!("process_events");

@@ -167,13 +167,17 @@ impl Pipeline {
     }
 
     fn find_container(&mut self, words: &str) -> Result<Vec<CgroupId>> {
-        let mut found = events::groups_of_container(words, &self.tick()?);
+        let mut find = || {
+            let batch = self.tick()?;
+            events::groups_of_container(words, &batch, &self.cgroup_mount, &mut self.registry)
+        };
+        let mut found = find();
         for _ in 0..CONTAINER_LOOKS {
             if found.is_ok() {
                 break;
             }
             std::thread::sleep(CONTAINER_STEP);
-            found = events::groups_of_container(words, &self.tick()?);
+            found = find();
         }
         found
     }
@@ -181,7 +185,7 @@ impl Pipeline {
     fn list_existing(&mut self) -> Result<()> {
         let batch = self.tick()?;
         if let Some(told) = &mut self.events {
-            told.list_existing(&batch)?;
+            told.list_existing(&batch, &mut self.registry)?;
         }
         Ok(())
     }
@@ -241,7 +245,7 @@ impl Pipeline {
         self.registry.join(batch);
         self.rollup.apply(batch);
         if let Some(told) = &mut self.events {
-            told.heal(batch)?;
+            told.heal(batch, &mut self.registry)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The events of the pipeline: whose are wanted, when they are read, and what a look at the machine
 //! adds to them.
 
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use noctule_collect::EventSource;
+use noctule_identity::Registry;
 use noctule_kernel::{FileEvents, Stream};
-use noctule_model::{Batch, CgroupId, Event, ProcessId, ProcessRow};
+use noctule_model::{Batch, CgroupId, Event, Owner, ProcessId, ProcessRow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::exit::Usage;
@@ -124,16 +126,16 @@ impl Told {
     }
 
     /// Finds out what a gap has swallowed.
-    pub(super) fn heal(&mut self, batch: &Batch) -> Result<()> {
-        self.look_at(batch, EventSource::heal)
+    pub(super) fn heal(&mut self, batch: &Batch, names: &mut Registry) -> Result<()> {
+        self.look_at(batch, names, EventSource::heal)
     }
 
     /// Lists what was there before.
-    pub(super) fn list_existing(&mut self, batch: &Batch) -> Result<()> {
-        self.look_at(batch, EventSource::existing)
+    pub(super) fn list_existing(&mut self, batch: &Batch, names: &mut Registry) -> Result<()> {
+        self.look_at(batch, names, EventSource::existing)
     }
 
-    fn look_at(&mut self, batch: &Batch, look: Look) -> Result<()> {
+    fn look_at(&mut self, batch: &Batch, names: &mut Registry, look: Look) -> Result<()> {
         let Self { source, whose, .. } = self;
         // Of a tree only the kernel side knows who is in it.
         let followed: Vec<ProcessId> = match whose {
@@ -144,7 +146,11 @@ impl Told {
             Whose::All | Whose::Groups(_) => Vec::new(),
         };
         let groups: Vec<String> = match whose {
-            Whose::Groups(ids) => paths(ids, batch),
+            // The batch has a group only if something runs in it, not only below it.
+            Whose::Groups(ids) => {
+                let paths = ids.iter().map(|id| names.owner(*id).path.clone());
+                paths.collect()
+            }
             Whose::All | Whose::Tree => Vec::new(),
         };
         let wanted = |row: &ProcessRow| match whose {
@@ -202,12 +208,6 @@ type Look = fn(
     &dyn Fn(&ProcessRow) -> bool,
 ) -> Result<Vec<Event>, noctule_kernel::Error>;
 
-fn paths(ids: &[CgroupId], batch: &Batch) -> Vec<String> {
-    let owners = batch.cgroups.iter().filter_map(|row| row.owner.as_ref());
-    let wanted = owners.filter(|owner| ids.contains(&owner.cgroup));
-    wanted.map(|owner| owner.path.clone()).collect()
-}
-
 /// Whether a group is `top` or below it.
 fn is_below(path: &str, top: &str) -> bool {
     let rest = path.strip_prefix(top.trim_end_matches('/'));
@@ -230,13 +230,19 @@ pub(super) fn group_at(path: &Path, mount: &Path) -> Result<CgroupId> {
     Ok(CgroupId(found?.ino()))
 }
 
-/// The groups of the container with this id, or the beginning of it, or this name.
-pub(super) fn groups_of_container(words: &str, batch: &Batch) -> Result<Vec<CgroupId>> {
+/// The groups of the container with this id, or the beginning of it, or this name: the one that all
+/// its others are in, also those that it will make, where that is found below `mount`.
+pub(super) fn groups_of_container(
+    words: &str,
+    batch: &Batch,
+    mount: &Path,
+    names: &mut Registry,
+) -> Result<Vec<CgroupId>> {
     let owners = batch.cgroups.iter().filter_map(|row| row.owner.as_ref());
     let fits = owners.filter_map(|owner| {
         let container = owner.container.as_ref()?;
         let named = container.name.as_deref() == Some(words);
-        (named || container.id.starts_with(words)).then_some((&container.id, owner.cgroup))
+        (named || container.id.starts_with(words)).then_some((&container.id, owner))
     });
     let fits: Vec<_> = fits.collect();
     let Some((first, _)) = fits.first() else {
@@ -247,7 +253,18 @@ pub(super) fn groups_of_container(words: &str, batch: &Batch) -> Result<Vec<Cgro
         let words = format!("--container {words}: both {first} and {other} begin like that");
         return Err(Usage(words).into());
     }
-    Ok(fits.into_iter().map(|(_, group)| group).collect())
+    let groups = fits.iter().map(|(_, owner)| outermost(owner, mount, names));
+    let groups: BTreeSet<CgroupId> = groups.collect();
+    Ok(groups.into_iter().collect())
+}
+
+/// The outermost group that belongs to the same container.
+fn outermost(owner: &Owner, mount: &Path, names: &mut Registry) -> CgroupId {
+    let id = |owner: &Owner| owner.container.as_ref().map(|c| c.id.clone());
+    let above = Path::new(&owner.path).ancestors().skip(1);
+    let above = above.map_while(|path| group_at(path, mount).ok());
+    let above = above.take_while(|group| id(&names.owner(*group)) == id(owner));
+    above.last().unwrap_or(owner.cgroup)
 }
 
 #[cfg(test)]
