@@ -90,10 +90,10 @@ impl ReportBuilder {
             match self.exited.entry(row.id) {
                 Entry::Vacant(place) => drop(place.insert(row)),
                 // Of a process whose end was made up for, because its record did not come: it came
-                // late, with no more than what was left.
+                // late, with no more than what was left, but with the last group and name.
                 Entry::Occupied(mut known) => {
                     let counters = known.get().counters.max(&row.counters);
-                    known.get_mut().counters = counters;
+                    known.insert(ProcessRow { counters, ..row });
                 }
             }
         }

@@ -82,16 +82,14 @@ impl Processes {
 
     fn end(&mut self, sample: &TaskSample) -> ProcessRow {
         let known = self.living.remove(&id(sample));
-        let mut row = ProcessRow {
-            id: id(sample),
-            exited: true,
-            ..ProcessRow::default()
-        };
-        describe(&mut row, sample);
-        row.counters = sample.values();
-        if let Some(known) = known {
-            row.counters = row.counters.max(&known.row.counters);
+        let mut row = known.map(|known| known.row).unwrap_or_default();
+        // What is carried says who the process was when its first thread ended.
+        if row.id != id(sample) || !sample.is(sample_flag::CARRIED) {
+            describe(&mut row, sample);
         }
+        row.id = id(sample);
+        row.exited = true;
+        row.counters = row.counters.max(&sample.values());
         row
     }
 }
@@ -154,6 +152,18 @@ mod tests {
         assert_eq!(before, [vec![(7, 1, false)], vec![]]);
         let after = step(&mut processes, 2, &[], &[sample(7, 2)]);
         assert_eq!(after, [vec![], vec![(7, 2, false)]]);
+    }
+
+    #[test]
+    fn an_end_that_is_made_up_does_not_say_where() {
+        let mut processes = Processes::new(Duration::from_secs(5));
+        step(&mut processes, 1, &[sample(7, 2)], &[]);
+        let carried = |pid| TaskSample {
+            flags: sample_flag::LEADER | sample_flag::EXITED | sample_flag::CARRIED,
+            ..sample(pid, 1)
+        };
+        let after = step(&mut processes, 5, &[], &[carried(7), carried(8)]);
+        assert_eq!(after, [vec![], vec![(7, 2, false), (8, 1, false)]]);
     }
 
     #[test]

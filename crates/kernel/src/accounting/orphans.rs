@@ -58,7 +58,7 @@ impl Orphans {
             missing.insert(process(&row));
             // A row that is gone by now was reported.
             if self.missing.contains(&process(&row)) && switch.maps.carried.delete(key).is_ok() {
-                row.flags |= sample_flag::EXITED;
+                row.flags |= sample_flag::EXITED | sample_flag::CARRIED;
                 ended.push(row);
             }
         }
