@@ -123,15 +123,23 @@ impl Registry {
         self.owner_of_unknown(id)
     }
 
-    /// Sets the owner of each process and cgroup of a batch. The batch's time counts as now.
+    /// Sets the owner of each process and cgroup of a batch, but for those of unknown groups while no
+    /// walk may take place. The batch's time counts as now.
     pub fn join(&mut self, batch: &mut Batch) {
         self.tick(batch.taken_ns);
         for row in batch.processes.iter_mut().chain(&mut batch.exited) {
-            row.owner = Some(self.owner(row.cgroup));
+            row.owner = self.owner_if_searched(row.cgroup);
         }
         for row in &mut batch.cgroups {
-            row.owner = Some(self.owner(row.id));
+            row.owner = self.owner_if_searched(row.id);
         }
+    }
+
+    fn owner_if_searched(&mut self, id: CgroupId) -> Option<Arc<Owner>> {
+        let owner = self.owner(id);
+        let group = self.groups.get(&id);
+        let searched = group.is_none_or(|group| group.life != Life::Unseen);
+        searched.then_some(owner)
     }
 
     /// Compares everything with the hierarchy: for the caller that knows of lost events. Not done

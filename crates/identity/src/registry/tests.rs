@@ -344,6 +344,35 @@ fn a_batch_gets_its_owners() {
 }
 
 #[test]
+fn who_could_not_be_searched_for_has_no_owner_yet() {
+    const MS: u64 = 1_000_000;
+    let node = Node::new(&["/a.service"]);
+    let mut registry = Registry::with_finder(node.config(), nothing);
+    let mut owner = |taken_ns, id| {
+        let row = CgroupRow {
+            id: CgroupId(id),
+            ..CgroupRow::default()
+        };
+        let mut batch = Batch {
+            taken_ns,
+            cgroups: vec![row],
+            ..Batch::default()
+        };
+        registry.join(&mut batch);
+        batch.cgroups[0].owner.as_ref().map(|o| o.path.clone())
+    };
+    assert_eq!(
+        owner(5000 * MS, 1 << 60).as_deref(),
+        Some("#1152921504606846976")
+    );
+    assert_eq!(owner(5500 * MS, 2 << 60), None);
+    assert_eq!(
+        owner(6500 * MS, 2 << 60).as_deref(),
+        Some("#2305843009213693952")
+    );
+}
+
+#[test]
 fn a_mount_of_a_part_spoils_nothing_that_events_told() {
     let node = Node::new(&["/part"]);
     let mut registry = Registry::with_finder(node.config(), nothing);
