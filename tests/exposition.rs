@@ -14,7 +14,7 @@ use super::support::container::{Container, Wish, hex_id, pod_uid};
 use super::support::hostile::{self, Hostile};
 use super::support::http::request;
 use super::support::prometheus::promtool;
-use super::support::{self, openmetrics, wait_until};
+use super::support::{self, StopAtEnd, openmetrics, oracle, wait_until};
 
 mod prometheus;
 
@@ -211,6 +211,7 @@ fn every_series_of_a_group_exists_from_0() {
     let group = Group::new("idle");
     let mut sleeper = Command::new("sleep").arg("1000").spawn().expect("sleep");
     // It sleeps before it is moved, so the group has used nothing.
+    wait_until("it sleeps", || oracle::states(sleeper.id()) == ['S']);
     thread::sleep(Duration::from_millis(500));
     group.add(sleeper.id());
     let path = group.path();
@@ -282,6 +283,7 @@ fn counters_only_go_up_and_series_stay_while_groups_come_and_go() {
     });
     drop((burner, mortal));
     thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
         scope.spawn(|| churn(&stop));
         let mut before = by_series(agent.metrics());
         for _ in 0..10 {
@@ -302,7 +304,6 @@ fn counters_only_go_up_and_series_stay_while_groups_come_and_go() {
             assert!(now.len() > before.len(), "nothing came and went");
             before = now;
         }
-        stop.store(true, Ordering::Relaxed);
     });
     let last = value().expect("the dead group keeps its series");
     thread::sleep(Duration::from_secs(1));

@@ -189,7 +189,10 @@ fn two_processes_with_one_pid_are_two_rows() {
     let pid = pid.to_string();
     let mut found = Reading::fresh_with(&agent, "all three are listed", |reading| {
         let rows = reading.samples.iter().filter(|sample| {
-            sample.name == "noctule_process_cpu_seconds_total" && sample.labels["pid"] == pid
+            // Somebody else may have had it in between.
+            let ours = sample.labels.get("cgroup") == Some(&group.path());
+            let name = sample.name == "noctule_process_cpu_seconds_total";
+            name && ours && sample.labels["pid"] == pid
         });
         let rows: Vec<_> = rows.map(|s| (s.labels["start"].clone(), s.value)).collect();
         (rows.len() >= 3).then_some(rows)

@@ -16,7 +16,7 @@ use super::{assert_says, end_of, failure, support};
 use crate::support::agent::Agent;
 use crate::support::burner::Burner;
 use crate::support::cgroup::Group;
-use crate::support::{assert_close, bpf, wait_until};
+use crate::support::{StopAtEnd, assert_close, bpf, wait_until};
 
 const CPU: &str = "noctule_cgroup_cpu_seconds_total";
 
@@ -124,12 +124,12 @@ fn under_load(address: &str, body: impl FnOnce()) {
         }
     };
     thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
         scope.spawn(|| until_stop(&|| drop(Command::new("true").status())));
         scope.spawn(|| until_stop(&|| drop(Group::new("load"))));
         scope.spawn(|| until_stop(&|| scrape(address)));
         thread::sleep(Duration::from_secs(2));
         body();
-        stop.store(true, Ordering::Relaxed);
     });
 }
 

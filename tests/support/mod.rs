@@ -28,6 +28,7 @@ pub(crate) mod tmux;
 pub(crate) mod window;
 
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -61,6 +62,15 @@ fn stolen_before() -> MutexGuard<'static, f64> {
 /// it has caught up.
 pub(crate) fn stolen() -> f64 {
     oracle::node_time().steal - *stolen_before()
+}
+
+/// Tells threads to stop when it is dropped, also by a failed assertion: a scope waits for them.
+pub(crate) struct StopAtEnd<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// `noctule` with these arguments, no input, output captured.

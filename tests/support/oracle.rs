@@ -11,6 +11,13 @@ pub(crate) fn schedstat_seconds(pid: u32) -> f64 {
     schedstat(pid, 0)
 }
 
+/// The same of its leader alone; `None` when it has ended.
+pub(crate) fn leader_seconds(pid: u32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(nanoseconds as f64 / 1e9)
+}
+
 /// How long the living threads of a process waited for a CPU, in seconds: the sum of field 2 of
 /// their schedstat. The kernel adds a wait when it ends.
 pub(crate) fn waited_seconds(pid: u32) -> f64 {

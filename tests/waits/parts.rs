@@ -104,8 +104,10 @@ fn culprits_are_blamed_in_proportion_to_their_weights() {
         println!("weight {}: {share}", rival.weight);
         let what = format!("weight {}", rival.weight);
         let expected = rival.weight as f64 / 7.0;
+        // What the host takes counts for who has the CPU.
+        let allowed = 0.05 + support::stolen() / number(&row["wait"]["seconds"]);
         assert!(
-            (share - expected).abs() < 0.05,
+            (share - expected).abs() < allowed,
             "{what}: {share}, not {expected}"
         );
     }

@@ -60,7 +60,7 @@ const SCENES: [Scene; 5] = [
     },
 ];
 
-/// Part of the time that others may keep a lone thread waiting: half of what makes a verdict.
+/// Part of the time that others may have: half of what makes a verdict of a lone thread's waits.
 const DISTURBED: f64 = 0.05;
 
 /// How often a scene may be disturbed.
@@ -71,9 +71,9 @@ struct Played {
     row: Value,
     /// Whether the verdict names whom it should, or nobody where nobody is to blame.
     named: bool,
-    /// Part of the time for which a lone thread waited although its quota let it run, by the
-    /// kernel's own accounts: where it is large, the hypervisor or somebody else had the CPU, and
-    /// the truth is not that of the scene.
+    /// Part of the time for which a lone thread waited although its quota let it run, or that neither
+    /// of two groups had, by the kernel's own accounts: where it is large, the hypervisor or somebody
+    /// else had the CPU, and the truth is not that of the scene.
     disturbed: f64,
 }
 
@@ -93,10 +93,12 @@ fn play(scene: &Scene) -> Played {
     let load = Load::own(&victim, &format!("spin {}", scene.threads));
     let _neighbour = scene.neighbour.then(|| Load::own(&neighbour, "spin 1"));
     let delayed = || oracle::waited_seconds(load.pid()) - victim.throttled_seconds();
-    let (begin, before) = (support::now(), delayed());
+    let used = || victim.usage_seconds() + neighbour.usage_seconds();
+    let (begin, delayed_before, used_before) = (support::now(), delayed(), used());
     // The agent has the other CPUs.
     let answer = affinity::without_cpu(affinity::last_cpu(), || waits("1s"));
-    let delay = (delayed() - before) / (support::now() - begin);
+    let (delayed, used) = (delayed() - delayed_before, used() - used_before);
+    let lasted = support::now() - begin;
     let row = row_of(&answer, &victim);
     assert_adds_up(row);
     let expected = scene.neighbour.then(|| neighbour.path());
@@ -104,7 +106,12 @@ fn play(scene: &Scene) -> Played {
     Played {
         row: row.clone(),
         named,
-        disturbed: if lone { delay } else { 0.0 },
+        disturbed: match lone {
+            true => delayed / lasted,
+            // With less of the CPU the quota lasts longer; nothing else depends on it.
+            false if scene.quota.is_some() => 1.0 - used / lasted,
+            false => 0.0,
+        },
     }
 }
 
