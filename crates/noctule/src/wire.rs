@@ -102,7 +102,7 @@ impl Pipeline {
         let registry = Registry::new(noctule_identity::Config {
             root: "/".into(),
             cgroup_mount: mount(&facts.hierarchy),
-            remember: Duration::from_secs_f64(config.collect.dead_cgroup_memory_seconds),
+            remember: remembered(config),
             ..noctule_identity::Config::default()
         });
         let kernel = Accounting::load(&facts, &plan, &wanted)?;
@@ -342,6 +342,14 @@ fn subject_grace(config: &Config) -> Duration {
 
 fn grace(config: &Config) -> Grace {
     Grace::at_most(subject_grace(config))
+}
+
+/// How long the owners of removed groups are remembered: what is listed has a name to the end.
+fn remembered(config: &Config) -> Duration {
+    let wanted = Duration::from_secs_f64(config.collect.dead_cgroup_memory_seconds);
+    let listed = Duration::from_nanos(REMOVED_NS) + grace(config).cgroup;
+    // And some ticks.
+    wanted.max(listed + 3 * config.interval())
 }
 
 /// The objects that watch what happens; without them everything else goes on.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use noctule_model::{
-    AgentCost, Batch, CgroupId, Counter, Counters, Feature, FeatureState, Level, Loss, Measured,
-    Node, ProcessId, ReportBuilder, Row, Thresholds,
+    AgentCost, Batch, CgroupId, CgroupRow, Counter, Counters, Feature, FeatureState, Level, Loss,
+    Measured, Node, Owner, ProcessId, ProcessRow, ReportBuilder, Row, Thresholds,
 };
 
 use crate::history::{History, LENGTH, Used};
@@ -127,7 +127,7 @@ impl Data {
         &mut self,
         fresh: Rows<Row>,
         old: Rows<Arc<Row>>,
-        still: &Present,
+        still: &Present<'_>,
         ns: u64,
     ) -> Rows<Arc<Row>> {
         let mut merged: Rows<Arc<Row>> = Rows::default();
@@ -140,7 +140,7 @@ impl Data {
             };
             self.histories[i].record(fresh.iter().map(used));
             merged[i] = fresh.into_iter().map(Arc::new).collect();
-            let idle = idle_rows(level, old, &merged[i], &self.histories[i], still);
+            let idle = idle_rows(level, &old, &merged[i], &self.histories[i], still);
             merged[i].extend(idle);
         }
         merged
@@ -233,24 +233,37 @@ impl Agent {
 }
 
 /// What the newest batch still lists.
-struct Present {
-    processes: HashSet<ProcessId>,
-    cgroups: HashSet<CgroupId>,
+struct Present<'a> {
+    processes: HashMap<ProcessId, &'a ProcessRow>,
+    owners: HashMap<CgroupId, &'a Arc<Owner>>,
 }
 
-impl Present {
-    fn of(batch: &Batch) -> Self {
+impl<'a> Present<'a> {
+    fn of(batch: &'a Batch) -> Self {
+        let owner = |row: &'a CgroupRow| Some((row.id, row.owner.as_ref()?));
         Self {
-            processes: batch.processes.iter().map(|row| row.id).collect(),
-            cgroups: batch.cgroups.iter().map(|row| row.id).collect(),
+            processes: batch.processes.iter().map(|row| (row.id, row)).collect(),
+            owners: batch.cgroups.iter().filter_map(owner).collect(),
         }
     }
 
-    fn lists(&self, row: &Row) -> bool {
-        match &row.process {
-            Some(process) => !process.exited && self.processes.contains(&process.id),
-            None => self.cgroups.contains(&row.owner.cgroup),
-        }
+    /// A row of the window before, as it is now: a process can move and lose its parent, and a
+    /// container get a name, without using anything. `None` when it is not there any more.
+    fn now(&self, row: &Row) -> Option<Row> {
+        let (process, owner) = match &row.process {
+            Some(process) if process.exited => return None,
+            Some(process) => {
+                let now = *self.processes.get(&process.id)?;
+                (Some(now.clone()), now.owner.as_ref())
+            }
+            None => (None, Some(*self.owners.get(&row.owner.cgroup)?)),
+        };
+        Some(Row {
+            process,
+            owner: Arc::clone(owner.unwrap_or(&row.owner)),
+            counters: Counters::default(),
+            events: None,
+        })
     }
 }
 
@@ -258,25 +271,17 @@ impl Present {
 /// table whose rows come and go with every breath of a process cannot be read.
 fn idle_rows(
     level: Level,
-    old: Vec<Arc<Row>>,
+    old: &[Arc<Row>],
     fresh: &[Arc<Row>],
     history: &History,
-    present: &Present,
+    present: &Present<'_>,
 ) -> Vec<Arc<Row>> {
     let busy: HashSet<Key> = fresh.iter().map(|row| level::key(row, level)).collect();
-    let stays = |row: &Arc<Row>| {
+    let paused = |row: &Arc<Row>| {
         let key = level::key(row, level);
-        !busy.contains(&key) && history.knows(&key) && present.lists(row)
+        !busy.contains(&key) && history.knows(&key)
     };
-    old.into_iter()
-        .filter(stays)
-        .map(|row| match row.counters.is_zero() {
-            true => row,
-            false => Arc::new(Row {
-                counters: Counters::default(),
-                events: None,
-                ..Row::clone(&row)
-            }),
-        })
+    let rows = old.iter().filter(|row| paused(row));
+    rows.filter_map(|row| present.now(row).map(Arc::new))
         .collect()
 }

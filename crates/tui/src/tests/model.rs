@@ -60,6 +60,24 @@ fn an_idle_row_shows_nothing_of_the_window_before() {
 }
 
 #[test]
+fn an_idle_row_is_told_where_it_is_now() {
+    let mut fake = two_processes();
+    let mut data = data();
+    data.push(fake.tick(&[]));
+    data.push(fake.tick(&[(1, 10), (2, 10)]));
+    let mut batch = fake.tick(&[(2, 10)]);
+    let there = batch.processes[1].owner.clone();
+    batch.processes[0].owner.clone_from(&there);
+    batch.processes[0].parent_pid = 2;
+    data.push(batch);
+    let rows = data.rows(Level::Process).iter();
+    let row = rows.rev().find(|row| row.counters.is_zero());
+    let row = row.expect("the first process is idle");
+    assert_eq!(Some(&row.owner), there.as_ref());
+    assert_eq!(row.process.as_ref().unwrap().parent_pid, 2);
+}
+
+#[test]
 fn what_ended_is_shown_once() {
     let mut fake = two_processes();
     let mut data = data();
