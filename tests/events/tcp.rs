@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::support;
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
+use super::support::expect::loses;
 use super::support::load::Load;
 use super::support::netns::{Link, Namespace};
 use super::support::reading::Reading;
@@ -221,9 +222,14 @@ fn a_killed_client_leaves_no_connection() {
     Reading::fresh_with(&agent, "none is open", |r| open(r).filter(|n| *n == 0.0));
     let closed = || stream.of(|e| is(e, "tcp.close", c)).len() as u64;
     // The timer that acknowledges them all at once can interrupt a program, which then is not run
-    // for hundreds of them; each is told all the same.
-    support::wait_until("all are closed", || closed() >= COUNT);
-    assert_eq!(closed(), COUNT);
+    // for hundreds of them; each is told all the same. But where programs can be preempted two can
+    // have lost the CPU at once, each in one of the two programs that see an end.
+    let skipped = || match loses("skipped") {
+        true => stream.lost("skipped"),
+        false => 0,
+    };
+    support::wait_until("all are closed", || closed() + skipped() >= COUNT);
+    assert!(closed() <= COUNT, "{} of {COUNT}", closed());
     end(&mut server_load);
 }
 
