@@ -23,6 +23,7 @@ pub(crate) mod oracle;
 pub(crate) mod prometheus;
 pub(crate) mod reading;
 pub(crate) mod record;
+pub(crate) mod scheduler;
 pub(crate) mod stream;
 pub(crate) mod tmux;
 pub(crate) mod window;

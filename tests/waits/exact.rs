@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::support::cgroup::Group;
+use super::support::scheduler::ExactNotes;
 use super::support::{self, load};
 use super::{answer_file, answer_in, around, assert_close, configuration, number, path, told};
 
@@ -66,6 +67,7 @@ fn row_of(answer: &Value, pid: u32) -> &Value {
 fn every_process_waited_as_long_as_the_kernel_says() {
     let _machine = support::machine();
     needs!("cpu_waits");
+    let _notes = ExactNotes::new();
     let low_cost = configuration("[collect]\nwaits = \"low_cost\"\n");
     for case in &CASES {
         let group = Group::new("exact");
