@@ -13,16 +13,11 @@ ambient() {
     (((16#${mask:-0} & needed) == needed))
 }
 
-file_capabilities() {
-    PATH=$PATH:/usr/sbin:/sbin getcap "$binary" 2>/dev/null | grep -q cap_bpf
-}
-
-if [ "$(id -u)" = 0 ] || ambient || file_capabilities; then
+if [ "$(id -u)" = 0 ] || ambient; then
     exec "$@"
 fi
 if ! command -v sudo >/dev/null 2>&1; then
-    echo "$binary needs root and there is no sudo. As root, run it, or once:" >&2
-    echo "  setcap cap_bpf,cap_perfmon,cap_dac_read_search=ep $binary" >&2
+    echo "$binary needs root, and there is no sudo: run this command as root" >&2
     exit 3
 fi
 echo "loading BPF programs needs root: sudo $*" >&2

@@ -83,7 +83,10 @@ fn without_rights_it_ends_with_3_and_says_which_and_how_to_get_them() {
     ] {
         let (code, said) = failure_of(copy.with("").args(args));
         assert_eq!(code, 3, "{args:?}: {said}");
-        assert_says(&said, &["CAP_BPF", "CAP_PERFMON", "root", "setcap"]);
+        assert_says(
+            &said,
+            &["CAP_BPF", "CAP_PERFMON", "root", "AmbientCapabilities"],
+        );
     }
     let (code, said) = failure_of(copy.with("bpf").args(["stat", "--for", "1s"]));
     assert_eq!(code, 3, "{said}");
@@ -108,7 +111,7 @@ fn doctor_prints_its_table_without_rights_too() {
             "off",
             "lacks CAP_BPF, CAP_PERFMON",
             "btf",
-            "setcap",
+            "AmbientCapabilities",
         ],
     );
     let answer = verdicts(&mut copy.with(""));

@@ -196,8 +196,8 @@ pub fn missing_privileges(facts: &Facts) -> Option<String> {
         return None;
     }
     Some(format!(
-        "missing {}: run as root, or give the file the three that it needs: \
-         setcap cap_bpf,cap_perfmon,cap_dac_read_search=ep noctule",
+        "missing {}: run as root, or as a service with the three that it needs: \
+         AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH",
         missing.join(" and ")
     ))
 }

@@ -103,7 +103,10 @@ fn privileges(facts: &Facts) -> Feature {
     }];
     let mut mends = Vec::new();
     if !missing.is_empty() {
-        mends.push("run as root, or: setcap cap_bpf,cap_perfmon,cap_dac_read_search=ep noctule");
+        mends.push(
+            "run as root, or as a service with AmbientCapabilities=CAP_BPF CAP_PERFMON \
+             CAP_DAC_READ_SEARCH",
+        );
     }
     if let Some(limit) = facts.memory_limit {
         reasons.push(format!(
