@@ -51,7 +51,7 @@ impl Mixed {
 
 #[test]
 fn promtool_and_a_strict_reader_accept_it_with_hostile_names_too() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::Groups]);
     let id = hex_id();
     let _mixed = Mixed::start(&id);
     let hostile = Hostile::start();
@@ -88,7 +88,7 @@ fn promtool_and_a_strict_reader_accept_it_with_hostile_names_too() {
 
 #[test]
 fn pages_answer_as_http_wants_it() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let agent = Agent::start(&[]);
     let ask = |method, path| request(agent.address(), method, path, None);
     let cases = [
@@ -121,7 +121,7 @@ fn pages_answer_as_http_wants_it() {
 
 #[test]
 fn the_format_is_what_the_scraper_accepts() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let agent = Agent::start(&[]);
     let classic = "text/plain; version=0.0.4; charset=utf-8";
     let open = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -145,7 +145,7 @@ fn the_format_is_what_the_scraper_accepts() {
 
 #[test]
 fn the_process_level_is_exposed_on_request_only_and_losses_are_there_before_one_happens() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let samples = Agent::start(&[]).metrics();
     let processes = samples
         .iter()
@@ -159,7 +159,7 @@ fn the_process_level_is_exposed_on_request_only_and_losses_are_there_before_one_
 
 #[test]
 fn what_is_not_measured_is_absent_and_says_why() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let samples = Agent::start(&[]).metrics();
     for name in ["cycles", "reference_cycles", "instructions", "cache_misses"] {
         let verdict = |s: &&Sample| s.name == "noctule_self_feature" && s.labels["name"] == name;
@@ -206,7 +206,7 @@ fn metrics_of(samples: &[Sample], level: &str, identity: &[(&str, &str)]) -> BTr
 
 #[test]
 fn every_series_of_a_group_exists_from_0() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let agent = Agent::start(&["--interval", "200ms"]);
     let group = Group::new("idle");
     let mut sleeper = Command::new("sleep").arg("1000").spawn().expect("sleep");
@@ -272,7 +272,7 @@ fn by_series(samples: Vec<Sample>) -> BTreeMap<String, f64> {
 
 #[test]
 fn counters_only_go_up_and_series_stay_while_groups_come_and_go() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let agent = Agent::start(&["--interval", "200ms", "--process-metrics"]);
     let (stop, mortal) = (AtomicBool::new(false), Group::new("mortal"));
     let path = mortal.path();
@@ -312,7 +312,7 @@ fn counters_only_go_up_and_series_stay_while_groups_come_and_go() {
 
 #[test]
 fn containers_units_and_cgroups_add_up_to_the_node() {
-    let _machine = support::machine();
+    let _machine = support::alone();
     let id = hex_id();
     let mixed = Mixed::start(&id);
     let agent = Agent::start(&["--interval", "200ms"]);

@@ -62,7 +62,7 @@ fn counted(agent: &Agent, pid: u32) -> [f64; 3] {
 
 #[test]
 fn cycles_and_instructions_of_a_process_are_those_that_the_kernel_counts() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let group = Group::new("counted").heavy();
     let load = Load::own(&group, "sampler");

@@ -1,6 +1,7 @@
 //! Black-box tests of the binary, on the kernel of this machine, as root.
 //!
-//! They share the machine (cgroups, CPUs, BPF programs), so each takes [`support::machine`] first.
+//! They share the machine (cgroups, CPUs, BPF programs): each says first what it needs of it
+//! ([`support::machine`]).
 
 #[macro_use]
 mod support;

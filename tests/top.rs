@@ -104,7 +104,7 @@ fn strike_keys(terminal: &Terminal) {
 
 #[test]
 fn it_shows_who_burns_and_its_keys_work_at_every_size() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let _burner = Burner::named(NAME.as_bytes()).first();
     for (width, height) in SIZES {
         let top = Top::start(width, height);
@@ -121,7 +121,7 @@ fn it_shows_who_burns_and_its_keys_work_at_every_size() {
 
 #[test]
 fn it_follows_the_size_of_the_terminal() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let _burner = Burner::named(NAME.as_bytes()).first();
     let top = Top::start(120, 30);
     for (width, height) in SIZES.into_iter().rev() {
@@ -137,7 +137,7 @@ fn it_follows_the_size_of_the_terminal() {
 
 #[test]
 fn a_signal_ends_it_and_restores_the_terminal() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     for (signal, (width, height)) in [Signal::TERM, Signal::INT].into_iter().zip(SIZES) {
         let top = Top::start(width, height);
         let ids = top.programs();
@@ -150,7 +150,7 @@ fn a_signal_ends_it_and_restores_the_terminal() {
 
 #[test]
 fn it_ends_by_itself_with_for() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let terminal = Terminal::new(80, 24);
     let said = terminal.output_of(&format!("{NOCTULE} top --for 1s >/dev/tty; echo $?"));
     assert_eq!(said, "0\n");
@@ -159,7 +159,7 @@ fn it_ends_by_itself_with_for() {
 
 #[test]
 fn it_ends_with_its_terminal() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let top = Top::start(80, 24);
     let (ids, pid) = (top.programs(), top.terminal.child());
     drop(top);
@@ -173,7 +173,7 @@ fn it_ends_with_its_terminal() {
 
 #[test]
 fn without_a_terminal_it_says_so_and_leaves_nothing() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let output = support::noctule(&["top"]);
     let said = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -184,7 +184,7 @@ fn without_a_terminal_it_says_so_and_leaves_nothing() {
 
 #[test]
 fn it_draws_hostile_names_and_obeys_none() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let _hostile = Hostile::start();
     let top = Top::start(120, 40);
     let shown = [
@@ -221,7 +221,7 @@ fn on_one_cpu(burners: &[Burner]) {
 
 #[test]
 fn it_shows_who_waits_and_says_what_is_the_matter() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let group = Group::new("spin");
     let burners = [Burner::within(&group), Burner::within(&group)].map(Burner::first);
     on_one_cpu(&burners);

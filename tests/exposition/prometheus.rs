@@ -64,7 +64,7 @@ fn rates(server: &Prometheus, series: &str, container: &Container) -> (f64, f64)
 
 #[test]
 fn prometheus_sees_half_a_cpu_as_half_a_cpu() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let id = hex_id();
     // Directly below the root its weight is not divided by that of a group above it.
     let wish = Wish {

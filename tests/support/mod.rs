@@ -17,6 +17,7 @@ pub(crate) mod history;
 pub(crate) mod hostile;
 pub(crate) mod http;
 pub(crate) mod load;
+pub(crate) mod machine;
 pub(crate) mod netns;
 pub(crate) mod openmetrics;
 pub(crate) mod oracle;
@@ -30,40 +31,19 @@ pub(crate) mod window;
 
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+pub(crate) use machine::alone as machine;
+pub(crate) use machine::{Part, alone, shared, shared_but, stolen};
 
 /// The binary under test: cargo's, or where it will be on the machine for which the tests are built.
 pub(crate) const NOCTULE: &str = match option_env!("NOCTULE_BINARY") {
     Some(path) => path,
     None => env!("CARGO_BIN_EXE_noctule"),
 };
-
-/// What the hypervisor had taken from the CPUs when the test began, in seconds.
-static STOLEN_BEFORE: Mutex<f64> = Mutex::new(0.0);
-
-/// The machine, for one test at a time: figures of one would show in another.
-pub(crate) fn machine() -> MutexGuard<'static, ()> {
-    static MACHINE: Mutex<()> = Mutex::new(());
-    // A test that failed leaves the machine as it should be: everything cleans up in Drop.
-    let machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
-    *stolen_before() = oracle::node_time().steal;
-    machine
-}
-
-fn stolen_before() -> MutexGuard<'static, f64> {
-    STOLEN_BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Seconds that the hypervisor took from the CPUs since the test began. The kernel learns of it when
-/// the CPU is back: a thread that is told meanwhile is told too long by as much, and that stays until
-/// it has caught up.
-pub(crate) fn stolen() -> f64 {
-    oracle::node_time().steal - *stolen_before()
-}
 
 /// Tells threads to stop when it is dropped, also by a failed assertion: a scope waits for them.
 pub(crate) struct StopAtEnd<'a>(pub(crate) &'a AtomicBool);
