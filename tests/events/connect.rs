@@ -40,7 +40,7 @@ fn connect(load: &mut Load, address: &str, waits: bool) -> String {
 
 #[test]
 fn connections_of_every_kind_are_told_from_both_ends() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let (servers, clients) = (Group::new("server"), Group::new("client"));
     let stream = Stream::start(&KINDS);
@@ -103,7 +103,7 @@ fn connections_of_every_kind_are_told_from_both_ends() {
 
 #[test]
 fn a_failure_that_nobody_waited_for_has_its_reason() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let link = Link::new();
     link.near.set("ipv4/tcp_syn_retries", "1");
@@ -139,7 +139,7 @@ fn a_failure_that_nobody_waited_for_has_its_reason() {
 
 #[test]
 fn without_a_route_connecting_fails_and_is_told_where_calls_are_seen() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let seen = calls_are_seen();
     let alone = Namespace::new("alone");
@@ -175,7 +175,7 @@ fn without_a_route_connecting_fails_and_is_told_where_calls_are_seen() {
 
 #[test]
 fn a_connection_is_whose_who_accepts_it_where_calls_are_seen() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let seen = calls_are_seen();
     let (servers, clients) = (Group::new("server"), Group::new("client"));

@@ -40,7 +40,7 @@ fn cell<'a>(table: &'a str, group: &Group, title: &str) -> &'a str {
 
 #[test]
 fn stat_counts_events_as_the_kernel_does() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let link = Link::new();
     let (servers, clients) = (Group::new("server"), Group::new("client"));
@@ -156,7 +156,7 @@ fn stat_counts_events_as_the_kernel_does() {
 fn destinations_beyond_the_bound_keep_the_sums_closed() {
     const DESTINATIONS: u32 = 300;
     const SHOWN: usize = 50;
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     // Rows of the kernel side: enough, and not enough.
     for rows in [4096, 128] {

@@ -26,7 +26,7 @@ fn shell(folder: &std::path::Path, script: &str) -> u32 {
 
 #[test]
 fn opens_have_full_paths_flags_and_results() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
@@ -70,7 +70,7 @@ fn opens_have_full_paths_flags_and_results() {
 
 #[test]
 fn reads_failures_and_the_kernels_own_files_are_left_out_unless_asked_for() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
@@ -89,7 +89,7 @@ fn reads_failures_and_the_kernels_own_files_are_left_out_unless_asked_for() {
 
 #[test]
 fn only_what_is_below_the_prefix_is_told() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
@@ -111,7 +111,7 @@ fn only_what_is_below_the_prefix_is_told() {
 #[test]
 fn each_of_many_opens_is_told_or_counted_as_lost() {
     const COUNT: u64 = 50_000;
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
@@ -137,7 +137,7 @@ fn each_of_many_opens_is_told_or_counted_as_lost() {
 
 #[test]
 fn the_agent_counts_and_tells_what_its_configuration_asks_for() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");

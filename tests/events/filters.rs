@@ -11,7 +11,7 @@ use super::support::{self, NOCTULE, noctule};
 
 #[test]
 fn a_group_is_told_with_what_is_below_it_and_without_its_neighbours() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("wanted");
     let stream = Stream::start(&["--cgroup", &group.path()]);
@@ -37,7 +37,7 @@ fn a_group_is_told_with_what_is_below_it_and_without_its_neighbours() {
 
 #[test]
 fn who_listened_before_is_told_what_comes_in() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events", "tcp_events");
     let (servers, clients) = (Group::new("server"), Group::new("client"));
     let mut server = Load::own(&servers, "sockets");
@@ -59,7 +59,7 @@ fn who_listened_before_is_told_what_comes_in() {
 
 #[test]
 fn a_short_process_and_its_connection_are_its_groups() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events", "tcp_events");
     let (servers, group) = (Group::new("server"), Group::new("short"));
     let stream = Stream::start(&[]);
@@ -83,7 +83,7 @@ fn a_short_process_and_its_connection_are_its_groups() {
 
 #[test]
 fn the_processes_of_a_container_have_its_id() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
     let id = hex_id();
@@ -101,7 +101,7 @@ fn the_processes_of_a_container_have_its_id() {
 
 #[test]
 fn what_is_below_a_group_in_which_nothing_runs_is_listed_and_told() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let id = hex_id();
     let inner = Below::new(&format!("docker/{id}/inner"));
@@ -122,7 +122,7 @@ fn what_is_below_a_group_in_which_nothing_runs_is_listed_and_told() {
 
 #[test]
 fn the_output_of_a_command_is_untouched_and_its_status_passed_on() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let file = tempfile::NamedTempFile::new().expect("a file of our own");
     let path = file.path().to_str().expect("in UTF-8");
@@ -147,7 +147,7 @@ fn the_output_of_a_command_is_untouched_and_its_status_passed_on() {
 
 #[test]
 fn whoever_reads_may_go() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let mut child = Command::new(NOCTULE)
         .args(["events", "--json"])
@@ -167,7 +167,7 @@ fn whoever_reads_may_go() {
 
 #[test]
 fn wrong_wishes_are_the_callers_errors() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let cases: [(&[&str], &str); 5] = [
         (&["--kind", "proces"], "process"),
@@ -195,7 +195,7 @@ fn wrong_wishes_are_the_callers_errors() {
 
 #[test]
 fn a_file_of_events_has_what_happens_and_ends_with_a_whole_line() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("events.jsonl");

@@ -21,7 +21,7 @@ fn wait_for_gauge(agent: &Agent, group: &Group, expected: f64) {
 
 #[test]
 fn two_that_share_a_port_are_told_apart() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let (group, clients) = (Group::new("share"), Group::new("client"));
     let agent = Agent::start(&["--interval", "200ms"]);
@@ -62,7 +62,7 @@ fn two_that_share_a_port_are_told_apart() {
 
 #[test]
 fn a_killed_listener_is_closed_with_the_address_that_it_had() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let group = Group::new("killed");
     let agent = Agent::start(&["--interval", "200ms"]);
@@ -98,7 +98,7 @@ fn a_killed_listener_is_closed_with_the_address_that_it_had() {
 
 #[test]
 fn who_listens_without_being_bound_has_the_port_that_it_got() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let group = Group::new("unbound");
     let stream = Stream::start(&KINDS);

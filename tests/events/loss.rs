@@ -27,7 +27,7 @@ fn small_ring() -> NamedTempFile {
 #[test]
 fn a_stopped_reader_loses_what_it_says_and_heals() {
     const COUNT: u64 = 3000;
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     needs_all_of!("tcp_sockets");
     let group = Group::new("stopped");
@@ -99,7 +99,7 @@ fn a_stopped_reader_loses_what_it_says_and_heals() {
 /// After a loss the sockets that are there are counted again, while others come and go.
 #[test]
 fn sockets_that_are_counted_again_are_as_many_as_before() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     needs_all_of!("tcp_sockets");
     let group = Group::new("recount");

@@ -12,7 +12,7 @@ const LIMIT: u64 = 32 << 20;
 
 #[test]
 fn a_victim_is_told_with_its_size_and_counted_as_the_kernel_does() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("oom_events");
     let group = Group::with_memory("oom", LIMIT);
     let agent = Agent::start(&["--interval", "200ms"]);

@@ -27,7 +27,7 @@ fn identity(event: &Value) -> (u64, u64) {
 
 #[test]
 fn each_process_starts_executes_and_ends_once() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
     let cases = [
@@ -72,7 +72,7 @@ fn each_process_starts_executes_and_ends_once() {
 #[test]
 fn ten_thousand_short_processes_are_all_told() {
     const COUNT: usize = 10_000;
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("storm");
     let stream = Stream::start(&["--kind", "process", "--cgroup", &group.path()]);
@@ -122,7 +122,7 @@ fn ten_thousand_short_processes_are_all_told() {
 
 #[test]
 fn a_process_ends_with_its_last_thread() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("leader");
     let stream = Stream::start(&["--kind", "process"]);
@@ -143,7 +143,7 @@ fn a_process_ends_with_its_last_thread() {
 
 #[test]
 fn threads_that_end_at_once_are_one_end() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("crowd");
     let stream = Stream::start(&["--kind", "process", "--cgroup", &group.path()]);
@@ -163,7 +163,7 @@ fn threads_that_end_at_once_are_one_end() {
 
 #[test]
 fn an_exec_by_another_thread_keeps_the_identity() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("exec");
     let stream = Stream::start(&["--kind", "process"]);
@@ -182,7 +182,7 @@ fn an_exec_by_another_thread_keeps_the_identity() {
 
 #[test]
 fn what_was_there_before_is_told_once() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("churn");
     let mut churn = Load::shell(&group, "while :; do ( : ); done");
@@ -224,7 +224,7 @@ fn what_was_there_before_is_told_once() {
 
 #[test]
 fn cpu_time_of_an_ended_process_is_that_of_its_parents_account() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("burn");
     let stream = Stream::start(&["--kind", "process"]);
@@ -242,7 +242,7 @@ fn cpu_time_of_an_ended_process_is_that_of_its_parents_account() {
 #[test]
 fn cpu_time_of_threads_that_end_together_is_whole_or_absent() {
     const COUNT: usize = 10;
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("burn");
     let stream = Stream::start(&["--kind", "process"]);
@@ -268,7 +268,7 @@ fn cpu_time_of_threads_that_end_together_is_whole_or_absent() {
 
 #[test]
 fn a_tree_of_processes_is_told_whole_and_alone() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("tree");
     let mut load = Load::shell(&group, "read word; ( ( : ); : ); ( : ); :");
@@ -293,7 +293,7 @@ fn a_tree_of_processes_is_told_whole_and_alone() {
 
 #[test]
 fn a_million_bytes_of_arguments_are_cut_and_say_so() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
     let long = "x".repeat(100_000);

@@ -15,7 +15,7 @@ use super::{end, number};
 /// One process has most of the memory; another, which asks for as much, makes the kernel kill it.
 #[test]
 fn the_whole_machine_has_no_memory_left() {
-    let _machine = support::machine();
+    let _machine = support::alone();
     needs!("oom_events");
     if expected().is_none() {
         return;
@@ -68,7 +68,7 @@ fn retransmits(stream: &Stream, pid: u32) -> u64 {
 
 #[test]
 fn a_server_sends_again_what_a_bad_link_loses() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     if expected().is_none() {
         return;
@@ -100,7 +100,7 @@ fn a_server_sends_again_what_a_bad_link_loses() {
 
 #[test]
 fn a_link_that_loses_everything_is_a_timeout() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     if expected().is_none() {
         return;

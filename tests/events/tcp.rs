@@ -16,7 +16,7 @@ const KINDS: [&str; 2] = ["--kind", "tcp"];
 
 #[test]
 fn both_ends_of_a_connection_are_told() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let (server, client) = (Group::new("server"), Group::new("client"));
     let stream = Stream::start(&KINDS);
@@ -88,7 +88,7 @@ fn both_ends_of_a_connection_are_told() {
 
 #[test]
 fn a_failure_has_its_reason() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let link = Link::new();
     link.near.set("ipv4/tcp_syn_retries", "1");
@@ -135,7 +135,7 @@ fn a_failure_has_its_reason() {
 #[test]
 fn ten_thousand_short_connections_are_all_told() {
     const COUNT: u64 = 10_000;
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let (server, client) = (Group::new("server"), Group::new("client"));
     let agent = Agent::start(&["--interval", "200ms"]);
@@ -198,7 +198,7 @@ fn ten_thousand_short_connections_are_all_told() {
 #[test]
 fn a_killed_client_leaves_no_connection() {
     const COUNT: u64 = 500;
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let (server, client) = (Group::new("server"), Group::new("client"));
     let agent = Agent::start(&["--interval", "200ms"]);
@@ -235,7 +235,7 @@ fn a_killed_client_leaves_no_connection() {
 
 #[test]
 fn an_inherited_descriptor_is_closed_once_with_its_last_owner() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let group = Group::new("inherit");
     let stream = Stream::start(&KINDS);
@@ -268,7 +268,7 @@ fn an_inherited_descriptor_is_closed_once_with_its_last_owner() {
 
 #[test]
 fn retransmits_are_the_senders_and_as_many_as_the_kernel_counts() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let link = Link::new();
     let stream = Stream::start(&KINDS);
@@ -317,7 +317,7 @@ fn retransmits_are_the_senders_and_as_many_as_the_kernel_counts() {
 
 #[test]
 fn equal_addresses_in_two_namespaces_are_never_mixed() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let stream = Stream::start(&KINDS);
     let mut cookies = Vec::new();
@@ -351,7 +351,7 @@ fn equal_addresses_in_two_namespaces_are_never_mixed() {
 #[test]
 fn a_gigabyte_by_sendfile_is_counted_to_the_byte() {
     const SIZE: u64 = 1 << 30;
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let group = Group::new("sendfile");
     let file = tempfile::NamedTempFile::new().expect("a file of our own");
@@ -378,7 +378,7 @@ fn a_gigabyte_by_sendfile_is_counted_to_the_byte() {
 
 #[test]
 fn what_is_open_before_is_known_from_the_first_second() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("tcp_events");
     let group = Group::new("before");
     let mut server = Load::own(&group, "sockets");
