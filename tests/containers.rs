@@ -135,7 +135,7 @@ fn shows_in_top(level: &str, name: &str) {
 
 #[test]
 fn a_container_of_kubelet_and_containerd_has_id_runtime_and_pod() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::Groups]);
     let (id, uid) = (hex_id(), pod_uid());
     let wish = Wish::burn(&id, &format!("/kubepods/burstable/pod{uid}/{id}"));
     let case = Case::new(wish, "containerd", Some(&uid));
@@ -148,7 +148,7 @@ fn a_container_of_kubelet_and_containerd_has_id_runtime_and_pod() {
 
 #[test]
 fn a_container_of_docker_has_id_and_runtime() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::Groups]);
     let id = hex_id();
     let wish = Wish::burn(&id, &format!("/docker/{id}"));
     Case::new(wish, "docker", None).check();
@@ -156,7 +156,7 @@ fn a_container_of_docker_has_id_and_runtime() {
 
 #[test]
 fn a_container_of_plain_runc_is_known_by_its_state_file() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::Groups]);
     let id = format!("noctule-test-{}", std::process::id());
     let wish = Wish {
         cgroup: None,
@@ -167,7 +167,7 @@ fn a_container_of_plain_runc_is_known_by_its_state_file() {
 
 #[test]
 fn a_container_inside_a_container_is_known_by_its_own_id() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::Groups]);
     let (outer, inner, uid) = (hex_id(), hex_id(), pod_uid());
     // As kind has them: a node that is a container of Docker, and a pod on it.
     let node = format!("/docker/{outer}");
@@ -213,7 +213,7 @@ impl Drop for Bundle {
 
 #[test]
 fn names_come_from_the_bundle_of_containerd() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::Groups]);
     let (id, uid) = (hex_id(), pod_uid());
     let annotations = json!({
         "io.kubernetes.cri.container-name": "cart",
@@ -257,7 +257,7 @@ fn names_come_from_the_bundle_of_containerd() {
 
 #[test]
 fn a_unit_of_systemd_has_its_name() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::Groups]);
     let unit = format!("noctule-test-{}.service", std::process::id());
     let below = Below::new(&format!("system.slice/{unit}"));
     let _burner = Burner::within(&below.group);
@@ -305,7 +305,7 @@ fn short_ones(end: &dyn Fn() -> bool) -> Vec<(String, Instant, Instant)> {
 
 #[test]
 fn a_container_of_20_ms_is_in_the_window_of_stat() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::Groups]);
     // Keeps `/docker` while containers come and go, as a container that stays would.
     let _parent = Below::new(&format!("docker/{}", hex_id()));
     let mut child = Command::new(NOCTULE)
@@ -338,7 +338,7 @@ fn a_container_of_20_ms_is_in_the_window_of_stat() {
 
 #[test]
 fn a_container_of_20_ms_has_series_after_its_end() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::Groups]);
     let agent = Agent::start(&["--interval", "200ms"]);
     let id = hex_id();
     let container = short_one(&id);

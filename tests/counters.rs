@@ -78,7 +78,7 @@ fn named<'a>(rows: &'a [ProcessRow], comm: &str) -> Vec<&'a ProcessRow> {
 
 #[test]
 fn counters_of_a_process_equal_what_perf_stat_prints() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let mut source = source();
     source.collect(&[], &[]).expect("a batch");
     // Touches 64 MiB page by page: 16,384 faults. The some 60 between fork and exec, which perf
@@ -135,7 +135,7 @@ fn clocks(batch: &Batch, pid: u32) -> (f64, f64) {
 
 #[test]
 fn counters_of_a_thread_that_stays_on_its_cpu_are_not_late() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let mut source = source();
     let child = Hog(Command::new("sh")
         .args(["-c", "while :; do :; done"])

@@ -35,7 +35,7 @@ fn features() -> Vec<Value> {
 
 #[test]
 fn the_environment_can_run_these_tests() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let root = rustix::process::geteuid().is_root();
     assert!(
         root,
@@ -59,7 +59,7 @@ fn what_the_kernel_said() -> String {
 
 #[test]
 fn the_virtual_machine_is_as_its_table_says() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     // Only a virtual machine has one.
     let Some(expected) = expected() else { return };
     let mut wrong = Vec::new();
@@ -88,7 +88,7 @@ fn the_virtual_machine_is_as_its_table_says() {
 
 #[test]
 fn the_virtual_machine_is_the_one_that_was_asked_for() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let Ok(release) = env::var("NOCTULE_RELEASE") else {
         return;
     };
@@ -110,7 +110,7 @@ fn the_virtual_machine_is_the_one_that_was_asked_for() {
 /// says why.
 #[test]
 fn no_program_has_grown_for_the_verifier() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let Some(expected) = expected() else { return };
     let config = everything();

@@ -32,7 +32,7 @@ impl Drop for Tick {
 
 #[test]
 fn a_clock_that_is_slewed_makes_nobody_run_longer() {
-    let _machine = support::machine();
+    let _machine = support::alone();
     needs!("cpu_time");
     // It is the clock of the whole machine: only a virtual one is given another.
     if expected().is_none() {

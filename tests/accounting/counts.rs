@@ -15,7 +15,7 @@ const PAGE: usize = 4096;
 
 #[test]
 fn softirqs_of_the_node_are_the_kernels_by_vector() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let agent = Agent::start(&["--interval", "100ms"]);
     let recorder = Recorder::start(oracle::softirqs);
@@ -123,7 +123,7 @@ fn write(path: &Path, case: &Read) {
 
 #[test]
 fn pages_read_are_those_of_the_file() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs_all_of!("page_cache_reads");
     let agent = agent("100ms");
     let group = Group::new("pages");
@@ -148,7 +148,7 @@ fn pages_read_are_those_of_the_file() {
 
 #[test]
 fn pages_written_are_those_made_dirty() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let agent = agent("100ms");
     let group = Group::new("pages");

@@ -31,7 +31,7 @@ fn at_the_end(agent: &Agent, pid: u32, expected: f64) -> f64 {
 
 #[test]
 fn of_a_process_older_than_the_agent_only_the_growth_counts() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     for name in ["sampler", "threads", "leader-ends"] {
         let group = Group::new("older");
@@ -65,7 +65,7 @@ fn of_a_process_older_than_the_agent_only_the_growth_counts() {
 
 #[test]
 fn a_killed_process_counts_once_with_all_its_threads() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     for older in [false, true] {
         let what = if older { "older" } else { "younger" };
@@ -97,7 +97,7 @@ fn a_killed_process_counts_once_with_all_its_threads() {
 
 #[test]
 fn a_zombie_is_one_row_with_what_it_used_in_the_window() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     for name in ["sampler", "threads"] {
         let group = Group::new("zombie");
@@ -123,7 +123,7 @@ fn a_zombie_is_one_row_with_what_it_used_in_the_window() {
 
 #[test]
 fn exec_by_another_thread_than_the_leader_keeps_the_processs_time() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     for older in [false, true] {
         let what = if older { "older" } else { "younger" };
@@ -166,7 +166,7 @@ const WAITS_AND_BURNS: &str = "read line; while :; do :; done";
 
 #[test]
 fn two_processes_with_one_pid_are_two_rows() {
-    let _machine = support::machine();
+    let _machine = support::alone();
     needs!("cpu_time");
     let group = Group::new("reuse");
     let agent = agent(RARELY);

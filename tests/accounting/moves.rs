@@ -28,7 +28,7 @@ fn assert_as_accounted(what: &str, agent: &Agent, pair: [&Group; 2]) {
 
 #[test]
 fn a_stopped_process_that_is_moved_takes_nothing_with_it() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let agent = agent("1s");
     for name in ["sampler", "threads"] {
@@ -57,14 +57,14 @@ fn a_stopped_process_that_is_moved_takes_nothing_with_it() {
 
 #[test]
 fn a_running_process_that_is_moved_is_divided_at_the_move() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     divide("sampler");
 }
 
 #[test]
 fn a_process_of_several_threads_that_run_is_divided_at_the_move() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs_all_of!("cgroup_moves");
     divide("threads");
 }
@@ -98,7 +98,7 @@ fn divide(name: &str) {
 
 #[test]
 fn a_thread_that_is_moved_alone_counts_in_its_group_and_in_its_process() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let agent = agent("1s");
     let (first, second) = (Group::new("from"), Group::new("to"));
@@ -138,7 +138,7 @@ fn wanderer(parent: &Group) -> Load {
 
 #[test]
 fn a_group_that_is_entered_while_a_batch_is_taken_has_used_little() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::Groups]);
     needs!("cpu_time");
     let agent = agent("100ms");
     let parent = Group::new("wanderer");

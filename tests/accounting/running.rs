@@ -50,7 +50,7 @@ fn start(case: &Case) -> (Group, Load) {
 
 #[test]
 fn every_batch_has_what_a_running_thread_used_until_then() {
-    let _machine = support::machine();
+    let _machine = support::alone();
     needs!("cpu_time");
     for case in &CASES {
         let agent = agent("100ms");
@@ -111,7 +111,7 @@ fn used(history: &History, seen: &Seen) -> (f64, f64) {
 
 #[test]
 fn a_window_has_what_a_running_thread_used_in_it() {
-    let _machine = support::machine();
+    let _machine = support::alone();
     needs!("cpu_time");
     for case in &CASES {
         let (group, mut load) = start(case);

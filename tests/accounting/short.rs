@@ -31,7 +31,7 @@ fn run(group: &Group, script: &str) -> Load {
 
 #[test]
 fn two_thousand_short_processes_are_all_in_their_groups_sum() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let agent = Agent::start(&[]);
     let window = Window::open("cgroup");
@@ -50,7 +50,7 @@ fn two_thousand_short_processes_are_all_in_their_groups_sum() {
 
 #[test]
 fn two_thousand_short_processes_are_two_thousand_rows() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let group = Group::new("short");
     let script = format!("{}; :", burners(PROCESSES));
@@ -107,7 +107,7 @@ fn processes(reading: &Reading, group: &Group) -> BTreeMap<BTreeMap<String, Stri
 
 #[test]
 fn a_fork_storm_loses_nothing() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let agent = agent("1s");
     let group = Group::new("storm");
@@ -134,7 +134,7 @@ fn a_fork_storm_loses_nothing() {
 
 #[test]
 fn threads_that_end_at_once_lose_nothing() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let agent = agent("200ms");
     let group = Group::new("crowd");

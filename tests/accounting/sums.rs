@@ -75,7 +75,7 @@ fn too_much(what: &str, level: &str) -> Option<String> {
 
 #[test]
 fn rows_and_idle_and_remainder_are_all_there_is() {
-    let _machine = support::machine();
+    let _machine = support::alone();
     needs!("cpu_time");
     let cases: [(&str, Make); 3] = [
         ("quiet", |_| Vec::new()),
@@ -110,7 +110,7 @@ const LEAST_STEPS: u32 = 30;
 /// ends told late, nearly every batch would have one.
 #[test]
 fn who_ends_while_a_batch_is_taken_is_in_it() {
-    let _machine = support::machine();
+    let _machine = support::alone();
     needs!("cpu_time");
     let agent = Agent::start(&["--interval", "100ms"]);
     let group = Group::new("ends");
@@ -147,7 +147,7 @@ fn who_ends_while_a_batch_is_taken_is_in_it() {
 
 #[test]
 fn idle_time_is_the_kernels() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let agent = Agent::start(&["--interval", "100ms"]);
     let recorder = Recorder::start(oracle::node_time);
@@ -178,7 +178,7 @@ fn idle_time_is_the_kernels() {
 
 #[test]
 fn kernel_threads_are_processes_and_the_idle_task_is_none() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     // By schedstat; a thread can end in between.
     let used = || -> BTreeMap<u32, f64> {

@@ -63,7 +63,7 @@ const CASES: &[Case] = &[
 
 #[test]
 fn totals_equal_the_kernels_while_stopped_and_at_the_end() {
-    let _machine = support::machine();
+    let _machine = support::alone();
     needs!("cpu_time");
     let agent = agent("250ms");
     for case in CASES {

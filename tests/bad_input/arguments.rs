@@ -9,7 +9,7 @@ const LONG: &str = "18446744073709551615s";
 
 #[test]
 fn wrong_arguments_end_with_2_and_the_nearest_word() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let cases: &[(&[&str], &[&str])] = &[
         (&["stat", "--jsn"], &["--jsn", "--json"]),
         (&["sta"], &["'sta'", "'stat'"]),
@@ -64,7 +64,7 @@ fn wrong_arguments_end_with_2_and_the_nearest_word() {
 
 #[test]
 fn an_address_that_others_reach_asks_for_the_opt_out() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let (code, said) = failure(&["run", "--listen", "0.0.0.0:0"]);
     assert_eq!(code, 2, "{said}");
     assert_says(&said, &["0.0.0.0:0", "loopback", "--allow-plain-http"]);
@@ -72,7 +72,7 @@ fn an_address_that_others_reach_asks_for_the_opt_out() {
 
 #[test]
 fn a_wrong_configuration_ends_with_2_and_names_file_line_and_key() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let cases: &[(&[u8], &[&str])] = &[
         (
@@ -125,7 +125,7 @@ fn a_wrong_configuration_ends_with_2_and_names_file_line_and_key() {
 
 #[test]
 fn a_configuration_that_is_not_there_ends_with_2() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let none = folder.path().join("none.toml");
     for path in [none.as_path(), folder.path()] {

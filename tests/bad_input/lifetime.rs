@@ -43,7 +43,7 @@ fn pinned() -> BTreeSet<String> {
 
 #[test]
 fn a_port_in_use_is_told_before_anything_is_loaded() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address").to_string();
     let (code, said) = failure(&["run", "--listen", &address]);
@@ -76,7 +76,7 @@ fn wait_for_batches(agents: &[&Agent]) {
 
 #[test]
 fn two_agents_see_the_same() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let first = Agent::start(&["--interval", "200ms"]);
     let second = Agent::start(&["--interval", "300ms"]);
     let group = Group::new("seen-twice");
@@ -135,7 +135,7 @@ fn under_load(address: &str, body: impl FnOnce()) {
 
 #[test]
 fn a_signal_in_the_middle_of_everything_ends_it_cleanly() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     for signal in [Signal::TERM, Signal::INT] {
         let mut agent = Agent::start(&["--interval", "50ms", "--process-metrics"]);
         let ids = bpf::held_by(agent.pid());
@@ -153,7 +153,7 @@ fn a_signal_in_the_middle_of_everything_ends_it_cleanly() {
 
 #[test]
 fn a_kill_leaves_nothing_attached_and_nothing_pinned() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let before = pinned();
     let (mut child, ids) = bpf::start(&["run", "--listen", "127.0.0.1:0"]);
     assert_eq!(pinned(), before, "it pins nothing while it runs");
@@ -166,7 +166,7 @@ fn a_kill_leaves_nothing_attached_and_nothing_pinned() {
 
 #[test]
 fn a_signal_ends_the_window_of_stat_and_the_answer_is_printed() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let (mut child, ids) = bpf::start(&["stat", "--json", "--for", "1h"]);
     signal(&child, Signal::INT);
     let text = output(&mut child);
@@ -180,7 +180,7 @@ fn a_signal_ends_the_window_of_stat_and_the_answer_is_printed() {
 
 #[test]
 fn a_signal_ends_the_command_of_stat_too() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let (mut child, ids) = bpf::start(&["stat", "--", "sleep", "3600"]);
     signal(&child, Signal::TERM);
     let text = output(&mut child);

@@ -9,7 +9,7 @@ use crate::support::{self, bpf};
 
 #[test]
 fn under_lockdown_whatever_needs_bpf_says_so_and_leaves_nothing() {
-    let _machine = support::machine();
+    let _machine = support::alone();
     if expected().is_none() {
         return;
     }

@@ -19,7 +19,7 @@ fn table(by: &str) -> String {
 
 #[test]
 fn tables_show_hostile_names_on_one_line_each_and_obey_none() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let hostile = Hostile::start();
     let text = table("process");
     for (name, pid) in hostile.processes() {
@@ -51,7 +51,7 @@ fn tables_show_hostile_names_on_one_line_each_and_obey_none() {
 
 #[test]
 fn json_has_hostile_names_as_they_are() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let hostile = Hostile::start();
     let args = ["stat", "--json", "--for", "2s", "--by"];
     let answer = |by: &str| {

@@ -8,7 +8,7 @@ use super::{NOCTULE, assert_says, end_of, ended, failure, support};
 
 #[test]
 fn a_full_disk_is_a_failure_that_names_the_file() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     for format in [&[][..], &["--json"]] {
         let args = [&["stat", "--for", "100ms", "-o", "/dev/full"], format].concat();
         let (code, said) = failure(&args);
@@ -37,7 +37,7 @@ fn a_full_disk_is_a_failure_that_names_the_file() {
 
 #[test]
 fn a_file_of_events_that_cannot_be_written_is_an_error_with_the_mend() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("none/events");
     let file = file.to_str().expect("UTF-8");
@@ -48,7 +48,7 @@ fn a_file_of_events_that_cannot_be_written_is_an_error_with_the_mend() {
 
 #[test]
 fn a_missing_folder_is_known_before_anything_is_measured() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("none/answer");
     let file = file.to_str().expect("UTF-8");
@@ -65,7 +65,7 @@ fn a_missing_folder_is_known_before_anything_is_measured() {
 
 #[test]
 fn a_file_gets_the_answer_and_the_commands_output_is_untouched() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("answer.json");
     let path = file.to_str().expect("UTF-8");
@@ -92,7 +92,7 @@ fn a_file_gets_the_answer_and_the_commands_output_is_untouched() {
 
 #[test]
 fn a_broken_pipe_is_a_success() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let cases: &[&[&str]] = &[
         &["stat", "--for", "500ms", "--by", "process"],
         &["stat", "--for", "500ms", "--by", "process", "--json"],
@@ -133,7 +133,7 @@ fn a_broken_pipe_is_a_success() {
 
 #[test]
 fn the_commands_own_status_is_passed_on() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let cases: &[(&[&str], i32)] = &[
         (&["true"], 0),
         (&["false"], 1),
@@ -161,7 +161,7 @@ fn the_commands_own_status_is_passed_on() {
 
 #[test]
 fn a_command_that_cannot_be_run_is_named() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str, mode: u32| {
         let path = folder.path().join(name);

@@ -73,7 +73,7 @@ fn verdict<'a>(answer: &'a Value, name: &str) -> (&'a str, &'a str) {
 
 #[test]
 fn without_rights_it_ends_with_3_and_says_which_and_how_to_get_them() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let copy = Copy::new();
     for args in [
         &["stat", "--for", "1s"][..],
@@ -99,7 +99,7 @@ fn without_rights_it_ends_with_3_and_says_which_and_how_to_get_them() {
 
 #[test]
 fn doctor_prints_its_table_without_rights_too() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let copy = Copy::new();
     let output = ended(copy.with("").arg("doctor"));
     assert_eq!(output.status.code(), Some(3));
@@ -121,7 +121,7 @@ fn doctor_prints_its_table_without_rights_too() {
 
 #[test]
 fn three_capabilities_are_enough_for_every_figure() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let copy = Copy::new();
     let group = Group::new("rights");
     let _burner = Burner::within(&group);
@@ -151,7 +151,7 @@ fn three_capabilities_are_enough_for_every_figure() {
 
 #[test]
 fn doctor_names_what_three_capabilities_do_not_allow() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let copy = Copy::new();
     let answer = verdicts(&mut copy.with(ENOUGH));
     assert_eq!(verdict(&answer, "privileges").0, "on");
@@ -180,7 +180,7 @@ fn release() -> (u32, u32) {
 /// Before Linux 5.11 the memory of BPF counts as locked, and the kernel's error does not tell.
 #[test]
 fn memory_that_may_not_be_locked_is_named_where_it_counts() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let copy = Copy::new();
     let mut command = copy.with_memory(ENOUGH, "64");
     command.args(["stat", "--for", "100ms"]);

@@ -52,7 +52,7 @@ impl Full {
 
 #[test]
 fn a_command_that_finds_no_room_is_a_failure_and_not_an_error_of_the_user() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let full = Full::new();
     let (code, said) = failure_of(&mut full.noctule(&["stat", "--", "sleep", "1"]));
     assert_eq!(code, 1, "{said}");
@@ -67,7 +67,7 @@ fn a_command_that_finds_no_room_is_a_failure_and_not_an_error_of_the_user() {
 
 #[test]
 fn a_running_agent_survives_a_full_process_table() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let full = Full::new();
     let mut agent = Agent::start(&["--interval", "200ms"]);
     full.add(agent.pid());

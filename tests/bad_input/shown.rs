@@ -18,7 +18,7 @@ fn said(args: &[&str]) -> String {
 
 #[test]
 fn completions_know_every_command_and_its_options() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = said(&["completions", shell]);
         for word in COMMANDS
@@ -39,7 +39,7 @@ fn completions_know_every_command_and_its_options() {
 
 #[test]
 fn manual_pages_are_pages() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     said(&["man", folder.path().to_str().expect("UTF-8")]);
     let page = |name: &str| {
@@ -58,7 +58,7 @@ fn manual_pages_are_pages() {
 
 #[test]
 fn every_program_works_without_tracefs() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let answer = support::json(&["doctor", "--json"]);
     let feature = |name: &str| {
         let features = answer["features"].as_array().expect("features");
@@ -92,7 +92,7 @@ const SWITCHED_OFF: &str = "[collect]\nwaits = \"off\"\nhardware_counters = fals
 
 #[test]
 fn doctor_tells_what_is_switched_off_from_what_cannot_be() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let mut config = NamedTempFile::new().expect("a file of our own");
     config.write_all(SWITCHED_OFF.as_bytes()).expect("text");
     let all = verdicts(&mut Command::new(NOCTULE));

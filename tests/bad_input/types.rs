@@ -30,7 +30,7 @@ fn with_types(file: &str, args: &[&str]) -> Command {
 
 #[test]
 fn without_types_whatever_needs_them_says_so_and_leaves_nothing() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     for args in [
         &["stat", "--for", "1s"][..],
         &["events"],
@@ -45,7 +45,7 @@ fn without_types_whatever_needs_them_says_so_and_leaves_nothing() {
 
 #[test]
 fn doctor_names_the_kernel_option_that_is_missing_and_all_that_needs_it() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     let (without, with) = (
         verdicts(&mut noctule(&[])),
         verdicts(&mut Command::new(NOCTULE)),
@@ -157,7 +157,7 @@ const LACKS: [Lack; 6] = [
 /// A kernel that has neither the tracepoint nor fexit has probes.
 #[test]
 fn page_reads_are_counted_by_a_probe_where_there_is_nothing_better() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let types = types_without(&[
         "btf_trace_mm_filemap_get_pages",
@@ -201,7 +201,7 @@ fn states(verdicts: &BTreeMap<String, Value>) -> BTreeMap<&str, &str> {
 
 #[test]
 fn what_a_kernel_was_built_without_costs_no_more_than_what_it_is_for() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_time");
     let with = verdicts(&mut Command::new(NOCTULE));
     for lack in &LACKS {

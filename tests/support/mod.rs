@@ -36,7 +36,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-pub(crate) use machine::alone as machine;
 pub(crate) use machine::{Part, alone, shared, shared_but, stolen};
 
 /// The binary under test: cargo's, or where it will be on the machine for which the tests are built.

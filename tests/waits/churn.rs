@@ -123,7 +123,7 @@ fn assert_closed(before: &Reading, after: &Reading) {
 
 #[test]
 fn what_comes_and_goes_leaves_nothing_behind() {
-    let _machine = support::machine();
+    let _machine = support::alone();
     needs!("cpu_waits");
     // How long groups that are gone are listed and named.
     let config = configuration(

@@ -65,7 +65,7 @@ fn row_of(answer: &Value, pid: u32) -> &Value {
 /// Both ways to measure watch the same processes.
 #[test]
 fn every_process_waited_as_long_as_the_kernel_says() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let _notes = ExactNotes::new();
     let low_cost = configuration("[collect]\nwaits = \"low_cost\"\n");

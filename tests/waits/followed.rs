@@ -8,7 +8,7 @@ use super::{answer_file, answer_in, around, assert_close, cause, number, path, t
 
 #[test]
 fn a_command_is_one_row_with_the_waits_of_all_its_processes() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let group = Group::new("command").heavy();
     let hog = Group::new("hog").heavy();
@@ -49,7 +49,7 @@ fn a_command_is_one_row_with_the_waits_of_all_its_processes() {
 /// ended by then.
 #[test]
 fn descendants_that_ended_just_before_the_command_are_complete() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let group = Group::new("command").heavy();
     let (waits, stat) = (answer_file(), answer_file());

@@ -40,7 +40,7 @@ pub(super) fn assert_adds_up(row: &Value) {
 
 #[test]
 fn causes_and_culprits_add_up_at_every_level() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let groups = ["victim", "hog", "limited"].map(|name| Group::new(name).heavy());
     groups[2].limit(0.3);
@@ -86,7 +86,7 @@ impl Rival {
 
 #[test]
 fn culprits_are_blamed_in_proportion_to_their_weights() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let victim = Group::new("victim");
     victim.weigh(2500);

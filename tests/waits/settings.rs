@@ -13,7 +13,7 @@ use super::{assert_close, configuration, path, support, waited};
 
 #[test]
 fn waits_that_are_off_are_an_error_of_the_configuration() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_waits");
     let cases = [
         ("waits = \"off\"", &["collect.waits", "off", "full"][..]),
@@ -34,7 +34,7 @@ fn waits_that_are_off_are_an_error_of_the_configuration() {
 
 #[test]
 fn without_waits_there_are_no_figures_of_them() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_waits");
     let config = configuration("[collect]\nwaits = \"off\"\n");
     let args = ["stat", "--json", "--by", "process", "--for", "1s"];
@@ -64,7 +64,7 @@ fn crowd() -> Vec<(Group, Load)> {
 
 #[test]
 fn what_finds_no_row_is_with_the_others_and_counted() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let config = configuration(TINY);
     let crowd = crowd();
@@ -110,7 +110,7 @@ fn what_finds_no_row_is_with_the_others_and_counted() {
 
 #[test]
 fn a_table_that_is_too_small_is_a_loss_and_the_node_has_everything() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let config = configuration(TINY);
     let _crowd = crowd();

@@ -27,7 +27,7 @@ fn ours(reading: &Reading) -> f64 {
 
 #[test]
 fn every_switch_is_voluntary_or_not_or_of_the_idle_task() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_waits");
     let agent = Agent::start(&["--interval", "100ms"]);
     let group = Group::new("switches");

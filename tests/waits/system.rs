@@ -26,7 +26,7 @@ fn row_of(id: &str, duration: &str) -> Value {
 
 #[test]
 fn a_unit_is_a_system_and_is_named() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::LastCpu, support::Part::Groups]);
     needs!("cpu_waits");
     let (id, unit) = (
         hex_id(),
@@ -99,7 +99,7 @@ impl Drop for Ksmd {
 
 #[test]
 fn threads_of_the_kernel_are_the_system() {
-    let _machine = support::machine();
+    let _machine = support::alone();
     needs!("cpu_waits");
     let id = hex_id();
     // Not heavier than usual: threads of the kernel are in the root group.

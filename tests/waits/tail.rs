@@ -14,7 +14,7 @@ const ROUNDING: f64 = 17.0 / 16.0;
 
 #[test]
 fn the_longest_wait_is_one_of_the_kernels() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let low_cost = configuration("[collect]\nwaits = \"low_cost\"\n");
     for name in ["storm", "quiet"] {
@@ -43,7 +43,7 @@ fn the_longest_wait_is_one_of_the_kernels() {
 /// What other groups do is not known; but nobody waited for longer than anybody looked.
 #[test]
 fn nobody_waited_since_before_the_agent_started() {
-    let _machine = support::machine();
+    let _machine = support::shared();
     needs!("cpu_waits");
     let group = Group::new("quiet");
     let _load = Load::own(&group, "quiet");

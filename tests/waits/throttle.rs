@@ -78,7 +78,7 @@ const CASES: [Case; 4] = [
 
 #[test]
 fn throttled_time_is_that_of_the_group() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     for case in &CASES {
         let group = Group::new("throttle").heavy();
@@ -90,7 +90,7 @@ fn throttled_time_is_that_of_the_group() {
 
 #[test]
 fn the_quota_of_the_group_above_counts_as_well() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     for case in &CASES {
         let parent = Group::new("quota").heavy();
@@ -103,7 +103,7 @@ fn the_quota_of_the_group_above_counts_as_well() {
 
 #[test]
 fn nobody_is_throttled_without_a_quota() {
-    let _machine = support::machine();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let groups = ["one", "other"].map(|name| Group::new(name).heavy());
     let _loads = groups.each_ref().map(|group| Load::own(group, "spin 2"));
