@@ -4,7 +4,6 @@ use std::process::Command;
 
 use super::agent;
 use super::support::cgroup::Group;
-use super::support::expect::expected;
 use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::{self, oracle};
@@ -35,9 +34,7 @@ fn a_clock_that_is_slewed_makes_nobody_run_longer() {
     let _machine = support::alone();
     needs!("cpu_time");
     // It is the clock of the whole machine: only a virtual one is given another.
-    if expected().is_none() {
-        return;
-    }
+    needs_a_virtual_machine!();
     let agent = agent("200ms");
     let group = Group::new("slewed").heavy();
     let load = Load::own(&group, "sampler");

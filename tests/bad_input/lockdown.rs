@@ -4,15 +4,12 @@ use std::fs;
 use std::process::Command;
 
 use super::{NOCTULE, assert_says, failure, verdicts};
-use crate::support::expect::expected;
 use crate::support::{self, bpf};
 
 #[test]
 fn under_lockdown_whatever_needs_bpf_says_so_and_leaves_nothing() {
     let _machine = support::alone();
-    if expected().is_none() {
-        return;
-    }
+    needs_a_virtual_machine!();
     let before = verdicts(&mut Command::new(NOCTULE));
     fs::write("/sys/kernel/security/lockdown", "confidentiality")
         .expect("CONFIG_SECURITY_LOCKDOWN");

@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::support;
 use super::support::cgroup::Group;
-use super::support::expect::expected;
 use super::support::load::Load;
 use super::support::netns::Link;
 use super::support::oracle;
@@ -17,9 +16,7 @@ use super::{end, number};
 fn the_whole_machine_has_no_memory_left() {
     let _machine = support::alone();
     needs!("oom_events");
-    if expected().is_none() {
-        return;
-    }
+    needs_a_virtual_machine!();
     let stream = Stream::start(&["--kind", "process,oom"]);
     let megabytes = oracle::available_kilobytes() * 6 / 10 / 1024;
     let before = oracle::vmstat("oom_kill");
@@ -70,9 +67,7 @@ fn retransmits(stream: &Stream, pid: u32) -> u64 {
 fn a_server_sends_again_what_a_bad_link_loses() {
     let _machine = support::shared();
     needs!("tcp_events");
-    if expected().is_none() {
-        return;
-    }
+    needs_a_virtual_machine!();
     let link = Link::new();
     let stream = Stream::start(&["--kind", "tcp"]);
     let mut server = Load::in_namespace(&link.near, "sockets");
@@ -102,9 +97,7 @@ fn a_server_sends_again_what_a_bad_link_loses() {
 fn a_link_that_loses_everything_is_a_timeout() {
     let _machine = support::shared();
     needs!("tcp_events");
-    if expected().is_none() {
-        return;
-    }
+    needs_a_virtual_machine!();
     let link = Link::new();
     link.near.set("ipv4/tcp_syn_retries", "2");
     let stream = Stream::start(&["--kind", "tcp"]);

@@ -91,6 +91,25 @@ fn skip(feature: &str, reason: impl Fn(&Expected) -> Option<String>) -> bool {
     true
 }
 
+/// Whether there is no table, because this is the machine that builds; then the runner, if there is
+/// one, is told why the test does nothing.
+pub(crate) fn is_not_virtual() -> bool {
+    let real = expected().is_none();
+    if let Some(file) = env::var_os("NOCTULE_SKIPPED").filter(|_| real) {
+        fs::write(file, "they change a machine of their own").expect("it can be said");
+    }
+    real
+}
+
+/// Ends a test here where the machine is not a virtual one, which it has for itself.
+macro_rules! needs_a_virtual_machine {
+    () => {
+        if $crate::support::expect::is_not_virtual() {
+            return;
+        }
+    };
+}
+
 /// Ends a test here when the kernel may lack one of these features.
 macro_rules! needs {
     ($($feature:literal),+) => {
