@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -62,7 +62,9 @@ impl Agent {
             address,
             said: first,
         };
-        agent.wait_for("/readyz", 200);
+        super::wait_until("the agent is ready", || {
+            agent.get("/readyz", "*/*").0 == 200
+        });
         agent.said = std::iter::once(agent.said.clone())
             .chain(said.try_iter())
             .collect::<Vec<_>>()
@@ -84,7 +86,7 @@ impl Agent {
     pub(crate) fn get(&self, path: &str, accept: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).expect("the agent listens");
         stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
+            .set_read_timeout(Some(Duration::from_secs(60)))
             .expect("a time-out");
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: noctule\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
@@ -140,24 +142,11 @@ impl Agent {
         let _ = kill_process(pid, signal);
     }
 
-    /// Waits for its end, at most ten seconds.
+    /// Waits for its end.
     pub(crate) fn end(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        loop {
-            if let Some(status) = self.child.try_wait().expect("our child") {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "the agent does not end");
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn wait_for(&self, path: &str, status: u16) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while self.get(path, "*/*").0 != status {
-            assert!(Instant::now() < deadline, "{path} is not {status}");
-            thread::sleep(Duration::from_millis(50));
-        }
+        super::wait_for("the agent has ended", || {
+            self.child.try_wait().expect("our child")
+        })
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn request(address: &str, method: &str, path: &str, accept: Option<&s
     let accept = accept.map_or(String::new(), |a| format!("Accept: {a}\r\n"));
     let head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n{accept}\r\n");
     let mut stream = TcpStream::connect(address).expect("somebody listens");
-    let patience = Some(Duration::from_secs(20));
+    let patience = Some(Duration::from_secs(60));
     stream.set_read_timeout(patience).expect("a time-out");
     stream
         .write_all(head.as_bytes())

@@ -67,7 +67,7 @@ impl Terminal {
     /// Waits until the screen is as it should be, and returns it.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             let screen = self.screen();
             if fits(&screen) {
