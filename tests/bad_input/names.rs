@@ -5,7 +5,7 @@ use std::process::Command;
 use noctule_model::escape_terminal;
 
 use super::{NOCTULE, ended, support};
-use crate::support::hostile::{self, Hostile, obeyed};
+use crate::support::hostile::{Hostile, obeyed};
 use crate::support::rows;
 
 fn table(by: &str) -> String {
@@ -41,7 +41,7 @@ fn tables_show_hostile_names_on_one_line_each_and_obey_none() {
         );
     }
     let text = table("cgroup");
-    let prefix = format!("/{}", hostile::prefix());
+    let prefix = format!("/{}", hostile.prefix);
     let lines = text
         .lines()
         .filter(|line| line.starts_with(&prefix))
@@ -71,7 +71,7 @@ fn json_has_hostile_names_as_they_are() {
     }
     let groups = answer("cgroup");
     for name in &hostile.groups {
-        let path = format!("/{}{}", hostile::prefix(), String::from_utf8_lossy(name));
+        let path = format!("/{}{}", hostile.prefix, String::from_utf8_lossy(name));
         let row = rows(&groups, |row| row["process.linux.cgroup"] == path.as_str());
         assert_eq!(row.len(), 1, "{path:?}");
     }

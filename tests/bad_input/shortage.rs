@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::Signal;
 
@@ -20,7 +21,10 @@ struct Full {
 impl Full {
     fn new() -> Self {
         let mount = hierarchies::with("pids").mount;
-        let folder = mount.join(format!("noctule-test-{}-full", std::process::id()));
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("noctule-test-{}-{number}-full", std::process::id());
+        let folder = mount.join(name);
         let mut made = Made::default();
         made.make(&folder);
         if !folder.join("pids.max").exists() {

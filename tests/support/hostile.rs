@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::burner::Burner;
 use super::cgroup;
@@ -35,32 +36,32 @@ pub(crate) fn obeyed(c: char) -> bool {
     (c.is_control() && c != '\n') || unseen.contains(c)
 }
 
-/// What stands before the name of a group.
-pub(crate) fn prefix() -> String {
-    format!("noctule-test-{}-", std::process::id())
-}
-
 /// A process and a group with each of the names; ended and removed when it is dropped. They burn what
 /// nobody else wants.
 pub(crate) struct Hostile {
     burners: Vec<(&'static [u8], Burner)>,
     /// The names for which there is a group.
     pub(crate) groups: Vec<&'static [u8]>,
+    /// What stands before the name of each group.
+    pub(crate) prefix: String,
     // After the processes, which must have ended when the groups are removed.
     made: Made,
 }
 
 impl Hostile {
     pub(crate) fn start() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let mut hostile = Self {
             burners: Vec::new(),
             groups: Vec::new(),
+            prefix: format!("noctule-test-{}-hostile-{number}-", std::process::id()),
             made: Made::default(),
         };
         let mount = hierarchies::with("cpu").mount;
         for name in NAMES {
             let burner = Burner::named(name).last();
-            let group = [prefix().as_bytes(), *name].concat();
+            let group = [hostile.prefix.as_bytes(), *name].concat();
             let folder = mount.join(OsStr::from_bytes(&group));
             // The kernel takes all but a line feed.
             if name.contains(&b'\n') {
