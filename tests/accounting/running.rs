@@ -42,7 +42,7 @@ const CASES: [Case; 2] = [
 fn start(case: &Case) -> (Group, Load) {
     let group = Group::new("running");
     if case.realtime {
-        group.allow_realtime();
+        group.allow_realtime_throughout();
     }
     let load = Load::own(&group, case.load);
     (group, load)

@@ -30,7 +30,7 @@ fn mixed(group: &Group) -> Vec<Load> {
 
 /// A thread that has its CPU before the window begins and never leaves it.
 fn staying(group: &Group) -> Vec<Load> {
-    group.allow_realtime();
+    group.allow_realtime_throughout();
     vec![Load::own(group, "realtime-sampler")]
 }
 

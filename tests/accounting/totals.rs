@@ -69,7 +69,7 @@ fn totals_equal_the_kernels_while_stopped_and_at_the_end() {
     for case in CASES {
         let group = Group::new("total");
         if case.realtime {
-            group.allow_realtime();
+            group.allow_realtime_throughout();
         }
         let mut load = match case.program {
             Program::Shell(script) => Load::shell(&group, script),
