@@ -15,7 +15,8 @@ use super::support::cgroup::Below;
 use super::support::container::{Container, Wish, hex_id, pod_uid};
 use super::support::folders::Made;
 use super::support::tmux::Terminal;
-use super::support::{self, NOCTULE, assert_close, bpf, cpu_seconds, rows, wait_for};
+use super::support::window::Window;
+use super::support::{self, NOCTULE, assert_close, cpu_seconds, rows, wait_for};
 
 const CPU: &str = "noctule_container_cpu_seconds_total";
 
@@ -23,9 +24,9 @@ const CPU: &str = "noctule_container_cpu_seconds_total";
 const SHORT: &str = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; \
     read -r used rest < /proc/self/schedstat; echo $used";
 
-/// Some 400 ms of work, a rest, and then work without end.
+/// Some 400 ms of work, a rest until the test lets it go on, and then work without end.
 const WORK_AND_REST: &str = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; \
-    /bin/busybox sleep 6; while :; do :; done";
+    read word < /rest; while :; do :; done";
 
 /// A container and what must be said of it.
 struct Case {
@@ -62,15 +63,13 @@ impl Case {
     }
 
     /// The container has its row, with runtime and pod, and the CPU time of its group: all that it
-    /// used until it rests is in the window.
+    /// used until it rests is in the window, which ends while it does.
     fn check_stat(&self) {
-        let (mut child, _) = bpf::start(&["stat", "--json", "--by", "container", "--for", "5s"]);
-        thread::sleep(Duration::from_secs(1));
+        let window = Window::open("container");
         self.container.start();
-        let out = child.stdout.take().expect("piped");
-        let answer: Value = serde_json::from_reader(out).expect("JSON");
+        let _resting = self.container.rests();
+        let answer = window.close().answer;
         let used = self.container.usage_seconds();
-        assert!(child.wait().expect("our child").success());
         let row = row_of(&answer, &self.id);
         assert_eq!(row["container.runtime.name"], self.runtime, "{row}");
         assert_eq!(row["k8s.pod.uid"].as_str(), self.pod.as_deref(), "{row}");

@@ -1,13 +1,14 @@
 //! Real containers, by runc, with a root file system of busybox alone.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -16,6 +17,9 @@ use super::hierarchies;
 
 /// A loop that never ends.
 pub(crate) const BURN: &str = "while :; do :; done";
+
+/// A pipe with a name, `/rest` in the container.
+const REST: &str = "rootfs/rest";
 
 /// What to run, and where.
 pub(crate) struct Wish {
@@ -71,6 +75,8 @@ impl Wish {
         fs::create_dir_all(&bin).expect("a folder");
         fs::copy(busybox(), bin.join("busybox")).expect("busybox is installed");
         symlink("busybox", bin.join("sh")).expect("a link");
+        let rest = bundle.path().join(REST);
+        mknodat(CWD, &rest, FileType::Fifo, Mode::RUSR, 0).expect("a pipe with a name");
         runc(&["spec", "--bundle", text(bundle.path())]);
         let file = bundle.path().join("config.json");
         let spec = fs::read(&file).expect("runc wrote it");
@@ -130,6 +136,15 @@ impl Container {
             .expect("runc is installed");
         let log = fs::read_to_string(log).unwrap_or_default();
         assert!(status.success(), "runc run: {status}\n{log}");
+    }
+
+    /// Waits until its script reads from `/rest`; it goes on when the value is dropped.
+    pub(crate) fn rests(&self) -> fs::File {
+        let file = self.bundle.path().join(REST);
+        let mut pipe = OpenOptions::new();
+        // Nobody can open it so while nobody reads.
+        let pipe = pipe.write(true).custom_flags(libc::O_NONBLOCK);
+        super::wait_for("the container rests", || pipe.open(&file).ok())
     }
 
     /// Runs it until it ends; what it printed.
