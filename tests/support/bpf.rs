@@ -106,10 +106,12 @@ pub(crate) fn assert_gone(ids: &BTreeSet<u32>) {
     });
 }
 
-/// Waits until every program with a name of ours has a process that holds it: nothing is pinned,
-/// and nothing stays attached by itself. Other agents on the machine may go on.
+/// Waits until every program with a name of ours that is there now has gone, or has a process that
+/// holds it: nothing is pinned, and nothing stays attached by itself. Other agents on the machine may
+/// go on, and end: what they leave goes as well, and what comes later is not looked at.
 #[track_caller]
 pub(crate) fn assert_no_orphans() {
+    let mut suspects = None;
     wait_for_none("programs that no process holds", || {
         // First the programs, then the processes: one that starts in between is no orphan.
         let programs = loaded();
@@ -117,12 +119,20 @@ pub(crate) fn assert_no_orphans() {
         let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let held: BTreeSet<u32> = pids.flat_map(held_by).collect();
         let orphan = |(id, name): &(u32, String)| !held.contains(id) && OURS.contains(&&**name);
-        programs.into_iter().filter(orphan).collect()
+        let orphans = programs.into_iter().filter(orphan);
+        let old = |(id, _): &(u32, String)| {
+            suspects
+                .as_ref()
+                .is_none_or(|old: &BTreeSet<u32>| old.contains(id))
+        };
+        let orphans: Vec<_> = orphans.filter(old).collect();
+        suspects = Some(orphans.iter().map(|(id, _)| *id).collect());
+        orphans
     });
 }
 
 #[track_caller]
-fn wait_for_none(what: &str, find: impl Fn() -> Vec<(u32, String)>) {
+fn wait_for_none(what: &str, mut find: impl FnMut() -> Vec<(u32, String)>) {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let found = find();
