@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::support;
 use super::support::load::Load;
+use super::support::stream::Stream;
 
 mod connect;
 mod counts;
@@ -25,6 +26,18 @@ fn end(load: &mut Load) {
     load.say("end");
     load.wait_for_end();
     load.reap();
+}
+
+/// Whether a connection failed unseen: the kernel skips a program that interrupts itself. Then it is told
+/// when the socket is given back, which may have forgotten why, and a gap has to say so.
+fn was_skipped(stream: &Stream, failed: &Value, before: u64) -> bool {
+    let unknown = failed["error.type"] == "other";
+    if unknown {
+        support::wait_until("a gap says that a program was skipped", || {
+            stream.lost("skipped") > before
+        });
+    }
+    unknown
 }
 
 /// A whole number in an event.
