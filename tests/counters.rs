@@ -2,14 +2,15 @@
 //! machine, go the same way (one group per CPU, read at each switch, charged to who leaves), and
 //! `perf stat` counts the same events for one process.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use noctule_collect::{CpuSource, Grace};
 use noctule_kernel::{Accounting, CounterSpec, Facts, PerfEvent, Plan, Wanted};
-use noctule_model::{Batch, Counter, FeatureState, ProcessRow};
+use noctule_model::{Counter, FeatureState, ProcessRow};
 
 use super::support::{self, assert_close};
 
@@ -83,8 +84,13 @@ fn counters_of_a_process_equal_what_perf_stat_prints() {
     source.collect(&[], &[]).expect("a batch");
     // Touches 64 MiB page by page: 16,384 faults. The some 60 between fork and exec, which perf
     // leaves out, are small against that.
+    let folder = tempfile::tempdir().expect("a folder");
+    // Others may run one, too.
+    let name = format!("dd-{}", std::process::id());
+    let program = folder.path().join(&name);
+    fs::copy("/bin/dd", &program).expect("a copy");
     let expected = perf_stat(&[
-        "dd",
+        program.to_str().expect("in UTF-8"),
         "if=/dev/zero",
         "of=/dev/null",
         "bs=64M",
@@ -94,12 +100,12 @@ fn counters_of_a_process_equal_what_perf_stat_prints() {
     let mut ended = Vec::new();
     for _ in 0..50 {
         ended.extend(source.collect(&[], &[]).expect("a batch").exited);
-        if !named(&ended, "dd").is_empty() {
+        if !named(&ended, &name).is_empty() {
             break;
         }
         thread::sleep(Duration::from_millis(20));
     }
-    let rows = named(&ended, "dd");
+    let rows = named(&ended, &name);
     assert_eq!(rows.len(), 1, "one dd ran: {rows:?}");
     for ((counter, _, name), expected) in COUNTED.iter().zip(expected) {
         assert!(
@@ -120,18 +126,37 @@ impl Drop for Hog {
     }
 }
 
-/// Nanoseconds of the CPU clock and of the scheduler that the process used until now.
-fn clocks(batch: &Batch, pid: u32) -> (f64, f64) {
-    let row = batch
-        .processes
-        .iter()
-        .find(|row| row.id.pid == pid)
-        .expect("a row");
-    (
-        row.counters[Counter::Cycles] as f64,
-        row.counters[Counter::CpuTime] as f64,
-    )
+/// What a process used until a batch was taken, in nanoseconds.
+struct Clocks {
+    /// By the CPU clock.
+    counted: f64,
+    /// By the scheduler.
+    used: f64,
+    /// How long it took to take the batch: the two are read at some moments in this time.
+    unsure: f64,
 }
+
+impl Clocks {
+    fn of(source: &mut CpuSource, pid: u32) -> Self {
+        let began = Instant::now();
+        let batch = source.collect(&[], &[]).expect("a batch");
+        let unsure = began.elapsed().as_nanos() as f64;
+        let row = batch.processes.iter().find(|row| row.id.pid == pid);
+        let counters = &row.expect("a row").counters;
+        Self {
+            counted: counters[Counter::Cycles] as f64,
+            used: counters[Counter::CpuTime] as f64,
+            unsure,
+        }
+    }
+}
+
+/// Nanoseconds that batches may take which are compared: one that lost the CPU meanwhile shows
+/// nothing.
+const QUICK: f64 = 20e6;
+
+/// How many batches are taken at most: on a busy machine not each is quick.
+const TRIES: usize = 200;
 
 #[test]
 fn counters_of_a_thread_that_stays_on_its_cpu_are_not_late() {
@@ -142,15 +167,25 @@ fn counters_of_a_thread_that_stays_on_its_cpu_are_not_late() {
         .spawn()
         .expect("sh"));
     thread::sleep(Duration::from_millis(300));
-    let mut before = clocks(&source.collect(&[], &[]).expect("a batch"), child.0.id());
-    for _ in 0..5 {
+    let mut before = Clocks::of(&mut source, child.0.id());
+    let mut compared = 0;
+    for _ in 0..TRIES {
         thread::sleep(Duration::from_millis(200));
-        let now = clocks(&source.collect(&[], &[]).expect("a batch"), child.0.id());
-        // Both clocks run while the thread does, whether or not it was switched out in between.
-        // They are read some 100 us apart. The clock also runs while the hypervisor has the CPU, of
-        // which the kernel tells once it is a tick of 10 ms.
-        let slack = 13e6 + support::stolen() * 1e9;
-        assert_close("cpu-clock", now.0 - before.0, now.1 - before.1, 0.01, slack);
+        let now = Clocks::of(&mut source, child.0.id());
+        let unsure = before.unsure + now.unsure;
+        if unsure <= QUICK {
+            // Both clocks run while the thread does, whether or not it was switched out in between.
+            // The clock also runs while the hypervisor has the CPU, of which the kernel tells once
+            // it is a tick of 10 ms.
+            let (counted, used) = (now.counted - before.counted, now.used - before.used);
+            let slack = 10e6 + unsure + support::stolen() * 1e9;
+            assert_close("cpu-clock", counted, used, 0.01, slack);
+            compared += 1;
+            if compared == 5 {
+                return;
+            }
+        }
         before = now;
     }
+    panic!("only {compared} of {TRIES} batches were quick");
 }
