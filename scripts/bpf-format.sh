@@ -19,6 +19,7 @@ find_formatter() {
 if ! formatter=$(find_formatter); then
     [ "$1" != --find ] || exit 1
     echo "bpf-format: SKIPPED: no clang-format $version here (Debian 12: apt install clang-format)" >&2
+    [ -z "${NOCTULE_NOT_RUN:-}" ] || echo "format of BPF C (no clang-format $version)" >>"$NOCTULE_NOT_RUN"
     exit 0
 fi
 mapfile -t files < <(find bench bpf -name '*.[ch]' | sort)

@@ -2,6 +2,7 @@
 
 mod bench;
 mod generate;
+mod not_run;
 mod tidy;
 mod tree;
 mod vm;

@@ -106,6 +106,9 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         machine::run(kernel.name, &fetched, &setup)
     });
     write!(stdout(), "\n{}", report::table(&reports))?;
+    for report in &reports {
+        report.note_skipped()?;
+    }
     stage("everything", began);
     Ok(match reports.iter().all(Report::is_good) {
         true => ExitCode::SUCCESS,

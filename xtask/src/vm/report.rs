@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use anyhow::Result;
 use noctule_vm::{Message, Outcome};
 
 use super::say;
+use crate::not_run;
 
 /// One machine.
 pub(super) struct Report {
@@ -96,6 +98,14 @@ impl Report {
         let good =
             |t: &(String, Outcome, f64)| matches!(t.1, Outcome::Passed | Outcome::Skipped(_));
         self.problem.is_none() && self.complaints.is_empty() && self.tests.iter().all(good)
+    }
+
+    /// Notes how many tests the kernel cannot run; the table of all kernels says why.
+    pub(super) fn note_skipped(&self) -> Result<()> {
+        match self.count(|o| matches!(o, Outcome::Skipped(_))) {
+            0 => Ok(()),
+            count => not_run::note(&format!("{count} on {} (what the kernel lacks)", self.name)),
+        }
     }
 
     fn count(&self, fits: impl Fn(&Outcome) -> bool) -> usize {
