@@ -1,6 +1,7 @@
 //! Tasks of the project that are not `cargo build`: `cargo xtask --help` lists them.
 
 mod bench;
+mod blackbox;
 mod generate;
 mod not_run;
 mod tidy;
@@ -29,6 +30,7 @@ enum Task {
     /// Write the files that are made from tables in the code
     Gen(generate::Args),
     Bench(bench::Args),
+    Blackbox(blackbox::Args),
     Vm(vm::Args),
 }
 
@@ -49,6 +51,7 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Tidy => tidy::run(root),
         Task::Gen(args) => generate::run(root, args),
         Task::Bench(args) => bench::run(root, args),
+        Task::Blackbox(args) => blackbox::run(root, args),
         Task::Vm(args) => vm::run(root, args),
     }
 }

@@ -1,0 +1,250 @@
+//! `cargo xtask blackbox`: the tests of the binary on this machine, each in a process of its own.
+//!
+//! Each test says what it needs of the machine (`tests/support/machine.rs`). Those that can run beside
+//! others do, some at a time; then those that need the machine alone, one after the other.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{Write as _, stdout};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use noctule_vm::Outcome;
+use serde_json::Value;
+
+use crate::not_run;
+
+mod queue;
+
+use queue::{Queue, Test};
+
+/// Run the tests of the binary on this machine, as root
+///
+/// Those that can run beside others do so; those that need the machine alone follow. Tests of
+/// another tree, which keep to the same locks, are waited for. A single test may as well be run by
+/// `cargo test`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many tests run at the same time, of those that can
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..))]
+    jobs: u8,
+    /// Words in the names of tests; without any, all run
+    #[arg(value_name = "TEST")]
+    tests: Vec<String>,
+}
+
+pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    let began = Instant::now();
+    let runner = Runner {
+        binary: build(root)?,
+        folder: root.join("crates/noctule"),
+        root: rustix::process::geteuid().is_root(),
+        scratch: env::temp_dir().join(format!("noctule-blackbox-{}", std::process::id())),
+    };
+    fs::create_dir_all(&runner.scratch).context("a folder for what the tests say")?;
+    let reports = runner.all(args);
+    // What stays is only space.
+    let _ = fs::remove_dir_all(&runner.scratch);
+    let reports = reports?;
+    let count = |fits: fn(&Outcome) -> bool| reports.iter().filter(|r| fits(&r.outcome)).count();
+    let failed = count(|o| *o == Outcome::Failed);
+    let skipped = count(|o| matches!(o, Outcome::Skipped(_)));
+    for report in reports.iter().filter(|r| r.outcome == Outcome::Failed) {
+        say(&format!("FAILED: {}", report.name));
+    }
+    say(&format!(
+        "{} passed, {failed} failed, {skipped} not run, in {:.1} s",
+        reports.len() - failed - skipped,
+        began.elapsed().as_secs_f64()
+    ));
+    if skipped > 0 {
+        not_run::note(&reasons(&reports))?;
+    }
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// Builds the tests; the binary.
+fn build(root: &Path) -> Result<PathBuf> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["test", "--package=noctule", "--test=blackbox", "--locked"])
+        .args(["--no-run", "--message-format=json-render-diagnostics"])
+        .current_dir(root)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("starting cargo")?;
+    if !output.status.success() {
+        bail!("the tests cannot be built");
+    }
+    let messages = String::from_utf8(output.stdout).context("cargo")?;
+    let executable = |line: &str| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let ours = message["target"]["name"] == "blackbox";
+        let path = message["executable"].as_str().filter(|_| ours)?;
+        Some(PathBuf::from(path))
+    };
+    let found = messages.lines().find_map(executable);
+    found.context("cargo does not tell where the tests are")
+}
+
+/// How a test ended.
+struct Report {
+    name: String,
+    outcome: Outcome,
+}
+
+/// How tests are run.
+struct Runner {
+    binary: PathBuf,
+    /// Where cargo runs them.
+    folder: PathBuf,
+    /// Whether this is root; else they are run by sudo.
+    root: bool,
+    scratch: PathBuf,
+}
+
+impl Runner {
+    /// Runs all that are wanted.
+    fn all(&self, args: &Args) -> Result<Vec<Report>> {
+        let (alone, shared): (Vec<_>, Vec<_>) =
+            self.tests(args)?.into_iter().partition(|test| test.alone);
+        say(&format!(
+            "{} tests, {} at a time, then {} alone",
+            shared.len(),
+            args.jobs,
+            alone.len()
+        ));
+        let mut reports = self.several(shared, args.jobs)?;
+        if !alone.is_empty() {
+            say("waiting until nothing else runs that shares the machine");
+        }
+        reports.extend(self.several(alone, 1)?);
+        Ok(reports)
+    }
+
+    fn several(&self, tests: Vec<Test>, jobs: u8) -> Result<Vec<Report>> {
+        let queue = Queue::new(tests);
+        let worker = || {
+            let mut reports = Vec::new();
+            while let Some(test) = queue.take() {
+                let report = self.one(&test.name);
+                queue.give_back(&test);
+                reports.push(report?);
+            }
+            Ok(reports)
+        };
+        let reports = thread::scope(|scope| {
+            let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
+            let ended = workers.into_iter().map(|w| w.join().expect("no panic"));
+            ended.collect::<Result<Vec<Vec<Report>>>>()
+        })?;
+        Ok(reports.into_iter().flatten().collect())
+    }
+
+    /// The tests that are wanted, and what each needs.
+    fn tests(&self, args: &Args) -> Result<Vec<Test>> {
+        let mut command = self.command(&["--list", "--format", "terse"], &[]);
+        let output = command.output().context("starting the tests")?;
+        let text = String::from_utf8(output.stdout).context("names of tests")?;
+        let names: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"))
+            .collect();
+        for word in &args.tests {
+            if !names.iter().any(|name| name.contains(word.as_str())) {
+                bail!("no test has {word} in its name");
+            }
+        }
+        let wanted = |name: &&&str| {
+            let has = |word: &String| name.contains(word.as_str());
+            args.tests.is_empty() || args.tests.iter().any(has)
+        };
+        let wanted = names.iter().filter(wanted);
+        wanted.map(|name| self.ask(name)).collect()
+    }
+
+    /// Asks a test what it needs of the machine.
+    fn ask(&self, name: &str) -> Result<Test> {
+        let test = ["--exact", name, "--test-threads=1", "--nocapture"];
+        let mut command = self.command(&test, &["NOCTULE_ASK=1"]);
+        let output = command.output().context("starting a test")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut lines = text.lines();
+        // The harness writes the name before it, on the same line.
+        let wants = lines.find_map(|line| Some(line.split_once("machine: ")?.1));
+        let wants = wants.with_context(|| format!("{name} does not say what it needs"))?;
+        Test::new(name, wants)
+    }
+
+    /// Runs a test, and shows what it said if it failed.
+    fn one(&self, name: &str) -> Result<Report> {
+        let file = |what: &str| {
+            let name = format!("{}.{what}", name.replace(':', "-"));
+            self.scratch.join(name)
+        };
+        let (said, skipped) = (file("said"), file("skipped"));
+        let output = File::create(&said).context("a file for what a test says")?;
+        let began = Instant::now();
+        let status = self
+            .command(
+                &["--exact", name, "--test-threads=1"],
+                &[&format!("NOCTULE_SKIPPED={}", skipped.display())],
+            )
+            .stdin(Stdio::null())
+            .stderr(output.try_clone()?)
+            .stdout(output)
+            .status()
+            .context("starting a test")?;
+        let seconds = began.elapsed().as_secs_f64();
+        let outcome = match fs::read_to_string(&skipped) {
+            _ if !status.success() => Outcome::Failed,
+            Ok(reason) => Outcome::Skipped(reason.trim().to_owned()),
+            Err(_) => Outcome::Passed,
+        };
+        let mut text = format!("{name}: {outcome} ({seconds:.1} s)");
+        if outcome == Outcome::Failed {
+            let said = fs::read(&said).unwrap_or_default();
+            text = format!("{text}: {status}\n{}", String::from_utf8_lossy(&said));
+        }
+        say(&text);
+        Ok(Report {
+            name: name.to_owned(),
+            outcome,
+        })
+    }
+
+    /// The tests' binary as root, with these arguments and variables.
+    fn command(&self, args: &[&str], variables: &[&str]) -> Command {
+        let program = if self.root { "env" } else { "sudo" };
+        let mut command = Command::new(program);
+        if !self.root {
+            command.args(["-E", "env"]);
+        }
+        command.args(variables).arg(&self.binary).args(args);
+        command.current_dir(&self.folder);
+        command
+    }
+}
+
+/// The reasons for which tests were not run, with how many each kept.
+fn reasons(reports: &[Report]) -> String {
+    let mut counts = std::collections::BTreeMap::<&str, usize>::new();
+    for report in reports {
+        if let Outcome::Skipped(reason) = &report.outcome {
+            *counts.entry(reason).or_default() += 1;
+        }
+    }
+    let words = counts.iter().map(|(reason, count)| match count {
+        1 => format!("a test of the binary ({reason})"),
+        _ => format!("{count} tests of the binary ({reason})"),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Progress. Nobody may be listening any more; that is no reason to stop.
+fn say(text: &str) {
+    let _ = writeln!(stdout().lock(), "{text}");
+}
