@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build static test lint fmt bench deps test-deps install clean
+.PHONY: help run build static test test-quick lint fmt bench deps test-deps install clean
 
 # rustup writes its folder into the profile of the next login only.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -25,6 +25,9 @@ static: deps ## build one static binary for any Linux of this architecture: dist
 
 test: ## every check and every test; installs what they need; asks for root
 	@scripts/check.sh test
+
+test-quick: deps ## the checks and the tests of the libraries: minutes, and no root
+	@scripts/check.sh quick
 
 lint: deps ## the checks that need no root: format, clippy, tidy, generated files
 	@scripts/check.sh lint

@@ -1,8 +1,23 @@
 #!/usr/bin/env bash
-# Every check and, with `test`, every test: stage by stage, with the time of each. The first that
-# fails ends it. What is cheap comes first, the tests last.
+# Every check and, with `test`, every test: stage by stage, with the time of each. What is cheap comes
+# first, and the first that fails ends it. The tests run beside each other: each stage is shown whole
+# when it has ended, and all come to their end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+scratch=$(mktemp -d)
+# Whoever leaves something out adds a line to it.
+export NOCTULE_NOT_RUN=$scratch/not-run
+declare -A running=()
+
+clean_up() {
+    local pid
+    # Each is a process group.
+    for pid in "${!running[@]}"; do kill -TERM -- "-$pid" 2>/dev/null || true; done
+    rm -rf "$scratch"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
 
 seconds_since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f s", b - a }'; }
 
@@ -18,6 +33,39 @@ stage() {
     printf '== %s: %s\n' "$name" "$(seconds_since "$began")"
 }
 
+# Begins a stage that runs beside those that follow.
+beside() {
+    local name=$1
+    # With job control it is a process group, and hears when somebody interrupts.
+    set -m
+    stage "$@" >"$scratch/$name" 2>&1 </dev/null &
+    set +m
+    running[$!]=$name
+}
+
+# Waits for every stage that runs, and shows each when it has ended.
+await_all() {
+    local pid status failed=()
+    printf '\n== beside each other, each shown when it has ended (until then in %s):' "$scratch"
+    printf '\n==     %s' "${running[@]}"
+    printf '\n'
+    while [ "${#running[@]}" -gt 0 ]; do
+        status=0
+        wait -n -p pid "${!running[@]}" || status=$?
+        cat "$scratch/${running[$pid]}"
+        [ "$status" = 0 ] || failed+=("${running[$pid]}")
+        unset "running[$pid]"
+    done
+    [ "${#failed[@]}" = 0 ] || {
+        printf '\n== FAILED: %s\n' "${failed[@]}"
+        exit 1
+    }
+}
+
+# Runs beside tests that share the machine; those that need it alone wait until it has ended. The
+# folder is what they lock (tests/support/machine.rs).
+sharing() { ( flock --shared 9 && "$@" ) 9</tmp; }
+
 lint() {
     stage 'format of Rust' cargo fmt --all --check
     stage 'format of BPF C' scripts/bpf-format.sh --check
@@ -26,16 +74,8 @@ lint() {
     stage 'generated files' cargo xtask gen --check
 }
 
-# The tests of the binary load BPF programs. Built as the user, run as root; one at a time, for the
-# figures of one would show in another.
-tests_of_the_binary() {
-    if [ "$(id -u)" != 0 ]; then
-        local host
-        host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
-        local -x "CARGO_TARGET_${host}_RUNNER=sudo -E"
-        echo 'they run as root, through sudo'
-    fi
-    cargo test --package noctule --locked -- --test-threads=1
+tests_of_the_libraries() {
+    cargo test --workspace --exclude noctule --locked && cargo test --package noctule --bins --locked
 }
 
 # The kernels are Debian's, fetched by apt into the cache of the user: nothing of it needs root.
@@ -43,7 +83,7 @@ other_kernels() {
     local keys=(/usr/share/keyrings/debian-archive-keyring.*)
     if ! command -v apt-get >/dev/null || [ ! -e "${keys[0]}" ]; then
         echo 'not run: the kernels come by apt-get, with the keys of debian-archive-keyring'
-        not_run=', but the tests on other kernels were NOT RUN'
+        echo 'the tests on other kernels (no apt-get, or no debian-archive-keyring)' >>"$NOCTULE_NOT_RUN"
         return
     fi
     cargo xtask vm --machines 2 -- "${ON_OTHER_KERNELS[@]}"
@@ -60,20 +100,36 @@ ON_OTHER_KERNELS=(
 
 everything() {
     stage dependencies scripts/deps.sh test
+    # The tests of the binary are built as the user and run as root; asked for here, where somebody
+    # can answer.
+    [ "$(id -u)" = 0 ] || stage 'rights of root' sudo --validate
     lint
-    stage documentation env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
-    stage 'tests of the libraries' cargo test --workspace --exclude noctule --locked
-    stage 'tests of the binary' tests_of_the_binary
+    stage 'programs of the tests' cargo test --workspace --locked --no-run
+    beside 'tests of the binary' cargo xtask blackbox
+    beside documentation sharing \
+        env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
+    beside 'tests of the libraries' sharing tests_of_the_libraries
+    await_all
+    # Two machines take both CPUs of a small host, where tests are too slow beside them.
     stage 'tests on other kernels' other_kernels
 }
 
-began=$EPOCHREALTIME not_run=
+# What needs neither root nor a particular kernel.
+quick() {
+    lint
+    stage 'tests of the libraries' tests_of_the_libraries
+}
+
+began=$EPOCHREALTIME
 case ${1:-} in
 lint) lint ;;
+quick) quick ;;
 test) everything ;;
 *)
-    echo 'usage: scripts/check.sh lint | test' >&2
+    echo 'usage: scripts/check.sh lint | quick | test' >&2
     exit 2
     ;;
 esac
-printf '\nall passed in %s%s\n' "$(seconds_since "$began")" "$not_run"
+left_out=
+[ ! -s "$NOCTULE_NOT_RUN" ] || left_out="; not run: $(paste -sd ';' "$NOCTULE_NOT_RUN" | sed 's/;/; /g')"
+printf '\nall passed in %s%s\n' "$(seconds_since "$began")" "$left_out"
