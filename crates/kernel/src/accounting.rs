@@ -20,12 +20,12 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::abi::{self, CpuSlot, LateFold, TaskSample, sample_flag};
 use crate::cost::ProgramHandle;
 use crate::error::{Context, Error, ErrorKind, not_loaded};
-use crate::facts::{self, CgroupVersion, Facts};
+use crate::facts::{self, Facts};
 use crate::hardware::Hardware;
 use crate::iterator;
 use crate::loss;
-use crate::older;
 use crate::plan::{Plan, WaitMode, Wanted};
+use crate::settings::configure;
 use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
 use crate::table;
 
@@ -545,20 +545,16 @@ fn open_switch(
         .context("opening the BPF object switch")?;
     let ring = wanted.ring_bytes.max(4096).next_power_of_two();
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
         rodata.hardware_mask = hardware_mask;
-        rodata.has_prev_state = facts.tracepoints.prev_state;
         rodata.wait_mode = wait_mode(waits);
         rodata.exits_wakeup_bytes = ring / 2;
-        rodata.has_task_storage = facts.task_storage;
     }
-    if facts.task_storage {
-        open.maps.accounts.set_autocreate(false)
-    } else {
-        older::without_new_instructions(open.open_object_mut())
-            .and_then(|()| open.maps.tasks.set_autocreate(false))
-    }
-    .context("the accounts of threads")?;
+    configure!(open, facts).context("setting up the BPF object switch")?;
+    let unused = match facts.task_storage {
+        true => open.maps.accounts.set_autocreate(false),
+        false => open.maps.tasks.set_autocreate(false),
+    };
+    unused.context("the accounts of threads")?;
     // Programs that are not attached need not pass the verifier, nor take its time.
     let full = waits == WaitMode::Full;
     open.progs.sched_wakeup.set_autoload(full);

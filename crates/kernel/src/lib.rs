@@ -17,6 +17,7 @@ mod iterator;
 mod loss;
 mod older;
 mod plan;
+mod settings;
 mod skel;
 mod table;
 mod tracefs;

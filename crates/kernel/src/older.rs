@@ -4,13 +4,18 @@
 
 use libbpf_rs::{AsRawLibbpf as _, OpenObject, libbpf_sys};
 
-/// Takes out the instructions that such a kernel refuses wherever they stand, also where they are
+use crate::facts::Facts;
+
+/// Takes out, for such a kernel, the instructions that it refuses wherever they stand, also where they are
 /// never run: atomic operations other than an addition. An addition that gives back what was is made
 /// a plain one: from LLVM 20 on clang makes it so where nobody asks what was.
-pub(crate) fn without_new_instructions(object: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
+pub(crate) fn adapt(object: &mut OpenObject, facts: &Facts) -> Result<(), libbpf_rs::Error> {
+    if facts.task_storage {
+        return Ok(());
+    }
     for program in object.progs_mut() {
         let mut instructions = program.insns().to_vec();
-        instructions.iter_mut().for_each(adapt);
+        instructions.iter_mut().for_each(adapt_one);
         #[allow(unsafe_code, reason = "libbpf-rs does not offer it")]
         // SAFETY: the program is not loaded yet; libbpf copies as many instructions as there were.
         let status = unsafe {
@@ -30,7 +35,7 @@ pub(crate) fn without_new_instructions(object: &mut OpenObject) -> Result<(), li
 const ADD: u32 = libbpf_sys::BPF_ADD;
 const FETCH_AND_ADD: u32 = libbpf_sys::BPF_ADD | libbpf_sys::BPF_FETCH;
 
-fn adapt(instruction: &mut libbpf_sys::bpf_insn) {
+fn adapt_one(instruction: &mut libbpf_sys::bpf_insn) {
     // Whatever its width is.
     let class_and_mode = u32::from(instruction.code) & !libbpf_sys::BPF_DW;
     if class_and_mode != libbpf_sys::BPF_STX | libbpf_sys::BPF_ATOMIC {
@@ -59,7 +64,7 @@ mod tests {
             imm: operation.cast_signed(),
             ..Default::default()
         };
-        adapt(&mut instruction);
+        adapt_one(&mut instruction);
         (u32::from(instruction.code), instruction.imm.cast_unsigned())
     }
 

@@ -9,10 +9,10 @@ use libbpf_rs::{Link, OpenMapMut, ProgramMut};
 use noctule_model::Feature;
 
 use crate::cost::ProgramHandle;
-use crate::facts::{CgroupVersion, Facts};
+use crate::facts::Facts;
 use crate::loss;
-use crate::older;
 use crate::plan::Way;
+use crate::settings::configure;
 use crate::skel::pagecache::{PagecacheSkel, PagecacheSkelBuilder};
 use crate::skel::softirq::{SoftirqSkel, SoftirqSkelBuilder};
 use crate::skel::switch::SwitchSkel;
@@ -75,13 +75,7 @@ pub(super) fn softirq(
     let mut open = SoftirqSkelBuilder::default().open(storage)?;
     share_accounts(&mut open.maps.tasks, &mut open.maps.accounts, switch, facts)?;
     open.maps.cpus.reuse_fd(switch.maps.cpus.as_fd())?;
-    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
-        rodata.has_task_storage = facts.task_storage;
-    }
-    if !facts.task_storage {
-        older::without_new_instructions(open.open_object_mut())?;
-    }
+    configure!(open, facts)?;
     let mut skel = open.load()?;
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
         bss.started_at = switch.maps.bss_data.as_deref().map_or(0, |b| b.started_at);
@@ -103,17 +97,10 @@ pub(super) fn pagecache(
     let mut open = PagecacheSkelBuilder::default().open(storage)?;
     share_accounts(&mut open.maps.tasks, &mut open.maps.accounts, switch, facts)?;
     open.maps.cpus.reuse_fd(switch.maps.cpus.as_fd())?;
-    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
-        rodata.has_task_storage = facts.task_storage;
-        rodata.page_shift = rustix::param::page_size().trailing_zeros();
-    }
+    configure!(open, facts)?;
     for mut program in open.open_object_mut().progs_mut() {
         let chosen = program.name() == way.program;
         program.set_autoload(chosen);
-    }
-    if !facts.task_storage {
-        older::without_new_instructions(open.open_object_mut())?;
     }
     let mut skel = open.load()?;
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {

@@ -10,8 +10,8 @@ use noctule_model::Feature;
 use super::{EventsWanted, Sockets, Stream};
 use crate::accounting::Accounting;
 use crate::error::{Context, Error, ErrorKind, not_loaded};
-use crate::facts::{CgroupVersion, Facts};
-use crate::older;
+use crate::facts::Facts;
+use crate::settings::configure;
 use crate::skel::lifecycle::{LifecycleSkel, LifecycleSkelBuilder, types::event_kind};
 use crate::skel::tcp::{TcpSkel, TcpSkelBuilder};
 
@@ -57,19 +57,11 @@ pub(super) fn lifecycle(
         .open(storage)
         .context("opening the BPF object lifecycle")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
         rodata.stream_kinds = kinds(wanted.stream);
         rodata.filter_processes = wanted.filter_processes;
         rodata.filter_cgroups = wanted.filter_cgroups;
-        rodata.has_group_dead = facts.tracepoints.group_dead;
-        rodata.victim_is_task = facts.tracepoints.victim_task;
-        rodata.page_shift = rustix::param::page_size().trailing_zeros();
-        rodata.has_task_storage = facts.task_storage;
     }
-    if !facts.task_storage {
-        older::without_new_instructions(open.open_object_mut())
-            .context("taking out what this kernel refuses")?;
-    }
+    configure!(open, facts).context("setting up the BPF object lifecycle")?;
     open.progs
         .mark_victim
         .set_autoload(facts.hooks.contains("mark_victim"));
@@ -298,16 +290,14 @@ fn load_tcp(
         .open(storage)
         .context("opening the BPF object tcp")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
         rodata.stream_kinds = kinds(wanted.stream);
         rodata.filter_processes = wanted.filter_processes;
         rodata.filter_cgroups = wanted.filter_cgroups;
-        rodata.has_retransmit_error = facts.tracepoints.retransmit_error;
         rodata.calls_are_seen = calls;
         rodata.v6_connects_are_seen = calls && facts.hooks.contains(V6_CONNECT);
         rodata.sample_by_files = !facts.socket_storage_iterates;
-        rodata.accept_takes_struct = facts.tracepoints.accept_struct;
     }
+    configure!(open, facts).context("setting up the BPF object tcp")?;
     let has = |hook| facts.hooks.contains(hook);
     open.progs
         .retransmit_skb

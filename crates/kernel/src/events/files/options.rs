@@ -9,7 +9,8 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use super::ways::Target;
 use crate::error::{Context, Error, ErrorKind};
 use crate::events::SharedMaps;
-use crate::facts::{CgroupVersion, Facts};
+use crate::facts::Facts;
+use crate::settings::configure;
 use crate::skel::files::{FilesSkelBuilder, OpenFilesSkel, types};
 
 /// What is told of the opens. All of it is decided in the kernel.
@@ -95,6 +96,7 @@ pub(super) fn open(
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         set(rodata, facts, options, prefix);
     }
+    configure!(open, facts).context("setting up the BPF object files")?;
     size(&mut open, options).context("sizing the maps")?;
     if let Some(shared) = shared {
         let reused = open
@@ -113,7 +115,6 @@ pub(super) fn open(
 
 fn set(rodata: &mut types::rodata, facts: &Facts, options: &FileOptions<'_>, prefix: &[u8]) {
     let kind = types::event_kind::EVENT_FILE_OPEN.0;
-    rodata.cgroup_from_v2 = facts.hierarchy.version == CgroupVersion::V2;
     rodata.with_reads = options.reads;
     rodata.with_failures = options.failures;
     rodata.with_special = options.special;
