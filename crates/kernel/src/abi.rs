@@ -179,22 +179,20 @@ impl CgroupEvent {
     /// Reads the record of a ring buffer; `None` when it is none of ours.
     pub(crate) fn parse(record: &[u8]) -> Option<Self> {
         use cgroup::types::cgroup_change as abi;
-        let (head, path) = record.split_at_checked(16)?;
-        let number = |at: usize| Some(u32::from_ne_bytes(head.get(at..at + 4)?.try_into().ok()?));
-        let change = match abi(number(8)?) {
+        let head: cgroup::types::cgroup_event = plain(record)?;
+        let change = match abi(head.change) {
             abi::CGROUP_MADE => CgroupChange::Made,
             abi::CGROUP_RENAMED => CgroupChange::Renamed,
             abi::CGROUP_REMOVED => CgroupChange::Removed,
             abi::CGROUP_RELEASED => CgroupChange::Released,
             _ => return None,
         };
-        let length = number(12)? as usize;
+        let path = &record[size_of_val(&head)..];
+        let length = (head.length as usize).checked_sub(1);
         Some(Self {
-            id: u64::from_ne_bytes(head[..8].try_into().ok()?),
+            id: head.id,
             change,
-            path: (length > 0)
-                .then(|| path.get(..length - 1).map(<[u8]>::to_vec))
-                .flatten(),
+            path: length.and_then(|length| Some(path.get(..length)?.to_vec())),
         })
     }
 }
@@ -239,6 +237,9 @@ unsafe impl Plain for BlameKey {}
 // SAFETY: two 64-bit integers.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for switch::types::blame {}
+// SAFETY: integers only; the assertion in cgroup/abi.h rules out padding.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for cgroup::types::cgroup_event {}
 // SAFETY: integers only; the assertion in files/abi.h rules out padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for files::types::file_open {}
@@ -266,5 +267,29 @@ mod tests {
         let values = sample.values();
         assert_eq!(values[Counter::CpuTime], 0);
         assert_eq!(values[Counter::Cycles], 300);
+    }
+
+    #[test]
+    fn a_cgroup_event_has_a_path_or_none() {
+        let record = |length: u32, path: &[u8]| {
+            let change = cgroup::types::cgroup_change::CGROUP_REMOVED.0;
+            let head = [
+                7_u64.to_ne_bytes(),
+                (u64::from(length) << 32 | u64::from(change)).to_le_bytes(),
+            ];
+            [head.as_flattened(), path].concat()
+        };
+        let parse = |length, path| CgroupEvent::parse(&record(length, path));
+        let event = |path: Option<&[u8]>| {
+            Some(CgroupEvent {
+                id: 7,
+                change: CgroupChange::Removed,
+                path: path.map(<[u8]>::to_vec),
+            })
+        };
+        assert_eq!(parse(3, b"/a\0rest"), event(Some(b"/a")));
+        assert_eq!(parse(0, b"rest"), event(None));
+        assert_eq!(parse(9, b"/a\0"), event(None));
+        assert_eq!(CgroupEvent::parse(&[0; 15]), None);
     }
 }
