@@ -255,6 +255,9 @@ pub(crate) fn epoll_fd<'a>(ring: &'a RingBuffer<'_>) -> BorrowedFd<'a> {
 }
 
 #[cfg(test)]
+mod layout;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use noctule_model::Counter;

@@ -1,0 +1,85 @@
+//! The structs that the objects export, compared with the promise of [`super::Plain`].
+
+use std::mem::MaybeUninit;
+
+use libbpf_rs::btf::types::{Array, Int, MemberAttr, Ptr, Struct, Var};
+use libbpf_rs::btf::{Btf, BtfType, HasSize, ReferencesType as _};
+use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
+use libbpf_rs::{AsRawLibbpf as _, OpenObject};
+
+use crate::skel;
+
+/// The size of what consists of integers without holes between them; else what does not.
+fn size(btf: &Btf<'_>, ty: BtfType<'_>) -> Result<usize, String> {
+    let ty = ty.skip_mods_and_typedefs();
+    let name = ty.name().unwrap_or_default().to_string_lossy().into_owned();
+    if let Ok(int) = Int::try_from(ty) {
+        return Ok(usize::from(int.bits) / 8);
+    }
+    if let Ok(array) = Array::try_from(ty) {
+        return Ok(array.capacity() * size(btf, array.contained_type())?);
+    }
+    let body = Struct::try_from(ty).map_err(|ty| format!("{:?} {name}", ty.kind()))?;
+    let mut end = 0;
+    for member in body.iter() {
+        let field = member.name.unwrap_or_default().to_string_lossy();
+        let MemberAttr::Normal { offset } = member.attr else {
+            return Err(format!("a bit field, {name}.{field}"));
+        };
+        if offset as usize != end * 8 {
+            return Err(format!("a hole before {name}.{field}"));
+        }
+        let ty = btf.type_by_id(member.ty);
+        end += size(btf, ty.ok_or("no type")?).map_err(|what| format!("{name}.{field}: {what}"))?;
+    }
+    let whole = HasSize::size(&body);
+    (end == whole)
+        .then_some(whole)
+        .ok_or(format!("a hole at the end of {name}"))
+}
+
+/// The structs that ABI_EXPORT names in an object.
+#[allow(unsafe_code, reason = "libbpf-rs takes the object as libbpf has it")]
+fn exported(object: &OpenObject) -> Vec<(String, Result<usize, String>)> {
+    // SAFETY: the object outlives the borrow, and nobody changes it meanwhile.
+    let object = unsafe { object.as_libbpf_object().as_ref() };
+    let btf = Btf::from_bpf_object(object);
+    let btf = btf.expect("it can be read").expect("it is there");
+    let pointers = btf.type_by_kind::<Var<'_>>().filter_map(|var| {
+        let name = var.name()?.to_str()?.strip_prefix("abi_")?.to_owned();
+        let target = Ptr::try_from(var.referenced_type()).ok()?;
+        let target = target.referenced_type().skip_mods_and_typedefs();
+        (!target.is_any_enum()).then(|| (name, size(&btf, target)))
+    });
+    pointers.collect()
+}
+
+macro_rules! sizes {
+    ($($object:ident::$builder:ident: $($name:ident)*;)*) => {$({
+        let mut storage = MaybeUninit::uninit();
+        let open = skel::$object::$builder::default().open(&mut storage).expect("an object");
+        let mut found = exported(open.open_object());
+        found.sort();
+        let mut expected = vec![$((
+            stringify!($name).to_owned(),
+            Ok(size_of::<skel::$object::types::$name>()),
+        )),*];
+        expected.sort();
+        assert_eq!(found, expected, "{}", stringify!($object));
+    })*};
+}
+
+#[test]
+fn what_is_exported_is_integers_without_holes() {
+    sizes! {
+        switch::SwitchSkelBuilder: blame blame_key late_fold task_sample wait_row;
+        softirq::SoftirqSkelBuilder: ;
+        pagecache::PagecacheSkelBuilder: ;
+        cgroup::CgroupSkelBuilder: cgroup_event;
+        lifecycle::LifecycleSkelBuilder: oom_kill process_exec process_exit process_row
+            process_start;
+        tcp::TcpSkelBuilder: connect_times destination_key destination_row presence socket_sample
+            tcp_event tcp_row;
+        files::FilesSkelBuilder: file_counts file_open;
+    }
+}
