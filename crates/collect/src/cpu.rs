@@ -191,16 +191,20 @@ fn on_cpu(sample: &TaskSample, snapshot: &Snapshot) -> Counters {
     if !stays || sample.is(sample_flag::CARRIED) {
         return extra;
     }
-    let slot = snapshot.cpus.iter().find(|(cpu, _)| *cpu == sample.cpu);
-    if slot.is_none_or(|(_, slot)| slot.pid != sample.pid) {
+    if of_cpu(&snapshot.cpus, sample.cpu).is_none_or(|slot| slot.pid != sample.pid) {
         return extra;
     }
-    if let Some((_, growth)) = snapshot.running.iter().find(|(cpu, _)| *cpu == sample.cpu) {
-        for &(counter, value) in growth {
-            extra[counter] = value;
-        }
+    for &(counter, value) in of_cpu(&snapshot.running, sample.cpu).into_iter().flatten() {
+        extra[counter] = value;
     }
     extra
+}
+
+/// What a list has of a CPU. Lists have the CPUs in ascending order, as the kernel lists them: with
+/// thousands of them, each with a thread that runs, a search from the start took most of a tick.
+fn of_cpu<T>(list: &[(u32, T)], cpu: u32) -> Option<&T> {
+    let found = list.binary_search_by_key(&cpu, |(cpu, _)| *cpu);
+    found.ok().map(|at| &list[at].1)
 }
 
 fn self_cost(agent: &Agent) -> Feature {
@@ -236,4 +240,43 @@ pub(crate) fn wall_clock() -> (u64, u64) {
     let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let up_ns = up.tv_sec as u64 * 1_000_000_000 + up.tv_nsec as u64;
     (now, now.saturating_sub(up_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::Counter;
+
+    use super::*;
+
+    /// 4,096 CPUs of which every fourth is offline, and a thread that runs on each.
+    #[test]
+    fn what_a_running_thread_adds_is_that_of_its_own_cpu() {
+        let online = || (0..4096).filter(|cpu| cpu % 4 != 3);
+        let slot = |cpu: u32| noctule_kernel::CpuSlot {
+            pid: cpu + 1,
+            ..Default::default()
+        };
+        let snapshot = Snapshot {
+            cpus: online().map(|cpu| (cpu, slot(cpu))).collect(),
+            running: online()
+                .map(|cpu| (cpu, vec![(Counter::Cycles, u64::from(cpu) + 1)]))
+                .collect(),
+            ..Snapshot::default()
+        };
+        let added = |cpu: u32, pid: u32| {
+            let sample = TaskSample {
+                cpu,
+                pid,
+                flags: sample_flag::RUNNING,
+                ..Default::default()
+            };
+            on_cpu(&sample, &snapshot)[Counter::Cycles]
+        };
+        for cpu in 0..4096 {
+            let expected = if cpu % 4 == 3 { 0 } else { u64::from(cpu) + 1 };
+            assert_eq!(added(cpu, cpu + 1), expected, "CPU {cpu}");
+            assert_eq!(added(cpu, cpu), 0, "CPU {cpu}: another thread");
+        }
+        assert_eq!(added(4096, 4097), 0);
+    }
 }

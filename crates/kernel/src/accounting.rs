@@ -92,9 +92,10 @@ impl Exits {
 pub struct Snapshot {
     /// The moment of the snapshot (`CLOCK_MONOTONIC`, nanoseconds): CPU time is told as it was then.
     pub taken_ns: u64,
-    /// Every CPU that is online, with its slot.
+    /// Every CPU that is online, with its slot, in ascending order.
     pub cpus: Vec<(u32, CpuSlot)>,
-    /// What the thread running on a CPU added to the hardware counters since it got there.
+    /// What the thread running on a CPU added to the hardware counters since it got there, in
+    /// ascending order.
     pub running: Vec<(u32, Vec<(Counter, u64)>)>,
     /// What ended and moved threads left to each cgroup.
     pub folded: Vec<(u64, Counters)>,
