@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use noctule_collect::{CpuSource, Grace};
 use noctule_kernel::{Accounting, CounterSpec, Facts, PerfEvent, Plan, Wanted};
 use noctule_model::{Counter, FeatureState, ProcessRow};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::support::{self, assert_close};
 
@@ -30,6 +31,22 @@ const STAND_INS: [(Counter, PerfEvent, &str); 3] = [
 const COUNTED: &[(Counter, PerfEvent, &str)] = STAND_INS.split_at(1).1;
 
 fn source() -> CpuSource {
+    let kernel = accounting();
+    for name in NAMES {
+        assert_eq!(state(&kernel, name), FeatureState::On, "{name}");
+    }
+    CpuSource::new(kernel, Grace::default(), None, Vec::new(), &[])
+}
+
+/// The features of the stand-ins.
+const NAMES: [&str; 3] = ["cycles", "instructions", "cache_misses"];
+
+fn state(kernel: &Accounting, name: &str) -> FeatureState {
+    let feature = kernel.features().iter().find(|f| f.name == name);
+    feature.expect("a verdict").state
+}
+
+fn accounting() -> Accounting {
     let facts = Facts::probe(Path::new("/"));
     let spec = |&(counter, event, _): &(Counter, PerfEvent, &str)| CounterSpec { counter, event };
     let wanted = Wanted {
@@ -39,16 +56,7 @@ fn source() -> CpuSource {
         ..Wanted::default()
     };
     let plan = Plan::new(&facts, &wanted).expect("root may do it");
-    let kernel = Accounting::load(&facts, &plan, &wanted).expect("it loads");
-    for name in ["cycles", "instructions", "cache_misses"] {
-        let feature = kernel.features().iter().find(|f| f.name == name);
-        assert_eq!(
-            feature.expect("a verdict").state,
-            FeatureState::On,
-            "{feature:?}"
-        );
-    }
-    CpuSource::new(kernel, Grace::default(), None, Vec::new(), &[])
+    Accounting::load(&facts, &plan, &wanted).expect("it loads")
 }
 
 /// What `perf stat` counts for the command: one value for each stand-in.
@@ -188,4 +196,56 @@ fn counters_of_a_thread_that_stays_on_its_cpu_are_not_late() {
         before = now;
     }
     panic!("only {compared} of {TRIES} batches were quick");
+}
+
+/// What this process has open.
+fn open_files() -> Vec<String> {
+    let open = fs::read_dir("/proc/self/fd").expect("a list").flatten();
+    let targets = open.filter_map(|file| fs::read_link(file.path()).ok());
+    targets.map(|to| to.display().to_string()).collect()
+}
+
+fn open_events() -> usize {
+    let open = open_files();
+    open.iter().filter(|to| to.contains("[perf_event]")).count()
+}
+
+/// The limit of open files, as it was when this is dropped.
+struct Limit(Rlimit);
+
+impl Limit {
+    fn set(current: u64) -> Self {
+        let before = getrlimit(Resource::Nofile);
+        let maximum = before.maximum;
+        let current = Some(current);
+        setrlimit(Resource::Nofile, Rlimit { current, maximum }).expect("the limit can be set");
+        Self(before)
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        let _ = setrlimit(Resource::Nofile, self.0);
+    }
+}
+
+#[test]
+fn counters_take_no_descriptor_that_something_else_needs() {
+    let _machine = support::shared();
+    let before = open_events();
+    // Enough for everything else, and by far for the counters.
+    let low = Limit::set(open_files().len() as u64 + 256);
+    let mut kernel = accounting();
+    for name in NAMES {
+        assert_eq!(state(&kernel, name), FeatureState::Degraded, "{name}");
+    }
+    assert_eq!(open_events(), before);
+    kernel.snapshot().expect("a snapshot without counters");
+    drop(low);
+    // What was refused is tried again, with more and more ticks between.
+    let all = STAND_INS.len() * thread::available_parallelism().expect("CPUs").get();
+    for _ in 0..4 {
+        kernel.snapshot().expect("a snapshot");
+    }
+    assert!(open_events() >= before + all, "{} of {all}", open_events());
 }

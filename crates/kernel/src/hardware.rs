@@ -1,6 +1,7 @@
 //! Hardware counters: one group of perf events per CPU, whatever runs there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 
@@ -8,6 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use noctule_model::Counter;
 use perf_event::events::{Hardware as HardwareEvent, Software as SoftwareEvent};
 use perf_event::{Builder, Counter as PerfCounter};
+use rustix::process::{Resource, getrlimit};
 
 use crate::abi::CpuSlot;
 
@@ -85,6 +87,42 @@ pub(crate) struct Hardware {
     cpus: BTreeMap<u32, Vec<PerfCounter>>,
     /// CPUs whose events the kernel side has; the CPU of the probe is opened before there is a map.
     told: BTreeSet<u32>,
+    retry: Retry,
+}
+
+/// Descriptors that the counters leave to the programs and their maps, to HTTP and to reading /proc.
+const RESERVED_DESCRIPTORS: u64 = 256;
+
+/// When that is tried again which was refused: after 1, 2, 4 and more ticks, and when CPUs came or
+/// went.
+#[derive(Debug, Default)]
+struct Retry {
+    online: Vec<u32>,
+    wait: u32,
+    left: u32,
+}
+
+impl Retry {
+    /// The most ticks between two attempts.
+    const MOST: u32 = 1024;
+
+    /// Whether to try now; asked once a tick.
+    fn is_due(&mut self, online: &[u32]) -> bool {
+        if self.online != online {
+            *self = Self {
+                online: online.to_vec(),
+                ..Self::default()
+            };
+        }
+        let due = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        due
+    }
+
+    fn refused(&mut self) {
+        self.wait = (2 * self.wait).clamp(1, Self::MOST);
+        self.left = self.wait;
+    }
 }
 
 impl Hardware {
@@ -113,7 +151,7 @@ impl Hardware {
             Self {
                 specs: accepted,
                 cpus,
-                told: BTreeSet::new(),
+                ..Self::default()
             },
             refused,
         )
@@ -131,7 +169,7 @@ impl Hardware {
         self.specs.iter().map(|spec| spec.counter)
     }
 
-    /// Follows CPUs that came and went, and tells the kernel side. An event of a CPU that goes
+    /// Follows CPUs that came and went, and tells the kernel side; called once a tick. An event of a CPU that goes
     /// offline is dead for good, so it is closed here and opened anew when the CPU is back.
     pub(crate) fn follow(&mut self, online: &[u32], map: &MapHandle) -> Vec<(u32, io::Error)> {
         if self.specs.is_empty() {
@@ -139,11 +177,27 @@ impl Hardware {
         }
         self.cpus.retain(|cpu, _| online.contains(cpu));
         self.told.retain(|cpu| online.contains(cpu));
+        let missing = |cpu: &&u32| !self.told.contains(cpu);
+        let missing: Vec<u32> = online.iter().filter(missing).copied().collect();
+        if missing.is_empty() || !self.retry.is_due(online) {
+            return Vec::new();
+        }
+        let room = descriptors_left().saturating_sub(RESERVED_DESCRIPTORS);
+        let room = (room / self.specs.len() as u64) as usize;
         let mut problems = Vec::new();
-        for &cpu in online {
-            if let Err(error) = self.open_cpu(cpu, map) {
-                problems.push((cpu, error));
-            }
+        for (number, cpu) in missing.into_iter().enumerate() {
+            let opened = if number < room {
+                self.open_cpu(cpu, map)
+            } else {
+                self.cpus.remove(&cpu);
+                Err(io::Error::other(
+                    "more files must not be open (RLIMIT_NOFILE; ulimit -n)",
+                ))
+            };
+            problems.extend(opened.err().map(|error| (cpu, error)));
+        }
+        if !problems.is_empty() {
+            self.retry.refused();
         }
         problems
     }
@@ -192,6 +246,13 @@ impl Hardware {
     }
 }
 
+/// How many more files may be open; none when that is not known.
+fn descriptors_left() -> u64 {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let open = fs::read_dir("/proc/self/fd").map_or(u64::MAX, |open| open.count() as u64);
+    limit.saturating_sub(open)
+}
+
 fn scaled(count: u64, enabled: u64, running: u64) -> u64 {
     if running == 0 || running >= enabled {
         return count;
@@ -220,4 +281,30 @@ fn open(event: PerfEvent, cpu: u32, leader: Option<&mut PerfCounter>) -> io::Res
 /// Lets the group count whose leader is the first.
 fn start(group: &mut [PerfCounter]) -> io::Result<()> {
     group.first_mut().map_or(Ok(()), PerfCounter::enable_group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ticks at which something that is always refused is tried, of so many.
+    fn tries(retry: &mut Retry, online: &[u32], ticks: u32) -> Vec<u32> {
+        let mut tried = Vec::new();
+        for tick in 0..ticks {
+            if retry.is_due(online) {
+                tried.push(tick);
+                retry.refused();
+            }
+        }
+        tried
+    }
+
+    #[test]
+    fn what_is_refused_is_tried_seldom_and_when_cpus_come_or_go() {
+        let mut retry = Retry::default();
+        assert_eq!(tries(&mut retry, &[0, 1], 20), [0, 2, 5, 10, 19]);
+        assert_eq!(tries(&mut retry, &[0, 1], 10), [], "waits still");
+        assert_eq!(tries(&mut retry, &[0], 3), [0, 2]);
+        assert!(tries(&mut retry, &[0], 10_000).len() < 20);
+    }
 }
