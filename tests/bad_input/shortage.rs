@@ -1,4 +1,4 @@
-//! A process table that is full.
+//! A process table that is full, and a low limit of open files.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::Signal;
 
-use super::{NOCTULE, assert_says, failure_of, support};
+use super::{NOCTULE, assert_says, ended, failure_of, support};
 use crate::support::agent::Agent;
 use crate::support::folders::Made;
 use crate::support::{bpf, hierarchies, wait_until};
@@ -85,4 +85,16 @@ fn a_running_agent_survives_a_full_process_table() {
     }
     agent.signal(Signal::TERM);
     assert_eq!(agent.end().code(), Some(0));
+}
+
+#[test]
+fn the_limit_of_open_files_is_raised_for_the_agent_and_not_for_its_command() {
+    let _machine = support::shared();
+    // Less than programs and maps take.
+    let script = "ulimit -Sn 40; exec \"$0\" stat --json --for 50ms -- sh -c 'ulimit -Sn >&2'";
+    let mut command = Command::new("sh");
+    let output = ended(command.args(["-c", script, NOCTULE]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.trim(), "40");
 }

@@ -8,6 +8,7 @@ mod commands;
 mod config;
 mod event_file;
 mod exit;
+mod limits;
 mod print;
 mod stop;
 mod verdicts;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     };
     start_log(&args);
     noctule_kernel::limit_heap();
+    limits::raise();
     match commands::run(args) {
         Ok(code) => ExitCode::from(code),
         Err(error) => exit::explain(&error),

@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result};
 use noctule_model::ReportBuilder;
 
 use crate::exit::{self, Usage};
+use crate::limits;
 use crate::print::Paint;
 use crate::stop::{Signals, Woken};
 use crate::wire::Pipeline;
@@ -91,7 +92,9 @@ pub(super) fn follow(
     look: Look<'_>,
 ) -> Result<Followed> {
     pipeline.follow_own_children();
-    let mut child = match Command::new(&command[0]).args(&command[1..]).spawn() {
+    let mut program = Command::new(&command[0]);
+    program.args(&command[1..]);
+    let mut child = match limits::as_started(|| program.spawn()) {
         Ok(child) => child,
         Err(error) => return Err(not_started(&command[0], error)),
     };
