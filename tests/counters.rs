@@ -35,7 +35,7 @@ fn source() -> CpuSource {
     for name in NAMES {
         assert_eq!(state(&kernel, name), FeatureState::On, "{name}");
     }
-    CpuSource::new(kernel, Grace::default(), None, Vec::new(), &[])
+    CpuSource::new(kernel, Grace::default(), None, Vec::new(), &[], None)
 }
 
 /// The features of the stand-ins.

@@ -10,7 +10,7 @@ use procfs::process::Process;
 /// run, and one batch in thirty keeps that below 1 ns on average.
 const WINDOW_EVERY: u64 = 30;
 
-/// Measures the agent.
+/// Measures the agent; by default without its programs.
 #[derive(Default)]
 pub(crate) struct Agent {
     programs: Option<CostWindow>,

@@ -65,19 +65,24 @@ pub struct CpuSource {
 
 impl CpuSource {
     /// Reads from these accounts. `other_programs` are measured along with them, and
-    /// `other_features` are listed in each batch.
+    /// `other_features` are listed in each batch. `unmeasured`: the cost of the programs is not to
+    /// be measured, and this is the verdict.
     pub fn new(
         kernel: Accounting,
         grace: Grace,
         nominal_hertz: Option<u64>,
         other_programs: Vec<ProgramHandle>,
         other_features: &[Feature],
+        unmeasured: Option<Feature>,
     ) -> Self {
         let mut programs = kernel.programs();
         programs.extend(other_programs);
-        let agent = Agent::new(programs);
+        let agent = match unmeasured {
+            None => Agent::new(programs),
+            Some(_) => Agent::default(),
+        };
         let mut features = [kernel.features(), other_features].concat();
-        features.push(self_cost(&agent));
+        features.push(unmeasured.unwrap_or_else(|| self_cost(&agent)));
         Self {
             processes: Processes::new(grace.process),
             cgroups: Cgroups::new(grace.cgroup),

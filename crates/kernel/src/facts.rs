@@ -191,6 +191,15 @@ pub(crate) fn online_cpus() -> Vec<u32> {
     line(Path::new("/sys/devices/system/cpu/online")).map_or_else(Vec::new, |l| cpu_list(&l))
 }
 
+/// CPUs that are kept free of interruptions (isolcpus, nohz_full), ascending, under `root` as for
+/// [`Facts::probe`].
+pub fn isolated_cpus(root: &Path) -> BTreeSet<u32> {
+    let files = ["isolated", "nohz_full"];
+    let files = files.map(|file| root.join("sys/devices/system/cpu").join(file));
+    let lists = files.iter().filter_map(|file| line(file));
+    lists.flat_map(|list| cpu_list(&list)).collect()
+}
+
 /// A kernel CPU list such as `0-3,8`.
 fn cpu_list(list: &str) -> Vec<u32> {
     let ranges = list.split(',').filter_map(|part| {
@@ -364,6 +373,22 @@ mod tests {
         assert_eq!(cpu_list("0-2,5,7-8"), [0, 1, 2, 5, 7, 8]);
         assert_eq!(cpu_list("0"), [0]);
         assert_eq!(cpu_list(""), [0; 0]);
+    }
+
+    #[test]
+    fn isolated_cpus_are_those_of_both_lists() {
+        let root = tempfile::tempdir().expect("a folder");
+        let cpus = root.path().join("sys/devices/system/cpu");
+        fs::create_dir_all(&cpus).expect("a folder");
+        let write = |file, list| fs::write(cpus.join(file), list).expect("a file");
+        assert!(isolated_cpus(root.path()).is_empty(), "no such files");
+        // As the kernel writes them where there are none.
+        write("isolated", "\n");
+        write("nohz_full", "(null)\n");
+        assert!(isolated_cpus(root.path()).is_empty());
+        write("isolated", "3\n");
+        write("nohz_full", "2-3,5\n");
+        assert_eq!(Vec::from_iter(isolated_cpus(root.path())), [2, 3, 5]);
     }
 
     #[test]

@@ -32,7 +32,9 @@ pub use events::{
     FileOpenRecord, FileOptions, Presence, ProcessCounts, RawEvent, RawProcess, SharedMaps,
     SocketSample, Stream, TcpCounts,
 };
-pub use facts::{Capabilities, CgroupVersion, Facts, Hierarchy, Scheduler, Tracepoints};
+pub use facts::{
+    Capabilities, CgroupVersion, Facts, Hierarchy, Scheduler, Tracepoints, isolated_cpus,
+};
 pub use hardware::{CounterSpec, PerfEvent};
 pub use heap::{limit_heap, trim_heap};
 pub use plan::{Plan, WaitMode, Wanted, Way, missing_privileges};

@@ -39,6 +39,7 @@ pub(crate) struct Collect {
     pub(crate) process_rows: u32,
     pub(crate) ring_bytes: u32,
     pub(crate) dead_cgroup_memory_seconds: f64,
+    pub(crate) program_cost: ProgramCost,
 }
 
 impl Default for Collect {
@@ -54,6 +55,7 @@ impl Default for Collect {
             process_rows: 16_384,
             ring_bytes: 1 << 20,
             dead_cgroup_memory_seconds: 300.0,
+            program_cost: ProgramCost::Auto,
         }
     }
 }
@@ -65,6 +67,16 @@ pub(crate) enum WaitMode {
     Off,
     LowCost,
     Full,
+}
+
+/// Whether the cost of the BPF programs is measured.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ProgramCost {
+    /// Where no CPU is isolated.
+    Auto,
+    On,
+    Off,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -392,7 +404,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 37, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 38, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Verdicts about the machine and about where the agent runs, in words: from facts, without loading
 //! anything.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use noctule_kernel::{CgroupVersion, Facts};
 use noctule_model::{Feature, FeatureState};
+
+use crate::config::ProgramCost;
 
 pub(crate) fn hierarchy(facts: &Facts) -> Feature {
     let name = "cgroup_paths";
@@ -83,6 +86,35 @@ pub(crate) fn without_accounting(facts: &Facts, reason: String) -> Vec<Feature> 
     ];
     features.extend(not_tried(&features));
     features
+}
+
+/// Why the cost of the programs is not to be measured; `None` where it is.
+pub(crate) fn programs_unmeasured(
+    wanted: ProgramCost,
+    isolated: &BTreeSet<u32>,
+) -> Option<Feature> {
+    let name = "self_cost";
+    match wanted {
+        ProgramCost::Off => Some(
+            Feature::off(name, "switched off in the configuration")
+                .mended_by("set program_cost = \"auto\" in the section [collect]"),
+        ),
+        ProgramCost::Auto if !isolated.is_empty() => Some(
+            Feature::off(
+                name,
+                format!(
+                    "{} CPUs are isolated (isolcpus, nohz_full), and switching BPF statistics on \
+                     and off would interrupt them",
+                    isolated.len()
+                ),
+            )
+            .mended_by(
+                "where they may be interrupted: program_cost = \"on\" in the section [collect] of \
+                 the configuration",
+            ),
+        ),
+        ProgramCost::Auto | ProgramCost::On => None,
+    }
 }
 
 fn privileges(facts: &Facts) -> Feature {
@@ -200,4 +232,21 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             "",
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn isolated_cpus_are_not_disturbed_unless_it_is_asked_for() {
+        use ProgramCost::{Auto, Off, On};
+        let (none, some) = (BTreeSet::new(), BTreeSet::from([2, 3]));
+        let measured = |wanted, isolated| programs_unmeasured(wanted, isolated).is_none();
+        let cases =
+            [Auto, On, Off].map(|wanted| [measured(wanted, &none), measured(wanted, &some)]);
+        assert_eq!(cases, [[true, false], [true, true], [false, false]]);
+        let reason = programs_unmeasured(Auto, &some).expect("a verdict").reason;
+        assert!(reason.starts_with("2 CPUs are isolated"), "{reason}");
+    }
 }

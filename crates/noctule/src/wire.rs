@@ -128,7 +128,10 @@ impl Pipeline {
         }
         others.extend(verdicts::not_tried(&[kernel.features(), &others].concat()));
         let grace = grace(config);
-        let cpu = CpuSource::new(kernel, grace, facts.nominal_hertz, programs, &others);
+        let isolated = noctule_kernel::isolated_cpus(Path::new("/"));
+        let unmeasured = verdicts::programs_unmeasured(config.collect.program_cost, &isolated);
+        let hertz = facts.nominal_hertz;
+        let cpu = CpuSource::new(kernel, grace, hertz, programs, &others, unmeasured);
         // A subject stays from when the last of its groups is no longer listed.
         let stays = subject_grace(config).saturating_sub(grace.cgroup);
         Ok(Self {
