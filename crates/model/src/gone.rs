@@ -1,11 +1,11 @@
 //! What a window had and its last batch has no more. A batch lists for a while who has gone; a window
 //! can be longer than that.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
-use crate::{
-    Batch, Blame, BlameRow, CgroupId, CgroupRow, Group, Histogram, ProcessId, ProcessRow, WaitRow,
-};
+use crate::{Batch, Blame, BlameRow, CgroupId, CgroupRow, Group, Histogram, ProcessId, ProcessRow};
 
 /// What rows had when they were forgotten, to be added to what the last batch has.
 #[derive(Clone, Debug, Default)]
@@ -77,18 +77,27 @@ impl Gone {
         }
     }
 
-    /// The groups of the batch and those that it has no more.
-    pub(crate) fn cgroups(&self, last: &Batch) -> Vec<CgroupRow> {
-        let mut gone = self.cgroups.clone();
-        let mut rows = last.cgroups.clone();
-        for row in &mut rows {
-            if let Some(gone) = gone.remove(&row.id) {
-                row.counters += &gone.counters;
-                row.events += &gone.events;
-            }
-        }
-        rows.extend(gone.into_values());
-        rows
+    /// The groups of the batch and those that it has no more. A row is made anew, at a KiB each, only
+    /// where both have a part of it.
+    pub(crate) fn cgroups<'a>(
+        &'a self,
+        last: &'a Batch,
+    ) -> impl Iterator<Item = Cow<'a, CgroupRow>> {
+        let listed = last
+            .cgroups
+            .iter()
+            .map(|row| match self.cgroups.get(&row.id) {
+                None => Cow::Borrowed(row),
+                Some(gone) => {
+                    let mut row = row.clone();
+                    row.counters += &gone.counters;
+                    row.events += &gone.events;
+                    Cow::Owned(row)
+                }
+            });
+        let ids = last.cgroups.iter().map(|row| row.id);
+        let gone = without(&self.cgroups, ids).map(|(_, row)| Cow::Borrowed(row));
+        listed.chain(gone)
     }
 
     /// The same for processes: of those that went, no end was reported then.
@@ -100,17 +109,24 @@ impl Gone {
     }
 
     /// The same for how long each wait took.
-    pub(crate) fn waits(&self, last: &Batch) -> Vec<WaitRow> {
-        let mut gone = self.waits.clone();
-        let mut rows = last.waits.clone();
-        for row in &mut rows {
-            if let Some(gone) = gone.remove(&row.group) {
-                row.histogram += &gone;
-            }
-        }
-        let row = |(group, histogram)| WaitRow { group, histogram };
-        rows.extend(gone.into_iter().map(row));
-        rows
+    pub(crate) fn waits<'a>(
+        &'a self,
+        last: &'a Batch,
+    ) -> impl Iterator<Item = (Group, Cow<'a, Histogram>)> {
+        let listed = last
+            .waits
+            .iter()
+            .map(|row| match self.waits.get(&row.group) {
+                None => (row.group, Cow::Borrowed(&row.histogram)),
+                Some(gone) => {
+                    let mut sum = row.histogram.clone();
+                    sum += gone;
+                    (row.group, Cow::Owned(sum))
+                }
+            });
+        let groups = last.waits.iter().map(|row| row.group);
+        let gone = without(&self.waits, groups);
+        listed.chain(gone.map(|(group, histogram)| (*group, Cow::Borrowed(histogram))))
     }
 
     /// The same for who made whom wait. What a culprit that went had done is told with its name.
@@ -126,4 +142,16 @@ impl Gone {
         }
         cells
     }
+}
+
+/// Those of `all` whose key is not listed. Mostly nothing is gone, and then nothing is looked up.
+fn without<K: Copy + Eq + Hash, V>(
+    all: &HashMap<K, V>,
+    listed: impl Iterator<Item = K>,
+) -> impl Iterator<Item = (&K, &V)> {
+    let listed: HashSet<K> = match all.is_empty() {
+        true => HashSet::new(),
+        false => listed.collect(),
+    };
+    all.iter().filter(move |(key, _)| !listed.contains(key))
 }

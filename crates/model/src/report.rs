@@ -194,8 +194,7 @@ impl ReportBuilder {
         let before: HashMap<CgroupId, &CgroupRow> =
             self.first.cgroups.iter().map(|row| (row.id, row)).collect();
         let zero = CgroupRow::default();
-        let rows = self.gone.cgroups(last);
-        let rows = rows.into_iter().map(|row| {
+        let rows = self.gone.cgroups(last).map(|row| {
             let before = before.get(&row.id).copied().unwrap_or(&zero);
             Row {
                 process: None,

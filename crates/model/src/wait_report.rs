@@ -269,16 +269,16 @@ impl Growth<'_> {
 
     fn waits(&self) -> impl Iterator<Item = (Group, Histogram)> {
         let before: HashMap<_, _> = self.first.waits.iter().map(|r| (r.group, r)).collect();
-        let rows = self.gone.waits(self.last).into_iter();
-        rows.map(move |row| match before.get(&row.group) {
-            Some(earlier) => (row.group, row.histogram.since(&earlier.histogram)),
-            None => (row.group, row.histogram),
+        let rows = self.gone.waits(self.last);
+        rows.map(move |(group, histogram)| match before.get(&group) {
+            Some(earlier) => (group, histogram.since(&earlier.histogram)),
+            None => (group, histogram.into_owned()),
         })
     }
 
     /// Who the groups are.
     fn owners(&self) -> HashMap<CgroupId, Arc<Owner>> {
-        let rows = self.gone.cgroups(self.last).into_iter();
+        let rows = self.gone.cgroups(self.last);
         rows.map(|row| (row.id, owner_of(row.owner.as_ref(), row.id)))
             .collect()
     }

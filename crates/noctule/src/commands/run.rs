@@ -162,7 +162,7 @@ fn handlers(last: &Arc<ArcSwapOption<Snapshot>>, config: &Config) -> Handlers {
 /// long enough to mean something.
 fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> {
     builder.add(batch);
-    let window_ns = builder.report(Level::Container, false).window_ns;
+    let window_ns = builder.ended_ns().saturating_sub(builder.started_ns());
     if window_ns < FIRST_LOOK.as_nanos() as u64 {
         return Some(builder);
     }
