@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use noctule_collect::{CpuSource, Grace};
-use noctule_kernel::{Accounting, CounterSpec, Facts, PerfEvent, Plan, Wanted};
+use noctule_kernel::{Accounting, CounterSpec, CpuSlots, Facts, PerfEvent, Plan, Wanted};
 use noctule_model::{Counter, FeatureState, ProcessRow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -56,7 +56,8 @@ fn accounting() -> Accounting {
         ..Wanted::default()
     };
     let plan = Plan::new(&facts, &wanted).expect("root may do it");
-    Accounting::load(&facts, &plan, &wanted).expect("it loads")
+    let cpus = CpuSlots::new(&facts).expect("a map");
+    Accounting::load(&facts, &plan, &wanted, &cpus).expect("it loads")
 }
 
 /// What `perf stat` counts for the command: one value for each stand-in.

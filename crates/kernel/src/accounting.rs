@@ -19,6 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::abi::{self, CpuSlot, LateFold, TaskSample, sample_flag};
 use crate::cost::ProgramHandle;
+use crate::cpu_slots::CpuSlots;
 use crate::error::{Context, Error, ErrorKind, not_loaded};
 use crate::facts::{self, Facts};
 use crate::hardware::Hardware;
@@ -143,13 +144,18 @@ impl Snapshot {
 impl Accounting {
     /// Loads what the plan names and attaches it. What cannot be attached turns off its own
     /// feature; an error means that CPU time itself cannot be counted.
-    pub fn load(facts: &Facts, plan: &Plan, wanted: &Wanted) -> Result<Self, Error> {
+    pub fn load(
+        facts: &Facts,
+        plan: &Plan,
+        wanted: &Wanted,
+        cpus: &CpuSlots,
+    ) -> Result<Self, Error> {
         let online = facts::online_cpus();
         let first = online.first().copied().unwrap_or(0);
         let (mut hardware, refused) = Hardware::probe(&plan.counters, first);
 
         let waits = features::possible(wanted.waits, facts);
-        let open = open_switch(facts, wanted, waits, hardware.mask())?;
+        let open = open_switch(facts, wanted, waits, hardware.mask(), cpus)?;
         let switch = open.load().map_err(not_loaded("switch", facts))?;
         let hardware_map =
             MapHandle::try_from(&switch.maps.hardware).context("the map of hardware counters")?;
@@ -539,6 +545,7 @@ fn open_switch(
     wanted: &Wanted,
     waits: WaitMode,
     hardware_mask: u32,
+    cpu_slots: &CpuSlots,
 ) -> Result<OpenSwitchSkel<'static>, Error> {
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = SwitchSkelBuilder::default()
@@ -570,7 +577,7 @@ fn open_switch(
         _ => entries,
     };
     let sizes = [
-        open.maps.cpus.set_max_entries(cpus),
+        open.maps.cpus.reuse_fd(cpu_slots.as_fd()),
         open.maps
             .hardware
             .set_max_entries(cpus * crate::hardware::SLOTS as u32),

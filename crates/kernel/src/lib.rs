@@ -8,6 +8,7 @@ mod abi;
 mod accounting;
 mod cgroups;
 mod cost;
+mod cpu_slots;
 mod error;
 mod events;
 mod facts;
@@ -26,6 +27,7 @@ pub use abi::{CgroupChange, CgroupEvent, CpuSlot, TaskSample, sample_flag};
 pub use accounting::{Accounting, Snapshot, WaitCounts};
 pub use cgroups::CgroupEvents;
 pub use cost::{CostWindow, ProgramHandle};
+pub use cpu_slots::CpuSlots;
 pub use error::{Error, ErrorKind};
 pub use events::{
     CgroupCounts, ConnectTimes, DestinationCounts, Events, EventsWanted, FileCounts, FileEvents,

@@ -12,8 +12,8 @@ use anyhow::Result;
 use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace};
 use noctule_identity::Registry;
 use noctule_kernel::{
-    Accounting, CgroupEvents, CounterSpec, Error, Events, EventsWanted, Facts, FileEvents,
-    FileOptions, Hierarchy, Plan, WaitMode, Wanted,
+    Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, Events, EventsWanted, Facts,
+    FileEvents, FileOptions, Hierarchy, Plan, WaitMode, Wanted,
 };
 use noctule_model::{Batch, CgroupEvent, CgroupId, Event, Feature, ProcessRow, Rollup};
 
@@ -105,7 +105,8 @@ impl Pipeline {
             remember: remembered(config),
             ..noctule_identity::Config::default()
         });
-        let kernel = Accounting::load(&facts, &plan, &wanted)?;
+        let cpus = CpuSlots::new(&facts)?;
+        let kernel = Accounting::load(&facts, &plan, &wanted, &cpus)?;
         let mut programs = life
             .as_ref()
             .map(|life| life.kernel().programs())
