@@ -278,11 +278,6 @@ impl Accounting {
             .map_or(0, |bss| bss.started_at)
     }
 
-    /// What runs on each CPU, for an object that tells how long a thread has run.
-    pub(crate) fn cpus_map(&self) -> BorrowedFd<'_> {
-        self.switch.maps.cpus.as_fd()
-    }
-
     /// From now on the children of the process `pid` are followed, with all their descendants.
     pub fn follow_children_of(&mut self, pid: u32) {
         if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {

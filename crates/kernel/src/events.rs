@@ -12,8 +12,8 @@ use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use noctule_model::{CgroupId, Feature, Loss, MapFill, ProcessId};
 
 use crate::abi;
-use crate::accounting::Accounting;
 use crate::cost::ProgramHandle;
+use crate::cpu_slots::CpuSlots;
 use crate::error::{Context, Error};
 use crate::facts::Facts;
 use crate::iterator;
@@ -114,25 +114,46 @@ struct Sockets {
     tcp: TcpSkel<'static>,
 }
 
+/// The objects, verified and not attached yet: loading takes most of the time of the start, and a
+/// thread of its own can do it.
+pub struct LoadedEvents {
+    lifecycle: LifecycleSkel<'static>,
+    tcp: Option<load::LoadedTcp>,
+}
+
+#[allow(
+    unsafe_code,
+    reason = "a skeleton points into its object, which is Send, and libbpf-rs does not say that it is"
+)]
+// SAFETY: libbpf keeps nothing of an object with the thread that loads it, all pointers of a skeleton
+// are into its own object and the maps' memory, and a value has one owner at a time.
+unsafe impl Send for LoadedEvents {}
+
+impl LoadedEvents {
+    /// Loads what is wanted.
+    pub fn load(facts: &Facts, wanted: &EventsWanted, cpus: &CpuSlots) -> Result<Self, Error> {
+        let lifecycle = load::lifecycle(facts, wanted, cpus)?;
+        let tcp = load::tcp(facts, wanted, &lifecycle);
+        Ok(Self { lifecycle, tcp })
+    }
+}
+
 impl Events {
-    /// Loads and attaches; [`Events::adopt_sockets`] comes after the filters are filled. With the
-    /// accounts of the CPUs, the end of a process tells how long it
-    /// ran.
-    pub fn load(
+    /// Attaches; [`Events::adopt_sockets`] comes after the filters are filled. With the accounts of
+    /// the CPUs, which count from `started_ns` on, the end of a process tells how long it ran.
+    pub fn attach(
+        loaded: LoadedEvents,
         facts: &Facts,
         wanted: &EventsWanted,
-        accounting: &Accounting,
+        started_ns: u64,
     ) -> Result<Self, Error> {
         let mut features = Vec::new();
-        let lifecycle = load::lifecycle(facts, wanted, accounting)?;
+        let LoadedEvents { mut lifecycle, tcp } = loaded;
+        if let Some(bss) = lifecycle.maps.bss_data.as_deref_mut() {
+            bss.started_at = started_ns;
+        }
         let links = load::attach_lifecycle(&lifecycle, facts, &mut features)?;
-        let sockets = match wanted.tcp {
-            true => load::sockets(facts, wanted, &lifecycle, &mut features),
-            false => {
-                features.push(Feature::switched_off("tcp_events", "events"));
-                None
-            }
-        };
+        let sockets = load::sockets(facts, wanted, &lifecycle, tcp, &mut features);
         let records = Rc::new(RefCell::new(Vec::new()));
         let sink = records.clone();
         let mut builder = RingBufferBuilder::new();

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -13,7 +14,7 @@ use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace};
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, Events, EventsWanted, Facts,
-    FileEvents, FileOptions, Hierarchy, Plan, WaitMode, Wanted,
+    FileEvents, FileOptions, Hierarchy, LoadedEvents, Plan, Stream, WaitMode, Wanted,
 };
 use noctule_model::{Batch, CgroupEvent, CgroupId, Event, Feature, ProcessRow, Rollup};
 
@@ -97,16 +98,26 @@ impl Pipeline {
         let facts = Facts::probe(Path::new("/"));
         let wanted = wanted(config);
         let plan = Plan::new(&facts, &wanted)?;
-        // The events come first: a group that is made during the walk is in at least one of both.
-        let (life, names) = cgroup_life(&facts, wanted.ring_bytes);
-        let registry = Registry::new(noctule_identity::Config {
-            root: "/".into(),
-            cgroup_mount: mount(&facts.hierarchy),
-            remember: remembered(config),
-            ..noctule_identity::Config::default()
-        });
         let cpus = CpuSlots::new(&facts)?;
-        let kernel = Accounting::load(&facts, &plan, &wanted, &cpus)?;
+        let events = Some(events_wanted(config, scope));
+        let load = || {
+            let wanted = events.as_ref().filter(|_| counts_events(config))?;
+            Some(LoadedEvents::load(&facts, wanted, &cpus))
+        };
+        let (loaded, (life, names, registry, kernel)) = beside(load, || {
+            // The events come first: a group that is made during the walk is in at least one of
+            // both.
+            let (life, names) = cgroup_life(&facts, wanted.ring_bytes);
+            let registry = Registry::new(noctule_identity::Config {
+                root: "/".into(),
+                cgroup_mount: mount(&facts.hierarchy),
+                remember: remembered(config),
+                ..noctule_identity::Config::default()
+            });
+            let kernel = Accounting::load(&facts, &plan, &wanted, &cpus);
+            (life, names, registry, kernel)
+        });
+        let kernel = kernel?;
         let mut programs = life
             .as_ref()
             .map(|life| life.kernel().programs())
@@ -116,7 +127,13 @@ impl Pipeline {
             names,
             verdicts::processes(&facts),
         ];
-        let events = load_events(&facts, config, scope, &kernel, &mut others);
+        let events = events.and_then(|wanted| {
+            let started_ns = kernel.started_ns();
+            let loaded = loaded.map(|loaded| {
+                loaded.and_then(|loaded| Events::attach(loaded, &facts, &wanted, started_ns))
+            });
+            told(&facts, config, scope, wanted.stream, loaded, &mut others)
+        });
         if let Some(told) = &events {
             programs.extend(told.source.kernel().programs());
             programs.extend(
@@ -180,7 +197,7 @@ impl Pipeline {
             if found.is_ok() {
                 break;
             }
-            std::thread::sleep(CONTAINER_STEP);
+            thread::sleep(CONTAINER_STEP);
             found = find();
         }
         found
@@ -356,21 +373,27 @@ fn remembered(config: &Config) -> Duration {
     wanted.max(listed + 3 * config.interval())
 }
 
-/// The objects that watch what happens; without them everything else goes on.
-fn load_events(
-    facts: &Facts,
-    config: &Config,
-    scope: &Scope,
-    kernel: &Accounting,
-    features: &mut Vec<Feature>,
-) -> Option<Told> {
+/// Does both, with a thread for the first where there is room for one: verifying takes most of the
+/// time of the start, and most machines have more than one CPU.
+fn beside<A: Send, B>(first: impl Fn() -> A + Sync, second: impl FnOnce() -> B) -> (A, B) {
+    thread::scope(|threads| {
+        let started = thread::Builder::new().spawn_scoped(threads, &first);
+        let second = second();
+        let first = match started {
+            Ok(thread) => thread.join().expect("loading does not panic"),
+            Err(_) => first(),
+        };
+        (first, second)
+    })
+}
+
+fn counts_events(config: &Config) -> bool {
+    config.events.processes || config.events.tcp
+}
+
+fn events_wanted(config: &Config, scope: &Scope) -> EventsWanted {
     let events = &config.events;
-    let name = "process_events";
-    if !events.processes && !events.tcp {
-        features.push(Feature::switched_off(name, "events"));
-        return None;
-    }
-    let wanted = EventsWanted {
+    EventsWanted {
         tcp: events.tcp,
         stream: scope.stream(),
         filter_processes: scope.filters_processes(),
@@ -378,16 +401,33 @@ fn load_events(
         ring_bytes: events.ring_bytes,
         cgroups: config.collect.cgroup_rows,
         destinations: events.destinations,
-    };
-    match Events::load(facts, &wanted, kernel) {
-        Ok(loaded) => {
-            features.extend(loaded.features().iter().cloned());
-            let latency = Duration::from_millis(events.latency_milliseconds.into());
-            let files = load_files(facts, config, scope, &loaded, features);
-            let source = EventSource::new(loaded, files, wanted.stream, grace(config));
+    }
+}
+
+/// The objects that watch what happens; without them everything else goes on. `attached` is `None`
+/// where they are not wanted.
+fn told(
+    facts: &Facts,
+    config: &Config,
+    scope: &Scope,
+    stream: Stream,
+    attached: Option<Result<Events, Error>>,
+    features: &mut Vec<Feature>,
+) -> Option<Told> {
+    let name = "process_events";
+    match attached {
+        None => {
+            features.push(Feature::switched_off(name, "events"));
+            None
+        }
+        Some(Ok(attached)) => {
+            features.extend(attached.features().iter().cloned());
+            let latency = Duration::from_millis(config.events.latency_milliseconds.into());
+            let files = load_files(facts, config, scope, &attached, features);
+            let source = EventSource::new(attached, files, stream, grace(config));
             Some(Told::new(source, latency))
         }
-        Err(error) => {
+        Some(Err(error)) => {
             features.push(Feature::off(name, chain(&error)));
             None
         }

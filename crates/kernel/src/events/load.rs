@@ -8,7 +8,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use noctule_model::Feature;
 
 use super::{EventsWanted, Sockets, Stream};
-use crate::accounting::Accounting;
+use crate::cpu_slots::CpuSlots;
 use crate::error::{Context, Error, ErrorKind, not_loaded};
 use crate::facts::Facts;
 use crate::settings::configure;
@@ -50,7 +50,7 @@ fn kinds(stream: Stream) -> u32 {
 pub(super) fn lifecycle(
     facts: &Facts,
     wanted: &EventsWanted,
-    accounting: &Accounting,
+    cpus: &CpuSlots,
 ) -> Result<LifecycleSkel<'static>, Error> {
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = LifecycleSkelBuilder::default()
@@ -75,7 +75,7 @@ pub(super) fn lifecycle(
         .and_then(|()| open.maps.accounts.set_autocreate(false))
         .context("the accounts of threads")?;
     let sizes = [
-        open.maps.cpus.reuse_fd(accounting.cpus_map()),
+        open.maps.cpus.reuse_fd(cpus.as_fd()),
         open.maps.process_rows.set_max_entries(wanted.cgroups),
         open.maps
             .followed
@@ -91,11 +91,7 @@ pub(super) fn lifecycle(
         .into_iter()
         .collect::<Result<(), _>>()
         .context("sizing the maps")?;
-    let mut skel = open.load().map_err(not_loaded("lifecycle", facts))?;
-    if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
-        bss.started_at = accounting.started_ns();
-    }
-    Ok(skel)
+    open.load().map_err(not_loaded("lifecycle", facts))
 }
 
 pub(super) fn attach_lifecycle(
@@ -148,34 +144,75 @@ fn oom_events(facts: &Facts) -> Feature {
     )
 }
 
-/// Loads and attaches what concerns TCP; whatever fails turns off only that.
+/// The object tcp, with the programs at calls where the kernel loads those. `None` where this kernel
+/// cannot have it.
+pub(super) fn tcp(
+    facts: &Facts,
+    wanted: &EventsWanted,
+    lifecycle: &LifecycleSkel<'static>,
+) -> Option<LoadedTcp> {
+    if !wanted.tcp || tcp_impossible(facts).is_some() {
+        return None;
+    }
+    let calls = calls_are_there(facts).and_then(|()| load_tcp(facts, wanted, lifecycle, true));
+    Some(match calls {
+        Ok(tcp) => LoadedTcp {
+            tcp: Ok(tcp),
+            calls: Ok(()),
+        },
+        Err(error) => LoadedTcp {
+            tcp: load_tcp(facts, wanted, lifecycle, false),
+            calls: Err(error),
+        },
+    })
+}
+
+/// The object tcp before it is attached.
+pub(super) struct LoadedTcp {
+    tcp: Result<TcpSkel<'static>, Error>,
+    /// Whether the programs at calls are loaded.
+    calls: Result<(), Error>,
+}
+
+/// Why TCP cannot be watched here.
+fn tcp_impossible(facts: &Facts) -> Option<&'static str> {
+    if !facts.hooks.contains("inet_sock_set_state") {
+        return Some("this kernel has no inet_sock_set_state");
+    }
+    (!facts.task_storage).then_some(
+        "programs of tracing cannot keep data with sockets and threads before Linux 5.13",
+    )
+}
+
+/// Attaches what concerns TCP; whatever fails turns off only that.
 pub(super) fn sockets(
     facts: &Facts,
     wanted: &EventsWanted,
     lifecycle: &LifecycleSkel<'static>,
+    loaded: Option<LoadedTcp>,
     features: &mut Vec<Feature>,
 ) -> Option<Sockets> {
-    if !facts.hooks.contains("inet_sock_set_state") {
-        let reason = "this kernel has no inet_sock_set_state";
-        features.push(Feature::off("tcp_events", reason));
+    let Some(loaded) = loaded else {
+        let name = "tcp_events";
+        features.push(match tcp_impossible(facts) {
+            Some(reason) if wanted.tcp => Feature::off(name, reason),
+            _ => Feature::switched_off(name, "events"),
+        });
         return None;
-    }
-    if !facts.task_storage {
-        let reason =
-            "programs of tracing cannot keep data with sockets and threads before Linux 5.13";
-        features.push(Feature::off("tcp_events", reason));
-        return None;
-    }
-    let load = |calls| {
-        load_tcp(facts, wanted, lifecycle, calls).and_then(|tcp| attach_tcp(tcp, calls, facts))
     };
-    // Whether the kernel has fexit is known only when it was tried.
-    let with_calls = calls_are_there(facts).and_then(|()| load(true));
-    let (loaded, calls) = match with_calls {
-        Ok(loaded) => (Ok(loaded), calls_seen(facts)),
-        Err(error) => (load(false), calls_missing(&error)),
+    let calls = loaded.calls.is_ok();
+    let attached = loaded.tcp.and_then(|tcp| attach_tcp(tcp, calls, facts));
+    // Some kernels load programs for fexit that they do not attach.
+    let (attached, calls) = match (attached, loaded.calls) {
+        (Ok(attached), Ok(())) => (Ok(attached), calls_seen(facts)),
+        (Err(error), Ok(())) => {
+            let without = load_tcp(facts, wanted, lifecycle, false);
+            let without = without.and_then(|tcp| attach_tcp(tcp, false, facts));
+            (without, calls_missing(&error))
+        }
+        (attached, Err(error)) => (attached, calls_missing(&error)),
     };
-    match loaded {
+    match attached {
         Ok((sockets, retransmits)) => {
             let reason = "inet_sock_set_state; existing sockets from the iterator of files";
             features.extend([
