@@ -1,5 +1,6 @@
 //! What the binary tells of itself: completions, manual pages, verdicts.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::process::Command;
@@ -128,4 +129,30 @@ fn doctor_tells_what_is_switched_off_from_what_cannot_be() {
     }
     // Of waits one, of TCP three, of processes three.
     assert_eq!(needy, 7, "{few:?}");
+}
+
+/// The names of the features on which a command has a verdict.
+fn judged(args: &[&str]) -> BTreeSet<String> {
+    let answer = support::json(args);
+    let features = answer["features"].as_array().expect("features").iter();
+    let names = features.map(|feature| feature["name"].as_str().expect("a name").to_owned());
+    names.collect()
+}
+
+#[test]
+fn what_a_command_does_not_show_is_not_loaded() {
+    let _machine = support::shared();
+    let events = ["process_events", "oom_events", "tcp_events", "tcp_calls"];
+    let beside_waits = ["page_cache_reads", "page_cache_writes", "softirqs"];
+    let stat = judged(&["stat", "--json", "--for", "50ms"]);
+    for name in events.iter().chain(&beside_waits).chain(&["cpu_waits"]) {
+        assert!(stat.contains(*name), "stat: {name}");
+    }
+    let waits = judged(&["waits", "--json", "--for", "50ms"]);
+    for name in events.iter().chain(&beside_waits) {
+        assert!(!waits.contains(*name), "waits: {name}");
+    }
+    for name in ["cpu_time", "cpu_waits", "cgroup_events"] {
+        assert!(waits.contains(name), "waits: {name}");
+    }
 }

@@ -167,6 +167,15 @@ impl Plan {
             settled,
         })
     }
+
+    /// Nothing beside CPU time and waits, with no verdict on the rest.
+    pub fn leave_out_use(&mut self) {
+        self.page_reads.clear();
+        self.page_writes.clear();
+        self.softirqs.clear();
+        self.counters.clear();
+        self.settled.clear();
+    }
 }
 
 /// The section of the configuration in which all this is switched.

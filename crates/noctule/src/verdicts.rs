@@ -63,6 +63,13 @@ const NEEDS: [(&str, &str); 18] = [
     ("file_opens", "process_events"),
 ];
 
+/// Whether the feature works with the objects that watch what happens.
+pub(crate) fn is_of_events(feature: &str) -> bool {
+    const BASE: &str = "process_events";
+    let needed = NEEDS.iter().find(|(name, _)| *name == feature);
+    feature == BASE || needed.is_some_and(|(_, needed)| is_of_events(needed))
+}
+
 /// The verdicts on what nobody tried: each feature has one, whatever else is off.
 pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
     let has = |name: &str| tried.iter().any(|feature| feature.name == name);

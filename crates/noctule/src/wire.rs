@@ -38,6 +38,17 @@ const REMOVED_NS: u64 = 5_000_000_000;
 /// How often memory that is free is given back.
 const TRIM_NS: u64 = 10_000_000_000;
 
+/// What of everything a command shows. The rest is not loaded, and its features have no verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// Everything that the configuration switches on.
+    All,
+    /// No events.
+    Use,
+    /// CPU time and waits alone.
+    Waits,
+}
+
 /// Sources, identity and rollup together.
 pub(crate) struct Pipeline {
     cpu: CpuSource,
@@ -57,8 +68,8 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Loads and attaches everything that works here.
-    pub(crate) fn start(config: &Config) -> Result<Self> {
+    /// Loads and attaches what works here of what is shown.
+    pub(crate) fn start(config: &Config, shown: Shown) -> Result<Self> {
         let events = &config.events;
         let to_file = !events.file.as_os_str().is_empty();
         let scope = Scope {
@@ -68,7 +79,7 @@ impl Pipeline {
             file: to_file && events.files,
             ..Scope::default()
         };
-        let mut this = Self::load(config, &scope)?;
+        let mut this = Self::load(config, &scope, shown)?;
         this.narrow(&scope)?;
         if to_file {
             this.list_existing()?;
@@ -86,7 +97,7 @@ impl Pipeline {
         config.events.processes = true;
         config.events.tcp = scope.tcp;
         config.events.files = scope.file;
-        let mut this = Self::load(&config, scope)?;
+        let mut this = Self::load(&config, scope, Shown::All)?;
         this.narrow(scope)?;
         if scope.existing {
             this.list_existing()?;
@@ -94,12 +105,15 @@ impl Pipeline {
         Ok(this)
     }
 
-    fn load(config: &Config, scope: &Scope) -> Result<Self> {
+    fn load(config: &Config, scope: &Scope, shown: Shown) -> Result<Self> {
         let facts = Facts::probe(Path::new("/"));
         let wanted = wanted(config);
-        let plan = Plan::new(&facts, &wanted)?;
+        let mut plan = Plan::new(&facts, &wanted)?;
+        if shown == Shown::Waits {
+            plan.leave_out_use();
+        }
         let cpus = CpuSlots::new(&facts)?;
-        let events = Some(events_wanted(config, scope));
+        let events = (shown == Shown::All).then(|| events_wanted(config, scope));
         let load = || {
             let wanted = events.as_ref().filter(|_| counts_events(config))?;
             Some(LoadedEvents::load(&facts, wanted, &cpus))
@@ -144,7 +158,9 @@ impl Pipeline {
                     .flatten(),
             );
         }
-        others.extend(verdicts::not_tried(&[kernel.features(), &others].concat()));
+        let mut not_tried = verdicts::not_tried(&[kernel.features(), &others].concat());
+        not_tried.retain(|feature| shown == Shown::All || !verdicts::is_of_events(feature.name));
+        others.extend(not_tried);
         let grace = grace(config);
         let isolated = noctule_kernel::isolated_cpus(Path::new("/"));
         let unmeasured = verdicts::programs_unmeasured(config.collect.program_cost, &isolated);
@@ -328,7 +344,7 @@ pub(crate) fn now_ns() -> u64 {
 pub(crate) fn examine(config: &Config) -> Vec<Feature> {
     let facts = Facts::probe(Path::new("/"));
     let mut features = verdicts::machine(&facts);
-    match Pipeline::start(config).and_then(|mut pipeline| pipeline.tick()) {
+    match Pipeline::start(config, Shown::All).and_then(|mut pipeline| pipeline.tick()) {
         Ok(batch) => features.extend(batch.features.iter().cloned()),
         Err(error) => features.extend(verdicts::without_accounting(&facts, format!("{error:#}"))),
     }

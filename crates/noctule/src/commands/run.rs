@@ -17,7 +17,7 @@ use crate::event_file::EventFile;
 use crate::exit;
 use crate::print::Paint;
 use crate::stop::{Signals, Woken};
-use crate::wire::{self, Pipeline};
+use crate::wire::{self, Pipeline, Shown};
 
 /// Batches that may be missed before the agent no longer counts as ready.
 const STALE_TICKS: u32 = 5;
@@ -36,7 +36,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     })?;
     let address = bound.address();
     let file = config.events.place().map(EventFile::open).transpose()?;
-    let mut pipeline = Pipeline::start(&config)?;
+    let mut pipeline = Pipeline::start(&config, Shown::All)?;
     let last: Arc<ArcSwapOption<Snapshot>> = Arc::default();
     let server = bound
         .serve(handlers(&last, &config))

@@ -10,21 +10,13 @@ use super::watch::{Output, watch};
 use crate::args::StatArgs;
 use crate::config::Config;
 use crate::stop::Signals;
-use crate::wire::Pipeline;
+use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
-    let mut pipeline = Pipeline::start(config)?;
-    let (builder, code) = watch(
-        &mut pipeline,
-        &signals,
-        &args.command,
-        WINDOW,
-        args.duration,
-    )?;
     let followed = !args.command.is_empty();
     let level = args.by.map_or(
         if followed {
@@ -34,6 +26,19 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
         },
         Level::from,
     );
+    // The table has events of groups alone, the JSON those of the node too.
+    let shown = match (level, followed, args.json) {
+        (Level::Process, _, false) | (_, true, false) => Shown::Use,
+        _ => Shown::All,
+    };
+    let mut pipeline = Pipeline::start(config, shown)?;
+    let (builder, code) = watch(
+        &mut pipeline,
+        &signals,
+        &args.command,
+        WINDOW,
+        args.duration,
+    )?;
     let report = builder.report(level, followed);
     if args.json {
         output.write(&format!(

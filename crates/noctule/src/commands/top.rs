@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::exit;
 use crate::exit::Usage;
 use crate::stop::{Signals, Woken};
-use crate::wire::Pipeline;
+use crate::wire::{Pipeline, Shown};
 
 /// Batches that wait for a screen that is slow.
 const LANE: usize = 4;
@@ -37,7 +37,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     let source = thread::Builder::new()
         .name("collect".into())
         .spawn(move || {
-            let pipeline = Pipeline::start(&config)?;
+            let pipeline = Pipeline::start(&config, Shown::Use)?;
             let _ = started.send(());
             let end = duration.map(|d| Instant::now() + d);
             feed(pipeline, &sender, &signals, interval, end, &stopped)

@@ -11,7 +11,7 @@ use crate::args::WaitsArgs;
 use crate::config::{Config, WaitMode};
 use crate::exit::Usage;
 use crate::stop::Signals;
-use crate::wire::Pipeline;
+use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(10);
 
@@ -24,7 +24,7 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     }
     let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
-    let mut pipeline = Pipeline::start(config)?;
+    let mut pipeline = Pipeline::start(config, Shown::Waits)?;
     let (builder, code) = watch(
         &mut pipeline,
         &signals,
