@@ -7,6 +7,7 @@
 
 #include "abi.h"
 #include "../include/loss.bpf.h"
+#include "../include/row.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -22,13 +23,8 @@ static const struct file_counts no_files;
 
 static __always_inline struct file_counts *file_row(__u64 cgroup)
 {
-	struct file_counts *row = bpf_map_lookup_elem(&file_rows, &cgroup);
+	struct file_counts *row = lookup_or_init(&file_rows, &cgroup, &no_files);
 
-	if (row)
-		return row;
-	/* Another CPU may be first: then its row is the one to use. */
-	bpf_map_update_elem(&file_rows, &cgroup, &no_files, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&file_rows, &cgroup);
 	if (row)
 		return row;
 	count_loss(LOSS_EVENT_ROW);

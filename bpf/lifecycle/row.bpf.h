@@ -6,6 +6,7 @@
 #define NOCTULE_LIFECYCLE_ROW_BPF_H
 
 #include "../include/loss.bpf.h"
+#include "../include/row.bpf.h"
 #include "abi.h"
 
 struct {
@@ -29,13 +30,8 @@ static const struct process_row no_processes;
 
 static __always_inline struct process_row *process_row(__u64 cgroup)
 {
-	struct process_row *row = bpf_map_lookup_elem(&process_rows, &cgroup);
+	struct process_row *row = lookup_or_init(&process_rows, &cgroup, &no_processes);
 
-	if (row)
-		return row;
-	/* Another CPU may be first: then its row is the one to use. */
-	bpf_map_update_elem(&process_rows, &cgroup, &no_processes, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&process_rows, &cgroup);
 	if (row)
 		return row;
 	count_loss(LOSS_EVENT_ROW);

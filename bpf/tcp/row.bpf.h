@@ -5,6 +5,7 @@
 #ifndef NOCTULE_TCP_ROW_BPF_H
 #define NOCTULE_TCP_ROW_BPF_H
 
+#include "../include/row.bpf.h"
 #include "socket.bpf.h"
 
 struct {
@@ -53,13 +54,8 @@ static const struct destination_row no_destination;
 
 static __always_inline struct tcp_row *tcp_row(__u64 cgroup)
 {
-	struct tcp_row *row = bpf_map_lookup_elem(&tcp_rows, &cgroup);
+	struct tcp_row *row = lookup_or_init(&tcp_rows, &cgroup, &no_sockets);
 
-	if (row)
-		return row;
-	/* Another CPU may be first: then its row is the one to use. */
-	bpf_map_update_elem(&tcp_rows, &cgroup, &no_sockets, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&tcp_rows, &cgroup);
 	if (row)
 		return row;
 	count_loss(LOSS_EVENT_ROW);
@@ -68,24 +64,16 @@ static __always_inline struct tcp_row *tcp_row(__u64 cgroup)
 
 static __always_inline void add_connect_time(__u64 cgroup, __u64 ns)
 {
-	struct connect_times *row = bpf_map_lookup_elem(&connect_time_rows, &cgroup);
+	struct connect_times *row = lookup_or_init(&connect_time_rows, &cgroup, &no_times);
 
-	if (!row) {
-		bpf_map_update_elem(&connect_time_rows, &cgroup, &no_times, BPF_NOEXIST);
-		row = bpf_map_lookup_elem(&connect_time_rows, &cgroup);
-	}
 	/* Who has no row in `tcp_rows` has none here, and that was counted. */
 	histogram_add(row ? row->buckets : connect_time_overflow.buckets, ns);
 }
 
 static __always_inline struct destination_row *other_destinations_row(__u64 cgroup)
 {
-	struct destination_row *row = bpf_map_lookup_elem(&other_destinations, &cgroup);
+	struct destination_row *row = lookup_or_init(&other_destinations, &cgroup, &no_destination);
 
-	if (row)
-		return row;
-	bpf_map_update_elem(&other_destinations, &cgroup, &no_destination, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&other_destinations, &cgroup);
 	return row ? row : &destination_overflow;
 }
 
@@ -99,11 +87,7 @@ static __always_inline struct destination_row *destination_row(struct socket_acc
 	key.family = ends->family;
 	key.port = ends->peer_port;
 	__builtin_memcpy(key.address, ends->peer, sizeof(key.address));
-	row = bpf_map_lookup_elem(&destinations, &key);
-	if (row)
-		return row;
-	bpf_map_update_elem(&destinations, &key, &no_destination, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&destinations, &key);
+	row = lookup_or_init(&destinations, &key, &no_destination);
 	if (row)
 		return row;
 	count_loss(LOSS_DESTINATION);
