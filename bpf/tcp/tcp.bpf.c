@@ -30,6 +30,37 @@ const volatile bool sample_by_files = false;
 bool list_sockets;
 bool recount_sockets;
 
+/*
+ * These come first: libbpf loads programs in their order here, and where the kernel has no fexit
+ * the object is loaded again without them. So nothing is verified twice.
+ */
+SEC("fexit/tcp_v4_connect")
+int BPF_PROG(v4_connect_ret, struct sock *sk, void *to, int length, int result)
+{
+	return_from_connect(sk, to, result, false);
+	return 0;
+}
+
+SEC("fexit/tcp_v6_connect")
+int BPF_PROG(v6_connect_ret, struct sock *sk, void *to, int length, int result)
+{
+	return_from_connect(sk, to, result, true);
+	return 0;
+}
+
+/* The result stands behind the arguments. Volatile: one read of either would not be verified. */
+SEC("fexit/inet_csk_accept")
+int csk_accept_ret(unsigned long long *ctx)
+{
+	struct sock *sk = (struct sock *)*(volatile unsigned long long *)&ctx[2];
+
+	if (!accept_takes_struct)
+		sk = (struct sock *)*(volatile unsigned long long *)&ctx[4];
+	if (sk)
+		return_from_accept(sk);
+	return 0;
+}
+
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(inet_sock_set_state, struct sock *sk, int from, int to)
 {
@@ -82,33 +113,6 @@ SEC("tp_btf/tcp_retransmit_synack")
 int BPF_PROG(retransmit_synack, struct sock *sk, const struct request_sock *request)
 {
 	retransmit_answer(sk, request);
-	return 0;
-}
-
-SEC("fexit/tcp_v4_connect")
-int BPF_PROG(v4_connect_ret, struct sock *sk, void *to, int length, int result)
-{
-	return_from_connect(sk, to, result, false);
-	return 0;
-}
-
-SEC("fexit/tcp_v6_connect")
-int BPF_PROG(v6_connect_ret, struct sock *sk, void *to, int length, int result)
-{
-	return_from_connect(sk, to, result, true);
-	return 0;
-}
-
-/* The result stands behind the arguments. Volatile: one read of either would not be verified. */
-SEC("fexit/inet_csk_accept")
-int csk_accept_ret(unsigned long long *ctx)
-{
-	struct sock *sk = (struct sock *)*(volatile unsigned long long *)&ctx[2];
-
-	if (!accept_takes_struct)
-		sk = (struct sock *)*(volatile unsigned long long *)&ctx[4];
-	if (sk)
-		return_from_accept(sk);
 	return 0;
 }
 
