@@ -1,6 +1,6 @@
 //! What happens, as a stream that says where it has a gap and mends itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use noctule_kernel::{
@@ -413,23 +413,34 @@ impl Clock {
     }
 }
 
-/// How a socket that is there came to be. Of one that is older than the agent the side is not known:
-/// it was accepted if somebody listens on its port.
-fn beginning(sample: &SocketSample, all: &[SocketSample]) -> TcpChange {
-    let listened = |sample: &SocketSample| {
-        let port = |s: &SocketSample| s.socket.local.map(|local| local.port());
-        let same = |other: &&SocketSample| {
-            other.listens
-                && other.socket.netns_cookie == sample.socket.netns_cookie
-                && port(other) == port(sample)
-        };
-        all.iter().find(same).is_some()
-    };
-    if sample.listens {
-        TcpChange::Listen
-    } else if sample.accepted.unwrap_or_else(|| listened(sample)) {
-        TcpChange::Accept
-    } else {
-        TcpChange::Connect { duration_ns: None }
+/// The ports that somebody listens on, by network namespace.
+struct Listeners(HashSet<(Option<u64>, u16)>);
+
+impl Listeners {
+    fn among(sockets: &[SocketSample]) -> Self {
+        let listening = sockets.iter().filter(|sample| sample.listens);
+        Self(listening.filter_map(port).collect())
     }
+
+    /// How an open socket began. The side of a connection that is older than the agent is unknown:
+    /// it was accepted if somebody listens on its port.
+    fn beginning(&self, sample: &SocketSample) -> TcpChange {
+        let listened = || port(sample).is_some_and(|port| self.0.contains(&port));
+        if sample.listens {
+            TcpChange::Listen
+        } else if sample.accepted.unwrap_or_else(listened) {
+            TcpChange::Accept
+        } else {
+            TcpChange::Connect { duration_ns: None }
+        }
+    }
+}
+
+fn port(sample: &SocketSample) -> Option<(Option<u64>, u16)> {
+    let Socket {
+        local,
+        netns_cookie,
+        ..
+    } = sample.socket;
+    local.map(|local| (netns_cookie, local.port()))
 }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use noctule_kernel::{RawEvent, RawProcess, SocketSample};
 use noctule_model::{Batch, ProcessId, ProcessRow, Socket, TcpChange, What};
 
-use super::beginning;
+use super::Listeners;
 
 /// Ended processes of which the kernel may still list a zombie: how many are remembered before
 /// those that are gone are looked for.
@@ -200,6 +200,7 @@ impl Known {
     /// The same for sockets. Only when all of them are listed is known who is gone.
     pub(super) fn compare_sockets(&mut self, there: &[SocketSample], all: bool) {
         let listed: HashSet<u64> = there.iter().map(|sample| sample.socket.id).collect();
+        let listeners = Listeners::among(there);
         let new = there
             .iter()
             .filter(|sample| {
@@ -207,7 +208,7 @@ impl Known {
                 sample.wanted && !self.sockets.contains_key(id) && !self.closed.contains(id)
             })
             .map(|sample| {
-                let change = beginning(sample, there);
+                let change = listeners.beginning(sample);
                 let socket = sample.socket;
                 untimed(sample.owner, What::Tcp { change, socket })
             });
