@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     AgentCost, BlameRow, CgroupId, Comm, Counter, Counters, DestinationRow, EventCounters, Feature,
-    Histogram, Loss, Measured, Owner, ProcessId, SubjectRow, WaitRow,
+    Histogram, Loss, Measured, Owner, ProcessId, Sockets, SubjectRow, WaitRow,
 };
 
 /// Everything that the sources knew at one moment.
@@ -95,8 +95,10 @@ pub struct Node {
     /// than time) what happened on idle CPUs, such as softirqs.
     pub total: Counters,
     /// Events of all cgroups, those that are gone included, and what found no room in the kernel
-    /// side. What is open follows from it: whatever began here ends here.
+    /// side.
     pub events: EventCounters,
+    /// What is open now.
+    pub sockets: Sockets,
     /// Frequency at which the reference cycles count, if the machine tells it.
     pub nominal_hertz: Option<u64>,
 }
@@ -150,4 +152,6 @@ pub struct CgroupRow {
     /// Its events. A connection belongs to the group that its process was in when it connected or
     /// began to listen.
     pub events: EventCounters,
+    /// What it has open now.
+    pub sockets: Sockets,
 }

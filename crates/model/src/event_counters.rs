@@ -96,14 +96,6 @@ pub enum EventCounter {
     TcpBytesSent,
     /// Payload that was received.
     TcpBytesReceived,
-    /// Established connections that began, from either side, or were there when the agent started.
-    TcpOpened,
-    /// Established connections that ended. Never more than [`Self::TcpOpened`].
-    TcpClosed,
-    /// Sockets that began to listen, or did so when the agent started.
-    TcpListens,
-    /// Sockets that ended to listen. Never more than [`Self::TcpListens`].
-    TcpListenCloses,
     /// Files that were opened.
     FileOpens(FileMode),
     /// Files that could not be opened.
@@ -116,7 +108,7 @@ impl EventCounter {
 
     const FAILURES: usize = 3 + ExitKind::ALL.len();
     const AFTER_FAILURES: usize = Self::FAILURES + ConnectError::ALL.len();
-    const FILE_OPENS: usize = Self::AFTER_FAILURES + 9;
+    const FILE_OPENS: usize = Self::AFTER_FAILURES + 5;
 
     /// Every counter, in order of its index.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -126,10 +118,6 @@ impl EventCounter {
             Self::TcpRetransmits,
             Self::TcpBytesSent,
             Self::TcpBytesReceived,
-            Self::TcpOpened,
-            Self::TcpClosed,
-            Self::TcpListens,
-            Self::TcpListenCloses,
         ];
         std::iter::once(Self::ProcessStarts)
             .chain(ExitKind::ALL.map(Self::ProcessExits))
@@ -153,10 +141,6 @@ impl EventCounter {
             Self::TcpRetransmits => Self::AFTER_FAILURES + 2,
             Self::TcpBytesSent => Self::AFTER_FAILURES + 3,
             Self::TcpBytesReceived => Self::AFTER_FAILURES + 4,
-            Self::TcpOpened => Self::AFTER_FAILURES + 5,
-            Self::TcpClosed => Self::AFTER_FAILURES + 6,
-            Self::TcpListens => Self::AFTER_FAILURES + 7,
-            Self::TcpListenCloses => Self::AFTER_FAILURES + 8,
             Self::FileOpens(mode) => Self::FILE_OPENS + mode as usize,
             Self::FileOpenFailures => Self::FILE_OPENS + FileMode::ALL.len(),
         }
@@ -192,17 +176,6 @@ pub struct Sockets {
     pub connections: u64,
     /// Listening TCP sockets.
     pub listeners: u64,
-}
-
-impl From<&EventCounters> for Sockets {
-    /// What the counters of one cgroup since the agent's start have left open.
-    fn from(counters: &EventCounters) -> Self {
-        let open = |began, ended| counters[began].saturating_sub(counters[ended]);
-        Self {
-            connections: open(EventCounter::TcpOpened, EventCounter::TcpClosed),
-            listeners: open(EventCounter::TcpListens, EventCounter::TcpListenCloses),
-        }
-    }
 }
 
 impl std::ops::AddAssign<&Sockets> for Sockets {
@@ -253,18 +226,5 @@ mod tests {
         assert!(all().all(|counter| !measured.has(counter)));
         measured.extend(all());
         assert!(Counter::all().all(|counter| measured.has(counter)));
-    }
-
-    #[test]
-    fn what_is_open_is_never_negative() {
-        let mut counters = EventCounters::default();
-        counters[EventCounter::TcpOpened] = 5;
-        counters[EventCounter::TcpClosed] = 3;
-        counters[EventCounter::TcpListenCloses] = 1;
-        let expected = Sockets {
-            connections: 2,
-            listeners: 0,
-        };
-        assert_eq!(Sockets::from(&counters), expected);
     }
 }

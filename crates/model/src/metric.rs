@@ -534,8 +534,6 @@ mod tests {
             let counters: Vec<EventCounter> = match metric.source {
                 Source::Event(counter) => vec![counter],
                 Source::LabelledEvents(list) => list.iter().map(|&(_, c)| c).collect(),
-                Source::Connections => vec![EventCounter::TcpOpened, EventCounter::TcpClosed],
-                Source::Listeners => vec![EventCounter::TcpListens, EventCounter::TcpListenCloses],
                 Source::Connects => vec![EventCounter::TcpConnectNs],
                 _ => vec![],
             };

@@ -149,9 +149,10 @@ impl ReportBuilder {
                     .saturating_sub(self.first.node.idle_switches),
                 total: last.node.total.since(&self.first.node.total),
                 events: last.node.events.since(&self.first.node.events),
+                sockets: last.node.sockets,
                 nominal_hertz: last.node.nominal_hertz,
             },
-            sockets: Sockets::from(&last.node.events),
+            sockets: last.node.sockets,
             measured: last.measured,
             rows,
             features: last.features.clone(),
@@ -202,7 +203,7 @@ impl ReportBuilder {
                 counters: row.counters.since(&before.counters),
                 events: Some(Events {
                     counters: row.events.since(&before.events),
-                    sockets: Sockets::from(&row.events),
+                    sockets: row.sockets,
                 }),
             }
         });
@@ -469,27 +470,27 @@ mod tests {
 
     #[test]
     fn events_grow_and_what_is_open_is_that_of_the_end() {
-        let row = |opened, closed| {
+        let row = |accepts, connections| {
             let mut row = CgroupRow::default();
-            row.events[EventCounter::TcpOpened] = opened;
-            row.events[EventCounter::TcpClosed] = closed;
+            row.events[EventCounter::TcpAccepts] = accepts;
+            row.sockets.connections = connections;
             row
         };
         let batch = |row: CgroupRow| Batch {
             node: Node {
                 events: row.events,
+                sockets: row.sockets,
                 ..Node::default()
             },
             cgroups: vec![row],
             ..Batch::default()
         };
-        let mut builder = ReportBuilder::new(batch(row(9, 2)));
-        builder.add(batch(row(10, 7)));
+        let mut builder = ReportBuilder::new(batch(row(9, 7)));
+        builder.add(batch(row(10, 3)));
         let report = builder.report(Level::Container, false);
         let events = report.rows[0].events.expect("a row of a group");
-        let grown = [EventCounter::TcpOpened, EventCounter::TcpClosed];
-        assert_eq!(grown.map(|counter| events.counters[counter]), [1, 5]);
-        assert_eq!(grown.map(|counter| report.node.events[counter]), [1, 5]);
+        let grown = [events.counters, report.node.events];
+        assert_eq!(grown.map(|events| events[EventCounter::TcpAccepts]), [1, 1]);
         let open = [events.sockets, report.sockets];
         assert_eq!(open.map(|sockets| sockets.connections), [3, 3]);
         assert_eq!(report.sum().events, Some(events));

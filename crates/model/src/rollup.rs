@@ -149,7 +149,7 @@ impl Rollup {
             self.charge(&member.subject, &growth);
             if let Some(standing) = self.subjects.get_mut(&member.subject) {
                 standing.row.events.counters += &events;
-                standing.row.events.sockets += &Sockets::from(&row.events);
+                standing.row.events.sockets += &row.sockets;
             }
             let kernel_ns = growth[Counter::Wait(Cause::System)];
             self.blame(&member.subject, Blamed::Kernel, kernel_ns);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use noctule_kernel::Snapshot;
-use noctule_model::{CgroupId, CgroupRow, Counters, EventCounters};
+use noctule_model::{CgroupId, CgroupRow, Counters};
 
 /// The cgroups that ran something.
 pub(super) struct Cgroups {
@@ -100,9 +100,8 @@ impl Cgroups {
     pub(super) fn rows(&self) -> Vec<CgroupRow> {
         let row = |(id, group): (&CgroupId, &Group)| CgroupRow {
             id: *id,
-            owner: None,
             counters: group.shown,
-            events: EventCounters::default(),
+            ..CgroupRow::default()
         };
         self.groups.iter().map(row).collect()
     }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use noctule_kernel::{CpuSlot, Snapshot, sample_flag};
-use noctule_model::{Counters, EventCounters, Node};
+use noctule_model::{Counters, Node};
 
 /// Adds up the time of CPUs while they are online. A CPU's slot goes on ageing while it is offline,
 /// so only growth between two snapshots that both saw it counts.
@@ -76,8 +76,8 @@ impl NodeTime {
             idle_ns: self.idle_ns.min(self.elapsed_ns),
             idle_switches: self.idle_switches,
             total: used + &on_idle,
-            events: EventCounters::default(),
             nominal_hertz,
+            ..Node::default()
         }
     }
 

@@ -138,9 +138,7 @@ impl EventCounts {
         }
         for (id, counts) in kernel.tcp()? {
             listed.extend(id);
-            if let Some(id) = id {
-                self.sockets.row(id).row = Sockets::of(&counts);
-            }
+            self.sockets.row(id.unwrap_or(NOBODY)).row = Sockets::of(&counts);
             // Segments without an owner and the overflow are both nobody's.
             let row = self.tcp.row(id.unwrap_or(NOBODY));
             match id {
@@ -188,10 +186,9 @@ impl EventCounts {
                 self.sockets.row(id).row = Sockets::of(&counts);
             }
         }
-        for (id, row) in &mut self.sockets.rows {
-            let gone = row.total().ending(parity);
-            row.settled += &gone;
-            gone.add_to(&mut self.tcp.row(*id).settled);
+        let groups = self.sockets.rows.iter_mut();
+        for (_, row) in groups.filter(|(id, _)| **id != NOBODY) {
+            row.settled += &row.total().ending(parity);
         }
         Ok(())
     }
@@ -285,13 +282,22 @@ impl EventCounts {
         for counters in groups.values() {
             batch.node.events += counters;
         }
+        for row in self.sockets.rows.values() {
+            batch.node.sockets += &row.total().open();
+        }
+        let open = |id| {
+            let row = self.sockets.rows.get(&id);
+            row.map(|row| row.total().open()).unwrap_or_default()
+        };
         for row in &mut batch.cgroups {
             row.events = groups.remove(&row.id).unwrap_or_default();
+            row.sockets = open(row.id);
         }
         let alone = groups.into_iter().filter(|(id, _)| *id != NOBODY);
         batch.cgroups.extend(alone.map(|(id, events)| CgroupRow {
             id,
             events,
+            sockets: open(id),
             ..CgroupRow::default()
         }));
         batch.all_connects = self.retired_connects.clone();
@@ -358,7 +364,6 @@ fn of_tcp(counts: &TcpCounts) -> EventCounters {
     counters[EventCounter::TcpRetransmits] = counts.retransmits;
     counters[EventCounter::TcpBytesSent] = counts.sent;
     counters[EventCounter::TcpBytesReceived] = counts.received;
-    Sockets::of(counts).add_to(&mut counters);
     counters
 }
 

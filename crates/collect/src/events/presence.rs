@@ -3,7 +3,6 @@
 use std::ops::AddAssign;
 
 use noctule_kernel::{Presence, TcpCounts};
-use noctule_model::{EventCounter, EventCounters};
 
 /// Those of a group.
 #[derive(Clone, Copy, Default)]
@@ -36,16 +35,15 @@ impl Sockets {
         }
     }
 
-    /// The counters of it.
-    pub(super) fn add_to(&self, counters: &mut EventCounters) {
-        let pairs = [
-            (EventCounter::TcpOpened, self.connections.begun),
-            (EventCounter::TcpClosed, self.connections.ended),
-            (EventCounter::TcpListens, self.listeners.begun),
-            (EventCounter::TcpListenCloses, self.listeners.ended),
-        ];
-        for (counter, by_parity) in pairs {
-            counters[counter] += by_parity.iter().sum::<u64>();
+    /// What is open.
+    pub(super) fn open(&self) -> noctule_model::Sockets {
+        let open = |presence: &Presence| {
+            let begun = presence.begun.iter().sum::<u64>();
+            begun.saturating_sub(presence.ended.iter().sum())
+        };
+        noctule_model::Sockets {
+            connections: open(&self.connections),
+            listeners: open(&self.listeners),
         }
     }
 }
@@ -75,9 +73,7 @@ mod tests {
     }
 
     fn open(sockets: &Sockets) -> u64 {
-        let mut counters = EventCounters::default();
-        sockets.add_to(&mut counters);
-        counters[EventCounter::TcpOpened] - counters[EventCounter::TcpClosed]
+        sockets.open().connections
     }
 
     #[test]

@@ -16,8 +16,8 @@ fn group(id: u64, path: &str, opened: u64, closed: u64) -> CgroupRow {
         })),
         ..CgroupRow::default()
     };
-    row.events[EventCounter::TcpOpened] = opened;
-    row.events[EventCounter::TcpClosed] = closed;
+    row.events[EventCounter::TcpAccepts] = opened;
+    row.sockets.connections = opened - closed;
     row
 }
 
@@ -33,7 +33,7 @@ fn events_add_up_and_stay_and_only_present_groups_have_something_open() {
         rollup.apply(&mut batch);
         let told = |row: &SubjectRow| {
             let Events { counters, sockets } = row.events;
-            (counters[EventCounter::TcpOpened], sockets.connections)
+            (counters[EventCounter::TcpAccepts], sockets.connections)
         };
         batch.subjects.iter().map(told).collect::<Vec<_>>()
     };

@@ -43,7 +43,7 @@ impl EventsJson {
     pub(super) fn new(events: &Events, measured: Measured) -> Self {
         let Events { counters, sockets } = events;
         let value = |counter| measured.value(counters, counter);
-        let open = |counter, count| measured.has(counter).then_some(count);
+        let open = |count| measured.has(EventCounter::TcpAccepts).then_some(count);
         let exits = ExitKind::ALL.map(|kind| (kind.name(), EventCounter::ProcessExits(kind)));
         let failures =
             ConnectError::ALL.map(|why| (why.name(), EventCounter::TcpConnectFailures(why)));
@@ -58,8 +58,8 @@ impl EventsJson {
             retransmits: value(EventCounter::TcpRetransmits),
             bytes_sent: value(EventCounter::TcpBytesSent),
             bytes_received: value(EventCounter::TcpBytesReceived),
-            connections: open(EventCounter::TcpOpened, sockets.connections),
-            listeners: open(EventCounter::TcpListens, sockets.listeners),
+            connections: open(sockets.connections),
+            listeners: open(sockets.listeners),
             opens: ByName::new(opens, counters, measured),
             open_failures: value(EventCounter::FileOpenFailures),
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use noctule_model::{
     AgentCost, Batch, Counters, DestinationCounters, Feature, Loss, Measured, Node, ProcessId,
-    Sockets, Subject,
+    Subject,
 };
 
 use super::Exposition;
@@ -134,7 +134,7 @@ impl Exporter {
             },
             frequency_hertz: tick.frequency_hertz(batch.measured, batch.node.nominal_hertz),
             verdict: None,
-            sockets: Sockets::from(&batch.node.events),
+            sockets: batch.node.sockets,
         };
         let mut levels = vec![
             Level {

@@ -37,10 +37,10 @@ pub(super) fn write(text: &mut Text, level: &Level, measured: Measured) {
             Source::Waits if waits_measured(measured) => waits(text, level, metric),
             Source::Event(counter) => events(text, level, metric, measured, &[("", counter)]),
             Source::LabelledEvents(parts) => events(text, level, metric, measured, parts),
-            Source::Connections if measured.has(EventCounter::TcpOpened) => {
+            Source::Connections if measured.has(EventCounter::TcpAccepts) => {
                 open(text, level, metric, |sockets| sockets.connections);
             }
-            Source::Listeners if measured.has(EventCounter::TcpListens) => {
+            Source::Listeners if measured.has(EventCounter::TcpAccepts) => {
                 open(text, level, metric, |sockets| sockets.listeners);
             }
             Source::Connects if connects_measured(measured) => connects(text, level, metric),
