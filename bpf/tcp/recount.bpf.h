@@ -18,17 +18,10 @@
 #define COUNTED_LISTENS (1ULL << 62)
 #define COUNTED_CGROUP (COUNTED_LISTENS - 1)
 
-/* What a look has found to be not as it was told; it counts when the next look finds it too. */
-enum doubt {
-	DOUBT_NONE,
-	DOUBT_BEGIN,
-	DOUBT_END,
-};
-
+/* Set by user space: sockets are taken over to the new parity. */
+bool recount_sockets;
 /* Parity of the last recount: 0 or 1. */
 __u32 recount_parity;
-/* Number of the look at all sockets; in one look a socket can be met several times. */
-__u32 recount_look;
 
 static __always_inline struct presence *presence(__u64 counted_in)
 {
@@ -49,7 +42,6 @@ static __always_inline void count_begin(struct socket_account *account)
 
 	if (account->flags & SOCKET_LISTENS)
 		counted_in |= COUNTED_LISTENS;
-	account->doubt = DOUBT_NONE;
 	account->counted_in = counted_in;
 	add_to(presence(counted_in)->begun[counted_in >> 63], 1);
 }
@@ -59,7 +51,6 @@ static __always_inline void count_end(struct socket_account *account)
 {
 	__u64 counted_in = __sync_lock_test_and_set(&account->counted_in, 0);
 
-	account->doubt = DOUBT_NONE;
 	if (counted_in)
 		add_to(presence(counted_in)->ended[counted_in >> 63], 1);
 }
@@ -117,7 +108,6 @@ static __always_inline struct socket_account *make_account(struct sock *sk,
 	account->sent = 0;
 	account->received = 0;
 	account->acceptance = ACCEPT_DONE;
-	account->doubt = DOUBT_NONE;
 	account->flags = flags | (is_wanted(owner) ? SOCKET_WANTED : 0);
 	describe_process(&account->owner, owner);
 	return account;

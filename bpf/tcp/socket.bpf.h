@@ -44,12 +44,9 @@ struct socket_account {
 	__u32 flags;
 	/* enum acceptance. */
 	__u32 acceptance;
-	/* enum doubt, and the look that found it. */
-	__u32 doubt;
-	__u32 doubted_at;
 };
 
-_Static_assert(sizeof(struct socket_account) == 104, "implicit padding");
+_Static_assert(sizeof(struct socket_account) == 96, "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

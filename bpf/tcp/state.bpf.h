@@ -88,7 +88,6 @@ static __always_inline bool inherit(struct socket_account *account, struct sock 
 	if (!origin || origin == SELF_TAKEN ||
 	    __sync_val_compare_and_swap(&account->self, origin, SELF_TAKEN) != origin)
 		return false;
-	account->doubt = DOUBT_NONE;
 	account->id = __sync_fetch_and_add(&sockets_numbered, 1) + 1;
 	account->counted_in = 0;
 	account->sent = 0;
@@ -415,16 +414,6 @@ static __always_inline void change_state(struct sock *sk, int from, int to, bool
 	}
 }
 
-/* What is to be made up for, by the state that the socket is in. */
-static __always_inline enum doubt doubt_of(const struct socket_account *account,
-					   const struct tcp_sock *tcp, int state)
-{
-	if (state == TCP_CLOSE)
-		return account->flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS) ? DOUBT_END
-									      : DOUBT_NONE;
-	return was_established(tcp, state) && begins_late(account) ? DOUBT_BEGIN : DOUBT_NONE;
-}
-
 static __always_inline void end_late(struct socket_account *account, struct tcp_sock *tcp)
 {
 	account->since = 0;
@@ -467,35 +456,31 @@ static __always_inline void destroy(struct sock *sk)
 }
 
 /*
- * Makes up for changes of state that no program saw. The kernel calls the hook before it stores the
- * state, so in between the two differ and nothing was missed: only what two looks find is acted on.
+ * Makes up for changes of state of a socket in a file that no program saw. The kernel calls the
+ * hook before it stores the state: where the state says more than the account, the hook was
+ * skipped. Only of a socket that begins to listen does the account say more for a moment.
  */
 static __always_inline void catch_up(struct socket_account *account, struct sock *sk,
 				     struct tcp_sock *tcp)
 {
 	int state = sk->__sk_common.skc_state;
-	enum doubt doubt;
+	bool established = was_established(tcp, state);
 
-	if (is_copy(account, sk)) {
-		/* A copy has the state of who listens until its birth is told. */
-		if (state == TCP_LISTEN || state == TCP_SYN_RECV || state == TCP_CLOSE ||
-		    state == TCP_SYN_SENT)
-			return;
-		if (!inherit(account, sk))
-			return;
+	/* A copy has the state of who listens until its birth is told. */
+	if ((is_copy(account, sk) && !established) || !is_own(account, sk))
+		return;
+	if (established && begins_late(account))
+		begin_late(account, tcp);
+	/* Somebody has accepted it, and was not seen. */
+	if (leave_queue(account))
+		report_accept(account, tcp);
+	/* It may have ended while it was made to begin. */
+	if (sk->__sk_common.skc_state == TCP_CLOSE && account->flags & SOCKET_ESTABLISHED) {
+		account->since = 0;
+		end_connection(account, tcp, true);
 	}
-	doubt = doubt_of(account, tcp, state);
-	if (doubt == DOUBT_NONE || doubt != account->doubt) {
-		account->doubt = doubt;
-		account->doubted_at = recount_look;
-	} else if (account->doubted_at != recount_look) {
-		if (doubt == DOUBT_BEGIN)
-			begin_late(account, tcp);
-		/* It may have ended while it was made to begin. */
-		if (sk->__sk_common.skc_state == TCP_CLOSE)
-			end_late(account, tcp);
-	}
-	count_again(account);
+	if (recount_sockets)
+		count_again(account);
 }
 
 #endif

@@ -26,9 +26,8 @@ const volatile bool accept_takes_struct = false;
  */
 const volatile bool sample_by_files = false;
 
-/* Set by user space before it reads the iterator: not only settle, but list; recount. */
+/* Set by user space before it reads the iterator: not only settle, but list. */
 bool list_sockets;
-bool recount_sockets;
 
 /*
  * These come first: libbpf loads programs in their order here, and where the kernel has no fexit
@@ -122,8 +121,8 @@ static __always_inline void visit(struct seq_file *answer, struct socket_account
 {
 	struct socket_sample sample = {};
 
-	if (recount_sockets)
-		catch_up(account, sk, tcp);
+	if (recount_sockets && !is_copy(account, sk))
+		count_again(account);
 	if (is_copy(account, sk) || !(account->flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS)))
 		return;
 	read_ends(&sample.ends, tcp);
@@ -146,9 +145,12 @@ static __always_inline void visit(struct seq_file *answer, struct socket_account
 	bpf_seq_write(answer, &sample, sizeof(sample));
 }
 
-/* Every file of every process, once after attaching. */
+/*
+ * Every file of every process: at the start, and seldom after that. Sockets that nobody saw begin
+ * are made known.
+ */
 SEC("iter/task_file")
-int adopt_sockets(struct bpf_iter__task_file *ctx)
+int survey_sockets(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct socket_account *account;
@@ -168,7 +170,11 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	tcp = bpf_skc_to_tcp_sock(sk);
 	if (!tcp)
 		return 0;
-	adopt(sk, tcp, task);
+	account = known_account(sk);
+	if (account)
+		catch_up(account, sk, tcp);
+	else
+		adopt(sk, tcp, task);
 	if (!sample_by_files)
 		return 0;
 	account = known_account(sk);

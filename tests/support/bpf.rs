@@ -31,7 +31,7 @@ const OURS: &[&str] = &[
     "v4_connect_ret",
     "v6_connect_ret",
     "csk_accept_ret",
-    "adopt_sockets",
+    "survey_sockets",
     "sample_sockets",
     "filp_open",
     "file_open",

@@ -92,7 +92,7 @@ impl EventSource {
 
     /// Makes the sockets known that were there before; after the filters are filled.
     pub fn adopt_sockets(&mut self) -> Result<(), Error> {
-        self.kernel.adopt_sockets()
+        self.kernel.survey_sockets()
     }
 
     /// What was lost so far: rows of tables by kind, and events by name.

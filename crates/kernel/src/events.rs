@@ -108,7 +108,8 @@ struct Sample {
 
 struct Sockets {
     _links: Vec<Link>,
-    adopt: Link,
+    /// The iterator of files.
+    survey: Link,
     /// `None` where the iterator of socket storage is not safe; then that of files serves.
     sample: Option<Link>,
     tcp: TcpSkel<'static>,
@@ -139,7 +140,7 @@ impl LoadedEvents {
 }
 
 impl Events {
-    /// Attaches; [`Events::adopt_sockets`] comes after the filters are filled. With the accounts of
+    /// Attaches; [`Events::survey_sockets`] comes after the filters are filled. With the accounts of
     /// the CPUs, which count from `started_ns` on, the end of a process tells how long it ran.
     pub fn attach(
         loaded: LoadedEvents,
@@ -242,8 +243,9 @@ impl Events {
         done.context("the table of wanted cgroups")
     }
 
-    /// Makes the sockets known that nobody saw begin. Whether one is wanted is decided here.
-    pub fn adopt_sockets(&mut self) -> Result<(), Error> {
+    /// Looks at each file of each process: makes the sockets known that nobody saw begin, and makes
+    /// up for changes of others that nobody saw. Whether a new one is wanted is decided here.
+    pub fn survey_sockets(&mut self) -> Result<(), Error> {
         let Some(sockets) = &mut self.sockets else {
             return Ok(());
         };
@@ -251,7 +253,7 @@ impl Events {
             bss.list_sockets = false;
             bss.recount_sockets = false;
         }
-        iterator::read(&sockets.adopt, "the iterator of files", &mut self.buffer)?;
+        iterator::read(&sockets.survey, "the iterator of files", &mut self.buffer)?;
         // A connection that has no account from now on is one of which the begin was not seen.
         if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
             bss.changes_are_seen = true;
@@ -296,7 +298,7 @@ impl Events {
     pub fn recount_sockets(&mut self) -> Result<(), Error> {
         // The iterator of files does both at once.
         if self.sees_all_sockets() {
-            self.adopt_sockets()?;
+            self.survey_sockets()?;
         }
         self.sample(Sample {
             recount: true,
@@ -312,9 +314,8 @@ impl Events {
         if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
             bss.list_sockets = sample.list;
             bss.recount_sockets = sample.recount;
-            bss.recount_look = bss.recount_look.wrapping_add(u32::from(sample.recount));
         }
-        let link = sockets.sample.as_ref().unwrap_or(&sockets.adopt);
+        let link = sockets.sample.as_ref().unwrap_or(&sockets.survey);
         iterator::read(link, "the iterator of sockets", &mut self.buffer)?;
         let samples = self.buffer.chunks_exact(size_of::<types::socket_sample>());
         let mut samples: Vec<SocketSample> = samples.filter_map(record::socket).collect();
@@ -441,6 +442,7 @@ impl Events {
                 ProgramHandle::of("tcp_retransmit_skb", &progs.retransmit_skb),
                 ProgramHandle::of("tcp_retransmit_synack", &progs.retransmit_synack),
                 ProgramHandle::of("sample_sockets", &progs.sample_sockets),
+                ProgramHandle::of("survey_sockets", &progs.survey_sockets),
                 ProgramHandle::of("v4_connect_ret", &progs.v4_connect_ret),
                 ProgramHandle::of("v6_connect_ret", &progs.v6_connect_ret),
                 ProgramHandle::of("csk_accept_ret", &progs.csk_accept_ret),

@@ -419,8 +419,8 @@ fn attach_tcp(
     let segments = attach(&progs.retransmit_skb);
     let answers = attach(&progs.retransmit_synack);
     let feature = retransmits(facts, segments, answers);
-    let adopt = tcp.progs.adopt_sockets.attach();
-    let adopt = adopt.context("the iterator of files")?;
+    let survey = tcp.progs.survey_sockets.attach();
+    let survey = survey.context("the iterator of files")?;
     let sample = facts.socket_storage_iterates.then(|| {
         let map = tcp.maps.sockets.as_fd();
         let link = tcp.progs.sample_sockets.attach_iter(map);
@@ -428,7 +428,7 @@ fn attach_tcp(
     });
     let sockets = Sockets {
         _links: links,
-        adopt,
+        survey,
         sample: sample.transpose()?,
         tcp,
     };
