@@ -52,15 +52,6 @@ struct tcp_event {
 
 _Static_assert(sizeof(struct tcp_event) == 152, "implicit padding");
 
-/*
- * What began and what ended; the difference is there. By the parity of the recount that has seen it
- * last: see recount.bpf.h.
- */
-struct presence {
-	__u64 begun[2];
-	__u64 ended[2];
-};
-
 /* What happened to the sockets of a cgroup. */
 struct tcp_row {
 	__u64 connects;
@@ -71,10 +62,12 @@ struct tcp_row {
 	__u64 retransmits;
 	__u64 sent;
 	__u64 received;
-	/* Connections that are established, or were there before the agent. */
-	struct presence connections;
+	/* Number of the last look at all open sockets that has met one; what it has met. */
+	__u64 look;
+	/* Connections that are established. */
+	__u64 connections;
 	/* Sockets that listen. */
-	struct presence listeners;
+	__u64 listeners;
 };
 
 /* How long connecting took. */
@@ -132,7 +125,6 @@ struct socket_sample {
 _Static_assert(sizeof(struct socket_sample) == 112, "implicit padding");
 
 ABI_EXPORT(struct, tcp_event);
-ABI_EXPORT(struct, presence);
 ABI_EXPORT(struct, tcp_row);
 ABI_EXPORT(struct, connect_times);
 ABI_EXPORT(struct, destination_key);

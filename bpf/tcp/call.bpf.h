@@ -139,7 +139,6 @@ static __always_inline void return_from_accept(struct sock *sk)
 	read_ends(&ends, tcp);
 	settle_bytes(account, tcp, &ends, false, false);
 	own(account, task);
-	count_for_owner(account);
 	report_accept(account, tcp);
 }
 

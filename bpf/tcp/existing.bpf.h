@@ -5,7 +5,7 @@
 #ifndef NOCTULE_TCP_EXISTING_BPF_H
 #define NOCTULE_TCP_EXISTING_BPF_H
 
-#include "recount.bpf.h"
+#include "state.bpf.h"
 
 static __always_inline __u32 existing_flags(int state)
 {
@@ -37,13 +37,9 @@ static __always_inline void adopt(struct sock *sk, struct tcp_sock *tcp, struct 
 	account->since = 0;
 	account->sent = bytes_sent(tcp);
 	account->received = bytes_received(tcp);
-	if (flags & (SOCKET_LISTENS | SOCKET_ESTABLISHED))
-		count_begin(account);
 	/* Its last change of state may have found no account. */
-	if (sk->__sk_common.skc_state == TCP_CLOSE && state != TCP_CLOSE) {
-		count_end(account);
+	if (sk->__sk_common.skc_state == TCP_CLOSE && state != TCP_CLOSE)
 		bpf_sk_storage_delete(&sockets, sk);
-	}
 }
 
 #endif

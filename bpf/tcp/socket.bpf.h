@@ -35,8 +35,8 @@ struct socket_account {
 	struct event_process owner;
 	/* CLOCK_BOOTTIME: of the call of connect; then since it is established or listens. */
 	__u64 since;
-	/* The cgroup in whose row it counts as present, with COUNTED_*; 0: none. */
-	__u64 counted_in;
+	/* The look that has counted it: it can be in several files. */
+	__u64 looked;
 	/* What is in the rows already. */
 	__u64 sent;
 	__u64 received;
@@ -140,6 +140,37 @@ static __always_inline __u64 bytes_received(const struct tcp_sock *tcp)
 	__u64 bytes = tcp->bytes_received;
 
 	return bytes && flags & done ? bytes - 1 : bytes;
+}
+
+/* The account, made when there is none; it belongs to `owner` from now on. NULL: it is refused. */
+static __always_inline struct socket_account *make_account(struct sock *sk,
+							   struct task_struct *owner, __u32 flags)
+{
+	struct socket_account *account;
+
+	account = bpf_sk_storage_get(&sockets, sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!account)
+		return NULL;
+	account->self = (__u64)sk;
+	account->id = __sync_fetch_and_add(&sockets_numbered, 1) + 1;
+	account->since = bpf_ktime_get_boot_ns();
+	account->sent = 0;
+	account->received = 0;
+	account->acceptance = ACCEPT_DONE;
+	account->flags = flags | (is_wanted(owner) ? SOCKET_WANTED : 0);
+	describe_process(&account->owner, owner);
+	return account;
+}
+
+/* The same where it was not tried before: that it is refused is a loss. */
+static __always_inline struct socket_account *account_for(struct sock *sk,
+							  struct task_struct *owner, __u32 flags)
+{
+	struct socket_account *account = make_account(sk, owner, flags);
+
+	if (!account)
+		count_loss(LOSS_SOCKET);
+	return account;
 }
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef NOCTULE_TCP_STATE_BPF_H
 #define NOCTULE_TCP_STATE_BPF_H
 
-#include "recount.bpf.h"
+#include "look.bpf.h"
 
 /* Process, OOM and TCP events; the ring of the object lifecycle. */
 struct {
@@ -50,7 +50,6 @@ static __always_inline void begin_listen(struct socket_account *account, struct 
 {
 	struct tcp_event event = {};
 
-	count_begin(account);
 	if (!is_told(account, EVENT_TCP_LISTEN))
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_LISTEN);
@@ -69,7 +68,6 @@ static __always_inline void end_listen(struct socket_account *account, struct tc
 
 	if (!take_flags(account, SOCKET_LISTENS, SOCKET_LISTENS))
 		return;
-	count_end(account);
 	if (!is_told(account, EVENT_TCP_LISTEN_CLOSE))
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_LISTEN_CLOSE);
@@ -89,7 +87,6 @@ static __always_inline bool inherit(struct socket_account *account, struct sock 
 	    __sync_val_compare_and_swap(&account->self, origin, SELF_TAKEN) != origin)
 		return false;
 	account->id = __sync_fetch_and_add(&sockets_numbered, 1) + 1;
-	account->counted_in = 0;
 	account->sent = 0;
 	account->received = 0;
 	account->acceptance = ACCEPT_DONE;
@@ -132,8 +129,6 @@ static __always_inline void wait_for_accept(struct socket_account *account, stru
 	    ACCEPT_EARLY)
 		return;
 	account->acceptance = ACCEPT_DONE;
-	/* It was counted for who listens. */
-	count_for_owner(account);
 	report_accept(account, tcp);
 }
 
@@ -146,7 +141,6 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 	struct tcp_event event = {};
 
 	describe_socket(&event, tcp, account, kind);
-	count_begin(account);
 	if (connects) {
 		/* 0: it was on its way before the agent was there. */
 		if (account->since)
@@ -276,7 +270,6 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	describe_socket(&event, tcp, account, EVENT_TCP_CLOSE);
 	/* Of one that ended before the kernel may have set to 0 what it carried. */
 	settle_bytes(account, tcp, &event.ends, connects, !late);
-	count_end(account);
 	if (!is_told(account, EVENT_TCP_CLOSE))
 		return;
 	event.sent = account->sent;
@@ -479,8 +472,6 @@ static __always_inline void catch_up(struct socket_account *account, struct sock
 		account->since = 0;
 		end_connection(account, tcp, true);
 	}
-	if (recount_sockets)
-		count_again(account);
 }
 
 #endif

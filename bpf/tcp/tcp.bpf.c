@@ -6,8 +6,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
-#include "retransmit.bpf.h"
 #include "call.bpf.h"
+#include "retransmit.bpf.h"
 
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
@@ -25,9 +25,6 @@ const volatile bool accept_takes_struct = false;
  * and crashes. Then every file is looked at, and sockets that are in no file are not seen.
  */
 const volatile bool sample_by_files = false;
-
-/* Set by user space before it reads the iterator: not only settle, but list. */
-bool list_sockets;
 
 /*
  * These come first: libbpf loads programs in their order here, and where the kernel has no fexit
@@ -121,10 +118,12 @@ static __always_inline void visit(struct seq_file *answer, struct socket_account
 {
 	struct socket_sample sample = {};
 
-	if (recount_sockets && !is_copy(account, sk))
-		count_again(account);
 	if (is_copy(account, sk) || !(account->flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS)))
 		return;
+	if (account->looked != look) {
+		account->looked = look;
+		count_open(account, sk->__sk_common.skc_state);
+	}
 	read_ends(&sample.ends, tcp);
 	if (account->flags & SOCKET_ESTABLISHED)
 		settle_bytes(account, tcp, &sample.ends, account->flags & SOCKET_CONNECTS, false);
@@ -145,6 +144,11 @@ static __always_inline void visit(struct seq_file *answer, struct socket_account
 	bpf_seq_write(answer, &sample, sizeof(sample));
 }
 
+/* So many files are looked at for each byte that a reader of the survey gets. */
+#define SURVEY_STEP (1 << 15)
+
+__u32 surveyed_files;
+
 /*
  * Every file of every process: at the start, and seldom after that. Sockets that nobody saw begin
  * are made known.
@@ -158,9 +162,12 @@ int survey_sockets(struct bpf_iter__task_file *ctx)
 	struct tcp_sock *tcp;
 	struct socket *socket;
 	struct sock *sk;
+	char step = 0;
 
 	if (!task || !file)
 		return 0;
+	if (!sample_by_files && ++surveyed_files % SURVEY_STEP == 0)
+		bpf_seq_write(ctx->meta->seq, &step, sizeof(step));
 	socket = bpf_sock_from_file(file);
 	if (!socket)
 		return 0;

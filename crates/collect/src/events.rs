@@ -14,12 +14,9 @@ use noctule_model::{
 
 mod counts;
 mod known;
-mod presence;
-mod recount;
 
 use counts::EventCounts;
 use known::Known;
-use recount::Recount;
 
 use crate::cpu::Grace;
 
@@ -34,7 +31,6 @@ pub struct EventSource {
     stream: Stream,
     counts: EventCounts,
     known: Known,
-    recount: Recount,
     /// Events that were taken from the rings, and are not told yet.
     drained: Vec<RawEvent>,
     /// Programs that see what happens, and how often the kernel had run none at the last look:
@@ -49,10 +45,10 @@ pub struct EventSource {
     look_until_ns: u64,
     /// How long that is.
     grace_ns: u64,
-    /// How often the sockets are still to be compared, because it is time for it.
+    /// How often the sockets are still to be compared, because all files were looked at.
     checks: u32,
-    /// When it is time again.
-    check_ns: u64,
+    /// When the files are to be looked at again for sockets that nobody saw begin.
+    survey_ns: u64,
     /// The moment of boot, by which all events are told.
     boot_unix_ns: u64,
 }
@@ -69,7 +65,6 @@ impl EventSource {
             stream,
             counts: EventCounts::new(grace.cgroup),
             known: Known::default(),
-            recount: Recount::default(),
             drained: Vec::new(),
             skipped: skipped(&programs),
             programs,
@@ -78,7 +73,7 @@ impl EventSource {
             look_until_ns: 0,
             grace_ns: grace.process.as_nanos() as u64,
             checks: 0,
-            check_ns: 0,
+            survey_ns: 0,
             boot_unix_ns: 0,
         };
         this.lost = this.lost();
@@ -155,7 +150,6 @@ impl EventSource {
         // After the ring: what is lost by now came after what was in it.
         let lost = self.lost();
         if lost != self.lost {
-            self.recount.want();
             events.push(gap(&self.lost, &lost, clock.now_unix_ns));
             self.lost = lost;
             self.looks = LOOKS;
@@ -212,19 +206,17 @@ impl EventSource {
     /// there was no gap. A difference is told when two looks have found it: what happens between
     /// the list and the ring is in one of them alone.
     pub fn heal(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<Vec<Event>, Error> {
-        self.skipped = self.skipped.max(skipped(&self.programs));
-        self.check_now_and_then(batch.taken_ns);
+        // A process that was moved into a group is not one that starts: then sockets alone.
+        if self.survey(batch.taken_ns)? {
+            self.checks = LOOKS;
+        }
         let whole = self.is_whole(batch.taken_ns);
-        if whole && self.checks == 0 && !self.recount.is_due() {
+        if whole && self.checks == 0 {
             self.known.prune(batch);
             return Ok(Vec::new());
         }
         if self.looks > 0 {
             self.look_until_ns = batch.taken_ns + self.grace_ns;
-        }
-        if let Some(parity) = self.recount.step(&mut self.kernel)? {
-            self.counts.drop_uncounted(parity, &self.kernel)?;
-            self.recount.finish();
         }
         self.looks = self.looks.saturating_sub(1);
         self.checks = self.checks.saturating_sub(1);
@@ -235,19 +227,24 @@ impl EventSource {
         Ok(events)
     }
 
-    /// Some kernels keep processes from being traced, with all that interrupts them, and do not
-    /// count what no program has seen. Sockets alone: a process that was moved into a group is not
-    /// one that starts.
-    fn check_now_and_then(&mut self, now_ns: u64) {
-        if now_ns < self.check_ns {
-            return;
-        }
+    /// Looks for sockets that nobody saw begin: when the kernel has skipped programs, and now and
+    /// then, because some kernels keep processes from being traced, with all that interrupts them,
+    /// and do not count that. A step for each batch; true when all files were looked at.
+    fn survey(&mut self, now_ns: u64) -> Result<bool, Error> {
+        let skipped = skipped(&self.programs);
         // What is there at the start was listed.
-        if self.check_ns != 0 {
-            self.recount.want();
-            self.checks = LOOKS;
+        if self.survey_ns == 0 {
+            self.survey_ns = now_ns + SURVEY_NS;
         }
-        self.check_ns = now_ns + CHECK_NS;
+        if skipped > self.skipped {
+            self.skipped = skipped;
+            self.survey_ns = self.survey_ns.min(now_ns);
+        }
+        let over = now_ns >= self.survey_ns && self.kernel.survey_step()?;
+        if over {
+            self.survey_ns = now_ns + SURVEY_NS;
+        }
+        Ok(over)
     }
 
     /// Nothing was lost, or all that was is made up for.
@@ -363,8 +360,8 @@ fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)], time_unix_ns
 /// to be told at the first.
 const LOOKS: u32 = 3;
 
-/// How often the sockets are compared although no loss is known.
-const CHECK_NS: u64 = 60_000_000_000;
+/// How often files are looked at although nothing is known to be skipped.
+const SURVEY_NS: u64 = 60_000_000_000;
 
 /// How far the moment of boot may move before it is believed: the wall clock was set. It moves a
 /// little at each look, and the date at which a process started is its name.

@@ -8,7 +8,7 @@ use std::mem::size_of;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 
-use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use noctule_model::{CgroupId, Feature, Loss, MapFill, ProcessId};
 
 use crate::abi;
@@ -28,7 +28,7 @@ mod rows;
 
 pub use files::{FileCounts, FileEvents, FileOpenRecord, FileOptions};
 pub use record::{RawEvent, RawProcess};
-pub use rows::{CgroupCounts, ConnectTimes, DestinationCounts, Presence, ProcessCounts, TcpCounts};
+pub use rows::{CgroupCounts, ConnectTimes, DestinationCounts, ProcessCounts, TcpCounts};
 
 /// What of it is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -99,17 +99,15 @@ pub struct Events {
     buffer: Vec<u8>,
 }
 
-/// What the iterator of sockets does beside settling their payload.
-#[derive(Clone, Copy, Default)]
-struct Sample {
-    list: bool,
-    recount: bool,
-}
+/// In an error.
+const FILES: &str = "the iterator of files";
 
 struct Sockets {
     _links: Vec<Link>,
     /// The iterator of files.
     survey: Link,
+    /// A survey that is under way.
+    surveying: Option<Iter>,
     /// `None` where the iterator of socket storage is not safe; then that of files serves.
     sample: Option<Link>,
     tcp: TcpSkel<'static>,
@@ -251,9 +249,8 @@ impl Events {
         };
         if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
             bss.list_sockets = false;
-            bss.recount_sockets = false;
         }
-        iterator::read(&sockets.survey, "the iterator of files", &mut self.buffer)?;
+        iterator::read(&sockets.survey, FILES, &mut self.buffer)?;
         // A connection that has no account from now on is one of which the begin was not seen.
         if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
             bss.changes_are_seen = true;
@@ -261,13 +258,34 @@ impl Events {
         Ok(())
     }
 
-    /// Brings the payload of the living connections into the tables.
-    pub fn settle_sockets(&mut self) -> Result<(), Error> {
-        self.sample(Sample::default()).map(drop)
+    /// The same in steps of some milliseconds, however many files there are; true at the end.
+    pub fn survey_step(&mut self) -> Result<bool, Error> {
+        let Some(sockets) = &mut self.sockets else {
+            return Ok(true);
+        };
+        let mut survey = match sockets.surveying.take() {
+            Some(survey) => survey,
+            None => {
+                if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
+                    bss.list_sockets = false;
+                }
+                Iter::new(&sockets.survey).context(FILES)?
+            }
+        };
+        if !iterator::step(&mut survey, FILES)? {
+            return Ok(true);
+        }
+        sockets.surveying = Some(survey);
+        Ok(false)
     }
 
-    /// Whether [`Events::sockets`] has all of them, and they can be counted again; otherwise those
-    /// are missing that are in no file: they wait to be accepted, or were closed and still send.
+    /// Brings the payload of the living connections into the tables, and counts what is open.
+    pub fn settle_sockets(&mut self) -> Result<(), Error> {
+        self.look(false)
+    }
+
+    /// Whether [`Events::sockets`] has all of them; otherwise those are missing that are in no file:
+    /// they wait to be accepted, or were closed and still send.
     pub fn sees_all_sockets(&self) -> bool {
         let sockets = self.sockets.as_ref();
         sockets.is_some_and(|sockets| sockets.sample.is_some())
@@ -275,54 +293,39 @@ impl Events {
 
     /// The sockets that listen and those that are connected.
     pub fn sockets(&mut self) -> Result<Vec<SocketSample>, Error> {
-        self.sample(Sample {
-            list: true,
-            ..Sample::default()
-        })
-    }
-
-    /// Begins to count the sockets that are there again, and returns the parity (0 or 1) under which
-    /// only those are left, after a few [`Events::recount_sockets`], that are not there any more.
-    pub fn begin_recount(&mut self) -> usize {
-        let sockets = self.sockets.as_mut();
-        let bss = sockets.and_then(|s| s.tcp.maps.bss_data.as_deref_mut());
-        bss.map_or(0, |bss| {
-            let before = bss.recount_parity & 1;
-            bss.recount_parity = before ^ 1;
-            before as usize
-        })
-    }
-
-    /// Looks at every socket: makes up for changes that no program saw, and takes those that are
-    /// there over to the new parity.
-    pub fn recount_sockets(&mut self) -> Result<(), Error> {
-        // The iterator of files does both at once.
-        if self.sees_all_sockets() {
-            self.survey_sockets()?;
-        }
-        self.sample(Sample {
-            recount: true,
-            ..Sample::default()
-        })
-        .map(drop)
-    }
-
-    fn sample(&mut self, sample: Sample) -> Result<Vec<SocketSample>, Error> {
-        let Some(sockets) = &mut self.sockets else {
-            return Ok(Vec::new());
-        };
-        if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
-            bss.list_sockets = sample.list;
-            bss.recount_sockets = sample.recount;
-        }
-        let link = sockets.sample.as_ref().unwrap_or(&sockets.survey);
-        iterator::read(link, "the iterator of sockets", &mut self.buffer)?;
+        self.look(true)?;
         let samples = self.buffer.chunks_exact(size_of::<types::socket_sample>());
         let mut samples: Vec<SocketSample> = samples.filter_map(record::socket).collect();
         // A socket can be in several files.
         samples.sort_by_key(|sample| sample.socket.id);
         samples.dedup_by_key(|sample| sample.socket.id);
         Ok(samples)
+    }
+
+    fn look(&mut self, list: bool) -> Result<(), Error> {
+        self.buffer.clear();
+        let Some(sockets) = &mut self.sockets else {
+            return Ok(());
+        };
+        if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
+            bss.list_sockets = list;
+            bss.look += 1;
+        }
+        let link = sockets.sample.as_ref().unwrap_or(&sockets.survey);
+        iterator::read(link, "the iterator of sockets", &mut self.buffer)
+    }
+
+    /// What the last look at the sockets of a group has found open.
+    pub fn open_sockets(&self, counts: &TcpCounts) -> noctule_model::Sockets {
+        let sockets = self.sockets.as_ref();
+        let bss = sockets.and_then(|sockets| sockets.tcp.maps.bss_data.as_deref());
+        match bss.is_some_and(|bss| bss.look == counts.look) {
+            true => noctule_model::Sockets {
+                connections: counts.connections,
+                listeners: counts.listeners,
+            },
+            false => noctule_model::Sockets::default(),
+        }
     }
 
     /// What happened to the processes of each cgroup so far; the last row is that of the groups

@@ -19,3 +19,11 @@ pub(crate) fn read(link: &Link, what: &str, buffer: &mut Vec<u8>) -> Result<(), 
         }
     }
 }
+
+/// Reads on until one byte was written; `false` at the end.
+pub(crate) fn step(iter: &mut Iter, what: &str) -> Result<bool, Error> {
+    match iter.read(&mut [0]) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+        read => Ok(read.context(what)? > 0),
+    }
+}

@@ -31,8 +31,8 @@ pub use cpu_slots::CpuSlots;
 pub use error::{Error, ErrorKind};
 pub use events::{
     CgroupCounts, ConnectTimes, DestinationCounts, Events, EventsWanted, FileCounts, FileEvents,
-    FileOpenRecord, FileOptions, LoadedEvents, Presence, ProcessCounts, RawEvent, RawProcess,
-    SharedMaps, SocketSample, Stream, TcpCounts,
+    FileOpenRecord, FileOptions, LoadedEvents, ProcessCounts, RawEvent, RawProcess, SharedMaps,
+    SocketSample, Stream, TcpCounts,
 };
 pub use facts::{
     Capabilities, CgroupVersion, Facts, Hierarchy, Scheduler, Tracepoints, isolated_cpus,

@@ -14,10 +14,8 @@ use noctule_kernel::{
 use noctule_model::{
     Batch, CgroupId, CgroupRow, ConnectError, DestinationCounter, DestinationCounters,
     DestinationRow, EventCounter, EventCounters, EventFamily, ExitKind, FeatureState, FileMode,
-    Group, Histogram, WaitRow,
+    Group, Histogram, Sockets, WaitRow,
 };
-
-use super::presence::Sockets;
 
 /// Nobody's: what found no room in a table, or has no owner.
 const NOBODY: CgroupId = CgroupId(0);
@@ -32,7 +30,8 @@ pub(super) struct EventCounts {
     grace_ns: u64,
     processes: Table<CgroupId, EventCounters>,
     tcp: Table<CgroupId, EventCounters>,
-    sockets: Table<CgroupId, Sockets>,
+    /// What is open now.
+    sockets: HashMap<CgroupId, Sockets>,
     files: Table<CgroupId, EventCounters>,
     connects: Table<CgroupId, Histogram>,
     destinations: Table<(CgroupId, Option<SocketAddr>), DestinationCounters>,
@@ -109,7 +108,7 @@ impl EventCounts {
             grace_ns: grace.as_nanos() as u64,
             processes: Table::new(),
             tcp: Table::new(),
-            sockets: Table::new(),
+            sockets: HashMap::new(),
             files: Table::new(),
             connects: Table::new(),
             destinations: Table::new(),
@@ -136,9 +135,11 @@ impl EventCounts {
             listed.extend(id);
             self.processes.row(id.unwrap_or(NOBODY)).row = of_processes(&counts);
         }
+        self.sockets.clear();
         for (id, counts) in kernel.tcp()? {
             listed.extend(id);
-            self.sockets.row(id.unwrap_or(NOBODY)).row = Sockets::of(&counts);
+            let open = kernel.open_sockets(&counts);
+            self.sockets.insert(id.unwrap_or(NOBODY), open);
             // Segments without an owner and the overflow are both nobody's.
             let row = self.tcp.row(id.unwrap_or(NOBODY));
             match id {
@@ -174,22 +175,6 @@ impl EventCounts {
             }
         }
         self.files.row(NOBODY).row = of_files(&files.overflow());
-        Ok(())
-    }
-
-    /// After a recount: whatever still counts under the parity that was left is not there any more.
-    /// Of the groups that found no room it is not known whose it is, and it stays.
-    pub(super) fn drop_uncounted(&mut self, parity: usize, kernel: &Events) -> Result<(), Error> {
-        for (id, counts) in kernel.tcp()? {
-            if let Some(id) = id {
-                self.tcp.row(id).row = of_tcp(&counts);
-                self.sockets.row(id).row = Sockets::of(&counts);
-            }
-        }
-        let groups = self.sockets.rows.iter_mut();
-        for (_, row) in groups.filter(|(id, _)| **id != NOBODY) {
-            row.settled += &row.total().ending(parity);
-        }
         Ok(())
     }
 
@@ -237,14 +222,12 @@ impl EventCounts {
             }
             if let Some(counts) = last.tcp {
                 self.tcp.row(*id).row = of_tcp(&counts);
-                self.sockets.row(*id).row = Sockets::of(&counts);
             }
             if let Some(ConnectTimes { buckets }) = last.connect_times {
                 self.connects.row(*id).row.follow(&buckets);
             }
             self.processes.settle(id);
             self.tcp.settle(id);
-            self.sockets.settle(id);
             self.connects.settle(id);
         }
     }
@@ -262,7 +245,6 @@ impl EventCounts {
         let connects = self.connects.retire(over);
         self.retired_connects += &connects;
         self.destinations.retire(|(id, _)| over(id));
-        self.sockets.retire(over);
         self.released
             .retain(|_, at| now_ns.saturating_sub(*at) <= FORGOTTEN_NS);
     }
@@ -282,13 +264,10 @@ impl EventCounts {
         for counters in groups.values() {
             batch.node.events += counters;
         }
-        for row in self.sockets.rows.values() {
-            batch.node.sockets += &row.total().open();
+        for sockets in self.sockets.values() {
+            batch.node.sockets += sockets;
         }
-        let open = |id| {
-            let row = self.sockets.rows.get(&id);
-            row.map(|row| row.total().open()).unwrap_or_default()
-        };
+        let open = |id| self.sockets.get(&id).copied().unwrap_or_default();
         for row in &mut batch.cgroups {
             row.events = groups.remove(&row.id).unwrap_or_default();
             row.sockets = open(row.id);

@@ -78,8 +78,8 @@ fn what_is_exported_is_integers_without_holes() {
         cgroup::CgroupSkelBuilder: cgroup_event;
         lifecycle::LifecycleSkelBuilder: oom_kill process_exec process_exit process_row
             process_start;
-        tcp::TcpSkelBuilder: connect_times destination_key destination_row presence socket_sample
-            tcp_event tcp_row;
+        tcp::TcpSkelBuilder: connect_times destination_key destination_row socket_sample tcp_event
+            tcp_row;
         files::FilesSkelBuilder: file_counts file_open;
     }
 }

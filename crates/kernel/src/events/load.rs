@@ -7,7 +7,7 @@ use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use noctule_model::Feature;
 
-use super::{EventsWanted, Sockets, Stream};
+use super::{EventsWanted, FILES, Sockets, Stream};
 use crate::cpu_slots::CpuSlots;
 use crate::error::{Context, Error, ErrorKind, not_loaded};
 use crate::facts::Facts;
@@ -420,7 +420,7 @@ fn attach_tcp(
     let answers = attach(&progs.retransmit_synack);
     let feature = retransmits(facts, segments, answers);
     let survey = tcp.progs.survey_sockets.attach();
-    let survey = survey.context("the iterator of files")?;
+    let survey = survey.context(FILES)?;
     let sample = facts.socket_storage_iterates.then(|| {
         let map = tcp.maps.sockets.as_fd();
         let link = tcp.progs.sample_sockets.attach_iter(map);
@@ -429,6 +429,7 @@ fn attach_tcp(
     let sockets = Sockets {
         _links: links,
         survey,
+        surveying: None,
         sample: sample.transpose()?,
         tcp,
     };

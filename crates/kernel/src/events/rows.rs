@@ -15,8 +15,6 @@ use crate::table::entries;
 pub type ProcessCounts = crate::skel::lifecycle::types::process_row;
 /// What happened to the sockets of a cgroup (`struct tcp_row`).
 pub type TcpCounts = tcp::tcp_row;
-/// What began and ended by parity of the recount that has seen it last (`struct presence`).
-pub type Presence = tcp::presence;
 /// How long connecting took (`struct connect_times`), in the buckets of
 /// [`noctule_model::Histogram`], modulo 2^32.
 pub type ConnectTimes = tcp::connect_times;
