@@ -145,4 +145,7 @@ enum {
 	TASK_ITER_PROC_THREADS = 2,
 };
 
+/* v6.2: a35b9af4ec2c ("bpf: Add a kfunc for generic type cast"). */
+extern void *bpf_rdonly_cast(const void *object, __u32 type) __weak __ksym;
+
 #endif

@@ -96,7 +96,7 @@ struct destination_row {
 	__u64 received;
 };
 
-/* A socket that is there, as the iterators tell it. */
+/* A socket that is there, as a look lists it. */
 enum socket_flag {
 	SOCKET_LISTENS = 1 << 0,
 	/* Connected from this side. */
@@ -106,23 +106,20 @@ enum socket_flag {
 	SOCKET_ESTABLISHED = 1 << 3,
 	/* Its events are wanted. */
 	SOCKET_WANTED = 1 << 4,
-	/* It was there before the agent. */
-	SOCKET_EXISTED = 1 << 5,
 	/* That it is established was not seen, and is made up for. */
-	SOCKET_BEGUN_LATE = 1 << 6,
+	SOCKET_BEGUN_LATE = 1 << 5,
 };
 
 struct socket_sample {
 	__u64 socket;
 	struct event_process owner;
 	struct socket_ends ends;
-	/* CLOCK_BOOTTIME since which it is established or listens; 0: not known. */
-	__u64 since;
+	/* enum socket_flag. */
 	__u32 flags;
 	__u32 reserved;
 };
 
-_Static_assert(sizeof(struct socket_sample) == 112, "implicit padding");
+_Static_assert(sizeof(struct socket_sample) == 104, "implicit padding");
 
 ABI_EXPORT(struct, tcp_event);
 ABI_EXPORT(struct, tcp_row);

@@ -116,6 +116,7 @@ static __always_inline void return_from_accept(struct sock *sk)
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	struct socket_account *account;
 	struct socket_ends ends = {};
+	struct payload now;
 
 	if (!tcp)
 		return;
@@ -137,7 +138,8 @@ static __always_inline void return_from_accept(struct sock *sk)
 	if (!leave_queue(account))
 		return;
 	read_ends(&ends, tcp);
-	settle_bytes(account, tcp, &ends, false, false);
+	now = read_payload(tcp);
+	settle(account, settled(account), &now, &ends, false, false);
 	own(account, task);
 	report_accept(account, tcp);
 }

@@ -11,14 +11,14 @@ static __always_inline __u32 existing_flags(int state)
 {
 	switch (state) {
 	case TCP_LISTEN:
-		return SOCKET_EXISTED | SOCKET_LISTENS;
+		return SOCKET_LISTENS;
 	case TCP_SYN_SENT:
-		return SOCKET_EXISTED | SOCKET_CONNECTS;
+		return SOCKET_CONNECTS;
 	case TCP_SYN_RECV:
 	case TCP_CLOSE:
 		return 0;
 	default:
-		return SOCKET_EXISTED | SOCKET_ESTABLISHED;
+		return SOCKET_ESTABLISHED;
 	}
 }
 
@@ -35,11 +35,13 @@ static __always_inline void adopt(struct sock *sk, struct tcp_sock *tcp, struct 
 	if (!account)
 		return;
 	account->since = 0;
-	account->sent = bytes_sent(tcp);
-	account->received = bytes_received(tcp);
+	account->settled = read_payload(tcp);
+	enlist(account, sk);
 	/* Its last change of state may have found no account. */
-	if (sk->__sk_common.skc_state == TCP_CLOSE && state != TCP_CLOSE)
+	if (sk->__sk_common.skc_state == TCP_CLOSE && state != TCP_CLOSE) {
+		delist(account);
 		bpf_sk_storage_delete(&sockets, sk);
+	}
 }
 
 #endif

@@ -7,7 +7,50 @@
 #ifndef NOCTULE_TCP_LOOK_BPF_H
 #define NOCTULE_TCP_LOOK_BPF_H
 
+#include "open.bpf.h"
 #include "row.bpf.h"
+
+/*
+ * What is not settled yet. Two can settle at once, and the one that comes late have read less than
+ * the other. The last sum is exact, and can be less than one that was read while the end of the
+ * stream was taken for a byte.
+ */
+static __always_inline __u64 unsettled_part(__u64 *settled, __u64 sum, bool last)
+{
+	if (last)
+		return sum - __sync_lock_test_and_set(settled, sum);
+	for (int i = 0; i < 3; i++) {
+		__u64 before = *(volatile __u64 *)settled;
+
+		if (sum <= before)
+			return 0;
+		if (__sync_val_compare_and_swap(settled, before, sum) == before)
+			return sum - before;
+	}
+	return 0;
+}
+
+/* Settles the payload with the group: the end of the connection and a look can come at once. */
+static __always_inline void settle(const struct socket_account *account, struct payload *settled,
+				   const struct payload *now, const struct socket_ends *ends,
+				   bool connects, bool last)
+{
+	__u64 sent = unsettled_part(&settled->sent, now->sent, last);
+	__u64 received = unsettled_part(&settled->received, now->received, last);
+	struct destination_row *destination;
+	struct tcp_row *row;
+
+	if (!sent && !received)
+		return;
+	row = tcp_row(account->owner.cgroup);
+	add_to(row->sent, sent);
+	add_to(row->received, received);
+	if (!connects)
+		return;
+	destination = destination_row(account, ends);
+	add_to(destination->sent, sent);
+	add_to(destination->received, received);
+}
 
 /* Set by user space: number of the look, and whether it lists the sockets. */
 __u64 look;
@@ -31,6 +74,49 @@ static __always_inline void count_open(const struct socket_account *account, int
 		row->connections++;
 	else
 		row->listeners++;
+}
+
+static __always_inline void list(struct seq_file *answer, const struct socket_account *account,
+				 const struct socket_ends *ends)
+{
+	struct socket_sample sample = {};
+
+	sample.socket = account->id;
+	sample.owner = account->owner;
+	sample.ends = *ends;
+	sample.flags = account->flags;
+	bpf_seq_write(answer, &sample, sizeof(sample));
+}
+
+/*
+ * False: the socket is gone. `cookie` is that of a socket that can be freed, and its memory used
+ * again, while this reads from it; 0: the socket is held. Nothing is done with what was read before
+ * it is known to be of the same socket.
+ */
+static __always_inline bool look_at(struct seq_file *answer, const struct socket_account *account,
+				    struct payload *settled, struct tcp_sock *tcp, __u64 cookie)
+{
+	const struct sock_common *common = &((struct sock *)tcp)->__sk_common;
+	struct payload now = read_payload(tcp);
+	int state = common->skc_state;
+	struct socket_ends ends = {};
+	bool grown;
+
+	if (!(account->flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS)))
+		return true;
+	grown = account->flags & SOCKET_ESTABLISHED &&
+		(now.sent > settled->sent || now.received > settled->received);
+	if (grown || list_sockets)
+		read_ends(&ends, tcp);
+	if (cookie && cookie != (__u64)common->skc_cookie.counter)
+		return false;
+	count_open(account, state);
+	if (grown)
+		settle(account, settled, &now, &ends, account->flags & SOCKET_CONNECTS, false);
+	/* It will be told by who accepts it. */
+	if (list_sockets && account->acceptance != ACCEPT_WAITS)
+		list(answer, account, &ends);
+	return true;
 }
 
 #endif

@@ -78,7 +78,7 @@ static __always_inline struct destination_row *other_destinations_row(__u64 cgro
 }
 
 /* The row of the other end; of connections from this side only, ports of the others are chance. */
-static __always_inline struct destination_row *destination_row(struct socket_account *account,
+static __always_inline struct destination_row *destination_row(const struct socket_account *account,
 							       const struct socket_ends *ends)
 {
 	struct destination_key key = {.cgroup = account->owner.cgroup};
@@ -92,47 +92,6 @@ static __always_inline struct destination_row *destination_row(struct socket_acc
 		return row;
 	count_loss(LOSS_DESTINATION);
 	return other_destinations_row(account->owner.cgroup);
-}
-
-/*
- * What is not settled yet. Two can settle at once, and the one that comes late have read less than
- * the other. The last sum is exact, and can be less than one that was read while the end of the
- * stream was taken for a byte.
- */
-static __always_inline __u64 unsettled_part(__u64 *settled, __u64 sum, bool last)
-{
-	if (last)
-		return sum - __sync_lock_test_and_set(settled, sum);
-	for (int i = 0; i < 3; i++) {
-		__u64 before = *(volatile __u64 *)settled;
-
-		if (sum <= before)
-			return 0;
-		if (__sync_val_compare_and_swap(settled, before, sum) == before)
-			return sum - before;
-	}
-	return 0;
-}
-
-/* Settles the payload with the group: the end of the connection and the iterator can come at once.
- */
-static __always_inline void settle_bytes(struct socket_account *account, const struct tcp_sock *tcp,
-					 const struct socket_ends *ends, bool connects, bool last)
-{
-	struct tcp_row *row = tcp_row(account->owner.cgroup);
-	struct destination_row *destination;
-	__u64 sent = unsettled_part(&account->sent, bytes_sent(tcp), last);
-	__u64 received = unsettled_part(&account->received, bytes_received(tcp), last);
-
-	if (!sent && !received)
-		return;
-	add_to(row->sent, sent);
-	add_to(row->received, received);
-	if (!connects)
-		return;
-	destination = destination_row(account, ends);
-	add_to(destination->sent, sent);
-	add_to(destination->received, received);
 }
 
 #endif

@@ -24,6 +24,11 @@ enum acceptance {
 	ACCEPT_EARLY,
 };
 
+struct payload {
+	__u64 sent;
+	__u64 received;
+};
+
 /* Somebody makes a copy the socket's own, and is about to be done. */
 #define SELF_TAKEN 1
 
@@ -35,18 +40,15 @@ struct socket_account {
 	struct event_process owner;
 	/* CLOCK_BOOTTIME: of the call of connect; then since it is established or listens. */
 	__u64 since;
-	/* The look that has counted it: it can be in several files. */
-	__u64 looked;
-	/* What is in the rows already. */
-	__u64 sent;
-	__u64 received;
+	/* What is in the rows already; of one in `open_sockets` it is there. */
+	struct payload settled;
 	/* enum socket_flag. */
 	__u32 flags;
 	/* enum acceptance. */
 	__u32 acceptance;
 };
 
-_Static_assert(sizeof(struct socket_account) == 96, "implicit padding");
+_Static_assert(sizeof(struct socket_account) == 88, "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -142,6 +144,13 @@ static __always_inline __u64 bytes_received(const struct tcp_sock *tcp)
 	return bytes && flags & done ? bytes - 1 : bytes;
 }
 
+static __always_inline struct payload read_payload(const struct tcp_sock *tcp)
+{
+	struct payload payload = {.sent = bytes_sent(tcp), .received = bytes_received(tcp)};
+
+	return payload;
+}
+
 /* The account, made when there is none; it belongs to `owner` from now on. NULL: it is refused. */
 static __always_inline struct socket_account *make_account(struct sock *sk,
 							   struct task_struct *owner, __u32 flags)
@@ -154,8 +163,8 @@ static __always_inline struct socket_account *make_account(struct sock *sk,
 	account->self = (__u64)sk;
 	account->id = __sync_fetch_and_add(&sockets_numbered, 1) + 1;
 	account->since = bpf_ktime_get_boot_ns();
-	account->sent = 0;
-	account->received = 0;
+	account->settled.sent = 0;
+	account->settled.received = 0;
 	account->acceptance = ACCEPT_DONE;
 	account->flags = flags | (is_wanted(owner) ? SOCKET_WANTED : 0);
 	describe_process(&account->owner, owner);

@@ -50,6 +50,7 @@ static __always_inline void begin_listen(struct socket_account *account, struct 
 {
 	struct tcp_event event = {};
 
+	enlist(account, (struct sock *)tcp);
 	if (!is_told(account, EVENT_TCP_LISTEN))
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_LISTEN);
@@ -68,6 +69,7 @@ static __always_inline void end_listen(struct socket_account *account, struct tc
 
 	if (!take_flags(account, SOCKET_LISTENS, SOCKET_LISTENS))
 		return;
+	delist(account);
 	if (!is_told(account, EVENT_TCP_LISTEN_CLOSE))
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_LISTEN_CLOSE);
@@ -87,8 +89,8 @@ static __always_inline bool inherit(struct socket_account *account, struct sock 
 	    __sync_val_compare_and_swap(&account->self, origin, SELF_TAKEN) != origin)
 		return false;
 	account->id = __sync_fetch_and_add(&sockets_numbered, 1) + 1;
-	account->sent = 0;
-	account->received = 0;
+	account->settled.sent = 0;
+	account->settled.received = 0;
 	account->acceptance = ACCEPT_DONE;
 	account->flags = (account->flags & SOCKET_WANTED) | SOCKET_ACCEPTED;
 	/* Last: nobody must take for its own what is still that of who listens. */
@@ -141,6 +143,7 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 	struct tcp_event event = {};
 
 	describe_socket(&event, tcp, account, kind);
+	enlist(account, (struct sock *)tcp);
 	if (connects) {
 		/* 0: it was on its way before the agent was there. */
 		if (account->since)
@@ -258,6 +261,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 					   bool late)
 {
 	bool connects = account->flags & SOCKET_CONNECTS;
+	struct payload now = read_payload(tcp), *before = settled(account);
 	struct tcp_event event = {};
 
 	/* The socket may be connected again. */
@@ -269,11 +273,12 @@ static __always_inline void end_connection(struct socket_account *account, struc
 		report_accept(account, tcp);
 	describe_socket(&event, tcp, account, EVENT_TCP_CLOSE);
 	/* Of one that ended before the kernel may have set to 0 what it carried. */
-	settle_bytes(account, tcp, &event.ends, connects, !late);
+	settle(account, before, &now, &event.ends, connects, !late);
+	event.sent = before->sent;
+	event.received = before->received;
+	delist(account);
 	if (!is_told(account, EVENT_TCP_CLOSE))
 		return;
-	event.sent = account->sent;
-	event.received = account->received;
 	event.retransmits = tcp->total_retrans;
 	event.rtt_us = tcp->srtt_us >> 3;
 	if (account->since)

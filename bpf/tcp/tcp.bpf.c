@@ -19,14 +19,6 @@ const volatile bool has_retransmit_error = false;
 const volatile bool accept_takes_struct = false;
 
 /*
- * The iterator of socket storage must not be used: the kernel takes a storage from its socket
- * (v7.0: 0be08389c7f2 "bpf: Switch to bpf_selem_unlink_nofail in
- * bpf_local_storage_{map_free, destroy}") while the iterator is about to follow it to the socket,
- * and crashes. Then every file is looked at, and sockets that are in no file are not seen.
- */
-const volatile bool sample_by_files = false;
-
-/*
  * These come first: libbpf loads programs in their order here, and where the kernel has no fexit
  * the object is loaded again without them. So nothing is verified twice.
  */
@@ -112,38 +104,6 @@ int BPF_PROG(retransmit_synack, struct sock *sk, const struct request_sock *requ
 	return 0;
 }
 
-/* What the iterators do with a socket that has an account. */
-static __always_inline void visit(struct seq_file *answer, struct socket_account *account,
-				  struct sock *sk, struct tcp_sock *tcp)
-{
-	struct socket_sample sample = {};
-
-	if (is_copy(account, sk) || !(account->flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS)))
-		return;
-	if (account->looked != look) {
-		account->looked = look;
-		count_open(account, sk->__sk_common.skc_state);
-	}
-	read_ends(&sample.ends, tcp);
-	if (account->flags & SOCKET_ESTABLISHED)
-		settle_bytes(account, tcp, &sample.ends, account->flags & SOCKET_CONNECTS, false);
-	if (account->acceptance == ACCEPT_WAITS) {
-		/* It will be told by who accepts it. */
-		if (!sk->sk_socket)
-			return;
-		/* Somebody has, and was not seen. */
-		if (leave_queue(account))
-			report_accept(account, tcp);
-	}
-	if (!list_sockets)
-		return;
-	sample.socket = account->id;
-	sample.owner = account->owner;
-	sample.since = account->since;
-	sample.flags = account->flags;
-	bpf_seq_write(answer, &sample, sizeof(sample));
-}
-
 /* So many files are looked at for each byte that a reader of the survey gets. */
 #define SURVEY_STEP (1 << 15)
 
@@ -166,7 +126,7 @@ int survey_sockets(struct bpf_iter__task_file *ctx)
 
 	if (!task || !file)
 		return 0;
-	if (!sample_by_files && ++surveyed_files % SURVEY_STEP == 0)
+	if (++surveyed_files % SURVEY_STEP == 0)
 		bpf_seq_write(ctx->meta->seq, &step, sizeof(step));
 	socket = bpf_sock_from_file(file);
 	if (!socket)
@@ -182,26 +142,58 @@ int survey_sockets(struct bpf_iter__task_file *ctx)
 		catch_up(account, sk, tcp);
 	else
 		adopt(sk, tcp, task);
-	if (!sample_by_files)
-		return 0;
-	account = known_account(sk);
-	if (account)
-		visit(ctx->meta->seq, account, sk, tcp);
 	return 0;
 }
 
-/* Every socket that has an account: its payload is settled, so that counters are not late. */
+/*
+ * Every socket that has an account. Not where the kernel takes a storage from its socket
+ * (v7.0: 0be08389c7f2 "bpf: Switch to bpf_selem_unlink_nofail in
+ * bpf_local_storage_{map_free, destroy}") while the iterator is about to follow it to the socket,
+ * and crashes.
+ */
 SEC("iter/bpf_sk_storage_map")
-int sample_sockets(struct bpf_iter__bpf_sk_storage_map *ctx)
+int look_at_storage(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
 	struct socket_account *account = ctx->value;
 	struct sock *sk = ctx->sk;
 	struct tcp_sock *tcp;
 
-	if (!sk || !account)
+	if (!sk || !account || is_copy(account, sk))
 		return 0;
 	tcp = bpf_skc_to_tcp_sock(sk);
 	if (tcp)
-		visit(ctx->meta->seq, account, sk, tcp);
+		look_at(ctx->meta->seq, account, &account->settled, tcp, 0);
+	return 0;
+}
+
+/* The row that the look has met last, if it is to be taken out: the iterator stands on it. */
+__u64 delisted_socket;
+
+/* There instead: every open socket, by its row. */
+SEC("iter/bpf_map_elem")
+int look_at_table(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct socket_account account;
+	struct open_socket *open;
+	__u64 *key = ctx->key, id;
+	struct tcp_sock *tcp;
+
+	if (delisted_socket)
+		bpf_map_delete_elem(&open_sockets, &delisted_socket);
+	delisted_socket = 0;
+	if (!key)
+		return 0;
+	id = *key;
+	open = bpf_map_lookup_elem(&open_sockets, &id);
+	if (!open)
+		return 0;
+	tcp = bpf_rdonly_cast((void *)open->sk, bpf_core_type_id_kernel(struct tcp_sock));
+	if (open->sk && !bpf_probe_read_kernel(&account, sizeof(account), (void *)open->account) &&
+	    account.id == id && account.self == open->sk &&
+	    look_at(ctx->meta->seq, &account, &open->settled, tcp, open->cookie))
+		return 0;
+	/* A listing stops when its buffer is full, and goes on by the number of rows. */
+	if (!list_sockets)
+		delisted_socket = id;
 	return 0;
 }

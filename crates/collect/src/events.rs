@@ -256,7 +256,6 @@ impl EventSource {
     /// `processes`: those that are there, and whether one is wanted.
     fn compare(&mut self, processes: Option<(&Batch, Wanted<'_>)>) -> Result<Vec<Event>, Error> {
         self.known.begin_look();
-        let all = self.kernel.sees_all_sockets();
         let sockets = match self.stream.tcp {
             true => Some(self.kernel.sockets()?),
             false => None,
@@ -267,7 +266,7 @@ impl EventSource {
             self.known.compare_processes(batch, wanted);
         }
         if let Some(sockets) = sockets {
-            self.known.compare_sockets(&sockets, all);
+            self.known.compare_sockets(&sockets);
         }
         Ok(events)
     }

@@ -81,8 +81,6 @@ pub struct SocketSample {
     pub listens: bool,
     /// Connected from the other side; `None` when that is not known.
     pub accepted: Option<bool>,
-    /// It was there before the agent.
-    pub existed: bool,
     /// Its events are wanted.
     pub wanted: bool,
 }
@@ -108,8 +106,8 @@ struct Sockets {
     survey: Link,
     /// A survey that is under way.
     surveying: Option<Iter>,
-    /// `None` where the iterator of socket storage is not safe; then that of files serves.
-    sample: Option<Link>,
+    /// That of socket storage, or of the table of open sockets.
+    look: Link,
     tcp: TcpSkel<'static>,
 }
 
@@ -247,9 +245,6 @@ impl Events {
         let Some(sockets) = &mut self.sockets else {
             return Ok(());
         };
-        if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
-            bss.list_sockets = false;
-        }
         iterator::read(&sockets.survey, FILES, &mut self.buffer)?;
         // A connection that has no account from now on is one of which the begin was not seen.
         if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
@@ -265,12 +260,7 @@ impl Events {
         };
         let mut survey = match sockets.surveying.take() {
             Some(survey) => survey,
-            None => {
-                if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
-                    bss.list_sockets = false;
-                }
-                Iter::new(&sockets.survey).context(FILES)?
-            }
+            None => Iter::new(&sockets.survey).context(FILES)?,
         };
         if !iterator::step(&mut survey, FILES)? {
             return Ok(true);
@@ -284,22 +274,11 @@ impl Events {
         self.look(false)
     }
 
-    /// Whether [`Events::sockets`] has all of them; otherwise those are missing that are in no file:
-    /// they wait to be accepted, or were closed and still send.
-    pub fn sees_all_sockets(&self) -> bool {
-        let sockets = self.sockets.as_ref();
-        sockets.is_some_and(|sockets| sockets.sample.is_some())
-    }
-
     /// The sockets that listen and those that are connected.
     pub fn sockets(&mut self) -> Result<Vec<SocketSample>, Error> {
         self.look(true)?;
         let samples = self.buffer.chunks_exact(size_of::<types::socket_sample>());
-        let mut samples: Vec<SocketSample> = samples.filter_map(record::socket).collect();
-        // A socket can be in several files.
-        samples.sort_by_key(|sample| sample.socket.id);
-        samples.dedup_by_key(|sample| sample.socket.id);
-        Ok(samples)
+        Ok(samples.filter_map(record::socket).collect())
     }
 
     fn look(&mut self, list: bool) -> Result<(), Error> {
@@ -311,8 +290,7 @@ impl Events {
             bss.list_sockets = list;
             bss.look += 1;
         }
-        let link = sockets.sample.as_ref().unwrap_or(&sockets.survey);
-        iterator::read(link, "the iterator of sockets", &mut self.buffer)
+        iterator::read(&sockets.look, "the iterator of sockets", &mut self.buffer)
     }
 
     /// What the last look at the sockets of a group has found open.
@@ -444,7 +422,8 @@ impl Events {
                 destroy_again,
                 ProgramHandle::of("tcp_retransmit_skb", &progs.retransmit_skb),
                 ProgramHandle::of("tcp_retransmit_synack", &progs.retransmit_synack),
-                ProgramHandle::of("sample_sockets", &progs.sample_sockets),
+                ProgramHandle::of("look_at_storage", &progs.look_at_storage),
+                ProgramHandle::of("look_at_table", &progs.look_at_table),
                 ProgramHandle::of("survey_sockets", &progs.survey_sockets),
                 ProgramHandle::of("v4_connect_ret", &progs.v4_connect_ret),
                 ProgramHandle::of("v6_connect_ret", &progs.v6_connect_ret),

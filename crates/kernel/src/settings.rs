@@ -32,7 +32,7 @@ settings! {
     softirq: cgroup_from_v2, has_task_storage;
     pagecache: cgroup_from_v2, has_task_storage, page_shift;
     lifecycle: cgroup_from_v2, has_task_storage, page_shift, has_group_dead, victim_is_task;
-    tcp: cgroup_from_v2, has_task_storage, has_retransmit_error, accept_takes_struct;
+    tcp: cgroup_from_v2, has_task_storage, has_retransmit_error, accept_takes_struct, has_open_sockets;
     files: cgroup_from_v2;
 }
 
@@ -70,6 +70,10 @@ mod value {
 
     pub(super) fn accept_takes_struct(facts: &Facts) -> bool {
         facts.tracepoints.accept_struct
+    }
+
+    pub(super) fn has_open_sockets(facts: &Facts) -> bool {
+        !facts.socket_storage_iterates
     }
 }
 

@@ -197,8 +197,8 @@ impl Known {
         self.ended.retain(|id| listed.contains(id));
     }
 
-    /// The same for sockets. Only when all of them are listed is known who is gone.
-    pub(super) fn compare_sockets(&mut self, there: &[SocketSample], all: bool) {
+    /// The same for sockets.
+    pub(super) fn compare_sockets(&mut self, there: &[SocketSample]) {
         let listed: HashSet<u64> = there.iter().map(|sample| sample.socket.id).collect();
         let listeners = Listeners::among(there);
         let new = there
@@ -216,7 +216,7 @@ impl Known {
         let gone = self
             .sockets
             .values()
-            .filter(|open| all && !listed.contains(&open.socket.id));
+            .filter(|open| !listed.contains(&open.socket.id));
         self.found.extend(gone.map(|open| {
             let change = if open.listens {
                 TcpChange::ListenClose
@@ -415,7 +415,6 @@ mod tests {
             },
             listens,
             accepted: None,
-            existed: true,
             wanted: true,
         }
     }
@@ -435,12 +434,12 @@ mod tests {
             sample(3, 4242, false),
         ];
         known.begin_look();
-        known.compare_sockets(&there, true);
+        known.compare_sockets(&there);
         let told = known.take_new();
         assert_eq!(changes(&told), ["tcp.accept", "tcp.connect", "tcp.listen"]);
         told.iter().for_each(|event| known.note(event));
         known.begin_look();
-        known.compare_sockets(&there, true);
+        known.compare_sockets(&there);
         assert_eq!(known.take_new(), []);
     }
 
@@ -449,9 +448,9 @@ mod tests {
         let mut known = Known::default();
         let there = [sample(1, 80, true), sample(2, 80, false)];
         known.begin_look();
-        known.compare_sockets(&there, true);
+        known.compare_sockets(&there);
         known.take_new().iter().for_each(|event| known.note(event));
-        let told = look_twice(&mut known, |known| known.compare_sockets(&[], true));
+        let told = look_twice(&mut known, |known| known.compare_sockets(&[]));
         assert_eq!(changes(&told), ["tcp.close", "tcp.listen_close"]);
     }
 
@@ -471,7 +470,7 @@ mod tests {
             socket: gone.socket,
         };
         known.note(&event(gone.owner, what));
-        known.compare_sockets(&[gone], true);
+        known.compare_sockets(&[gone]);
         assert_eq!(known.take_new(), []);
     }
 }

@@ -281,16 +281,13 @@ fn calls_missing(error: &Error) -> Feature {
 
 /// The verdict on looking at the sockets that are there.
 fn listed(facts: &Facts) -> Feature {
-    if facts.socket_storage_iterates {
-        return Feature::on("tcp_sockets", "the iterator of socket storage");
-    }
-    Feature::degraded(
-        "tcp_sockets",
-        "sockets that are in no file (not accepted yet, or closed and still sending) are \
-                 not listed, their bytes count at their end, and after a loss sockets are not \
-                 counted again: this kernel can crash in its iterator of socket storage, which is \
-                 not used",
-    )
+    let way = match facts.socket_storage_iterates {
+        true => "the iterator of socket storage",
+        false => {
+            "a table: this kernel can crash in its iterator of socket storage, which is not used"
+        }
+    };
+    Feature::on("tcp_sockets", way)
 }
 
 /// The verdict on what was sent again, by what could be attached.
@@ -332,7 +329,6 @@ fn load_tcp(
         rodata.filter_cgroups = wanted.filter_cgroups;
         rodata.calls_are_seen = calls;
         rodata.v6_connects_are_seen = calls && facts.hooks.contains(V6_CONNECT);
-        rodata.sample_by_files = !facts.socket_storage_iterates;
     }
     configure!(open, facts).context("setting up the BPF object tcp")?;
     let has = |hook| facts.hooks.contains(hook);
@@ -343,8 +339,11 @@ fn load_tcp(
         .retransmit_synack
         .set_autoload(has("tcp_retransmit_synack"));
     open.progs
-        .sample_sockets
+        .look_at_storage
         .set_autoload(facts.socket_storage_iterates);
+    open.progs
+        .look_at_table
+        .set_autoload(!facts.socket_storage_iterates);
     open.progs
         .tcp_destroy_sock
         .set_autoload(has("tcp_destroy_sock"));
@@ -365,6 +364,8 @@ fn load_tcp(
         maps.facts.reuse_fd(base.facts.as_fd()),
         maps.followed.reuse_fd(base.followed.as_fd()),
         maps.wanted_cgroups.reuse_fd(base.wanted_cgroups.as_fd()),
+        maps.open_sockets
+            .set_autocreate(!facts.socket_storage_iterates),
         maps.tcp_rows.set_max_entries(wanted.cgroups),
         maps.connect_time_rows.set_max_entries(wanted.cgroups),
         maps.destinations.set_max_entries(wanted.destinations),
@@ -421,16 +422,21 @@ fn attach_tcp(
     let feature = retransmits(facts, segments, answers);
     let survey = tcp.progs.survey_sockets.attach();
     let survey = survey.context(FILES)?;
-    let sample = facts.socket_storage_iterates.then(|| {
-        let map = tcp.maps.sockets.as_fd();
-        let link = tcp.progs.sample_sockets.attach_iter(map);
-        link.context("the iterator of sockets")
-    });
+    let look = match facts.socket_storage_iterates {
+        true => tcp
+            .progs
+            .look_at_storage
+            .attach_iter(tcp.maps.sockets.as_fd()),
+        false => tcp
+            .progs
+            .look_at_table
+            .attach_iter(tcp.maps.open_sockets.as_fd()),
+    };
     let sockets = Sockets {
         _links: links,
         survey,
         surveying: None,
-        sample: sample.transpose()?,
+        look: look.context("the iterator of sockets")?,
         tcp,
     };
     Ok((sockets, feature))

@@ -262,7 +262,7 @@ fn address(family: u16, bytes: &[u8; 16]) -> IpAddr {
     }
 }
 
-/// A socket that the iterator tells.
+/// A socket that a look lists.
 pub(super) fn socket(bytes: &[u8]) -> Option<SocketSample> {
     use tcp::socket_flag as flag;
     let sample: tcp::socket_sample = plain(bytes)?;
@@ -278,7 +278,6 @@ pub(super) fn socket(bytes: &[u8]) -> Option<SocketSample> {
             (_, true) => Some(true),
             _ => None,
         },
-        existed: has(flag::SOCKET_EXISTED),
         wanted: has(flag::SOCKET_WANTED),
     })
 }
