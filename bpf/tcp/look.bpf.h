@@ -85,6 +85,9 @@ static __always_inline void list(struct seq_file *answer, const struct socket_ac
 	sample.owner = account->owner;
 	sample.ends = *ends;
 	sample.flags = account->flags;
+	/* It will be told by who accepts it. */
+	if (account->acceptance == ACCEPT_WAITS)
+		sample.flags &= ~SOCKET_ESTABLISHED;
 	bpf_seq_write(answer, &sample, sizeof(sample));
 }
 
@@ -102,7 +105,7 @@ static __always_inline bool look_at(struct seq_file *answer, const struct socket
 	struct socket_ends ends = {};
 	bool grown;
 
-	if (!(account->flags & (SOCKET_ESTABLISHED | SOCKET_LISTENS)))
+	if (!(account->flags & SOCKET_UNTOLD))
 		return true;
 	grown = account->flags & SOCKET_ESTABLISHED &&
 		(now.sent > settled->sent || now.received > settled->received);
@@ -113,8 +116,7 @@ static __always_inline bool look_at(struct seq_file *answer, const struct socket
 	count_open(account, state);
 	if (grown)
 		settle(account, settled, &now, &ends, account->flags & SOCKET_CONNECTS, false);
-	/* It will be told by who accepts it. */
-	if (list_sockets && account->acceptance != ACCEPT_WAITS)
+	if (list_sockets)
 		list(answer, account, &ends);
 	return true;
 }

@@ -16,7 +16,7 @@ mod counts;
 mod known;
 
 use counts::EventCounts;
-use known::Known;
+use known::{Known, Missing};
 
 use crate::cpu::Grace;
 
@@ -39,14 +39,14 @@ pub struct EventSource {
     skipped: u64,
     /// Events that the kernel side had lost at the last look, by name.
     lost: Vec<(&'static str, u64)>,
-    /// How often the state is still to be compared with what is there, because something was lost.
-    looks: u32,
-    /// And until when: so long a process is listed whose end was lost in both rings.
-    look_until_ns: u64,
-    /// How long that is.
+    /// A gap was told since the last batch.
+    gap: bool,
+    /// Until when the state is compared with what is there, because something was lost.
+    relist_until_ns: u64,
+    /// How long that is after a loss: so long a process is listed whose end was lost in both rings.
     grace_ns: u64,
-    /// How often the sockets are still to be compared, because all files were looked at.
-    checks: u32,
+    /// When all that began until then was told, or was there before: since boot.
+    whole_ns: u64,
     /// When the files are to be looked at again for sockets that nobody saw begin.
     survey_ns: u64,
     /// The moment of boot, by which all events are told.
@@ -69,10 +69,10 @@ impl EventSource {
             skipped: skipped(&programs),
             programs,
             lost: Vec::new(),
-            looks: 0,
-            look_until_ns: 0,
+            gap: false,
+            relist_until_ns: 0,
             grace_ns: grace.process.as_nanos() as u64,
-            checks: 0,
+            whole_ns: 0,
             survey_ns: 0,
             boot_unix_ns: 0,
         };
@@ -140,11 +140,11 @@ impl EventSource {
         let clock = Clock::now(&mut self.boot_unix_ns);
         let mut events = Vec::with_capacity(raw.len());
         for event in raw {
-            // A process can be in a list some microseconds before its start is told.
-            if self.known.has_started(&event) {
+            // It can be in a list, or in none any more, some microseconds before that is told.
+            if self.known.is_repeated(&event) {
                 continue;
             }
-            self.known.note(&event);
+            self.known.note(&event, true);
             events.push(clock.event(event, Origin::Seen));
         }
         // After the ring: what is lost by now came after what was in it.
@@ -152,7 +152,7 @@ impl EventSource {
         if lost != self.lost {
             events.push(gap(&self.lost, &lost, clock.now_unix_ns));
             self.lost = lost;
-            self.looks = LOOKS;
+            self.gap = true;
         }
         Ok(events)
     }
@@ -192,39 +192,42 @@ impl EventSource {
         Ok(())
     }
 
-    /// Lists what is there and was not told: processes, sockets that listen, connections. For the
-    /// start, with the first batch that was taken after it. Of a process that was there before and
-    /// ends before the list is made only the end is told.
-    pub fn existing(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<Vec<Event>, Error> {
-        let mut events = self.compare(Some((batch, wanted)))?;
-        let there = self.known.take_new();
-        self.tell(&mut events, there, Origin::Existing);
+    /// Takes note of what is there: processes, sockets that listen, connections; and lists it if that
+    /// is wanted (`told`). For the start, with the first batch that was taken after it. Of a process
+    /// that was there before and ends before the list is made only the end is told.
+    pub fn existing(
+        &mut self,
+        batch: &Batch,
+        wanted: Wanted<'_>,
+        told: bool,
+    ) -> Result<Vec<Event>, Error> {
+        self.whole_ns = 0;
+        let events = self.relist(Some((batch, wanted)), told.then_some(Origin::Existing))?;
+        self.whole_ns = self.since_boot_ns();
         Ok(events)
     }
 
     /// Tells what a gap has swallowed, by comparing what was told with what is there; nothing when
-    /// there was no gap. A difference is told when two looks have found it: what happens between
-    /// the list and the ring is in one of them alone.
+    /// there was no gap.
     pub fn heal(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<Vec<Event>, Error> {
-        // A process that was moved into a group is not one that starts: then sockets alone.
-        if self.survey(batch.taken_ns)? {
-            self.checks = LOOKS;
+        let now_ns = batch.taken_ns;
+        let surveyed = self.survey(now_ns)?;
+        if std::mem::take(&mut self.gap) {
+            self.relist_until_ns = now_ns + self.grace_ns;
         }
-        let whole = self.is_whole(batch.taken_ns);
-        if whole && self.checks == 0 {
+        let whole = now_ns >= self.relist_until_ns && self.lost() == self.lost;
+        if whole {
+            self.whole_ns = self.since_boot_ns();
             self.known.prune(batch);
-            return Ok(Vec::new());
         }
-        if self.looks > 0 {
-            self.look_until_ns = batch.taken_ns + self.grace_ns;
+        match whole && !surveyed {
+            true => Ok(Vec::new()),
+            // A process that was moved into a group is not one that starts.
+            false => self.relist(
+                (!whole).then_some((batch, wanted)),
+                Some(Origin::Reconciled),
+            ),
         }
-        self.looks = self.looks.saturating_sub(1);
-        self.checks = self.checks.saturating_sub(1);
-        let processes = (!whole).then_some((batch, wanted));
-        let mut events = self.compare(processes)?;
-        let differences = self.known.take_confirmed();
-        self.tell(&mut events, differences, Origin::Reconciled);
-        Ok(events)
     }
 
     /// Looks for sockets that nobody saw begin: when the kernel has skipped programs, and now and
@@ -247,36 +250,51 @@ impl EventSource {
         Ok(over)
     }
 
-    /// Nothing was lost, or all that was is made up for.
-    fn is_whole(&self, now_ns: u64) -> bool {
-        let looked = self.looks == 0 && now_ns > self.look_until_ns;
-        looked && self.lost() == self.lost
+    fn since_boot_ns(&mut self) -> u64 {
+        let clock = Clock::now(&mut self.boot_unix_ns);
+        clock.now_unix_ns.saturating_sub(clock.boot_unix_ns)
     }
 
-    /// `processes`: those that are there, and whether one is wanted.
-    fn compare(&mut self, processes: Option<(&Batch, Wanted<'_>)>) -> Result<Vec<Event>, Error> {
-        self.known.begin_look();
-        let sockets = match self.stream.tcp {
-            true => Some(self.kernel.sockets()?),
-            false => None,
-        };
-        // After the lists: whatever is in them was told by now, or its record was lost.
-        let events = self.collect()?;
-        if let Some((batch, wanted)) = processes.filter(|_| self.stream.processes) {
-            self.known.compare_processes(batch, wanted);
+    /// Compares what was told with what is there, and tells the difference; without an origin it
+    /// only takes note of what is there. `processes`: those of a batch, and whether one is wanted.
+    fn relist(
+        &mut self,
+        processes: Option<(&Batch, Wanted<'_>)>,
+        origin: Option<Origin>,
+    ) -> Result<Vec<Event>, Error> {
+        let processes = processes.filter(|_| self.stream.processes);
+        let mut missing = Missing::default();
+        if let Some((batch, _)) = processes {
+            missing.processes = self.known.missing_processes(batch);
         }
-        if let Some(sockets) = sockets {
-            self.known.compare_sockets(&sockets);
+        let mut sockets = Vec::new();
+        if self.stream.tcp {
+            sockets = self.kernel.sockets()?;
+            missing.sockets = self.known.missing_sockets(&sockets);
+        }
+        if !missing.sockets.is_empty() {
+            for sample in self.kernel.sockets()? {
+                missing.sockets.remove(&sample.socket.id);
+            }
+        }
+        // After the lists: whoever is in none of them has ended, and that was told by now, or the
+        // record was lost.
+        let mut events = self.collect()?;
+        let mut found = self.known.ends(&missing);
+        if let Some((batch, wanted)) = processes {
+            let began = |row: &ProcessRow| row.id.start_ns + START_NS > self.whole_ns;
+            found.extend(self.known.starts(batch, |row| wanted(row) && began(row)));
+        }
+        found.extend(self.known.begins(&sockets));
+        let clock = Clock::now(&mut self.boot_unix_ns);
+        for event in found {
+            if self.known.is_repeated(&event) {
+                continue;
+            }
+            self.known.note(&event, origin.is_some());
+            events.extend(origin.map(|origin| clock.event(event, origin)));
         }
         Ok(events)
-    }
-
-    fn tell(&mut self, events: &mut Vec<Event>, raw: Vec<RawEvent>, origin: Origin) {
-        let clock = Clock::now(&mut self.boot_unix_ns);
-        for event in raw {
-            self.known.note(&event);
-            events.push(clock.event(event, origin));
-        }
     }
 
     /// Follows a process and its descendants, as the batch shows them. Those that start meanwhile
@@ -355,12 +373,11 @@ fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)], time_unix_ns
     }
 }
 
-/// The fewest comparisons after a loss: two find a difference, and one more finds what was only about
-/// to be told at the first.
-const LOOKS: u32 = 3;
-
 /// How often files are looked at although nothing is known to be skipped.
 const SURVEY_NS: u64 = 60_000_000_000;
+
+/// The record of a start comes at most that long after the moment which is the start's.
+const START_NS: u64 = 1_000_000_000;
 
 /// How far the moment of boot may move before it is believed: the wall clock was set. It moves a
 /// little at each look, and the date at which a process started is its name.

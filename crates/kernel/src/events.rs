@@ -77,8 +77,10 @@ pub struct SocketSample {
     pub owner: RawProcess,
     /// Which one.
     pub socket: noctule_model::Socket,
-    /// It listens; otherwise it is connected.
+    /// It listens; otherwise it is connected, or connects.
     pub listens: bool,
+    /// It listens or is connected, and that was told, or is told now.
+    pub begun: bool,
     /// Connected from the other side; `None` when that is not known.
     pub accepted: Option<bool>,
     /// Its events are wanted.
@@ -274,7 +276,8 @@ impl Events {
         self.look(false)
     }
 
-    /// The sockets that listen and those that are connected.
+    /// The sockets that listen, those that are connected, and those that connect. One can be missing
+    /// when another one has ended meanwhile.
     pub fn sockets(&mut self) -> Result<Vec<SocketSample>, Error> {
         self.look(true)?;
         let samples = self.buffer.chunks_exact(size_of::<types::socket_sample>());

@@ -82,7 +82,7 @@ impl Pipeline {
         let mut this = Self::load(config, &scope, shown)?;
         this.narrow(&scope)?;
         if to_file {
-            this.list_existing()?;
+            this.list_existing(true)?;
         }
         Ok(this)
     }
@@ -99,9 +99,7 @@ impl Pipeline {
         config.events.files = scope.file;
         let mut this = Self::load(&config, scope, Shown::All)?;
         this.narrow(scope)?;
-        if scope.existing {
-            this.list_existing()?;
-        }
+        this.list_existing(scope.existing)?;
         Ok(this)
     }
 
@@ -219,10 +217,11 @@ impl Pipeline {
         found
     }
 
-    fn list_existing(&mut self) -> Result<()> {
+    /// What is there is taken note of, and listed if that is wanted.
+    fn list_existing(&mut self, wanted: bool) -> Result<()> {
         let batch = self.tick()?;
         if let Some(told) = &mut self.events {
-            told.list_existing(&batch, &mut self.registry)?;
+            told.list_existing(&batch, &mut self.registry, wanted)?;
         }
         Ok(())
     }

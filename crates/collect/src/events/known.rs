@@ -19,99 +19,98 @@ pub(super) struct Known {
     ended: HashSet<ProcessId>,
     /// By number.
     sockets: HashMap<u64, Open>,
-    /// Sockets of which the end was told since the last look began.
+    /// Sockets of which the end was told since nothing was lost.
     closed: HashSet<u64>,
-    /// What this look has found, and who was in what the one before has found.
-    found: Vec<RawEvent>,
-    found_before: HashSet<Difference>,
-}
-
-/// Who began or ended without being told.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Difference {
-    Process(ProcessId, bool),
-    Socket(u64, bool),
-}
-
-impl Difference {
-    fn of(event: &RawEvent) -> Option<Self> {
-        match &event.what {
-            What::ProcessStart { .. } => Some(Self::Process(event.process?.id, true)),
-            What::ProcessExit { .. } => Some(Self::Process(event.process?.id, false)),
-            What::Tcp { change, socket } => {
-                let ends = matches!(change, TcpChange::ListenClose | TcpChange::Close { .. });
-                Some(Self::Socket(socket.id, !ends))
-            }
-            _ => None,
-        }
-    }
-
-    fn begins(self) -> bool {
-        matches!(self, Self::Process(_, true) | Self::Socket(_, true))
-    }
 }
 
 struct Lives {
     process: RawProcess,
-    /// Its start was told. Of one that executes a program and started before the stream, or whose
-    /// start was lost, it was not.
-    started: bool,
+    start: Start,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// It was told.
+    Told,
+    /// It was before the stream.
+    Before,
+    /// It was lost, or before the stream: only what came after it was told.
+    Unknown,
 }
 
 struct Open {
     owner: RawProcess,
     socket: Socket,
     listens: bool,
+    /// Its begin was told.
+    told: bool,
+}
+
+/// Who was told to live, or to be open, and is in no list.
+#[derive(Default)]
+pub(super) struct Missing {
+    pub(super) processes: HashSet<ProcessId>,
+    pub(super) sockets: HashSet<u64>,
 }
 
 impl Known {
-    /// Whether an event is the start of a process that was told already.
-    pub(super) fn has_started(&self, event: &RawEvent) -> bool {
-        let starts = matches!(event.what, What::ProcessStart { .. });
-        starts && event.process.is_some_and(|p| self.was_started(p.id))
+    /// Whether it was told already: each process and each socket begins and ends once.
+    pub(super) fn is_repeated(&self, event: &RawEvent) -> bool {
+        let id = event.process.map(|process| process.id);
+        match &event.what {
+            What::ProcessStart { .. } => {
+                let known = id.and_then(|id| self.processes.get(&id));
+                known.is_some_and(|lives| lives.start == Start::Told)
+            }
+            What::ProcessExit { .. } => id.is_some_and(|id| self.ended.contains(&id)),
+            What::Tcp { change, socket } => match change {
+                TcpChange::Listen | TcpChange::Connect { .. } | TcpChange::Accept => {
+                    let known = self.sockets.get(&socket.id);
+                    known.is_some_and(|open| open.told)
+                }
+                TcpChange::ListenClose | TcpChange::Close { .. } => {
+                    self.closed.contains(&socket.id)
+                }
+                TcpChange::ConnectFailed { .. } | TcpChange::Retransmit { .. } => false,
+            },
+            _ => false,
+        }
     }
 
-    fn was_started(&self, id: ProcessId) -> bool {
-        self.processes.get(&id).is_some_and(|lives| lives.started)
-    }
-
-    /// Takes note of what is told.
-    pub(super) fn note(&mut self, event: &RawEvent) {
+    /// Takes note of what is told, or of what is there without being told.
+    pub(super) fn note(&mut self, event: &RawEvent, told: bool) {
         let Some(process) = event.process else {
             return;
         };
         match &event.what {
             What::ProcessStart { .. } => {
-                let started = true;
-                self.processes
-                    .insert(process.id, Lives { process, started });
+                let start = if told { Start::Told } else { Start::Before };
+                self.processes.insert(process.id, Lives { process, start });
             }
             What::ProcessExec { .. } => {
-                let started = self.was_started(process.id);
-                self.processes
-                    .insert(process.id, Lives { process, started });
+                let known = self.processes.get(&process.id);
+                let start = known.map_or(Start::Unknown, |lives| lives.start);
+                self.processes.insert(process.id, Lives { process, start });
             }
             What::ProcessExit { .. } => {
                 self.processes.remove(&process.id);
                 self.ended.insert(process.id);
             }
-            What::Tcp { change, socket } => self.note_socket(process, *change, *socket),
+            What::Tcp { change, socket } => self.note_socket(process, *change, *socket, told),
             What::OomKill { .. } | What::FileOpen { .. } | What::Gap { .. } => {}
         }
     }
 
-    fn note_socket(&mut self, owner: RawProcess, change: TcpChange, socket: Socket) {
+    fn note_socket(&mut self, owner: RawProcess, change: TcpChange, socket: Socket, told: bool) {
         match change {
             TcpChange::Listen | TcpChange::Connect { .. } | TcpChange::Accept => {
-                let listens = change == TcpChange::Listen;
-                self.sockets.insert(
-                    socket.id,
-                    Open {
-                        owner,
-                        socket,
-                        listens,
-                    },
-                );
+                let open = Open {
+                    owner,
+                    socket,
+                    listens: change == TcpChange::Listen,
+                    told,
+                };
+                self.sockets.insert(socket.id, open);
             }
             TcpChange::ListenClose | TcpChange::Close { .. } => {
                 self.sockets.remove(&socket.id);
@@ -121,119 +120,107 @@ impl Known {
         }
     }
 
-    /// Between looks: forgets what only a look asks for, and ended processes that nothing lists any
-    /// more.
+    /// While nothing is lost: forgets what is asked for only after a loss, and ended processes that
+    /// nothing lists any more.
     pub(super) fn prune(&mut self, batch: &Batch) {
         self.closed.clear();
-        if self.ended.len() < ENDED {
-            return;
+        if self.ended.len() >= ENDED {
+            let listed = ids(batch);
+            self.ended.retain(|id| listed.contains(id));
         }
-        let listed: HashSet<ProcessId> = batch.processes.iter().map(|row| row.id).collect();
-        self.ended.retain(|id| listed.contains(id));
     }
 
-    /// Before the lists of a look are made.
-    pub(super) fn begin_look(&mut self) {
-        self.closed.clear();
-        let last = std::mem::take(&mut self.found);
-        self.found_before = last.iter().filter_map(Difference::of).collect();
+    /// Processes that are not listed, though they were told to live before the list was made.
+    pub(super) fn missing_processes(&self, batch: &Batch) -> HashSet<ProcessId> {
+        let listed = ids(batch);
+        let known = self.processes.keys().copied();
+        known.filter(|id| !listed.contains(id)).collect()
     }
 
-    /// Takes out what the look has found that began.
-    pub(super) fn take_new(&mut self) -> Vec<RawEvent> {
-        let begins = |event: &RawEvent| Difference::of(event).is_some_and(Difference::begins);
-        self.found.extract_if(.., |event| begins(event)).collect()
-    }
-
-    /// Takes out what the look before has found too.
-    pub(super) fn take_confirmed(&mut self) -> Vec<RawEvent> {
-        let before = std::mem::take(&mut self.found_before);
-        let confirmed =
-            |event: &RawEvent| Difference::of(event).is_some_and(|d| before.contains(&d));
-        self.found
-            .extract_if(.., |event| confirmed(event))
-            .collect()
-    }
-
-    /// Finds starts and ends that were not told.
-    pub(super) fn compare_processes(
-        &mut self,
-        batch: &Batch,
-        wanted: &dyn Fn(&ProcessRow) -> bool,
-    ) {
-        let listed: HashSet<ProcessId> = batch.processes.iter().map(|row| row.id).collect();
-        for row in &batch.processes {
-            let known = self.was_started(row.id) || self.ended.contains(&row.id);
-            if known || !wanted(row) {
-                continue;
-            }
-            self.found.push(untimed(
-                RawProcess {
-                    id: row.id,
-                    cgroup: row.cgroup,
-                    comm: row.comm,
-                },
-                What::ProcessStart {
-                    parent_pid: row.parent_pid,
-                },
-            ));
-        }
-        let gone = self
-            .processes
-            .values()
-            .filter(|lives| !listed.contains(&lives.process.id));
-        self.found.extend(gone.map(|lives| {
-            untimed(
-                lives.process,
-                What::ProcessExit {
-                    status: None,
-                    oom_killed: false,
-                    duration_ns: None,
-                    cpu_ns: None,
-                    rss_peak_bytes: None,
-                },
-            )
-        }));
-        self.ended.retain(|id| listed.contains(id));
-    }
-
-    /// The same for sockets.
-    pub(super) fn compare_sockets(&mut self, there: &[SocketSample]) {
+    /// The same of sockets.
+    pub(super) fn missing_sockets(&self, there: &[SocketSample]) -> HashSet<u64> {
         let listed: HashSet<u64> = there.iter().map(|sample| sample.socket.id).collect();
-        let listeners = Listeners::among(there);
-        let new = there
-            .iter()
-            .filter(|sample| {
-                let id = &sample.socket.id;
-                sample.wanted && !self.sockets.contains_key(id) && !self.closed.contains(id)
-            })
-            .map(|sample| {
-                let change = listeners.beginning(sample);
-                let socket = sample.socket;
-                untimed(sample.owner, What::Tcp { change, socket })
-            });
-        self.found.extend(new);
-        let gone = self
-            .sockets
-            .values()
-            .filter(|open| !listed.contains(&open.socket.id));
-        self.found.extend(gone.map(|open| {
-            let change = if open.listens {
-                TcpChange::ListenClose
-            } else {
-                TcpChange::Close {
-                    bytes_sent: None,
-                    bytes_received: None,
-                    duration_ns: None,
-                    retransmits: None,
-                    rtt_us: None,
-                }
+        let known = self.sockets.keys().copied();
+        known.filter(|id| !listed.contains(id)).collect()
+    }
+
+    /// The ends of those that are still known.
+    pub(super) fn ends(&self, missing: &Missing) -> Vec<RawEvent> {
+        let processes = missing.processes.iter();
+        let processes = processes.filter_map(|id| self.processes.get(id));
+        let exits = processes.map(|lives| untimed(lives.process, UNSEEN_EXIT));
+        let sockets = missing.sockets.iter();
+        let sockets = sockets.filter_map(|id| self.sockets.get(id));
+        let closes = sockets.map(|open| {
+            let change = match open.listens {
+                true => TcpChange::ListenClose,
+                false => UNSEEN_CLOSE,
             };
             let socket = open.socket;
             untimed(open.owner, What::Tcp { change, socket })
-        }));
+        });
+        exits.chain(closes).collect()
+    }
+
+    /// The starts of listed processes that are not known, and wanted.
+    pub(super) fn starts(
+        &self,
+        batch: &Batch,
+        wanted: impl Fn(&ProcessRow) -> bool,
+    ) -> Vec<RawEvent> {
+        let new = batch.processes.iter().filter(|row| {
+            let lives = self.processes.get(&row.id);
+            let known = lives.is_some_and(|lives| lives.start != Start::Unknown);
+            !known && !self.ended.contains(&row.id) && wanted(row)
+        });
+        let start = |row: &ProcessRow| {
+            let process = RawProcess {
+                id: row.id,
+                cgroup: row.cgroup,
+                comm: row.comm,
+            };
+            let parent_pid = row.parent_pid;
+            untimed(process, What::ProcessStart { parent_pid })
+        };
+        new.map(start).collect()
+    }
+
+    /// The begins of listed sockets that are not known.
+    pub(super) fn begins(&self, there: &[SocketSample]) -> Vec<RawEvent> {
+        let listeners = Listeners::among(there);
+        let new = there.iter().filter(|sample| {
+            let id = &sample.socket.id;
+            let known = self.sockets.contains_key(id) || self.closed.contains(id);
+            sample.begun && sample.wanted && !known
+        });
+        let begin = |sample: &SocketSample| {
+            let change = listeners.beginning(sample);
+            let socket = sample.socket;
+            untimed(sample.owner, What::Tcp { change, socket })
+        };
+        new.map(begin).collect()
     }
 }
+
+fn ids(batch: &Batch) -> HashSet<ProcessId> {
+    batch.processes.iter().map(|row| row.id).collect()
+}
+
+const UNSEEN_EXIT: What = What::ProcessExit {
+    status: None,
+    oom_killed: false,
+    duration_ns: None,
+    cpu_ns: None,
+    rss_peak_bytes: None,
+};
+
+const UNSEEN_CLOSE: TcpChange = TcpChange::Close {
+    bytes_sent: None,
+    bytes_received: None,
+    duration_ns: None,
+    retransmits: None,
+    rtt_us: None,
+};
 
 /// An event of which the moment is not known.
 fn untimed(process: RawProcess, what: What) -> RawEvent {
@@ -301,45 +288,46 @@ mod tests {
         told.iter().map(name).collect()
     }
 
-    fn all(_: &ProcessRow) -> bool {
-        true
-    }
-
-    /// Two looks at the same, and what is told then.
-    fn look_twice(known: &mut Known, look: impl Fn(&mut Known)) -> Vec<RawEvent> {
-        for _ in 0..2 {
-            known.begin_look();
-            look(known);
-        }
-        let told = known.take_confirmed();
-        told.iter().for_each(|event| known.note(event));
-        told
+    /// Tells what is found to have begun and ended, of processes alone.
+    fn relist(known: &mut Known, batch: &Batch) -> Vec<RawEvent> {
+        let processes = known.missing_processes(batch);
+        let missing = Missing {
+            processes,
+            ..Missing::default()
+        };
+        let mut found = known.ends(&missing);
+        found.extend(known.starts(batch, |_| true));
+        found.iter().for_each(|event| known.note(event, true));
+        found
     }
 
     #[test]
     fn what_was_lost_is_told_once() {
         let mut known = Known::default();
         let (lives, ended, missed) = (process(1, SECOND), process(2, SECOND), process(3, SECOND));
-        known.note(&start(lives));
-        known.note(&start(ended));
+        known.note(&start(lives), true);
+        known.note(&start(ended), true);
         let batch = batch(&[lives, missed]);
-        let look = |known: &mut Known| known.compare_processes(&batch, &all);
-        let told = look_twice(&mut known, look);
-        assert_eq!(names(&told), [("process.start", 3), ("process.exit", 2)]);
-        assert_eq!(look_twice(&mut known, look), []);
+        let told = relist(&mut known, &batch);
+        assert_eq!(names(&told), [("process.exit", 2), ("process.start", 3)]);
+        assert_eq!(relist(&mut known, &batch), []);
+        // Its record was only late.
+        assert!(known.is_repeated(&exit(ended)));
+        assert!(known.is_repeated(&start(missed)));
+        assert!(!known.is_repeated(&exit(missed)));
+        assert!(!known.is_repeated(&start(process(3, 2 * SECOND))));
     }
 
     #[test]
-    fn a_process_that_was_listed_starts_no_second_time() {
+    fn what_was_there_before_does_not_begin() {
         let mut known = Known::default();
-        let listed = process(1, SECOND);
-        assert!(!known.has_started(&start(listed)));
-        known.begin_look();
-        known.compare_processes(&batch(&[listed]), &all);
-        known.take_new().iter().for_each(|event| known.note(event));
-        assert!(known.has_started(&start(listed)));
-        assert!(!known.has_started(&exit(listed)));
-        assert!(!known.has_started(&start(process(1, 2 * SECOND))));
+        let older = process(1, SECOND);
+        known.note(&start(older), false);
+        assert_eq!(relist(&mut known, &batch(&[older])), []);
+        // It was in the list before its start was told.
+        assert!(!known.is_repeated(&start(older)));
+        let told = relist(&mut known, &batch(&[]));
+        assert_eq!(names(&told), [("process.exit", 1)]);
     }
 
     #[test]
@@ -352,56 +340,41 @@ mod tests {
             args_truncated: false,
             uid: 0,
         };
-        known.note(&event(forked_before, what));
-        known.begin_look();
-        known.compare_processes(&batch(&[forked_before]), &all);
-        assert_eq!(names(&known.take_new()), [("process.start", 1)]);
+        known.note(&event(forked_before, what), true);
+        let told = relist(&mut known, &batch(&[forked_before]));
+        assert_eq!(names(&told), [("process.start", 1)]);
     }
 
     #[test]
-    fn what_happens_during_a_look_is_no_loss() {
+    fn what_happens_while_the_lists_are_made_is_no_loss() {
         let mut known = Known::default();
         let (starts, ends) = (process(1, SECOND), process(2, SECOND));
-        known.note(&start(starts));
-        known.note(&start(ends));
-        // One is not in the list yet; the record of the other's end is on its way.
-        known.begin_look();
-        known.compare_processes(&batch(&[]), &all);
-        known.note(&exit(ends));
-        known.begin_look();
-        known.compare_processes(&batch(&[starts]), &all);
-        assert_eq!(known.take_confirmed(), []);
+        known.note(&start(ends), true);
+        // One is not in the list yet; the record of the other's end is read after it.
+        let missing = Missing {
+            processes: known.missing_processes(&batch(&[])),
+            ..Missing::default()
+        };
+        known.note(&start(starts), true);
+        known.note(&exit(ends), true);
+        assert_eq!(known.ends(&missing), []);
     }
 
     #[test]
     fn a_zombie_does_not_start_again() {
         let mut known = Known::default();
         let zombie = process(1, SECOND);
-        known.note(&start(zombie));
-        known.note(&exit(zombie));
-        let told = look_twice(&mut known, |known| {
-            known.compare_processes(&batch(&[zombie]), &all);
-        });
-        assert_eq!(told, []);
+        known.note(&start(zombie), true);
+        known.note(&exit(zombie), true);
+        assert_eq!(relist(&mut known, &batch(&[zombie])), []);
     }
 
     #[test]
     fn a_pid_that_is_used_again_is_another_process() {
         let mut known = Known::default();
-        known.note(&start(process(7, SECOND)));
-        let told = look_twice(&mut known, |known| {
-            known.compare_processes(&batch(&[process(7, 2 * SECOND)]), &all);
-        });
-        assert_eq!(names(&told), [("process.start", 7), ("process.exit", 7)]);
-    }
-
-    #[test]
-    fn nobody_is_told_who_is_not_wanted() {
-        let mut known = Known::default();
-        let told = look_twice(&mut known, |known| {
-            known.compare_processes(&batch(&[process(1, SECOND)]), &|_| false);
-        });
-        assert_eq!(told, []);
+        known.note(&start(process(7, SECOND)), true);
+        let told = relist(&mut known, &batch(&[process(7, 2 * SECOND)]));
+        assert_eq!(names(&told), [("process.exit", 7), ("process.start", 7)]);
     }
 
     fn sample(id: u64, port: u16, listens: bool) -> SocketSample {
@@ -415,6 +388,7 @@ mod tests {
             },
             listens,
             accepted: None,
+            begun: true,
             wanted: true,
         }
     }
@@ -433,44 +407,40 @@ mod tests {
             sample(2, 80, false),
             sample(3, 4242, false),
         ];
-        known.begin_look();
-        known.compare_sockets(&there);
-        let told = known.take_new();
+        let told = known.begins(&there);
         assert_eq!(changes(&told), ["tcp.accept", "tcp.connect", "tcp.listen"]);
-        told.iter().for_each(|event| known.note(event));
-        known.begin_look();
-        known.compare_sockets(&there);
-        assert_eq!(known.take_new(), []);
+        told.iter().for_each(|event| known.note(event, true));
+        assert_eq!(known.begins(&there), []);
     }
 
     #[test]
-    fn sockets_that_are_gone_are_closed() {
+    fn a_socket_that_connects_has_not_begun_and_is_not_missing() {
+        let mut known = Known::default();
+        let connects = SocketSample {
+            begun: false,
+            ..sample(1, 80, false)
+        };
+        assert_eq!(known.begins(&[connects]), []);
+        let told = known.begins(&[sample(1, 80, false)]);
+        told.iter().for_each(|event| known.note(event, true));
+        assert!(known.missing_sockets(&[connects]).is_empty());
+    }
+
+    #[test]
+    fn sockets_that_are_gone_are_closed_once() {
         let mut known = Known::default();
         let there = [sample(1, 80, true), sample(2, 80, false)];
-        known.begin_look();
-        known.compare_sockets(&there);
-        known.take_new().iter().for_each(|event| known.note(event));
-        let told = look_twice(&mut known, |known| known.compare_sockets(&[]));
-        assert_eq!(changes(&told), ["tcp.close", "tcp.listen_close"]);
-    }
-
-    #[test]
-    fn a_socket_that_is_closed_after_it_was_listed_does_not_begin() {
-        let mut known = Known::default();
-        let gone = sample(1, 80, false);
-        known.begin_look();
-        let what = What::Tcp {
-            change: TcpChange::Close {
-                bytes_sent: None,
-                bytes_received: None,
-                duration_ns: None,
-                retransmits: None,
-                rtt_us: None,
-            },
-            socket: gone.socket,
+        let told = known.begins(&there);
+        told.iter().for_each(|event| known.note(event, true));
+        let missing = Missing {
+            sockets: known.missing_sockets(&[]),
+            ..Missing::default()
         };
-        known.note(&event(gone.owner, what));
-        known.compare_sockets(&[gone]);
-        assert_eq!(known.take_new(), []);
+        let told = known.ends(&missing);
+        assert_eq!(changes(&told), ["tcp.close", "tcp.listen_close"]);
+        told.iter().for_each(|event| known.note(event, true));
+        assert!(told.iter().all(|event| known.is_repeated(event)));
+        // Nor does one of them begin that was listed before.
+        assert_eq!(known.begins(&there), []);
     }
 }

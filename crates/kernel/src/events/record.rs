@@ -273,6 +273,7 @@ pub(super) fn socket(bytes: &[u8]) -> Option<SocketSample> {
         owner: owner_of(owner.pid, owner.start, owner.cgroup, &owner.comm)?,
         socket: socket_of(sample.socket, &sample.ends, listens),
         listens,
+        begun: listens || has(flag::SOCKET_ESTABLISHED),
         accepted: match (has(flag::SOCKET_CONNECTS), has(flag::SOCKET_ACCEPTED)) {
             (true, _) => Some(false),
             (_, true) => Some(true),

@@ -130,12 +130,28 @@ impl Told {
         self.look_at(batch, names, EventSource::heal)
     }
 
-    /// Lists what was there before.
-    pub(super) fn list_existing(&mut self, batch: &Batch, names: &mut Registry) -> Result<()> {
-        self.look_at(batch, names, EventSource::existing)
+    /// Takes note of what was there before, and lists it if that is wanted.
+    pub(super) fn list_existing(
+        &mut self,
+        batch: &Batch,
+        names: &mut Registry,
+        told: bool,
+    ) -> Result<()> {
+        self.look_at(batch, names, |source, batch, whose| {
+            source.existing(batch, whose, told)
+        })
     }
 
-    fn look_at(&mut self, batch: &Batch, names: &mut Registry, look: Look) -> Result<()> {
+    fn look_at(
+        &mut self,
+        batch: &Batch,
+        names: &mut Registry,
+        look: impl FnOnce(
+            &mut EventSource,
+            &Batch,
+            &dyn Fn(&ProcessRow) -> bool,
+        ) -> Result<Vec<Event>, noctule_kernel::Error>,
+    ) -> Result<()> {
         let Self { source, whose, .. } = self;
         // Of a tree only the kernel side knows who is in it.
         let followed: Vec<ProcessId> = match whose {
@@ -201,12 +217,6 @@ impl Told {
         self.source.follow_children_of(std::process::id());
     }
 }
-
-type Look = fn(
-    &mut EventSource,
-    &Batch,
-    &dyn Fn(&ProcessRow) -> bool,
-) -> Result<Vec<Event>, noctule_kernel::Error>;
 
 /// Whether a group is `top` or below it.
 fn is_below(path: &str, top: &str) -> bool {
