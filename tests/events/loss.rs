@@ -96,6 +96,54 @@ fn a_stopped_reader_loses_what_it_says_and_heals() {
     }
 }
 
+/// More than a small ring has room for.
+fn flood(group: &Group) {
+    let script = "i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); ( : ); done; :";
+    let mut load = Load::shell(group, script);
+    load.wait_for_end();
+    load.reap();
+}
+
+#[test]
+fn after_a_gap_only_what_was_missed_is_told() {
+    let _machine = support::shared();
+    needs!("tcp_events");
+    let group = Group::new("older");
+    let mut older = Load::own(&group, "sockets");
+    let address = older.ask("listen 127.0.0.1:0");
+    older.ask(&format!("connect {address}"));
+    older.ask("accept");
+    let id = older.pid();
+    let config = small_ring();
+    let config = config.path().to_str().expect("in UTF-8");
+    let arguments = ["--config", config, "--kind", "process,tcp"];
+    let stream = Stream::start(&[&arguments[..], &["--cgroup", &group.path()]].concat());
+    stream.signal(Signal::STOP);
+    flood(&group);
+    let missed = Load::shell(&group, "read word");
+    stream.signal(Signal::CONT);
+    let start = stream.wait_for("the start of one is found out", |e| {
+        is(e, "process.start", missed.pid())
+    });
+    assert_eq!(start["noctule.origin"], "reconciled", "{start}");
+    stream.signal(Signal::STOP);
+    flood(&group);
+    older.kill();
+    older.reap();
+    stream.signal(Signal::CONT);
+    for name in ["tcp.close", "tcp.close", "tcp.listen_close", "process.exit"] {
+        let end = stream.wait_for("the ends of the other are found out", |e| is(e, name, id));
+        assert_eq!(end["noctule.origin"], "reconciled", "{end}");
+    }
+    drop(missed);
+    let (told, _) = stream.end();
+    let own: Vec<_> = told.iter().filter(|e| e["process.pid"] == id).collect();
+    assert_eq!(own.len(), 4, "{own:?}");
+    let began =
+        |e: &&Value| e["noctule.origin"] == "reconciled" && e["event.name"] == "process.start";
+    assert_eq!(told.iter().filter(began).count(), 1);
+}
+
 /// After a loss the sockets that are there are counted again, while others come and go.
 #[test]
 fn sockets_that_are_counted_again_are_as_many_as_before() {
@@ -132,10 +180,7 @@ fn sockets_that_are_counted_again_are_as_many_as_before() {
     for _ in 0..3 {
         let before = lost(&Reading::fresh(&agent));
         agent.signal(Signal::STOP);
-        let script = "i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); ( : ); done; :";
-        let mut load = Load::shell(&group, script);
-        load.wait_for_end();
-        load.reap();
+        flood(&group);
         sockets.ask("close");
         sockets.ask(&format!("hold {address} 2"));
         open += 2.0;
