@@ -144,6 +144,8 @@ struct rq {
 	__u64 clock_task;
 	__u64 clock_pelt;
 	unsigned long lost_idle_time;
+	/* What `clock_task` leaves out for interrupts (CONFIG_IRQ_TIME_ACCOUNTING). */
+	__u64 prev_irq_time;
 	int cpu;
 	struct task_struct *curr;
 };

@@ -14,6 +14,7 @@
 #include "kernel.h"
 #include "abi.bpf.h"
 #include "cgroup.bpf.h"
+#include "clock.bpf.h"
 #include "compat.bpf.h"
 #include "loss.bpf.h"
 

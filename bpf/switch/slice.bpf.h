@@ -30,19 +30,6 @@ enum {
 __u64 sample_at;
 
 /*
- * The scheduler's clock on the CPU that the task is queued on or runs on; its run queue must be
- * locked. Everything at a switch is told by it: it is a read of memory where bpf_ktime_get_ns can
- * cost more than all the rest of the program, and a wait then ends where the kernel begins to
- * charge the thread for running.
- */
-static __always_inline __u64 scheduler_clock(struct task_struct *task)
-{
-	if (!bpf_core_field_exists(task->se.cfs_rq))
-		return bpf_ktime_get_ns();
-	return task->se.cfs_rq->rq->clock;
-}
-
-/*
  * Whether the scheduler notes of each thread when it was queued and when it got its CPU, and by a
  * clock that can be read: moments of two clocks have nothing to do with each other.
  */
@@ -50,20 +37,6 @@ static __always_inline bool has_notes(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->se.cfs_rq) &&
 	       bpf_core_field_exists(task->sched_info.last_queued);
-}
-
-/* Whether the thread runs on a CPU; where there is but one, whoever asks does. */
-static __always_inline bool is_on_cpu(struct task_struct *task)
-{
-	if (!bpf_core_field_exists(task->on_cpu))
-		return (__u64)task == bpf_get_current_task();
-	return task->on_cpu;
-}
-
-/* The CPU of a run queue. */
-static __always_inline __u32 cpu_of(struct rq *rq)
-{
-	return bpf_core_field_exists(rq->cpu) ? rq->cpu : 0;
 }
 
 /*

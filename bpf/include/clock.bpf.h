@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The scheduler's clock on each CPU, and what of it went to interrupts and to the host.
+ */
+#ifndef NOCTULE_CLOCK_BPF_H
+#define NOCTULE_CLOCK_BPF_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+/* A moment by the scheduler's clock of one CPU, whose run queue must be locked. */
+struct moment {
+	__u64 clock;
+	/* How much of the time since boot went to interrupts and to the host (steal). */
+	__u64 stolen;
+	/* The part of interrupts, where the kernel tells it (CONFIG_IRQ_TIME_ACCOUNTING). */
+	__u64 interrupts;
+};
+
+/*
+ * The scheduler's clock on the CPU that the task is queued on or runs on; its run queue must be
+ * locked. Everything at a switch is told by it: it is a read of memory where bpf_ktime_get_ns can
+ * cost more than all the rest of the program, and a wait then ends where the kernel begins to
+ * charge the thread for running.
+ */
+static __always_inline __u64 scheduler_clock(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->se.cfs_rq))
+		return bpf_ktime_get_ns();
+	return task->se.cfs_rq->rq->clock;
+}
+
+static __always_inline void moment_of(struct rq *rq, struct moment *moment)
+{
+	moment->clock = rq->clock;
+	moment->stolen = rq->clock - rq->clock_task;
+	moment->interrupts = bpf_core_field_exists(rq->prev_irq_time) ? rq->prev_irq_time : 0;
+}
+
+/* The present moment of the CPU that the task is queued on or runs on. */
+static __always_inline void read_moment(struct task_struct *task, struct moment *moment)
+{
+	if (bpf_core_field_exists(task->se.cfs_rq)) {
+		moment_of(task->se.cfs_rq->rq, moment);
+		return;
+	}
+	moment->clock = bpf_ktime_get_ns();
+	moment->stolen = 0;
+	moment->interrupts = 0;
+}
+
+/* Whether the thread runs on a CPU; where there is but one, whoever asks does. */
+static __always_inline bool is_on_cpu(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->on_cpu))
+		return (__u64)task == bpf_get_current_task();
+	return task->on_cpu;
+}
+
+/* The CPU of a run queue. */
+static __always_inline __u32 cpu_of(struct rq *rq)
+{
+	return bpf_core_field_exists(rq->cpu) ? rq->cpu : 0;
+}
+
+#endif
