@@ -78,6 +78,8 @@ struct task_account {
 	__u64 waited;
 	/* What the kernel has in sched_info.run_delay while it runs, and 1; 0: not known yet. */
 	__u64 run_delay;
+	/* Start of its process, in nanoseconds since boot; 0: it was not known any more. */
+	__u64 process_start;
 	/* The read of the page cache that goes on: its file, where it is and its last page. */
 	__u64 read_mapping;
 	__u64 read_index;
@@ -93,7 +95,7 @@ struct task_account {
 	struct counters base;
 };
 
-_Static_assert(sizeof(struct task_account) == 120 + 2 * 8 * COUNTER_COUNT, "implicit padding");
+_Static_assert(sizeof(struct task_account) == 128 + 2 * 8 * COUNTER_COUNT, "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -160,6 +162,18 @@ static __always_inline void kernel_counters(struct task_struct *task, struct cou
 
 static const struct task_account no_account;
 
+/*
+ * The leader of the thread's process; NULL when the thread was reaped. A leader is reaped after its
+ * threads and freed a grace period later, so one that is found here stays for as long as the
+ * program runs.
+ */
+static __always_inline struct task_struct *leader_of(struct task_struct *task)
+{
+	if (task->pid == task->tgid)
+		return task;
+	return task->thread_pid ? task->group_leader : NULL;
+}
+
 /* The thread's account; NULL when it has none. */
 static __always_inline struct task_account *find_account(struct task_struct *task)
 {
@@ -187,8 +201,11 @@ static __always_inline void drop_account(struct task_struct *task)
 static __always_inline void begin_account(struct task_struct *task, struct task_account *account)
 {
 	struct counters *base = &account->base;
+	struct task_struct *leader = leader_of(task);
 
 	set_once(&account->cgroup, cgroup_of(task));
+	if (leader)
+		set_once(&account->process_start, leader->start_boottime);
 	if (!started_at || task->start_time < started_at) {
 		set_once(&base->v[COUNTER_CPU_TIME], task->se.sum_exec_runtime);
 		set_once(&base->v[COUNTER_SWITCHES_VOLUNTARY], task->nvcsw);

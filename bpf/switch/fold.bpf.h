@@ -98,11 +98,12 @@ static __always_inline void unsettled(struct task_struct *task, struct task_acco
 	without_later(account, c, sample_at);
 }
 
-static __always_inline struct process_key process_of(struct task_struct *task)
+static __always_inline struct process_key process_of(struct task_struct *task,
+						     struct task_account *account)
 {
 	struct process_key key = {
 		.tgid = task->tgid,
-		.start = task->group_leader->start_boottime,
+		.start = account->process_start,
 	};
 
 	return key;
@@ -128,7 +129,7 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 {
 	sample->pid = task->pid;
 	sample->tgid = task->tgid;
-	sample->process_start = task->group_leader->start_boottime;
+	sample->process_start = account->process_start;
 	sample->cgroup = account->cgroup;
 	sample->parent = task->real_parent->tgid;
 	sample->flags = task->pid == task->tgid ? SAMPLE_LEADER : 0;
@@ -141,22 +142,38 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
 }
 
+/* What is carried for the process of the thread; NULL where there is no room. */
+static __always_inline struct task_sample *carried_row(struct task_struct *task,
+						       struct task_account *account)
+{
+	struct process_key key = process_of(task, account);
+	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
+	struct task_struct *leader;
+
+	if (row)
+		return row;
+	/* The process of a thread that is seen for the first time when it was reaped is not known.
+	 */
+	if (key.start) {
+		bpf_map_update_elem(&carried, &key, &no_sample, BPF_NOEXIST);
+		row = bpf_map_lookup_elem(&carried, &key);
+	}
+	if (!row) {
+		count_loss(LOSS_PROCESS_ROW);
+		return NULL;
+	}
+	leader = leader_of(task);
+	describe(row, leader ?: task, account);
+	return row;
+}
+
 static __always_inline void carry(struct task_struct *task, struct task_account *account,
 				  const struct counters *used)
 {
-	struct process_key key = process_of(task);
-	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
+	struct task_sample *row = carried_row(task, account);
 
-	if (!row) {
-		bpf_map_update_elem(&carried, &key, &no_sample, BPF_NOEXIST);
-		row = bpf_map_lookup_elem(&carried, &key);
-		if (row)
-			describe(row, task->group_leader, account);
-	}
 	if (row)
 		add(&row->counters, used);
-	else
-		count_loss(LOSS_PROCESS_ROW);
 }
 
 /*
@@ -169,14 +186,12 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 					const struct counters *used, __u64 cgroup, __u64 row_before,
 					__u64 at)
 {
-	struct task_account *leader = NULL;
+	struct task_struct *process = leader_of(task);
+	struct task_account *leader = process ? find_account(process) : NULL;
 	struct late_fold *late;
 
 	if (bpf_ringbuf_query(&exits, BPF_RB_AVAIL_DATA) > exits_wakeup_bytes)
 		return;
-	/* A thread that is in no list any more does not keep its leader: that may be freed. */
-	if (task->group_leader->signal == task->signal)
-		leader = find_account(task->group_leader);
 	late = bpf_ringbuf_reserve(&exits, sizeof(*late), 0);
 	if (!late)
 		return;
@@ -228,7 +243,7 @@ static __always_inline void fold(struct task_struct *task, struct task_account *
 static __always_inline void report_exit(struct task_struct *leader, struct task_account *account,
 					const struct counters *last, __u64 later_than)
 {
-	struct process_key key = process_of(leader);
+	struct process_key key = process_of(leader, account);
 	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
 	struct task_sample *sample;
 	__u64 wakeup;

@@ -63,7 +63,8 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 static __always_inline struct task_account *mark_threads(struct task_struct *thread,
 							 struct task_account *account)
 {
-	struct task_account *leader = account_of(thread->group_leader);
+	struct task_struct *process = leader_of(thread);
+	struct task_account *leader = process ? account_of(process) : NULL;
 
 	if (leader) {
 		leader->threads = 1;
@@ -211,9 +212,10 @@ int BPF_PROG(attach_task_older, struct cgroup *to, const char *path, struct task
 }
 
 /* What is carried for the process, told with the first of its threads that the walk comes to. */
-static __always_inline long write_carried(struct seq_file *seq, struct task_struct *task)
+static __always_inline long write_carried(struct seq_file *seq, struct task_struct *task,
+					  struct task_account *account)
 {
-	struct process_key key = process_of(task);
+	struct process_key key = process_of(task, account);
 	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
 	struct task_sample sample;
 
@@ -274,9 +276,9 @@ int sample_tasks(struct bpf_iter__task *ctx)
 		/* A thread that is older than the agent. */
 		if (!account->threads)
 			mark_threads(task, account);
-		leader = find_account(task->group_leader);
+		leader = leader_of(task) ? find_account(leader_of(task)) : NULL;
 	}
-	if (leader && leader->carried_seen != at && write_carried(ctx->meta->seq, task))
+	if (leader && leader->carried_seen != at && write_carried(ctx->meta->seq, task, account))
 		return 0;
 	exchange(&account->seen, at);
 	if (write_thread(ctx->meta->seq, task, account))
