@@ -56,6 +56,8 @@ struct bpf_perf_event_value {
 /* linux/sched.h, linux/sched/signal.h, asm/signal.h */
 enum {
 	TASK_DEAD = 0x80,
+	/* From fork until it is woken for the first time. */
+	TASK_NEW = 0x800,
 	PF_KTHREAD = 0x00200000,
 	SIGNAL_GROUP_EXIT = 0x4,
 	SIGKILL = 9,

@@ -256,7 +256,8 @@ int sample_tasks(struct bpf_iter__task *ctx)
 	struct task_account *account, *leader;
 	__u64 at = sample_at;
 
-	if (!task)
+	/* Whose cgroup is not set yet: it will be woken when it is. */
+	if (!task || task_state(task) == TASK_NEW)
 		return 0;
 	/* Before counting begins: no switch needs to make storage. */
 	if (!started_at) {
