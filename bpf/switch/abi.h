@@ -66,17 +66,6 @@ enum group {
 	GROUP_FOLLOWED = -2,
 };
 
-enum wait_mode {
-	WAITS_OFF,
-	/*
-	 * When a thread was queued is taken from the scheduler (sched_info). No hook but the switch
-	 * itself; what a wait has from before a move to another CPU is unattributed, and a throttle
-	 * counts only in waits that begin with it.
-	 */
-	WAITS_LOW_COST,
-	WAITS_FULL,
-};
-
 /* Who waited, and who had the CPU. */
 struct blame_key {
 	__u64 victim;
@@ -107,7 +96,6 @@ ABI_EXPORT(enum, counter);
 ABI_EXPORT(enum, sample_flag);
 ABI_EXPORT(enum, loss);
 ABI_EXPORT(enum, group);
-ABI_EXPORT(enum, wait_mode);
 ABI_EXPORT(enum, histogram);
 ABI_EXPORT(struct, wait_row);
 ABI_EXPORT(struct, blame_key);

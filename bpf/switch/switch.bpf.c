@@ -36,7 +36,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		return 0;
 	account_slice(slot, prev, next, clock);
 	account_hardware(slot, prev, cpu);
-	if (wait_mode != WAITS_OFF)
+	if (waits_on)
 		account_waits(prev, next, still_runnable(ctx, preempt, prev), cpu, clock);
 
 	if (!(task_state(prev) & TASK_DEAD))
@@ -85,7 +85,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 			count_loss(LOSS_ACCOUNT);
 		return 0;
 	}
-	if (wait_mode == WAITS_FULL)
+	if (waits_on)
 		enqueue(task, account, scheduler_clock(task));
 	if (task->pid != task->tgid) {
 		other = mark_threads(task, account);
@@ -102,7 +102,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 	return 0;
 }
 
-/* Attached in full mode only. */
+/* Attached where waits are measured. */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
@@ -125,7 +125,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	return 0;
 }
 
-/* Attached in full mode only. */
+/* Attached where waits are measured. */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct *task, int to)
 {

@@ -10,7 +10,7 @@
 #include "blame.bpf.h"
 #include "slice.bpf.h"
 
-const volatile enum wait_mode wait_mode = WAITS_FULL;
+const volatile bool waits_on = true;
 
 enum {
 	/* A wake-up is told of within that time. */
@@ -132,10 +132,9 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 }
 
 /*
- * What the scheduler added to run_delay that was not charged here, and from now on is. In low-cost
- * mode that is the part of the wait before a move; else waits of which the end was not seen,
- * because a program did not run. A thread that is seen for the first time may have waited before
- * the agent was there.
+ * What the scheduler added to run_delay that was not charged here, and from now on is: waits of
+ * which the end was not seen, because a program did not run. A thread that is seen for the first
+ * time may have waited before the agent was there.
  */
 static __always_inline __u64 waited_unseen(struct task_struct *task, struct task_account *account,
 					   __u64 clock)
@@ -156,7 +155,7 @@ static __always_inline __u64 waited_unseen(struct task_struct *task, struct task
 static __always_inline void dequeue(struct task_struct *task, struct task_account *account,
 				    struct slices *cpu, __u32 number, __u64 clock)
 {
-	__u64 from = wait_mode == WAITS_FULL ? account->enqueued : 0;
+	__u64 from = account->enqueued;
 	__u64 waited = account->waited;
 	struct wait_row *row;
 	__u64 unseen;
@@ -176,8 +175,6 @@ static __always_inline void dequeue(struct task_struct *task, struct task_accoun
 	unseen = waited_unseen(task, account, clock);
 	account->total.v[COUNTER_WAIT_UNATTRIBUTED] += unseen;
 	waited += clock - from;
-	if (wait_mode == WAITS_LOW_COST)
-		waited += unseen;
 	account->enqueued = 0;
 	account->waited = 0;
 	account->moved = 0;

@@ -88,7 +88,7 @@ fn every_program_works_without_tracefs() {
     }
 }
 
-const SWITCHED_OFF: &str = "[collect]\nwaits = \"off\"\nhardware_counters = false\n\
+const SWITCHED_OFF: &str = "[collect]\nwaits = false\nhardware_counters = false\n\
     page_cache = false\nsoftirqs = false\n[events]\nprocesses = false\ntcp = false\n";
 
 #[test]

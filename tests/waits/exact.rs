@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::support::cgroup::Group;
 use super::support::scheduler::ExactNotes;
 use super::support::{self, load};
-use super::{answer_file, answer_in, around, assert_close, configuration, number, path, told};
+use super::{answer_file, answer_in, around, assert_close, number, path, told};
 
 struct Case {
     name: &'static str,
@@ -62,44 +62,57 @@ fn row_of(answer: &Value, pid: u32) -> &Value {
     rows[0]
 }
 
-/// Both ways to measure watch the same processes.
+/// From 6.12 on a thread that falls asleep stays in its queue for a while. If it is migrated then, the
+/// kernel counts its sleep as waiting, which noctule leaves out: then schedstat has more, and the load
+/// is made again.
+const TRIES: u32 = 4;
+
+/// What each process waited by us and by the kernel: pid, seconds.
+fn compared(case: &Case) -> Vec<(u32, f64, f64)> {
+    let group = Group::new("exact");
+    let file = answer_file();
+    let args = ["stat", "--json", "--by", "process", "-o", path(&file)];
+    let command = [
+        vec!["/bin/sh".into(), "-c".into(), THEN_SLEEP.into()],
+        load::command(case.load),
+    ]
+    .concat();
+    let output = around(&args, &group, &command);
+    assert!(output.status.success(), "{}: {output:?}", case.name);
+    let told = told(&output);
+    assert_eq!(told.len(), case.processes, "{}: {output:?}", case.name);
+    let all: f64 = told.iter().map(|(_, seconds)| seconds).sum();
+    assert!(all > case.least, "{}: {all} s", case.name);
+    let answer = answer_in(&file);
+    let one = |(pid, seconds)| {
+        let row = row_of(&answer, pid);
+        let ours = number(&row["wait.seconds"]);
+        println!("{}: {ours} of {seconds}", case.name);
+        assert_eq!(row["switches.throttled"], 0, "{}: {row}", case.name);
+        (pid, ours, seconds)
+    };
+    told.into_iter().map(one).collect()
+}
+
 #[test]
 fn every_process_waited_as_long_as_the_kernel_says() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let _notes = ExactNotes::new();
-    let low_cost = configuration("[collect]\nwaits = \"low_cost\"\n");
     for case in &CASES {
-        let group = Group::new("exact");
-        let (full, low) = (answer_file(), answer_file());
-        let stat = ["stat", "--json", "--by", "process", "-o"];
-        let config = ["--config", path(&low_cost)];
-        let inner = [support::NOCTULE, "stat", "--json", "--by", "process", "-o"];
-        let tail = [path(&full), "--", "/bin/sh", "-c", THEN_SLEEP];
-        let mut command: Vec<String> = inner.iter().chain(&tail).map(ToString::to_string).collect();
-        command.extend(load::command(case.load));
-        let args = [&stat[..], &[path(&low)], &config].concat();
-        let output = around(&args, &group, &command);
-        assert!(output.status.success(), "{}: {output:?}", case.name);
-        let told = told(&output);
-        assert_eq!(told.len(), case.processes, "{}: {output:?}", case.name);
-        let all: f64 = told.iter().map(|(_, seconds)| seconds).sum();
-        assert!(all > case.least, "{}: {all} s", case.name);
-        let answers = [("full", answer_in(&full)), ("low cost", answer_in(&low))];
-        for (pid, seconds) in told {
-            let ours = answers.each_ref().map(|(mode, answer)| {
-                let row = row_of(answer, pid);
-                let ours = number(&row["wait.seconds"]);
-                println!("{}, {mode}: {ours} of {seconds}", case.name);
-                assert_eq!(row["switches.throttled"], 0, "{}: {row}", case.name);
-                ours
-            });
-            for (ours, (mode, _)) in ours.iter().zip(&answers) {
-                let what = format!("{}, {mode}, process {pid}", case.name);
-                assert_close(&what, *ours, seconds, SHARE, SLACK);
+        for left in (0..TRIES).rev() {
+            let waits = compared(case);
+            let below =
+                |(_, ours, kernel): &(u32, f64, f64)| *ours < kernel * (1.0 - SHARE) - SLACK;
+            if left > 0 && waits.iter().any(below) {
+                println!("{}: once more", case.name);
+                continue;
             }
-            let what = format!("{}: full and low cost", case.name);
-            assert_close(&what, ours[0], ours[1], SHARE, SLACK);
+            for (pid, ours, kernel) in waits {
+                let what = format!("{}, process {pid}", case.name);
+                assert_close(&what, ours, kernel, SHARE, SLACK);
+            }
+            break;
         }
     }
 }

@@ -16,9 +16,8 @@ fn waits_that_are_off_are_an_error_of_the_configuration() {
     let _machine = support::shared();
     needs!("cpu_waits");
     let cases = [
-        ("waits = \"off\"", &["collect.waits", "off", "full"][..]),
-        ("waits = \"ful\"", &["line 2", "ful", "`full`"]),
-        ("waits = true", &["line 2", "waits = true"]),
+        ("waits = false", &["collect.waits", "false", "true"][..]),
+        ("waits = \"full\"", &["line 2", "full", "boolean"]),
         ("blame_rows = 0", &["collect.blame_rows", "1 to"]),
     ];
     for (text, words) in cases {
@@ -36,7 +35,7 @@ fn waits_that_are_off_are_an_error_of_the_configuration() {
 fn without_waits_there_are_no_figures_of_them() {
     let _machine = support::shared();
     needs!("cpu_waits");
-    let config = configuration("[collect]\nwaits = \"off\"\n");
+    let config = configuration("[collect]\nwaits = false\n");
     let args = ["stat", "--json", "--by", "process", "--for", "1s"];
     let answer = support::json(&[&args[..], &["--config", path(&config)]].concat());
     for row in support::rows(&answer, |_| true) {

@@ -25,9 +25,9 @@ use crate::facts::{self, Facts};
 use crate::hardware::Hardware;
 use crate::iterator;
 use crate::loss;
-use crate::plan::{Plan, WaitMode, Wanted};
+use crate::plan::{Plan, Wanted};
 use crate::settings::configure;
-use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
+use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder};
 use crate::table;
 
 mod features;
@@ -62,7 +62,7 @@ pub struct Accounting {
     hardware: Hardware,
     hardware_map: MapHandle,
     possible_cpus: u32,
-    waits: WaitMode,
+    waits: bool,
     features: Vec<Feature>,
     measured: Measured,
     buffer: Vec<u8>,
@@ -154,14 +154,13 @@ impl Accounting {
         let first = online.first().copied().unwrap_or(0);
         let (mut hardware, refused) = Hardware::probe(&plan.counters, first);
 
-        let waits = features::possible(wanted.waits, facts);
-        let open = open_switch(facts, wanted, waits, hardware.mask(), cpus)?;
+        let open = open_switch(facts, wanted, hardware.mask(), cpus)?;
         let switch = open.load().map_err(not_loaded("switch", facts))?;
         let hardware_map =
             MapHandle::try_from(&switch.maps.hardware).context("the map of hardware counters")?;
         let problems = hardware.follow(&online, &hardware_map);
 
-        if waits != WaitMode::Off {
+        if wanted.waits {
             waits::free_rows(&switch, wanted.cgroups)?;
         }
         let exits = Rc::default();
@@ -176,11 +175,11 @@ impl Accounting {
         // Makes storage for the threads that are there.
         let mut buffer = Vec::new();
         iterator::read(&iterator, "the iterator of tasks", &mut buffer)?;
-        let (switches, missing) = attach_switch(&switch, waits)?;
+        let (switches, missing) = attach_switch(&switch, wanted.waits)?;
         links.extend(switches);
         features.push(features::waits(wanted.waits, missing.as_ref(), facts));
         features.push(features::cpu_time(facts));
-        features.extend(features::throttle(waits, facts));
+        features.extend(features::throttle(wanted.waits, facts));
         let moves = attach_moves(&switch, facts).transpose();
         features.push(features::moves(moves.as_ref().err(), facts));
         links.extend(moves.ok().flatten());
@@ -197,7 +196,7 @@ impl Accounting {
             hardware,
             hardware_map,
             possible_cpus: facts.possible_cpus,
-            waits,
+            waits: wanted.waits,
             features,
             measured: Measured::NONE,
             buffer,
@@ -243,7 +242,7 @@ impl Accounting {
             found.is_some_and(|f| f.state != FeatureState::Off)
         };
         let mut all = vec![CpuTime, SwitchesVoluntary, SwitchesPreempted];
-        if self.waits != WaitMode::Off {
+        if self.waits {
             let throttle = [Counter::SwitchesThrottled, Counter::Wait(Cause::Throttle)];
             all.extend(Cause::ALL.map(Counter::Wait));
             all.push(Counter::SwitchesThrottled);
@@ -304,8 +303,8 @@ impl Accounting {
             tracing::debug!(cpu, %error, "hardware counters of a CPU");
         }
         let (waits, blames) = match self.waits {
-            WaitMode::Off => (Vec::new(), Vec::new()),
-            _ => (waits::counts(&self.switch)?, waits::blames(&self.switch)?),
+            false => (Vec::new(), Vec::new()),
+            true => (waits::counts(&self.switch)?, waits::blames(&self.switch)?),
         };
         let read = self
             .begin_moment(&online)
@@ -441,7 +440,7 @@ impl Accounting {
         ]
         .into_iter()
         .chain(
-            (self.waits != WaitMode::Off)
+            self.waits
                 .then(|| {
                     // The overflow row is in the list, and in no map.
                     let rows = snapshot.waits.len().saturating_sub(1);
@@ -538,7 +537,6 @@ fn attach_moves(
 fn open_switch(
     facts: &Facts,
     wanted: &Wanted,
-    waits: WaitMode,
     hardware_mask: u32,
     cpu_slots: &CpuSlots,
 ) -> Result<OpenSwitchSkel<'static>, Error> {
@@ -549,7 +547,7 @@ fn open_switch(
     let ring = wanted.ring_bytes.max(4096).next_power_of_two();
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.hardware_mask = hardware_mask;
-        rodata.wait_mode = wait_mode(waits);
+        rodata.waits_on = wanted.waits;
         rodata.exits_wakeup_bytes = ring / 2;
     }
     configure!(open, facts).context("setting up the BPF object switch")?;
@@ -559,18 +557,14 @@ fn open_switch(
     };
     unused.context("the accounts of threads")?;
     // Programs that are not attached need not pass the verifier, nor take its time.
-    let full = waits == WaitMode::Full;
-    open.progs.sched_wakeup.set_autoload(full);
-    open.progs.sched_migrate_task.set_autoload(full);
+    open.progs.sched_wakeup.set_autoload(wanted.waits);
+    open.progs.sched_migrate_task.set_autoload(wanted.waits);
     let moves = facts.hooks.contains(features::MOVES);
     let walks = features::walks_over_threads(facts);
     open.progs.cgroup_attach_task.set_autoload(moves && walks);
     open.progs.attach_task_older.set_autoload(moves && !walks);
     let cpus = facts.possible_cpus;
-    let if_on = |entries| match waits {
-        WaitMode::Off => 1,
-        _ => entries,
-    };
+    let if_on = |entries| if wanted.waits { entries } else { 1 };
     let sizes = [
         open.maps.cpus.reuse_fd(cpu_slots.as_fd()),
         open.maps
@@ -590,14 +584,6 @@ fn open_switch(
         .collect::<Result<(), _>>()
         .context("sizing the maps")?;
     Ok(open)
-}
-
-fn wait_mode(mode: WaitMode) -> types::wait_mode {
-    match mode {
-        WaitMode::Off => types::wait_mode::WAITS_OFF,
-        WaitMode::LowCost => types::wait_mode::WAITS_LOW_COST,
-        WaitMode::Full => types::wait_mode::WAITS_FULL,
-    }
 }
 
 fn exit_ring(
@@ -626,15 +612,15 @@ fn attach_lives(switch: &SwitchSkel<'static>) -> Result<Vec<Link>, Error> {
     ])
 }
 
-/// The links, and why a hook of the full mode is missing.
+/// The links, and why a hook of waits is missing.
 fn attach_switch(
     switch: &SwitchSkel<'static>,
-    waits: WaitMode,
+    waits: bool,
 ) -> Result<(Vec<Link>, Option<libbpf_rs::Error>), Error> {
     let progs = &switch.progs;
     let mut links = Vec::new();
     let mut missing = None;
-    if waits == WaitMode::Full {
+    if waits {
         for program in [&progs.sched_wakeup, &progs.sched_migrate_task] {
             match program.attach() {
                 Ok(link) => links.push(link),

@@ -39,7 +39,7 @@ pub use facts::{
 };
 pub use hardware::{CounterSpec, PerfEvent};
 pub use heap::{limit_heap, trim_heap};
-pub use plan::{Plan, WaitMode, Wanted, Way, missing_privileges};
+pub use plan::{Plan, Wanted, Way, missing_privileges};
 
 /// From now on what libbpf says goes to the log, at level `debug`: where there are several ways, that
 /// one fails is no news, and an error that matters has its own words.

@@ -16,7 +16,7 @@ pub struct Wanted {
     /// Softirqs.
     pub softirqs: bool,
     /// Waiting for a CPU.
-    pub waits: WaitMode,
+    pub waits: bool,
     /// Rows of the matrix of victims and culprits.
     pub blames: u32,
     /// Rows for cgroups in the table of the kernel side.
@@ -33,27 +33,13 @@ impl Default for Wanted {
             counters: CounterSpec::HARDWARE.to_vec(),
             page_cache: true,
             softirqs: true,
-            waits: WaitMode::Full,
+            waits: true,
             blames: 16_384,
             cgroups: 8192,
             processes: 16_384,
             ring_bytes: 1 << 20,
         }
     }
-}
-
-/// How waiting for a CPU is measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WaitMode {
-    /// Not at all.
-    Off,
-    /// With the scheduler's own note of when a thread was queued, and no other hook than the
-    /// switch. What a wait has from before a move to another CPU is unattributed, and a throttle
-    /// counts only in waits that begin with it.
-    LowCost,
-    /// With hooks at wake-ups and moves.
-    #[default]
-    Full,
 }
 
 /// One way to feed a feature, best first: the program of the object, and the hook that it needs.

@@ -33,7 +33,7 @@ pub(crate) struct Collect {
     pub(crate) hardware_counters: bool,
     pub(crate) page_cache: bool,
     pub(crate) softirqs: bool,
-    pub(crate) waits: WaitMode,
+    pub(crate) waits: bool,
     pub(crate) blame_rows: u32,
     pub(crate) cgroup_rows: u32,
     pub(crate) process_rows: u32,
@@ -49,7 +49,7 @@ impl Default for Collect {
             hardware_counters: true,
             page_cache: true,
             softirqs: true,
-            waits: WaitMode::Full,
+            waits: true,
             blame_rows: 16_384,
             cgroup_rows: 8192,
             process_rows: 16_384,
@@ -58,15 +58,6 @@ impl Default for Collect {
             program_cost: ProgramCost::Auto,
         }
     }
-}
-
-/// How waiting for a CPU is measured.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum WaitMode {
-    Off,
-    LowCost,
-    Full,
 }
 
 /// Whether the cost of the BPF programs is measured.

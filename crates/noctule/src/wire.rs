@@ -14,11 +14,11 @@ use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace};
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, Events, EventsWanted, Facts,
-    FileEvents, FileOptions, Hierarchy, LoadedEvents, Plan, Stream, WaitMode, Wanted,
+    FileEvents, FileOptions, Hierarchy, LoadedEvents, Plan, Stream, Wanted,
 };
 use noctule_model::{Batch, CgroupEvent, CgroupId, Event, Feature, ProcessRow, Rollup};
 
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::stop::{Signals, Woken};
 use crate::verdicts;
 
@@ -90,7 +90,7 @@ impl Pipeline {
     /// Starts with the events that `scope` names and no more of the rest than they need.
     pub(crate) fn start_events(config: &Config, scope: &Scope) -> Result<Self> {
         let mut config = config.clone();
-        config.collect.waits = config::WaitMode::Off;
+        config.collect.waits = false;
         config.collect.hardware_counters = false;
         config.collect.page_cache = false;
         config.collect.softirqs = false;
@@ -360,11 +360,7 @@ fn wanted(config: &Config) -> Wanted {
         },
         page_cache: collect.page_cache,
         softirqs: collect.softirqs,
-        waits: match collect.waits {
-            config::WaitMode::Off => WaitMode::Off,
-            config::WaitMode::LowCost => WaitMode::LowCost,
-            config::WaitMode::Full => WaitMode::Full,
-        },
+        waits: collect.waits,
         blames: collect.blame_rows,
         cgroups: collect.cgroup_rows,
         processes: collect.process_rows,

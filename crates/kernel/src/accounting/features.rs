@@ -4,9 +4,9 @@ use std::io;
 
 use noctule_model::{Counter, Feature};
 
-use crate::facts::{Facts, Scheduler, THROTTLE_CLOCKS};
+use crate::facts::{Facts, THROTTLE_CLOCKS};
 use crate::hardware::CounterSpec;
-use crate::plan::{SECTION, WaitMode};
+use crate::plan::SECTION;
 
 /// Whether a program can walk over the threads of a process (from Linux 6.7 on).
 pub(super) fn walks_over_threads(facts: &Facts) -> bool {
@@ -38,19 +38,6 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature 
     Feature::degraded(name, reason)
 }
 
-/// How waiting can be measured where this mode is wanted.
-pub(super) fn possible(wanted: WaitMode, facts: &Facts) -> WaitMode {
-    match wanted {
-        WaitMode::LowCost if facts.scheduler != ALL_OF_IT => WaitMode::Off,
-        mode => mode,
-    }
-}
-
-const ALL_OF_IT: Scheduler = Scheduler {
-    clock: true,
-    notes: true,
-};
-
 /// What CPU time lacks where the scheduler's clock cannot be read.
 pub(super) fn cpu_time(facts: &Facts) -> Feature {
     let name = "cpu_time";
@@ -64,46 +51,34 @@ pub(super) fn cpu_time(facts: &Facts) -> Feature {
     )
 }
 
-/// Whether waiting for a CPU is measured, and how. `error`: why a hook of the full mode is missing.
-pub(super) fn waits(mode: WaitMode, error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
+/// Whether waiting for a CPU is measured, and how. `error`: why a hook is missing.
+pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
     let name = "cpu_waits";
     const LIMIT: &str = "when a thread was queued is taken from the scheduler: what it waited \
         before a move to another CPU is unattributed";
-    const MEND: &str = "set waits = \"full\" in the section [collect] of the configuration";
-    match (mode, error) {
-        (WaitMode::Off, _) => {
-            Feature::off(name, "switched off in the configuration").mended_by(MEND)
-        }
-        (WaitMode::LowCost, _) if facts.scheduler != ALL_OF_IT => Feature::off(
-            name,
-            "low-cost mode: this kernel does not tell when a thread was queued (CONFIG_SCHED_INFO \
-             and CONFIG_FAIR_GROUP_SCHED)",
-        )
-        .mended_by(MEND),
-        (WaitMode::LowCost, _) => {
-            Feature::degraded(name, format!("low-cost mode: {LIMIT}")).mended_by(MEND)
-        }
-        (WaitMode::Full, None) if !facts.scheduler.clock => Feature::degraded(
+    if !wanted {
+        return Feature::switched_off(name, SECTION);
+    }
+    match error {
+        None if !facts.scheduler.clock => Feature::degraded(
             name,
             "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what it waited \
              before a move to another CPU is blamed on who ran on the other",
         ),
-        (WaitMode::Full, None) if !facts.scheduler.notes => Feature::degraded(
+        None if !facts.scheduler.notes => Feature::degraded(
             name,
             "this kernel does not note when a thread was queued (CONFIG_SCHED_INFO): a wait that \
              began before the agent is not counted",
         ),
-        (WaitMode::Full, None) => {
-            Feature::on(name, "sched_wakeup, sched_migrate_task, sched_switch")
-        }
-        (WaitMode::Full, Some(error)) => Feature::degraded(name, format!("{error:#}; {LIMIT}")),
+        None => Feature::on(name, "sched_wakeup, sched_migrate_task, sched_switch"),
+        Some(error) => Feature::degraded(name, format!("{error:#}; {LIMIT}")),
     }
 }
 
 /// Whether the part of a wait that is due to a quota is told apart.
-pub(super) fn throttle(mode: WaitMode, facts: &Facts) -> Option<Feature> {
+pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
     let name = "wait_throttle";
-    if mode == WaitMode::Off {
+    if !waits {
         return None;
     }
     const MEND: &str = "compare with throttled_usec in the group's cpu.stat";

@@ -8,7 +8,7 @@ use noctule_model::Level;
 use super::wait_table;
 use super::watch::{Output, watch};
 use crate::args::WaitsArgs;
-use crate::config::{Config, WaitMode};
+use crate::config::Config;
 use crate::exit::Usage;
 use crate::stop::Signals;
 use crate::wire::{Pipeline, Shown};
@@ -16,10 +16,9 @@ use crate::wire::{Pipeline, Shown};
 const WINDOW: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
-    if config.collect.waits == WaitMode::Off {
+    if !config.collect.waits {
         bail!(Usage(
-            "collect.waits is \"off\" in the configuration: set it to \"full\" or \"low_cost\""
-                .into()
+            "collect.waits is false in the configuration: set it to true".into()
         ));
     }
     let mut output = Output::open(args.output.as_deref())?;

@@ -9,11 +9,9 @@ use crate::bench::load::{Part, Subject};
 
 /// The agent with nothing but CPU time and switches.
 const MINIMAL: &str =
-    "[collect]\nhardware_counters = false\npage_cache = false\nsoftirqs = false\nwaits = \"off\"\n";
+    "[collect]\nhardware_counters = false\npage_cache = false\nsoftirqs = false\nwaits = false\n";
 /// The agent without waits: CPU accounting only.
-const CPU_ONLY: &str = "[collect]\nwaits = \"off\"\n";
-/// The agent with waits as the scheduler itself keeps them.
-const LOW_COST: &str = "[collect]\nwaits = \"low_cost\"\n";
+const CPU_ONLY: &str = "[collect]\nwaits = false\n";
 /// The agent without events.
 const EVENTS_OFF: &str = "[events]\nprocesses = false\ntcp = false\n";
 /// The agent with opens, which it does not count unless it is told to.
@@ -95,10 +93,9 @@ const fn contender(name: &'static str, kind: Kind, subjects: &'static [Subject])
 }
 
 /// In the order of their turns.
-pub(in crate::bench) const ALL: [Contender; 21] = [
+pub(in crate::bench) const ALL: [Contender; 20] = [
     contender(NONE, Kind::Nothing, EVERYTHING),
     contender(OURS, Kind::Noctule(""), EVERYTHING),
-    contender("noctule_low_cost", Kind::Noctule(LOW_COST), ACCOUNTING),
     contender("noctule_cpu", Kind::Noctule(CPU_ONLY), ACCOUNTING),
     contender("noctule-minimal", Kind::Noctule(MINIMAL), ACCOUNTING),
     contender(NO_EVENTS, Kind::Noctule(EVENTS_OFF), EVENTS),
