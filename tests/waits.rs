@@ -30,11 +30,13 @@ mod throttle;
 mod verdicts;
 
 /// Every cause of a wait.
-const CAUSES: [&str; 6] = [
+const CAUSES: [&str; 8] = [
     "throttle",
     "neighbour",
     "self",
     "system",
+    "interrupt",
+    "host",
     "idle",
     "unattributed",
 ];
@@ -65,7 +67,10 @@ fn waited(row: &Value) -> f64 {
 }
 
 fn cause(row: &Value, name: &str) -> f64 {
-    number(&row["causes"][name])
+    match &row["causes"][name] {
+        Value::Null if ["interrupt", "host"].contains(&name) => 0.0,
+        seconds => number(seconds),
+    }
 }
 
 /// A configuration file with this text.

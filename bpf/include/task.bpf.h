@@ -33,6 +33,8 @@ enum counter {
 	COUNTER_WAIT_NEIGHBOUR,
 	COUNTER_WAIT_SELF,
 	COUNTER_WAIT_SYSTEM,
+	COUNTER_WAIT_INTERRUPT,
+	COUNTER_WAIT_HOST,
 	COUNTER_WAIT_IDLE,
 	COUNTER_WAIT_UNATTRIBUTED,
 	COUNTER_PREEMPTED_NEIGHBOUR,
@@ -137,7 +139,7 @@ struct cpu_slot {
 	__u64 sampled_at;
 	/* What `clock_offset` was by the last measurement alone. */
 	__u64 measured;
-	__u64 reserved[4];
+	__u64 reserved[2];
 };
 
 _Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");

@@ -32,6 +32,7 @@ struct slices {
 	__u32 reserved;
 	/* What divide() has found last. */
 	__u64 parts[WAIT_PARTS];
+	__u64 padding[6];
 	struct slice ring[SLICES];
 };
 

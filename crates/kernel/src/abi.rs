@@ -54,6 +54,8 @@ const _: () = {
     assert!(abi::COUNTER_WAIT_NEIGHBOUR.0 as usize == Counter::Wait(Cause::Neighbour).index());
     assert!(abi::COUNTER_WAIT_SELF.0 as usize == Counter::Wait(Cause::Own).index());
     assert!(abi::COUNTER_WAIT_SYSTEM.0 as usize == Counter::Wait(Cause::System).index());
+    assert!(abi::COUNTER_WAIT_INTERRUPT.0 as usize == Counter::Wait(Cause::Interrupt).index());
+    assert!(abi::COUNTER_WAIT_HOST.0 as usize == Counter::Wait(Cause::Host).index());
     assert!(abi::COUNTER_WAIT_IDLE.0 as usize == Counter::Wait(Cause::Idle).index());
     assert!(
         abi::COUNTER_WAIT_UNATTRIBUTED.0 as usize == Counter::Wait(Cause::Unattributed).index()

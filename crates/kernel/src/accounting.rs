@@ -245,6 +245,9 @@ impl Accounting {
         if self.waits {
             let throttle = [Counter::SwitchesThrottled, Counter::Wait(Cause::Throttle)];
             all.extend(Cause::ALL.map(Counter::Wait));
+            // Not told apart yet.
+            let unknown = [Cause::Interrupt, Cause::Host].map(Counter::Wait);
+            all.retain(|counter| !unknown.contains(counter));
             all.push(Counter::SwitchesThrottled);
             all.retain(|counter| on("wait_throttle") || !throttle.contains(counter));
             all.extend(Preemptor::ALL.map(Counter::PreemptedBy));

@@ -24,6 +24,11 @@ pub enum Cause {
     Own,
     /// A thread of the kernel, or a unit outside containers, ran.
     System,
+    /// Interrupts took the CPU from whoever ran. Only where the kernel measures their time
+    /// (`CONFIG_IRQ_TIME_ACCOUNTING`); elsewhere it is in the time of whoever ran.
+    Interrupt,
+    /// The host took the CPU from the virtual machine (steal time).
+    Host,
     /// Nobody ran: the CPU was idle and had to wake up.
     Idle,
     /// It is not known who ran: the wait is older than what the CPU remembers.
@@ -32,11 +37,13 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in order of its index.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Throttle,
         Self::Neighbour,
         Self::Own,
         Self::System,
+        Self::Interrupt,
+        Self::Host,
         Self::Idle,
         Self::Unattributed,
     ];
@@ -48,6 +55,8 @@ impl Cause {
             Self::Neighbour => "neighbour",
             Self::Own => "self",
             Self::System => "system",
+            Self::Interrupt => "interrupt",
+            Self::Host => "host",
             Self::Idle => "idle",
             Self::Unattributed => "unattributed",
         }
@@ -118,7 +127,7 @@ impl Counter {
     pub const COUNT: usize = Self::SOFTIRQS + SOFTIRQ_VECTORS.len();
 
     /// Index of the first softirq vector.
-    const SOFTIRQS: usize = 19;
+    const SOFTIRQS: usize = 21;
 
     /// Every counter, in order of its index.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -158,7 +167,7 @@ impl Counter {
             Self::SwitchesPreempted => 8,
             Self::SwitchesThrottled => 9,
             Self::Wait(cause) => 10 + cause as usize,
-            Self::PreemptedBy(preemptor) => 16 + preemptor as usize,
+            Self::PreemptedBy(preemptor) => 18 + preemptor as usize,
             Self::Softirq(vector) => Self::SOFTIRQS + vector as usize,
         }
     }

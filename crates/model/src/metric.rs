@@ -239,6 +239,8 @@ pub const METRICS: &[Metric] = &[
             ("neighbour", Counter::Wait(Cause::Neighbour)),
             ("self", Counter::Wait(Cause::Own)),
             ("system", Counter::Wait(Cause::System)),
+            ("interrupt", Counter::Wait(Cause::Interrupt)),
+            ("host", Counter::Wait(Cause::Host)),
             ("idle", Counter::Wait(Cause::Idle)),
             ("unattributed", Counter::Wait(Cause::Unattributed)),
         ]),

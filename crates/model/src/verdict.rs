@@ -110,13 +110,15 @@ impl Evidence {
         self.wait_ns[cause as usize]
     }
 
-    /// Waited behind somebody: another group, the system or its own threads. What is not attributed
-    /// is among it, because somebody had the CPU.
+    /// Waited behind somebody: another group, the system, its own threads, interrupts or the host.
+    /// What is not attributed is among it, because somebody had the CPU.
     pub fn contended_ns(&self) -> u64 {
         [
             Cause::Neighbour,
             Cause::Own,
             Cause::System,
+            Cause::Interrupt,
+            Cause::Host,
             Cause::Unattributed,
         ]
         .iter()
@@ -192,9 +194,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A window of 1 s: ran for `cpu`, waited for throttle, neighbour, own, system, idle and
-    /// unattributed, all in milliseconds; one culprit has all of the neighbours' part.
-    fn evidence(cpu: u64, wait: [u64; 6]) -> Evidence {
+    /// A window of 1 s: ran for `cpu`, waited for throttle, neighbour, own, system, interrupts, host,
+    /// idle and unattributed, all in milliseconds; one culprit has all of the neighbours' part.
+    fn evidence(cpu: u64, wait: [u64; 8]) -> Evidence {
         Evidence {
             window_ns: 1000 * MS,
             cpu_ns: cpu * MS,
@@ -210,32 +212,44 @@ mod tests {
         use VerdictKind::*;
         let cases = [
             (
-                evidence(500, [0, 0, 0, 0, 20, 0]),
+                evidence(500, [0, 0, 0, 0, 0, 0, 20, 0]),
                 Quiet,
                 "wake-ups of idle CPUs",
             ),
-            (evidence(950, [0, 50, 0, 0, 0, 0]), Quiet, "5 % is little"),
             (
-                evidence(10, [0, 5, 0, 0, 0, 0]),
+                evidence(950, [0, 50, 0, 0, 0, 0, 0, 0]),
+                Quiet,
+                "5 % is little",
+            ),
+            (
+                evidence(10, [0, 5, 0, 0, 0, 0, 0, 0]),
                 Quiet,
                 "a third of nearly nothing",
             ),
-            (evidence(500, [0, 500, 0, 0, 0, 0]), NoisyNeighbour, ""),
-            (evidence(200, [800, 0, 0, 0, 0, 0]), Throttled, ""),
             (
-                evidence(200, [500, 300, 0, 0, 0, 0]),
+                evidence(500, [0, 500, 0, 0, 0, 0, 0, 0]),
+                NoisyNeighbour,
+                "",
+            ),
+            (evidence(200, [800, 0, 0, 0, 0, 0, 0, 0]), Throttled, ""),
+            (
+                evidence(200, [500, 300, 0, 0, 0, 0, 0, 0]),
                 ThrottledAndContended,
                 "",
             ),
-            (evidence(500, [0, 10, 500, 0, 0, 0]), SelfContended, ""),
-            (evidence(500, [0, 10, 0, 300, 0, 0]), System, ""),
             (
-                evidence(500, [0, 100, 100, 100, 0, 0]),
+                evidence(500, [0, 10, 500, 0, 0, 0, 0, 0]),
+                SelfContended,
+                "",
+            ),
+            (evidence(500, [0, 10, 0, 300, 0, 0, 0, 0]), System, ""),
+            (
+                evidence(500, [0, 100, 100, 100, 0, 0, 0, 0]),
                 Contended,
                 "no cause has half",
             ),
             (
-                evidence(500, [0, 0, 0, 0, 0, 300]),
+                evidence(500, [0, 0, 0, 0, 0, 0, 0, 300]),
                 Contended,
                 "it is not known who",
             ),
@@ -251,7 +265,7 @@ mod tests {
 
     #[test]
     fn many_small_neighbours_are_no_single_culprit() {
-        let mut evidence = evidence(500, [0, 500, 0, 0, 0, 0]);
+        let mut evidence = evidence(500, [0, 500, 0, 0, 0, 0, 0, 0]);
         evidence.top_culprit_ns = 200 * MS;
         assert_eq!(
             evidence.verdict(&Thresholds::default()),
@@ -261,7 +275,7 @@ mod tests {
 
     #[test]
     fn what_is_unusual_for_the_group_needs_less() {
-        let mut evidence = evidence(950, [0, 50, 0, 0, 0, 0]);
+        let mut evidence = evidence(950, [0, 50, 0, 0, 0, 0, 0, 0]);
         let usual = |p99_ns| {
             Some(Baseline {
                 p99_ns,

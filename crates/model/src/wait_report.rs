@@ -7,7 +7,7 @@ use crate::gone::Gone;
 use crate::report::{Key, key, owner_of};
 use crate::{
     Baseline, Batch, Blame, BlameRow, Cause, CgroupId, Counter, Counters, Evidence, Feature, Group,
-    Histogram, Level, Owner, Preemptor, ReportBuilder, Subject, Thresholds, VerdictKind,
+    Histogram, Level, Measured, Owner, Preemptor, ReportBuilder, Subject, Thresholds, VerdictKind,
 };
 
 /// Somebody who waited or who ran.
@@ -108,6 +108,8 @@ pub struct WaitReport {
     pub cpus: u32,
     /// Groups that ran or waited, the longest wait first.
     pub rows: Vec<WaitReportRow>,
+    /// The counters that mean anything: a cause that is not measured is 0 in every row.
+    pub measured: Measured,
     /// Verdict of each feature.
     pub features: Arc<[Feature]>,
 }
@@ -317,6 +319,7 @@ impl ReportBuilder {
             window_ns,
             cpus: last.node.cpus,
             rows,
+            measured: last.measured,
             features: last.features.clone(),
         }
     }

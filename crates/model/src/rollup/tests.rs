@@ -196,8 +196,10 @@ fn the_kernels_own_counters_stay_except_the_neighbours_and_the_node_is_the_sum()
         ("neighbour", 80),
         ("self", 8),
         ("system", 16),
-        ("idle", 32),
-        ("unattributed", 64),
+        ("interrupt", 32),
+        ("host", 64),
+        ("idle", 128),
+        ("unattributed", 256),
         ("neighbour", 8),
         ("system", 10),
     ];

@@ -1,7 +1,8 @@
 //! The answer of `noctule waits --json`.
 
 use noctule_model::{
-    Cause, Culprit, FeatureState, Level, Party, Preemptor, VerdictKind, WaitReport, WaitReportRow,
+    Cause, Counter, Culprit, Level, Measured, Party, Preemptor, VerdictKind, WaitReport,
+    WaitReportRow,
 };
 use serde::{Serialize, Serializer};
 
@@ -12,18 +13,13 @@ use super::{FeatureJson, seconds, to_string};
 ///
 /// Rows keep the report's order. `level` must be the level that the report was made for.
 pub fn waits_json(report: &WaitReport, level: Level) -> String {
-    // Where a quota cannot be told apart, 0 throttled seconds would be a lie.
-    let told = report
-        .features
-        .iter()
-        .all(|f| f.name != "wait_throttle" || f.state != FeatureState::Off);
     let waits = Waits {
         window_seconds: seconds(report.window_ns),
         cpus: report.cpus,
         rows: report
             .rows
             .iter()
-            .map(|row| RowJson::new(row, level, told))
+            .map(|row| RowJson::new(row, level, report.measured))
             .collect(),
         features: report.features.iter().map(FeatureJson::short).collect(),
     };
@@ -97,11 +93,12 @@ impl<T: Serialize> Serialize for Named<T> {
 }
 
 impl<'a> RowJson<'a> {
-    fn new(row: &'a WaitReportRow, level: Level, throttle_told: bool) -> Self {
+    fn new(row: &'a WaitReportRow, level: Level, measured: Measured) -> Self {
         let others = row.others_ns();
         let causes = Cause::ALL
             .into_iter()
-            .filter(|cause| throttle_told || *cause != Cause::Throttle)
+            // Where a cause cannot be told apart, 0 seconds would be a lie.
+            .filter(|cause| measured.has(Counter::Wait(*cause)))
             .map(|cause| (cause.name(), seconds(row.wait_ns[cause as usize])));
         let preemptions =
             Preemptor::ALL.map(|preemptor| (preemptor.name(), row.preemptions[preemptor as usize]));
@@ -117,7 +114,9 @@ impl<'a> RowJson<'a> {
                 .map(|c| CulpritJson::new(c, others, level))
                 .collect(),
             preemptions: Named(preemptions.to_vec()),
-            throttles: throttle_told.then_some(row.throttles),
+            throttles: measured
+                .has(Counter::SwitchesThrottled)
+                .then_some(row.throttles),
             verdict: VerdictJson {
                 kind: VerdictKind::name(row.verdict.kind),
                 culprit: row.verdict.culprit.as_ref().map(|party| party.name(level)),
