@@ -24,6 +24,13 @@ impl WaitReportRow {
                 "waited {contended} of the time that it wanted the CPU, most of it behind the \
                  system"
             ),
+            VerdictKind::Host => {
+                let taken = share(evidence.taken_ns());
+                format!(
+                    "waited {contended} of the time that it wanted the CPU, {taken} while the host \
+                     or interrupts had it"
+                )
+            }
             VerdictKind::SelfContended => format!(
                 "waited {contended} of the time that it wanted the CPU, most of it behind its own \
                  threads"

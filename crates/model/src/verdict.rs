@@ -18,19 +18,22 @@ pub enum VerdictKind {
     SelfContended,
     /// It waits for the system: threads of the kernel, units outside containers.
     System,
+    /// The host, or interrupts, take the CPU from whoever has it.
+    Host,
     /// It waits for the CPU, and no single culprit causes most of it.
     Contended,
 }
 
 impl VerdictKind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Quiet,
         Self::NoisyNeighbour,
         Self::Throttled,
         Self::ThrottledAndContended,
         Self::SelfContended,
         Self::System,
+        Self::Host,
         Self::Contended,
     ];
 
@@ -43,6 +46,7 @@ impl VerdictKind {
             Self::ThrottledAndContended => "throttled_and_contended",
             Self::SelfContended => "self_contended",
             Self::System => "system",
+            Self::Host => "host",
             Self::Contended => "contended",
         }
     }
@@ -131,6 +135,11 @@ impl Evidence {
         self.of(Cause::Neighbour) + self.of(Cause::System)
     }
 
+    /// Waited because interrupts or the host had the CPU.
+    pub fn taken_ns(&self) -> u64 {
+        self.of(Cause::Interrupt) + self.of(Cause::Host)
+    }
+
     /// Time for which its threads wanted a CPU: they ran or waited.
     pub fn wanted_ns(&self) -> u64 {
         self.cpu_ns + self.wait_ns.iter().sum::<u64>()
@@ -175,8 +184,11 @@ impl Evidence {
     }
 
     fn contention(&self, thresholds: &Thresholds) -> VerdictKind {
-        let half = self.contended_ns() / 2;
-        if self.of(Cause::Own) > half {
+        // What nobody is known for makes nobody's share smaller.
+        let half = (self.contended_ns() - self.of(Cause::Unattributed)) / 2;
+        if self.taken_ns() > half {
+            VerdictKind::Host
+        } else if self.of(Cause::Own) > half {
             VerdictKind::SelfContended
         } else if self.of(Cause::System) > half {
             VerdictKind::System
@@ -252,6 +264,16 @@ mod tests {
                 evidence(500, [0, 0, 0, 0, 0, 0, 0, 300]),
                 Contended,
                 "it is not known who",
+            ),
+            (
+                evidence(500, [0, 100, 0, 0, 0, 0, 0, 200]),
+                NoisyNeighbour,
+                "of what is known, all",
+            ),
+            (
+                evidence(500, [0, 100, 50, 0, 60, 110, 0, 0]),
+                Host,
+                "the host of an overcommitted machine is no neighbour",
             ),
         ];
         for (evidence, kind, why) in cases {

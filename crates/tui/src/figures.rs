@@ -114,7 +114,8 @@ pub(crate) fn severity(item: &Item) -> Option<f64> {
         VerdictKind::Throttled => 2.0,
         VerdictKind::Contended => 3.0,
         VerdictKind::System => 4.0,
-        VerdictKind::ThrottledAndContended => 5.0,
-        VerdictKind::NoisyNeighbour => 6.0,
+        VerdictKind::Host => 5.0,
+        VerdictKind::ThrottledAndContended => 6.0,
+        VerdictKind::NoisyNeighbour => 7.0,
     })
 }
