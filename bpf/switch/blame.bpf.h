@@ -78,6 +78,12 @@ struct {
 	__type(value, __u32);
 } free_rows SEC(".maps");
 
+/*
+ * `blames` was full when it was last tried: until user space has taken rows out nobody tries again,
+ * because that fails only after a search of the free lists of all CPUs.
+ */
+__u32 blames_full;
+
 static const struct blame no_blame;
 
 /* The group whose figures a wait of the thread is in. */
@@ -145,12 +151,12 @@ static __always_inline struct blame *blame_row(__u64 victim, __u64 culprit)
 	struct blame_key key = {.victim = victim, .culprit = culprit};
 	struct blame *row = bpf_map_lookup_elem(&blames, &key);
 
-	if (row)
+	if (row || blames_full)
 		return row;
 	bpf_map_update_elem(&blames, &key, &no_blame, BPF_NOEXIST);
 	row = bpf_map_lookup_elem(&blames, &key);
 	if (!row)
-		count_loss(LOSS_BLAME_ROW);
+		blames_full = 1;
 	return row;
 }
 
@@ -212,6 +218,7 @@ static __always_inline void blame_unnamed(struct task_account *account, __u64 vi
 
 	if (own)
 		__sync_fetch_and_add(&own->unnamed.wait_ns, ns);
+	count_loss(LOSS_BLAME_ROW);
 }
 
 /* Charges a wait during which one group had the CPU. */
@@ -290,6 +297,7 @@ static __always_inline void count_preemption(struct task_account *account, __u64
 		own = wait_row(account, victim);
 		if (own)
 			__sync_fetch_and_add(&own->unnamed.preemptions, 1);
+		count_loss(LOSS_BLAME_ROW);
 	}
 }
 

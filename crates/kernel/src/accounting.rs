@@ -309,6 +309,10 @@ impl Accounting {
             false => (Vec::new(), Vec::new()),
             true => (waits::counts(&self.switch)?, waits::blames(&self.switch)?),
         };
+        let blames_fit = blames.len() < self.switch.maps.blames.max_entries() as usize;
+        if let (true, Some(bss)) = (blames_fit, self.switch.maps.bss_data.as_deref_mut()) {
+            bss.blames_full = 0;
+        }
         let read = self
             .begin_moment(&online)
             .and_then(|begun| self.read(begun));
