@@ -40,6 +40,7 @@ enum {
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1U << 0,
+	BPF_F_MMAPABLE = 1U << 10,
 	BPF_F_CLONE = 1U << 9,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1U << 0,
 	BPF_RB_NO_WAKEUP = 1U << 0,
@@ -59,6 +60,7 @@ enum {
 	/* From fork until it is woken for the first time. */
 	TASK_NEW = 0x800,
 	PF_KTHREAD = 0x00200000,
+	MAX_RT_PRIO = 100,
 	SIGNAL_GROUP_EXIT = 0x4,
 	SIGKILL = 9,
 };
@@ -218,6 +220,8 @@ struct task_struct {
 	/* Narrower from v7.1 on: only what is unsigned is adapted to another width. */
 	unsigned int on_cpu;
 	unsigned int on_rq;
+	/* Below 0: SCHED_DEADLINE; below 100: real-time. With priority inheritance. */
+	int prio;
 	int pid;
 	int tgid;
 	char comm[16];

@@ -1,49 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: who made a thread wait. Each CPU remembers which groups ran on it last; when a wait
- * ends, each part of it is charged to the group that had the CPU then.
+ * Account: who made a thread wait. When a wait ends, each part of it is charged to the group that
+ * had the CPU then, or to interrupts and the host, which had it from that group.
  */
 #ifndef NOCTULE_BLAME_BPF_H
 #define NOCTULE_BLAME_BPF_H
 
-#include "abi.h"
+#include "past.bpf.h"
 
 enum {
-	/* Slices that a CPU remembers; neighbours of one group count as one. */
-	SLICES = 32,
-	/* Into which a wait is divided: COUNTER_WAIT_NEIGHBOUR and those after it. */
-	WAIT_PARTS = COUNTER_WAIT_UNATTRIBUTED - COUNTER_WAIT_NEIGHBOUR + 1,
+	/* Parts into which a wait is divided, in the order of its counters. */
+	PART_THROTTLE = 0,
+	PART_INTERRUPT = COUNTER_WAIT_INTERRUPT - COUNTER_WAIT_THROTTLE,
+	PART_HOST = COUNTER_WAIT_HOST - COUNTER_WAIT_THROTTLE,
+	PART_UNATTRIBUTED = COUNTER_WAIT_UNATTRIBUTED - COUNTER_WAIT_THROTTLE,
+	WAIT_PARTS = PART_UNATTRIBUTED + 1,
 };
 
-struct slice {
-	__u64 group;
-	/* By the scheduler's clock. It ends where the next begins. */
-	__u64 start;
-};
-
-/* The last slices of a CPU. Written and read with its run queue locked. */
-struct slices {
-	/* How many there were; the newest is at `count - 1`. */
-	__u64 count;
-	/* When the first began. */
-	__u64 first;
-	/* The thread that runs; 0 is the idle task. */
-	__u32 pid;
-	__u32 reserved;
-	/* What divide() has found last. */
+/* One wait, and what it is divided into. */
+struct division {
+	/* Who waited, on which CPU, by whose clock. */
+	__u64 victim;
+	__u64 from;
+	struct moment to;
+	__u32 cpu;
+	__u32 padding;
 	__u64 parts[WAIT_PARTS];
-	__u64 padding[6];
-	struct slice ring[SLICES];
+	/* The part of neighbours for which `blames` had no room. */
+	__u64 unnamed;
+	__u64 reserved;
 };
 
-_Static_assert(sizeof(struct slices) % 64 == 0, "two CPUs share a cache line");
+_Static_assert(sizeof(struct division) % 64 == 0, "two CPUs share a cache line");
 
+/* Room for one division at a time on each CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* possible CPUs, set at load */
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, struct slices);
-} slices SEC(".maps");
+	__type(value, struct division);
+} divisions SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -98,12 +95,21 @@ static __noinline __u64 group_without_account(struct task_struct *task)
 	return cgroup_of(task);
 }
 
-/* The group that has the CPU while the thread runs; `account` can be NULL. */
-static __always_inline __u64 culprit_of(struct task_struct *task, struct task_account *account)
+static __always_inline enum rank task_rank(struct task_struct *task)
+{
+	int prio = task->prio;
+
+	return prio < 0 ? RANK_DEADLINE : prio < MAX_RT_PRIO ? RANK_REALTIME : RANK_FAIR;
+}
+
+/* Who has the CPU while the thread runs; `account` can be NULL. */
+static __always_inline runner runner_of(struct task_struct *task, struct task_account *account)
 {
 	__u64 group = account ? victim_of(account) : group_without_account(task);
 
-	return task->flags & PF_KTHREAD && group == CGROUP_ROOT_ID ? (__u64)GROUP_KERNEL : group;
+	if (task->flags & PF_KTHREAD && group == CGROUP_ROOT_ID)
+		group = (__u64)GROUP_KERNEL;
+	return make_runner(group, task_rank(task));
 }
 
 /* The number of the group's row, made when there is none; 0 when there is no room. */
@@ -172,43 +178,147 @@ static __always_inline enum counter wait_counter(__u64 victim, __u64 culprit)
 	return COUNTER_WAIT_NEIGHBOUR;
 }
 
-/*
- * Divides the time from `from` to `to` among the groups that had the CPU then, and gives back the
- * part of which the culprit has no row. A function that is not static is verified once, and not in
- * each state in which it is called: inlined, it made up nine tenths of what the kernel has to
- * verify. Such a function takes numbers only, and user space cannot adapt it for 5.10.
- */
-__noinline __u64 divide(__u32 number, __u64 victim, __u64 from, __u64 to)
+/* `part` / `whole` of `value`, which is not more than `whole`. */
+static __always_inline __u64 portion(__u64 value, __u64 part, __u64 whole)
 {
-	struct slices *cpu = bpf_map_lookup_elem(&slices, &number);
-	__u64 count, unnamed = 0;
+	/* Keeps the product below 2^64. */
+	__u32 shift = (whole >> 32 ? 8 : 0) + (whole >> 40 ? 8 : 0) + (whole >> 48 ? 8 : 0);
 
-	if (!cpu)
+	whole >>= shift;
+	return whole ? (value >> shift) * (part >> shift) / whole : 0;
+}
+
+/*
+ * Charges `ns` of a wait, in which `runner` had the CPU. A function that is not static is verified
+ * once, and not in each state in which it is called. It takes numbers only (before v5.12:
+ * e5069b9c23b3), and user space cannot adapt it for 5.10.
+ */
+__noinline int charge_runner(__u32 number, runner runner, __u64 ns)
+{
+	struct division *it = bpf_map_lookup_elem(&divisions, &number);
+	__u64 culprit = group_of(runner);
+	enum counter counter;
+	struct blame *row;
+	__u32 part;
+
+	if (!it)
 		return 0;
-	count = cpu->count;
-	__builtin_memset(cpu->parts, 0, sizeof(cpu->parts));
-	for (__u32 i = 1; i <= SLICES && i <= count && from < to; i++) {
-		struct slice *slice = &cpu->ring[(count - i) % SLICES];
-		__u64 start = slice->start > from ? slice->start : from;
-		enum counter counter;
-		struct blame *row;
+	counter = wait_counter(it->victim, culprit);
+	part = counter - COUNTER_WAIT_THROTTLE;
+	if (part < WAIT_PARTS)
+		it->parts[part] += ns;
+	if (counter != COUNTER_WAIT_NEIGHBOUR)
+		return 0;
+	row = blame_row(it->victim, culprit);
+	if (row)
+		__atomic_fetch_add(&row->wait_ns, ns, __ATOMIC_RELAXED);
+	else
+		it->unnamed += ns;
+	return 0;
+}
 
-		if (start >= to)
-			continue;
-		counter = wait_counter(victim, slice->group);
-		cpu->parts[counter - COUNTER_WAIT_NEIGHBOUR] += to - start;
-		if (counter == COUNTER_WAIT_NEIGHBOUR) {
-			row = blame_row(victim, slice->group);
-			if (row)
-				__atomic_fetch_add(&row->wait_ns, to - start, __ATOMIC_RELAXED);
-			else
-				unnamed += to - start;
-		}
-		to = start;
+static __always_inline void charge_stolen(struct division *it, __u64 stolen, __u64 interrupts)
+{
+	it->parts[PART_INTERRUPT] += interrupts;
+	it->parts[PART_HOST] += stolen - interrupts;
+}
+
+/* Charges the part of a wait that lies in an epoch, which ended at `to`; returns where it began. */
+__noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
+{
+	struct division *it = bpf_map_lookup_elem(&divisions, &number);
+	__u64 length, part, rest, stolen, interrupts;
+	const struct epoch *epoch;
+	struct past *past;
+	__u32 cpu;
+
+	if (!it)
+		return to;
+	cpu = it->cpu;
+	past = bpf_map_lookup_elem(&pasts, &cpu);
+	if (!past)
+		return to;
+	epoch = &past->epochs[index % EPOCHS];
+	length = to - epoch->began;
+	part = to - it->from;
+	if ((__s64)length <= 0)
+		return to;
+	if (part > length)
+		part = length;
+	stolen = portion(epoch->stolen, part, length);
+	interrupts = portion(epoch->interrupts, part, length);
+	if (stolen > part)
+		stolen = part;
+	if (interrupts > stolen)
+		interrupts = stolen;
+	charge_stolen(it, stolen, interrupts);
+	rest = part - stolen;
+	for (__u32 i = 0; i < SHARES && i < epoch->used; i++) {
+		__u64 ns = portion(epoch->shares[i].ns, part, length);
+
+		if (ns > rest)
+			ns = rest;
+		charge_runner(number, epoch->shares[i].runner, ns);
+		rest -= ns;
 	}
-	if (from < to)
-		cpu->parts[COUNTER_WAIT_UNATTRIBUTED - COUNTER_WAIT_NEIGHBOUR] = to - from;
-	return unnamed;
+	/* Shares that found no room, and what is rounded away. */
+	it->parts[PART_UNATTRIBUTED] += rest;
+	return to - part;
+}
+
+/*
+ * Divides a wait among those that had the CPU. A function that is not static is verified once, and
+ * not in each state in which it is called: inlined, it made up nine tenths of what the kernel has
+ * to verify. Such a function takes numbers only, and user space cannot adapt it for 5.10.
+ */
+__noinline int divide(__u32 number)
+{
+	struct division *it = bpf_map_lookup_elem(&divisions, &number);
+	__u64 to, epochs;
+	struct moment end;
+	struct past *past;
+	__u64 count;
+	__u32 cpu;
+
+	if (!it)
+		return 0;
+	cpu = it->cpu;
+	past = bpf_map_lookup_elem(&pasts, &cpu);
+	if (!past)
+		return 0;
+	end = it->to;
+	count = past->count;
+	for (__u32 i = 1; i <= SLICES && i <= count && it->from < end.clock; i++) {
+		const struct slice *slice = &past->ring[(count - i) % SLICES];
+		__u64 length = end.clock - slice->began.clock;
+		__u64 stolen = end.stolen - slice->began.stolen;
+		__u64 interrupts = end.interrupts - slice->began.interrupts;
+		__u64 part = end.clock - it->from;
+
+		/* It began after the wait ended, by a clock that was read a little earlier. */
+		if ((__s64)length <= 0)
+			continue;
+		if (stolen > length)
+			stolen = length;
+		if (interrupts > stolen)
+			interrupts = stolen;
+		if (part < length) {
+			stolen = portion(stolen, part, length);
+			interrupts = portion(interrupts, part, length);
+		} else {
+			part = length;
+		}
+		charge_stolen(it, stolen, interrupts);
+		charge_runner(number, slice->runner, part - stolen);
+		end = slice->began;
+	}
+	to = end.clock;
+	epochs = past->epochs_count;
+	for (__u32 i = 1; i < EPOCHS && i <= epochs && it->from < to; i++)
+		to = charge_epoch(number, epochs - i, to);
+	if (it->from < to)
+		it->parts[PART_UNATTRIBUTED] += to - it->from;
+	return 0;
 }
 
 /* There was no room for the culprit: the row of the victim has it. */
@@ -219,60 +329,6 @@ static __always_inline void blame_unnamed(struct task_account *account, __u64 vi
 	if (own)
 		__sync_fetch_and_add(&own->unnamed.wait_ns, ns);
 	count_loss(LOSS_BLAME_ROW);
-}
-
-/* Charges a wait during which one group had the CPU. */
-static __always_inline void blame_one(struct task_account *account, __u64 victim, __u64 culprit,
-				      __u64 ns)
-{
-	enum counter counter = wait_counter(victim, culprit);
-	struct blame *row;
-
-	account->total.v[counter] += ns;
-	if (counter != COUNTER_WAIT_NEIGHBOUR)
-		return;
-	row = blame_row(victim, culprit);
-	if (row)
-		__sync_fetch_and_add(&row->wait_ns, ns);
-	else
-		blame_unnamed(account, victim, ns);
-}
-
-/* Charges the time from `from` to `to` to the groups that had the CPU then. */
-static __always_inline void blame_slices(struct task_account *account, struct slices *cpu,
-					 __u32 number, __u64 from, __u64 to)
-{
-	struct slice *newest = &cpu->ring[(cpu->count - 1) % SLICES];
-	__u64 victim = victim_of(account);
-	__u64 unnamed;
-
-	if (from >= to)
-		return;
-	if (cpu->count && newest->start <= from) {
-		blame_one(account, victim, newest->group, to - from);
-		return;
-	}
-	unnamed = divide(number, victim, from, to);
-	for (int i = 0; i < WAIT_PARTS; i++)
-		account->total.v[COUNTER_WAIT_NEIGHBOUR + i] += cpu->parts[i];
-	if (unnamed)
-		blame_unnamed(account, victim, unnamed);
-}
-
-/* Whoever gets the CPU now. */
-static __always_inline void begin_slice(struct slices *cpu, __u64 group, __u64 clock)
-{
-	__u64 count = cpu->count;
-	struct slice *slice;
-
-	if (!count)
-		cpu->first = clock;
-	else if (cpu->ring[(count - 1) % SLICES].group == group)
-		return;
-	slice = &cpu->ring[count % SLICES];
-	slice->group = group;
-	slice->start = clock;
-	cpu->count = count + 1;
 }
 
 /* `account` lost the CPU to `culprit` although it wanted to go on. */

@@ -111,17 +111,17 @@ static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struc
 }
 
 static __always_inline void account_slice(struct cpu_slot *slot, struct task_struct *prev,
-					  struct task_struct *next, __u64 clock)
+					  struct task_struct *next, const struct moment *now)
 {
 	__u64 since = slot->since ?: started_at;
-	__u64 end = clock;
+	__u64 end = now->clock;
 	__u64 at = sample_at;
 
 	if (!since)
 		return;
-	calibrate(slot, clock);
+	calibrate(slot, now->clock);
 	if (next->pid == 0)
-		end = charged_until(prev, clock);
+		end = charged_until(prev, now->clock);
 	end += slot->clock_offset;
 	if (end < since)
 		end = since;

@@ -25,19 +25,20 @@ __u32 follow_children_of;
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	__u64 clock = scheduler_clock(prev);
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
 	struct task_account *account;
 	struct counters used;
+	struct moment now;
 	__u64 at;
 
 	if (!slot)
 		return 0;
-	account_slice(slot, prev, next, clock);
+	read_moment(prev, &now);
+	account_slice(slot, prev, next, &now);
 	account_hardware(slot, prev, cpu);
 	if (waits_on)
-		account_waits(prev, next, still_runnable(ctx, preempt, prev), cpu, clock);
+		account_waits(prev, next, still_runnable(ctx, preempt, prev), cpu, &now);
 
 	if (!(task_state(prev) & TASK_DEAD))
 		return 0;

@@ -67,17 +67,69 @@ static __always_inline __u64 woken_at(struct task_struct *task)
 	return noted && noted < clock && clock - noted < NOTE_NS ? noted : clock;
 }
 
-/*
- * Charges what the thread waited on this CPU. Throttled time is taken to lie at the beginning of
- * the wait: the quota of a group runs out while it runs.
- */
-static __always_inline void charge_wait(struct task_struct *task, struct task_account *account,
-					struct slices *cpu, __u32 number, __u64 from, __u64 to)
+/* Prepares the division of a wait that began at `from` and is charged up to `to`. */
+static __always_inline struct division *begin_division(struct task_struct *task,
+						       struct task_account *account, __u32 number,
+						       __u32 cpu, __u64 from,
+						       const struct moment *to)
 {
-	__u64 throttled = throttled_part(task, account, to - from);
+	struct division *it = bpf_map_lookup_elem(&divisions, &number);
+	__u64 throttled;
 
-	account->total.v[COUNTER_WAIT_THROTTLE] += throttled;
-	blame_slices(account, cpu, number, from + throttled, to);
+	if (!it)
+		return NULL;
+	it->victim = victim_of(account);
+	it->cpu = cpu;
+	it->to = *to;
+	throttled = throttled_part(task, account, to->clock - from);
+	__builtin_memset(it->parts, 0, sizeof(it->parts));
+	it->unnamed = 0;
+	/*
+	 * Throttled time is taken to lie at the beginning of the wait: the quota of a group runs
+	 * out while it runs.
+	 */
+	it->parts[PART_THROTTLE] = throttled;
+	it->from = from + throttled;
+	return it;
+}
+
+/* Charges what the thread waited on a CPU whose run queue is locked, up to now. */
+static __always_inline void charge_wait(struct task_struct *task, struct task_account *account,
+					struct past *past, __u32 cpu, __u64 from,
+					const struct moment *now)
+{
+	__u32 number = bpf_get_smp_processor_id();
+	struct slice *newest = &past->ring[(past->count - 1) % SLICES];
+	struct division *it;
+
+	if (from >= now->clock)
+		return;
+	/* The most common: one runner had the CPU all the time. */
+	if (past->count && newest->began.clock <= from && newest->began.stolen == now->stolen &&
+	    !throttled_part(task, account, now->clock - from)) {
+		__u64 victim = victim_of(account), culprit = group_of(newest->runner);
+		enum counter counter = wait_counter(victim, culprit);
+		struct blame *row;
+
+		account->total.v[counter] += now->clock - from;
+		if (counter != COUNTER_WAIT_NEIGHBOUR)
+			return;
+		row = blame_row(victim, culprit);
+		if (row)
+			__sync_fetch_and_add(&row->wait_ns, now->clock - from);
+		else
+			blame_unnamed(account, victim, now->clock - from);
+		return;
+	}
+	it = begin_division(task, account, number, cpu, from, now);
+	if (!it)
+		return;
+	if (it->from < now->clock)
+		divide(number);
+	for (int i = 0; i < WAIT_PARTS; i++)
+		account->total.v[COUNTER_WAIT_THROTTLE + i] += it->parts[i];
+	if (it->unnamed)
+		blame_unnamed(account, it->victim, it->unnamed);
 }
 
 /*
@@ -102,8 +154,9 @@ static __always_inline __u64 waited_unseen(struct task_struct *task, struct task
 
 /* The thread gets the CPU: its wait ends. */
 static __always_inline void dequeue(struct task_struct *task, struct task_account *account,
-				    struct slices *cpu, __u32 number, __u64 clock)
+				    struct past *past, __u32 cpu, const struct moment *now)
 {
+	__u64 clock = now->clock;
 	__u64 from = account->enqueued;
 	__u64 waited = account->waited;
 	struct wait_row *row;
@@ -115,12 +168,12 @@ static __always_inline void dequeue(struct task_struct *task, struct task_accoun
 	 */
 	if (!from || account->moved)
 		from = noted_enqueue(task) ?: from;
-	if (!from || !cpu->count || from > clock)
+	if (!from || !past->count || from > clock)
 		from = clock;
 	/* What was before the first switch of this CPU does not count. */
-	else if (from < cpu->first)
-		from = cpu->first;
-	charge_wait(task, account, cpu, number, from, clock);
+	else if (from < past->first)
+		from = past->first;
+	charge_wait(task, account, past, cpu, from, now);
 	unseen = waited_unseen(task, account, clock);
 	account->total.v[COUNTER_WAIT_UNATTRIBUTED] += unseen;
 	waited += clock - from;
@@ -136,43 +189,46 @@ static __always_inline void dequeue(struct task_struct *task, struct task_accoun
 static __always_inline void move_wait(struct task_struct *task, struct task_account *account,
 				      __u32 to)
 {
-	struct slices *cpu;
-	__u64 clock;
+	struct moment now;
+	struct past *past;
+	struct rq *rq;
 	__u32 from;
 
 	if (!account->enqueued || !bpf_core_field_exists(task->se.cfs_rq))
 		return;
-	clock = scheduler_clock(task);
-	from = cpu_of(task->se.cfs_rq->rq);
-	cpu = bpf_map_lookup_elem(&slices, &from);
-	if (!cpu || clock < account->enqueued)
+	rq = task->se.cfs_rq->rq;
+	moment_of(rq, &now);
+	from = cpu_of(rq);
+	past = bpf_map_lookup_elem(&pasts, &from);
+	if (!past || now.clock < account->enqueued)
 		return;
-	charge_wait(task, account, cpu, from, account->enqueued, clock);
-	account->waited += clock - account->enqueued;
+	charge_wait(task, account, past, from, account->enqueued, &now);
+	account->waited += now.clock - account->enqueued;
 	/* The scheduler has added this part already. */
 	if (has_notes(task))
 		account->run_delay = task->sched_info.run_delay + 1;
-	account->enqueued = clock;
+	account->enqueued = now.clock;
 	account->moved = 1;
-	change_queue(task, account, clock, to);
+	change_queue(task, account, now.clock, to);
 }
 
 /*
  * The switch to `prev` was not seen: a program can be kept from running. The scheduler has noted
  * when it was, but not for the idle task.
  */
-static __always_inline void note_unseen(struct slices *cpu, struct task_struct *prev, __u64 clock)
+static __always_inline void note_unseen(struct past *past, struct task_struct *prev,
+					const struct moment *now)
 {
 	struct task_account *account;
-	__u64 arrival;
+	struct moment then = *now;
 
-	if (!cpu->count || !prev->pid || !has_notes(prev))
+	if (!past->count || !prev->pid || !has_notes(prev))
 		return;
-	arrival = prev->sched_info.last_arrival;
-	if (arrival > clock)
+	then.clock = prev->sched_info.last_arrival;
+	if (then.clock > now->clock)
 		return;
 	account = account_of(prev);
-	begin_slice(cpu, culprit_of(prev, account), arrival);
+	begin_slice(past, runner_of(prev, account), &then);
 	if (!account)
 		return;
 	account->enqueued = 0;
@@ -181,36 +237,36 @@ static __always_inline void note_unseen(struct slices *cpu, struct task_struct *
 }
 
 static __always_inline void account_waits(struct task_struct *prev, struct task_struct *next,
-					  bool runnable, __u32 cpu, __u64 clock)
+					  bool runnable, __u32 cpu, const struct moment *now)
 {
-	struct slices *own = bpf_map_lookup_elem(&slices, &cpu);
+	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
 	struct task_account *account;
-	__u64 group = GROUP_IDLE;
+	runner runner = make_runner(GROUP_IDLE, RANK_IDLE);
 
-	if (!own)
+	if (!past)
 		return;
-	if (own->pid != (__u32)prev->pid)
-		note_unseen(own, prev, clock);
+	if (past->pid != (__u32)prev->pid)
+		note_unseen(past, prev, now);
 	if (next->pid) {
 		account = account_of(next);
 		/* Else the next end of a wait charges this one too: waited_unseen. */
 		if (account)
-			dequeue(next, account, own, cpu, clock);
-		group = culprit_of(next, account);
+			dequeue(next, account, past, cpu, now);
+		runner = runner_of(next, account);
 	}
-	begin_slice(own, group, clock);
-	own->pid = next->pid;
+	begin_slice(past, runner, now);
+	past->pid = next->pid;
 
 	if (!runnable || !prev->pid)
 		return;
 	account = account_to_charge(prev);
 	if (!account)
 		return;
-	enqueue(prev, account, clock);
+	enqueue(prev, account, now->clock);
 	if (is_throttled(prev))
 		account->total.v[COUNTER_SWITCHES_THROTTLED]++;
 	else
-		count_preemption(account, group);
+		count_preemption(account, group_of(runner));
 }
 
 #endif

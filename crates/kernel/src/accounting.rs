@@ -21,7 +21,7 @@ use crate::abi::{self, CpuSlot, LateFold, TaskSample, sample_flag};
 use crate::cost::ProgramHandle;
 use crate::cpu_slots::CpuSlots;
 use crate::error::{Context, Error, ErrorKind, not_loaded};
-use crate::facts::{self, Facts};
+use crate::facts::{self, Facts, Scheduler};
 use crate::hardware::Hardware;
 use crate::iterator;
 use crate::loss;
@@ -63,6 +63,7 @@ pub struct Accounting {
     hardware_map: MapHandle,
     possible_cpus: u32,
     waits: bool,
+    scheduler: Scheduler,
     features: Vec<Feature>,
     measured: Measured,
     buffer: Vec<u8>,
@@ -197,6 +198,7 @@ impl Accounting {
             hardware_map,
             possible_cpus: facts.possible_cpus,
             waits: wanted.waits,
+            scheduler: facts.scheduler,
             features,
             measured: Measured::NONE,
             buffer,
@@ -245,9 +247,13 @@ impl Accounting {
         if self.waits {
             let throttle = [Counter::SwitchesThrottled, Counter::Wait(Cause::Throttle)];
             all.extend(Cause::ALL.map(Counter::Wait));
-            // Not told apart yet.
-            let unknown = [Cause::Interrupt, Cause::Host].map(Counter::Wait);
-            all.retain(|counter| !unknown.contains(counter));
+            let unknown = [
+                (Cause::Interrupt, self.scheduler.interrupts),
+                (Cause::Host, self.scheduler.steal),
+            ];
+            for (cause, _) in unknown.into_iter().filter(|(_, known)| !known) {
+                all.retain(|counter| *counter != Counter::Wait(cause));
+            }
             all.push(Counter::SwitchesThrottled);
             all.retain(|counter| on("wait_throttle") || !throttle.contains(counter));
             all.extend(Preemptor::ALL.map(Counter::PreemptedBy));
@@ -579,7 +585,8 @@ fn open_switch(
             .set_max_entries(cpus * crate::hardware::SLOTS as u32),
         open.maps.folded.set_max_entries(wanted.cgroups),
         open.maps.carried.set_max_entries(wanted.processes),
-        open.maps.slices.set_max_entries(if_on(cpus)),
+        open.maps.pasts.set_max_entries(if_on(cpus)),
+        open.maps.divisions.set_max_entries(if_on(cpus)),
         open.maps.waits.set_max_entries(if_on(wanted.cgroups) + 1),
         open.maps.wait_rows.set_max_entries(if_on(wanted.cgroups)),
         open.maps.free_rows.set_max_entries(if_on(wanted.cgroups)),

@@ -67,6 +67,10 @@ pub struct Scheduler {
     pub clock: bool,
     /// When each thread was queued, and got its CPU (CONFIG_SCHED_INFO).
     pub notes: bool,
+    /// How much time interrupts take (CONFIG_IRQ_TIME_ACCOUNTING).
+    pub interrupts: bool,
+    /// How much time the host takes (CONFIG_PARAVIRT_TIME_ACCOUNTING).
+    pub steal: bool,
 }
 
 /// Arguments of hooks that came later than the hooks.
@@ -287,6 +291,8 @@ impl Scheduler {
         Self {
             clock: has("sched_entity", "cfs_rq"),
             notes: has("sched_info", "last_queued"),
+            interrupts: has("rq", "prev_irq_time"),
+            steal: has("rq", "prev_steal_time_rq"),
         }
     }
 }
