@@ -56,6 +56,8 @@ struct bpf_perf_event_value {
 
 /* linux/sched.h, linux/sched/signal.h, asm/signal.h */
 enum {
+	TASK_INTERRUPTIBLE = 0x1,
+	TASK_UNINTERRUPTIBLE = 0x2,
 	TASK_DEAD = 0x80,
 	/* From fork until it is woken for the first time. */
 	TASK_NEW = 0x800,
@@ -171,6 +173,8 @@ struct sched_entity {
 	__u64 exec_start;
 	__u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
+	/* v6.12: 152e11f6df29 ("sched/fair: Implement delayed dequeue"). */
+	unsigned char sched_delayed;
 };
 
 typedef struct {

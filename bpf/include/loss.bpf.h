@@ -35,6 +35,8 @@ enum loss {
 	LOSS_SOCKET,
 	/* The table of destinations was full: figures went to the row of the others. */
 	LOSS_DESTINATION,
+	/* The scheduler has noted a wrong begin of a wait: the wait is not counted. */
+	LOSS_WAIT_START,
 	LOSS_COUNT,
 };
 

@@ -66,20 +66,23 @@ struct task_account {
 	__u32 ready;
 	/* The row of its group's waits, if that has not changed. */
 	__u32 wait_row;
-	/* It was moved to another CPU since it was queued. */
-	__u32 moved;
-	/*
-	 * The scheduler's clock when the thread was queued, or moved (then by the clock of the CPU
-	 * that it came from); 0 while it does not wait.
+	/* The scheduler has noted as queued what sleeps: its next note is not the begin of a wait.
 	 */
-	__u64 enqueued;
-	/* How long its queue was throttled until then, and which queue that is. */
-	__u64 throttled_at;
+	__u8 phantom;
+	__u8 reserved[3];
+	/*
+	 * How much of what the thread has ever waited (run_delay) is charged: where it gets a CPU
+	 * or is moved to another.
+	 */
+	__u64 charged;
+	/* What it had waited when its last wait ended. */
+	__u64 before;
+	/* Which queue it waits in, if that can be throttled, and how long that was before. */
 	__u64 queue;
-	/* The part of the wait before it was moved to another CPU. */
-	__u64 waited;
-	/* What the kernel has in sched_info.run_delay while it runs, and 1; 0: not known yet. */
-	__u64 run_delay;
+	__u64 throttled_at;
+	/* What the scheduler does not note on this kernel: sched_info.last_queued, run_delay. */
+	__u64 queued;
+	__u64 delay;
 	/* Start of its process, in nanoseconds since boot; 0: it was not known any more. */
 	__u64 process_start;
 	/* The read of the page cache that goes on: its file, where it is and its last page. */
@@ -97,7 +100,7 @@ struct task_account {
 	struct counters base;
 };
 
-_Static_assert(sizeof(struct task_account) == 128 + 2 * 8 * COUNTER_COUNT, "implicit padding");
+_Static_assert(sizeof(struct task_account) == 136 + 2 * 8 * COUNTER_COUNT, "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -154,6 +157,50 @@ struct {
 /* CLOCK_MONOTONIC when counting began: set when the programs are attached, 0 before. */
 __u64 started_at;
 
+/*
+ * The kernel keeps the notes, by a clock that can be read (CONFIG_FAIR_GROUP_SCHED). Else the
+ * programs at wake-ups and migrations keep them.
+ */
+const volatile bool scheduler_notes = true;
+
+/*
+ * It sleeps, though it can still be in its queue (v6.12: 152e11f6df29, "sched/fair: Implement
+ * delayed dequeue").
+ */
+static __always_inline bool is_asleep(struct task_struct *task)
+{
+	return task_state(task) & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE);
+}
+
+/* Since when the thread waits, by the clock of its CPU; 0 while it does not. */
+static __always_inline __u64 queued_since(struct task_struct *task, struct task_account *account)
+{
+	return scheduler_notes ? task->sched_info.last_queued : account->queued;
+}
+
+/* How long it has waited, ever, up to the last time that it got a CPU or was moved to another. */
+static __always_inline __u64 run_delay(struct task_struct *task, struct task_account *account)
+{
+	return scheduler_notes ? task->sched_info.run_delay : account->delay;
+}
+
+/* The thread is queued. */
+static __always_inline void note_queued(struct task_account *account, __u64 clock)
+{
+	if (!scheduler_notes && !account->queued)
+		account->queued = clock;
+}
+
+/* It gets its CPU, or is taken off a queue. Must come after what the notes are read for. */
+static __always_inline void note_dequeued(struct task_account *account, __u64 clock)
+{
+	if (scheduler_notes || !account->queued)
+		return;
+	if (account->queued < clock)
+		account->delay += clock - account->queued;
+	account->queued = 0;
+}
+
 /* What the kernel itself keeps for each thread: time and switches. */
 static __always_inline void kernel_counters(struct task_struct *task, struct counters *c)
 {
@@ -195,6 +242,24 @@ static __always_inline void drop_account(struct task_struct *task)
 		bpf_map_delete_elem(&accounts, &address);
 }
 
+/* What the thread has waited until now does not count, the wait that goes on included. */
+static __always_inline void begin_waits(struct task_struct *task, struct task_account *account)
+{
+	__u64 waited = run_delay(task, account);
+	__u64 queued = queued_since(task, account);
+	__u64 clock;
+
+	if (queued && is_asleep(task)) {
+		account->phantom = 1;
+	} else if (queued) {
+		clock = scheduler_clock(task);
+		if (queued < clock)
+			waited += clock - queued;
+	}
+	set_once(&account->charged, waited);
+	set_once(&account->before, waited);
+}
+
 /*
  * What a thread did before the agent started does not count. Who makes an account can lose its CPU
  * before it comes here, and the thread run and end meanwhile: then who finds it first begins it,
@@ -212,9 +277,7 @@ static __always_inline void begin_account(struct task_struct *task, struct task_
 		set_once(&base->v[COUNTER_CPU_TIME], task->se.sum_exec_runtime);
 		set_once(&base->v[COUNTER_SWITCHES_VOLUNTARY], task->nvcsw);
 		set_once(&base->v[COUNTER_SWITCHES_PREEMPTED], task->nivcsw);
-	} else {
-		/* All that it ever waited counts. */
-		set_once(&account->run_delay, 1);
+		begin_waits(task, account);
 	}
 	/* An exchange orders the stores before it on every architecture, a plain store on x86. */
 	exchange(&account->ready, 1);

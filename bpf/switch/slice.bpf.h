@@ -30,16 +30,6 @@ enum {
 __u64 sample_at;
 
 /*
- * Whether the scheduler notes of each thread when it was queued and when it got its CPU, and by a
- * clock that can be read: moments of two clocks have nothing to do with each other.
- */
-static __always_inline bool has_notes(struct task_struct *task)
-{
-	return bpf_core_field_exists(task->se.cfs_rq) &&
-	       bpf_core_field_exists(task->sched_info.last_queued);
-}
-
-/*
  * Compares the clocks. The scheduler's is as old as its last update, so of the last two
  * measurements the smaller one is taken: one that was late (an interrupt, a CPU that the host took
  * away) makes no difference, and a clock that NTP slews, by up to a tenth, is followed. What is
@@ -117,8 +107,6 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 	__u64 end = now->clock;
 	__u64 at = sample_at;
 
-	if (!since)
-		return;
 	calibrate(slot, now->clock);
 	if (next->pid == 0)
 		end = charged_until(prev, now->clock);
@@ -192,7 +180,7 @@ static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_sl
 	__s64 lag, later;
 
 	/* The switch to the thread was not seen: the scheduler has noted when it was. */
-	if (slot->since && slot->pid != (__u32)task->pid && has_notes(task))
+	if (slot->since && slot->pid != (__u32)task->pid && scheduler_notes)
 		since = task->sched_info.last_arrival + offset;
 	/* The CPU has switched since `now`: what the kernel accounted is exact again. */
 	if (since > now || !offset)

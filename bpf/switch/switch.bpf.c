@@ -32,7 +32,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	struct moment now;
 	__u64 at;
 
-	if (!slot)
+	if (!slot || !started_at)
 		return 0;
 	read_moment(prev, &now);
 	account_slice(slot, prev, next, &now);
@@ -86,8 +86,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 			count_loss(LOSS_ACCOUNT);
 		return 0;
 	}
-	if (waits_on)
-		enqueue(task, account, scheduler_clock(task));
+	note_queued(account, scheduler_clock(task));
 	if (task->pid != task->tgid) {
 		other = mark_threads(task, account);
 		if (other)
@@ -103,30 +102,30 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 	return 0;
 }
 
-/* Attached where waits are measured. */
+/*
+ * Notes what the scheduler does not; and, before v6.18, how long the queue was throttled in which a
+ * thread waits that was woken.
+ */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
 	struct task_account *account;
+	__u64 clock;
 
 	/* It runs, and was only kept from going to sleep. */
 	if ((__u64)task == bpf_get_current_task() || is_on_cpu(task))
 		return 0;
-	/* A thread without an account waits too: the scheduler's own note tells since when. */
 	account = find_account(task);
 	if (!account)
 		return 0;
-	/*
-	 * Queued already: it waits since then. But a stamp can be of a wait of which the end was
-	 * not seen: then the scheduler has noted another time.
-	 */
-	if (account->enqueued && (account->moved || account->enqueued == noted_enqueue(task)))
-		return 0;
-	enqueue(task, account, woken_at(task));
+	clock = scheduler_clock(task);
+	note_queued(account, clock);
+	/* Else it waits already. */
+	if (!account->queue && !throttles_threads())
+		begin_throttle(task, account, clock);
 	return 0;
 }
 
-/* Attached where waits are measured. */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct *task, int to)
 {
@@ -136,7 +135,7 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to)
 	if (!task->on_rq)
 		return 0;
 	account = find_account(task);
-	if (account)
+	if (account && account->ready)
 		move_wait(task, account, to);
 	return 0;
 }

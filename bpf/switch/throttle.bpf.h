@@ -10,6 +10,18 @@
 #include "../include/task.bpf.h"
 
 /*
+ * v6.18: e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). From then on a throttled
+ * thread is one that was switched out for it; one that is woken, or that waits for others, gets the
+ * CPU first. So throttles begin at a switch, and no hook at wake-ups is needed for them.
+ */
+static __always_inline bool throttles_threads(void)
+{
+	struct task_struct *task = NULL;
+
+	return bpf_core_field_exists(task->throttled);
+}
+
+/*
  * How long the thread's queue was throttled, by the quota of its group or of one above, up to the
  * last end of a throttle; `going_on`: and in the one that lasts.
  */
@@ -22,7 +34,8 @@ static __always_inline __u64 throttled_time(struct cfs_rq *queue, __u64 clock, b
 	if (bpf_core_field_exists(queue->throttled_clock_self_time)) {
 		__u64 since = going_on ? queue->throttled_clock_self : 0;
 
-		return queue->throttled_clock_self_time + (since ? clock - since : 0);
+		return queue->throttled_clock_self_time +
+		       (since && since < clock ? clock - since : 0);
 	}
 	if (bpf_core_field_exists(older->throttled_clock_pelt_time)) {
 		rq = queue->rq;
@@ -44,7 +57,7 @@ static __always_inline __u64 throttled_time(struct cfs_rq *queue, __u64 clock, b
 /* Whether the thread was switched out because a quota ran out. */
 static __always_inline bool is_throttled(struct task_struct *task)
 {
-	if (bpf_core_field_exists(task->throttled))
+	if (throttles_threads())
 		return task->throttled;
 	if (!bpf_core_field_exists(task->se.cfs_rq) ||
 	    !bpf_core_field_exists(task->se.cfs_rq->throttle_count))
@@ -52,29 +65,42 @@ static __always_inline bool is_throttled(struct task_struct *task)
 	return task->se.cfs_rq->throttle_count > 0;
 }
 
-/* The part of a wait in which the thread's queue was throttled. */
+/* A wait begins: notes how long its queue was throttled until then. */
+static __always_inline void begin_throttle(struct task_struct *task, struct task_account *account,
+					   __u64 clock)
+{
+	if (!bpf_core_field_exists(task->se.cfs_rq))
+		return;
+	account->queue = (__u64)task->se.cfs_rq;
+	account->throttled_at = throttled_time(task->se.cfs_rq, clock, true);
+}
+
+/*
+ * The throttled part of a wait that ends now, or is moved. The queue that was noted is another
+ * one when the thread was moved by a way that no hook has seen: the times of two queues have
+ * nothing to do with each other.
+ */
 static __always_inline __u64 throttled_part(struct task_struct *task, struct task_account *account,
-					    __u64 waited)
+					    __u64 clock)
 {
 	__s64 growth;
 
-	if (!account->enqueued || !bpf_core_field_exists(task->se.cfs_rq))
-		return 0;
-	/* Moved by a way that was not seen: the times of two queues have nothing to do with each
-	   other. */
-	if (account->queue != (__u64)task->se.cfs_rq)
+	if (!account->queue || !bpf_core_field_exists(task->se.cfs_rq) ||
+	    account->queue != (__u64)task->se.cfs_rq)
 		return 0;
 	/* Negative: the queue was throttled when the thread came, and the thread does not wait for
 	   the end of that (v6.18: until it returns to user mode). */
-	growth = throttled_time(task->se.cfs_rq, 0, false) - account->throttled_at;
+	growth = throttled_time(task->se.cfs_rq, clock, false) - account->throttled_at;
 	if (growth <= 0)
 		return 0;
-	return (__u64)growth < waited ? growth : waited;
+	/* From here on the rest of the wait counts. */
+	account->throttled_at += growth;
+	return growth;
 }
 
 /*
  * The thread goes on waiting in the queue of its group on another CPU, which is throttled by
- * itself. Where the time of that cannot be told, the rest of the wait counts as not throttled.
+ * itself. Where the time of that cannot be read, the rest of the wait counts as not throttled.
  */
 static __always_inline void change_queue(struct task_struct *task, struct task_account *account,
 					 __u64 clock, __u32 cpu)
@@ -82,6 +108,8 @@ static __always_inline void change_queue(struct task_struct *task, struct task_a
 	struct cfs_rq **queues, *queue = NULL;
 	__u64 since;
 
+	if (!account->queue)
+		return;
 	account->queue = 0;
 	if (!bpf_core_field_exists(queue->throttled_clock_self_time))
 		return;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: how long threads wait for a CPU. A wait begins when a thread is queued (woken, new, or
- * switched out while it could go on) and ends when it gets a CPU.
+ * Account: run-queue latency, the time that threads spend runnable but not running. The scheduler
+ * notes when a thread was queued and, in run_delay, how long it has waited ever; so a switch needs
+ * no hook at wake-ups to know how long the thread waited that gets the CPU. What is charged here is
+ * at each moment what the kernel has in run_delay.
  */
 #ifndef NOCTULE_WAIT_BPF_H
 #define NOCTULE_WAIT_BPF_H
@@ -14,8 +16,8 @@
 const volatile bool waits_on = true;
 
 enum {
-	/* A wake-up is told of within that time. */
-	NOTE_NS = 1000000,
+	/* A note that was made with a migration is no later than that. */
+	PHANTOM_NS = 1000000,
 };
 
 /* sched_switch has the state of `prev` as its last argument: 9c2136be0878, v5.18. */
@@ -37,36 +39,6 @@ static __always_inline bool still_runnable(unsigned long long *ctx, bool preempt
 	return !task_state(prev);
 }
 
-/* The thread begins to wait. */
-static __always_inline void enqueue(struct task_struct *task, struct task_account *account,
-				    __u64 clock)
-{
-	account->enqueued = clock;
-	if (!bpf_core_field_exists(task->se.cfs_rq))
-		return;
-	account->queue = (__u64)task->se.cfs_rq;
-	account->throttled_at = throttled_time(task->se.cfs_rq, clock, true);
-}
-
-/* When the thread was queued, by the scheduler's own note; 0 when it has none. */
-static __always_inline __u64 noted_enqueue(struct task_struct *task)
-{
-	return has_notes(task) ? task->sched_info.last_queued : 0;
-}
-
-/*
- * When a thread that is being woken was queued. The scheduler's note can be older than the wake-up:
- * one that sleeps and was not taken off its queue yet (v6.12: 152e11f6df29, "sched/fair: Implement
- * delayed dequeue") is queued anew when it is moved. A note that is much older is such a one.
- */
-static __always_inline __u64 woken_at(struct task_struct *task)
-{
-	__u64 clock = scheduler_clock(task);
-	__u64 noted = noted_enqueue(task);
-
-	return noted && noted < clock && clock - noted < NOTE_NS ? noted : clock;
-}
-
 /* Prepares the division of a wait that began at `from` and is charged up to `to`. */
 static __always_inline struct division *begin_division(struct task_struct *task,
 						       struct task_account *account, __u32 number,
@@ -81,7 +53,9 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 	it->victim = victim_of(account);
 	it->cpu = cpu;
 	it->to = *to;
-	throttled = throttled_part(task, account, to->clock - from);
+	throttled = throttled_part(task, account, to->clock);
+	if (throttled > to->clock - from)
+		throttled = to->clock - from;
 	__builtin_memset(it->parts, 0, sizeof(it->parts));
 	it->unnamed = 0;
 	/*
@@ -102,11 +76,9 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 	struct slice *newest = &past->ring[(past->count - 1) % SLICES];
 	struct division *it;
 
-	if (from >= now->clock)
-		return;
 	/* The most common: one runner had the CPU all the time. */
 	if (past->count && newest->began.clock <= from && newest->began.stolen == now->stolen &&
-	    !throttled_part(task, account, now->clock - from)) {
+	    !account->queue) {
 		__u64 victim = victim_of(account), culprit = group_of(newest->runner);
 		enum counter counter = wait_counter(victim, culprit);
 		struct blame *row;
@@ -132,83 +104,119 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 		blame_unnamed(account, it->victim, it->unnamed);
 }
 
+/* Everything up to `total` counts as charged, whatever it was. */
+static __always_inline void skip_waits(struct task_account *account, __u64 total)
+{
+	account->charged = total;
+	account->before = total;
+}
+
+/* Whether what the scheduler has noted is the moment of a migration in which the thread slept. */
+static __always_inline bool is_phantom(struct task_account *account, __u64 queued)
+{
+	return account->phantom && queued < account->throttled_at + PHANTOM_NS;
+}
+
 /*
- * What the scheduler added to run_delay that was not charged here, and from now on is: waits of
- * which the end was not seen, because a program did not run. A thread that is seen for the first
- * time may have waited before the agent was there.
+ * The thread gets the CPU: its wait ends. `unseen`: it got it then, and is noted as queued no more:
+ * all that it waited is in run_delay.
  */
-static __always_inline __u64 waited_unseen(struct task_struct *task, struct task_account *account,
-					   __u64 clock)
+static __always_inline void end_wait(struct task_struct *task, struct task_account *account,
+				     struct past *past, __u32 cpu, const struct moment *now,
+				     bool unseen)
 {
-	__u64 noted = noted_enqueue(task);
-	__u64 before = account->run_delay;
-	__u64 delay;
-
-	if (!has_notes(task))
-		return 0;
-	delay = task->sched_info.run_delay + 1;
-	/* What it is going to add for this wait, which may have begun before the agent came. */
-	account->run_delay = delay + (noted && noted < clock ? clock - noted : 0);
-	return before && delay > before ? delay - before : 0;
-}
-
-/* The thread gets the CPU: its wait ends. */
-static __always_inline void dequeue(struct task_struct *task, struct task_account *account,
-				    struct past *past, __u32 cpu, const struct moment *now)
-{
-	__u64 clock = now->clock;
-	__u64 from = account->enqueued;
-	__u64 waited = account->waited;
+	__u64 queued = queued_since(task, account);
+	__u64 here = queued && queued < now->clock ? now->clock - queued : 0;
+	__u64 total = run_delay(task, account) + here;
+	__u64 length = total - account->before;
+	__s64 waited = total - account->charged;
 	struct wait_row *row;
-	__u64 unseen;
 
-	/*
-	 * Queued before the agent came, or by a way that has no hook; or moved: the clocks of two
-	 * CPUs can differ, and the scheduler has noted the time by that of this one.
-	 */
-	if (!from || account->moved)
-		from = noted_enqueue(task) ?: from;
-	if (!from || !past->count || from > clock)
-		from = clock;
-	/* What was before the first switch of this CPU does not count. */
-	else if (from < past->first)
-		from = past->first;
-	charge_wait(task, account, past, cpu, from, now);
-	unseen = waited_unseen(task, account, clock);
-	account->total.v[COUNTER_WAIT_UNATTRIBUTED] += unseen;
-	waited += clock - from;
-	account->enqueued = 0;
-	account->waited = 0;
-	account->moved = 0;
-	row = wait_row(account, victim_of(account));
-	if (row)
-		histogram_add(row->buckets, waited);
+	note_dequeued(account, now->clock);
+	if (is_phantom(account, queued)) {
+		skip_waits(account, total);
+		count_loss(LOSS_WAIT_START);
+	} else {
+		account->before = total;
+		if (waited > 0) {
+			account->charged += waited;
+			if (unseen || (__u64)waited < here)
+				here = waited;
+			/* Waits of which no program has seen the end. */
+			account->total.v[COUNTER_WAIT_UNATTRIBUTED] += waited - here;
+			charge_wait(task, account, past, cpu, now->clock - here, now);
+		}
+		row = wait_row(account, victim_of(account));
+		if (row)
+			histogram_add(row->buckets, length);
+	}
+	account->queue = 0;
+	account->phantom = 0;
 }
 
-/* A thread that waits is taken to another CPU: what it waited on this one is charged. */
+/* Rare, and not inlined, so that the way of every switch is short. */
+static __noinline void end_unseen_wait(struct task_struct *task, struct task_account *account,
+				       struct past *past, __u32 cpu, const struct moment *then)
+{
+	end_wait(task, account, past, cpu, then, true);
+}
+
+/* The thread is switched out although it could go on: it waits from now on. */
+static __always_inline void begin_wait(struct task_struct *task, struct task_account *account,
+				       runner next, __u64 clock)
+{
+	bool throttled = is_throttled(task);
+
+	note_queued(account, clock);
+	if (throttled || !throttles_threads())
+		begin_throttle(task, account, clock);
+	if (throttled)
+		account->total.v[COUNTER_SWITCHES_THROTTLED]++;
+	else
+		count_preemption(account, group_of(next));
+}
+
+/* A thread in a queue is taken to another CPU: what it waited on this one is charged. */
 static __always_inline void move_wait(struct task_struct *task, struct task_account *account,
 				      __u32 to)
 {
 	struct moment now;
 	struct past *past;
 	struct rq *rq;
+	__u64 total;
+	__s64 part;
 	__u32 from;
 
-	if (!account->enqueued || !bpf_core_field_exists(task->se.cfs_rq))
+	if (!bpf_core_field_exists(task->se.cfs_rq))
 		return;
 	rq = task->se.cfs_rq->rq;
 	moment_of(rq, &now);
+	/* The scheduler has taken it off the queue, and added what it waited there. */
+	note_dequeued(account, now.clock);
+	total = run_delay(task, account);
+	/*
+	 * It sleeps, and is noted as queued all the same: when it is woken, that stays. No hook
+	 * sees the wake-up, so how long it waits then is not known.
+	 */
+	if (bpf_core_field_exists(task->se.sched_delayed) && task->se.sched_delayed) {
+		skip_waits(account, total);
+		account->phantom = 1;
+		account->throttled_at = now.clock;
+		return;
+	}
+	if (account->phantom) {
+		skip_waits(account, total);
+		account->phantom = 0;
+		count_loss(LOSS_WAIT_START);
+	}
+	part = total - account->charged;
 	from = cpu_of(rq);
 	past = bpf_map_lookup_elem(&pasts, &from);
-	if (!past || now.clock < account->enqueued)
-		return;
-	charge_wait(task, account, past, from, account->enqueued, &now);
-	account->waited += now.clock - account->enqueued;
-	/* The scheduler has added this part already. */
-	if (has_notes(task))
-		account->run_delay = task->sched_info.run_delay + 1;
-	account->enqueued = now.clock;
-	account->moved = 1;
+	if (past && part > 0 && (__u64)part < now.clock) {
+		account->charged += part;
+		charge_wait(task, account, past, from, now.clock - part, &now);
+	}
+	note_queued(account, now.clock);
 	change_queue(task, account, now.clock, to);
 }
 
@@ -216,24 +224,21 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
  * The switch to `prev` was not seen: a program can be kept from running. The scheduler has noted
  * when it was, but not for the idle task.
  */
-static __always_inline void note_unseen(struct past *past, struct task_struct *prev,
+static __always_inline void note_unseen(struct past *past, struct task_struct *prev, __u32 cpu,
 					const struct moment *now)
 {
 	struct task_account *account;
 	struct moment then = *now;
 
-	if (!past->count || !prev->pid || !has_notes(prev))
+	if (!past->count || !prev->pid || !scheduler_notes)
 		return;
 	then.clock = prev->sched_info.last_arrival;
-	if (then.clock > now->clock)
+	if (then.clock >= now->clock)
 		return;
 	account = account_of(prev);
+	if (account)
+		end_unseen_wait(prev, account, past, cpu, &then);
 	begin_slice(past, runner_of(prev, account), &then);
-	if (!account)
-		return;
-	account->enqueued = 0;
-	account->moved = 0;
-	account->waited = 0;
 }
 
 static __always_inline void account_waits(struct task_struct *prev, struct task_struct *next,
@@ -246,12 +251,12 @@ static __always_inline void account_waits(struct task_struct *prev, struct task_
 	if (!past)
 		return;
 	if (past->pid != (__u32)prev->pid)
-		note_unseen(past, prev, now);
+		note_unseen(past, prev, cpu, now);
 	if (next->pid) {
 		account = account_of(next);
-		/* Else the next end of a wait charges this one too: waited_unseen. */
+		/* Else the next end of a wait charges this one too. */
 		if (account)
-			dequeue(next, account, past, cpu, now);
+			end_wait(next, account, past, cpu, now, false);
 		runner = runner_of(next, account);
 	}
 	begin_slice(past, runner, now);
@@ -260,13 +265,8 @@ static __always_inline void account_waits(struct task_struct *prev, struct task_
 	if (!runnable || !prev->pid)
 		return;
 	account = account_to_charge(prev);
-	if (!account)
-		return;
-	enqueue(prev, account, now->clock);
-	if (is_throttled(prev))
-		account->total.v[COUNTER_SWITCHES_THROTTLED]++;
-	else
-		count_preemption(account, group_of(runner));
+	if (account)
+		begin_wait(prev, account, runner, now->clock);
 }
 
 #endif

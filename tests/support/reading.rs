@@ -89,7 +89,8 @@ impl Reading {
         assert!(!found.is_empty(), "the agent lists no losses");
         found
             .into_iter()
-            .filter(|(kind, count)| *count != 0.0 && !loses(kind))
+            // From 6.12 on the begin of a wait is lost now and then: a sleeper that is migrated.
+            .filter(|(kind, count)| *count != 0.0 && !loses(kind) && *kind != "wait_start")
             .collect()
     }
 }

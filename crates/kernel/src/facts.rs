@@ -73,6 +73,13 @@ pub struct Scheduler {
     pub steal: bool,
 }
 
+impl Scheduler {
+    /// Whether its notes can be used: they are moments by a clock that must be readable.
+    pub(crate) fn keeps_notes(self) -> bool {
+        self.notes && self.clock
+    }
+}
+
 /// Arguments of hooks that came later than the hooks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tracepoints {

@@ -5,7 +5,7 @@ use noctule_model::Loss;
 use crate::skel::switch::types::loss as abi;
 
 /// Kind and place of each loss, in the order of `enum loss`.
-const LOSSES: [(&str, &str); 13] = [
+const LOSSES: [(&str, &str); 14] = [
     ("thread_account", "tasks"),
     ("exit_record", "exits"),
     ("cgroup_row", "folded"),
@@ -19,12 +19,14 @@ const LOSSES: [(&str, &str); 13] = [
     ("oom_victim", "victims"),
     ("socket_account", "sockets"),
     ("destination_row", "destinations"),
+    ("wait_start", "tasks"),
 ];
 
 const _: () = {
     assert!(abi::LOSS_ACCOUNT.0 == 0);
     assert!(abi::LOSS_EXIT_RECORD.0 == 1);
     assert!(abi::LOSS_CGROUP_ROW.0 == 2);
+    assert!(abi::LOSS_WAIT_START.0 == 13);
     assert!(abi::LOSS_COUNTER_READ.0 == 3);
     assert!(abi::LOSS_CGROUP_EVENT.0 == 4);
     assert!(abi::LOSS_PROCESS_ROW.0 == 5);
@@ -35,6 +37,7 @@ const _: () = {
     assert!(abi::LOSS_VICTIM.0 == 10);
     assert!(abi::LOSS_SOCKET.0 == 11);
     assert!(abi::LOSS_DESTINATION.0 == 12);
+    assert!(abi::LOSS_WAIT_START.0 == 13);
     assert!(abi::LOSS_COUNT.0 as usize == LOSSES.len());
 };
 

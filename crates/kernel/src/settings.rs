@@ -28,10 +28,10 @@ macro_rules! settings {
 }
 
 settings! {
-    switch: cgroup_from_v2, has_task_storage, has_prev_state;
-    softirq: cgroup_from_v2, has_task_storage;
-    pagecache: cgroup_from_v2, has_task_storage, page_shift;
-    lifecycle: cgroup_from_v2, has_task_storage, page_shift, has_group_dead, victim_is_task;
+    switch: cgroup_from_v2, has_task_storage, scheduler_notes, has_prev_state;
+    softirq: cgroup_from_v2, has_task_storage, scheduler_notes;
+    pagecache: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift;
+    lifecycle: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift, has_group_dead, victim_is_task;
     tcp: cgroup_from_v2, has_task_storage, has_retransmit_error, accept_takes_struct, has_open_sockets;
     files: cgroup_from_v2;
 }
@@ -46,6 +46,10 @@ mod value {
 
     pub(super) fn has_task_storage(facts: &Facts) -> bool {
         facts.task_storage
+    }
+
+    pub(super) fn scheduler_notes(facts: &Facts) -> bool {
+        facts.scheduler.keeps_notes()
     }
 
     pub(super) fn has_prev_state(facts: &Facts) -> bool {

@@ -54,8 +54,6 @@ pub(super) fn cpu_time(facts: &Facts) -> Feature {
 /// Whether waiting for a CPU is measured, and how. `error`: why a hook is missing.
 pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
     let name = "cpu_waits";
-    const LIMIT: &str = "when a thread was queued is taken from the scheduler: what it waited \
-        before a move to another CPU is unattributed";
     if !wanted {
         return Feature::switched_off(name, SECTION);
     }
@@ -67,11 +65,18 @@ pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Fact
         ),
         None if !facts.scheduler.notes => Feature::degraded(
             name,
-            "this kernel does not note when a thread was queued (CONFIG_SCHED_INFO): a wait that \
-             began before the agent is not counted",
+            "this kernel does not note when a thread was queued (CONFIG_SCHED_INFO): a hook at each \
+             wake-up does, and a wait that began before the agent is not counted",
         ),
         None => Feature::on(name, "sched_wakeup, sched_migrate_task, sched_switch"),
-        Some(error) => Feature::degraded(name, format!("{error:#}; {LIMIT}")),
+        Some(error) if facts.scheduler.keeps_notes() => Feature::degraded(
+            name,
+            format!("{error:#}: what a thread waited before a move to another CPU is unattributed"),
+        ),
+        Some(error) => Feature::degraded(
+            name,
+            format!("{error:#}: waits that begin with a wake-up or a move are not seen"),
+        ),
     }
 }
 
