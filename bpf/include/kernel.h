@@ -161,6 +161,7 @@ struct cfs_rq {
 	__u64 throttled_clock_self;
 	__u64 throttled_clock_self_time;
 	int throttle_count;
+	int runtime_enabled;
 };
 
 struct sched_info {
@@ -172,6 +173,7 @@ struct sched_info {
 struct sched_entity {
 	__u64 exec_start;
 	__u64 sum_exec_runtime;
+	struct sched_entity *parent;
 	struct cfs_rq *cfs_rq;
 	/* v6.12: 152e11f6df29 ("sched/fair: Implement delayed dequeue"). */
 	unsigned char sched_delayed;

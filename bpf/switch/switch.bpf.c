@@ -103,8 +103,8 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 }
 
 /*
- * Notes what the scheduler does not; and, before v6.18, how long the queue was throttled in which a
- * thread waits that was woken.
+ * Attached where the scheduler keeps no notes, and, before v6.18, while a group has a quota: then a
+ * queue can be throttled, or not any more, while a thread waits in it that was woken.
  */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
@@ -279,6 +279,8 @@ int sample_tasks(struct bpf_iter__task *ctx)
 			mark_threads(task, account);
 		leader = leader_of(task) ? find_account(leader_of(task)) : NULL;
 	}
+	if (!throttles_threads() && !quotas_seen && has_quota(task))
+		quotas_seen = 1;
 	if (leader && leader->carried_seen != at && write_carried(ctx->meta->seq, task, account))
 		return 0;
 	exchange(&account->seen, at);

@@ -9,6 +9,16 @@
 #include "../include/compat.bpf.h"
 #include "../include/task.bpf.h"
 
+/* Set by the walk when it meets a thread of a group that has a quota; cleared by user space. */
+__u32 quotas_seen;
+/* Set by user space while groups have quotas: else no wait can be throttled. */
+__u32 quotas_in_use;
+
+enum {
+	/* How many groups above its own the walk looks at. */
+	GROUP_DEPTH = 8,
+};
+
 /*
  * v6.18: e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). From then on a throttled
  * thread is one that was switched out for it; one that is woken, or that waits for others, gets the
@@ -19,6 +29,22 @@ static __always_inline bool throttles_threads(void)
 	struct task_struct *task = NULL;
 
 	return bpf_core_field_exists(task->throttled);
+}
+
+/* Whether the quota of its group, or of one above, can run out under the thread. */
+static __always_inline bool has_quota(struct task_struct *task)
+{
+	struct sched_entity *entity = &task->se;
+
+	if (!bpf_core_field_exists(task->se.cfs_rq) ||
+	    !bpf_core_field_exists(task->se.cfs_rq->runtime_enabled))
+		return false;
+	for (int i = 0; i < GROUP_DEPTH && entity; i++) {
+		if (BPF_CORE_READ(entity, cfs_rq, runtime_enabled))
+			return true;
+		entity = BPF_CORE_READ(entity, parent);
+	}
+	return false;
 }
 
 /*

@@ -165,11 +165,14 @@ static __noinline void end_unseen_wait(struct task_struct *task, struct task_acc
 static __always_inline void begin_wait(struct task_struct *task, struct task_account *account,
 				       runner next, __u64 clock)
 {
-	bool throttled = is_throttled(task);
+	bool throttled = false;
 
 	note_queued(account, clock);
-	if (throttled || !throttles_threads())
-		begin_throttle(task, account, clock);
+	if (throttles_threads() || quotas_in_use) {
+		throttled = is_throttled(task);
+		if (throttled || !throttles_threads())
+			begin_throttle(task, account, clock);
+	}
 	if (throttled)
 		account->total.v[COUNTER_SWITCHES_THROTTLED]++;
 	else

@@ -34,10 +34,12 @@ mod features;
 mod orphans;
 mod side;
 mod waits;
+mod wakeups;
 
 use orphans::Orphans;
 use side::Side;
 pub use waits::WaitCounts;
+use wakeups::{Need, Wakeups};
 
 /// How often a moment is set at most, and how long that may take, with each CPU.
 const MOMENT_TRIES: u32 = 5;
@@ -63,6 +65,7 @@ pub struct Accounting {
     hardware_map: MapHandle,
     possible_cpus: u32,
     waits: bool,
+    wakeups: Wakeups,
     scheduler: Scheduler,
     features: Vec<Feature>,
     measured: Measured,
@@ -155,7 +158,8 @@ impl Accounting {
         let first = online.first().copied().unwrap_or(0);
         let (mut hardware, refused) = Hardware::probe(&plan.counters, first);
 
-        let open = open_switch(facts, wanted, hardware.mask(), cpus)?;
+        let need = Need::new(wanted.waits, facts.scheduler);
+        let open = open_switch(facts, wanted, need, hardware.mask(), cpus)?;
         let switch = open.load().map_err(not_loaded("switch", facts))?;
         let hardware_map =
             MapHandle::try_from(&switch.maps.hardware).context("the map of hardware counters")?;
@@ -176,9 +180,12 @@ impl Accounting {
         // Makes storage for the threads that are there.
         let mut buffer = Vec::new();
         iterator::read(&iterator, "the iterator of tasks", &mut buffer)?;
-        let (switches, missing) = attach_switch(&switch, wanted.waits)?;
+        let mut wakeups = Wakeups::new(need);
+        let missing = wakeups.attach_always(&switch).err();
+        let (switches, moves) = attach_switch(&switch, wanted.waits)?;
         links.extend(switches);
-        features.push(features::waits(wanted.waits, missing.as_ref(), facts));
+        let missing = missing.as_ref().or(moves.as_ref());
+        features.push(features::waits(wanted.waits, missing, facts));
         features.push(features::cpu_time(facts));
         features.extend(features::throttle(wanted.waits, facts));
         let moves = attach_moves(&switch, facts).transpose();
@@ -198,6 +205,7 @@ impl Accounting {
             hardware_map,
             possible_cpus: facts.possible_cpus,
             waits: wanted.waits,
+            wakeups,
             scheduler: facts.scheduler,
             features,
             measured: Measured::NONE,
@@ -208,6 +216,7 @@ impl Accounting {
             bss.started_at = now_ns();
         }
         this.tasks()?;
+        this.follow_quotas();
         // A switch compares the clocks of the CPU; the one that reads the tasks must have done it.
         std::thread::sleep(Duration::from_millis(1));
         this.attach_sides(facts, plan);
@@ -323,6 +332,7 @@ impl Accounting {
             .begin_moment(&online)
             .and_then(|begun| self.read(begun));
         self.set_moment(0);
+        self.follow_quotas();
         let mut snapshot = Snapshot {
             waits,
             blames,
@@ -375,6 +385,13 @@ impl Accounting {
             }
         }
         Ok(snapshot)
+    }
+
+    /// Attaches the hook at wake-ups while groups have quotas, where that is needed.
+    fn follow_quotas(&mut self) {
+        if let Err(error) = self.wakeups.follow_quotas(&mut self.switch) {
+            tracing::warn!(%error, "sched_wakeup: throttled time counts as contention in waits that begin with a wake-up");
+        }
     }
 
     /// The moment of which the kernel side keeps what was; 0 for none.
@@ -550,6 +567,7 @@ fn attach_moves(
 fn open_switch(
     facts: &Facts,
     wanted: &Wanted,
+    need: Need,
     hardware_mask: u32,
     cpu_slots: &CpuSlots,
 ) -> Result<OpenSwitchSkel<'static>, Error> {
@@ -570,7 +588,7 @@ fn open_switch(
     };
     unused.context("the accounts of threads")?;
     // Programs that are not attached need not pass the verifier, nor take its time.
-    open.progs.sched_wakeup.set_autoload(wanted.waits);
+    open.progs.sched_wakeup.set_autoload(need != Need::Never);
     open.progs.sched_migrate_task.set_autoload(wanted.waits);
     let moves = facts.hooks.contains(features::MOVES);
     let walks = features::walks_over_threads(facts);
@@ -626,7 +644,7 @@ fn attach_lives(switch: &SwitchSkel<'static>) -> Result<Vec<Link>, Error> {
     ])
 }
 
-/// The links, and why a hook of waits is missing.
+/// The links, and why moves to other CPUs are not seen.
 fn attach_switch(
     switch: &SwitchSkel<'static>,
     waits: bool,
@@ -635,11 +653,9 @@ fn attach_switch(
     let mut links = Vec::new();
     let mut missing = None;
     if waits {
-        for program in [&progs.sched_wakeup, &progs.sched_migrate_task] {
-            match program.attach() {
-                Ok(link) => links.push(link),
-                Err(error) => missing = Some(error),
-            }
+        match progs.sched_migrate_task.attach() {
+            Ok(link) => links.push(link),
+            Err(error) => missing = Some(error),
         }
     }
     let switches = progs.sched_switch.attach();

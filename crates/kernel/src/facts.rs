@@ -67,6 +67,8 @@ pub struct Scheduler {
     pub clock: bool,
     /// When each thread was queued, and got its CPU (CONFIG_SCHED_INFO).
     pub notes: bool,
+    /// Quotas hold threads back and not queues (Linux 6.18).
+    pub throttles_threads: bool,
     /// How much time interrupts take (CONFIG_IRQ_TIME_ACCOUNTING).
     pub interrupts: bool,
     /// How much time the host takes (CONFIG_PARAVIRT_TIME_ACCOUNTING).
@@ -298,6 +300,7 @@ impl Scheduler {
         Self {
             clock: has("sched_entity", "cfs_rq"),
             notes: has("sched_info", "last_queued"),
+            throttles_threads: has("task_struct", "throttled"),
             interrupts: has("rq", "prev_irq_time"),
             steal: has("rq", "prev_steal_time_rq"),
         }

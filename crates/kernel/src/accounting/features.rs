@@ -68,7 +68,7 @@ pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Fact
             "this kernel does not note when a thread was queued (CONFIG_SCHED_INFO): a hook at each \
              wake-up does, and a wait that began before the agent is not counted",
         ),
-        None => Feature::on(name, "sched_wakeup, sched_migrate_task, sched_switch"),
+        None => Feature::on(name, "sched_switch, sched_migrate_task, sched_info"),
         Some(error) if facts.scheduler.keeps_notes() => Feature::degraded(
             name,
             format!("{error:#}: what a thread waited before a move to another CPU is unattributed"),
