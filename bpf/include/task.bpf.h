@@ -66,10 +66,12 @@ struct task_account {
 	__u32 ready;
 	/* The row of its group's waits, if that has not changed. */
 	__u32 wait_row;
+	/* Is switched out because its real-time or deadline budget is used up. */
+	__u8 held;
 	/* The scheduler has noted as queued what sleeps: its next note is not the begin of a wait.
 	 */
 	__u8 phantom;
-	__u8 reserved[3];
+	__u8 reserved[2];
 	/*
 	 * How much of what the thread has ever waited (run_delay) is charged: where it gets a CPU
 	 * or is moved to another.

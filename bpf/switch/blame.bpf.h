@@ -24,7 +24,12 @@ struct division {
 	__u64 from;
 	struct moment to;
 	__u32 cpu;
-	__u32 padding;
+	/*
+	 * Runners from the first rank up to below the second had the CPU because the victim, whose
+	 * rank is higher, had used up its budget.
+	 */
+	__u16 held_from;
+	__u16 held_below;
 	__u64 parts[WAIT_PARTS];
 	/* The part of neighbours for which `blames` had no room. */
 	__u64 unnamed;
@@ -203,6 +208,10 @@ __noinline int charge_runner(__u32 number, runner runner, __u64 ns)
 
 	if (!it)
 		return 0;
+	if (rank_of(runner) >= it->held_from && rank_of(runner) < it->held_below) {
+		it->parts[PART_THROTTLE] += ns;
+		return 0;
+	}
 	counter = wait_counter(it->victim, culprit);
 	part = counter - COUNTER_WAIT_THROTTLE;
 	if (part < WAIT_PARTS)

@@ -16,6 +16,11 @@
 const volatile bool waits_on = true;
 
 enum {
+	/*
+	 * A real-time thread that waits for longer than that behind a lower class has used up its
+	 * budget: otherwise it gets the CPU as soon as the kernel can be preempted.
+	 */
+	HELD_NS = 1000000,
 	/* A note that was made with a migration is no later than that. */
 	PHANTOM_NS = 1000000,
 };
@@ -46,16 +51,26 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 						       const struct moment *to)
 {
 	struct division *it = bpf_map_lookup_elem(&divisions, &number);
-	__u64 throttled;
+	enum rank rank = task_rank(task);
+	__u64 throttled = 0;
 
 	if (!it)
 		return NULL;
 	it->victim = victim_of(account);
 	it->cpu = cpu;
 	it->to = *to;
-	throttled = throttled_part(task, account, to->clock);
-	if (throttled > to->clock - from)
-		throttled = to->clock - from;
+	it->held_from = RANK_FAIR;
+	it->held_below = 0;
+	if (rank > RANK_FAIR) {
+		if (account->held)
+			it->held_from = RANK_IDLE;
+		if (account->held || to->clock - from > HELD_NS)
+			it->held_below = rank;
+	} else {
+		throttled = throttled_part(task, account, to->clock);
+		if (throttled > to->clock - from)
+			throttled = to->clock - from;
+	}
 	__builtin_memset(it->parts, 0, sizeof(it->parts));
 	it->unnamed = 0;
 	/*
@@ -78,7 +93,7 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 
 	/* The most common: one runner had the CPU all the time. */
 	if (past->count && newest->began.clock <= from && newest->began.stolen == now->stolen &&
-	    !account->queue) {
+	    !account->queue && task->prio >= MAX_RT_PRIO) {
 		__u64 victim = victim_of(account), culprit = group_of(newest->runner);
 		enum counter counter = wait_counter(victim, culprit);
 		struct blame *row;
@@ -151,6 +166,7 @@ static __always_inline void end_wait(struct task_struct *task, struct task_accou
 			histogram_add(row->buckets, length);
 	}
 	account->queue = 0;
+	account->held = 0;
 	account->phantom = 0;
 }
 
@@ -165,10 +181,14 @@ static __noinline void end_unseen_wait(struct task_struct *task, struct task_acc
 static __always_inline void begin_wait(struct task_struct *task, struct task_account *account,
 				       runner next, __u64 clock)
 {
+	enum rank rank = task_rank(task);
 	bool throttled = false;
 
 	note_queued(account, clock);
-	if (throttles_threads() || quotas_in_use) {
+	if (rank > RANK_FAIR) {
+		throttled = rank_of(next) < rank;
+		account->held = throttled;
+	} else if (throttles_threads() || quotas_in_use) {
 		throttled = is_throttled(task);
 		if (throttled || !throttles_threads())
 			begin_throttle(task, account, clock);
