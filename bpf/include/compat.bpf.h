@@ -46,6 +46,19 @@ const volatile bool has_task_storage = true;
 		before_;                                               \
 	})
 
+#define compare_and_swap(word, old, value)                                       \
+	({                                                                       \
+		typeof(*(word)) before_;                                         \
+		if (!has_task_storage) {                                         \
+			before_ = *(volatile typeof(*(word)) *)(word);           \
+			if (before_ == (old))                                    \
+				*(volatile typeof(*(word)) *)(word) = (value);   \
+		} else {                                                         \
+			before_ = __sync_val_compare_and_swap(word, old, value); \
+		}                                                                \
+		before_;                                                         \
+	})
+
 /* Sets a word that is 0. */
 #define set_once(word, value)                                          \
 	({                                                             \

@@ -74,9 +74,11 @@ struct task_account {
 	__u8 reserved[2];
 	/*
 	 * How much of what the thread has ever waited (run_delay) is charged: where it gets a CPU
-	 * or is moved to another.
+	 * or is moved to another, and by walks, while a wait goes on. Each has one writer, so that
+	 * nothing is charged twice whoever comes first.
 	 */
 	__u64 charged;
+	__u64 ahead;
 	/* What it had waited when its last wait ended. */
 	__u64 before;
 	/* Which queue it waits in, if that can be throttled, and how long that was before. */
@@ -102,7 +104,7 @@ struct task_account {
 	struct counters base;
 };
 
-_Static_assert(sizeof(struct task_account) == 136 + 2 * 8 * COUNTER_COUNT, "implicit padding");
+_Static_assert(sizeof(struct task_account) == 144 + 2 * 8 * COUNTER_COUNT, "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

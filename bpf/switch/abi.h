@@ -66,6 +66,20 @@ enum group {
 	GROUP_FOLLOWED = -2,
 };
 
+/* Where waits are divided that go on; those that end, on the CPU that the thread gets. */
+enum division_place {
+	DIVISION_WALK,
+	DIVISION_MOVE,
+	DIVISIONS_ELSEWHERE,
+};
+
+/* Whose records are made beside those of the CPUs. */
+enum scratch {
+	SCRATCH_WALK,
+	SCRATCH_MOVE,
+	SCRATCHES,
+};
+
 /* Who waited, and who had the CPU. */
 struct blame_key {
 	__u64 victim;
@@ -96,6 +110,8 @@ ABI_EXPORT(enum, counter);
 ABI_EXPORT(enum, sample_flag);
 ABI_EXPORT(enum, loss);
 ABI_EXPORT(enum, group);
+ABI_EXPORT(enum, division_place);
+ABI_EXPORT(enum, scratch);
 ABI_EXPORT(enum, histogram);
 ABI_EXPORT(struct, wait_row);
 ABI_EXPORT(struct, blame_key);

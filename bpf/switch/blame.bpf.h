@@ -38,10 +38,10 @@ struct division {
 
 _Static_assert(sizeof(struct division) % 64 == 0, "two CPUs share a cache line");
 
-/* Room for one division at a time on each CPU. */
+/* Room for one division at a time: on each CPU, and for each place elsewhere. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* possible CPUs, set at load */
+	__uint(max_entries, 1); /* DIVISIONS_ELSEWHERE and possible CPUs, set at load */
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
 	__type(value, struct division);
@@ -279,6 +279,9 @@ __noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
  * Divides a wait among those that had the CPU. A function that is not static is verified once, and
  * not in each state in which it is called: inlined, it made up nine tenths of what the kernel has
  * to verify. Such a function takes numbers only, and user space cannot adapt it for 5.10.
+ *
+ * It is also called for a wait that goes on, while the CPU goes on: then a slice that is written
+ * meanwhile can take the place of the oldest one. The parts add up to the wait all the same.
  */
 __noinline int divide(__u32 number)
 {

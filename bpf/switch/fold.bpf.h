@@ -9,6 +9,7 @@
 
 #include "abi.h"
 #include "slice.bpf.h"
+#include "wait.bpf.h"
 
 /* What ended threads and threads that moved away left to each cgroup. */
 struct {
@@ -174,6 +175,30 @@ static __always_inline void carry(struct task_struct *task, struct task_account 
 
 	if (row)
 		add(&row->counters, used);
+}
+
+/*
+ * Settles what a wait that goes on has lasted up to `at`, where that is `least` or more, with the
+ * group and the process of the thread: no account of the thread needs room for it.
+ */
+static __always_inline struct division *settle_open(struct task_struct *task,
+						    struct task_account *account, __u32 number,
+						    __u64 at, __u64 least)
+{
+	struct division *open = open_wait(task, account, number, at, least);
+	struct task_sample *process;
+	struct counters *group;
+
+	if (!open)
+		return NULL;
+	group = folded_row(account->cgroup);
+	process = carried_row(task, account);
+	for (int i = 0; i < WAIT_PARTS; i++)
+		__sync_fetch_and_add(&group->v[COUNTER_WAIT_THROTTLE + i], open->parts[i]);
+	for (int i = 0; process && i < WAIT_PARTS; i++)
+		__sync_fetch_and_add(&process->counters.v[COUNTER_WAIT_THROTTLE + i],
+				     open->parts[i]);
+	return open;
 }
 
 /*

@@ -22,13 +22,25 @@ char LICENSE[] SEC("license")
 /* Children of this process are followed, with all their descendants; 0 follows none. */
 __u32 follow_children_of;
 
+/*
+ * A record that is being made: too large for a stack that other functions need, too. One walk is
+ * made at a time, the kernel makes one move at a time, and a CPU one switch.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* SCRATCHES and possible CPUs, set at load */
+	__type(key, __u32);
+	__type(value, struct task_sample);
+} scratches SEC(".maps");
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
+	__u32 scratch = SCRATCHES + cpu;
 	struct task_account *account;
-	struct counters used;
+	struct task_sample *last;
 	struct moment now;
 	__u64 at;
 
@@ -44,16 +56,17 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		return 0;
 	/* Its last switch: nothing can be added any more, not even the end of its own exit. */
 	account = account_to_charge(prev);
-	if (!account)
+	last = bpf_map_lookup_elem(&scratches, &scratch);
+	if (!account || !last)
 		return 0;
 	account->dead = 1;
 	at = sample_at;
-	fold(prev, account, &used, at);
+	fold(prev, account, &last->counters, at);
 	/* The common end, of a process with one thread, needs no row. */
 	if (prev->pid == prev->tgid && !account->threads)
-		report_exit(prev, account, &used, at);
+		report_exit(prev, account, &last->counters, at);
 	else
-		carry(prev, account, &used);
+		carry(prev, account, &last->counters);
 	return 0;
 }
 
@@ -158,30 +171,52 @@ int BPF_PROG(process_free, struct task_struct *task)
 	return 0;
 }
 
-static __always_inline void settle_move(struct task_struct *task)
+/* The account of a thread that has changed its cgroup since it was settled; else NULL. */
+static __always_inline struct task_account *moved_account(struct task_struct *task)
 {
 	struct task_account *account = find_account(task);
-	struct counters used;
-	__u64 cgroup;
 
-	if (!account || !account->ready || account->dead)
+	if (!account || !account->ready || account->dead || cgroup_of(task) == account->cgroup)
+		return NULL;
+	return account;
+}
+
+/* What a thread that is moved has waited until now, it waited in the group that it leaves. */
+static __always_inline void settle_waiting(struct task_struct *task)
+{
+	struct task_account *account = moved_account(task);
+
+	if (account)
+		settle_open(task, account, DIVISION_MOVE, bpf_ktime_get_ns(), 0);
+}
+
+/* The record of `scratch` is used for it. */
+static __always_inline void settle_used(struct task_struct *task, __u32 scratch)
+{
+	struct task_sample *sample = bpf_map_lookup_elem(&scratches, &scratch);
+	struct task_account *account = moved_account(task);
+
+	if (!account || !sample)
 		return;
-	cgroup = cgroup_of(task);
-	if (cgroup == account->cgroup)
-		return;
-	fold(task, account, &used, sample_at);
-	carry(task, account, &used);
-	account->cgroup = cgroup;
+	fold(task, account, &sample->counters, sample_at);
+	carry(task, account, &sample->counters);
+	account->cgroup = cgroup_of(task);
 }
 
 /*
- * As a function that is called, what it leaves on the stack is gone when it returns: the verifier
- * sees each round of the walk begin as the one before, and needs a third of the rounds. It has
- * atomic operations: user space can take those out for older kernels from programs only.
+ * As functions that are called one after the other, what they leave on the stack is gone when they
+ * return: the verifier sees each round of the walk begin as the one before, and needs a tenth of
+ * the instructions. They have atomic operations: user space can take those out for older kernels
+ * from programs only.
  */
-static __noinline void settle_thread(struct task_struct *thread)
+static __noinline void settle_waiting_thread(struct task_struct *thread)
 {
-	settle_move(thread);
+	settle_waiting(thread);
+}
+
+static __noinline void settle_used_thread(struct task_struct *thread)
+{
+	settle_used(thread, SCRATCH_MOVE);
 }
 
 /* The kernel has brought sum_exec_runtime up to date when it moved the thread. */
@@ -193,12 +228,15 @@ int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct tas
 	struct task_struct *thread;
 
 	if (!threadgroup) {
-		settle_thread(task);
+		settle_waiting_thread(task);
+		settle_used_thread(task);
 		return 0;
 	}
 	bpf_iter_task_new(&it, task, TASK_ITER_PROC_THREADS);
-	while ((thread = bpf_iter_task_next(&it)))
-		settle_thread(thread);
+	while ((thread = bpf_iter_task_next(&it))) {
+		settle_waiting_thread(thread);
+		settle_used_thread(thread);
+	}
 	bpf_iter_task_destroy(&it);
 	return 0;
 }
@@ -207,40 +245,44 @@ int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct tas
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(attach_task_older, struct cgroup *to, const char *path, struct task_struct *task)
 {
-	settle_move(task);
+	settle_waiting(task);
+	settle_used(task, SCRATCH_MOVE);
 	return 0;
 }
 
-/* What is carried for the process, told with the first of its threads that the walk comes to. */
+/* Writes what is carried for the process, with the first of its threads that the walk comes to. */
 static __always_inline long write_carried(struct seq_file *seq, struct task_struct *task,
-					  struct task_account *account)
+					  struct task_account *account, struct task_sample *sample)
 {
 	struct process_key key = process_of(task, account);
 	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
-	struct task_sample sample;
 
 	if (!row)
 		return 0;
-	__builtin_memcpy(&sample, row, sizeof(sample));
-	sample.flags = SAMPLE_CARRIED;
-	return bpf_seq_write(seq, &sample, sizeof(sample));
+	__builtin_memcpy(sample, row, sizeof(*sample));
+	sample->flags = SAMPLE_CARRIED;
+	return bpf_seq_write(seq, sample, sizeof(*sample));
 }
 
+/* Writes the thread, with what it waits now (`open`, NULL if it does not). */
 static __always_inline long write_thread(struct seq_file *seq, struct task_struct *task,
-					 struct task_account *account)
+					 struct task_account *account, const struct division *open,
+					 struct task_sample *sample)
 {
 	struct cpu_slot *slot = running_slot(task);
-	struct task_sample sample;
 
-	describe(&sample, task, account);
+	describe(sample, task, account);
 	if (slot) {
-		sample.flags |= SAMPLE_RUNNING;
+		sample->flags |= SAMPLE_RUNNING;
 		if (slot->sampled_at == sample_at)
-			sample.flags |= SAMPLE_SWITCHED;
-		sample.cpu = cpu_of(task->se.cfs_rq->rq);
+			sample->flags |= SAMPLE_SWITCHED;
+		sample->cpu = cpu_of(task->se.cfs_rq->rq);
 	}
-	unsettled(task, account, slot, &sample.counters);
-	return bpf_seq_write(seq, &sample, sizeof(sample));
+	unsettled(task, account, slot, &sample->counters);
+	/* The sums that have it were read before. */
+	for (int i = 0; open && i < WAIT_PARTS; i++)
+		sample->counters.v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];
+	return bpf_seq_write(seq, sample, sizeof(*sample));
 }
 
 /*
@@ -254,7 +296,10 @@ int sample_tasks(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct task_account *account, *leader;
+	struct division *open;
+	struct task_sample *sample;
 	__u64 at = sample_at;
+	__u32 scratch = SCRATCH_WALK;
 
 	/* Whose cgroup is not set yet: it will be woken when it is. */
 	if (!task || task_state(task) == TASK_NEW)
@@ -270,8 +315,12 @@ int sample_tasks(struct bpf_iter__task *ctx)
 	/* It was seen under another pid: by exec it took that of its leader. */
 	if (at && account->seen == at)
 		return 0;
+	sample = bpf_map_lookup_elem(&scratches, &scratch);
+	if (!sample)
+		return 0;
 	/* A move that no hook saw at once (several threads, before v6.7): settled now. */
-	settle_move(task);
+	settle_waiting(task);
+	settle_used(task, SCRATCH_WALK);
 	leader = account;
 	if (task->pid != task->tgid) {
 		/* A thread that is older than the agent. */
@@ -281,10 +330,12 @@ int sample_tasks(struct bpf_iter__task *ctx)
 	}
 	if (!throttles_threads() && !quotas_seen && has_quota(task))
 		quotas_seen = 1;
-	if (leader && leader->carried_seen != at && write_carried(ctx->meta->seq, task, account))
+	if (leader && leader->carried_seen != at &&
+	    write_carried(ctx->meta->seq, task, account, sample))
 		return 0;
+	open = at ? settle_open(task, account, DIVISION_WALK, at, LONG_WAIT_NS) : NULL;
 	exchange(&account->seen, at);
-	if (write_thread(ctx->meta->seq, task, account))
+	if (write_thread(ctx->meta->seq, task, account, open, sample))
 		account->seen = 0;
 	else if (leader)
 		exchange(&leader->carried_seen, at);

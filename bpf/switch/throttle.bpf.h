@@ -102,12 +102,12 @@ static __always_inline void begin_throttle(struct task_struct *task, struct task
 }
 
 /*
- * The throttled part of a wait that ends now, or is moved. The queue that was noted is another
+ * The throttled part of a wait, `going_on` or not, up to now. The queue that was noted is another
  * one when the thread was moved by a way that no hook has seen: the times of two queues have
  * nothing to do with each other.
  */
 static __always_inline __u64 throttled_part(struct task_struct *task, struct task_account *account,
-					    __u64 clock)
+					    __u64 clock, bool going_on)
 {
 	__s64 growth;
 
@@ -116,7 +116,7 @@ static __always_inline __u64 throttled_part(struct task_struct *task, struct tas
 		return 0;
 	/* Negative: the queue was throttled when the thread came, and the thread does not wait for
 	   the end of that (v6.18: until it returns to user mode). */
-	growth = throttled_time(task->se.cfs_rq, clock, false) - account->throttled_at;
+	growth = throttled_time(task->se.cfs_rq, clock, going_on) - account->throttled_at;
 	if (growth <= 0)
 		return 0;
 	/* From here on the rest of the wait counts. */

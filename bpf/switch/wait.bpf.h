@@ -3,7 +3,8 @@
  * Account: run-queue latency, the time that threads spend runnable but not running. The scheduler
  * notes when a thread was queued and, in run_delay, how long it has waited ever; so a switch needs
  * no hook at wake-ups to know how long the thread waited that gets the CPU. What is charged here is
- * at each moment what the kernel has in run_delay.
+ * at each moment what the kernel has in run_delay, and of a long wait that goes on what it has
+ * lasted.
  */
 #ifndef NOCTULE_WAIT_BPF_H
 #define NOCTULE_WAIT_BPF_H
@@ -21,6 +22,8 @@ enum {
 	 * budget: otherwise it gets the CPU as soon as the kernel can be preempted.
 	 */
 	HELD_NS = 1000000,
+	/* A wait that has lasted for that long is charged while it goes on. */
+	LONG_WAIT_NS = 10000000,
 	/* A note that was made with a migration is no later than that. */
 	PHANTOM_NS = 1000000,
 };
@@ -48,7 +51,7 @@ static __always_inline bool still_runnable(unsigned long long *ctx, bool preempt
 static __always_inline struct division *begin_division(struct task_struct *task,
 						       struct task_account *account, __u32 number,
 						       __u32 cpu, __u64 from,
-						       const struct moment *to)
+						       const struct moment *to, bool going_on)
 {
 	struct division *it = bpf_map_lookup_elem(&divisions, &number);
 	enum rank rank = task_rank(task);
@@ -67,7 +70,7 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 		if (account->held || to->clock - from > HELD_NS)
 			it->held_below = rank;
 	} else {
-		throttled = throttled_part(task, account, to->clock);
+		throttled = throttled_part(task, account, to->clock, going_on);
 		if (throttled > to->clock - from)
 			throttled = to->clock - from;
 	}
@@ -87,7 +90,7 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 					struct past *past, __u32 cpu, __u64 from,
 					const struct moment *now)
 {
-	__u32 number = bpf_get_smp_processor_id();
+	__u32 number = DIVISIONS_ELSEWHERE + bpf_get_smp_processor_id();
 	struct slice *newest = &past->ring[(past->count - 1) % SLICES];
 	struct division *it;
 
@@ -108,7 +111,7 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 			blame_unnamed(account, victim, now->clock - from);
 		return;
 	}
-	it = begin_division(task, account, number, cpu, from, now);
+	it = begin_division(task, account, number, cpu, from, now, false);
 	if (!it)
 		return;
 	if (it->from < now->clock)
@@ -122,7 +125,7 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 /* Everything up to `total` counts as charged, whatever it was. */
 static __always_inline void skip_waits(struct task_account *account, __u64 total)
 {
-	account->charged = total;
+	account->charged = total - account->ahead;
 	account->before = total;
 }
 
@@ -144,7 +147,7 @@ static __always_inline void end_wait(struct task_struct *task, struct task_accou
 	__u64 here = queued && queued < now->clock ? now->clock - queued : 0;
 	__u64 total = run_delay(task, account) + here;
 	__u64 length = total - account->before;
-	__s64 waited = total - account->charged;
+	__s64 waited = total - account->charged - account->ahead;
 	struct wait_row *row;
 
 	note_dequeued(account, now->clock);
@@ -153,6 +156,7 @@ static __always_inline void end_wait(struct task_struct *task, struct task_accou
 		count_loss(LOSS_WAIT_START);
 	} else {
 		account->before = total;
+		/* Not so when a walk has charged ahead what this clock says is still to come. */
 		if (waited > 0) {
 			account->charged += waited;
 			if (unseen || (__u64)waited < here)
@@ -232,7 +236,7 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 		account->phantom = 0;
 		count_loss(LOSS_WAIT_START);
 	}
-	part = total - account->charged;
+	part = total - account->charged - account->ahead;
 	from = cpu_of(rq);
 	past = bpf_map_lookup_elem(&pasts, &from);
 	if (past && part > 0 && (__u64)part < now.clock) {
@@ -241,6 +245,64 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 	}
 	note_queued(account, now.clock);
 	change_queue(task, account, now.clock, to);
+}
+
+/*
+ * Divides what a wait that goes on has lasted up to `at` (CLOCK_MONOTONIC), unless that is less
+ * than `least`; the caller adds the parts to the sums of the group and the process. NULL: there is
+ * none.
+ *
+ * The run queue is not locked. The thread can get its CPU just here; then what is claimed is given
+ * back, or, in some nanoseconds between two instructions of the hook, told twice, and made up for
+ * by the next waits of the thread.
+ */
+static __always_inline struct division *open_wait(struct task_struct *task,
+						  struct task_account *account, __u32 number,
+						  __u64 at, __u64 least)
+{
+	__u64 queued, ahead, here, delay;
+	struct cpu_slot *slot;
+	struct division *it;
+	struct moment now;
+	struct rq *rq;
+	__s64 part;
+	__u32 cpu;
+
+	if (!waits_on || !bpf_core_field_exists(task->se.cfs_rq) || account->dead)
+		return NULL;
+	queued = queued_since(task, account);
+	if (!queued || account->phantom || is_on_cpu(task) || is_asleep(task))
+		return NULL;
+	rq = task->se.cfs_rq->rq;
+	cpu = cpu_of(rq);
+	slot = bpf_map_lookup_elem(&cpus, &cpu);
+	if (!slot || !slot->calibrations)
+		return NULL;
+	moment_of(rq, &now);
+	now.clock = at - offset_of(slot, at);
+	here = now.clock - queued;
+	delay = run_delay(task, account);
+	ahead = account->ahead;
+	part = delay + here - account->charged - ahead;
+	if ((__s64)here <= 0 || part < (__s64)least || (__u64)part > delay + here)
+		return NULL;
+	if (compare_and_swap(&account->ahead, ahead, ahead + part) != ahead)
+		return NULL;
+	if (queued_since(task, account) != queued || is_on_cpu(task) ||
+	    run_delay(task, account) != delay) {
+		__sync_fetch_and_add(&account->ahead, -part);
+		return NULL;
+	}
+	if ((__u64)part < here)
+		here = part;
+	it = begin_division(task, account, number, cpu, now.clock - here, &now, true);
+	if (!it)
+		return NULL;
+	it->parts[PART_UNATTRIBUTED] += part - here;
+	divide(number);
+	if (it->unnamed)
+		blame_unnamed(account, it->victim, it->unnamed);
+	return it;
 }
 
 /*

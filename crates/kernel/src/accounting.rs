@@ -27,7 +27,7 @@ use crate::iterator;
 use crate::loss;
 use crate::plan::{Plan, Wanted};
 use crate::settings::configure;
-use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder};
+use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
 use crate::table;
 
 mod features;
@@ -320,6 +320,13 @@ impl Accounting {
         for (cpu, error) in self.hardware.follow(&online, &self.hardware_map) {
             tracing::debug!(cpu, %error, "hardware counters of a CPU");
         }
+        let read = self
+            .begin_moment(&online)
+            .and_then(|begun| self.read(begun));
+        self.set_moment(0);
+        self.follow_quotas();
+        let read = read?;
+        // After the walk, which charges the waits that go on.
         let (waits, blames) = match self.waits {
             false => (Vec::new(), Vec::new()),
             true => (waits::counts(&self.switch)?, waits::blames(&self.switch)?),
@@ -328,15 +335,10 @@ impl Accounting {
         if let (true, Some(bss)) = (blames_fit, self.switch.maps.bss_data.as_deref_mut()) {
             bss.blames_full = 0;
         }
-        let read = self
-            .begin_moment(&online)
-            .and_then(|begun| self.read(begun));
-        self.set_moment(0);
-        self.follow_quotas();
         let mut snapshot = Snapshot {
             waits,
             blames,
-            ..read?
+            ..read
         };
         let taken_ns = snapshot.taken_ns;
         self.ring.consume().context("the ring of ended processes")?;
@@ -601,10 +603,15 @@ fn open_switch(
         open.maps
             .hardware
             .set_max_entries(cpus * crate::hardware::SLOTS as u32),
+        open.maps
+            .scratches
+            .set_max_entries(types::scratch::SCRATCHES.0 + cpus),
         open.maps.folded.set_max_entries(wanted.cgroups),
         open.maps.carried.set_max_entries(wanted.processes),
         open.maps.pasts.set_max_entries(if_on(cpus)),
-        open.maps.divisions.set_max_entries(if_on(cpus)),
+        open.maps
+            .divisions
+            .set_max_entries(if_on(types::division_place::DIVISIONS_ELSEWHERE.0 + cpus)),
         open.maps.waits.set_max_entries(if_on(wanted.cgroups) + 1),
         open.maps.wait_rows.set_max_entries(if_on(wanted.cgroups)),
         open.maps.free_rows.set_max_entries(if_on(wanted.cgroups)),

@@ -114,7 +114,8 @@ pub enum Counter {
     /// Switches although the thread wanted to go on, because of a quota. 0 when waits are not
     /// measured: then they are among the preempted ones.
     SwitchesThrottled,
-    /// Nanoseconds of waiting for a CPU, by cause. A wait is counted when it ends.
+    /// Nanoseconds of waiting for a CPU, by cause. A wait is counted when it ends; one that lasts for
+    /// more than 10 ms, also at each batch while it goes on.
     Wait(Cause),
     /// Preemptions by whoever got the CPU.
     PreemptedBy(Preemptor),
