@@ -21,6 +21,7 @@ use super::support::{self, NOCTULE, assert_close, load};
 mod churn;
 mod exact;
 mod followed;
+mod long;
 mod parts;
 mod settings;
 mod switches;
@@ -66,6 +67,7 @@ fn waited(row: &Value) -> f64 {
     number(&row["wait"]["seconds"])
 }
 
+/// Seconds of a cause; a kernel may not measure what interrupts and the host take.
 fn cause(row: &Value, name: &str) -> f64 {
     match &row["causes"][name] {
         Value::Null if ["interrupt", "host"].contains(&name) => 0.0,

@@ -21,6 +21,7 @@ mod storm;
 /// Every load, by name.
 pub(super) const LOADS: &[(&str, fn())] = &[
     ("spin", spin),
+    ("realtime-spin", realtime_spin),
     ("bursts", bursts),
     ("worker", worker),
     ("pair", pair),
@@ -81,6 +82,14 @@ fn spin() {
     for _ in 1..argument(0).unwrap_or(1) {
         thread::spawn(|| burn_on());
     }
+    burn_on();
+}
+
+/// Uses the last CPU with a real-time priority.
+fn realtime_spin() {
+    pin(None, last_cpu());
+    wait_no_more();
+    tell("ready");
     burn_on();
 }
 

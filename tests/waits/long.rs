@@ -1,0 +1,160 @@
+//! Waits that last: counted while they go on, with their culprits however often these take turns, and
+//! with the budgets of real-time threads told from neighbours.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::parts::assert_adds_up;
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::window::Window;
+use super::support::{oracle, wait_until};
+use super::{cause, number, row_of, support, waited};
+
+/// What the host and threads of the kernel take of a scene that lasts for a second or two.
+const DISTURBED: f64 = 0.1;
+
+/// A window in which nothing begins or ends.
+fn watched(seconds: f64) -> (Value, f64) {
+    let window = Window::of(&["waits", "--by", "cgroup"]);
+    thread::sleep(Duration::from_secs_f64(seconds));
+    let answer = window.close().answer;
+    let length = number(&answer["window_seconds"]);
+    (answer, length)
+}
+
+/// A thread that hardly ever gets the last CPU.
+fn starved(group: &Group) -> Load {
+    group.weigh(1);
+    Load::own(group, "spin 1")
+}
+
+fn culprit<'a>(row: &'a Value, group: &Group) -> Option<&'a Value> {
+    let culprits = row["culprits"].as_array().expect("culprits");
+    culprits.iter().find(|c| c["name"] == group.path().as_str())
+}
+
+#[test]
+fn a_wait_that_goes_on_is_counted_as_it_goes_on() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    let hog = Group::new("hog").heavy();
+    let victim = Group::new("starved");
+    let _hogs = Load::own(&hog, "spin 50");
+    let load = starved(&victim);
+    // Its share is 1 in 10,000 at most: it waits for seconds.
+    let before = oracle::waited_seconds(load.pid());
+    thread::sleep(Duration::from_millis(300));
+    let (answer, length) = watched(1.0);
+    let row = row_of(&answer, &victim);
+    let ended = oracle::waited_seconds(load.pid()) - before;
+    println!(
+        "{} s of {length} s; {ended} s in waits that ended",
+        waited(row)
+    );
+    assert_adds_up(row);
+    let ran = number(&row["cpu.seconds"]);
+    // Whoever does not run waits; to the microseconds between the ends of the window and the walk.
+    let expected = length - ran;
+    assert!((waited(row) - expected).abs() < 0.01 * length, "{row}");
+    let blamed = culprit(row, &hog).map_or(0.0, |c| number(&c["seconds"]));
+    let allowed = DISTURBED + support::stolen() / length;
+    assert!(blamed > (1.0 - allowed) * expected, "{row}");
+    assert_ne!(row["verdict"]["kind"], "quiet", "{row}");
+}
+
+/// The threads wake each other some 100,000 times in a second, each in a group of its own: a ring of
+/// slices remembers that for less than a millisecond.
+#[test]
+fn culprits_that_take_turns_are_blamed_for_long_waits() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    let server = Group::new("server").heavy();
+    let client = Group::new("client").heavy();
+    for group in [&server, &client] {
+        group.allow_threads();
+    }
+    let victim = Group::new("starved");
+    let pair = Load::own(&server, "ping-pong 4000000000");
+    let other = || {
+        oracle::thread_ids(pair.pid())
+            .into_iter()
+            .find(|&id| id != pair.pid())
+    };
+    wait_until("it has a second thread", || other().is_some());
+    client.add_thread(other().expect("it has"));
+    let load = starved(&victim);
+    thread::sleep(Duration::from_millis(300));
+    let (answer, length) = watched(2.0);
+    let row = row_of(&answer, &victim);
+    println!("{row}");
+    assert_adds_up(row);
+    assert!(waited(row) > 0.5 * length, "{row}");
+    assert!(cause(row, "unattributed") <= 0.05 * waited(row), "{row}");
+    let blamed = |group| culprit(row, group).map_or(0.0, |c| number(&c["seconds"]));
+    let both = blamed(&server) + blamed(&client);
+    let known = waited(row) - cause(row, "unattributed") - cause(row, "host");
+    assert!(both > (1.0 - DISTURBED) * known, "{row}");
+    // Each does half of it.
+    let half = blamed(&server) / both;
+    assert!((0.2..0.8).contains(&half), "{half}: {row}");
+    drop(load);
+}
+
+/// The kernel keeps a part of each second from real-time threads; whoever runs then is not to blame.
+#[test]
+fn the_budget_of_a_real_time_thread_is_no_neighbour() {
+    let _machine = support::alone();
+    needs!("cpu_waits");
+    let victim = Group::new("realtime").heavy();
+    victim.allow_realtime();
+    let other = Group::new("other").heavy();
+    let load = Load::own(&victim, "realtime-spin");
+    let _other = Load::own(&other, "spin 1");
+    thread::sleep(Duration::from_millis(300));
+    let before = oracle::waited_seconds(load.pid());
+    let (answer, length) = watched(3.0);
+    let kernel = oracle::waited_seconds(load.pid()) - before;
+    let row = row_of(&answer, &victim);
+    println!("{length} s, by the kernel {kernel} s: {row}");
+    assert_adds_up(row);
+    // A twentieth of each second at least is for others.
+    assert!(waited(row) > 0.02 * length, "{row}");
+    let held = cause(row, "throttle");
+    assert!(held + cause(row, "host") > 0.8 * waited(row), "{row}");
+    assert!(cause(row, "neighbour") < 0.1 * waited(row), "{row}");
+}
+
+/// What a throttled thread waited before it was moved belongs to the group that it waited in.
+#[test]
+fn what_was_waited_before_a_move_stays_with_the_group() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    needs!("cgroup_moves");
+    let (first, second) = (Group::new("first").heavy(), Group::new("second").heavy());
+    let hog = Group::new("hog").heavy();
+    let _hogs = Load::own(&hog, "spin 50");
+    first.weigh(1);
+    let load = starved(&first);
+    thread::sleep(Duration::from_millis(300));
+    let window = Window::of(&["waits", "--by", "cgroup"]);
+    let begun = support::now();
+    thread::sleep(Duration::from_secs(1));
+    second.weigh(1);
+    second.add(load.pid());
+    let moved = support::now() - begun;
+    thread::sleep(Duration::from_secs(1));
+    let answer = window.close().answer;
+    let length = number(&answer["window_seconds"]);
+    let of = |group| {
+        let row = row_of(&answer, group);
+        assert_adds_up(row);
+        waited(row) + number(&row["cpu.seconds"])
+    };
+    let (before, after) = (of(&first), of(&second));
+    println!("moved after {moved} s of {length} s: {before} s before, {after} s after");
+    assert!((before - moved).abs() < 0.1, "{before}, not {moved}");
+    assert!((before + after - length).abs() < 0.05, "{before} + {after}");
+}
