@@ -19,7 +19,7 @@ fn softirqs_of_the_node_are_the_kernels_by_vector() {
     needs!("cpu_time");
     let agent = Agent::start(&["--interval", "100ms"]);
     let recorder = Recorder::start(oracle::softirqs);
-    let group = Group::new("softirqs");
+    let group = Group::new("softirqs").heavy();
     let load = Load::own(&group, "sleeper");
     let readings: Vec<Reading> = (0..40).map(|_| Reading::fresh(&agent)).collect();
     drop(load);
@@ -126,7 +126,7 @@ fn pages_read_are_those_of_the_file() {
     let _machine = support::shared();
     needs_all_of!("page_cache_reads");
     let agent = agent("100ms");
-    let group = Group::new("pages");
+    let group = Group::new("pages").heavy();
     let mut load = Load::own(&group, "pages");
     let folder = disk();
     let mut wrong = Vec::new();
@@ -151,7 +151,7 @@ fn pages_written_are_those_made_dirty() {
     let _machine = support::shared();
     needs!("cpu_time");
     let agent = agent("100ms");
-    let group = Group::new("pages");
+    let group = Group::new("pages").heavy();
     let mut load = Load::own(&group, "pages");
     let (disk, memory) = (disk(), memory());
     // A file in memory is never written back: its pages are not made dirty in the kernel's sense.

@@ -104,7 +104,11 @@ impl Said {
             Some(Self {
                 seconds: reading.process_seconds(pid)?,
                 group_seconds: reading.group_seconds(group)?,
-                switches: [switches("voluntary")?, switches("preempted")?],
+                // The kernel counts who is held to its budget as preempted.
+                switches: [
+                    switches("voluntary")?,
+                    switches("preempted")? + switches("throttled").unwrap_or(0.0),
+                ],
             })
         })
     }

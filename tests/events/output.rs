@@ -51,7 +51,7 @@ fn events(file: &Path) -> Vec<Value> {
 
 #[test]
 fn a_full_disk_costs_events_which_are_counted_and_nothing_else() {
-    let _machine = support::shared();
+    let _machine = support::alone();
     needs!("process_events");
     let disk = Disk::new(512);
     let (file, filler) = (disk.file("events.jsonl"), disk.file("filler"));

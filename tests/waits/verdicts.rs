@@ -132,7 +132,7 @@ fn play_alone(scene: &Scene) -> Played {
 
 #[test]
 fn every_verdict_is_right_every_time() {
-    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    let _machine = support::alone();
     needs!("cpu_waits");
     let mut confusion: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut wrong = Vec::new();
