@@ -17,17 +17,19 @@ enum histogram {
 	HISTOGRAM_BUCKETS = (HISTOGRAM_MAX_BITS - HISTOGRAM_BITS + 1) << HISTOGRAM_BITS,
 };
 
-/* Position of the highest bit that is set; `value` is not 0. BPF has no instruction for it. */
+/*
+ * Position of the highest bit that is set; `value` is not 0. BPF has no instruction for it. Without
+ * branches, each of which doubles the states in which the verifier goes on: sets all bits below,
+ * and counts those that are set.
+ */
 static __always_inline __u32 highest_bit(__u64 value)
 {
-	__u32 bit = 0;
-
-	for (__u32 half = 32; half; half >>= 1)
-		if (value >> half) {
-			value >>= half;
-			bit += half;
-		}
-	return bit;
+	for (__u32 half = 1; half < 64; half <<= 1)
+		value |= value >> half;
+	value -= value >> 1 & 0x5555555555555555;
+	value = (value & 0x3333333333333333) + (value >> 2 & 0x3333333333333333);
+	value = (value + (value >> 4)) & 0x0f0f0f0f0f0f0f0f;
+	return (value * 0x0101010101010101 >> 56) - 1;
 }
 
 static __always_inline void histogram_add(__u32 *buckets, __u64 value)

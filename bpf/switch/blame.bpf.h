@@ -186,11 +186,12 @@ static __always_inline enum counter wait_counter(__u64 victim, __u64 culprit)
 /* `part` / `whole` of `value`, which is not more than `whole`. */
 static __always_inline __u64 portion(__u64 value, __u64 part, __u64 whole)
 {
-	/* Keeps the product below 2^64. */
-	__u32 shift = (whole >> 32 ? 8 : 0) + (whole >> 40 ? 8 : 0) + (whole >> 48 ? 8 : 0);
+	__u32 bit = highest_bit(whole | 1);
+	/* Keeps the product below 2^64; 0 where it is anyway, and no branch. */
+	__u32 shift = (bit >> 5) * (bit - 31);
 
-	whole >>= shift;
-	return whole ? (value >> shift) * (part >> shift) / whole : 0;
+	/* BPF divides by 0 without harm: the result is 0. */
+	return (value >> shift) * (part >> shift) / (whole >> shift);
 }
 
 /*
@@ -230,6 +231,46 @@ static __always_inline void charge_stolen(struct division *it, __u64 stolen, __u
 {
 	it->parts[PART_INTERRUPT] += interrupts;
 	it->parts[PART_HOST] += stolen - interrupts;
+}
+
+/* Charges the part of a wait that lies in a slice; then the wait is taken to end where that began.
+ */
+__noinline int charge_slice(__u32 number, __u64 index)
+{
+	struct division *it = bpf_map_lookup_elem(&divisions, &number);
+	__u64 length, part, stolen, interrupts;
+	const struct slice *slice;
+	struct past *past;
+	__u32 cpu;
+
+	if (!it)
+		return 0;
+	cpu = it->cpu;
+	past = bpf_map_lookup_elem(&pasts, &cpu);
+	if (!past)
+		return 0;
+	slice = &past->ring[index % SLICES];
+	length = it->to.clock - slice->began.clock;
+	part = it->to.clock - it->from;
+	stolen = it->to.stolen - slice->began.stolen;
+	interrupts = it->to.interrupts - slice->began.interrupts;
+	/* It began after the wait ended, by a clock that was read a little earlier. */
+	if ((__s64)length <= 0)
+		return 0;
+	if (stolen > length)
+		stolen = length;
+	if (interrupts > stolen)
+		interrupts = stolen;
+	if (part < length) {
+		stolen = portion(stolen, part, length);
+		interrupts = portion(interrupts, part, length);
+	} else {
+		part = length;
+	}
+	charge_stolen(it, stolen, interrupts);
+	charge_runner(number, slice->runner, part - stolen);
+	it->to = slice->began;
+	return 0;
 }
 
 /* Charges the part of a wait that lies in an epoch, which ended at `to`; returns where it began. */
@@ -276,9 +317,9 @@ __noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
 }
 
 /*
- * Divides a wait among those that had the CPU. A function that is not static is verified once, and
- * not in each state in which it is called: inlined, it made up nine tenths of what the kernel has
- * to verify. Such a function takes numbers only, and user space cannot adapt it for 5.10.
+ * Divides a wait among those that had the CPU. Functions that are not static are verified once, and
+ * not in each state in which they are called: inlined, this made up nine tenths of what the kernel
+ * has to verify. Such a function takes numbers only, and user space cannot adapt it for 5.10.
  *
  * It is also called for a wait that goes on, while the CPU goes on: then a slice that is written
  * meanwhile can take the place of the oldest one. The parts add up to the wait all the same.
@@ -286,10 +327,8 @@ __noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
 __noinline int divide(__u32 number)
 {
 	struct division *it = bpf_map_lookup_elem(&divisions, &number);
-	__u64 to, epochs;
-	struct moment end;
+	__u64 to, count, epochs;
 	struct past *past;
-	__u64 count;
 	__u32 cpu;
 
 	if (!it)
@@ -298,33 +337,10 @@ __noinline int divide(__u32 number)
 	past = bpf_map_lookup_elem(&pasts, &cpu);
 	if (!past)
 		return 0;
-	end = it->to;
 	count = past->count;
-	for (__u32 i = 1; i <= SLICES && i <= count && it->from < end.clock; i++) {
-		const struct slice *slice = &past->ring[(count - i) % SLICES];
-		__u64 length = end.clock - slice->began.clock;
-		__u64 stolen = end.stolen - slice->began.stolen;
-		__u64 interrupts = end.interrupts - slice->began.interrupts;
-		__u64 part = end.clock - it->from;
-
-		/* It began after the wait ended, by a clock that was read a little earlier. */
-		if ((__s64)length <= 0)
-			continue;
-		if (stolen > length)
-			stolen = length;
-		if (interrupts > stolen)
-			interrupts = stolen;
-		if (part < length) {
-			stolen = portion(stolen, part, length);
-			interrupts = portion(interrupts, part, length);
-		} else {
-			part = length;
-		}
-		charge_stolen(it, stolen, interrupts);
-		charge_runner(number, slice->runner, part - stolen);
-		end = slice->began;
-	}
-	to = end.clock;
+	for (__u32 i = 1; i <= SLICES && i <= count && it->from < it->to.clock; i++)
+		charge_slice(number, count - i);
+	to = it->to.clock;
 	epochs = past->epochs_count;
 	for (__u32 i = 1; i < EPOCHS && i <= epochs && it->from < to; i++)
 		to = charge_epoch(number, epochs - i, to);
