@@ -3,6 +3,7 @@
 #define NOCTULE_CGROUP_BPF_H
 
 #include "kernel.h"
+#include "compat.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
@@ -23,11 +24,11 @@ static __always_inline struct cgroup *cgroup_struct_of(struct task_struct *task)
 	if (!bpf_core_field_exists(task->cgroups))
 		return NULL;
 	if (cgroup_from_v2)
-		return task->cgroups->dfl_cgrp;
+		return to_be_read(task)->cgroups->dfl_cgrp;
 	if (!bpf_core_field_exists(task->sched_task_group))
 		return NULL;
 	/* An autogroup has no cgroup; only tasks of the root group are put in one. */
-	return task->sched_task_group->css.cgroup;
+	return to_be_read(task)->sched_task_group->css.cgroup;
 }
 
 /* Id of the task's group, which is the inode of its directory in that hierarchy. */

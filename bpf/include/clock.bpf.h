@@ -6,6 +6,7 @@
 #define NOCTULE_CLOCK_BPF_H
 
 #include "kernel.h"
+#include "compat.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
@@ -18,6 +19,12 @@ struct moment {
 	__u64 interrupts;
 };
 
+/* The queue that the task is in, of its group on its CPU; read where the kernel has it. */
+static __always_inline struct cfs_rq *queue_of(struct task_struct *task)
+{
+	return to_be_read(task)->se.cfs_rq;
+}
+
 /*
  * The scheduler's clock on the CPU that the task is queued on or runs on; its run queue must be
  * locked. Everything at a switch is told by it: it is a read of memory where bpf_ktime_get_ns can
@@ -28,7 +35,7 @@ static __always_inline __u64 scheduler_clock(struct task_struct *task)
 {
 	if (!bpf_core_field_exists(task->se.cfs_rq))
 		return bpf_ktime_get_ns();
-	return task->se.cfs_rq->rq->clock;
+	return queue_of(task)->rq->clock;
 }
 
 static __always_inline void moment_of(struct rq *rq, struct moment *moment)
@@ -42,7 +49,7 @@ static __always_inline void moment_of(struct rq *rq, struct moment *moment)
 static __always_inline void read_moment(struct task_struct *task, struct moment *moment)
 {
 	if (bpf_core_field_exists(task->se.cfs_rq)) {
-		moment_of(task->se.cfs_rq->rq, moment);
+		moment_of(queue_of(task)->rq, moment);
 		return;
 	}
 	moment->clock = bpf_ktime_get_ns();

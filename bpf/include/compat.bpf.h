@@ -161,4 +161,16 @@ enum {
 /* v6.2: a35b9af4ec2c ("bpf: Add a kfunc for generic type cast"). */
 extern void *bpf_rdonly_cast(const void *object, __u32 type) __weak __ksym;
 
+/*
+ * The thread, only to be read. For each load of a pointer from an object that it trusts the
+ * verifier searches the kernel's types by name, which took half of the time of a start; from one
+ * that it does not trust it loads without a question.
+ */
+static __always_inline struct task_struct *to_be_read(struct task_struct *task)
+{
+	if (!bpf_ksym_exists(bpf_rdonly_cast))
+		return task;
+	return bpf_rdonly_cast(task, bpf_core_type_id_kernel(struct task_struct));
+}
+
 #endif

@@ -224,7 +224,7 @@ static __always_inline struct task_struct *leader_of(struct task_struct *task)
 {
 	if (task->pid == task->tgid)
 		return task;
-	return task->thread_pid ? task->group_leader : NULL;
+	return to_be_read(task)->thread_pid ? task->group_leader : NULL;
 }
 
 /* The thread's account; NULL when it has none. */

@@ -132,7 +132,7 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	sample->tgid = task->tgid;
 	sample->process_start = account->process_start;
 	sample->cgroup = account->cgroup;
-	sample->parent = task->real_parent->tgid;
+	sample->parent = to_be_read(task)->real_parent->tgid;
 	sample->flags = task->pid == task->tgid ? SAMPLE_LEADER : 0;
 	if (task->flags & PF_KTHREAD)
 		sample->flags |= SAMPLE_KERNEL;

@@ -69,7 +69,7 @@ static __always_inline __u64 charged_until(struct task_struct *prev, __u64 clock
 
 	if (!bpf_core_field_exists(prev->se.cfs_rq))
 		return clock;
-	rq = prev->se.cfs_rq->rq;
+	rq = queue_of(prev)->rq;
 	end = prev->se.exec_start + (rq->clock - rq->clock_task);
 	return end < clock ? end : clock;
 }
@@ -139,7 +139,7 @@ static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 
 	if (!bpf_core_field_exists(task->se.cfs_rq) || !is_on_cpu(task))
 		return NULL;
-	rq = task->se.cfs_rq->rq;
+	rq = queue_of(task)->rq;
 	cpu = cpu_of(rq);
 	slot = bpf_map_lookup_elem(&cpus, &cpu);
 	/* It leaves the CPU just now: the hook has not been run yet. */
@@ -173,7 +173,7 @@ static __always_inline __u64 offset_of(struct cpu_slot *slot, __u64 now)
  */
 static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_slot *slot, __u64 at)
 {
-	struct rq *rq = task->se.cfs_rq->rq;
+	struct rq *rq = queue_of(task)->rq;
 	__u64 since = slot->since ?: started_at;
 	__u64 now = bpf_ktime_get_ns();
 	__u64 offset = offset_of(slot, now);

@@ -276,7 +276,7 @@ static __always_inline long write_thread(struct seq_file *seq, struct task_struc
 		sample->flags |= SAMPLE_RUNNING;
 		if (slot->sampled_at == sample_at)
 			sample->flags |= SAMPLE_SWITCHED;
-		sample->cpu = cpu_of(task->se.cfs_rq->rq);
+		sample->cpu = cpu_of(queue_of(task)->rq);
 	}
 	unsettled(task, account, slot, &sample->counters);
 	/* The sums that have it were read before. */

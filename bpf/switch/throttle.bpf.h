@@ -88,7 +88,7 @@ static __always_inline bool is_throttled(struct task_struct *task)
 	if (!bpf_core_field_exists(task->se.cfs_rq) ||
 	    !bpf_core_field_exists(task->se.cfs_rq->throttle_count))
 		return false;
-	return task->se.cfs_rq->throttle_count > 0;
+	return queue_of(task)->throttle_count > 0;
 }
 
 /* A wait begins: notes how long its queue was throttled until then. */
@@ -97,8 +97,8 @@ static __always_inline void begin_throttle(struct task_struct *task, struct task
 {
 	if (!bpf_core_field_exists(task->se.cfs_rq))
 		return;
-	account->queue = (__u64)task->se.cfs_rq;
-	account->throttled_at = throttled_time(task->se.cfs_rq, clock, true);
+	account->queue = (__u64)queue_of(task);
+	account->throttled_at = throttled_time(queue_of(task), clock, true);
 }
 
 /*
@@ -112,11 +112,11 @@ static __always_inline __u64 throttled_part(struct task_struct *task, struct tas
 	__s64 growth;
 
 	if (!account->queue || !bpf_core_field_exists(task->se.cfs_rq) ||
-	    account->queue != (__u64)task->se.cfs_rq)
+	    account->queue != (__u64)queue_of(task))
 		return 0;
 	/* Negative: the queue was throttled when the thread came, and the thread does not wait for
 	   the end of that (v6.18: until it returns to user mode). */
-	growth = throttled_time(task->se.cfs_rq, clock, going_on) - account->throttled_at;
+	growth = throttled_time(queue_of(task), clock, going_on) - account->throttled_at;
 	if (growth <= 0)
 		return 0;
 	/* From here on the rest of the wait counts. */

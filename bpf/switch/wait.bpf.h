@@ -216,7 +216,7 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 
 	if (!bpf_core_field_exists(task->se.cfs_rq))
 		return;
-	rq = task->se.cfs_rq->rq;
+	rq = queue_of(task)->rq;
 	moment_of(rq, &now);
 	/* The scheduler has taken it off the queue, and added what it waited there. */
 	note_dequeued(account, now.clock);
@@ -273,7 +273,7 @@ static __always_inline struct division *open_wait(struct task_struct *task,
 	queued = queued_since(task, account);
 	if (!queued || account->phantom || is_on_cpu(task) || is_asleep(task))
 		return NULL;
-	rq = task->se.cfs_rq->rq;
+	rq = queue_of(task)->rq;
 	cpu = cpu_of(rq);
 	slot = bpf_map_lookup_elem(&cpus, &cpu);
 	if (!slot || !slot->calibrations)
