@@ -95,14 +95,24 @@ struct {
 	__type(value, struct past);
 } pasts SEC(".maps");
 
-/* Adds a slice that leaves the ring to the newest epoch. `end`: the slice after it. */
-static __always_inline void remember(struct past *past, const struct slice *slice,
-				     const struct slice *end)
+/*
+ * Adds the oldest slice of the ring, which is full, to the newest epoch. A function that is not
+ * static is verified once (see charge_runner).
+ */
+__noinline int remember_oldest(__u32 cpu)
 {
-	__u64 stolen = end->began.stolen - slice->began.stolen;
-	__u64 ran = end->began.clock - slice->began.clock - stolen;
-	struct epoch *epoch = &past->epochs[(past->epochs_count - 1) % EPOCHS];
+	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
+	const struct slice *slice, *end;
+	struct epoch *epoch;
+	__u64 stolen, ran;
 
+	if (!past)
+		return 0;
+	slice = &past->ring[past->count % SLICES];
+	end = &past->ring[(past->count + 1) % SLICES];
+	stolen = end->began.stolen - slice->began.stolen;
+	ran = end->began.clock - slice->began.clock - stolen;
+	epoch = &past->epochs[(past->epochs_count - 1) % EPOCHS];
 	if (!past->epochs_count || slice->began.clock - epoch->began > epoch_ns) {
 		epoch = &past->epochs[past->epochs_count % EPOCHS];
 		epoch->began = slice->began.clock;
@@ -120,18 +130,20 @@ static __always_inline void remember(struct past *past, const struct slice *slic
 			epoch->used = i + 1;
 			share->runner = slice->runner;
 			share->ns = ran;
-			return;
+			return 0;
 		}
 		if (share->runner == slice->runner) {
 			share->ns += ran;
-			return;
+			return 0;
 		}
 	}
 	/* No room: what no share has is unattributed. */
+	return 0;
 }
 
 /* A runner gets the CPU now. */
-static __always_inline void begin_slice(struct past *past, runner runner, const struct moment *now)
+static __always_inline void begin_slice(struct past *past, __u32 cpu, runner runner,
+					const struct moment *now)
 {
 	__u64 count = past->count;
 	struct slice *slice;
@@ -140,9 +152,9 @@ static __always_inline void begin_slice(struct past *past, runner runner, const 
 		past->first = now->clock;
 	else if (past->ring[(count - 1) % SLICES].runner == runner)
 		return;
-	slice = &past->ring[count % SLICES];
 	if (count >= SLICES)
-		remember(past, slice, &past->ring[(count + 1) % SLICES]);
+		remember_oldest(cpu);
+	slice = &past->ring[count % SLICES];
 	slice->runner = runner;
 	slice->began = *now;
 	past->count = count + 1;

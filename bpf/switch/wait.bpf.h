@@ -323,7 +323,7 @@ static __always_inline void note_unseen(struct past *past, struct task_struct *p
 	account = account_of(prev);
 	if (account)
 		end_unseen_wait(prev, account, past, cpu, &then);
-	begin_slice(past, runner_of(prev, account), &then);
+	begin_slice(past, cpu, runner_of(prev, account), &then);
 }
 
 static __always_inline void account_waits(struct task_struct *prev, struct task_struct *next,
@@ -344,7 +344,7 @@ static __always_inline void account_waits(struct task_struct *prev, struct task_
 			end_wait(next, account, past, cpu, now, false);
 		runner = runner_of(next, account);
 	}
-	begin_slice(past, runner, now);
+	begin_slice(past, cpu, runner, now);
 	past->pid = next->pid;
 
 	if (!runnable || !prev->pid)
