@@ -302,7 +302,7 @@ impl Accounting {
         }
     }
 
-    /// Readable when the ring of ended processes is half full and a snapshot should not wait.
+    /// Readable when the ring of ended processes is a quarter full and a snapshot should not wait.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         abi::epoll_fd(&self.ring)
     }
@@ -581,7 +581,7 @@ fn open_switch(
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.hardware_mask = hardware_mask;
         rodata.waits_on = wanted.waits;
-        rodata.exits_wakeup_bytes = ring / 2;
+        rodata.exits_wakeup_bytes = ring / 4;
     }
     configure!(open, facts).context("setting up the BPF object switch")?;
     let unused = match facts.task_storage {

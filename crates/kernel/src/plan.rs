@@ -23,7 +23,7 @@ pub struct Wanted {
     pub cgroups: u32,
     /// Rows for processes of which threads ended or came from another cgroup.
     pub processes: u32,
-    /// Size of each ring buffer in bytes; rounded up to a power of two.
+    /// Size of the ring of ended processes in bytes; rounded up to a power of two.
     pub ring_bytes: u32,
 }
 
@@ -37,7 +37,7 @@ impl Default for Wanted {
             blames: 16_384,
             cgroups: 8192,
             processes: 16_384,
-            ring_bytes: 1 << 20,
+            ring_bytes: 2 << 20,
         }
     }
 }

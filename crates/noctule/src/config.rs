@@ -53,7 +53,7 @@ impl Default for Collect {
             blame_rows: 16_384,
             cgroup_rows: 8192,
             process_rows: 16_384,
-            ring_bytes: 1 << 20,
+            ring_bytes: 2 << 20,
             dead_cgroup_memory_seconds: 300.0,
             program_cost: ProgramCost::Auto,
         }

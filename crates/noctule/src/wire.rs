@@ -119,7 +119,7 @@ impl Pipeline {
         let (loaded, (life, names, registry, kernel)) = beside(load, || {
             // The events come first: a group that is made during the walk is in at least one of
             // both.
-            let (life, names) = cgroup_life(&facts, wanted.ring_bytes);
+            let (life, names) = cgroup_life(&facts, wanted.ring_bytes / 4);
             let registry = Registry::new(noctule_identity::Config {
                 root: "/".into(),
                 cgroup_mount: mount(&facts.hierarchy),
