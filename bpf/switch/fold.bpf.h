@@ -53,6 +53,17 @@ struct counters overflow;
 __u64 followed_started;
 __u64 followed_reported;
 
+/*
+ * A record that is being made: too large for a stack that other functions need, too. One walk is
+ * made at a time, the kernel makes one move at a time, and a CPU one switch.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* SCRATCHES and possible CPUs, set at load */
+	__type(key, __u32);
+	__type(value, struct task_sample);
+} scratches SEC(".maps");
+
 static const struct counters nothing;
 static const struct task_sample no_sample;
 
@@ -295,6 +306,38 @@ static __always_inline void report_exit(struct task_struct *leader, struct task_
 	}
 	if (row)
 		bpf_map_delete_elem(&carried, &key);
+}
+
+/* The account of a thread that has changed its cgroup since it was settled; else NULL. */
+static __always_inline struct task_account *moved_account(struct task_struct *task)
+{
+	struct task_account *account = find_account(task);
+
+	if (!account || !account->ready || account->dead || cgroup_of(task) == account->cgroup)
+		return NULL;
+	return account;
+}
+
+/* What a thread that is moved has waited until now, it waited in the group that it leaves. */
+static __always_inline void settle_waiting(struct task_struct *task)
+{
+	struct task_account *account = moved_account(task);
+
+	if (account)
+		settle_open(task, account, DIVISION_MOVE, bpf_ktime_get_ns(), 0);
+}
+
+/* The record of `scratch` is used for it. */
+static __always_inline void settle_used(struct task_struct *task, __u32 scratch)
+{
+	struct task_sample *sample = bpf_map_lookup_elem(&scratches, &scratch);
+	struct task_account *account = moved_account(task);
+
+	if (!account || !sample)
+		return;
+	fold(task, account, &sample->counters, sample_at);
+	carry(task, account, &sample->counters);
+	account->cgroup = cgroup_of(task);
 }
 
 #endif

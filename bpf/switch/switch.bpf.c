@@ -15,23 +15,13 @@
 #include "hardware.bpf.h"
 #include "wait.bpf.h"
 #include "fold.bpf.h"
+#include "walk.bpf.h"
 
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
 
 /* Children of this process are followed, with all their descendants; 0 follows none. */
 __u32 follow_children_of;
-
-/*
- * A record that is being made: too large for a stack that other functions need, too. One walk is
- * made at a time, the kernel makes one move at a time, and a CPU one switch.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* SCRATCHES and possible CPUs, set at load */
-	__type(key, __u32);
-	__type(value, struct task_sample);
-} scratches SEC(".maps");
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
@@ -68,23 +58,6 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	else
 		carry(prev, account, &last->counters);
 	return 0;
-}
-
-/*
- * Notes with its leader that the thread is there: the end of the process is then not that of the
- * leader. On another account than a leader's, `threads` says that it was noted.
- */
-static __always_inline struct task_account *mark_threads(struct task_struct *thread,
-							 struct task_account *account)
-{
-	struct task_struct *process = leader_of(thread);
-	struct task_account *leader = process ? account_of(process) : NULL;
-
-	if (leader) {
-		leader->threads = 1;
-		account->threads = 1;
-	}
-	return leader;
 }
 
 SEC("tp_btf/sched_wakeup_new")
@@ -171,38 +144,6 @@ int BPF_PROG(process_free, struct task_struct *task)
 	return 0;
 }
 
-/* The account of a thread that has changed its cgroup since it was settled; else NULL. */
-static __always_inline struct task_account *moved_account(struct task_struct *task)
-{
-	struct task_account *account = find_account(task);
-
-	if (!account || !account->ready || account->dead || cgroup_of(task) == account->cgroup)
-		return NULL;
-	return account;
-}
-
-/* What a thread that is moved has waited until now, it waited in the group that it leaves. */
-static __always_inline void settle_waiting(struct task_struct *task)
-{
-	struct task_account *account = moved_account(task);
-
-	if (account)
-		settle_open(task, account, DIVISION_MOVE, bpf_ktime_get_ns(), 0);
-}
-
-/* The record of `scratch` is used for it. */
-static __always_inline void settle_used(struct task_struct *task, __u32 scratch)
-{
-	struct task_sample *sample = bpf_map_lookup_elem(&scratches, &scratch);
-	struct task_account *account = moved_account(task);
-
-	if (!account || !sample)
-		return;
-	fold(task, account, &sample->counters, sample_at);
-	carry(task, account, &sample->counters);
-	account->cgroup = cgroup_of(task);
-}
-
 /*
  * As functions that are called one after the other, what they leave on the stack is gone when they
  * return: the verifier sees each round of the walk begin as the one before, and needs a tenth of
@@ -250,94 +191,12 @@ int BPF_PROG(attach_task_older, struct cgroup *to, const char *path, struct task
 	return 0;
 }
 
-/* Writes what is carried for the process, with the first of its threads that the walk comes to. */
-static __always_inline long write_carried(struct seq_file *seq, struct task_struct *task,
-					  struct task_account *account, struct task_sample *sample)
-{
-	struct process_key key = process_of(task, account);
-	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
-
-	if (!row)
-		return 0;
-	__builtin_memcpy(sample, row, sizeof(*sample));
-	sample->flags = SAMPLE_CARRIED;
-	return bpf_seq_write(seq, sample, sizeof(*sample));
-}
-
-/* Writes the thread, with what it waits now (`open`, NULL if it does not). */
-static __always_inline long write_thread(struct seq_file *seq, struct task_struct *task,
-					 struct task_account *account, const struct division *open,
-					 struct task_sample *sample)
-{
-	struct cpu_slot *slot = running_slot(task);
-
-	describe(sample, task, account);
-	if (slot) {
-		sample->flags |= SAMPLE_RUNNING;
-		if (slot->sampled_at == sample_at)
-			sample->flags |= SAMPLE_SWITCHED;
-		sample->cpu = cpu_of(queue_of(task)->rq);
-	}
-	unsettled(task, account, slot, &sample->counters);
-	/* The sums that have it were read before. */
-	for (int i = 0; open && i < WAIT_PARTS; i++)
-		sample->counters.v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];
-	return bpf_seq_write(seq, sample, sizeof(*sample));
-}
-
-/*
- * The reader can be kept from going on between any two lines. What is settled meanwhile is rather
- * missing for once than told twice: what is carried is read first and noted as told last, a thread
- * is noted as seen before it is read. Where the buffer is full, the kernel drops what was written
- * here and calls again for the same thread.
- */
 SEC("iter/task")
 int sample_tasks(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct task_account *account, *leader;
-	struct division *open;
-	struct task_sample *sample;
-	__u64 at = sample_at;
-	__u32 scratch = SCRATCH_WALK;
 
-	/* Whose cgroup is not set yet: it will be woken when it is. */
-	if (!task || task_state(task) == TASK_NEW)
-		return 0;
-	/* Before counting begins: no switch needs to make storage. */
-	if (!started_at) {
-		account_storage(task);
-		return 0;
-	}
-	account = account_of(task);
-	if (!account || account->reported)
-		return 0;
-	/* It was seen under another pid: by exec it took that of its leader. */
-	if (at && account->seen == at)
-		return 0;
-	sample = bpf_map_lookup_elem(&scratches, &scratch);
-	if (!sample)
-		return 0;
-	/* A move that no hook saw at once (several threads, before v6.7): settled now. */
-	settle_waiting(task);
-	settle_used(task, SCRATCH_WALK);
-	leader = account;
-	if (task->pid != task->tgid) {
-		/* A thread that is older than the agent. */
-		if (!account->threads)
-			mark_threads(task, account);
-		leader = leader_of(task) ? find_account(leader_of(task)) : NULL;
-	}
-	if (!throttles_threads() && !quotas_seen && has_quota(task))
-		quotas_seen = 1;
-	if (leader && leader->carried_seen != at &&
-	    write_carried(ctx->meta->seq, task, account, sample))
-		return 0;
-	open = at ? settle_open(task, account, DIVISION_WALK, at, LONG_WAIT_NS) : NULL;
-	exchange(&account->seen, at);
-	if (write_thread(ctx->meta->seq, task, account, open, sample))
-		account->seen = 0;
-	else if (leader)
-		exchange(&leader->carried_seen, at);
+	if (task)
+		sample_thread(ctx->meta->seq, task);
 	return 0;
 }
