@@ -153,6 +153,9 @@ extern void bpf_iter_task_destroy(struct bpf_iter_task *it) __weak __ksym;
 extern struct task_struct *bpf_task_acquire(struct task_struct *task) __weak __ksym;
 extern void bpf_task_release(struct task_struct *task) __weak __ksym;
 
+/* v6.2: 3f0e6f2b41d3 ("bpf: Add bpf_task_from_pid() kfunc"). */
+extern struct task_struct *bpf_task_from_pid(__s32 pid) __weak __ksym;
+
 /* enum bpf_task_iter flags of the same commit. */
 enum {
 	TASK_ITER_PROC_THREADS = 2,

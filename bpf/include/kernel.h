@@ -145,6 +145,10 @@ struct task_group {
 	struct cfs_rq **cfs_rq;
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
 struct rq {
 	__u64 clock;
 	__u64 clock_task;
@@ -154,6 +158,8 @@ struct rq {
 	__u64 prev_irq_time;
 	int cpu;
 	struct task_struct *curr;
+	/* Every thread of a fair class that is queued here or runs, of whichever group. */
+	struct list_head cfs_tasks;
 };
 
 struct cfs_rq {
@@ -173,6 +179,7 @@ struct sched_info {
 struct sched_entity {
 	__u64 exec_start;
 	__u64 sum_exec_runtime;
+	struct list_head group_node;
 	struct sched_entity *parent;
 	struct cfs_rq *cfs_rq;
 	/* v6.12: 152e11f6df29 ("sched/fair: Implement delayed dequeue"). */
@@ -252,7 +259,10 @@ struct task_struct {
 	struct files_struct *files;
 };
 
-struct seq_file;
+struct seq_file {
+	unsigned long size;
+	unsigned long count;
+};
 
 struct bpf_iter_meta {
 	struct seq_file *seq;

@@ -4,9 +4,9 @@
  * process already. Shared by every object that counts something for the current thread.
  *
  * `total` is written only on the CPU on which the thread is current, so plain additions lose
- * nothing; `base` only by the fold (at its end, or when it is moved to another cgroup). The
- * difference is what the thread used in the cgroup it is in. Time and switches are kept by the
- * kernel in task_struct: for them `total` stays 0 and only `base` is used.
+ * nothing; `base` where a snapshot reads the thread, and by the fold (at its end, or when it is
+ * moved to another cgroup). The difference is what the thread used since. Time and switches are
+ * kept by the kernel in task_struct: for them `total` stays 0 and only `base` is used.
  */
 #ifndef NOCTULE_TASK_BPF_H
 #define NOCTULE_TASK_BPF_H
@@ -72,6 +72,9 @@ struct task_account {
 	 */
 	__u8 phantom;
 	__u8 reserved[2];
+	/* The number under which the thread is listed for the next snapshot; 0: it is not. */
+	__u32 listed;
+	__u32 reserved_too;
 	/*
 	 * How much of what the thread has ever waited (run_delay) is charged: where it gets a CPU
 	 * or is moved to another, and by walks, while a wait goes on. Each has one writer, so that
@@ -104,7 +107,7 @@ struct task_account {
 	struct counters base;
 };
 
-_Static_assert(sizeof(struct task_account) == 144 + 2 * 8 * COUNTER_COUNT, "implicit padding");
+_Static_assert(sizeof(struct task_account) == 152 + 2 * 8 * COUNTER_COUNT, "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -146,7 +149,9 @@ struct cpu_slot {
 	__u64 sampled_at;
 	/* What `clock_offset` was by the last measurement alone. */
 	__u64 measured;
-	__u64 reserved[2];
+	/* Where the kernel has its run queue. */
+	__u64 queue;
+	__u64 reserved;
 };
 
 _Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");

@@ -23,7 +23,10 @@ enum sample_flag {
 	SAMPLE_SWITCHED = 1 << 7,
 };
 
-/* One thread at a tick, or one process that has ended. */
+/*
+ * One thread, with what it used since it was read or settled before; or what is carried for a
+ * process; or a process that has ended, with what was not told of it.
+ */
 struct task_sample {
 	__u32 pid;
 	__u32 tgid;
@@ -45,7 +48,6 @@ _Static_assert(sizeof(struct task_sample) == 56 + 8 * COUNTER_COUNT, "implicit p
 
 /* What a thread used that was settled while the snapshot was taken. */
 struct late_fold {
-	/* With SAMPLE_CARRIED its process has not got it either. */
 	struct task_sample sample;
 	/* The moment of the snapshot. */
 	__u64 at;
@@ -54,6 +56,15 @@ struct late_fold {
 	 * it already.
 	 */
 	__u64 row_before;
+	/* The same in what is carried for its process. */
+	__u64 process_before;
+};
+
+/* A process that is there. */
+struct living {
+	__u32 tgid;
+	__u32 reserved;
+	__u64 start;
 };
 
 /* Groups that are no cgroup. The id of a cgroup is at least 1. */
@@ -106,6 +117,7 @@ _Static_assert(sizeof(struct wait_row) == 24 + 4 * HISTOGRAM_BUCKETS, "implicit 
 
 ABI_EXPORT(struct, task_sample);
 ABI_EXPORT(struct, late_fold);
+ABI_EXPORT(struct, living);
 ABI_EXPORT(enum, counter);
 ABI_EXPORT(enum, sample_flag);
 ABI_EXPORT(enum, loss);

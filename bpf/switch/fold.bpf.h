@@ -8,6 +8,7 @@
 #define NOCTULE_FOLD_BPF_H
 
 #include "abi.h"
+#include "listed.bpf.h"
 #include "slice.bpf.h"
 #include "wait.bpf.h"
 
@@ -100,14 +101,25 @@ static __always_inline void without_later(struct task_account *account, struct c
 		c->v[COUNTER_CPU_TIME] -= account->later;
 }
 
-/* What the thread used since the last fold. */
-static __always_inline void unsettled(struct task_struct *task, struct task_account *account,
-				      struct cpu_slot *slot, struct counters *c)
+/*
+ * Takes what the thread used since it was settled, up to the moment of the snapshot: it is told
+ * now. What is settled meanwhile on another CPU is not there any more, and told by that.
+ */
+static __always_inline void take_unsettled(struct task_struct *task, struct task_account *account,
+					   struct cpu_slot *slot, struct counters *c)
 {
 	used_so_far(task, account, slot, c);
-	for (int i = 0; i < COUNTER_COUNT; i++)
-		c->v[i] -= account->base.v[i];
 	without_later(account, c, sample_at);
+	/* As a loop it is laid out such that kernels before v6.2 take it for one without an end. */
+#pragma clang loop unroll(full)
+	for (int i = 0; i < COUNTER_COUNT; i++) {
+		__u64 *base = &account->base.v[i];
+		__u64 before = *(volatile __u64 *)base, now = c->v[i];
+
+		c->v[i] = 0;
+		if ((__s64)(now - before) > 0 && compare_and_swap(base, before, now) == before)
+			c->v[i] = now - before;
+	}
 }
 
 static __always_inline struct process_key process_of(struct task_struct *task,
@@ -145,10 +157,9 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	sample->cgroup = account->cgroup;
 	sample->parent = to_be_read(task)->real_parent->tgid;
 	sample->flags = task->pid == task->tgid ? SAMPLE_LEADER : 0;
-	if (task->flags & PF_KTHREAD)
-		sample->flags |= SAMPLE_KERNEL;
-	if (account->followed)
-		sample->flags |= SAMPLE_FOLLOWED;
+	/* Without branches, each of which doubles the states of the verifier. */
+	sample->flags |= !!(task->flags & PF_KTHREAD) * SAMPLE_KERNEL;
+	sample->flags |= account->followed * SAMPLE_FOLLOWED;
 	sample->cpu = 0;
 	sample->later_than = 0;
 	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
@@ -179,6 +190,16 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
 	return row;
 }
 
+/* Lists the leader, so that the next snapshot reads the row. */
+static __always_inline void list_process(struct task_struct *task)
+{
+	struct task_struct *leader = leader_of(task);
+	struct task_account *account = leader ? find_account(leader) : NULL;
+
+	if (account)
+		list_thread(leader, account);
+}
+
 static __always_inline void carry(struct task_struct *task, struct task_account *account,
 				  const struct counters *used)
 {
@@ -186,30 +207,6 @@ static __always_inline void carry(struct task_struct *task, struct task_account 
 
 	if (row)
 		add(&row->counters, used);
-}
-
-/*
- * Settles what a wait that goes on has lasted up to `at`, where that is `least` or more, with the
- * group and the process of the thread: no account of the thread needs room for it.
- */
-static __always_inline struct division *settle_open(struct task_struct *task,
-						    struct task_account *account, __u32 number,
-						    __u64 at, __u64 least)
-{
-	struct division *open = open_wait(task, account, number, at, least);
-	struct task_sample *process;
-	struct counters *group;
-
-	if (!open)
-		return NULL;
-	group = folded_row(account->cgroup);
-	process = carried_row(task, account);
-	for (int i = 0; i < WAIT_PARTS; i++)
-		__sync_fetch_and_add(&group->v[COUNTER_WAIT_THROTTLE + i], open->parts[i]);
-	for (int i = 0; process && i < WAIT_PARTS; i++)
-		__sync_fetch_and_add(&process->counters.v[COUNTER_WAIT_THROTTLE + i],
-				     open->parts[i]);
-	return open;
 }
 
 /*
@@ -222,8 +219,8 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 					const struct counters *used, __u64 cgroup, __u64 row_before,
 					__u64 at)
 {
-	struct task_struct *process = leader_of(task);
-	struct task_account *leader = process ? find_account(process) : NULL;
+	struct process_key key = process_of(task, account);
+	struct task_sample *process;
 	struct late_fold *late;
 
 	if (bpf_ringbuf_query(&exits, BPF_RB_AVAIL_DATA) > exits_wakeup_bytes)
@@ -234,27 +231,23 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 	describe(&late->sample, task, account);
 	late->sample.cgroup = cgroup;
 	late->sample.flags |= SAMPLE_LATE;
-	/*
-	 * Its process was told, without what is carried there now; or it is this thread, which has
-	 * ended. Else what is carried will be told.
-	 */
-	if (leader && (leader->carried_seen == at ||
-		       (leader == account && account->dead && !account->threads)))
-		late->sample.flags |= SAMPLE_CARRIED;
 	__builtin_memcpy(&late->sample.counters, used, sizeof(*used));
 	without_later(account, &late->sample.counters, at);
 	late->at = at;
 	late->row_before = row_before;
+	process = bpf_map_lookup_elem(&carried, &key);
+	late->process_before = process ? process->counters.v[COUNTER_CPU_TIME] : 0;
 	bpf_ringbuf_submit(late, BPF_RB_NO_WAKEUP);
 }
 
 /*
- * Settles the thread with its cgroup; `used` is what it used since it was settled before. Two CPUs
- * can do it at once for one thread (it ends while it is moved): each exchange takes what was not
- * taken yet, so that the parts add up to the whole whoever is first.
+ * Settles the thread with its cgroup; `used` is what it used since it was settled before, with what
+ * it waits now (`open`, NULL if it does not). Two CPUs can do it at once for one thread (it ends
+ * while it is moved): each exchange takes what was not taken yet, so that the parts add up to the
+ * whole whoever is first.
  */
 static __always_inline void fold(struct task_struct *task, struct task_account *account,
-				 struct counters *used, __u64 at)
+				 struct counters *used, const struct division *open, __u64 at)
 {
 	__u64 cgroup = account->cgroup;
 	struct counters *row;
@@ -263,6 +256,8 @@ static __always_inline void fold(struct task_struct *task, struct task_account *
 	used_so_far(task, account, NULL, used);
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		used->v[i] -= exchange(&account->base.v[i], used->v[i]);
+	for (int i = 0; open && i < WAIT_PARTS; i++)
+		used->v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];
 	row = folded_row(cgroup);
 	before = fetch_and_add(&row->v[COUNTER_CPU_TIME], used->v[COUNTER_CPU_TIME]);
 	for (int i = COUNTER_CPU_TIME + 1; i < COUNTER_COUNT; i++)
@@ -318,26 +313,35 @@ static __always_inline struct task_account *moved_account(struct task_struct *ta
 	return account;
 }
 
-/* What a thread that is moved has waited until now, it waited in the group that it leaves. */
-static __always_inline void settle_waiting(struct task_struct *task)
+/*
+ * Settles a thread that has changed its cgroup, in two steps. First: what it has waited until now,
+ * it waited in the group that it leaves; it is noted in the division of `number`.
+ */
+static __always_inline void divide_moved(struct task_struct *task, __u32 number)
 {
+	struct division *it = bpf_map_lookup_elem(&divisions, &number);
 	struct task_account *account = moved_account(task);
 
+	if (it)
+		__builtin_memset(it->parts, 0, sizeof(it->parts));
 	if (account)
-		settle_open(task, account, DIVISION_MOVE, bpf_ktime_get_ns(), 0);
+		open_wait(task, account, number, bpf_ktime_get_ns(), 0);
 }
 
-/* The record of `scratch` is used for it. */
-static __always_inline void settle_used(struct task_struct *task, __u32 scratch)
+/* Then: that and what it used. The record of `number` is used for it. */
+static __always_inline void settle_moved(struct task_struct *task, __u32 number)
 {
-	struct task_sample *sample = bpf_map_lookup_elem(&scratches, &scratch);
+	struct task_sample *sample = bpf_map_lookup_elem(&scratches, &number);
+	struct division *open = bpf_map_lookup_elem(&divisions, &number);
 	struct task_account *account = moved_account(task);
 
 	if (!account || !sample)
 		return;
-	fold(task, account, &sample->counters, sample_at);
+	fold(task, account, &sample->counters, open, sample_at);
 	carry(task, account, &sample->counters);
 	account->cgroup = cgroup_of(task);
+	/* Its process is told to be there. */
+	list_thread(task, account);
 }
 
 #endif

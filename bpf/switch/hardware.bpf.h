@@ -41,15 +41,12 @@ static __always_inline __u64 scaled(__u64 count, __u64 enabled, __u64 running)
 	return count / running * enabled + count % running * enabled / running;
 }
 
+/* `account`: of `prev`, NULL if it has none. */
 static __always_inline void account_hardware(struct cpu_slot *slot, struct task_struct *prev,
-					     __u32 cpu)
+					     struct task_account *account, __u32 cpu)
 {
-	struct task_account *account = NULL;
-
 	if (!hardware_mask)
 		return;
-	if (prev->pid)
-		account = account_to_charge(prev);
 	for (int i = 0; i < HARDWARE_COUNTERS; i++) {
 		struct bpf_perf_event_value value, *last = &slot->last[i];
 		__u64 growth;

@@ -29,7 +29,10 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
 	__u32 scratch = SCRATCHES + cpu;
-	struct task_account *account;
+	bool runnable = still_runnable(ctx, preempt, prev);
+	bool ends = task_state(prev) & TASK_DEAD;
+	struct task_account *leaves = NULL, *comes = NULL;
+	runner runner = 0;
 	struct task_sample *last;
 	struct moment now;
 	__u64 at;
@@ -38,25 +41,35 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		return 0;
 	read_moment(prev, &now);
 	account_slice(slot, prev, next, &now);
-	account_hardware(slot, prev, cpu);
+	if (next->pid && (waits_on || lists_threads))
+		comes = account_of(next);
+	if (comes)
+		list_thread(next, comes);
 	if (waits_on)
-		account_waits(prev, next, still_runnable(ctx, preempt, prev), cpu, &now);
+		runner = account_next(prev, next, comes, cpu, &now);
 
-	if (!(task_state(prev) & TASK_DEAD))
+	if (prev->pid && (runnable || ends || hardware_mask))
+		leaves = account_to_charge(prev);
+	account_hardware(slot, prev, leaves, cpu);
+	if (waits_on && runnable && leaves)
+		begin_wait(prev, leaves, runner, now.clock);
+	if (!ends)
 		return 0;
 	/* Its last switch: nothing can be added any more, not even the end of its own exit. */
-	account = account_to_charge(prev);
 	last = bpf_map_lookup_elem(&scratches, &scratch);
-	if (!account || !last)
+	if (!leaves || !last)
 		return 0;
-	account->dead = 1;
+	leaves->dead = 1;
+	leaves->total.v[COUNTER_WAIT_UNATTRIBUTED] += take_unseen(prev, leaves);
 	at = sample_at;
-	fold(prev, account, &last->counters, at);
+	fold(prev, leaves, &last->counters, NULL, at);
 	/* The common end, of a process with one thread, needs no row. */
-	if (prev->pid == prev->tgid && !account->threads)
-		report_exit(prev, account, &last->counters, at);
-	else
-		carry(prev, account, &last->counters);
+	if (prev->pid == prev->tgid && !leaves->threads) {
+		report_exit(prev, leaves, &last->counters, at);
+		return 0;
+	}
+	carry(prev, leaves, &last->counters);
+	list_process(prev);
 	return 0;
 }
 
@@ -72,6 +85,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 			count_loss(LOSS_ACCOUNT);
 		return 0;
 	}
+	list_thread(task, account);
 	note_queued(account, scheduler_clock(task));
 	if (task->pid != task->tgid) {
 		other = mark_threads(task, account);
@@ -150,14 +164,14 @@ int BPF_PROG(process_free, struct task_struct *task)
  * the instructions. They have atomic operations: user space can take those out for older kernels
  * from programs only.
  */
-static __noinline void settle_waiting_thread(struct task_struct *thread)
+static __noinline void divide_moved_thread(struct task_struct *thread)
 {
-	settle_waiting(thread);
+	divide_moved(thread, DIVISION_MOVE);
 }
 
-static __noinline void settle_used_thread(struct task_struct *thread)
+static __noinline void settle_moved_thread(struct task_struct *thread)
 {
-	settle_used(thread, SCRATCH_MOVE);
+	settle_moved(thread, SCRATCH_MOVE);
 }
 
 /* The kernel has brought sum_exec_runtime up to date when it moved the thread. */
@@ -169,14 +183,14 @@ int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct tas
 	struct task_struct *thread;
 
 	if (!threadgroup) {
-		settle_waiting_thread(task);
-		settle_used_thread(task);
+		divide_moved_thread(task);
+		settle_moved_thread(task);
 		return 0;
 	}
 	bpf_iter_task_new(&it, task, TASK_ITER_PROC_THREADS);
 	while ((thread = bpf_iter_task_next(&it))) {
-		settle_waiting_thread(thread);
-		settle_used_thread(thread);
+		divide_moved_thread(thread);
+		settle_moved_thread(thread);
 	}
 	bpf_iter_task_destroy(&it);
 	return 0;
@@ -186,17 +200,67 @@ int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct tas
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(attach_task_older, struct cgroup *to, const char *path, struct task_struct *task)
 {
-	settle_waiting(task);
-	settle_used(task, SCRATCH_MOVE);
+	divide_moved(task, DIVISION_MOVE);
+	settle_moved(task, SCRATCH_MOVE);
 	return 0;
 }
 
+/* Walks over all threads: lists those that are to be read, writes the processes that are there. */
 SEC("iter/task")
-int sample_tasks(struct bpf_iter__task *ctx)
+int walk_tasks(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
+	struct task_account *account = task ? met(task) : NULL;
 
-	if (task)
-		sample_thread(ctx->meta->seq, task);
+	if (account)
+		look_at(ctx->meta->seq, task, account);
+	return 0;
+}
+
+/* Loaded, like that and sample_listed, where threads are listed; for each CPU. */
+SEC("iter/bpf_map_elem")
+int list_waiting(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct cpu_slot *slot = ctx->value;
+
+	if (slot)
+		list_queued(slot);
+	return 0;
+}
+
+/* Loaded in place of these where a listed thread cannot be found (before v6.2): reads every thread.
+ */
+SEC("iter/task")
+int sample_tasks_older(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct task_account *account = task ? met(task) : NULL;
+
+	if (account && sample_at && has_room(ctx->meta->seq))
+		sample_thread(ctx->meta->seq, task, account);
+	return 0;
+}
+
+/* Reads one thread of the list each time that it is called: for each element of `turns`. */
+SEC("iter/bpf_map_elem")
+int sample_listed(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct seq_file *seq = ctx->meta->seq;
+	struct task_account *account;
+	struct task_struct *task;
+	__u32 pid;
+
+	if (!ctx->value || listed_next == listed_until || !has_room(seq))
+		return 0;
+	pid = next_listed();
+	if (!pid)
+		return 0;
+	task = bpf_task_from_pid(pid);
+	if (!task)
+		return 0;
+	account = met(task);
+	if (account)
+		sample_thread(seq, task, account);
+	bpf_task_release(task);
 	return 0;
 }

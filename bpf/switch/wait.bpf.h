@@ -11,6 +11,7 @@
 
 #include "../include/compat.bpf.h"
 #include "blame.bpf.h"
+#include "listed.bpf.h"
 #include "slice.bpf.h"
 #include "throttle.bpf.h"
 
@@ -135,13 +136,9 @@ static __always_inline bool is_phantom(struct task_account *account, __u64 queue
 	return account->phantom && queued < account->throttled_at + PHANTOM_NS;
 }
 
-/*
- * The thread gets the CPU: its wait ends. `unseen`: it got it then, and is noted as queued no more:
- * all that it waited is in run_delay.
- */
+/* The thread gets the CPU: its wait ends. */
 static __always_inline void end_wait(struct task_struct *task, struct task_account *account,
-				     struct past *past, __u32 cpu, const struct moment *now,
-				     bool unseen)
+				     struct past *past, __u32 cpu, const struct moment *now)
 {
 	__u64 queued = queued_since(task, account);
 	__u64 here = queued && queued < now->clock ? now->clock - queued : 0;
@@ -159,7 +156,7 @@ static __always_inline void end_wait(struct task_struct *task, struct task_accou
 		/* Not so when a walk has charged ahead what this clock says is still to come. */
 		if (waited > 0) {
 			account->charged += waited;
-			if (unseen || (__u64)waited < here)
+			if ((__u64)waited < here)
 				here = waited;
 			/* Waits of which no program has seen the end. */
 			account->total.v[COUNTER_WAIT_UNATTRIBUTED] += waited - here;
@@ -172,13 +169,6 @@ static __always_inline void end_wait(struct task_struct *task, struct task_accou
 	account->queue = 0;
 	account->held = 0;
 	account->phantom = 0;
-}
-
-/* Rare, and not inlined, so that the way of every switch is short. */
-static __noinline void end_unseen_wait(struct task_struct *task, struct task_account *account,
-				       struct past *past, __u32 cpu, const struct moment *then)
-{
-	end_wait(task, account, past, cpu, then, true);
 }
 
 /* The thread is switched out although it could go on: it waits from now on. */
@@ -306,8 +296,29 @@ static __always_inline struct division *open_wait(struct task_struct *task,
 }
 
 /*
+ * What the thread has waited and nobody charged, while it does not wait: an end of a wait was not
+ * seen, because a program was kept from running. It counts as charged now. A switch charges before
+ * the scheduler counts, so it is read in the other order.
+ */
+static __always_inline __u64 take_unseen(struct task_struct *task, struct task_account *account)
+{
+	__u64 total, ahead;
+	__s64 part;
+
+	if (!waits_on || !scheduler_notes || account->phantom || queued_since(task, account))
+		return 0;
+	total = *(volatile unsigned long long *)&task->sched_info.run_delay;
+	ahead = account->ahead;
+	part = total - account->charged - ahead;
+	if (part <= 0 || compare_and_swap(&account->ahead, ahead, ahead + part) != ahead)
+		return 0;
+	return part;
+}
+
+/*
  * The switch to `prev` was not seen: a program can be kept from running. The scheduler has noted
- * when it was, but not for the idle task.
+ * when it was, but not for the idle task. What the thread waited before it is unattributed, and
+ * charged when the thread is read.
  */
 static __always_inline void note_unseen(struct past *past, struct task_struct *prev, __u32 cpu,
 					const struct moment *now)
@@ -320,38 +331,38 @@ static __always_inline void note_unseen(struct past *past, struct task_struct *p
 	then.clock = prev->sched_info.last_arrival;
 	if (then.clock >= now->clock)
 		return;
-	account = account_of(prev);
-	if (account)
-		end_unseen_wait(prev, account, past, cpu, &then);
+	account = find_account(prev);
+	if (account) {
+		list_thread(prev, account);
+		account->before = run_delay(prev, account);
+		account->queue = 0;
+		account->held = 0;
+		account->phantom = 0;
+	}
 	begin_slice(past, cpu, runner_of(prev, account), &then);
 }
 
-static __always_inline void account_waits(struct task_struct *prev, struct task_struct *next,
-					  bool runnable, __u32 cpu, const struct moment *now)
+/* A thread gets the CPU, or the idle task. `account`: of the thread, NULL if it has none. */
+static __always_inline runner account_next(struct task_struct *prev, struct task_struct *next,
+					   struct task_account *account, __u32 cpu,
+					   const struct moment *now)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
-	struct task_account *account;
 	runner runner = make_runner(GROUP_IDLE, RANK_IDLE);
 
 	if (!past)
-		return;
+		return runner;
 	if (past->pid != (__u32)prev->pid)
 		note_unseen(past, prev, cpu, now);
 	if (next->pid) {
-		account = account_of(next);
 		/* Else the next end of a wait charges this one too. */
 		if (account)
-			end_wait(next, account, past, cpu, now, false);
+			end_wait(next, account, past, cpu, now);
 		runner = runner_of(next, account);
 	}
 	begin_slice(past, cpu, runner, now);
 	past->pid = next->pid;
-
-	if (!runnable || !prev->pid)
-		return;
-	account = account_to_charge(prev);
-	if (account)
-		begin_wait(prev, account, runner, now->clock);
+	return runner;
 }
 
 #endif

@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a snapshot reads of threads.
+ * What a snapshot reads: the threads that are listed, or, where they cannot be, all.
  */
 #ifndef NOCTULE_WALK_BPF_H
 #define NOCTULE_WALK_BPF_H
 
 #include "fold.bpf.h"
+
+enum {
+	/* Threads that are read by one reading of the iterator, at most. */
+	TURNS = 512,
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TURNS);
+	__type(key, __u32);
+	__type(value, __u32);
+} turns SEC(".maps");
 
 /*
  * Notes with its leader that the thread is there: the end of the process is then not that of the
@@ -24,22 +36,105 @@ static __always_inline struct task_account *mark_threads(struct task_struct *thr
 	return leader;
 }
 
-/* Writes what is carried for the process, with the first of its threads that the walk comes to. */
-static __always_inline long write_carried(struct seq_file *seq, struct task_struct *task,
+/*
+ * The next number of the list; 0 where it is just being written: then the next snapshot reads it,
+ * and all that follow.
+ */
+static __always_inline __u32 next_listed(void)
+{
+	__u32 index = listed_next % LISTED_ENTRIES, pid;
+	__u32 *entry = bpf_map_lookup_elem(&listed, &index);
+
+	if (!entry)
+		return 0;
+	pid = *(volatile __u32 *)entry;
+	if (!pid) {
+		listed_until = listed_next;
+		return 0;
+	}
+	*(volatile __u32 *)entry = 0;
+	listed_next++;
+	return pid;
+}
+
+/*
+ * Whether there is room for all that is written of one thread. If not, the kernel hands on what
+ * there is when it has seen that, and calls again for the same.
+ */
+static __always_inline bool has_room(struct seq_file *seq)
+{
+	if (seq->size - seq->count > 2 * sizeof(struct task_sample))
+		return true;
+	/* The second does not fit. */
+	bpf_seq_write(seq, &no_sample, sizeof(no_sample));
+	bpf_seq_write(seq, &no_sample, sizeof(no_sample));
+	return false;
+}
+
+/* The account of a thread that the reader comes to; NULL where there is nothing to be read. */
+static __always_inline struct task_account *met(struct task_struct *task)
+{
+	struct task_account *account;
+
+	/* Whose cgroup is not set yet: it will be woken when it is. */
+	if (task_state(task) == TASK_NEW)
+		return NULL;
+	/* Before counting begins: no switch needs to make storage. */
+	if (!started_at) {
+		account_storage(task);
+		return NULL;
+	}
+	account = account_of(task);
+	if (!account || account->reported)
+		return NULL;
+	return account;
+}
+
+/* Whether it can wait or run without being listed again by a switch. */
+static __always_inline bool is_runnable(struct task_struct *task)
+{
+	return !task_state(task);
+}
+
+/* What there is to do with a thread at a walk that does not read it. */
+static __always_inline void look_at(struct seq_file *seq, struct task_struct *task,
+				    struct task_account *account)
+{
+	struct living living = {
+		.tgid = task->tgid,
+		.start = account->process_start,
+	};
+
+	/* A thread that is older than the agent. */
+	if (task->pid != task->tgid && !account->threads)
+		mark_threads(task, account);
+	if (is_runnable(task) || cgroup_of(task) != account->cgroup ||
+	    task->se.sum_exec_runtime > account->base.v[COUNTER_CPU_TIME])
+		list_thread(task, account);
+	if (task->pid != task->tgid)
+		return;
+	/* A process that has not run yet has a row, too. */
+	if (!account->seen)
+		list_thread(task, account);
+	bpf_seq_write(seq, &living, sizeof(living));
+}
+
+/* Writes what is carried for the process, with the first of its threads that is read. */
+static __always_inline void write_carried(struct seq_file *seq, struct task_struct *task,
 					  struct task_account *account, struct task_sample *sample)
 {
 	struct process_key key = process_of(task, account);
 	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
 
 	if (!row)
-		return 0;
+		return;
 	__builtin_memcpy(sample, row, sizeof(*sample));
 	sample->flags = SAMPLE_CARRIED;
-	return bpf_seq_write(seq, sample, sizeof(*sample));
+	bpf_seq_write(seq, sample, sizeof(*sample));
 }
 
 /* Writes the thread, with what it waits now (`open`, NULL if it does not). */
-static __always_inline long write_thread(struct seq_file *seq, struct task_struct *task,
+static __always_inline void write_thread(struct seq_file *seq, struct task_struct *task,
 					 struct task_account *account, const struct division *open,
 					 struct task_sample *sample)
 {
@@ -52,64 +147,112 @@ static __always_inline long write_thread(struct seq_file *seq, struct task_struc
 			sample->flags |= SAMPLE_SWITCHED;
 		sample->cpu = cpu_of(queue_of(task)->rq);
 	}
-	unsettled(task, account, slot, &sample->counters);
-	/* The sums that have it were read before. */
+	take_unsettled(task, account, slot, &sample->counters);
+	sample->counters.v[COUNTER_WAIT_UNATTRIBUTED] += take_unseen(task, account);
 	for (int i = 0; open && i < WAIT_PARTS; i++)
 		sample->counters.v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];
-	return bpf_seq_write(seq, sample, sizeof(*sample));
+	bpf_seq_write(seq, sample, sizeof(*sample));
 }
 
 /*
- * The reader can be kept from going on between any two lines. What is settled meanwhile is rather
- * missing for once than told twice: what is carried is read first and noted as told last, a thread
- * is noted as seen before it is read. Where the buffer is full, the kernel drops what was written
- * here and calls again for the same thread.
+ * Reads a thread, for which there is room. The reader can be kept from going on between any two
+ * lines. What is settled meanwhile is rather missing for once than told twice: what is carried is
+ * read first and noted as told last, a thread is noted as seen before it is read.
  */
-static __always_inline void sample_thread(struct seq_file *seq, struct task_struct *task)
+static __always_inline void sample_thread(struct seq_file *seq, struct task_struct *task,
+					  struct task_account *account)
 {
-	struct task_account *account, *leader;
-	struct division *open;
+	struct task_account *leader = account;
+	struct task_struct *process;
 	struct task_sample *sample;
-	__u64 at = sample_at;
 	__u32 scratch = SCRATCH_WALK;
+	__u64 at = sample_at;
 
-	/* Whose cgroup is not set yet: it will be woken when it is. */
-	if (task_state(task) == TASK_NEW)
-		return;
-	/* Before counting begins: no switch needs to make storage. */
-	if (!started_at) {
-		account_storage(task);
-		return;
-	}
-	account = account_of(task);
-	if (!account || account->reported)
-		return;
 	/* It was seen under another pid: by exec it took that of its leader. */
-	if (at && account->seen == at)
+	if (account->seen == at)
 		return;
 	sample = bpf_map_lookup_elem(&scratches, &scratch);
 	if (!sample)
 		return;
+	/* From here on a switch lists it again. */
+	exchange(&account->listed, 0);
+	if (is_runnable(task))
+		list_thread(task, account);
 	/* A move that no hook saw at once (several threads, before v6.7): settled now. */
-	settle_waiting(task);
-	settle_used(task, SCRATCH_WALK);
-	leader = account;
+	divide_moved(task, DIVISION_WALK);
+	settle_moved(task, SCRATCH_WALK);
 	if (task->pid != task->tgid) {
 		/* A thread that is older than the agent. */
 		if (!account->threads)
 			mark_threads(task, account);
-		leader = leader_of(task) ? find_account(leader_of(task)) : NULL;
+		process = leader_of(task);
+		leader = process ? find_account(process) : NULL;
 	}
 	if (!throttles_threads() && !quotas_seen && has_quota(task))
 		quotas_seen = 1;
-	if (leader && leader->carried_seen != at && write_carried(seq, task, account, sample))
-		return;
-	open = at ? settle_open(task, account, DIVISION_WALK, at, LONG_WAIT_NS) : NULL;
-	exchange(&account->seen, at);
-	if (write_thread(seq, task, account, open, sample))
-		account->seen = 0;
-	else if (leader)
+	if (leader && leader->carried_seen != at) {
+		write_carried(seq, task, account, sample);
 		exchange(&leader->carried_seen, at);
+	}
+	exchange(&account->seen, at);
+	write_thread(seq, task, account, open_wait(task, account, DIVISION_WALK, at, LONG_WAIT_NS),
+		     sample);
+}
+
+enum {
+	/* Threads of the queue of one CPU, at most. */
+	QUEUED = 4096,
+};
+
+struct queue_walk {
+	/* Where the queue begins and ends, and where the walk is. */
+	struct list_head *head;
+	struct list_head *at;
+};
+
+/*
+ * Lists the next thread of a queue. The queue is not locked: the way can lead into another one, or
+ * into memory that was freed. So what is found is only taken for a number, and listing a thread that
+ * need not be read does no harm.
+ */
+static long list_next_queued(__u32 index, struct queue_walk *walk)
+{
+	__u32 node = bpf_core_field_offset(struct task_struct, se.group_node);
+	struct task_account *account;
+	struct task_struct *task;
+	struct list_head *next;
+	__u32 pid;
+
+	if (bpf_probe_read_kernel(&next, sizeof(next), &walk->at->next) || next == walk->head)
+		return 1;
+	walk->at = next;
+	task = (void *)next - node;
+	if (bpf_core_read(&pid, sizeof(pid), &task->pid))
+		return 1;
+	task = bpf_task_from_pid(pid);
+	if (!task)
+		return 0;
+	account = find_account(task);
+	if (account && account->ready)
+		list_thread(task, account);
+	bpf_task_release(task);
+	return 0;
+}
+
+/*
+ * Lists who is queued on the CPU: a thread that was woken and has not run since was listed by no
+ * switch, and waits.
+ */
+static __always_inline void list_queued(const struct cpu_slot *slot)
+{
+	struct queue_walk walk;
+	struct rq *rq = NULL;
+
+	if (!slot->queue || !bpf_core_field_exists(rq->cfs_tasks))
+		return;
+	walk.head = (void *)slot->queue + bpf_core_field_offset(struct rq, cfs_tasks);
+	walk.at = walk.head;
+	bpf_loop(QUEUED, list_next_queued, &walk, 0);
 }
 
 #endif

@@ -150,7 +150,7 @@ impl CpuSource {
             measured: self.kernel.measured(),
             processes,
             exited,
-            followed_pending: followed_pending(&snapshot),
+            followed_pending: snapshot.followed > self.processes.followed(),
             cgroups: self.cgroups.rows(),
             waits: self.waits.rows(),
             all_waits: self.waits.all(),
@@ -169,23 +169,20 @@ impl CpuSource {
         self.cgroups.begin(snapshot);
         self.processes.begin(snapshot.taken_ns);
         for sample in &snapshot.tasks {
-            let used = sample.values() + &on_cpu(sample, snapshot);
-            self.processes.add(sample, &used);
-            if !sample.is(sample_flag::CARRIED) {
-                self.cgroups.add(CgroupId(sample.cgroup), &used);
+            if sample.is(sample_flag::CARRIED) {
+                self.processes.carry(sample);
+                continue;
             }
+            let (used, running) = (sample.values(), on_cpu(sample, snapshot));
+            self.processes.add(sample, &used, &running);
+            self.cgroups.add(CgroupId(sample.cgroup), &used, &running);
         }
-        self.processes.settle();
+        for sample in &snapshot.late {
+            self.processes.add_late(sample);
+        }
+        self.processes.settle(snapshot.living.as_ref());
         self.cgroups.settle();
     }
-}
-
-/// Whether a followed process is neither listed nor reported.
-fn followed_pending(snapshot: &Snapshot) -> bool {
-    let listed = snapshot.tasks.iter().filter(|task| {
-        task.is(sample_flag::LEADER | sample_flag::FOLLOWED) && !task.is(sample_flag::CARRIED)
-    });
-    snapshot.followed > listed.count() as u64
 }
 
 /// What a thread that is on a CPU added to the hardware counters since it got there. Of a CPU that
@@ -193,7 +190,7 @@ fn followed_pending(snapshot: &Snapshot) -> bool {
 fn on_cpu(sample: &TaskSample, snapshot: &Snapshot) -> Counters {
     let mut extra = Counters::default();
     let stays = sample.is(sample_flag::RUNNING) && !sample.is(sample_flag::SWITCHED);
-    if !stays || sample.is(sample_flag::CARRIED) {
+    if !stays {
         return extra;
     }
     if of_cpu(&snapshot.cpus, sample.cpu).is_none_or(|slot| slot.pid != sample.pid) {

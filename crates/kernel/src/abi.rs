@@ -8,10 +8,13 @@ use noctule_model::{Blame, Cause, CgroupId, Counter, Counters, Group, Histogram,
 
 use crate::skel::{cgroup, files, switch};
 
-/// One thread at a tick, or one process that has ended (`struct task_sample`).
+/// One thread, with what it used since it was read before; or what is carried for a process; or a
+/// process that has ended, with what was not told of it (`struct task_sample`).
 pub type TaskSample = switch::types::task_sample;
 /// What a thread used that was settled while a snapshot was taken (`struct late_fold`).
 pub(crate) type LateFold = switch::types::late_fold;
+/// A process that is there (`struct living`).
+pub(crate) type Living = switch::types::living;
 /// What one CPU does (`struct cpu_slot`).
 pub type CpuSlot = switch::types::cpu_slot;
 
@@ -221,6 +224,9 @@ pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: integers only; the assertions in abi.h rule out padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for TaskSample {}
+// SAFETY: integers only, without padding.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for Living {}
 // SAFETY: integers of 8 bytes only.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for switch::types::counters {}

@@ -2,8 +2,8 @@
 //! threads' accounts, and reads what they hold.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::mem::{MaybeUninit, size_of};
+use std::collections::{HashMap, HashSet};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 use std::time::Duration;
@@ -23,7 +23,6 @@ use crate::cpu_slots::CpuSlots;
 use crate::error::{Context, Error, ErrorKind, not_loaded};
 use crate::facts::{self, Facts, Scheduler};
 use crate::hardware::Hardware;
-use crate::iterator;
 use crate::loss;
 use crate::plan::{Plan, Wanted};
 use crate::settings::configure;
@@ -35,11 +34,13 @@ mod orphans;
 mod side;
 mod waits;
 mod wakeups;
+mod walk;
 
 use orphans::Orphans;
 use side::Side;
 pub use waits::WaitCounts;
 use wakeups::{Need, Wakeups};
+use walk::Walk;
 
 /// How often a moment is set at most, and how long that may take, with each CPU.
 const MOMENT_TRIES: u32 = 5;
@@ -54,7 +55,7 @@ const LAST_SWITCH: Duration = Duration::from_micros(100);
 pub struct Accounting {
     // Links come first: they must be gone before the objects that they hold.
     _links: Vec<Link>,
-    iterator: Link,
+    walk: Walk,
     sides: Vec<Side>,
     ring: RingBuffer<'static>,
     exits: Rc<RefCell<Exits>>,
@@ -69,7 +70,6 @@ pub struct Accounting {
     scheduler: Scheduler,
     features: Vec<Feature>,
     measured: Measured,
-    buffer: Vec<u8>,
 }
 
 /// What the ring had.
@@ -110,8 +110,14 @@ pub struct Snapshot {
     pub waits: Vec<WaitCounts>,
     /// Who waited for whom: victim, culprit.
     pub blames: Vec<(Group, Group, Blame)>,
-    /// Every living thread, and the carried sums of processes.
+    /// Threads, each with what it used since it was read before, and what ended threads and earlier
+    /// groups left to processes (`CARRIED`). Who has not run since is not among them.
     pub tasks: Vec<TaskSample>,
+    /// What processes used besides, and only this snapshot has to add: threads that were settled
+    /// before they were read.
+    pub late: Vec<TaskSample>,
+    /// The processes that are there, by thread-group id and start, where that was looked at.
+    pub living: Option<HashSet<(u32, u64)>>,
     /// Processes that ended since the last snapshot.
     pub ended: Vec<TaskSample>,
     /// Followed processes that were not reported as ended before the tasks were read, and those of
@@ -128,6 +134,15 @@ impl Snapshot {
         let mut rows: HashMap<u64, (usize, u64)> = rows
             .map(|(at, (id, row))| (*id, (at, row[Counter::CpuTime])))
             .collect();
+        let carried = self.tasks.iter().filter(|t| t.is(sample_flag::CARRIED));
+        let carried: HashMap<(u32, u64), u64> = carried
+            .map(|row| {
+                (
+                    (row.tgid, row.process_start),
+                    row.values()[Counter::CpuTime],
+                )
+            })
+            .collect();
         for late in late {
             let (id, used) = (late.sample.cgroup, late.sample.values());
             let (at, read) = *rows.entry(id).or_insert((self.folded.len(), 0));
@@ -138,8 +153,10 @@ impl Snapshot {
                 Some((_, row)) => row[Counter::CpuTime] += used[Counter::CpuTime],
                 None => self.folded.push((id, used)),
             }
-            if late.sample.is(sample_flag::CARRIED) {
-                self.tasks.push(late.sample);
+            let process = (late.sample.tgid, late.sample.process_start);
+            let read = carried.get(&process).copied().unwrap_or(0);
+            if read <= late.process_before {
+                self.late.push(late.sample);
             }
         }
     }
@@ -172,14 +189,9 @@ impl Accounting {
         let ring = exit_ring(&switch, Rc::clone(&exits))?;
         let mut features = features::hardware(&plan.counters, &refused, &problems, facts);
         let mut links = attach_lives(&switch)?;
-        let iterator = switch
-            .progs
-            .sample_tasks
-            .attach()
-            .context("the task iterator")?;
+        let mut walk = Walk::attach(&switch, facts)?;
         // Makes storage for the threads that are there.
-        let mut buffer = Vec::new();
-        iterator::read(&iterator, "the iterator of tasks", &mut buffer)?;
+        walk.begin()?;
         let mut wakeups = Wakeups::new(need);
         let missing = wakeups.attach_always(&switch).err();
         let (switches, moves) = attach_switch(&switch, wanted.waits)?;
@@ -194,7 +206,7 @@ impl Accounting {
 
         let mut this = Self {
             _links: links,
-            iterator,
+            walk,
             sides: Vec::new(),
             ring,
             exits,
@@ -209,13 +221,12 @@ impl Accounting {
             scheduler: facts.scheduler,
             features,
             measured: Measured::NONE,
-            buffer,
         };
         // Counting begins here; the first pass over the tasks notes what each did before.
         if let Some(bss) = this.switch.maps.bss_data.as_deref_mut() {
             bss.started_at = now_ns();
         }
-        this.tasks()?;
+        this.walk.begin()?;
         this.follow_quotas();
         // A switch compares the clocks of the CPU; the one that reads the tasks must have done it.
         std::thread::sleep(Duration::from_millis(1));
@@ -300,6 +311,7 @@ impl Accounting {
         if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
             bss.follow_children_of = pid;
         }
+        self.walk.always();
     }
 
     /// Readable when the ring of ended processes is a quarter full and a snapshot should not wait.
@@ -342,7 +354,9 @@ impl Accounting {
         };
         let taken_ns = snapshot.taken_ns;
         self.ring.consume().context("the ring of ended processes")?;
-        let unseen = self.orphans.take(&self.switch, &snapshot.tasks, taken_ns)?;
+        let unseen = self
+            .orphans
+            .take(&self.switch, snapshot.living.as_ref(), taken_ns)?;
         // From here on nothing fails: what is taken is told.
         let exits = self.exits.take();
         for ended in &exits.ended {
@@ -411,12 +425,13 @@ impl Accounting {
             let ended = b.followed_reported + self.orphans.followed();
             b.followed_started.saturating_sub(ended)
         });
-        let tasks = self.tasks()?;
+        let read = self.walk.read(&mut self.switch, begun.taken_ns)?;
         std::thread::sleep(LAST_SWITCH);
         Ok(Snapshot {
             folded,
             overflow: overflow.unwrap_or_default(),
-            tasks,
+            tasks: read.rows,
+            living: read.living,
             followed,
             ..begun
         })
@@ -461,14 +476,9 @@ impl Accounting {
             entries: entries as u64,
             capacity: map.max_entries().into(),
         };
-        let carried = snapshot
-            .tasks
-            .iter()
-            .filter(|t| t.is(sample_flag::CARRIED) && !t.is(sample_flag::LATE))
-            .count();
         [
             fill("folded", &self.switch.maps.folded, snapshot.folded.len()),
-            fill("carried", &self.switch.maps.carried, carried),
+            fill("carried", &self.switch.maps.carried, self.orphans.rows()),
         ]
         .into_iter()
         .chain(
@@ -499,7 +509,10 @@ impl Accounting {
             // One of both is loaded, and they do the same.
             ProgramHandle::of("cgroup_attach_task", &progs.cgroup_attach_task),
             ProgramHandle::of("cgroup_attach_task", &progs.attach_task_older),
-            ProgramHandle::of("sample_tasks", &progs.sample_tasks),
+            ProgramHandle::of("walk_tasks", &progs.walk_tasks),
+            ProgramHandle::of("sample_tasks_older", &progs.sample_tasks_older),
+            ProgramHandle::of("sample_listed", &progs.sample_listed),
+            ProgramHandle::of("list_waiting", &progs.list_waiting),
         ];
         let own = own.into_iter().flatten();
         own.chain(self.sides.iter().filter_map(Side::program))
@@ -543,12 +556,6 @@ impl Accounting {
         }
         Ok(slots)
     }
-
-    fn tasks(&mut self) -> Result<Vec<TaskSample>, Error> {
-        iterator::read(&self.iterator, "the iterator of tasks", &mut self.buffer)?;
-        let records = self.buffer.chunks_exact(size_of::<TaskSample>());
-        Ok(records.filter_map(abi::plain::<TaskSample>).collect())
-    }
 }
 
 /// Threads are seen to move by that of the two programs which is loaded, if any is.
@@ -581,6 +588,7 @@ fn open_switch(
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.hardware_mask = hardware_mask;
         rodata.waits_on = wanted.waits;
+        rodata.lists_threads = walk::lists_threads(facts);
         rodata.exits_wakeup_bytes = ring / 4;
     }
     configure!(open, facts).context("setting up the BPF object switch")?;
@@ -596,6 +604,17 @@ fn open_switch(
     let walks = features::walks_over_threads(facts);
     open.progs.cgroup_attach_task.set_autoload(moves && walks);
     open.progs.attach_task_older.set_autoload(moves && !walks);
+    let lists = walk::lists_threads(facts);
+    open.progs.walk_tasks.set_autoload(lists);
+    open.progs.sample_listed.set_autoload(lists);
+    open.progs.list_waiting.set_autoload(lists);
+    open.progs.sample_tasks_older.set_autoload(!lists);
+    if !lists {
+        open.maps
+            .listed
+            .set_max_entries(1)
+            .context("the list of threads")?;
+    }
     let cpus = facts.possible_cpus;
     let if_on = |entries| if wanted.waits { entries } else { 1 };
     let sizes = [

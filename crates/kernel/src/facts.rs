@@ -142,6 +142,7 @@ pub(crate) const HOOKS: &[&str] = &[
     "tcp_v6_connect()",
     "inet_csk_accept()",
     "bpf_iter_task_new()",
+    "bpf_task_from_pid()",
 ];
 
 impl Facts {

@@ -79,11 +79,12 @@ pub(super) fn hooks(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The hook that the section names; `None` for sections of data.
+/// The hook that the section names; `None` for sections of data, and for iterators of maps: each is
+/// of a map of its own.
 fn hook(after: &str) -> Option<String> {
     let (section, _) = after.split_once('"')?;
     let section = section.strip_prefix('?').unwrap_or(section);
-    if section.starts_with('.') || section == "license" {
+    if section.starts_with('.') || ["license", "iter/bpf_map_elem"].contains(&section) {
         return None;
     }
     let (kind, place) = section.split_once('/').unwrap_or((section, ""));
@@ -107,6 +108,8 @@ mod tests {
             ("fentry/vfs_open", Some("fentry/vfs_open")),
             ("fexit/vfs_open", Some("fexit/vfs_open")),
             ("perf_event", Some("perf_event")),
+            ("iter/task", Some("iter/task")),
+            ("iter/bpf_map_elem", None),
             (".maps", None),
             ("license", None),
         ];

@@ -21,8 +21,9 @@ pub(super) struct Cgroups {
 struct Group {
     shown: Counters,
     sum: Counters,
-    /// What was in rows of the kernel side that were taken out.
-    settled: Counters,
+    /// What its threads used while they were in it, as far as they were read, and what was in rows of
+    /// the kernel side that were taken out.
+    told: Counters,
     released_ns: Option<u64>,
 }
 
@@ -41,15 +42,20 @@ impl Cgroups {
         self.now_ns = snapshot.taken_ns;
         self.overflow = snapshot.overflow;
         for group in self.groups.values_mut() {
-            group.sum = group.settled;
+            group.sum = group.told;
         }
         for (id, counters) in &snapshot.folded {
-            self.add(CgroupId(*id), counters);
+            self.groups.entry(CgroupId(*id)).or_default().sum += counters;
         }
     }
 
-    pub(super) fn add(&mut self, id: CgroupId, used: &Counters) {
-        self.groups.entry(id).or_default().sum += used;
+    /// Adds what a thread used since it was read before. `running`: what will be read later of the
+    /// time for which it is on its CPU.
+    pub(super) fn add(&mut self, id: CgroupId, used: &Counters, running: &Counters) {
+        let group = self.groups.entry(id).or_default();
+        group.told += used;
+        group.sum += used;
+        group.sum += running;
     }
 
     pub(super) fn settle(&mut self) {
@@ -83,7 +89,7 @@ impl Cgroups {
             let id = CgroupId(*id);
             let group = self.groups.get_mut(&id).filter(|g| g.released_ns.is_some());
             if let Some(group) = group {
-                group.settled += counters;
+                group.told += counters;
                 settled.push(id);
             }
         }

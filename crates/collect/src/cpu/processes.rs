@@ -1,25 +1,33 @@
 //! From threads to processes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use noctule_kernel::{TaskSample, sample_flag};
 use noctule_model::{CgroupId, Comm, Counters, ProcessId, ProcessRow};
 
-/// The living processes, with what makes their counters monotonic.
+/// The living processes.
 pub(super) struct Processes {
     grace_ns: u64,
     /// The moment of the batch before.
     before_ns: u64,
     now_ns: u64,
     living: HashMap<ProcessId, Living>,
+    /// Followed processes that are there.
+    followed: u64,
 }
 
+#[derive(Default)]
 struct Living {
     row: ProcessRow,
-    /// Sum over the threads in the snapshot that is being added up.
-    sum: Counters,
-    seen_ns: u64,
+    /// What its threads used, as far as they were read.
+    told: Counters,
+    /// What ended threads and earlier groups left.
+    carried: Counters,
+    /// What is added for this batch alone.
+    besides: Counters,
+    /// The last batch in which it was there, when it is not any more.
+    gone_ns: Option<u64>,
 }
 
 impl Processes {
@@ -29,44 +37,78 @@ impl Processes {
             before_ns: 0,
             now_ns: 0,
             living: HashMap::new(),
+            followed: 0,
         }
     }
 
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.before_ns = std::mem::replace(&mut self.now_ns, now_ns);
         for living in self.living.values_mut() {
-            living.sum = Counters::default();
+            living.besides = Counters::default();
         }
     }
 
-    pub(super) fn add(&mut self, sample: &TaskSample, used: &Counters) {
-        let id = id(sample);
-        let living = self.living.entry(id).or_insert_with(|| Living {
-            row: ProcessRow {
-                id,
-                ..ProcessRow::default()
-            },
-            sum: Counters::default(),
-            seen_ns: 0,
-        });
-        living.sum += used;
-        living.seen_ns = self.now_ns;
+    /// Adds what a thread used since it was read before. `running`: what will be read later of the
+    /// time for which it is on its CPU.
+    pub(super) fn add(&mut self, sample: &TaskSample, used: &Counters, running: &Counters) {
+        let living = self.living(sample);
+        living.told += used;
+        living.besides += running;
+        living.gone_ns = None;
         if sample.is(sample_flag::LEADER) {
             describe(&mut living.row, sample);
         }
     }
 
-    /// Brings the rows up to date.
-    pub(super) fn settle(&mut self) {
+    /// Notes what ended threads and earlier groups left to the process.
+    pub(super) fn carry(&mut self, sample: &TaskSample) {
+        self.living(sample).carried = sample.values();
+    }
+
+    /// Adds what a thread used that was settled while the snapshot was taken.
+    pub(super) fn add_late(&mut self, sample: &TaskSample) {
+        let living = self.living(sample);
+        living.besides += &sample.values();
+        if sample.is(sample_flag::LEADER) {
+            describe(&mut living.row, sample);
+        }
+    }
+
+    fn living(&mut self, sample: &TaskSample) -> &mut Living {
+        let id = id(sample);
+        let living = self.living.entry(id).or_default();
+        living.row.id = id;
+        living
+    }
+
+    /// Brings the rows up to date. `there`: the processes that are there, where that is known.
+    pub(super) fn settle(&mut self, there: Option<&HashSet<(u32, u64)>>) {
         // The record of an end may come with the batch after the one that misses the process, and
         // batches may be further apart than the grace.
         let (now, before, grace) = (self.now_ns, self.before_ns, self.grace_ns);
-        let waits = |seen: u64| seen >= before || now.saturating_sub(seen) <= grace;
-        self.living.retain(|_, living| waits(living.seen_ns));
-        for living in self.living.values_mut().filter(|l| l.seen_ns == now) {
-            // A thread that ended while the snapshot was taken is missing from it for once.
-            living.row.counters = living.row.counters.max(&living.sum);
+        if let Some(there) = there {
+            self.followed = 0;
+            for (id, living) in &mut self.living {
+                match there.contains(&(id.pid, id.start_ns)) {
+                    true => living.gone_ns = None,
+                    false => _ = living.gone_ns.get_or_insert(before),
+                }
+                self.followed += u64::from(living.row.followed && living.gone_ns.is_none());
+            }
         }
+        let waits = |gone: u64| gone >= before || now.saturating_sub(gone) <= grace;
+        self.living
+            .retain(|_, living| living.gone_ns.is_none_or(waits));
+        for living in self.living.values_mut() {
+            let sum = living.told + &living.carried + &living.besides;
+            // A thread that ended while the snapshot was taken is missing from it for once.
+            living.row.counters = living.row.counters.max(&sum);
+        }
+    }
+
+    /// How many followed processes are there, as of the last time that this was known.
+    pub(super) fn followed(&self) -> u64 {
+        self.followed
     }
 
     /// Those that live, and those that have ended, with their last figures: these are taken out
@@ -74,22 +116,22 @@ impl Processes {
     pub(super) fn rows(&mut self, ended: &[TaskSample]) -> (Vec<ProcessRow>, Vec<ProcessRow>) {
         let exited = ended.iter().map(|sample| self.end(sample)).collect();
         let row = |living: &Living| ProcessRow {
-            gone: living.seen_ns != self.now_ns,
+            gone: living.gone_ns.is_some(),
             ..living.row.clone()
         };
         (self.living.values().map(row).collect(), exited)
     }
 
     fn end(&mut self, sample: &TaskSample) -> ProcessRow {
-        let known = self.living.remove(&id(sample));
-        let mut row = known.map(|known| known.row).unwrap_or_default();
+        let Living { mut row, told, .. } = self.living.remove(&id(sample)).unwrap_or_default();
         // What is carried says who the process was when its first thread ended.
         if row.id != id(sample) || !sample.is(sample_flag::CARRIED) {
             describe(&mut row, sample);
         }
         row.id = id(sample);
         row.exited = true;
-        row.counters = row.counters.max(&sample.values());
+        // With what is carried.
+        row.counters = row.counters.max(&(told + &sample.values()));
         row
     }
 }
@@ -134,10 +176,14 @@ mod tests {
         ended: &[TaskSample],
     ) -> [Vec<(u32, u64, bool)>; 2] {
         processes.begin(seconds * SECOND);
+        let none = Counters::default();
         for sample in listed {
-            processes.add(sample, &Counters::default());
+            processes.add(sample, &none, &none);
         }
-        processes.settle();
+        let there = listed
+            .iter()
+            .map(|sample| (sample.tgid, sample.process_start));
+        processes.settle(Some(&there.collect()));
         let (living, exited) = processes.rows(ended);
         [living, exited].map(|rows| {
             let told = rows.iter().map(|row| (row.id.pid, row.cgroup.0, row.gone));

@@ -12,6 +12,8 @@ use crate::error::Error;
 use crate::skel::switch::SwitchSkel;
 use crate::table;
 
+use super::walk::Process;
+
 /// Between two looks. The record of a process comes up to some 100 ms after it is gone from the
 /// list of tasks, so who is missing at two looks has none.
 const STEP_NS: u64 = 2_000_000_000;
@@ -20,13 +22,12 @@ const STEP_NS: u64 = 2_000_000_000;
 #[derive(Default)]
 pub(super) struct Orphans {
     looked_ns: u64,
+    /// How many rows there were.
+    rows: usize,
     missing: HashSet<Process>,
     /// Those that were taken and followed, of which no record has come.
     followed: HashSet<Process>,
 }
-
-/// Thread-group id and start.
-type Process = (u32, u64);
 
 fn process(sample: &TaskSample) -> Process {
     (sample.tgid, sample.process_start)
@@ -37,22 +38,23 @@ impl Orphans {
     pub(super) fn take(
         &mut self,
         switch: &SwitchSkel<'static>,
-        tasks: &[TaskSample],
+        living: Option<&HashSet<Process>>,
         now_ns: u64,
     ) -> Result<Vec<TaskSample>, Error> {
-        if now_ns.saturating_sub(self.looked_ns) < STEP_NS {
+        let due = now_ns.saturating_sub(self.looked_ns) >= STEP_NS;
+        let Some(living) = living.filter(|_| due) else {
             return Ok(Vec::new());
-        }
+        };
         self.looked_ns = now_ns;
-        let listed: HashSet<Process> = tasks.iter().map(process).collect();
         let rows = table::entries(&switch.maps.carried, "the table of processes")?;
+        self.rows = rows.iter().count();
         let mut missing = HashSet::new();
         let mut ended = Vec::new();
         for (key, row) in rows.iter() {
             let Some(mut row) = abi::plain::<TaskSample>(row) else {
                 continue;
             };
-            if listed.contains(&process(&row)) {
+            if living.contains(&process(&row)) {
                 continue;
             }
             missing.insert(process(&row));
@@ -66,6 +68,11 @@ impl Orphans {
         let followed = ended.iter().filter(|row| row.is(sample_flag::FOLLOWED));
         self.followed.extend(followed.map(process));
         Ok(ended)
+    }
+
+    /// How many rows there were at the last look.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
     }
 
     /// The record of an end has come, however late: the kernel side has counted it.

@@ -1,0 +1,197 @@
+//! The threads that a snapshot reads: those that have run since the one before, or have something
+//! else to be read. The kernel side lists them (`bpf/switch/listed.bpf.h`), so a thread that sleeps
+//! costs nothing.
+//!
+//! Now and then there is a walk over all threads: it tells which processes are there, and lists whom
+//! nothing else did. It takes the kernel some 0.4 us a thread, so where there are few it is made for
+//! every snapshot, else as often as a small part of a CPU allows. Before Linux 6.2 a listed thread
+//! cannot be found again, and every snapshot walks over all threads and reads each.
+
+use std::collections::HashSet;
+use std::os::fd::AsFd as _;
+use std::time::Instant;
+
+use libbpf_rs::Link;
+
+use crate::abi::{self, Living, TaskSample, sample_flag};
+use crate::error::{Context as _, Error};
+use crate::facts::Facts;
+use crate::iterator;
+use crate::skel::switch::{SwitchSkel, types};
+
+/// Walks may take that part of one CPU: one in so many.
+const PART: u64 = 500;
+
+/// How often is walked again when there was no room in the list.
+const TRIES: u32 = 8;
+
+/// Thread-group id and start: one process for ever.
+pub(super) type Process = (u32, u64);
+
+/// Whether threads are listed (from Linux 6.2 on).
+pub(super) fn lists_threads(facts: &Facts) -> bool {
+    facts.task_storage && facts.hooks.contains("bpf_task_from_pid()")
+}
+
+/// Reads threads.
+pub(super) struct Walk {
+    /// Walks over all threads; where there is no list, it reads each.
+    all: Link,
+    /// Reads those that are listed.
+    listed: Option<Link>,
+    /// Lists those that are queued on a CPU.
+    waiting: Option<Link>,
+    /// When the next walk is due, and whether one is made for every snapshot.
+    due_ns: u64,
+    always: bool,
+    /// Ends without a record: some process may be gone untold.
+    lost: u64,
+    bytes: Vec<u8>,
+    rows: Vec<TaskSample>,
+}
+
+/// What was read.
+#[derive(Default)]
+pub(super) struct Read {
+    pub(super) rows: Vec<TaskSample>,
+    /// The processes that are there, where that was looked at.
+    pub(super) living: Option<HashSet<Process>>,
+}
+
+impl Walk {
+    pub(super) fn attach(switch: &SwitchSkel<'static>, facts: &Facts) -> Result<Self, Error> {
+        let progs = &switch.progs;
+        let (all, listed, waiting) = match lists_threads(facts) {
+            true => {
+                let listed = progs.sample_listed.attach_iter(switch.maps.turns.as_fd());
+                let waiting = progs.list_waiting.attach_iter(switch.maps.cpus.as_fd());
+                (
+                    &progs.walk_tasks,
+                    Some(listed.context("the iterator of listed tasks")?),
+                    Some(waiting.context("the iterator of queued tasks")?),
+                )
+            }
+            false => (&progs.sample_tasks_older, None, None),
+        };
+        Ok(Self {
+            all: all.attach().context("the task iterator")?,
+            listed,
+            waiting,
+            due_ns: 0,
+            always: false,
+            lost: 0,
+            bytes: Vec::new(),
+            rows: Vec::new(),
+        })
+    }
+
+    /// From now on every snapshot knows which processes are there.
+    pub(super) fn always(&mut self) {
+        self.always = true;
+    }
+
+    /// Walks over all threads without reading any: the kernel side makes room for their accounts, or
+    /// begins them.
+    pub(super) fn begin(&mut self) -> Result<(), Error> {
+        iterator::read(&self.all, "the iterator of tasks", &mut self.bytes)
+    }
+
+    /// Reads what is to be read at this moment. What was read when something fails comes with the
+    /// next: the kernel side has settled it.
+    pub(super) fn read(
+        &mut self,
+        switch: &mut SwitchSkel<'static>,
+        now_ns: u64,
+    ) -> Result<Read, Error> {
+        let living = match self.listed.is_some() {
+            true => self.read_listed(switch, now_ns)?,
+            false => Some(self.read_all()?),
+        };
+        let rows = std::mem::take(&mut self.rows);
+        Ok(Read { rows, living })
+    }
+
+    fn read_all(&mut self) -> Result<HashSet<Process>, Error> {
+        iterator::read(&self.all, "the iterator of tasks", &mut self.bytes)?;
+        take_rows(&self.bytes, &mut self.rows);
+        let threads = self.rows.iter().filter(|r| !r.is(sample_flag::CARRIED));
+        Ok(threads.map(|row| (row.tgid, row.process_start)).collect())
+    }
+
+    fn read_listed(
+        &mut self,
+        switch: &mut SwitchSkel<'static>,
+        now_ns: u64,
+    ) -> Result<Option<HashSet<Process>>, Error> {
+        if let Some(waiting) = &self.waiting {
+            iterator::read(waiting, "the iterator of queued tasks", &mut self.bytes)?;
+        }
+        let lost = losses(switch);
+        let mut due = self.always || now_ns >= self.due_ns || lost != self.lost;
+        let mut living = None;
+        for _ in 0..TRIES {
+            if due {
+                living = Some(self.walk(now_ns)?);
+                self.lost = lost;
+            }
+            self.drain(switch)?;
+            due = bss(switch).is_some_and(|bss| std::mem::take(&mut bss.listed_full) != 0);
+            if !due {
+                break;
+            }
+        }
+        Ok(living)
+    }
+
+    fn walk(&mut self, now_ns: u64) -> Result<HashSet<Process>, Error> {
+        let began = Instant::now();
+        self.begin()?;
+        let took = began.elapsed().as_nanos() as u64;
+        self.due_ns = now_ns + took * PART;
+        let records = self.bytes.chunks_exact(size_of::<Living>());
+        let living = records.filter_map(abi::plain::<Living>);
+        Ok(living.map(|it| (it.tgid, it.start)).collect())
+    }
+
+    /// Reads what is listed by now; who is listed meanwhile comes with the next snapshot.
+    fn drain(&mut self, switch: &mut SwitchSkel<'static>) -> Result<(), Error> {
+        let (Some(listed), Some(data)) = (&self.listed, bss(switch)) else {
+            return Ok(());
+        };
+        data.listed_until = data.listed_end;
+        loop {
+            let before = places(switch).0;
+            iterator::read(listed, "the iterator of listed tasks", &mut self.bytes)?;
+            take_rows(&self.bytes, &mut self.rows);
+            let (next, until) = places(switch);
+            if next == until || next == before {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn take_rows(bytes: &[u8], rows: &mut Vec<TaskSample>) {
+    let records = bytes.chunks_exact(size_of::<TaskSample>());
+    rows.extend(records.filter_map(abi::plain::<TaskSample>));
+}
+
+fn bss<'a>(switch: &'a mut SwitchSkel<'static>) -> Option<&'a mut types::bss> {
+    switch.maps.bss_data.as_deref_mut()
+}
+
+/// How far the list was read, and how far it is to be.
+fn places(switch: &SwitchSkel<'static>) -> (u64, u64) {
+    let bss = switch.maps.bss_data.as_deref();
+    bss.map_or((0, 0), |bss| (bss.listed_next, bss.listed_until))
+}
+
+/// What leaves processes untold: ends and accounts.
+fn losses(switch: &SwitchSkel<'static>) -> u64 {
+    use types::loss;
+    let bss = switch.maps.bss_data.as_deref();
+    let kinds = [loss::LOSS_EXIT_RECORD, loss::LOSS_ACCOUNT];
+    bss.map_or(0, |bss| {
+        kinds.iter().map(|kind| bss.losses[kind.0 as usize]).sum()
+    })
+}
