@@ -65,6 +65,30 @@ fn a_wait_that_goes_on_is_counted_as_it_goes_on() {
     assert_ne!(row["verdict"]["kind"], "quiet", "{row}");
 }
 
+/// Nothing but the queue of the CPU knows of it: no switch has seen it, and where there are many threads
+/// a walk over all of them is rare.
+#[test]
+fn a_thread_that_starves_since_it_was_woken_is_seen_among_many() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    let hog = Group::new("hog").heavy();
+    let victim = Group::new("woken");
+    victim.weigh(1);
+    let _many = Load::own(&Group::new("asleep"), "asleep 10000");
+    let _hogs = Load::own(&hog, "spin 50");
+    let mut load = Load::own(&victim, "late-spin");
+    let window = Window::of(&["waits", "--by", "cgroup"]);
+    let (began, ran) = (support::now(), victim.usage_seconds());
+    load.say("go");
+    thread::sleep(Duration::from_secs(1));
+    let expected = support::now() - began - (victim.usage_seconds() - ran);
+    let answer = window.close().answer;
+    let row = row_of(&answer, &victim);
+    println!("{} s; at least {expected} s", waited(row));
+    assert_adds_up(row);
+    assert!(waited(row) > 0.9 * expected, "{expected}: {row}");
+}
+
 /// The threads wake each other some 100,000 times in a second, each in a group of its own: a ring of
 /// slices remembers that for less than a millisecond.
 #[test]

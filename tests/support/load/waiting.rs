@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 use rustix::thread::gettid;
 
-use super::body::{argument, burn, burn_on, tell};
+use super::body::{argument, burn, burn_on, hear, tell};
 use super::{VARIABLE, binary};
 use crate::support::affinity::{last_cpu, pin};
 
@@ -21,6 +21,8 @@ mod storm;
 /// Every load, by name.
 pub(super) const LOADS: &[(&str, fn())] = &[
     ("spin", spin),
+    ("late-spin", late_spin),
+    ("asleep", asleep),
     ("realtime-spin", realtime_spin),
     ("bursts", bursts),
     ("worker", worker),
@@ -83,6 +85,29 @@ fn spin() {
         thread::spawn(|| burn_on());
     }
     burn_on();
+}
+
+/// Sleeps on the last CPU until the test says so, and uses it from then on.
+fn late_spin() {
+    pin(None, last_cpu());
+    tell("ready");
+    hear();
+    burn_on();
+}
+
+/// `THREADS`: so many threads that sleep for ever.
+fn asleep() {
+    for _ in 0..argument(0).expect("THREADS") {
+        let small = thread::Builder::new().stack_size(16 << 10);
+        let sleeps = small.spawn(|| {
+            loop {
+                thread::park();
+            }
+        });
+        sleeps.expect("room for a thread");
+    }
+    tell("ready");
+    thread::park();
 }
 
 /// Uses the last CPU with a real-time priority.
