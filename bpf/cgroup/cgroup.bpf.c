@@ -6,6 +6,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
+#include "../include/compat.bpf.h"
 #include "../include/loss.bpf.h"
 #include "abi.h"
 
@@ -48,6 +49,7 @@ static __always_inline void report(struct cgroup *group, const char *path,
 	struct cgroup_event *event;
 	__u64 wakeup;
 
+	group = to_be_read(group);
 	if (group->root->hierarchy_id != hierarchy)
 		return;
 	event = event_with(group, path, change, CGROUP_PATH_SHORT);

@@ -165,15 +165,17 @@ enum {
 extern void *bpf_rdonly_cast(const void *object, __u32 type) __weak __ksym;
 
 /*
- * The thread, only to be read. For each load of a pointer from an object that it trusts the
- * verifier searches the kernel's types by name, which took half of the time of a start; from one
- * that it does not trust it loads without a question.
+ * An object of the kernel, only to be read. For each load of a pointer from an object that it
+ * trusts the verifier searches the kernel's types by name, which took half of the time of a start;
+ * from one that it does not trust it loads without a question.
  */
-static __always_inline struct task_struct *to_be_read(struct task_struct *task)
-{
-	if (!bpf_ksym_exists(bpf_rdonly_cast))
-		return task;
-	return bpf_rdonly_cast(task, bpf_core_type_id_kernel(struct task_struct));
-}
+#define to_be_read(object)                                                                    \
+	({                                                                                    \
+		typeof(object) object_ = (object);                                            \
+		if (bpf_ksym_exists(bpf_rdonly_cast))                                         \
+			object_ = bpf_rdonly_cast(object_,                                    \
+						  bpf_core_type_id_kernel(typeof(*object_))); \
+		object_;                                                                      \
+	})
 
 #endif

@@ -232,6 +232,15 @@ static __always_inline struct task_struct *leader_of(struct task_struct *task)
 	return to_be_read(task)->thread_pid ? task->group_leader : NULL;
 }
 
+/* The same, only to be read. */
+static __always_inline struct task_struct *leader_to_be_read(struct task_struct *task)
+{
+	task = to_be_read(task);
+	if (task->pid == task->tgid)
+		return task;
+	return task->thread_pid ? task->group_leader : NULL;
+}
+
 /* The thread's account; NULL when it has none. */
 static __always_inline struct task_account *find_account(struct task_struct *task)
 {
@@ -277,7 +286,7 @@ static __always_inline void begin_waits(struct task_struct *task, struct task_ac
 static __always_inline void begin_account(struct task_struct *task, struct task_account *account)
 {
 	struct counters *base = &account->base;
-	struct task_struct *leader = leader_of(task);
+	struct task_struct *leader = leader_to_be_read(task);
 
 	set_once(&account->cgroup, cgroup_of(task));
 	if (leader)

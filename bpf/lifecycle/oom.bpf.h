@@ -106,7 +106,7 @@ static __always_inline void note_victim(struct task_struct *task)
 {
 	__u32 pid = task->tgid;
 	struct victim victim = {
-		.start = task->group_leader->start_boottime,
+		.start = to_be_read(task)->group_leader->start_boottime,
 		.rss = resident_pages(task) << page_shift,
 		.limit = memory_limit(task),
 	};
@@ -136,7 +136,7 @@ static __always_inline void note_old_victim(struct task_struct *task)
 
 static __always_inline void note_killed(struct task_struct *task)
 {
-	__u64 start = task->group_leader->start_boottime;
+	__u64 start = to_be_read(task)->group_leader->start_boottime;
 	__u32 pid = task->tgid;
 
 	bpf_map_update_elem(&killed, &pid, &start, BPF_ANY);
@@ -147,7 +147,7 @@ static __always_inline bool was_killed(struct task_struct *task)
 	__u32 pid = task->tgid;
 	__u64 *start = bpf_map_lookup_elem(&killed, &pid);
 
-	return start && *start == task->group_leader->start_boottime;
+	return start && *start == to_be_read(task)->group_leader->start_boottime;
 }
 
 /*
@@ -160,7 +160,7 @@ static __always_inline bool take_victim(struct task_struct *task, struct victim 
 	__u32 pid = task->tgid;
 	struct victim *victim = bpf_map_lookup_elem(&victims, &pid);
 
-	if (!victim || victim->start != task->group_leader->start_boottime)
+	if (!victim || victim->start != to_be_read(task)->group_leader->start_boottime)
 		return false;
 	*taken = *victim;
 	return !bpf_map_delete_elem(&victims, &pid);

@@ -185,7 +185,7 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
 		count_loss(LOSS_PROCESS_ROW);
 		return NULL;
 	}
-	leader = leader_of(task);
+	leader = leader_to_be_read(task);
 	describe(row, leader ?: task, account);
 	return row;
 }

@@ -212,8 +212,8 @@ struct queue_walk {
 
 /*
  * Lists the next thread of a queue. The queue is not locked: the way can lead into another one, or
- * into memory that was freed. So what is found is only taken for a number, and listing a thread that
- * need not be read does no harm.
+ * into memory that was freed. So what is found is only taken for a number, and listing a thread
+ * that need not be read does no harm.
  */
 static long list_next_queued(__u32 index, struct queue_walk *walk)
 {
