@@ -1,11 +1,11 @@
 //! What this kernel has and what this process may do. Only facts; the decisions are in the plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Composite;
+use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 use procfs::process::Process;
 use rustix::process::{Resource, getrlimit};
 
@@ -223,18 +223,24 @@ fn cpu_list(list: &str) -> Vec<u32> {
     ranges.flatten().collect()
 }
 
+/// Looks at each type once: a search by name looks at all of them for each hook.
 fn hooks(btf: &Btf<'_>) -> BTreeSet<&'static str> {
-    let exists = |hook: &str| match hook.strip_suffix("()") {
-        Some(function) => btf
-            .type_by_name::<libbpf_rs::btf::types::Func<'_>>(function)
-            .is_some(),
-        None => {
-            let name = format!("btf_trace_{hook}");
-            btf.type_by_name::<libbpf_rs::btf::types::Typedef<'_>>(&name)
-                .is_some()
-        }
-    };
-    HOOKS.iter().copied().filter(|hook| exists(hook)).collect()
+    let named = HOOKS
+        .iter()
+        .map(|hook| (hook.strip_suffix("()").unwrap_or(hook), *hook));
+    let sought: HashMap<&str, &'static str> = named.collect();
+    let types = (1..btf.len() as u32).filter_map(|id| btf.type_by_id::<BtfType<'_>>(id.into()));
+    let found = types.filter_map(|it| {
+        let name = it.name()?.to_str()?;
+        let (name, is_function) = match it.kind() {
+            BtfKind::Func => (name, true),
+            BtfKind::Typedef => (name.strip_prefix("btf_trace_")?, false),
+            _ => return None,
+        };
+        let hook = *sought.get(name)?;
+        (hook.ends_with("()") == is_function).then_some(hook)
+    });
+    found.collect()
 }
 
 /// How many arguments the tracepoint gives to raw programs.
