@@ -2,7 +2,7 @@
 //! alone.
 
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenMapMut, ProgramMut};
@@ -31,7 +31,29 @@ enum Object {
 }
 
 /// Loads and attaches one way to feed a feature.
-pub(super) type Loader = fn(&SwitchSkel<'static>, &Way, &Facts) -> Result<Side, libbpf_rs::Error>;
+pub(super) type Loader = fn(&Accounts<'_>, &Way, &Facts) -> Result<Side, libbpf_rs::Error>;
+
+/// What the objects share with switch.
+#[derive(Clone, Copy)]
+pub(super) struct Accounts<'a> {
+    threads: BorrowedFd<'a>,
+    cpus: BorrowedFd<'a>,
+    started_ns: u64,
+}
+
+impl<'a> Accounts<'a> {
+    /// Those of switch, which has one of the two maps of threads.
+    pub(super) fn of(switch: &'a SwitchSkel<'static>, facts: &Facts) -> Self {
+        Self {
+            threads: match facts.task_storage {
+                true => switch.maps.tasks.as_fd(),
+                false => switch.maps.accounts.as_fd(),
+            },
+            cpus: switch.maps.cpus.as_fd(),
+            started_ns: switch.maps.bss_data.as_deref().map_or(0, |b| b.started_at),
+        }
+    }
+}
 
 /// Tries the ways in order. The verdict names the hook that works, or why each does not.
 pub(super) fn first_that_works(
@@ -50,35 +72,38 @@ pub(super) fn first_that_works(
     (None, Feature::off(feature, reason))
 }
 
-/// The accounts of the threads are those of switch, which has one of the two maps.
-fn share_accounts(
-    storage: &mut OpenMapMut<'_>,
-    table: &mut OpenMapMut<'_>,
-    switch: &SwitchSkel<'static>,
+fn share_accounts<'o>(
+    storage: &mut OpenMapMut<'o>,
+    table: &mut OpenMapMut<'o>,
+    accounts: &Accounts<'_>,
     facts: &Facts,
 ) -> Result<(), libbpf_rs::Error> {
-    if facts.task_storage {
-        storage.reuse_fd(switch.maps.tasks.as_fd())?;
-        table.set_autocreate(false)
-    } else {
-        table.reuse_fd(switch.maps.accounts.as_fd())?;
-        storage.set_autocreate(false)
-    }
+    let (used, unused) = match facts.task_storage {
+        true => (storage, table),
+        false => (table, storage),
+    };
+    used.reuse_fd(accounts.threads)?;
+    unused.set_autocreate(false)
 }
 
 pub(super) fn softirq(
-    switch: &SwitchSkel<'static>,
+    accounts: &Accounts<'_>,
     way: &Way,
     facts: &Facts,
 ) -> Result<Side, libbpf_rs::Error> {
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = SoftirqSkelBuilder::default().open(storage)?;
-    share_accounts(&mut open.maps.tasks, &mut open.maps.accounts, switch, facts)?;
-    open.maps.cpus.reuse_fd(switch.maps.cpus.as_fd())?;
+    share_accounts(
+        &mut open.maps.tasks,
+        &mut open.maps.accounts,
+        accounts,
+        facts,
+    )?;
+    open.maps.cpus.reuse_fd(accounts.cpus)?;
     configure!(open, facts)?;
     let mut skel = open.load()?;
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
-        bss.started_at = switch.maps.bss_data.as_deref().map_or(0, |b| b.started_at);
+        bss.started_at = accounts.started_ns;
     }
     let link = skel.progs.softirq_entry.attach()?;
     Ok(Side {
@@ -89,14 +114,19 @@ pub(super) fn softirq(
 }
 
 pub(super) fn pagecache(
-    switch: &SwitchSkel<'static>,
+    accounts: &Accounts<'_>,
     way: &Way,
     facts: &Facts,
 ) -> Result<Side, libbpf_rs::Error> {
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = PagecacheSkelBuilder::default().open(storage)?;
-    share_accounts(&mut open.maps.tasks, &mut open.maps.accounts, switch, facts)?;
-    open.maps.cpus.reuse_fd(switch.maps.cpus.as_fd())?;
+    share_accounts(
+        &mut open.maps.tasks,
+        &mut open.maps.accounts,
+        accounts,
+        facts,
+    )?;
+    open.maps.cpus.reuse_fd(accounts.cpus)?;
     configure!(open, facts)?;
     for mut program in open.open_object_mut().progs_mut() {
         let chosen = program.name() == way.program;
@@ -104,7 +134,7 @@ pub(super) fn pagecache(
     }
     let mut skel = open.load()?;
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
-        bss.started_at = switch.maps.bss_data.as_deref().map_or(0, |b| b.started_at);
+        bss.started_at = accounts.started_ns;
     }
     let link = attach_named(&mut skel, way.program)?;
     Ok(Side {
