@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::agent;
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::window::Window;
 use super::support::{self, assert_close};
+use super::{agent, assert_exact};
 
 const PROCESSES: usize = 2000;
 
@@ -45,6 +45,28 @@ fn two_thousand_short_processes_are_all_in_their_groups_sum() {
     assert_close("stat", support::cpu_seconds(&rows), used, 0.01, 0.0);
     let said = Reading::fresh_with(&agent, "the group is listed", |r| r.group_seconds(&group));
     assert_close("run", said, used, 0.01, 0.0);
+    assert_eq!(Reading::fresh(&agent).losses(), []);
+}
+
+/// The list of threads is read all the time, so that children are met whose group is not set yet.
+#[test]
+fn whoever_is_born_during_a_walk_counts_in_the_group_of_its_birth() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let agent = Agent::start(&["--interval", "20ms"]);
+    let groups: Vec<Group> = (0..4).map(|_| Group::new("born").heavy()).collect();
+    let script = format!("{}; :", burners(PROCESSES / 4));
+    let load = |group| Load::shell(group, &script);
+    let mut loads: Vec<Load> = groups.iter().map(load).collect();
+    for load in &mut loads {
+        load.wait_for_end();
+        load.reap();
+    }
+    for group in &groups {
+        let said = |reading: &Reading| reading.group_seconds(group);
+        let said = Reading::fresh_with(&agent, "the group is listed", said);
+        assert_exact(&group.path(), said, group.usage_seconds());
+    }
     assert_eq!(Reading::fresh(&agent).losses(), []);
 }
 
