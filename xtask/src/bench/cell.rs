@@ -46,7 +46,7 @@ impl Cell<'_> {
         figures: &mut Figures,
     ) -> Result<()> {
         let mut running = contender.start(self.bed, self.stop)?;
-        if load == Load::Population {
+        if load.lasts() {
             self.population(contender, &running, figures)?;
             return running.check();
         }

@@ -113,7 +113,7 @@ impl Contender {
     /// nothing can only be slowed down.
     pub(super) fn takes_part(&self, load: Load) -> bool {
         let fits = match load {
-            Load::Population => !matches!(self.kind, Kind::Nothing),
+            load if load.lasts() => !matches!(self.kind, Kind::Nothing),
             _ => self.attaches(),
         };
         fits && self.subjects.contains(&load.subject())

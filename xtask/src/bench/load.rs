@@ -17,6 +17,7 @@ use super::child::Child;
 use super::events::folder_of;
 use super::stop::Stop;
 
+pub(super) mod asleep;
 mod connections;
 mod eater;
 mod fork_storm;
@@ -63,6 +64,8 @@ pub(super) enum Part {
     /// One that the OOM killer is to kill.
     Eater,
     Population,
+    /// Threads that sleep.
+    Asleep,
     /// The other end of ping-pong.
     Echo,
     /// One process of the population.
@@ -80,10 +83,10 @@ pub(super) enum Part {
 impl Part {
     /// Whether its input keeps it alive, so that it can clean up whatever became of the bench.
     fn ends_with_input(self) -> bool {
-        use Part::{Echo, Kepler, Netflix, Object, Population, ProcScan, Sleeper};
+        use Part::{Asleep, Echo, Kepler, Netflix, Object, Population, ProcScan, Sleeper};
         matches!(
             self,
-            Population | Echo | Sleeper | Object | Netflix | Kepler | ProcScan
+            Population | Asleep | Echo | Sleeper | Object | Netflix | Kepler | ProcScan
         )
     }
 }
@@ -105,6 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Part::Mixed => return mixed::run(args.size.as_ref()),
         Part::Eater => return eater::run(args.size.as_ref()),
         Part::Population => return population::run(&args.size),
+        Part::Asleep => return asleep::run(size()?),
         Part::Echo => return ping_pong::echo(size()? as usize),
         Part::Sleeper => return population::sleeper(size()?),
         Part::Object => return object::run(args.size.as_ref()),
@@ -183,6 +187,11 @@ fn command(part: Part, size: &str) -> Command {
 /// The population, for the bench: its input keeps it alive.
 pub(super) fn population(name: &str) -> Command {
     command(Part::Population, name)
+}
+
+/// So many threads that sleep, kept alive by their input.
+pub(super) fn sleepers(threads: u64) -> Command {
+    command(Part::Asleep, &threads.to_string())
 }
 
 /// A part that holds the BPF object at `path`.

@@ -1,7 +1,7 @@
 //! The population, seen from the bench.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -9,34 +9,52 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::child::Child;
-use super::load;
+use super::load::{self, Load, asleep};
 use super::stop::Stop;
 
-/// 1,000 processes take seconds to start; on a busy machine, many.
+/// Thousands of processes or threads take seconds to start; on a busy machine, many.
 const START: Duration = Duration::from_secs(120);
 
-/// The living population; ends with this.
+/// The living population, of processes or of threads that sleep; ends with this.
 pub(super) struct Population {
-    _child: Child,
+    _parts: Vec<Child>,
 }
 
 impl Population {
     /// Starts it and waits until it is complete.
-    pub(super) fn start(stop: &Stop) -> Result<Self> {
-        let name = format!("noctule-bench-{}", std::process::id());
-        let mut command = load::population(&name);
-        let mut child = Child::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
-        let output = child.pipes().stdout.take().context("its output")?;
-        let lines = lines(output);
-        let word = stop.until(START, || match lines.try_recv() {
-            Ok(line) => Ok(Some(line)),
-            Err(mpsc::TryRecvError::Empty) => Ok(None),
-            Err(mpsc::TryRecvError::Disconnected) => bail!("the population ended at once"),
-        })?;
-        match word.as_deref() {
-            Some("ready") => Ok(Self { _child: child }),
-            _ => bail!("the population is not complete after {} s", START.as_secs()),
-        }
+    pub(super) fn start(load: Load, stop: &Stop) -> Result<Self> {
+        let commands = match load {
+            Load::Asleep => {
+                let count = asleep::count()?;
+                let parts = (0..count).step_by(asleep::OF_A_PROCESS as usize);
+                let part = |from| load::sleepers(asleep::OF_A_PROCESS.min(count - from));
+                parts.map(part).collect()
+            }
+            _ => vec![load::population(&format!(
+                "noctule-bench-{}",
+                std::process::id()
+            ))],
+        };
+        let parts = commands.into_iter().map(|command| part(command, stop));
+        Ok(Self {
+            _parts: parts.collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// Starts a part of it and waits until that is complete.
+fn part(mut command: Command, stop: &Stop) -> Result<Child> {
+    let mut child = Child::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+    let output = child.pipes().stdout.take().context("its output")?;
+    let lines = lines(output);
+    let word = stop.until(START, || match lines.try_recv() {
+        Ok(line) => Ok(Some(line)),
+        Err(mpsc::TryRecvError::Empty) => Ok(None),
+        Err(mpsc::TryRecvError::Disconnected) => bail!("the population ended at once"),
+    })?;
+    match word.as_deref() {
+        Some("ready") => Ok(child),
+        _ => bail!("the population is not complete after {} s", START.as_secs()),
     }
 }
 

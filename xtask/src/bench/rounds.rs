@@ -78,9 +78,9 @@ pub(super) fn run(plan: &Plan, bed: &Bed, stop: &Stop, figures: &mut Figures) ->
     for &load in &plan.loads {
         // Caches, frequencies and the page cache settle before the first round.
         let _population = match load {
-            Load::Population => {
-                say("starting the population");
-                Some(Population::start(stop)?)
+            load if load.lasts() => {
+                say(&format!("starting the load {}", load.name()));
+                Some(Population::start(load, stop)?)
             }
             load => {
                 load.run(load.operations(true), stop)?;

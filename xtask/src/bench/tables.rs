@@ -209,13 +209,12 @@ fn slowdown(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<
 }
 
 fn agent(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()> {
-    if !plan.loads.contains(&Load::Population) {
+    if !plan.loads.iter().any(|load| load.lasts()) {
         return Ok(());
     }
     writeln!(
         out,
-        "\nThe agent, and its peers as processes (1,000 processes in 200 cgroups, 1 s; CPU to \
-         `{SCAN}`)"
+        "\nThe agent, and its peers as processes (an interval of 1 s; CPU to `{SCAN}`)"
     )?;
     let mut lines = Vec::new();
     let kinds = [
@@ -226,10 +225,11 @@ fn agent(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()>
         &figures::SCRAPE_SIZE,
     ];
     for kind in kinds {
-        for (_, contender, figure) in rows(plan, figures, kind) {
+        for (load, contender, figure) in rows(plan, figures, kind) {
             let summary = figure.summary();
             let against = figures.ratio(figure);
             lines.push(vec![
+                load.name().to_owned(),
                 kind.name.to_owned(),
                 contender.name.to_owned(),
                 number(summary.minimum),
@@ -242,6 +242,7 @@ fn agent(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()>
         }
     }
     let head = [
+        "load",
         "figure",
         "of",
         "min",
@@ -251,7 +252,7 @@ fn agent(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()>
         "median",
         "target",
     ];
-    write(out, 2, &head, &lines)
+    write(out, 3, &head, &lines)
 }
 
 /// How the agent stands to the target; nothing for the others.

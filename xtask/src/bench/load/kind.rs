@@ -27,6 +27,8 @@ pub(in crate::bench) enum Load {
     ForkStorm,
     /// 1,000 processes in 200 cgroups; each wakes twice a second and runs for 50 us
     Population,
+    /// Threads that sleep: 100,000, or as many as three quarters of the numbers for threads
+    Asleep,
     /// As fork-storm, more of them: starts, execs and exits, each of which is to be told
     Processes,
     /// Short TCP connections over loopback, one after another on each CPU
@@ -40,11 +42,12 @@ pub(in crate::bench) enum Load {
 }
 
 impl Load {
-    pub(in crate::bench) const ALL: [Self; 9] = [
+    pub(in crate::bench) const ALL: [Self; 10] = [
         Self::PingPong,
         Self::Hackbench,
         Self::ForkStorm,
         Self::Population,
+        Self::Asleep,
         Self::Processes,
         Self::Connections,
         Self::Opens,
@@ -58,6 +61,7 @@ impl Load {
             Self::Hackbench => "hackbench",
             Self::ForkStorm => "fork-storm",
             Self::Population => "population",
+            Self::Asleep => "asleep",
             Self::Processes => "processes",
             Self::Connections => "connections",
             Self::Opens => "opens",
@@ -80,6 +84,10 @@ impl Load {
                 "1,000 processes in 200 cgroups (containers of 100 pods), each wakes twice a \
                  second and runs 50 us"
             }
+            Self::Asleep => {
+                "100,000 threads that sleep, or three quarters of what pid_max allows; 25,000 in a \
+                 process"
+            }
             Self::Connections => {
                 "a worker per CPU connects over loopback, reads a byte, closes; operation: a \
                  connection"
@@ -96,14 +104,21 @@ impl Load {
 
     pub(in crate::bench) fn subject(self) -> Subject {
         match self {
-            Self::PingPong | Self::Hackbench | Self::ForkStorm | Self::Population => {
-                Subject::Accounting
-            }
+            Self::PingPong
+            | Self::Hackbench
+            | Self::ForkStorm
+            | Self::Population
+            | Self::Asleep => Subject::Accounting,
             Self::Processes => Subject::Events(Sort::Processes),
             Self::Connections => Subject::Events(Sort::Connections),
             Self::Opens => Subject::Events(Sort::Opens),
             Self::Redis | Self::Nginx => Subject::Server,
         }
+    }
+
+    /// Whether it is only there, while the agent is looked at.
+    pub(in crate::bench) fn lasts(self) -> bool {
+        matches!(self, Self::Population | Self::Asleep)
     }
 
     /// Operations of a run: about half a second on the development machine; for those of events as
@@ -113,7 +128,7 @@ impl Load {
             Self::PingPong => 100_000,
             Self::Hackbench => 600_000,
             Self::ForkStorm => 1_000,
-            Self::Population => 0,
+            Self::Population | Self::Asleep => 0,
             Self::Processes => 10_000,
             Self::Connections => 20_000,
             Self::Opens => 200_000,
@@ -146,6 +161,7 @@ impl Load {
             Self::Hackbench => Part::Hackbench,
             Self::ForkStorm | Self::Processes => Part::ForkStorm,
             Self::Population => Part::Population,
+            Self::Asleep => Part::Asleep,
             Self::Connections => Part::Connections,
             Self::Opens => Part::Opens,
             Self::Redis => Part::Redis,
