@@ -6,8 +6,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
-#include "../include/compat.bpf.h"
 #include "../include/loss.bpf.h"
+#include "../include/read.bpf.h"
 #include "abi.h"
 
 char LICENSE[] SEC("license")

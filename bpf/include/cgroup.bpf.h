@@ -3,7 +3,7 @@
 #define NOCTULE_CGROUP_BPF_H
 
 #include "kernel.h"
-#include "compat.bpf.h"
+#include "read.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 

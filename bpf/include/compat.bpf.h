@@ -6,6 +6,7 @@
 #define NOCTULE_COMPAT_BPF_H
 
 #include "kernel.h"
+#include "read.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
@@ -160,22 +161,5 @@ extern struct task_struct *bpf_task_from_pid(__s32 pid) __weak __ksym;
 enum {
 	TASK_ITER_PROC_THREADS = 2,
 };
-
-/* v6.2: a35b9af4ec2c ("bpf: Add a kfunc for generic type cast"). */
-extern void *bpf_rdonly_cast(const void *object, __u32 type) __weak __ksym;
-
-/*
- * An object of the kernel, only to be read. For each load of a pointer from an object that it
- * trusts the verifier searches the kernel's types by name, which took half of the time of a start;
- * from one that it does not trust it loads without a question.
- */
-#define to_be_read(object)                                                                    \
-	({                                                                                    \
-		typeof(object) object_ = (object);                                            \
-		if (bpf_ksym_exists(bpf_rdonly_cast))                                         \
-			object_ = bpf_rdonly_cast(object_,                                    \
-						  bpf_core_type_id_kernel(typeof(*object_))); \
-		object_;                                                                      \
-	})
 
 #endif
