@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
+use std::thread;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -229,7 +230,7 @@ impl Accounting {
         this.walk.begin()?;
         this.follow_quotas();
         // A switch compares the clocks of the CPU; the one that reads the tasks must have done it.
-        std::thread::sleep(Duration::from_millis(1));
+        thread::sleep(Duration::from_millis(1));
         this.attach_sides(facts, plan);
         this.features.extend(plan.settled.iter().cloned());
         this.measured = this.count_measured();
@@ -248,14 +249,24 @@ impl Accounting {
             ("page_cache_writes", &plan.page_writes, side::pagecache),
             ("softirqs", &plan.softirqs, side::softirq),
         ];
-        let loaded = std::thread::scope(|scope| {
+        let loaded = thread::scope(|scope| {
             let wanted = sides.into_iter().filter(|(_, ways, _)| !ways.is_empty());
-            let threads = wanted.map(|(feature, ways, loader)| {
-                let load = move |way: &Way| loader(&accounts, way, facts);
-                scope.spawn(move || side::first_that_works(feature, ways, load))
+            let started = wanted.map(|(feature, ways, loader)| {
+                let load = move || {
+                    let load = |way: &Way| loader(&accounts, way, facts);
+                    side::first_that_works(feature, ways, load)
+                };
+                // Where there may be no more threads, this one does it.
+                match thread::Builder::new().spawn_scoped(scope, load) {
+                    Ok(thread) => Ok(thread),
+                    Err(_) => Err(Box::new(load())),
+                }
             });
-            let threads: Vec<_> = threads.collect();
-            let loaded = threads.into_iter().map(|t| t.join().expect("no panic"));
+            let started: Vec<_> = started.collect();
+            let loaded = started.into_iter().map(|side| match side {
+                Ok(thread) => thread.join().expect("no panic"),
+                Err(loaded) => *loaded,
+            });
             loaded.collect::<Vec<_>>()
         });
         for (side, verdict) in loaded {
@@ -433,7 +444,7 @@ impl Accounting {
             b.followed_started.saturating_sub(ended)
         });
         let read = self.walk.read(&mut self.switch, begun.taken_ns)?;
-        std::thread::sleep(LAST_SWITCH);
+        thread::sleep(LAST_SWITCH);
         Ok(Snapshot {
             folded,
             overflow: overflow.unwrap_or_default(),
