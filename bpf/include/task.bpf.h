@@ -151,7 +151,10 @@ struct cpu_slot {
 	__u64 measured;
 	/* Where the kernel has its run queue. */
 	__u64 queue;
-	__u64 reserved;
+	/* What interrupts and the host took since boot (struct moment), up to `since`. */
+	__u64 stolen;
+	__u64 interrupts;
+	__u64 reserved[7];
 };
 
 _Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");

@@ -110,6 +110,8 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 	calibrate(slot, now->clock);
 	if (!slot->queue && bpf_core_field_exists(prev->se.cfs_rq))
 		slot->queue = (__u64)queue_of(prev)->rq;
+	slot->stolen = now->stolen;
+	slot->interrupts = now->interrupts;
 	if (next->pid == 0)
 		end = charged_until(prev, now->clock);
 	end += slot->clock_offset;

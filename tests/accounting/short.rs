@@ -1,6 +1,9 @@
 //! Processes that live less than a tick.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
@@ -68,6 +71,37 @@ fn whoever_is_born_during_a_walk_counts_in_the_group_of_its_birth() {
         assert_exact(&group.path(), said, group.usage_seconds());
     }
     assert_eq!(Reading::fresh(&agent).losses(), []);
+}
+
+/// The ring has room for a dozen records, and who reads it is stopped meanwhile.
+#[test]
+fn ends_without_a_record_are_told_and_close_the_sum() {
+    let _machine = support::alone();
+    needs!("cpu_time");
+    let mut config = tempfile::NamedTempFile::new().expect("a file of our own");
+    let text = b"[collect]\nring_bytes = 4096\n";
+    config.write_all(text).expect("it can be written");
+    let path = config.path().to_str().expect("in UTF-8");
+    let window = Window::of(&["stat", "--by", "process", "--config", path]);
+    let signal = |signal| {
+        let pid = Pid::from_raw(window.pid().cast_signed()).expect("it runs");
+        kill_process(pid, signal).expect("it can be signalled");
+    };
+    let group = Group::new("unrecorded");
+    signal(Signal::STOP);
+    let mut load = run(&group, &burners(PROCESSES / 4));
+    load.reap();
+    let used = group.usage_seconds();
+    signal(Signal::CONT);
+    let answer = window.close().answer;
+    let lost = answer["losses"]["exit_record"].as_f64().expect("a loss");
+    assert!(lost > 0.9 * (PROCESSES / 4) as f64, "{lost}");
+    let rows = support::rows(&answer, |row| row["cgroup.id"] == group.id());
+    let unrecorded = answer["unrecorded_seconds"].as_f64().expect("a number");
+    assert!(unrecorded > 0.8 * used, "{unrecorded} of {used}");
+    // Others end without a record, too.
+    let told = support::cpu_seconds(&rows) + unrecorded;
+    assert_close("rows and unrecorded", told, used, 0.1, support::stolen());
 }
 
 #[test]

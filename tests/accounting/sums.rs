@@ -224,3 +224,26 @@ fn kernel_threads_are_processes_and_the_idle_task_is_none() {
         0
     );
 }
+
+/// Where the host takes nothing both are 0; the kernel's own figure is in hundredths of a second.
+#[test]
+fn what_the_host_takes_is_the_kernels() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let window = Window::open("cgroup");
+    let group = Group::new("busy");
+    let load = Load::own(&group, "spin 1");
+    let before = oracle::node_time().steal;
+    thread::sleep(Duration::from_secs(3));
+    let steal = oracle::node_time().steal - before;
+    drop(load);
+    let answer = window.close().answer;
+    let Some(said) = answer["steal_seconds"].as_f64() else {
+        // Such a kernel does not keep it for itself either.
+        return assert!(steal < 0.01, "the kernel has {steal} s");
+    };
+    // The window is a little longer.
+    let cpus = number(&answer, "cpus");
+    assert!(said > 0.95 * steal - 0.01 * cpus, "{said}, {steal}");
+    assert!(said < 1.05 * steal + 0.05 * cpus, "{said}, {steal}");
+}

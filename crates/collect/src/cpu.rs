@@ -87,7 +87,7 @@ impl CpuSource {
             processes: Processes::new(grace.process),
             cgroups: Cgroups::new(grace.cgroup),
             waits: Waits::new(grace.cgroup),
-            node: NodeTime::new(kernel.started_ns()),
+            node: NodeTime::new(kernel.started_ns(), kernel.scheduler()),
             agent,
             features: features.into(),
             nominal_hertz,

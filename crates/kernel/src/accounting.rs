@@ -305,6 +305,11 @@ impl Accounting {
         Measured::from_iter(all)
     }
 
+    /// What the scheduler of this kernel tells.
+    pub fn scheduler(&self) -> Scheduler {
+        self.scheduler
+    }
+
     /// Verdict of each feature that these objects feed.
     pub fn features(&self) -> &[Feature] {
         &self.features

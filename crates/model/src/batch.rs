@@ -89,6 +89,11 @@ pub struct Node {
     pub elapsed_ns: u64,
     /// The part of it in which they were idle. Interrupts that arrive on an idle CPU are in here.
     pub idle_ns: u64,
+    /// What interrupts took of it, where the kernel tells (CONFIG_IRQ_TIME_ACCOUNTING), up to the
+    /// last switch of each CPU.
+    pub interrupt_ns: Option<u64>,
+    /// What the host took of it, where the kernel tells (CONFIG_PARAVIRT_TIME_ACCOUNTING).
+    pub steal_ns: Option<u64>,
     /// How often a CPU left its idle task.
     pub idle_switches: u64,
     /// Sum over all cgroups, which is the sum over all processes, dead ones included, and (other

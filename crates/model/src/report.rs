@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::gone::Gone;
 use crate::{
-    Batch, CgroupId, CgroupRow, Comm, Counters, Events, Feature, Measured, Node, Owner, ProcessId,
-    ProcessRow, Sockets, Subject,
+    Batch, CgroupId, CgroupRow, Comm, Counter, Counters, Events, Feature, Loss, Measured, Node,
+    Owner, ProcessId, ProcessRow, Sockets, Subject,
 };
 
 /// What a row of a report stands for.
@@ -57,6 +57,11 @@ pub struct Report {
     pub measured: Measured,
     /// Rows that used anything or had events, most CPU time first.
     pub rows: Vec<Row>,
+    /// CPU time in nanoseconds that the groups have and no process: of processes that ended and of
+    /// which the record was lost. 0 at other levels, and of a command that is followed.
+    pub unrecorded_ns: u64,
+    /// What was lost in the window; a kind of which nothing was is left out.
+    pub losses: Vec<Loss>,
     /// Verdict of each feature.
     pub features: Arc<[Feature]>,
 }
@@ -127,11 +132,21 @@ impl ReportBuilder {
         };
         let mut rows: Vec<Row> = rows.into_iter().filter(Row::is_active).collect();
         rows.sort_by(|a, b| {
-            let cpu = |r: &Row| r.counters[crate::Counter::CpuTime];
+            let cpu = |r: &Row| r.counters[Counter::CpuTime];
             cpu(b)
                 .cmp(&cpu(a))
                 .then_with(|| a.owner.path.cmp(&b.owner.path))
         });
+        let losses = self.losses(last);
+        let total = last.node.total.since(&self.first.node.total);
+        let in_rows = || rows.iter().map(|r| r.counters[Counter::CpuTime]).sum();
+        // Without a loss the difference is what changed while the batch was taken.
+        let unrecorded_ns = match level {
+            Level::Process if !followed_only && losses.iter().any(leaves_no_row) => {
+                total[Counter::CpuTime].saturating_sub(in_rows())
+            }
+            _ => 0,
+        };
         Report {
             window_ns: last.taken_ns.saturating_sub(self.first.taken_ns),
             time_unix_ns: last.time_unix_ns,
@@ -143,11 +158,13 @@ impl ReportBuilder {
                     .elapsed_ns
                     .saturating_sub(self.first.node.elapsed_ns),
                 idle_ns: last.node.idle_ns.saturating_sub(self.first.node.idle_ns),
+                interrupt_ns: grown(last.node.interrupt_ns, self.first.node.interrupt_ns),
+                steal_ns: grown(last.node.steal_ns, self.first.node.steal_ns),
                 idle_switches: last
                     .node
                     .idle_switches
                     .saturating_sub(self.first.node.idle_switches),
-                total: last.node.total.since(&self.first.node.total),
+                total,
                 events: last.node.events.since(&self.first.node.events),
                 sockets: last.node.sockets,
                 nominal_hertz: last.node.nominal_hertz,
@@ -155,8 +172,23 @@ impl ReportBuilder {
             sockets: last.node.sockets,
             measured: last.measured,
             rows,
+            unrecorded_ns,
+            losses,
             features: last.features.clone(),
         }
+    }
+
+    /// What was lost since the first batch.
+    fn losses(&self, last: &Batch) -> Vec<Loss> {
+        let before = |loss: &Loss| {
+            let same = |l: &&Loss| l.kind == loss.kind && l.place == loss.place;
+            self.first.losses.iter().find(same).map_or(0, |l| l.count)
+        };
+        let grown = last.losses.iter().map(|loss| Loss {
+            count: loss.count.saturating_sub(before(loss)),
+            ..loss.clone()
+        });
+        grown.filter(|loss| loss.count > 0).collect()
     }
 
     /// What the window had and its last batch has no more.
@@ -209,6 +241,16 @@ impl ReportBuilder {
         });
         rows.collect()
     }
+}
+
+/// Growth of what may not be known.
+fn grown(last: Option<u64>, first: Option<u64>) -> Option<u64> {
+    Some(last?.saturating_sub(first?))
+}
+
+/// Whether the loss is that of what a process used.
+fn leaves_no_row(loss: &Loss) -> bool {
+    ["exit_record", "process_row", "thread_account"].contains(&loss.kind)
 }
 
 pub(crate) fn owner_of(owner: Option<&Arc<Owner>>, cgroup: CgroupId) -> Arc<Owner> {

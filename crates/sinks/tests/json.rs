@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fixture::{CONTAINER, SECOND, container, measured, owner, process, ran, small, unit};
 use noctule_model::{
-    EventCounter, EventFamily, Events, Level, Measured, Node, Owner, Report, Row, Sockets,
+    EventCounter, EventFamily, Events, Level, Loss, Measured, Node, Owner, Report, Row, Sockets,
 };
 use noctule_sinks::json::{doctor_json, stat_json};
 use serde_json::{Value, json};
@@ -30,6 +30,7 @@ fn report(rows: Vec<Row>) -> Report {
             cpus: 4,
             elapsed_ns: 22 * SECOND,
             idle_ns: 20 * SECOND,
+            steal_ns: Some(SECOND / 2),
             idle_switches: 0,
             total: ran(SECOND),
             nominal_hertz: Some(2_000_000_000),
@@ -38,6 +39,12 @@ fn report(rows: Vec<Row>) -> Report {
         sockets: Sockets::default(),
         measured: measured(),
         rows,
+        unrecorded_ns: SECOND / 4,
+        losses: vec![Loss {
+            kind: "exit_record",
+            place: "exits",
+            count: 7,
+        }],
         features: small().features,
     }
 }
@@ -84,6 +91,9 @@ fn the_whole_shape_at_process_level() {
             "exited": true,
         }],
         "remainder_seconds": 1.0,
+        "steal_seconds": 0.5,
+        "unrecorded_seconds": 0.25,
+        "losses": {"exit_record": 7},
         "features": [
             {"name": "cpu_time", "state": "on", "reason": "se.sum_exec_runtime"},
             {"name": "cache_misses", "state": "off", "reason": "perf_event_open: \"ENOENT\""},

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use noctule_kernel::{CpuSlot, Snapshot, sample_flag};
+use noctule_kernel::{CpuSlot, Scheduler, Snapshot, sample_flag};
 use noctule_model::{Counters, Node};
 
 /// Adds up the time of CPUs while they are online. A CPU's slot goes on ageing while it is offline,
@@ -14,24 +14,34 @@ pub(super) struct NodeTime {
     elapsed_ns: u64,
     idle_ns: u64,
     idle_switches: u64,
+    interrupt_ns: u64,
+    steal_ns: u64,
+    scheduler: Scheduler,
     started_ns: u64,
 }
 
-/// The idle task of one CPU.
+/// The idle task of one CPU, and what interrupts and the host took of the CPU.
 #[derive(Clone, Copy, Default)]
 struct Idle {
     ns: u64,
     switches: u64,
+    stolen: u64,
+    interrupts: u64,
+    /// It has switched, and knows these.
+    known: bool,
 }
 
 impl NodeTime {
-    pub(super) fn new(started_ns: u64) -> Self {
+    pub(super) fn new(started_ns: u64, scheduler: Scheduler) -> Self {
         Self {
             last_ns: started_ns,
             idle: None,
             elapsed_ns: 0,
             idle_ns: 0,
             idle_switches: 0,
+            interrupt_ns: 0,
+            steal_ns: 0,
+            scheduler,
             started_ns,
         }
     }
@@ -55,17 +65,31 @@ impl NodeTime {
             let total = Idle {
                 ns: self.idle_of(slot, now, busy.contains(cpu)),
                 switches: slot.idle_switches,
+                stolen: slot.stolen,
+                interrupts: slot.interrupts,
+                known: slot.since > 0,
             };
             idle.insert(*cpu, total);
             on_idle += &slot.idle_values();
             let before = match &self.idle {
-                None => Some(Idle::default()),
+                // What was taken before the start does not count.
+                None => Some(Idle {
+                    ns: 0,
+                    switches: 0,
+                    ..total
+                }),
                 Some(known) => known.get(cpu).copied(),
             };
             if let Some(before) = before {
                 self.elapsed_ns += now.saturating_sub(self.last_ns);
                 self.idle_ns += total.ns.saturating_sub(before.ns);
                 self.idle_switches += total.switches.saturating_sub(before.switches);
+                if before.known {
+                    let interrupts = total.interrupts.saturating_sub(before.interrupts);
+                    let stolen = total.stolen.saturating_sub(before.stolen);
+                    self.interrupt_ns += interrupts;
+                    self.steal_ns += stolen.saturating_sub(interrupts);
+                }
             }
         }
         self.last_ns = now;
@@ -74,6 +98,8 @@ impl NodeTime {
             cpus: snapshot.cpus.len() as u32,
             elapsed_ns: self.elapsed_ns,
             idle_ns: self.idle_ns.min(self.elapsed_ns),
+            interrupt_ns: self.scheduler.interrupts.then_some(self.interrupt_ns),
+            steal_ns: self.scheduler.steal.then_some(self.steal_ns),
             idle_switches: self.idle_switches,
             total: used + &on_idle,
             nominal_hertz,
@@ -129,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_slice_that_has_not_ended_counts_up_to_now() {
-        let mut node = NodeTime::new(100);
+        let mut node = NodeTime::new(100, Scheduler::default());
         // CPU 0 is idle since 150, CPU 1 runs thread 7 since 120 after 20 of idling.
         let snapshot = at(200, &[(0, 150, 30, 0), (1, 120, 20, 7)]);
         assert_eq!(times(&mut node, &snapshot), (2, 200, 80 + 20));
@@ -137,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_has_not_switched_yet_is_idle_unless_a_thread_was_seen_on_it() {
-        let mut node = NodeTime::new(100);
+        let mut node = NodeTime::new(100, Scheduler::default());
         let mut snapshot = at(200, &[(0, 0, 0, 0), (1, 0, 0, 0)]);
         let running = sample_flag::RUNNING;
         let task = noctule_kernel::TaskSample {
@@ -150,8 +176,38 @@ mod tests {
     }
 
     #[test]
+    fn what_interrupts_and_the_host_take_is_told_apart() {
+        let known = Scheduler {
+            interrupts: true,
+            steal: true,
+            ..Scheduler::default()
+        };
+        let taken = |node: &mut NodeTime, stolen, interrupts| {
+            let slot = CpuSlot {
+                stolen,
+                interrupts,
+                since: 1,
+                ..CpuSlot::default()
+            };
+            let snapshot = Snapshot {
+                cpus: vec![(0, slot)],
+                ..Snapshot::default()
+            };
+            let node = node.finish(&snapshot, Counters::default(), None);
+            (node.interrupt_ns, node.steal_ns)
+        };
+        let mut node = NodeTime::new(0, known);
+        // Of the time before the start.
+        assert_eq!(taken(&mut node, 900, 600), (Some(0), Some(0)));
+        assert_eq!(taken(&mut node, 1000, 630), (Some(30), Some(70)));
+        let mut node = NodeTime::new(0, Scheduler::default());
+        taken(&mut node, 900, 600);
+        assert_eq!(taken(&mut node, 1000, 630), (None, None));
+    }
+
+    #[test]
     fn a_cpu_counts_only_while_it_is_online() {
-        let mut node = NodeTime::new(0);
+        let mut node = NodeTime::new(0, Scheduler::default());
         let both = at(100, &[(0, 50, 0, 7), (1, 50, 50, 0)]);
         assert_eq!(times(&mut node, &both), (2, 200, 100));
         // CPU 1 goes offline: its slot is not read, and the idle task stays in it.

@@ -11,6 +11,10 @@ pub enum SelfSource {
     NodeIdleSwitches,
     /// Time that is neither idle nor charged.
     NodeRemainder,
+    /// What interrupts took of the CPUs.
+    NodeInterrupt,
+    /// What the host took of the CPUs.
+    NodeSteal,
     /// Online CPUs.
     NodeCpus,
     /// CPU time of the agent.
@@ -98,6 +102,26 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         "Elapsed CPU time that is neither idle nor charged to a process: interrupts and steal.",
         SelfSource::NodeRemainder,
         "sched_switch could not be attached",
+    ),
+    own(
+        "node_cpu_interrupt_seconds",
+        Kind::Counter,
+        Unit::Seconds,
+        &[],
+        "Time that interrupts took from CPUs, as the scheduler accounts it (rq->clock_task), up to the \
+         last switch of each.",
+        SelfSource::NodeInterrupt,
+        "the kernel does not tell it (CONFIG_IRQ_TIME_ACCOUNTING)",
+    ),
+    own(
+        "node_cpu_steal_seconds",
+        Kind::Counter,
+        Unit::Seconds,
+        &[],
+        "Time that the host took from CPUs (steal), as the scheduler accounts it, up to the last \
+         switch of each.",
+        SelfSource::NodeSteal,
+        "the kernel does not tell it (CONFIG_PARAVIRT_TIME_ACCOUNTING)",
     ),
     own(
         "node_cpus",

@@ -185,8 +185,26 @@ pub(super) fn draw(
         let hidden = format!("{} more rows: {}\n", hidden.len(), print::time(cpu));
         out.push_str(&paint.dim(&hidden));
     }
+    if report.unrecorded_ns > 0 {
+        let time = print::time(report.unrecorded_ns);
+        out.push_str(&format!("processes that ended without a record: {time}\n"));
+    }
     out.push_str(&machine(report, paint));
+    out.push_str(&lost(report));
     out
+}
+
+/// What is missing in the figures, if anything is.
+fn lost(report: &Report) -> String {
+    if report.losses.is_empty() {
+        return String::new();
+    }
+    let words = report.losses.iter();
+    let words = words.map(|loss| format!("{} {} ({})", loss.count, loss.kind, loss.place));
+    format!(
+        "lost in the window: {}; docs/json.md says what that means\n",
+        words.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// Puts the places behind the lines, aligned to the left: they are of very different lengths.
@@ -237,6 +255,14 @@ fn place(row: &Row, level: Level) -> String {
     escape_terminal(&text)
 }
 
+/// A part of the remainder, with its time where that is known.
+fn named(name: &str, ns: Option<u64>) -> String {
+    ns.map_or_else(
+        || name.to_owned(),
+        |ns| format!("{name} {}", print::time(ns)),
+    )
+}
+
 /// Window, idle and remainder, so that the sums close before the reader's eyes.
 fn machine(report: &Report, paint: Paint) -> String {
     let node = &report.node;
@@ -244,7 +270,7 @@ fn machine(report: &Report, paint: Paint) -> String {
     let used = node.total[Counter::CpuTime];
     paint.dim(&format!(
         "{:.3} s on {} CPUs: {} used ({:.1} %), {} idle ({:.1} %), {} remainder ({:.2} %: \
-         interrupts, steal)\n",
+         {}, {})\n",
         report.window_ns as f64 / 1e9,
         node.cpus,
         print::time(used),
@@ -253,5 +279,7 @@ fn machine(report: &Report, paint: Paint) -> String {
         share(node.idle_ns),
         print::time(node.remainder_ns()),
         share(node.remainder_ns()),
+        named("interrupts", node.interrupt_ns),
+        named("steal", node.steal_ns),
     ))
 }

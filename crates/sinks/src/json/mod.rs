@@ -10,6 +10,7 @@ mod owner;
 mod row;
 mod waits;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use noctule_model::{
@@ -46,6 +47,10 @@ pub fn stat_json(report: &Report, level: Level) -> String {
             .map(|row| RowJson::new(report, row, level))
             .collect(),
         remainder_seconds: charged.then(|| seconds(node.remainder_ns())),
+        interrupt_seconds: node.interrupt_ns.map(seconds),
+        steal_seconds: node.steal_ns.map(seconds),
+        unrecorded_seconds: (level == Level::Process).then(|| seconds(report.unrecorded_ns)),
+        losses: report.losses.iter().map(|l| (l.kind, l.count)).collect(),
         features: report.features.iter().map(FeatureJson::short).collect(),
     };
     to_string(&stat)
@@ -70,6 +75,13 @@ struct Stat<'a> {
     rows: Vec<RowJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remainder_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupt_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steal_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unrecorded_seconds: Option<f64>,
+    losses: BTreeMap<&'static str, u64>,
     features: Vec<FeatureJson<'a>>,
 }
 

@@ -31,11 +31,17 @@ impl Family<'_> {
         let node = &snapshot.node;
         let measured = snapshot.measured.has(Counter::CpuTime);
         match self.metric.source {
-            SelfSource::NodeIdle | SelfSource::NodeIdleSwitches | SelfSource::NodeRemainder
+            SelfSource::NodeIdle
+            | SelfSource::NodeIdleSwitches
+            | SelfSource::NodeRemainder
+            | SelfSource::NodeInterrupt
+            | SelfSource::NodeSteal
                 if !measured => {}
             SelfSource::NodeIdleSwitches => self.put(Value::Count(node.idle_switches)),
             SelfSource::NodeIdle => self.put(Value::Nanoseconds(node.idle_ns)),
             SelfSource::NodeRemainder => self.put(Value::Nanoseconds(node.remainder_ns())),
+            SelfSource::NodeInterrupt => self.put_known(node.interrupt_ns),
+            SelfSource::NodeSteal => self.put_known(node.steal_ns),
             SelfSource::NodeCpus => self.put(Value::Count(node.cpus.into())),
             SelfSource::AgentCpu => self.put(Value::Nanoseconds(agent.cpu_ns)),
             SelfSource::AgentResident => self.put(Value::Count(agent.resident_bytes)),
@@ -103,6 +109,13 @@ impl Family<'_> {
 
     fn put(&mut self, value: Value) {
         self.put_with(&[], value);
+    }
+
+    /// Nothing where it is not known.
+    fn put_known(&mut self, ns: Option<u64>) {
+        if let Some(ns) = ns {
+            self.put(Value::Nanoseconds(ns));
+        }
     }
 
     /// `values` of the metric's own labels, in their order.
