@@ -38,13 +38,13 @@ static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_
 	/* Volatile: must not be read before the kernel is known to have it. */
 	if (has_group_dead)
 		return *(volatile unsigned long long *)&ctx[1] & 1;
-	if (to_be_read(task)->signal->live.counter)
+	if (task->signal->live.counter)
 		return false;
 	/* Several threads that end at once can all find that none is left. */
 	process.pid = task->tgid;
-	process.start = to_be_read(task)->group_leader->start_boottime;
+	process.start = task->group_leader->start_boottime;
 	/* Nobody comes after this one. */
-	if (to_be_read(task)->signal->nr_threads == 1)
+	if (task->signal->nr_threads == 1)
 		return !bpf_map_lookup_elem(&ended, &process);
 	/* Before v6.4 the upper half of what it gives back means nothing (d7ba4cc900bf). */
 	return (int)bpf_map_update_elem(&ended, &process, &told, BPF_NOEXIST) != -EEXIST;
@@ -53,9 +53,9 @@ static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_
 /* What wait(2) gives the parent. */
 static __always_inline __u32 exit_status(struct task_struct *task)
 {
-	if (to_be_read(task)->signal->flags & SIGNAL_GROUP_EXIT)
-		return to_be_read(task)->signal->group_exit_code;
-	return to_be_read(task)->group_leader->exit_code;
+	if (task->signal->flags & SIGNAL_GROUP_EXIT)
+		return task->signal->group_exit_code;
+	return task->group_leader->exit_code;
 }
 
 /*
@@ -75,7 +75,7 @@ static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum
 	if (!bpf_ksym_exists(bpf_iter_task_new)) {
 		if (leader != task)
 			*sum = leader->se.sum_exec_runtime;
-		return to_be_read(task)->signal->nr_threads <= (leader == task ? 1 : 2);
+		return task->signal->nr_threads <= (leader == task ? 1 : 2);
 	}
 	leader = bpf_task_acquire(leader);
 	if (!leader)
@@ -88,19 +88,19 @@ static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum
 	}
 	bpf_iter_task_destroy(&it);
 	bpf_task_release(leader);
-	return threads == *(volatile int *)&to_be_read(task)->signal->nr_threads;
+	return threads == *(volatile int *)&task->signal->nr_threads;
 }
 
 /* False when a thread was reaped meanwhile: it went from one sum to the other. */
 static __always_inline bool try_process_cpu_time(struct task_struct *task, __u64 *sum)
 {
-	__u64 gone = *(volatile __u64 *)&to_be_read(task)->signal->sum_sched_runtime;
+	__u64 gone = *(volatile __u64 *)&task->signal->sum_sched_runtime;
 	__u64 others;
 
 	if (!others_cpu_time(task, &others))
 		return false;
 	*sum = gone + others + cpu_time(task, running_slot(task), NOW);
-	return gone == *(volatile __u64 *)&to_be_read(task)->signal->sum_sched_runtime;
+	return gone == *(volatile __u64 *)&task->signal->sum_sched_runtime;
 }
 
 /*
@@ -166,7 +166,7 @@ static __always_inline void report_exit(struct task_struct *task, const struct v
 	event.head.kind = EVENT_PROCESS_EXIT;
 	describe_process(&event.head.process, task);
 	event.duration_ns = event.head.time - event.head.process.start;
-	event.rss_peak = (__u64)to_be_read(task)->signal->maxrss << page_shift;
+	event.rss_peak = (__u64)task->signal->maxrss << page_shift;
 	event.status = status;
 	if (process_cpu_time(task, &event.cpu_ns))
 		event.flags |= EXIT_CPU_TIME;
