@@ -40,11 +40,14 @@ struct task_sample {
 	 * being taken; else 0.
 	 */
 	__u32 later_than;
+	/* Of what is carried: the process is listed, to be read. */
+	__u32 listed;
+	__u32 reserved;
 	char comm[16];
 	struct counters counters;
 };
 
-_Static_assert(sizeof(struct task_sample) == 56 + 8 * COUNTER_COUNT, "implicit padding");
+_Static_assert(sizeof(struct task_sample) == 64 + 8 * COUNTER_COUNT, "implicit padding");
 
 /* What a thread used that was settled while the snapshot was taken. */
 struct late_fold {

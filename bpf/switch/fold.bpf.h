@@ -162,6 +162,8 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	sample->flags |= account->followed * SAMPLE_FOLLOWED;
 	sample->cpu = 0;
 	sample->later_than = 0;
+	sample->listed = 0;
+	sample->reserved = 0;
 	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
 }
 
@@ -190,23 +192,20 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
 	return row;
 }
 
-/* Lists the leader, so that the next snapshot reads the row. */
-static __always_inline void list_process(struct task_struct *task)
-{
-	struct task_struct *leader = leader_of(task);
-	struct task_account *account = leader ? find_account(leader) : NULL;
-
-	if (account)
-		list_thread(leader, account);
-}
-
+/*
+ * The row is read with any thread of the process. One that ends may be the last that runs for long,
+ * and does not know its leader any more: so the leader is listed by the number of the process.
+ */
 static __always_inline void carry(struct task_struct *task, struct task_account *account,
 				  const struct counters *used)
 {
 	struct task_sample *row = carried_row(task, account);
 
-	if (row)
-		add(&row->counters, used);
+	if (!row)
+		return;
+	add(&row->counters, used);
+	if (lists_threads && list_has_room() && !exchange(&row->listed, 1))
+		list_number(task->tgid);
 }
 
 /*

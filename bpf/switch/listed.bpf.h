@@ -34,25 +34,33 @@ __u64 listed_until;
 /* There was no room: some threads have run that are not listed. Cleared by user space. */
 __u32 listed_full;
 
+static __always_inline bool list_has_room(void)
+{
+	if (listed_end - listed_next < LISTED_ENTRIES - LISTED_SPARE)
+		return true;
+	listed_full = 1;
+	return false;
+}
+
+static __always_inline void list_number(__u32 pid)
+{
+	__u32 index = fetch_and_add(&listed_end, 1) % LISTED_ENTRIES;
+	__u32 *entry = bpf_map_lookup_elem(&listed, &index);
+
+	if (entry)
+		*(volatile __u32 *)entry = pid;
+}
+
 /* The thread is to be read by the next snapshot. */
 static __always_inline void list_thread(struct task_struct *task, struct task_account *account)
 {
-	__u32 pid = task->pid, index;
-	__u32 *entry;
+	__u32 pid = task->pid;
 
 	/* One that was listed before it took the number of its leader (exec) is not found. */
-	if (!lists_threads || account->listed == pid)
+	if (!lists_threads || account->listed == pid || !list_has_room())
 		return;
-	if (listed_end - listed_next >= LISTED_ENTRIES - LISTED_SPARE) {
-		listed_full = 1;
-		return;
-	}
-	if (exchange(&account->listed, pid) == pid)
-		return;
-	index = fetch_and_add(&listed_end, 1) % LISTED_ENTRIES;
-	entry = bpf_map_lookup_elem(&listed, &index);
-	if (entry)
-		*(volatile __u32 *)entry = pid;
+	if (exchange(&account->listed, pid) != pid)
+		list_number(pid);
 }
 
 #endif

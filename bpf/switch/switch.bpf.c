@@ -69,7 +69,6 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		return 0;
 	}
 	carry(prev, leaves, &last->counters);
-	list_process(prev);
 	return 0;
 }
 

@@ -128,6 +128,8 @@ static __always_inline void write_carried(struct seq_file *seq, struct task_stru
 
 	if (!row)
 		return;
+	/* From here on another change lists it again. */
+	exchange(&row->listed, 0);
 	__builtin_memcpy(sample, row, sizeof(*sample));
 	sample->flags = SAMPLE_CARRIED;
 	bpf_seq_write(seq, sample, sizeof(*sample));
