@@ -334,6 +334,10 @@ static __always_inline void note_unseen(struct past *past, struct task_struct *p
 	account = find_account(prev);
 	if (account) {
 		list_thread(prev, account);
+		if (account->phantom) {
+			skip_waits(account, run_delay(prev, account));
+			count_loss(LOSS_WAIT_START);
+		}
 		account->before = run_delay(prev, account);
 		account->queue = 0;
 		account->held = 0;

@@ -93,7 +93,13 @@ static __always_inline struct task_account *met(struct task_struct *task)
 /* Whether it can wait or run without being listed again by a switch. */
 static __always_inline bool is_runnable(struct task_struct *task)
 {
-	return !task_state(task);
+	return !task_state(task) || is_on_cpu(task);
+}
+
+static __always_inline void look_for_quota(struct task_struct *task)
+{
+	if (!throttles_threads() && !quotas_seen && has_quota(task))
+		quotas_seen = 1;
 }
 
 /* What there is to do with a thread at a walk that does not read it. */
@@ -108,6 +114,7 @@ static __always_inline void look_at(struct seq_file *seq, struct task_struct *ta
 	/* A thread that is older than the agent. */
 	if (task->pid != task->tgid && !account->threads)
 		mark_threads(task, account);
+	look_for_quota(task);
 	if (is_runnable(task) || cgroup_of(task) != account->cgroup ||
 	    task->se.sum_exec_runtime > account->base.v[COUNTER_CPU_TIME])
 		list_thread(task, account);
@@ -190,8 +197,7 @@ static __always_inline void sample_thread(struct seq_file *seq, struct task_stru
 		process = leader_of(task);
 		leader = process ? find_account(process) : NULL;
 	}
-	if (!throttles_threads() && !quotas_seen && has_quota(task))
-		quotas_seen = 1;
+	look_for_quota(task);
 	if (leader && leader->carried_seen != at) {
 		write_carried(seq, task, account, sample);
 		exchange(&leader->carried_seen, at);

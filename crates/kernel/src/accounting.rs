@@ -360,26 +360,18 @@ impl Accounting {
             .and_then(|begun| self.read(begun));
         self.set_moment(0);
         self.follow_quotas();
-        let read = read?;
-        // After the walk, which charges the waits that go on.
-        let (waits, blames) = match self.waits {
-            false => (Vec::new(), Vec::new()),
-            true => (waits::counts(&self.switch)?, waits::blames(&self.switch)?),
-        };
-        let blames_fit = blames.len() < self.switch.maps.blames.max_entries() as usize;
-        if let (true, Some(bss)) = (blames_fit, self.switch.maps.bss_data.as_deref_mut()) {
-            bss.blames_full = 0;
-        }
-        let mut snapshot = Snapshot {
-            waits,
-            blames,
-            ..read
-        };
+        let mut snapshot = read?;
         let taken_ns = snapshot.taken_ns;
-        self.ring.consume().context("the ring of ended processes")?;
-        let unseen = self
-            .orphans
-            .take(&self.switch, snapshot.living.as_ref(), taken_ns)?;
+        let unseen = match self.complete(&mut snapshot) {
+            Ok(unseen) => unseen,
+            Err(error) => {
+                self.walk.give_back(snapshot.tasks);
+                return Err(error);
+            }
+        };
+        if self.orphans.has_missing() {
+            self.walk.hurry();
+        }
         // From here on nothing fails: what is taken is told.
         let exits = self.exits.take();
         for ended in &exits.ended {
@@ -400,6 +392,22 @@ impl Accounting {
         }
         snapshot.ended.extend(unseen);
         Ok(snapshot)
+    }
+
+    /// Reads what is read after the threads; gives back the ends that nobody saw.
+    fn complete(&mut self, snapshot: &mut Snapshot) -> Result<Vec<TaskSample>, Error> {
+        // After the walk, which charges the waits that go on.
+        if self.waits {
+            snapshot.waits = waits::counts(&self.switch)?;
+            snapshot.blames = waits::blames(&self.switch)?;
+        }
+        let blames_fit = snapshot.blames.len() < self.switch.maps.blames.max_entries() as usize;
+        if let (true, Some(bss)) = (blames_fit, self.switch.maps.bss_data.as_deref_mut()) {
+            bss.blames_full = 0;
+        }
+        self.ring.consume().context("the ring of ended processes")?;
+        let living = snapshot.living.as_ref();
+        self.orphans.take(&self.switch, living, snapshot.taken_ns)
     }
 
     /// Makes this the moment of a snapshot, and reads the CPUs, with their hardware counters: these

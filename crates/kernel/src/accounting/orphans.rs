@@ -70,6 +70,11 @@ impl Orphans {
         Ok(ended)
     }
 
+    /// Whether some were missing at the last look: another one is to follow.
+    pub(super) fn has_missing(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
     /// How many rows there were at the last look.
     pub(super) fn rows(&self) -> usize {
         self.rows

@@ -9,9 +9,9 @@
 
 use std::collections::HashSet;
 use std::os::fd::AsFd as _;
-use std::time::Instant;
 
 use libbpf_rs::Link;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::abi::{self, Living, TaskSample, sample_flag};
 use crate::error::{Context as _, Error};
@@ -22,15 +22,18 @@ use crate::skel::switch::{SwitchSkel, types};
 /// Walks may take that part of one CPU: one in so many.
 const PART: u64 = 500;
 
-/// How often is walked again when there was no room in the list.
-const TRIES: u32 = 8;
+/// The longest time between two walks, and the shortest between one and another that something lost
+/// makes necessary.
+const MOST_NS: u64 = 60_000_000_000;
+const LEAST_NS: u64 = 2_000_000_000;
 
 /// Thread-group id and start: one process for ever.
 pub(super) type Process = (u32, u64);
 
 /// Whether threads are listed (from Linux 6.2 on).
 pub(super) fn lists_threads(facts: &Facts) -> bool {
-    facts.task_storage && facts.hooks.contains("bpf_task_from_pid()")
+    // The kernel finds it in the first namespace; the walk looks at the agent's own.
+    facts.task_storage && !facts.pid_namespace && facts.hooks.contains("bpf_task_from_pid()")
 }
 
 /// Reads threads.
@@ -43,6 +46,7 @@ pub(super) struct Walk {
     waiting: Option<Link>,
     /// When the next walk is due, and whether one is made for every snapshot.
     due_ns: u64,
+    walked_ns: u64,
     always: bool,
     /// Ends without a record: some process may be gone untold.
     lost: u64,
@@ -78,6 +82,7 @@ impl Walk {
             listed,
             waiting,
             due_ns: 0,
+            walked_ns: 0,
             always: false,
             lost: 0,
             bytes: Vec::new(),
@@ -96,6 +101,21 @@ impl Walk {
         iterator::read(&self.all, "the iterator of tasks", &mut self.bytes)
     }
 
+    /// Something looks as if a process were gone: the next snapshot is to know.
+    pub(super) fn hurry(&mut self) {
+        self.due_ns = self.due_ns.min(self.walked_ns + LEAST_NS);
+    }
+
+    /// The snapshot failed for which these were read: they come with the next. What ran then need not
+    /// run any more.
+    pub(super) fn give_back(&mut self, rows: Vec<TaskSample>) {
+        self.rows = rows;
+        for row in &mut self.rows {
+            row.flags &= !sample_flag::RUNNING;
+        }
+        self.hurry();
+    }
+
     /// Reads what is to be read at this moment. What was read when something fails comes with the
     /// next: the kernel side has settled it.
     pub(super) fn read(
@@ -112,8 +132,9 @@ impl Walk {
     }
 
     fn read_all(&mut self) -> Result<HashSet<Process>, Error> {
-        iterator::read(&self.all, "the iterator of tasks", &mut self.bytes)?;
+        let read = self.begin();
         take_rows(&self.bytes, &mut self.rows);
+        read?;
         let threads = self.rows.iter().filter(|r| !r.is(sample_flag::CARRIED));
         Ok(threads.map(|row| (row.tgid, row.process_start)).collect())
     }
@@ -127,27 +148,27 @@ impl Walk {
             iterator::read(waiting, "the iterator of queued tasks", &mut self.bytes)?;
         }
         let lost = losses(switch);
-        let mut due = self.always || now_ns >= self.due_ns || lost != self.lost;
+        if std::mem::replace(&mut self.lost, lost) != lost {
+            self.hurry();
+        }
         let mut living = None;
-        for _ in 0..TRIES {
-            if due {
-                living = Some(self.walk(now_ns)?);
-                self.lost = lost;
-            }
-            self.drain(switch)?;
-            due = bss(switch).is_some_and(|bss| std::mem::take(&mut bss.listed_full) != 0);
-            if !due {
-                break;
-            }
+        if self.always || now_ns >= self.due_ns {
+            living = Some(self.walk(now_ns)?);
+        }
+        // Once for a snapshot: a thread that is listed again while it is read comes with the next.
+        self.drain(switch)?;
+        if bss(switch).is_some_and(|bss| std::mem::take(&mut bss.listed_full) != 0) {
+            self.due_ns = 0;
         }
         Ok(living)
     }
 
     fn walk(&mut self, now_ns: u64) -> Result<HashSet<Process>, Error> {
-        let began = Instant::now();
+        let began = used_ns();
         self.begin()?;
-        let took = began.elapsed().as_nanos() as u64;
-        self.due_ns = now_ns + took * PART;
+        let took = used_ns().saturating_sub(began);
+        self.walked_ns = now_ns;
+        self.due_ns = now_ns + (took * PART).min(MOST_NS);
         let records = self.bytes.chunks_exact(size_of::<Living>());
         let living = records.filter_map(abi::plain::<Living>);
         Ok(living.map(|it| (it.tgid, it.start)).collect())
@@ -161,8 +182,9 @@ impl Walk {
         data.listed_until = data.listed_end;
         loop {
             let before = places(switch).0;
-            iterator::read(listed, "the iterator of listed tasks", &mut self.bytes)?;
+            let read = iterator::read(listed, "the iterator of listed tasks", &mut self.bytes);
             take_rows(&self.bytes, &mut self.rows);
+            read?;
             let (next, until) = places(switch);
             if next == until || next == before {
                 return Ok(());
@@ -174,6 +196,12 @@ impl Walk {
 fn take_rows(bytes: &[u8], rows: &mut Vec<TaskSample>) {
     let records = bytes.chunks_exact(size_of::<TaskSample>());
     rows.extend(records.filter_map(abi::plain::<TaskSample>));
+}
+
+/// CPU time of this thread: to be kept from the CPU is not the walk's cost.
+fn used_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn bss<'a>(switch: &'a mut SwitchSkel<'static>) -> Option<&'a mut types::bss> {
