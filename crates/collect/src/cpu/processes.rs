@@ -6,6 +6,10 @@ use std::time::Duration;
 use noctule_kernel::{TaskSample, sample_flag};
 use noctule_model::{CgroupId, Comm, Counters, ProcessId, ProcessRow};
 
+/// Batches for which a process that is gone is kept at least: its record comes late, and has only what
+/// was not told of it.
+const MISSED: u32 = 3;
+
 /// The living processes.
 pub(super) struct Processes {
     grace_ns: u64,
@@ -26,8 +30,11 @@ struct Living {
     carried: Counters,
     /// What is added for this batch alone.
     besides: Counters,
-    /// The last batch in which it was there, when it is not any more.
+    /// The last batch in which it was there, when it is not any more, and how many have come since.
     gone_ns: Option<u64>,
+    missed: u32,
+    /// When a thread of it was read.
+    read_ns: u64,
 }
 
 impl Processes {
@@ -51,10 +58,12 @@ impl Processes {
     /// Adds what a thread used since it was read before. `running`: what will be read later of the
     /// time for which it is on its CPU.
     pub(super) fn add(&mut self, sample: &TaskSample, used: &Counters, running: &Counters) {
+        let now = self.now_ns;
         let living = self.living(sample);
         living.told += used;
         living.besides += running;
         living.gone_ns = None;
+        living.read_ns = now;
         if sample.is(sample_flag::LEADER) {
             describe(&mut living.row, sample);
         }
@@ -89,16 +98,22 @@ impl Processes {
         if let Some(there) = there {
             self.followed = 0;
             for (id, living) in &mut self.living {
-                match there.contains(&(id.pid, id.start_ns)) {
+                // It can have been born after it was looked who is there.
+                match there.contains(&(id.pid, id.start_ns)) || living.read_ns == now {
                     true => living.gone_ns = None,
                     false => _ = living.gone_ns.get_or_insert(before),
                 }
                 self.followed += u64::from(living.row.followed && living.gone_ns.is_none());
             }
         }
-        let waits = |gone: u64| gone >= before || now.saturating_sub(gone) <= grace;
+        for living in self.living.values_mut() {
+            living.missed = living.gone_ns.map_or(0, |_| living.missed + 1);
+        }
+        let over =
+            |living: &Living, gone: u64| living.missed > MISSED && now.saturating_sub(gone) > grace;
         self.living
-            .retain(|_, living| living.gone_ns.is_none_or(waits));
+            .retain(|_, living| !living.gone_ns.is_some_and(|gone| over(living, gone)));
+        self.living.shrink_to(2 * self.living.len());
         for living in self.living.values_mut() {
             let sum = living.told + &living.carried + &living.besides;
             // A thread that ended while the snapshot was taken is missing from it for once.
@@ -153,6 +168,8 @@ fn describe(row: &mut ProcessRow, sample: &TaskSample) {
 
 #[cfg(test)]
 mod tests {
+    use noctule_model::Counter;
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -218,11 +235,42 @@ mod tests {
         step(&mut processes, 1, &[sample(7, 1)], &[]);
         let after = step(&mut processes, 2, &[], &[]);
         assert_eq!(after, [vec![(7, 1, true)], vec![]]);
-        let after = step(&mut processes, 7, &[], &[]);
+        // However far batches are apart, and for some of them.
+        for seconds in [12, 22] {
+            let after = step(&mut processes, seconds, &[], &[]);
+            assert_eq!(after, [vec![(7, 1, true)], vec![]]);
+        }
+        let after = step(&mut processes, 32, &[], &[]);
         assert_eq!(after, [vec![], vec![]], "longer than the grace");
-        // However long there was no batch.
-        step(&mut processes, 8, &[sample(8, 1)], &[]);
-        let after = step(&mut processes, 18, &[], &[]);
-        assert_eq!(after, [vec![(8, 1, true)], vec![]]);
+    }
+
+    #[test]
+    fn what_was_told_of_a_process_is_in_its_end_however_late_that_comes() {
+        let mut processes = Processes::new(Duration::from_secs(5));
+        let mut used = Counters::default();
+        used[Counter::CpuTime] = 3600 * SECOND;
+        processes.begin(10 * SECOND);
+        processes.add(&sample(7, 1), &used, &Counters::default());
+        processes.settle(None);
+        // It is gone, and its record comes two batches later.
+        step(&mut processes, 20, &[], &[]);
+        step(&mut processes, 30, &[], &[]);
+        processes.begin(40 * SECOND);
+        processes.settle(Some(&HashSet::new()));
+        let mut end = sample(7, 1);
+        end.counters.v[0] = SECOND;
+        let (_, exited) = processes.rows(&[end]);
+        assert_eq!(exited[0].counters[Counter::CpuTime], 3601 * SECOND);
+    }
+
+    #[test]
+    fn who_is_born_after_it_was_looked_who_is_there_is_not_gone() {
+        let mut processes = Processes::new(Duration::from_secs(5));
+        processes.begin(SECOND);
+        let none = Counters::default();
+        processes.add(&sample(7, 1), &none, &none);
+        processes.settle(Some(&HashSet::new()));
+        let (living, _) = processes.rows(&[]);
+        assert!(!living[0].gone);
     }
 }
