@@ -255,12 +255,11 @@ fn place(row: &Row, level: Level) -> String {
     escape_terminal(&text)
 }
 
-/// A part of the remainder, with its time where that is known.
-fn named(name: &str, ns: Option<u64>) -> String {
-    ns.map_or_else(
-        || name.to_owned(),
-        |ns| format!("{name} {}", print::time(ns)),
-    )
+/// What was taken of all CPUs, of those that were idle too, where that is known.
+fn taken(name: &str, ns: Option<u64>) -> String {
+    ns.map_or_else(String::new, |ns| {
+        format!(", {name} {} in all", print::time(ns))
+    })
 }
 
 /// Window, idle and remainder, so that the sums close before the reader's eyes.
@@ -270,7 +269,7 @@ fn machine(report: &Report, paint: Paint) -> String {
     let used = node.total[Counter::CpuTime];
     paint.dim(&format!(
         "{:.3} s on {} CPUs: {} used ({:.1} %), {} idle ({:.1} %), {} remainder ({:.2} %: \
-         {}, {})\n",
+         interrupts, steal){}{}\n",
         report.window_ns as f64 / 1e9,
         node.cpus,
         print::time(used),
@@ -279,7 +278,7 @@ fn machine(report: &Report, paint: Paint) -> String {
         share(node.idle_ns),
         print::time(node.remainder_ns()),
         share(node.remainder_ns()),
-        named("interrupts", node.interrupt_ns),
-        named("steal", node.steal_ns),
+        taken("interrupts", node.interrupt_ns),
+        taken("steal", node.steal_ns),
     ))
 }
