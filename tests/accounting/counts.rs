@@ -17,13 +17,17 @@ const PAGE: usize = 4096;
 fn softirqs_of_the_node_are_the_kernels_by_vector() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let agent = Agent::start(&["--interval", "100ms"]);
+    let agent = agent("100ms");
     let recorder = Recorder::start(oracle::softirqs);
     let group = Group::new("softirqs").heavy();
     let load = Load::own(&group, "sleeper");
     let readings: Vec<Reading> = (0..40).map(|_| Reading::fresh(&agent)).collect();
     drop(load);
     let record = recorder.end();
+    // A kernel can keep a process from tracing programs; here that is process 1. What it was interrupted
+    // by is in no account.
+    let hidden = readings.iter().all(|r| r.process_seconds(1).is_none());
+    let allowed = if hidden { 20.0 } else { 0.0 };
     let mut grown = 0.0;
     for vector in oracle::softirqs().keys() {
         let labels = [("vector", vector.as_str())];
@@ -32,7 +36,8 @@ fn softirqs_of_the_node_are_the_kernels_by_vector() {
             value.unwrap_or_else(|| panic!("no vector {vector}"))
         };
         let theirs = |counts: &std::collections::BTreeMap<String, u64>| counts[vector] as f64;
-        assert_eq!(record.stray(&readings, ours, theirs), 0.0, "{vector}");
+        let stray = record.stray(&readings, ours, theirs);
+        assert!(stray <= allowed, "{vector}: {stray}, not {allowed}");
         grown += record.growth(theirs);
     }
     assert!(grown > 1000.0, "only {grown} softirqs ran");
