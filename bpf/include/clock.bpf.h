@@ -27,7 +27,7 @@ static __always_inline struct cfs_rq *queue_of(struct task_struct *task)
 
 /*
  * The scheduler's clock on the CPU that the task is queued on or runs on; its run queue must be
- * locked. Everything at a switch is told by it: it is a read of memory where bpf_ktime_get_ns can
+ * locked. Everything at a switch is timed by it: it is a read of memory where bpf_ktime_get_ns can
  * cost more than all the rest of the program, and a wait then ends where the kernel begins to
  * charge the thread for running.
  */

@@ -25,7 +25,7 @@ enum sample_flag {
 
 /*
  * One thread, with what it used since it was read or settled before; or what is carried for a
- * process; or a process that has ended, with what was not told of it.
+ * process; or a process that has ended, with what was not read of it.
  */
 struct task_sample {
 	__u32 pid;

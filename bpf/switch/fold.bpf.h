@@ -102,8 +102,8 @@ static __always_inline void without_later(struct task_account *account, struct c
 }
 
 /*
- * Takes what the thread used since it was settled, up to the moment of the snapshot: it is told
- * now. What is settled meanwhile on another CPU is not there any more, and told by that.
+ * Takes what the thread used since it was settled, up to the moment of the snapshot, to be
+ * written now. What another CPU settles meanwhile is not there any more, and is in its rows.
  */
 static __always_inline void take_unsettled(struct task_struct *task, struct task_account *account,
 					   struct cpu_slot *slot, struct counters *c)
@@ -339,7 +339,7 @@ static __always_inline void settle_moved(struct task_struct *task, __u32 number)
 	fold(task, account, &sample->counters, open, sample_at);
 	carry(task, account, &sample->counters);
 	account->cgroup = cgroup_of(task);
-	/* Its process is told to be there. */
+	/* User space learns of the group when it reads the thread. */
 	list_thread(task, account);
 }
 
