@@ -31,8 +31,10 @@ impl Histogram {
     /// and wrap around. None of them may have grown by 2^32 since the last call.
     pub fn follow(&mut self, wrapping: &[u32]) {
         let mut grown = Vec::with_capacity(self.counts.len());
+        let mut counts = self.counts.iter().peekable();
         for (bucket, &now) in (0..).zip(wrapping) {
-            let before = self.at(bucket);
+            let before = counts.next_if(|(b, _)| *b == bucket);
+            let before = before.map_or(0, |(_, count)| *count);
             // Truncation is what the counter did.
             let count = before + u64::from(now.wrapping_sub(before as u32));
             if count > 0 {
