@@ -3,13 +3,11 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use noctule_model::{
     Blame, Cause, Counter, Counters, Feature, FeatureState, Group, Loss, MapFill, Measured,
@@ -21,22 +19,23 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::abi::{self, CpuSlot, LateFold, TaskSample, sample_flag};
 use crate::cost::ProgramHandle;
 use crate::cpu_slots::CpuSlots;
-use crate::error::{Context, Error, ErrorKind, not_loaded};
+use crate::error::{Context, Error, ErrorKind};
 use crate::facts::{self, Facts, Scheduler};
 use crate::hardware::Hardware;
 use crate::loss;
 use crate::plan::{Plan, Wanted, Way};
-use crate::settings::configure;
-use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
+use crate::skel::switch::SwitchSkel;
 use crate::table;
 
 mod features;
+mod object;
 mod orphans;
 mod side;
 mod waits;
 mod wakeups;
 mod walk;
 
+use object::Asked;
 use orphans::Orphans;
 use side::{Accounts, Side};
 pub use waits::WaitCounts;
@@ -174,11 +173,12 @@ impl Accounting {
     ) -> Result<Self, Error> {
         let online = facts::online_cpus();
         let first = online.first().copied().unwrap_or(0);
-        let (mut hardware, refused) = Hardware::probe(&plan.counters, first);
+        let (mut hardware, unavailable) = Hardware::probe(&plan.counters, first);
 
+        let (switch, modest, refused) =
+            object::load(&Asked::most(facts, wanted), facts, hardware.mask(), cpus)?;
+        let wanted = &modest.wanted;
         let need = Need::new(wanted.waits, facts.scheduler);
-        let open = open_switch(facts, wanted, need, hardware.mask(), cpus)?;
-        let switch = open.load().map_err(not_loaded("switch", facts))?;
         let hardware_map =
             MapHandle::try_from(&switch.maps.hardware).context("the map of hardware counters")?;
         let problems = hardware.follow(&online, &hardware_map);
@@ -188,9 +188,9 @@ impl Accounting {
         }
         let exits = Rc::default();
         let ring = exit_ring(&switch, Rc::clone(&exits))?;
-        let mut features = features::hardware(&plan.counters, &refused, &problems, facts);
+        let mut features = features::hardware(&plan.counters, &unavailable, &problems, facts);
         let mut links = attach_lives(&switch)?;
-        let mut walk = Walk::attach(&switch, facts)?;
+        let mut walk = Walk::attach(&switch, modest.lists_threads)?;
         // Makes storage for the threads that are there.
         walk.begin()?;
         let mut wakeups = Wakeups::new(need);
@@ -198,8 +198,12 @@ impl Accounting {
         let (switches, moves) = attach_switch(&switch, wanted.waits)?;
         links.extend(switches);
         let missing = missing.as_ref().or(moves.as_ref());
-        features.push(features::waits(wanted.waits, missing, facts));
-        features.push(features::cpu_time(facts));
+        features.push(match &refused {
+            Some(refused) if refused.waits => features::waits_refused(&refused.error),
+            _ => features::waits(wanted.waits, missing, facts),
+        });
+        let list = refused.as_ref().filter(|refused| refused.list);
+        features.push(features::cpu_time(facts, list.map(|it| &it.error)));
         features.extend(features::throttle(wanted.waits, facts));
         let moves = attach_moves(&switch, facts).transpose();
         features.push(features::moves(moves.as_ref().err(), facts));
@@ -335,6 +339,11 @@ impl Accounting {
             bss.follow_children_of = pid;
         }
         self.walk.always();
+    }
+
+    /// The next snapshot tells which processes are there.
+    pub fn list_living(&mut self) {
+        self.walk.now();
     }
 
     /// Readable when the ring of ended processes is a quarter full and a snapshot should not wait.
@@ -602,77 +611,6 @@ fn attach_moves(
         .hooks
         .contains(features::MOVES)
         .then(|| program.attach())
-}
-
-fn open_switch(
-    facts: &Facts,
-    wanted: &Wanted,
-    need: Need,
-    hardware_mask: u32,
-    cpu_slots: &CpuSlots,
-) -> Result<OpenSwitchSkel<'static>, Error> {
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = SwitchSkelBuilder::default()
-        .open(storage)
-        .context("opening the BPF object switch")?;
-    let ring = wanted.ring_bytes.max(4096).next_power_of_two();
-    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        rodata.hardware_mask = hardware_mask;
-        rodata.waits_on = wanted.waits;
-        rodata.lists_threads = walk::lists_threads(facts);
-        rodata.exits_wakeup_bytes = ring / 4;
-    }
-    configure!(open, facts).context("setting up the BPF object switch")?;
-    let unused = match facts.task_storage {
-        true => open.maps.accounts.set_autocreate(false),
-        false => open.maps.tasks.set_autocreate(false),
-    };
-    unused.context("the accounts of threads")?;
-    // Programs that are not attached need not pass the verifier, nor take its time.
-    open.progs.sched_wakeup.set_autoload(need != Need::Never);
-    open.progs.sched_migrate_task.set_autoload(wanted.waits);
-    let moves = facts.hooks.contains(features::MOVES);
-    let walks = features::walks_over_threads(facts);
-    open.progs.cgroup_attach_task.set_autoload(moves && walks);
-    open.progs.attach_task_older.set_autoload(moves && !walks);
-    let lists = walk::lists_threads(facts);
-    open.progs.walk_tasks.set_autoload(lists);
-    open.progs.sample_listed.set_autoload(lists);
-    open.progs.list_waiting.set_autoload(lists);
-    open.progs.sample_tasks_older.set_autoload(!lists);
-    if !lists {
-        open.maps
-            .listed
-            .set_max_entries(1)
-            .context("the list of threads")?;
-    }
-    let cpus = facts.possible_cpus;
-    let if_on = |entries| if wanted.waits { entries } else { 1 };
-    let sizes = [
-        open.maps.cpus.reuse_fd(cpu_slots.as_fd()),
-        open.maps
-            .hardware
-            .set_max_entries(cpus * crate::hardware::SLOTS as u32),
-        open.maps
-            .scratches
-            .set_max_entries(types::scratch::SCRATCHES.0 + cpus),
-        open.maps.folded.set_max_entries(wanted.cgroups),
-        open.maps.carried.set_max_entries(wanted.processes),
-        open.maps.pasts.set_max_entries(if_on(cpus)),
-        open.maps
-            .divisions
-            .set_max_entries(if_on(types::division_place::DIVISIONS_ELSEWHERE.0 + cpus)),
-        open.maps.waits.set_max_entries(if_on(wanted.cgroups) + 1),
-        open.maps.wait_rows.set_max_entries(if_on(wanted.cgroups)),
-        open.maps.free_rows.set_max_entries(if_on(wanted.cgroups)),
-        open.maps.blames.set_max_entries(if_on(wanted.blames)),
-        open.maps.exits.set_max_entries(ring),
-    ];
-    sizes
-        .into_iter()
-        .collect::<Result<(), _>>()
-        .context("sizing the maps")?;
-    Ok(open)
 }
 
 fn exit_ring(

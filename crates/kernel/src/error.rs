@@ -37,6 +37,17 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
+
+    /// The error with its causes, in one line.
+    pub(crate) fn chain(&self) -> String {
+        let mut words = self.context.clone();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            words += &format!(": {error}");
+            cause = error.source();
+        }
+        words
+    }
 }
 
 impl fmt::Display for Error {

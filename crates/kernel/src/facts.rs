@@ -205,6 +205,14 @@ pub(crate) fn online_cpus() -> Vec<u32> {
     line(Path::new("/sys/devices/system/cpu/online")).map_or_else(Vec::new, |l| cpu_list(&l))
 }
 
+/// The scheduler of sched_ext that is enabled now (Linux 6.12).
+pub fn ext_scheduler(root: &Path) -> Option<String> {
+    let folder = root.join("sys/kernel/sched_ext");
+    let state = line(&folder.join("state"))?;
+    let name = || line(&folder.join("root/ops")).unwrap_or_else(|| "(unnamed)".to_owned());
+    (state != "disabled").then(name)
+}
+
 /// CPUs that are kept free of interruptions (isolcpus, nohz_full), ascending, under `root` as for
 /// [`Facts::probe`].
 pub fn isolated_cpus(root: &Path) -> BTreeSet<u32> {

@@ -7,6 +7,7 @@
 mod abi;
 mod accounting;
 mod cgroups;
+mod clock;
 mod cost;
 mod cpu_slots;
 mod error;
@@ -26,6 +27,7 @@ mod tracefs;
 pub use abi::{CgroupChange, CgroupEvent, CpuSlot, TaskSample, sample_flag};
 pub use accounting::{Accounting, Snapshot, WaitCounts};
 pub use cgroups::CgroupEvents;
+pub use clock::process_cpu_ns;
 pub use cost::{CostWindow, ProgramHandle};
 pub use cpu_slots::CpuSlots;
 pub use error::{Error, ErrorKind};
@@ -35,7 +37,8 @@ pub use events::{
     SocketSample, Stream, TcpCounts,
 };
 pub use facts::{
-    Capabilities, CgroupVersion, Facts, Hierarchy, Scheduler, Tracepoints, isolated_cpus,
+    Capabilities, CgroupVersion, Facts, Hierarchy, Scheduler, Tracepoints, ext_scheduler,
+    isolated_cpus,
 };
 pub use hardware::{CounterSpec, PerfEvent};
 pub use heap::{limit_heap, trim_heap};

@@ -4,6 +4,7 @@ use std::io;
 
 use noctule_model::{Counter, Feature};
 
+use crate::error::Error;
 use crate::facts::{Facts, THROTTLE_CLOCKS};
 use crate::hardware::CounterSpec;
 use crate::plan::SECTION;
@@ -12,6 +13,9 @@ use crate::plan::SECTION;
 pub(super) fn walks_over_threads(facts: &Facts) -> bool {
     facts.hooks.contains("bpf_iter_task_new()")
 }
+
+/// What to do about a kernel that refuses what others take.
+const REPORT: &str = "report it, with the release of the kernel (uname -r)";
 
 /// The tracepoint of moves.
 pub(super) const MOVES: &str = "cgroup_attach_task";
@@ -38,17 +42,36 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature 
     Feature::degraded(name, reason)
 }
 
-/// What CPU time lacks where the scheduler's clock cannot be read.
-pub(super) fn cpu_time(facts: &Facts) -> Feature {
+/// What CPU time lacks where the scheduler's clock cannot be read, and what it costs where the kernel
+/// refuses to list threads.
+pub(super) fn cpu_time(facts: &Facts, unlisted: Option<&Error>) -> Feature {
     let name = "cpu_time";
-    if facts.scheduler.clock {
-        return Feature::on(name, "task iterator; idle time from sched_switch");
+    let how = "task iterator; idle time from sched_switch";
+    if !facts.scheduler.clock {
+        return Feature::degraded(
+            name,
+            "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what a thread \
+             that runs used since the last tick of the scheduler is missing until the next",
+        );
     }
-    Feature::degraded(
-        name,
-        "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what a thread that \
-         runs used since the last tick of the scheduler is missing until the next",
-    )
+    match unlisted {
+        None => Feature::on(name, how),
+        Some(error) => Feature::degraded(
+            name,
+            format!(
+                "{how}; this kernel refuses the programs that list the threads that have run, so \
+                 each batch reads all threads, which costs some 1 us for each: {}",
+                error.chain()
+            ),
+        )
+        .mended_by(REPORT),
+    }
+}
+
+/// The programs that measure waits are not taken.
+pub(super) fn waits_refused(error: &Error) -> Feature {
+    let reason = format!("this kernel refuses their programs: {}", error.chain());
+    Feature::off("cpu_waits", reason).mended_by(REPORT)
 }
 
 /// Whether waiting for a CPU is measured, and how. `error`: why a hook is missing.

@@ -63,9 +63,9 @@ pub(super) struct Read {
 }
 
 impl Walk {
-    pub(super) fn attach(switch: &SwitchSkel<'static>, facts: &Facts) -> Result<Self, Error> {
+    pub(super) fn attach(switch: &SwitchSkel<'static>, lists_threads: bool) -> Result<Self, Error> {
         let progs = &switch.progs;
-        let (all, listed, waiting) = match lists_threads(facts) {
+        let (all, listed, waiting) = match lists_threads {
             true => {
                 let listed = progs.sample_listed.attach_iter(switch.maps.turns.as_fd());
                 let waiting = progs.list_waiting.attach_iter(switch.maps.cpus.as_fd());
@@ -99,6 +99,11 @@ impl Walk {
     /// begins them.
     pub(super) fn begin(&mut self) -> Result<(), Error> {
         iterator::read(&self.all, "the iterator of tasks", &mut self.bytes)
+    }
+
+    /// The next snapshot knows it.
+    pub(super) fn now(&mut self) {
+        self.due_ns = 0;
     }
 
     /// Something looks as if a process were gone: the next snapshot is to know.
@@ -158,7 +163,7 @@ impl Walk {
         // Once for a snapshot: a thread that is listed again while it is read comes with the next.
         self.drain(switch)?;
         if bss(switch).is_some_and(|bss| std::mem::take(&mut bss.listed_full) != 0) {
-            self.due_ns = 0;
+            self.now();
         }
         Ok(living)
     }

@@ -1,0 +1,220 @@
+//! Loads the object switch, with as much as this kernel takes.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd as _;
+
+use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
+
+use super::wakeups::Need;
+use super::{features, walk};
+use crate::cpu_slots::CpuSlots;
+use crate::error::{Context as _, Error, not_loaded};
+use crate::facts::Facts;
+use crate::plan::Wanted;
+use crate::settings::configure;
+use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
+
+/// What is asked of the kernel.
+#[derive(Clone)]
+pub(super) struct Asked {
+    pub(super) wanted: Wanted,
+    /// Threads that have run are listed, and a snapshot reads those alone.
+    pub(super) lists_threads: bool,
+}
+
+/// What a kernel did not take that should have, and its first word on it.
+pub(super) struct Refused {
+    pub(super) list: bool,
+    pub(super) waits: bool,
+    pub(super) error: Error,
+}
+
+impl Asked {
+    /// All that by its facts this kernel should take.
+    pub(super) fn most(facts: &Facts, wanted: &Wanted) -> Self {
+        Self {
+            wanted: wanted.clone(),
+            lists_threads: walk::lists_threads(facts),
+        }
+    }
+
+    /// The same and less, from the most to the least. The list is the first to go: without it
+    /// everything is told, for more.
+    fn ever_less(&self) -> Vec<Self> {
+        let mut all = vec![self.clone()];
+        for (lists_threads, waits) in [(false, true), (true, false), (false, false)] {
+            let less = lists_threads <= self.lists_threads && waits <= self.wanted.waits;
+            if less && (lists_threads, waits) != (self.lists_threads, self.wanted.waits) {
+                let mut asked = self.clone();
+                asked.lists_threads = lists_threads;
+                asked.wanted.waits = waits;
+                all.push(asked);
+            }
+        }
+        all
+    }
+}
+
+/// Loads as much of it as the kernel takes: one that nobody has tried can refuse a program that all
+/// others take. Where it takes nothing, its first word is the error.
+pub(super) fn load(
+    most: &Asked,
+    facts: &Facts,
+    hardware_mask: u32,
+    cpu_slots: &CpuSlots,
+) -> Result<(SwitchSkel<'static>, Asked, Option<Refused>), Error> {
+    let load = |asked: &Asked| {
+        let open = open(asked, facts, hardware_mask, cpu_slots)?;
+        open.load().map_err(not_loaded("switch", facts))
+    };
+    let (switch, asked, error) = first_that_loads(most.ever_less(), load)?;
+    let refused = error.map(|error| Refused {
+        list: asked.lists_threads != most.lists_threads,
+        waits: asked.wanted.waits != most.wanted.waits,
+        error,
+    });
+    Ok((switch, asked, refused))
+}
+
+fn first_that_loads<T>(
+    all: Vec<Asked>,
+    load: impl Fn(&Asked) -> Result<T, Error>,
+) -> Result<(T, Asked, Option<Error>), Error> {
+    let mut first = None;
+    for asked in all {
+        match load(&asked) {
+            Ok(loaded) => return Ok((loaded, asked, first)),
+            Err(error) => _ = first.get_or_insert(error),
+        }
+    }
+    Err(first.expect("something was tried"))
+}
+
+fn open(
+    asked: &Asked,
+    facts: &Facts,
+    hardware_mask: u32,
+    cpu_slots: &CpuSlots,
+) -> Result<OpenSwitchSkel<'static>, Error> {
+    let wanted = &asked.wanted;
+    let lists = asked.lists_threads;
+    let need = Need::new(wanted.waits, facts.scheduler);
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = SwitchSkelBuilder::default()
+        .open(storage)
+        .context("opening the BPF object switch")?;
+    let ring = wanted.ring_bytes.max(4096).next_power_of_two();
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.hardware_mask = hardware_mask;
+        rodata.waits_on = wanted.waits;
+        rodata.lists_threads = lists;
+        rodata.exits_wakeup_bytes = ring / 4;
+    }
+    configure!(open, facts).context("setting up the BPF object switch")?;
+    let unused = match facts.task_storage {
+        true => open.maps.accounts.set_autocreate(false),
+        false => open.maps.tasks.set_autocreate(false),
+    };
+    unused.context("the accounts of threads")?;
+    // Programs that are not attached need not pass the verifier, nor take its time.
+    open.progs.sched_wakeup.set_autoload(need != Need::Never);
+    open.progs.sched_migrate_task.set_autoload(wanted.waits);
+    let moves = facts.hooks.contains(features::MOVES);
+    let walks = features::walks_over_threads(facts);
+    open.progs.cgroup_attach_task.set_autoload(moves && walks);
+    open.progs.attach_task_older.set_autoload(moves && !walks);
+    open.progs.walk_tasks.set_autoload(lists);
+    open.progs.sample_listed.set_autoload(lists);
+    open.progs.list_waiting.set_autoload(lists);
+    open.progs.sample_tasks_older.set_autoload(!lists);
+    if !lists {
+        open.maps
+            .listed
+            .set_max_entries(1)
+            .context("the list of threads")?;
+    }
+    let cpus = facts.possible_cpus;
+    let if_on = |entries| if wanted.waits { entries } else { 1 };
+    let sizes = [
+        open.maps.cpus.reuse_fd(cpu_slots.as_fd()),
+        open.maps
+            .hardware
+            .set_max_entries(cpus * crate::hardware::SLOTS as u32),
+        open.maps
+            .scratches
+            .set_max_entries(types::scratch::SCRATCHES.0 + cpus),
+        open.maps.folded.set_max_entries(wanted.cgroups),
+        open.maps.carried.set_max_entries(wanted.processes),
+        open.maps.pasts.set_max_entries(if_on(cpus)),
+        open.maps
+            .divisions
+            .set_max_entries(if_on(types::division_place::DIVISIONS_ELSEWHERE.0 + cpus)),
+        open.maps.waits.set_max_entries(if_on(wanted.cgroups) + 1),
+        open.maps.wait_rows.set_max_entries(if_on(wanted.cgroups)),
+        open.maps.free_rows.set_max_entries(if_on(wanted.cgroups)),
+        open.maps.blames.set_max_entries(if_on(wanted.blames)),
+        open.maps.exits.set_max_entries(ring),
+    ];
+    sizes
+        .into_iter()
+        .collect::<Result<(), _>>()
+        .context("sizing the maps")?;
+    Ok(open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn refuse(number: u32) -> Error {
+        Error::new(ErrorKind::Kernel, format!("try {number}"))
+    }
+
+    fn asked(lists_threads: bool, waits: bool) -> Asked {
+        Asked {
+            wanted: Wanted {
+                waits,
+                ..Wanted::default()
+            },
+            lists_threads,
+        }
+    }
+
+    #[test]
+    fn less_is_asked_of_a_kernel_that_refuses() {
+        let tried = std::cell::RefCell::new(Vec::new());
+        let (_, got, error) = first_that_loads(asked(true, true).ever_less(), |asked| {
+            let mut tried = tried.borrow_mut();
+            tried.push((asked.lists_threads, asked.wanted.waits));
+            match asked.wanted.waits {
+                true => Err(refuse(tried.len() as u32)),
+                false => Ok(()),
+            }
+        })
+        .expect("it takes something");
+        assert_eq!(tried.take(), [(true, true), (false, true), (true, false)]);
+        assert!(got.lists_threads && !got.wanted.waits);
+        assert_eq!(error.expect("what it refused").to_string(), "try 1");
+    }
+
+    #[test]
+    fn never_more_is_asked_than_at_first() {
+        let all = |lists, waits| {
+            let all = asked(lists, waits).ever_less().into_iter();
+            all.map(|it| (it.lists_threads, it.wanted.waits))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(all(false, false), [(false, false)]);
+        assert_eq!(all(false, true), [(false, true), (false, false)]);
+        assert_eq!(all(true, false), [(true, false), (false, false)]);
+    }
+
+    #[test]
+    fn a_kernel_that_takes_nothing_has_its_first_word() {
+        let error = first_that_loads(asked(false, true).ever_less(), |asked| {
+            Err::<(), _>(refuse(u32::from(asked.wanted.waits)))
+        });
+        assert_eq!(error.err().expect("an error").to_string(), "try 1");
+    }
+}
