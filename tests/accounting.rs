@@ -11,6 +11,7 @@ use super::support::agent::Agent;
 
 mod clock;
 mod counts;
+mod hidden;
 mod lives;
 mod moves;
 mod running;

@@ -31,11 +31,12 @@ const STAND_INS: [(Counter, PerfEvent, &str); 3] = [
 const COUNTED: &[(Counter, PerfEvent, &str)] = STAND_INS.split_at(1).1;
 
 fn source() -> CpuSource {
-    let kernel = accounting();
+    let facts = Facts::probe(Path::new("/"));
+    let kernel = accounting(&facts);
     for name in NAMES {
         assert_eq!(state(&kernel, name), FeatureState::On, "{name}");
     }
-    CpuSource::new(kernel, Grace::default(), None, Vec::new(), &[], None)
+    CpuSource::new(kernel, &facts, Grace::default(), Vec::new(), &[], None)
 }
 
 /// The features of the stand-ins.
@@ -46,8 +47,7 @@ fn state(kernel: &Accounting, name: &str) -> FeatureState {
     feature.expect("a verdict").state
 }
 
-fn accounting() -> Accounting {
-    let facts = Facts::probe(Path::new("/"));
+fn accounting(facts: &Facts) -> Accounting {
     let spec = |&(counter, event, _): &(Counter, PerfEvent, &str)| CounterSpec { counter, event };
     let wanted = Wanted {
         counters: STAND_INS.iter().map(spec).collect(),
@@ -55,9 +55,9 @@ fn accounting() -> Accounting {
         softirqs: false,
         ..Wanted::default()
     };
-    let plan = Plan::new(&facts, &wanted).expect("root may do it");
-    let cpus = CpuSlots::new(&facts).expect("a map");
-    Accounting::load(&facts, &plan, &wanted, &cpus).expect("it loads")
+    let plan = Plan::new(facts, &wanted).expect("root may do it");
+    let cpus = CpuSlots::new(facts).expect("a map");
+    Accounting::load(facts, &plan, &wanted, &cpus).expect("it loads")
 }
 
 /// What `perf stat` counts for the command: one value for each stand-in.
@@ -236,7 +236,7 @@ fn counters_take_no_descriptor_that_something_else_needs() {
     let before = open_events();
     // Enough for everything else, and by far for the counters.
     let low = Limit::set(open_files().len() as u64 + 256);
-    let mut kernel = accounting();
+    let mut kernel = accounting(&Facts::probe(Path::new("/")));
     for name in NAMES {
         assert_eq!(state(&kernel, name), FeatureState::Degraded, "{name}");
     }

@@ -4,19 +4,23 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use noctule_kernel::{Accounting, Error, ProgramHandle, Snapshot, TaskSample, sample_flag};
+use noctule_kernel::{Accounting, Error, Facts, ProgramHandle, Snapshot, TaskSample, sample_flag};
 use noctule_model::{Batch, CgroupId, Counters, Feature, Loss};
 
 use crate::agent::Agent;
 
 mod cgroups;
+mod hidden;
 mod node;
 mod processes;
+mod verdicts;
 mod waits;
 
 use cgroups::Cgroups;
+use hidden::Hidden;
 use node::NodeTime;
 use processes::Processes;
+use verdicts::Verdicts;
 use waits::Waits;
 
 /// How long what has gone is kept.
@@ -54,11 +58,12 @@ impl Grace {
 pub struct CpuSource {
     kernel: Accounting,
     processes: Processes,
+    hidden: Hidden,
     cgroups: Cgroups,
     waits: Waits,
     node: NodeTime,
     agent: Agent,
-    features: Arc<[Feature]>,
+    verdicts: Verdicts,
     nominal_hertz: Option<u64>,
     sequence: u64,
 }
@@ -69,8 +74,8 @@ impl CpuSource {
     /// be measured, and this is the verdict.
     pub fn new(
         kernel: Accounting,
+        facts: &Facts,
         grace: Grace,
-        nominal_hertz: Option<u64>,
         other_programs: Vec<ProgramHandle>,
         other_features: &[Feature],
         unmeasured: Option<Feature>,
@@ -85,12 +90,13 @@ impl CpuSource {
         features.push(unmeasured.unwrap_or_else(|| self_cost(&agent)));
         Self {
             processes: Processes::new(grace.process),
+            hidden: Hidden::new(facts),
             cgroups: Cgroups::new(grace.cgroup),
             waits: Waits::new(grace.cgroup),
             node: NodeTime::new(kernel.started_ns(), kernel.scheduler()),
             agent,
-            features: features.into(),
-            nominal_hertz,
+            verdicts: Verdicts::new(features),
+            nominal_hertz: facts.nominal_hertz,
             sequence: 0,
             kernel,
         }
@@ -100,6 +106,11 @@ impl CpuSource {
     /// descendants.
     pub fn follow_children_of(&mut self, pid: u32) {
         self.kernel.follow_children_of(pid);
+    }
+
+    /// The verdict on each feature, now.
+    pub fn features(&self) -> Arc<[Feature]> {
+        self.verdicts.all()
     }
 
     /// Readable when [`CpuSource::drain`] should be called before the next tick.
@@ -121,6 +132,7 @@ impl CpuSource {
     ) -> Result<Batch, Error> {
         let began = Instant::now();
         let snapshot = self.kernel.snapshot()?;
+        self.verdicts.follow_scheduler();
         self.add_up(&snapshot);
         for id in self.cgroups.release(released, &snapshot) {
             self.kernel.forget_cgroup(id.0);
@@ -155,7 +167,7 @@ impl CpuSource {
             waits: self.waits.rows(),
             all_waits: self.waits.all(),
             blames: self.waits.blames(),
-            features: self.features.clone(),
+            features: self.verdicts.all(),
             losses: merged(self.kernel.losses(), other_losses),
             agent,
             ..Batch::default()
@@ -180,8 +192,24 @@ impl CpuSource {
         for sample in &snapshot.late {
             self.processes.add_late(sample);
         }
+        self.add_hidden(snapshot);
         self.processes.settle(snapshot.living.as_ref());
         self.cgroups.settle();
+    }
+
+    fn add_hidden(&mut self, snapshot: &Snapshot) {
+        if self.hidden.look(snapshot) {
+            self.kernel.list_living();
+        }
+        let none = Counters::default();
+        for sample in self.hidden.read() {
+            let used = sample.values();
+            self.processes.add(&sample, &used, &none);
+            self.cgroups.add(CgroupId(sample.cgroup), &used, &none);
+        }
+        if let Some(whom) = self.hidden.changed() {
+            self.verdicts.limit(hidden::FEATURE, &whom);
+        }
     }
 }
 

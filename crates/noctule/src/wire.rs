@@ -13,10 +13,12 @@ use anyhow::Result;
 use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace};
 use noctule_identity::Registry;
 use noctule_kernel::{
-    Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, Events, EventsWanted, Facts,
+    Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts,
     FileEvents, FileOptions, Hierarchy, LoadedEvents, Plan, Stream, Wanted,
 };
-use noctule_model::{Batch, CgroupEvent, CgroupId, Event, Feature, ProcessRow, Rollup};
+use noctule_model::{
+    Batch, CgroupEvent, CgroupId, Event, Feature, FeatureState, ProcessRow, Rollup,
+};
 
 use crate::config::Config;
 use crate::stop::{Signals, Woken};
@@ -162,8 +164,7 @@ impl Pipeline {
         let grace = grace(config);
         let isolated = noctule_kernel::isolated_cpus(Path::new("/"));
         let unmeasured = verdicts::programs_unmeasured(config.collect.program_cost, &isolated);
-        let hertz = facts.nominal_hertz;
-        let cpu = CpuSource::new(kernel, grace, hertz, programs, &others, unmeasured);
+        let cpu = CpuSource::new(kernel, &facts, grace, programs, &others, unmeasured);
         // A subject stays from when the last of its groups is no longer listed.
         let stays = subject_grace(config).saturating_sub(grace.cgroup);
         Ok(Self {
@@ -178,6 +179,19 @@ impl Pipeline {
             exited: Vec::new(),
             trimmed_ns: now_ns(),
         })
+    }
+
+    /// Fails where the feature is off, with why.
+    pub(crate) fn need(&self, feature: &str) -> Result<()> {
+        let features = self.cpu.features();
+        let off = |it: &&Feature| it.name == feature && it.state == FeatureState::Off;
+        match features.iter().find(off) {
+            Some(off) => {
+                let words = format!("{feature} is off: {}; {}", off.reason, off.mend);
+                Err(Error::new(ErrorKind::Kernel, words).into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Lets only those through that the scope names, and makes their sockets known.
@@ -343,7 +357,9 @@ pub(crate) fn now_ns() -> u64 {
 pub(crate) fn examine(config: &Config) -> Vec<Feature> {
     let facts = Facts::probe(Path::new("/"));
     let mut features = verdicts::machine(&facts);
-    match Pipeline::start(config, Shown::All).and_then(|mut pipeline| pipeline.tick()) {
+    // The second look tells whom the kernel hides.
+    let look = |mut pipeline: Pipeline| pipeline.tick().and_then(|_| pipeline.tick());
+    match Pipeline::start(config, Shown::All).and_then(look) {
         Ok(batch) => features.extend(batch.features.iter().cloned()),
         Err(error) => features.extend(verdicts::without_accounting(&facts, format!("{error:#}"))),
     }

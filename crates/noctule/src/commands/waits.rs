@@ -24,6 +24,7 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
     let mut pipeline = Pipeline::start(config, Shown::Waits)?;
+    pipeline.need("cpu_waits")?;
     let (builder, code) = watch(
         &mut pipeline,
         &signals,

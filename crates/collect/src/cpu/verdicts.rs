@@ -1,0 +1,89 @@
+//! The verdicts on features, which can change while the agent runs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use noctule_model::{Feature, FeatureState};
+
+const WAITS: &str = "cpu_waits";
+
+pub(super) struct Verdicts {
+    /// As they were at the start.
+    first: Vec<Feature>,
+    now: Arc<[Feature]>,
+    /// The scheduler that a program of somebody has put in the place of the kernel's.
+    scheduler: Option<String>,
+}
+
+impl Verdicts {
+    pub(super) fn new(first: Vec<Feature>) -> Self {
+        Self {
+            now: first.as_slice().into(),
+            first,
+            scheduler: None,
+        }
+    }
+
+    pub(super) fn all(&self) -> Arc<[Feature]> {
+        Arc::clone(&self.now)
+    }
+
+    /// From now on the feature has this limit besides those that it had at the start; with no words it
+    /// is as at the start. One that is off stays off.
+    pub(super) fn limit(&mut self, name: &str, limit: &str) {
+        let changed = self.now.iter().zip(&self.first).map(|(now, first)| {
+            if first.name != name || first.state == FeatureState::Off {
+                return now.clone();
+            }
+            if limit.is_empty() {
+                return first.clone();
+            }
+            let reason = format!("{}; {limit}", first.reason);
+            Feature::degraded(first.name, reason).mended_by(first.mend.clone())
+        });
+        self.now = changed.collect();
+    }
+
+    /// Under a scheduler of sched_ext a thread that waits need not be in the queue of a CPU.
+    pub(super) fn follow_scheduler(&mut self) {
+        self.set_scheduler(noctule_kernel::ext_scheduler(Path::new("/")));
+    }
+
+    fn set_scheduler(&mut self, scheduler: Option<String>) {
+        if scheduler == self.scheduler {
+            return;
+        }
+        let limit = scheduler.as_ref().map(|name| {
+            format!(
+                "the sched_ext scheduler {name} is enabled: what a thread waited in a queue of \
+                 several CPUs is blamed on who ran on the CPU where it was queued"
+            )
+        });
+        self.limit(WAITS, &limit.unwrap_or_default());
+        self.scheduler = scheduler;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_comes_and_goes() {
+        let off = Feature::off("cycles", "no PMU");
+        let on = Feature::on(WAITS, "sched_switch");
+        let mut verdicts = Verdicts::new(vec![off.clone(), on.clone()]);
+        verdicts.set_scheduler(Some("rusty".to_owned()));
+        let limited = &verdicts.all()[1];
+        assert_eq!(limited.state, FeatureState::Degraded);
+        assert!(
+            limited
+                .reason
+                .starts_with("sched_switch; the sched_ext scheduler rusty")
+        );
+        verdicts.limit("cycles", "something");
+        assert_eq!(verdicts.all()[0], off);
+        verdicts.set_scheduler(None);
+        assert_eq!(verdicts.all()[..], [off, on]);
+    }
+}

@@ -1,0 +1,28 @@
+//! A kernel can keep a process from tracing programs.
+
+use std::thread;
+use std::time::Duration;
+
+use super::support::window::Window;
+use super::support::{self, oracle, rows};
+
+/// On most kernels process 1 is seen as others are, and must be the same row.
+#[test]
+fn process_1_is_one_row_with_what_it_used_whoever_sees_it() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let outer = oracle::process_seconds(1);
+    let window = Window::open("process");
+    let inner = oracle::process_seconds(1);
+    thread::sleep(Duration::from_secs(3));
+    let inner = oracle::process_seconds(1) - inner;
+    let answer = window.close().answer;
+    let outer = oracle::process_seconds(1) - outer;
+    let found = rows(&answer, |row| row["process.pid"] == 1);
+    let used = support::cpu_seconds(&found);
+    assert!(found.len() <= 1, "{answer}");
+    // The kernel brings the clock of a running thread up to date at its tick.
+    let step = 0.004;
+    assert!(used >= inner - step, "{used}, not {inner} s at least");
+    assert!(used <= outer + step, "{used}, not {outer} s at most");
+}
