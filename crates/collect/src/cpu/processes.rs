@@ -17,19 +17,22 @@ pub(super) struct Processes {
     before_ns: u64,
     now_ns: u64,
     living: HashMap<ProcessId, Living>,
+    /// What is added to processes for this batch alone.
+    besides: HashMap<ProcessId, Counters>,
     /// Followed processes that are there.
     followed: u64,
 }
 
+/// Small, for there are many, and most sleep.
 #[derive(Default)]
 struct Living {
     row: ProcessRow,
     /// What its threads used, as far as they were read.
     told: Counters,
-    /// What ended threads and earlier groups left.
-    carried: Counters,
-    /// What is added for this batch alone.
-    besides: Counters,
+    /// What ended threads and earlier groups left, where they did.
+    carried: Option<Box<Counters>>,
+    /// Something was added in this batch.
+    changed: bool,
     /// The last batch in which it was there, when it is not any more, and how many have come since.
     gone_ns: Option<u64>,
     missed: u32,
@@ -44,24 +47,26 @@ impl Processes {
             before_ns: 0,
             now_ns: 0,
             living: HashMap::new(),
+            besides: HashMap::new(),
             followed: 0,
         }
     }
 
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.before_ns = std::mem::replace(&mut self.now_ns, now_ns);
-        for living in self.living.values_mut() {
-            living.besides = Counters::default();
-        }
+        self.besides.clear();
+        self.besides.shrink_to(self.living.len());
     }
 
     /// Adds what a thread used since it was read before. `running`: what will be read later of the
     /// time for which it is on its CPU.
     pub(super) fn add(&mut self, sample: &TaskSample, used: &Counters, running: &Counters) {
         let now = self.now_ns;
+        if *running != Counters::default() {
+            *self.besides.entry(id(sample)).or_default() += running;
+        }
         let living = self.living(sample);
         living.told += used;
-        living.besides += running;
         living.gone_ns = None;
         living.read_ns = now;
         if sample.is(sample_flag::LEADER) {
@@ -71,13 +76,13 @@ impl Processes {
 
     /// Notes what ended threads and earlier groups left to the process.
     pub(super) fn carry(&mut self, sample: &TaskSample) {
-        self.living(sample).carried = sample.values();
+        self.living(sample).carried = Some(Box::new(sample.values()));
     }
 
     /// Adds what a thread used that was settled while the snapshot was taken.
     pub(super) fn add_late(&mut self, sample: &TaskSample) {
+        *self.besides.entry(id(sample)).or_default() += &sample.values();
         let living = self.living(sample);
-        living.besides += &sample.values();
         if sample.is(sample_flag::LEADER) {
             describe(&mut living.row, sample);
         }
@@ -87,6 +92,7 @@ impl Processes {
         let id = id(sample);
         let living = self.living.entry(id).or_default();
         living.row.id = id;
+        living.changed = true;
         living
     }
 
@@ -114,8 +120,15 @@ impl Processes {
         self.living
             .retain(|_, living| !living.gone_ns.is_some_and(|gone| over(living, gone)));
         self.living.shrink_to(2 * self.living.len());
-        for living in self.living.values_mut() {
-            let sum = living.told + &living.carried + &living.besides;
+        for (id, living) in &mut self.living {
+            if !std::mem::take(&mut living.changed) {
+                continue;
+            }
+            let mut sum = living.told;
+            let besides = self.besides.get(id);
+            for part in living.carried.as_deref().into_iter().chain(besides) {
+                sum += part;
+            }
             // A thread that ended while the snapshot was taken is missing from it for once.
             living.row.counters = living.row.counters.max(&sum);
         }

@@ -20,7 +20,7 @@ use crate::iterator;
 use crate::skel::switch::{SwitchSkel, types};
 
 /// Walks may take that part of one CPU: one in so many.
-const PART: u64 = 500;
+const PART: u64 = 2000;
 
 /// The longest time between two walks, and the shortest between one and another that something lost
 /// makes necessary.
