@@ -1,6 +1,6 @@
 //! Waits as characters: what a table and a screen draw alike. Pure functions that know no terminal.
 
-use crate::{Cause, Histogram, WaitReportRow};
+use crate::{Cause, Histogram};
 
 /// Characters of a drawn distribution: one for each factor of four, from 1 us (2^10 ns) to 4 s
 /// (2^32 ns); the first and the last have what is outside.
@@ -58,26 +58,9 @@ impl Histogram {
     }
 }
 
-impl WaitReportRow {
-    /// A bar of so many characters: how many of them each cause has. They fill it, unless there was
-    /// no wait.
-    pub fn bar(&self, characters: usize) -> impl Iterator<Item = (Cause, usize)> {
-        let total = u128::from(self.total_ns().max(1));
-        let (mut sum, mut drawn) = (0, 0);
-        Cause::ALL.into_iter().map(move |cause| {
-            sum += u128::from(self.wait_ns[cause as usize]);
-            let end = ((sum * characters as u128 + total / 2) / total) as usize;
-            let part = end - drawn;
-            drawn = end;
-            (cause, part)
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Party, Verdict};
 
     fn of(waits: &[(u64, u64)]) -> Histogram {
         let mut counts = vec![0; Histogram::BUCKETS];
@@ -107,38 +90,6 @@ mod tests {
         for (histogram, drawn) in cases {
             assert_eq!(histogram.drawn(), drawn);
             assert_eq!(histogram.lengths().iter().sum::<u64>(), histogram.count());
-        }
-    }
-
-    #[test]
-    fn the_parts_of_a_bar_fill_it() {
-        let cases = [
-            ([0; 8], [0; 8]),
-            ([0, 7, 0, 0, 0, 0, 0, 0], [0, 24, 0, 0, 0, 0, 0, 0]),
-            ([1; 8], [3; 8]),
-            ([1, 98, 0, 0, 0, 0, 0, 1], [0, 24, 0, 0, 0, 0, 0, 0]),
-            (
-                [u64::MAX / 8, u64::MAX / 8, 0, 0, 0, 0, 0, 0],
-                [12, 12, 0, 0, 0, 0, 0, 0],
-            ),
-        ];
-        for (wait_ns, parts) in cases {
-            let row = WaitReportRow { wait_ns, ..row() };
-            let drawn: Vec<usize> = row.bar(24).map(|(_, part)| part).collect();
-            assert_eq!(drawn, parts, "{wait_ns:?}");
-        }
-    }
-
-    fn row() -> WaitReportRow {
-        WaitReportRow {
-            party: Party::Kernel,
-            cpu_ns: 0,
-            histogram: Histogram::default(),
-            wait_ns: [0; Cause::ALL.len()],
-            culprits: Vec::new(),
-            preemptions: [0; 3],
-            throttles: 0,
-            verdict: Verdict::default(),
         }
     }
 }

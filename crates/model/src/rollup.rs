@@ -5,21 +5,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::{
-    Batch, Blame, Cause, CgroupId, Counter, Counters, DestinationCounters, EventCounters, Group,
-    Owner, Preemptor, Sockets, Subject,
+    Batch, Blame, Blamed, Cause, CgroupId, Counter, Counters, DestinationCounters, EventCounters,
+    Group, Owner, Preemptor, Sockets, Subject,
 };
 
 #[cfg(test)]
 mod event_tests;
 mod growth;
-mod subject;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod waits;
 
 use growth::Growth;
-use subject::Standing;
-pub use subject::{Blamed, SubjectBlame, SubjectDestination, SubjectRow};
+use standing::Standing;
 use waits::{Distributions, Matrix};
 
 /// Pairs of a victim and a culprit that are told apart, over all subjects.

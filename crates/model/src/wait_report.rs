@@ -7,7 +7,7 @@ use crate::gone::Gone;
 use crate::report::{Key, key, owner_of};
 use crate::{
     Baseline, Batch, Blame, BlameRow, Cause, CgroupId, Counter, Counters, Evidence, Feature, Group,
-    Histogram, Level, Measured, Owner, Preemptor, ReportBuilder, Subject, Thresholds, VerdictKind,
+    Histogram, Level, Measured, Owner, Preemptor, ReportBuilder, Thresholds, VerdictKind,
 };
 
 /// Somebody who waited or who ran.
@@ -405,17 +405,6 @@ fn outermost(party: &mut Party, owner: &Arc<Owner>) {
         && owner.path.len() < known.path.len()
     {
         *known = owner.clone();
-    }
-}
-
-impl Owner {
-    /// Part of the node itself: a unit outside containers, or the root group.
-    pub fn is_system(&self) -> bool {
-        match self.subject() {
-            Subject::Unit(_) => true,
-            Subject::Cgroup(path) => path == "/",
-            Subject::Container(_) | Subject::Overflow => false,
-        }
     }
 }
 

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::{
-    CgroupRow, DestinationCounter, DestinationRow, EventCounter, Events, Histogram, WaitRow,
+    CgroupRow, DestinationCounter, DestinationRow, EventCounter, Events, Histogram, SubjectRow,
+    WaitRow,
 };
 
 fn group(id: u64, path: &str, opened: u64, closed: u64) -> CgroupRow {

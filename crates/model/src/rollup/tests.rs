@@ -1,7 +1,7 @@
 //! What becomes of groups, and of the waits between them, at the level of subjects.
 
 use super::*;
-use crate::{Blame, BlameRow, CgroupRow, Histogram, Owner, WaitRow};
+use crate::{Blame, BlameRow, CgroupRow, Histogram, Owner, SubjectBlame, SubjectRow, WaitRow};
 
 fn row(id: u64, path: &str, ns: u64) -> CgroupRow {
     let mut counters = Counters::default();

@@ -1,0 +1,57 @@
+//! The causes of a wait as the parts of a bar.
+
+use crate::{Cause, WaitReportRow};
+
+impl WaitReportRow {
+    /// A bar of so many characters: how many of them each cause has. They fill it, unless there was
+    /// no wait.
+    pub fn bar(&self, characters: usize) -> impl Iterator<Item = (Cause, usize)> {
+        let total = u128::from(self.total_ns().max(1));
+        let (mut sum, mut drawn) = (0, 0);
+        Cause::ALL.into_iter().map(move |cause| {
+            sum += u128::from(self.wait_ns[cause as usize]);
+            let end = ((sum * characters as u128 + total / 2) / total) as usize;
+            let part = end - drawn;
+            drawn = end;
+            (cause, part)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Histogram, Party, Verdict};
+
+    #[test]
+    fn the_parts_of_a_bar_fill_it() {
+        let cases = [
+            ([0; 8], [0; 8]),
+            ([0, 7, 0, 0, 0, 0, 0, 0], [0, 24, 0, 0, 0, 0, 0, 0]),
+            ([1; 8], [3; 8]),
+            ([1, 98, 0, 0, 0, 0, 0, 1], [0, 24, 0, 0, 0, 0, 0, 0]),
+            (
+                [u64::MAX / 8, u64::MAX / 8, 0, 0, 0, 0, 0, 0],
+                [12, 12, 0, 0, 0, 0, 0, 0],
+            ),
+        ];
+        for (wait_ns, parts) in cases {
+            let row = WaitReportRow { wait_ns, ..row() };
+            let drawn: Vec<usize> = row.bar(24).map(|(_, part)| part).collect();
+            assert_eq!(drawn, parts, "{wait_ns:?}");
+        }
+    }
+
+    fn row() -> WaitReportRow {
+        WaitReportRow {
+            party: Party::Kernel,
+            cpu_ns: 0,
+            histogram: Histogram::default(),
+            wait_ns: [0; Cause::ALL.len()],
+            culprits: Vec::new(),
+            preemptions: [0; 3],
+            throttles: 0,
+            verdict: Verdict::default(),
+        }
+    }
+}
