@@ -16,6 +16,10 @@ pub(crate) const RETRY: [Duration; 4] = [
     Duration::from_secs(30),
 ];
 
+/// How long after it was made a group's files may still be on their way: until then a search that
+/// found nothing proves nothing.
+pub(crate) const YOUNG: Duration = Duration::from_secs(2);
+
 /// A group and what is still to be done for it.
 pub(crate) struct Group {
     pub(crate) owner: Arc<Owner>,
@@ -25,6 +29,8 @@ pub(crate) struct Group {
     pub(crate) tries: usize,
     /// Number of the last walk that saw it.
     pub(crate) walk: u64,
+    /// When it was seen first; 0 for what was there before the first time was told.
+    pub(crate) seen_ns: u64,
 }
 
 /// Whether the group exists.
@@ -54,6 +60,7 @@ impl Group {
             search: Search::Over,
             tries: 0,
             walk: 0,
+            seen_ns: 0,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread;
+use std::time::Instant;
 
 use noctule_model::CgroupId;
 
@@ -63,6 +64,12 @@ impl Lookups {
     /// The next reply that is there.
     pub(crate) fn reply(&self) -> Option<Reply> {
         self.replies.try_recv().ok()
+    }
+
+    /// The next reply, which is waited for until then.
+    pub(crate) fn reply_until(&self, end: Instant) -> Option<Reply> {
+        let left = end.saturating_duration_since(Instant::now());
+        self.replies.recv_timeout(left).ok()
     }
 }
 

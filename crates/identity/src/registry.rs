@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use noctule_model::{Batch, CgroupEvent, CgroupId, Owner};
 
 use crate::config::{Config, Stats};
-use crate::group::{Group, Life, RETRY, Search, keep_names, wants_names};
+use crate::group::{Group, Life, RETRY, Search, YOUNG, keep_names, wants_names};
 use crate::lookup::{Asked, Lookups, Reply};
 use crate::names::{Answer, Finder, Query};
 use crate::walk::{Tree, walk};
@@ -18,7 +18,7 @@ use crate::{mount_note, path};
 const SURPLUS: usize = 4096;
 
 /// Knows every cgroup's owner. Fed with the kernel's events and with the time; files are read by
-/// its own thread. No call waits for anything but cgroupfs.
+/// its own thread. No call but [`Registry::catch_up`] waits for anything but cgroupfs.
 ///
 /// Times are `CLOCK_MONOTONIC` in nanoseconds and never go back: an earlier one counts as the
 /// latest one seen.
@@ -108,6 +108,40 @@ impl Registry {
         self.ask();
     }
 
+    /// When names are to be searched next, if any are: [`Registry::tick`] is wanted then.
+    pub fn due_ns(&self) -> Option<u64> {
+        self.lookups.as_ref()?;
+        self.due.first().map(|&(at, _)| at)
+    }
+
+    /// For the last look of a caller that answers once: what is being searched is waited for, and
+    /// groups made a moment ago are searched once more, whose files may have come since. Never
+    /// longer than `limit`.
+    pub fn catch_up(&mut self, limit: Duration) {
+        let end = Instant::now() + limit;
+        self.await_replies(end);
+        let now = self.now_ns;
+        let young =
+            |group: &Group| group.seen_ns != 0 && now < group.seen_ns.saturating_add(nanos(YOUNG));
+        let is_young = |id: &CgroupId| self.groups.get(id).is_some_and(young);
+        let due = self.due.iter().map(|&(_, id)| id);
+        for id in due.filter(is_young).collect::<Vec<_>>() {
+            self.cancel(id);
+            self.schedule(id, now);
+        }
+        self.ask();
+        self.await_replies(end);
+    }
+
+    fn await_replies(&mut self, end: Instant) {
+        while self.stats.searching > 0 {
+            let reply = self.lookups.as_ref().and_then(|l| l.reply_until(end));
+            let Some(reply) = reply else { return };
+            self.stats.searching -= 1;
+            self.take(reply);
+        }
+    }
+
     /// The owner of a group. An unknown id causes a walk of the hierarchy, unless one took place
     /// within [`Config::walk_interval`] before the last time that was passed in; an id that even
     /// a walk does not find has [`Owner::unknown`] and is not searched again for
@@ -193,6 +227,7 @@ impl Registry {
         let search = !named && wants_names(&owner);
         let mut group = Group::new(owner, Life::Live);
         group.walk = self.stats.walks;
+        group.seen_ns = self.now_ns;
         self.groups.insert(id, group);
         if search {
             self.schedule(id, self.now_ns);

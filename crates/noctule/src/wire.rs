@@ -37,6 +37,11 @@ const CONTAINER_STEP: Duration = Duration::from_millis(50);
 /// to it can keep the kernel from letting go of it for hours, while no thread can be in it.
 const REMOVED_NS: u64 = 5_000_000_000;
 
+/// How long the last batch of a command that answers once may wait for the names of new groups.
+const CATCH_UP: Duration = Duration::from_millis(100);
+/// Between two searches for names while those before them have not been answered.
+const NAMES_STEP: Duration = Duration::from_millis(10);
+
 /// How often memory that is free is given back.
 const TRIM_NS: u64 = 10_000_000_000;
 
@@ -284,6 +289,13 @@ impl Pipeline {
         Ok(batch)
     }
 
+    /// The last batch of a command that answers once: nobody can correct its names later.
+    pub(crate) fn last_tick(&mut self) -> Result<Batch> {
+        self.take_events()?;
+        self.registry.catch_up(CATCH_UP);
+        self.tick()
+    }
+
     /// Adds what happened, and the names.
     fn complete(&mut self, batch: &mut Batch) -> Result<()> {
         if let Some(told) = &mut self.events {
@@ -305,7 +317,14 @@ impl Pipeline {
     pub(crate) fn wait(&mut self, signals: &Signals, deadline: Instant) -> Result<Woken> {
         loop {
             let due = self.events.as_ref().and_then(Told::due);
-            let until = due.map_or(deadline, |due| due.min(deadline));
+            let named = self.registry.due_ns().map(|at| {
+                let left = Duration::from_nanos(at.saturating_sub(now_ns()));
+                Instant::now() + left.max(NAMES_STEP)
+            });
+            let until = [due, named]
+                .into_iter()
+                .flatten()
+                .fold(deadline, Instant::min);
             let mut fds: Vec<BorrowedFd<'_>> = vec![self.cpu.wake_fd()];
             fds.extend(self.life.iter().map(|life| life.kernel().wake_fd()));
             fds.extend(self.events.iter().flat_map(Told::wake_fds));
@@ -317,7 +336,9 @@ impl Pipeline {
                         told.look();
                     }
                 }
-                Woken::Time if due.is_some_and(|due| due <= deadline) => return Ok(Woken::Data),
+                Woken::Time if due == Some(until) => return Ok(Woken::Data),
+                // The search for names.
+                Woken::Time if until < deadline => self.take_events()?,
                 woken => return Ok(woken),
             }
         }

@@ -284,6 +284,48 @@ fn a_plain_container_of_runc_is_found_by_its_state() {
 }
 
 #[test]
+fn who_answers_once_has_the_names_that_came_a_moment_ago() {
+    let node = Node::new(&["/old"]);
+    let mut registry = Registry::new(node.config());
+    idle(&mut registry, SECOND);
+    let (old, young) = (node.make("/old"), node.make("/young"));
+    registry.apply(&[made(young.0, "/young")], SECOND);
+    settle(&mut registry, SECOND, "a fruitless search", |r| {
+        r.groups[&young].tries == 1
+    });
+    for id in ["old", "young"] {
+        node.write(
+            &format!("run/runc/{id}/state.json"),
+            &format!(r#"{{"id":"{id}","cgroup_paths":{{"cpu":"/cgroup/{id}"}}}}"#),
+        );
+    }
+    registry.catch_up(Duration::from_secs(60));
+    let container = |registry: &mut Registry, id| {
+        let owner = registry.owner(id);
+        owner.container.as_ref().map(|c| c.id.clone())
+    };
+    assert_eq!(container(&mut registry, young).as_deref(), Some("young"));
+    // What was there before is searched when its time has come, and no earlier.
+    assert_eq!(container(&mut registry, old), None);
+    assert_eq!(registry.due_ns(), Some(registry.due.first().unwrap().0));
+}
+
+#[test]
+fn a_search_that_hangs_is_not_waited_for_longer_than_said() {
+    let node = Node::new(&[]);
+    let (release, gate) = mpsc::channel::<()>();
+    let find = move |_: &Query, _: bool| {
+        let _ = gate.recv();
+        Ok(None)
+    };
+    let mut registry = node.registry(node.config(), find);
+    registry.apply(&[made(1 << 40, &format!("/docker/{A}"))], SECOND);
+    registry.catch_up(Duration::from_millis(10));
+    assert_eq!(registry.stats.searching, 1);
+    drop(release);
+}
+
+#[test]
 fn a_search_that_hangs_holds_nobody_up() {
     let node = Node::new(&[]);
     let (release, gate) = mpsc::channel::<()>();

@@ -38,12 +38,21 @@ pub(super) fn watch(
         return Ok((self::window(pipeline, signals, duration)?, exit::DONE));
     }
     let mut builder = ReportBuilder::new(pipeline.tick()?);
-    let followed = follow(pipeline, signals, command, limit, &mut |pipeline, _| {
-        let batch = pipeline.tick()?;
-        let pending = batch.followed_pending;
-        builder.add(batch);
-        Ok(pending)
-    })?;
+    let followed = follow(
+        pipeline,
+        signals,
+        command,
+        limit,
+        &mut |pipeline, progress| {
+            let batch = match progress {
+                Progress::Runs => pipeline.tick()?,
+                Progress::Ended => pipeline.last_tick()?,
+            };
+            let pending = batch.followed_pending;
+            builder.add(batch);
+            Ok(pending)
+        },
+    )?;
     if !followed.complete {
         tracing::warn!("the last figures of a process did not come; its row may end early");
     }
@@ -56,10 +65,11 @@ fn window(pipeline: &mut Pipeline, signals: &Signals, duration: Duration) -> Res
     let end = Instant::now() + duration;
     loop {
         let woken = pipeline.wait(signals, end.min(Instant::now() + STEP))?;
-        builder.add(pipeline.tick()?);
         if woken == Woken::End || Instant::now() >= end {
+            builder.add(pipeline.last_tick()?);
             return Ok(builder);
         }
+        builder.add(pipeline.tick()?);
     }
 }
 
