@@ -154,7 +154,10 @@ struct cpu_slot {
 	/* What interrupts and the host took since boot (struct moment), up to `since`. */
 	__u64 stolen;
 	__u64 interrupts;
-	__u64 reserved[7];
+	/* CLOCK_MONOTONIC since which the CPU is idle, where a walk saw that the switch to its idle
+	   task was not seen; else it lies before `since`. */
+	__u64 idle_began;
+	__u64 reserved[6];
 };
 
 _Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");

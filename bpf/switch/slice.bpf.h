@@ -74,6 +74,39 @@ static __always_inline __u64 charged_until(struct task_struct *prev, __u64 clock
 	return end < clock ? end : clock;
 }
 
+/*
+ * Since when the idle task has the CPU. Where the switch to it was not seen, because it was from a
+ * process that the kernel hides from programs, the scheduler of v6.12 and later has noted it (for
+ * its deadline server). Before, what that process used last counts as idle too.
+ */
+static __always_inline __u64 idle_since(struct cpu_slot *slot, struct task_struct *idle,
+					__u64 since, __u64 end)
+{
+	struct rq *rq;
+	__u64 began;
+
+	if (!slot->pid || !bpf_core_field_exists(idle->se.cfs_rq))
+		return since;
+	rq = queue_of(idle)->rq;
+	began = idle->se.exec_start + (rq->clock - rq->clock_task) + slot->clock_offset;
+	return began > since && began < end ? began : since;
+}
+
+/* The same while the CPU is idle, for whoever reads the slot. */
+static __always_inline void note_idle(struct cpu_slot *slot)
+{
+	struct rq *rq = (void *)slot->queue;
+	struct task_struct *current;
+
+	if (!rq || !slot->pid)
+		return;
+	current = BPF_CORE_READ(rq, curr);
+	if (!BPF_CORE_READ(current, pid))
+		slot->idle_began = BPF_CORE_READ(current, se.exec_start) +
+				   BPF_CORE_READ(rq, clock) - BPF_CORE_READ(rq, clock_task) +
+				   slot->clock_offset;
+}
+
 /* A slice ends while a snapshot is taken: keeps what was at its moment. */
 static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struct *prev,
 					__u64 since, __u64 end, __u64 at)
@@ -117,6 +150,12 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 	end += slot->clock_offset;
 	if (end < since)
 		end = since;
+	if (prev->pid == 0) {
+		__u64 began = idle_since(slot, prev, since, end);
+
+		slot->busy_ns += began - since;
+		since = began;
+	}
 	if (at)
 		keep_moment(slot, prev, since, end, at);
 	if (prev->pid == 0) {

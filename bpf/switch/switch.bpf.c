@@ -222,8 +222,10 @@ int list_waiting(struct bpf_iter__bpf_map_elem *ctx)
 {
 	struct cpu_slot *slot = ctx->value;
 
-	if (slot)
+	if (slot) {
+		note_idle(slot);
 		list_queued(slot);
+	}
 	return 0;
 }
 
