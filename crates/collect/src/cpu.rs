@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use noctule_kernel::{Accounting, Error, Facts, ProgramHandle, Snapshot, TaskSample, sample_flag};
-use noctule_model::{Batch, CgroupId, Counters, Feature, Loss};
+use noctule_model::{Batch, CgroupId, Counter, Counters, Feature, Loss};
 
 use crate::agent::Agent;
 
@@ -133,7 +133,7 @@ impl CpuSource {
         let began = Instant::now();
         let snapshot = self.kernel.snapshot()?;
         self.verdicts.follow_scheduler();
-        self.add_up(&snapshot);
+        let hidden_ns = self.add_up(&snapshot);
         for id in self.cgroups.release(released, &snapshot) {
             self.kernel.forget_cgroup(id.0);
         }
@@ -156,9 +156,12 @@ impl CpuSource {
             time_unix_ns,
             taken_ns: snapshot.taken_ns,
             boot_unix_ns,
-            node: self
-                .node
-                .finish(&snapshot, self.cgroups.total(), self.nominal_hertz),
+            node: self.node.finish(
+                &snapshot,
+                self.cgroups.total(),
+                hidden_ns,
+                self.nominal_hertz,
+            ),
             measured: self.kernel.measured(),
             processes,
             exited,
@@ -177,7 +180,8 @@ impl CpuSource {
         Ok(batch)
     }
 
-    fn add_up(&mut self, snapshot: &Snapshot) {
+    /// The value is that of [`Self::add_hidden`].
+    fn add_up(&mut self, snapshot: &Snapshot) -> u64 {
         self.cgroups.begin(snapshot);
         self.processes.begin(snapshot.taken_ns);
         for sample in &snapshot.tasks {
@@ -192,24 +196,29 @@ impl CpuSource {
         for sample in &snapshot.late {
             self.processes.add_late(sample);
         }
-        self.add_hidden(snapshot);
+        let hidden_ns = self.add_hidden(snapshot);
         self.processes.settle(snapshot.living.as_ref());
         self.cgroups.settle();
+        hidden_ns
     }
 
-    fn add_hidden(&mut self, snapshot: &Snapshot) {
+    /// The value is the CPU time of hidden processes since the last snapshot.
+    fn add_hidden(&mut self, snapshot: &Snapshot) -> u64 {
         if self.hidden.look(snapshot) {
             self.kernel.list_living();
         }
         let none = Counters::default();
+        let mut hidden_ns = 0;
         for sample in self.hidden.read() {
             let used = sample.values();
+            hidden_ns += used[Counter::CpuTime];
             self.processes.add(&sample, &used, &none);
             self.cgroups.add(CgroupId(sample.cgroup), &used, &none);
         }
         if let Some(whom) = self.hidden.changed() {
             self.verdicts.limit(hidden::FEATURE, &whom);
         }
+        hidden_ns
     }
 }
 

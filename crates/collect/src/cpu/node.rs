@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use noctule_kernel::{CpuSlot, Scheduler, Snapshot, sample_flag};
-use noctule_model::{Counters, Node};
+use noctule_model::{Counter, Counters, Node};
 
 /// Adds up the time of CPUs while they are online. A CPU's slot goes on ageing while it is offline,
 /// so only growth between two snapshots that both saw it counts.
@@ -14,6 +14,8 @@ pub(super) struct NodeTime {
     elapsed_ns: u64,
     idle_ns: u64,
     idle_switches: u64,
+    /// CPU time of all threads, up to the last snapshot.
+    used_ns: u64,
     interrupt_ns: u64,
     steal_ns: u64,
     scheduler: Scheduler,
@@ -39,6 +41,7 @@ impl NodeTime {
             elapsed_ns: 0,
             idle_ns: 0,
             idle_switches: 0,
+            used_ns: 0,
             interrupt_ns: 0,
             steal_ns: 0,
             scheduler,
@@ -46,10 +49,14 @@ impl NodeTime {
         }
     }
 
+    /// `used`: by all threads, ever; `hidden_ns`: of that, since the last snapshot, by processes of
+    /// which programs see no switch. A CPU that is idle before and after such a process counts as idle
+    /// throughout: what is more than all there is was theirs.
     pub(super) fn finish(
         &mut self,
         snapshot: &Snapshot,
         used: Counters,
+        hidden_ns: u64,
         nominal_hertz: Option<u64>,
     ) -> Node {
         let now = snapshot.taken_ns;
@@ -60,6 +67,7 @@ impl NodeTime {
             .map(|task| task.cpu)
             .collect();
         let mut idle = HashMap::with_capacity(snapshot.cpus.len());
+        let (mut elapsed_ns, mut idle_ns) = (0, 0);
         let mut on_idle = Counters::default();
         for (cpu, slot) in &snapshot.cpus {
             let total = Idle {
@@ -81,8 +89,8 @@ impl NodeTime {
                 Some(known) => known.get(cpu).copied(),
             };
             if let Some(before) = before {
-                self.elapsed_ns += now.saturating_sub(self.last_ns);
-                self.idle_ns += total.ns.saturating_sub(before.ns);
+                elapsed_ns += now.saturating_sub(self.last_ns);
+                idle_ns += total.ns.saturating_sub(before.ns);
                 self.idle_switches += total.switches.saturating_sub(before.switches);
                 if before.known {
                     let interrupts = total.interrupts.saturating_sub(before.interrupts);
@@ -92,6 +100,11 @@ impl NodeTime {
                 }
             }
         }
+        let used_ns = used[Counter::CpuTime].saturating_sub(self.used_ns);
+        let over = (idle_ns + used_ns).saturating_sub(elapsed_ns);
+        self.elapsed_ns += elapsed_ns;
+        self.idle_ns += idle_ns.saturating_sub(over.min(hidden_ns));
+        self.used_ns = used[Counter::CpuTime];
         self.last_ns = now;
         self.idle = Some(idle);
         Node {
@@ -113,6 +126,8 @@ impl NodeTime {
     fn idle_of(&self, slot: &CpuSlot, now: u64, busy: bool) -> u64 {
         let (since, idle) = match slot.since {
             0 => (self.started_ns, !busy),
+            // The switch to the idle task was not seen.
+            since if slot.pid != 0 && slot.idle_began > since => (slot.idle_began, true),
             since => (since, slot.pid == 0),
         };
         if slot.sampled_at == now {
@@ -149,7 +164,7 @@ mod tests {
     }
 
     fn times(node: &mut NodeTime, snapshot: &Snapshot) -> (u32, u64, u64) {
-        let node = node.finish(snapshot, Counters::default(), None);
+        let node = node.finish(snapshot, Counters::default(), 0, None);
         (node.cpus, node.elapsed_ns, node.idle_ns)
     }
 
@@ -193,7 +208,7 @@ mod tests {
                 cpus: vec![(0, slot)],
                 ..Snapshot::default()
             };
-            let node = node.finish(&snapshot, Counters::default(), None);
+            let node = node.finish(&snapshot, Counters::default(), 0, None);
             (node.interrupt_ns, node.steal_ns)
         };
         let mut node = NodeTime::new(0, known);
@@ -203,6 +218,36 @@ mod tests {
         let mut node = NodeTime::new(0, Scheduler::default());
         taken(&mut node, 900, 600);
         assert_eq!(taken(&mut node, 1000, 630), (None, None));
+    }
+
+    #[test]
+    fn a_switch_to_the_idle_task_that_was_not_seen() {
+        let mut node = NodeTime::new(0, Scheduler::default());
+        // The walk saw that thread 7 has gone.
+        let mut gone = at(100, &[(0, 20, 0, 7)]);
+        gone.cpus[0].1.idle_began = 30;
+        assert_eq!(times(&mut node, &gone), (1, 100, 70));
+        // What was noted before the last switch says nothing.
+        let mut runs = at(200, &[(0, 150, 120, 7)]);
+        runs.cpus[0].1.idle_began = 30;
+        assert_eq!(times(&mut node, &runs), (1, 200, 120));
+    }
+
+    #[test]
+    fn what_hidden_processes_used_is_not_idle_as_well() {
+        let used = |cpu| {
+            let mut used = Counters::default();
+            used[Counter::CpuTime] = cpu;
+            used
+        };
+        let mut node = NodeTime::new(0, Scheduler::default());
+        let idle = at(100, &[(0, 10, 10, 0)]);
+        assert_eq!(node.finish(&idle, used(30), 20, None).idle_ns, 80);
+        // More than they used is no fault of theirs.
+        let idle = at(200, &[(0, 10, 10, 0)]);
+        assert_eq!(node.finish(&idle, used(60), 20, None).idle_ns, 160);
+        let idle = at(300, &[(0, 10, 10, 0)]);
+        assert_eq!(node.finish(&idle, used(60), 0, None).idle_ns, 260);
     }
 
     #[test]
