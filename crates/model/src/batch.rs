@@ -47,7 +47,7 @@ pub struct Batch {
     pub destinations: Vec<DestinationRow>,
     /// The matrix of victims and culprits.
     pub blames: Vec<BlameRow>,
-    /// Containers, units and other groups; filled by [`crate::Rollup`].
+    /// Containers, units and other groups; filled by `Rollup` of noctule-analysis.
     pub subjects: Vec<SubjectRow>,
     /// Verdict of each feature.
     pub features: Arc<[Feature]>,

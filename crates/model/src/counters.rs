@@ -12,8 +12,8 @@ pub const SOFTIRQ_VECTORS: [&str; 10] = [
 ///
 /// At the level of a process or a cgroup by itself, as the kernel side counts it: every other
 /// cgroup is a neighbour, and only threads of the kernel are the system. Where owners are known (a
-/// [`crate::WaitReport`], a [`crate::SubjectRow`]): groups of the same subject count as its own, and
-/// units outside containers as the system.
+/// [`crate::SubjectRow`], a `WaitReport` of noctule-analysis): groups of the same subject count as
+/// its own, and units outside containers as the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
     /// The quota of its group, or of one above, had run out.

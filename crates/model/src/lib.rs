@@ -4,7 +4,6 @@
 //! own counterpart type in the crate that writes it, so that a field can be renamed here without
 //! changing what users see.
 
-mod bar;
 mod batch;
 mod comm;
 mod counters;
@@ -13,22 +12,15 @@ mod destination;
 mod draw;
 mod event;
 mod event_counters;
-mod evidence;
-mod gone;
 mod health;
 mod histogram;
 mod ids;
-mod judge;
 mod level;
 mod measured;
 mod metric;
 mod owner;
-mod reason;
-mod report;
-mod rollup;
 mod subject;
 mod verdict;
-mod wait_report;
 mod waits;
 
 pub use batch::{Batch, CgroupRow, Node, ProcessRow};
@@ -43,18 +35,13 @@ pub use event::{
 pub use event_counters::{
     EventCounter, EventCounters, EventFamily, Events, ExitKind, FileMode, Sockets,
 };
-pub use evidence::{Baseline, Evidence, Thresholds};
 pub use health::{AgentCost, Feature, FeatureState, Loss, MapFill, ProgramCost};
 pub use histogram::Histogram;
 pub use ids::{CgroupId, ProcessId};
-pub use judge::{Judge, JudgeOptions};
 pub use level::Level;
 pub use measured::{Measurable, Measured};
 pub use metric::{Kind, METRICS, Metric, SELF_METRICS, SelfSource, Source, Unit};
 pub use owner::{CgroupEvent, Container, ContainerRole, Owner, Pod, Runtime, Subject};
-pub use report::{Report, ReportBuilder, Row};
-pub use rollup::Rollup;
 pub use subject::{Blamed, SubjectBlame, SubjectDestination, SubjectRow};
 pub use verdict::VerdictKind;
-pub use wait_report::{Culprit, Party, Verdict, WaitReport, WaitReportRow};
 pub use waits::{Blame, BlameRow, Group, WaitRow};

@@ -33,7 +33,7 @@ pub struct SubjectRow {
     /// waited for neighbours and the system, without culprits that are no subject any more.
     pub blame: Vec<SubjectBlame>,
     /// What was the matter in the last window that was judged; `None` before, and where nobody
-    /// judges ([`crate::Judge::mark`]).
+    /// judges (`Judge::mark` of noctule-analysis).
     pub verdict: Option<VerdictKind>,
 }
 

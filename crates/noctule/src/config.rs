@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use noctule_model::{JudgeOptions, Level, Thresholds};
+use noctule_analysis::{JudgeOptions, Thresholds};
+use noctule_model::Level;
 use serde::Deserialize;
 
 use crate::args::RunArgs;

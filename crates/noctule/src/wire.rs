@@ -10,15 +10,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use noctule_analysis::Rollup;
 use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace};
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts,
     FileEvents, FileOptions, Hierarchy, LoadedEvents, Plan, Stream, Wanted,
 };
-use noctule_model::{
-    Batch, CgroupEvent, CgroupId, Event, Feature, FeatureState, ProcessRow, Rollup,
-};
+use noctule_model::{Batch, CgroupEvent, CgroupId, Event, Feature, FeatureState, ProcessRow};
 
 use crate::config::Config;
 use crate::stop::{Signals, Woken};

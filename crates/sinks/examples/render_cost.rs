@@ -10,7 +10,8 @@ mod fixture;
 use std::time::{Duration, Instant};
 
 use fixture::{SECOND, batch, container, group, hostile, owner};
-use noctule_model::{Batch, Counter, EventCounter, Measured, Rollup};
+use noctule_analysis::Rollup;
+use noctule_model::{Batch, Counter, EventCounter, Measured};
 use noctule_sinks::openmetrics::{Exporter, Exposition, Options};
 
 fn main() {

@@ -6,8 +6,9 @@ mod fixture;
 use std::sync::Arc;
 
 use fixture::{CONTAINER, SECOND, container, measured, owner, process, ran, small, unit};
+use noctule_analysis::{Report, Row};
 use noctule_model::{
-    EventCounter, EventFamily, Events, Level, Loss, Measured, Node, Owner, Report, Row, Sockets,
+    EventCounter, EventFamily, Events, Level, Loss, Measured, Node, Owner, Sockets,
 };
 use noctule_sinks::json::{doctor_json, stat_json};
 use serde_json::{Value, json};

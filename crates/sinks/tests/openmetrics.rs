@@ -8,9 +8,10 @@ use fixture::{
     HOSTILE, SECOND, batch, batch_with, cell, container, destination, eventful, group, hostile,
     process, small, unit, waiting, waits,
 };
+use noctule_analysis::Rollup;
 use noctule_model::{
     Batch, Counter, DestinationCounter, EventCounter, EventFamily, Histogram, METRICS, Measured,
-    ProcessRow, Rollup, SELF_METRICS, Subject, SubjectRow, VerdictKind,
+    ProcessRow, SELF_METRICS, Subject, SubjectRow, VerdictKind,
 };
 use noctule_sinks::openmetrics::{Exporter, Exposition, Options};
 use openmetrics_parser::{openmetrics, prometheus};

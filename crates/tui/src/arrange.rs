@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use noctule_model::{Counters, Row};
+use noctule_analysis::Row;
+use noctule_model::Counters;
 
 use crate::level::Key;
 use crate::lines::{Fold, Line};

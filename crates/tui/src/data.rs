@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use noctule_analysis::{ReportBuilder, Row, Thresholds};
 use noctule_model::{
     AgentCost, Batch, CgroupId, CgroupRow, Counter, Counters, Feature, FeatureState, Level, Loss,
-    Measured, Node, Owner, ProcessId, ProcessRow, ReportBuilder, Row, Thresholds,
+    Measured, Node, Owner, ProcessId, ProcessRow,
 };
 
 use crate::history::{History, LENGTH, Used};

@@ -1,8 +1,7 @@
 //! The figures of a row; `None` where nothing was measured.
 
-use noctule_model::{
-    Counter, Culprit, Level, SOFTIRQ_VECTORS, VerdictKind, WaitReportRow, escape_terminal,
-};
+use noctule_analysis::{Culprit, WaitReportRow};
+use noctule_model::{Counter, Level, SOFTIRQ_VECTORS, VerdictKind, escape_terminal};
 
 use crate::table::{Facts, Item};
 

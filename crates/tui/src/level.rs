@@ -1,6 +1,7 @@
 //! The levels at which rows are shown, and the identity of a row at each.
 
-use noctule_model::{Level, Owner, ProcessId, Row, Subject, escape_terminal};
+use noctule_analysis::Row;
+use noctule_model::{Level, Owner, ProcessId, Subject, escape_terminal};
 
 /// Every level, in the order of the keys `1` to `5`.
 pub(crate) const LEVELS: [Level; 5] = [

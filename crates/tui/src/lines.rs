@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use noctule_model::{Level, Row, VerdictKind, escape_terminal};
+use noctule_analysis::Row;
+use noctule_model::{Level, VerdictKind, escape_terminal};
 
 use crate::data::Data;
 use crate::level::{self, Key};

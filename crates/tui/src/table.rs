@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use noctule_model::{Level, Measured, Row};
+use noctule_analysis::Row;
+use noctule_model::{Level, Measured};
 
 use crate::figures;
 use crate::level::{self, Key};

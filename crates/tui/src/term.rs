@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-use noctule_model::{Batch, Level, Thresholds};
+use noctule_analysis::Thresholds;
+use noctule_model::{Batch, Level};
 use ratatui::crossterm::event::Event;
 use ratatui::layout::Size;
 

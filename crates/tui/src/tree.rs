@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use noctule_model::{Batch, CgroupId, Counters, Level, Owner, ProcessRow, Row, escape_terminal};
+use noctule_analysis::Row;
+use noctule_model::{Batch, CgroupId, Counters, Level, Owner, ProcessRow, escape_terminal};
 
 use crate::data::Data;
 use crate::level;

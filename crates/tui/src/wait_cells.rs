@@ -1,6 +1,7 @@
 //! What is drawn of waits in more than one place: verdicts, causes, their legend.
 
-use noctule_model::{Cause, VerdictKind, WAIT_SCALE, WaitReportRow};
+use noctule_analysis::WaitReportRow;
+use noctule_model::{Cause, VerdictKind, WAIT_SCALE};
 use ratatui::style::Style;
 use ratatui::text::Span;
 

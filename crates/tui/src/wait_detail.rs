@@ -1,6 +1,7 @@
 //! Everything about the waits of one group.
 
-use noctule_model::{Cause, Culprit, Preemptor, WAIT_LENGTHS, WaitReportRow, escape_terminal};
+use noctule_analysis::{Culprit, WaitReportRow};
+use noctule_model::{Cause, Preemptor, WAIT_LENGTHS, escape_terminal};
 use ratatui::text::{Line, Span};
 
 use crate::app::App;

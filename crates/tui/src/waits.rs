@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use noctule_analysis::{
+    Judge, JudgeOptions, Party, ReportBuilder, Row, Thresholds, Verdict, WaitReport, WaitReportRow,
+};
 use noctule_model::{
-    Batch, Cause, CgroupId, Counters, Histogram, Judge, JudgeOptions, Level, Owner, Party,
-    Preemptor, ReportBuilder, Row, Subject, Thresholds, Verdict, WaitReport, WaitReportRow,
-    escape_terminal,
+    Batch, Cause, CgroupId, Counters, Histogram, Level, Owner, Preemptor, Subject, escape_terminal,
 };
 
 use crate::level::{self, Key};

@@ -7,23 +7,26 @@ use super::manifests::{members, name};
 use crate::tree::Tree;
 
 const MODEL: &str = "noctule-model";
+const ANALYSIS: &str = "noctule-analysis";
 const KERNEL: &str = "noctule-kernel";
 
 /// Each package with those of ours that it may use, its tests included. `trace` is planned: the
 /// rule stands before the code.
 const EDGES: &[(&str, &[&str])] = &[
     (MODEL, &[]),
+    (ANALYSIS, &[MODEL]),
     (KERNEL, &[MODEL]),
     ("noctule-collect", &[MODEL, KERNEL]),
     ("noctule-trace", &[MODEL, KERNEL]),
     ("noctule-identity", &[MODEL]),
-    ("noctule-sinks", &[MODEL]),
-    ("noctule-web", &[MODEL]),
-    ("noctule-tui", &[MODEL]),
+    ("noctule-sinks", &[MODEL, ANALYSIS]),
+    ("noctule-web", &[MODEL, ANALYSIS]),
+    ("noctule-tui", &[MODEL, ANALYSIS]),
     (
         "noctule",
         &[
             MODEL,
+            ANALYSIS,
             KERNEL,
             "noctule-collect",
             "noctule-trace",

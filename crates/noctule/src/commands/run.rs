@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use arc_swap::ArcSwapOption;
-use noctule_model::{Batch, Feature, FeatureState, Judge, Level, ReportBuilder, escape_terminal};
+use noctule_analysis::{Judge, ReportBuilder};
+use noctule_model::{Batch, Feature, FeatureState, Level, escape_terminal};
 use noctule_sinks::openmetrics::{Exporter, Exposition, Options, Snapshot};
 use noctule_web::{Handlers, Page};
 

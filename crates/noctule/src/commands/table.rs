@@ -1,6 +1,7 @@
 //! The table of `noctule stat`, and of the first look of `noctule run`.
 
-use noctule_model::{Counter, EventCounter, Level, Report, Row, SOFTIRQ_VECTORS, escape_terminal};
+use noctule_analysis::{Report, Row};
+use noctule_model::{Counter, EventCounter, Level, SOFTIRQ_VECTORS, escape_terminal};
 
 use crate::print::{self, Paint};
 

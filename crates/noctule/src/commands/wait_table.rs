@@ -1,8 +1,7 @@
 //! The table of `noctule waits`.
 
-use noctule_model::{
-    Cause, Level, Preemptor, VerdictKind, WAIT_SCALE, WaitReport, WaitReportRow, escape_terminal,
-};
+use noctule_analysis::{WaitReport, WaitReportRow};
+use noctule_model::{Cause, Level, Preemptor, VerdictKind, WAIT_SCALE, escape_terminal};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::print::{self, Paint};

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use noctule_model::ReportBuilder;
+use noctule_analysis::ReportBuilder;
 
 use crate::exit::{self, Usage};
 use crate::limits;

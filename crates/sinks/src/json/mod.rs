@@ -13,9 +13,8 @@ mod waits;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use noctule_model::{
-    Counter, EventCounter, Events, Feature, FeatureState, Level, Report, escape_terminal,
-};
+use noctule_analysis::Report;
+use noctule_model::{Counter, EventCounter, Events, Feature, FeatureState, Level, escape_terminal};
 use serde::Serialize;
 
 use events::EventsJson;

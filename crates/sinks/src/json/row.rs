@@ -1,6 +1,7 @@
 //! One row of `stat`.
 
-use noctule_model::{Cause, Counter, Counters, Level, Measured, Report, Row, SOFTIRQ_VECTORS};
+use noctule_analysis::{Report, Row};
+use noctule_model::{Cause, Counter, Counters, Level, Measured, SOFTIRQ_VECTORS};
 use serde::Serialize;
 
 use super::by_name::ByName;

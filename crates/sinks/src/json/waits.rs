@@ -1,9 +1,7 @@
 //! The answer of `noctule waits --json`.
 
-use noctule_model::{
-    Cause, Counter, Culprit, Level, Measured, Party, Preemptor, VerdictKind, WaitReport,
-    WaitReportRow,
-};
+use noctule_analysis::{Culprit, Party, WaitReport, WaitReportRow};
+use noctule_model::{Cause, Counter, Level, Measured, Preemptor, VerdictKind};
 use serde::{Serialize, Serializer};
 
 use super::owner::OwnerJson;

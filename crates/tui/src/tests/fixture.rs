@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use noctule_analysis::Thresholds;
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Container, ContainerRole, Counter,
     Counters, Feature, FeatureState, Group, Histogram, Level, Measured, Node, Owner, Pod,
-    ProcessId, ProcessRow, Runtime, Thresholds, WaitRow,
+    ProcessId, ProcessRow, Runtime, WaitRow,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

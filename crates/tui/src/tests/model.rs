@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use noctule_model::{FeatureState, Level, Loss, ProgramCost, Thresholds};
+use noctule_analysis::Thresholds;
+use noctule_model::{FeatureState, Level, Loss, ProgramCost};
 
 use super::fixture::{Fake, TICK};
 use crate::columns::COLUMNS;

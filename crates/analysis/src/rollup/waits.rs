@@ -1,7 +1,8 @@
 //! What grew in the distributions of waits and in the matrix of victims and culprits.
 
+use noctule_model::{Blame, BlameRow, CgroupId, Group, Histogram, WaitRow};
+
 use super::growth::{Growth, step};
-use crate::{Blame, BlameRow, CgroupId, Group, Histogram, WaitRow};
 
 /// Distributions of one kind of wait.
 #[derive(Debug)]

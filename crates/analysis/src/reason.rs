@@ -1,6 +1,8 @@
 //! A verdict in words, with the numbers that made it.
 
-use crate::{Cause, Level, VerdictKind, WaitReportRow};
+use noctule_model::{Cause, Level, VerdictKind};
+
+use crate::WaitReportRow;
 
 /// From this many times the usual on, the reason says so.
 const WORTH_SAYING: f64 = 2.0;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::{CgroupId, Cumulative};
+use noctule_model::{CgroupId, Cumulative};
 
 /// What was charged so far of each row: a cell of the matrix of victims and culprits, a distribution,
 /// a destination. What belongs to a cgroup that is not known is left, and grows in full once the
@@ -96,8 +96,9 @@ pub(super) fn step<V: Cumulative>(charged: &mut V, now: &V) -> V {
 
 #[cfg(test)]
 mod tests {
+    use noctule_model::Histogram;
+
     use super::*;
-    use crate::Histogram;
 
     const A: CgroupId = CgroupId(1);
     /// A row that is told by a cgroup, and the rest.

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use crate::gone::Gone;
-use crate::{
+use noctule_model::{
     Batch, CgroupId, CgroupRow, Comm, Counter, Counters, Events, Feature, Level, Loss, Measured,
     Node, Owner, ProcessId, ProcessRow, Sockets, Subject,
 };
+
+use crate::gone::Gone;
 
 /// One row.
 #[derive(Clone, Debug)]
@@ -334,8 +335,9 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
+    use noctule_model::{Counter, EventCounter};
+
     use super::*;
-    use crate::{Counter, EventCounter};
 
     #[test]
     fn an_end_that_comes_twice_is_one() {

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use super::*;
-use crate::{
+use noctule_model::{
     CgroupRow, DestinationCounter, DestinationRow, EventCounter, Events, Histogram, SubjectRow,
     WaitRow,
 };
+
+use super::*;
 
 fn group(id: u64, path: &str, opened: u64, closed: u64) -> CgroupRow {
     let mut row = CgroupRow {

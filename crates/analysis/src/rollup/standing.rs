@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::{
+use noctule_model::{
     Blamed, Counters, DestinationCounters, Owner, Subject, SubjectBlame, SubjectDestination,
     SubjectRow,
 };

@@ -3,11 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use noctule_model::{Batch, Level, Subject, VerdictKind};
+
 use crate::report::Key;
-use crate::{
-    Baseline, Batch, Evidence, Level, Party, ReportBuilder, Subject, Thresholds, VerdictKind,
-    WaitReport,
-};
+use crate::{Baseline, Evidence, Party, ReportBuilder, Thresholds, WaitReport};
 
 /// How verdicts are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -153,8 +152,11 @@ impl History {
 
 #[cfg(test)]
 mod tests {
+    use noctule_model::{
+        Blame, BlameRow, Cause, CgroupId, CgroupRow, Counter, Group, Histogram, WaitRow,
+    };
+
     use super::*;
-    use crate::{Blame, BlameRow, Cause, CgroupId, CgroupRow, Counter, Group, Histogram, WaitRow};
 
     const SECOND: u64 = 1_000_000_000;
     const VICTIM: CgroupId = CgroupId(7);

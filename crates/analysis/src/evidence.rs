@@ -1,6 +1,6 @@
 //! What is the matter with a group that waits: a pure function of what was measured.
 
-use crate::{Cause, VerdictKind};
+use noctule_model::{Cause, VerdictKind};
 
 /// When a wait is worth a verdict.
 #[derive(Clone, Copy, Debug, PartialEq)]

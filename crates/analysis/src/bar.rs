@@ -1,6 +1,8 @@
 //! The causes of a wait as the parts of a bar.
 
-use crate::{Cause, WaitReportRow};
+use noctule_model::Cause;
+
+use crate::WaitReportRow;
 
 impl WaitReportRow {
     /// A bar of so many characters: how many of them each cause has. They fill it, unless there was
@@ -20,8 +22,10 @@ impl WaitReportRow {
 
 #[cfg(test)]
 mod tests {
+    use noctule_model::Histogram;
+
     use super::*;
-    use crate::{Histogram, Party, Verdict};
+    use crate::{Party, Verdict};
 
     #[test]
     fn the_parts_of_a_bar_fill_it() {

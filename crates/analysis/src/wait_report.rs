@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use noctule_model::{
+    Batch, Blame, BlameRow, Cause, CgroupId, Counter, Counters, Feature, Group, Histogram, Level,
+    Measured, Owner, Preemptor, VerdictKind,
+};
+
 use crate::gone::Gone;
 use crate::report::{Key, key, owner_of};
-use crate::{
-    Baseline, Batch, Blame, BlameRow, Cause, CgroupId, Counter, Counters, Evidence, Feature, Group,
-    Histogram, Level, Measured, Owner, Preemptor, ReportBuilder, Thresholds, VerdictKind,
-};
+use crate::{Baseline, Evidence, ReportBuilder, Thresholds};
 
 /// Somebody who waited or who ran.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-use crate::{Batch, Blame, BlameRow, CgroupId, CgroupRow, Group, Histogram, ProcessId, ProcessRow};
+use noctule_model::{
+    Batch, Blame, BlameRow, CgroupId, CgroupRow, Group, Histogram, ProcessId, ProcessRow,
+};
 
 /// What rows had when they were forgotten, to be added to what the last batch has.
 #[derive(Clone, Debug, Default)]

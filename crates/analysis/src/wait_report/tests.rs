@@ -1,7 +1,8 @@
 //! Reports from batches that are made by hand.
 
+use noctule_model::{CgroupRow, Container, ContainerRole, ProcessId, ProcessRow, Runtime, WaitRow};
+
 use super::*;
-use crate::{CgroupRow, Container, ContainerRole, ProcessId, ProcessRow, Runtime, WaitRow};
 
 const MS: u64 = 1_000_000;
 

@@ -1,7 +1,10 @@
 //! What becomes of groups, and of the waits between them, at the level of subjects.
 
+use noctule_model::{
+    Blame, BlameRow, CgroupRow, Histogram, Owner, SubjectBlame, SubjectRow, WaitRow,
+};
+
 use super::*;
-use crate::{Blame, BlameRow, CgroupRow, Histogram, Owner, SubjectBlame, SubjectRow, WaitRow};
 
 fn row(id: u64, path: &str, ns: u64) -> CgroupRow {
     let mut counters = Counters::default();

@@ -1,0 +1,20 @@
+//! What noctule decides from data alone, as pure functions: which subject a cgroup's figures are
+//! charged to, what happened between two batches, which cause a wait has once owners are known, and
+//! what the matter is with a group that waits.
+//!
+//! This crate has no file, no clock and no output. Its input is batches, in order.
+
+mod bar;
+mod evidence;
+mod gone;
+mod judge;
+mod reason;
+mod report;
+mod rollup;
+mod wait_report;
+
+pub use evidence::{Baseline, Evidence, Thresholds};
+pub use judge::{Judge, JudgeOptions};
+pub use report::{Report, ReportBuilder, Row};
+pub use rollup::Rollup;
+pub use wait_report::{Culprit, Party, Verdict, WaitReport, WaitReportRow};
