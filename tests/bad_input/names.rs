@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use noctule_model::escape_terminal;
+use noctule_text::escape;
 
 use super::{NOCTULE, ended, support};
 use crate::support::hostile::{Hostile, obeyed};
@@ -25,7 +25,7 @@ fn tables_show_hostile_names_on_one_line_each_and_obey_none() {
     for (name, pid) in hostile.processes() {
         // The kernel keeps 15 bytes.
         let kept = String::from_utf8_lossy(&name[..name.len().min(15)]);
-        let begin = format!("{} {pid} ", escape_terminal(&kept));
+        let begin = format!("{} {pid} ", escape(&kept));
         let lines = text.lines().filter(|line| line.starts_with(&begin)).count();
         assert_eq!(lines, 1, "{name:?}: {text}");
     }

@@ -33,28 +33,6 @@ impl fmt::Debug for Comm {
     }
 }
 
-/// Makes text from strangers safe to print on a terminal: control characters, bidirectional
-/// overrides and invisible format characters become visible escapes (`\n`, `\u{1b}`).
-pub fn escape_terminal(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '\n' | '\r' | '\t' => out.extend(c.escape_default()),
-            c if c.is_control() || is_invisible_format(c) => out.extend(c.escape_unicode()),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// Characters that change how the rest of a line is drawn, or are not drawn at all.
-fn is_invisible_format(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,13 +45,5 @@ mod tests {
             "a-name-longer-t"
         );
         assert_eq!(Comm::new(&[b'a', 0xff, b'b']).text(), "a\u{fffd}b");
-    }
-
-    #[test]
-    fn terminal_escapes_leave_no_control_character() {
-        let hostile = "a\n\x1b[31mred\u{202e}\u{9b}\\";
-        let safe = escape_terminal(hostile);
-        assert_eq!(safe, "a\\n\\u{1b}[31mred\\u{202e}\\u{9b}\\\\");
-        assert!(!safe.chars().any(char::is_control));
     }
 }

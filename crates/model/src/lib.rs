@@ -24,7 +24,7 @@ mod verdict;
 mod waits;
 
 pub use batch::{Batch, CgroupRow, Node, ProcessRow};
-pub use comm::{Comm, escape_terminal};
+pub use comm::Comm;
 pub use counters::{Cause, Counter, Counters, Preemptor, SOFTIRQ_VECTORS};
 pub use counts::{Countable, Counts, Cumulative};
 pub use destination::{DestinationCounter, DestinationCounters, DestinationRow};

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use fixture::{HOSTILE, SECOND, container, owner, unit};
 use noctule_model::{
     CgroupId, Comm, ConnectError, Event, EventProcess, ExitStatus, FilePath, Origin, Owner,
-    ProcessId, Socket, TcpChange, What, escape_terminal,
+    ProcessId, Socket, TcpChange, What,
 };
 use noctule_sinks::events::{EventLine, Tone, event_json, event_line};
+use noctule_text::escape;
 use serde_json::Value;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -312,14 +313,14 @@ fn every_byte_of_a_stranger_is_told_and_none_is_obeyed() {
             ..event(exec(&args))
         };
         let text = event_json(&event);
-        assert_eq!(escape_terminal(&text).replace(r"\\", r"\"), text, "unseen");
+        assert_eq!(escape(&text).replace(r"\\", r"\"), text, "unseen");
         let value: Value = serde_json::from_str(&text).unwrap();
         let told = value["process.command_args"][1].as_str().unwrap();
         assert_eq!(bytes_of(told), bytes);
 
         let line = event_line(&event, 0);
         for part in [line.who, line.place, line.what] {
-            let seen = escape_terminal(&part).replace(r"\\", r"\");
+            let seen = escape(&part).replace(r"\\", r"\");
             assert_eq!(seen, part, "a terminal would obey it");
         }
     }

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use noctule_model::{Batch, Level, escape_terminal};
+use noctule_model::{Batch, Level};
+use noctule_text::escape;
 use ratatui::layout::Size;
 
 use crate::columns::{self, COLUMNS};
@@ -94,7 +95,7 @@ impl App {
     /// The state before the first batch.
     pub(crate) fn new(options: &Options, size: Size) -> Self {
         let mut app = Self {
-            hostname: escape_terminal(&options.hostname),
+            hostname: escape(&options.hostname),
             color: options.color,
             interval: options.interval,
             shown: Data::new(options.interval, options.thresholds),

@@ -1,6 +1,7 @@
 //! The columns of the table, those of both views.
 
-use noctule_model::{Counter, Level, escape_terminal};
+use noctule_model::{Counter, Level};
+use noctule_text::escape;
 
 use crate::table::{Cell, Column, Facts, View};
 use crate::{figures, numbers};
@@ -44,7 +45,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 5,
         views: USE,
         exists: is_process,
-        cell: Cell::Text(|_, item| escape_terminal(&item.row.name(Level::Container))),
+        cell: Cell::Text(|_, item| escape(&item.row.name(Level::Container))),
     },
     Column {
         title: "CPU%",

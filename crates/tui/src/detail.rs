@@ -1,6 +1,7 @@
 //! Everything about one row.
 
-use noctule_model::{Counter, SOFTIRQ_VECTORS, escape_terminal};
+use noctule_model::{Counter, SOFTIRQ_VECTORS};
+use noctule_text::escape;
 use ratatui::text::{Line, Span};
 
 use crate::app::{App, Detail};
@@ -50,7 +51,7 @@ pub(crate) fn lines(
     }
     lines.push(Line::default());
     for (label, value) in identity(app, detail) {
-        lines.extend(labelled(label, &escape_terminal(&value), width, palette));
+        lines.extend(labelled(label, &escape(&value), width, palette));
     }
     if line.item.waited.is_some() {
         return lines;

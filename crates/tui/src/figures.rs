@@ -1,7 +1,8 @@
 //! The figures of a row; `None` where nothing was measured.
 
 use noctule_analysis::{Culprit, WaitReportRow};
-use noctule_model::{Counter, Level, SOFTIRQ_VECTORS, VerdictKind, escape_terminal};
+use noctule_model::{Counter, Level, SOFTIRQ_VECTORS, VerdictKind};
+use noctule_text::escape;
 
 use crate::table::{Facts, Item};
 
@@ -89,7 +90,7 @@ fn first_culprit(row: &WaitReportRow) -> Option<&Culprit> {
 /// At the level of the row all names are those of the level.
 pub(crate) fn culprit(level: Level, item: &Item) -> String {
     let first = waits(item).and_then(first_culprit);
-    first.map_or_else(String::new, |c| escape_terminal(&c.party.name(level)))
+    first.map_or_else(String::new, |c| escape(&c.party.name(level)))
 }
 
 /// Share of that one in what was waited for others, in percent.

@@ -1,7 +1,8 @@
 //! The levels at which rows are shown, and the identity of a row at each.
 
 use noctule_analysis::Row;
-use noctule_model::{Level, Owner, ProcessId, Subject, escape_terminal};
+use noctule_model::{Level, Owner, ProcessId, Subject};
+use noctule_text::escape;
 
 /// Every level, in the order of the keys `1` to `5`.
 pub(crate) const LEVELS: [Level; 5] = [
@@ -76,7 +77,7 @@ pub(crate) fn owner_key(owner: &Owner, level: Level) -> Key {
 /// The name that the table shows, safe for a terminal. As in `ps`, a thread of the kernel stands in
 /// brackets.
 pub(crate) fn name(row: &Row, level: Level) -> String {
-    let name = escape_terminal(&row.name(level));
+    let name = escape(&row.name(level));
     match &row.process {
         Some(process) if process.exited => format!("{name} (exited)"),
         Some(process) if process.kernel_thread => format!("[{name}]"),

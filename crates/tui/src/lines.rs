@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use noctule_analysis::Row;
-use noctule_model::{Level, VerdictKind, escape_terminal};
+use noctule_model::{Level, VerdictKind};
+use noctule_text::escape;
 
 use crate::data::Data;
 use crate::level::{self, Key};
@@ -147,8 +148,8 @@ fn matches(row: &Row, level: Level, filter: &str) -> bool {
     let contains = |text: &str| text.to_lowercase().contains(filter);
     filter.is_empty()
         || contains(&level::name(row, level))
-        || contains(&escape_terminal(&row.name(Level::Container)))
-        || contains(&escape_terminal(&row.owner.path))
+        || contains(&escape(&row.name(Level::Container)))
+        || contains(&escape(&row.owner.path))
         || row
             .owner
             .container

@@ -1,6 +1,7 @@
 //! Draws the rows of the table.
 
-use noctule_model::{Feature, FeatureState, VerdictKind, escape_terminal};
+use noctule_model::{Feature, FeatureState, VerdictKind};
+use noctule_text::escape;
 use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line as Text, Span};
@@ -60,7 +61,7 @@ fn nothing(app: &App) -> String {
                 true => format!("waiting for the CPU is not measured here: {reason}"),
                 false => format!("waiting for the CPU is not measured here: {reason}; {mend}"),
             };
-            escape_terminal(&said)
+            escape(&said)
         }
         _ if !app.filter.is_empty() => "no row matches the filter; Esc clears it".to_owned(),
         (_, View::Waits, _) => "nobody waited".to_owned(),

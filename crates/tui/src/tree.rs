@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_analysis::Row;
-use noctule_model::{Batch, CgroupId, Counters, Level, Owner, ProcessRow, escape_terminal};
+use noctule_model::{Batch, CgroupId, Counters, Level, Owner, ProcessRow};
+use noctule_text::escape;
 
 use crate::data::Data;
 use crate::level;
@@ -140,7 +141,7 @@ fn path_above(path: &str) -> Option<&str> {
 
 fn last_part(path: &str) -> String {
     let part = path.rsplit_once('/').map_or(path, |(_, name)| name);
-    escape_terminal(if part.is_empty() { path } else { part })
+    escape(if part.is_empty() { path } else { part })
 }
 
 fn node(data: &Data, level: Level, row: Arc<Row>) -> Node {

@@ -1,6 +1,6 @@
 //! Draws the state. The same state gives the same screen.
 
-use noctule_model::escape_terminal;
+use noctule_text::escape;
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
@@ -100,7 +100,7 @@ fn said(app: &App) -> Vec<String> {
     if matches!(app.mode, Mode::Detail | Mode::Help) {
         return position(app).into_iter().collect();
     }
-    let filter = escape_terminal(&app.filter);
+    let filter = escape(&app.filter);
     let rows = match app.lines.iter().filter(|line| line.matched).count() {
         1 => "1 row".to_owned(),
         count => format!("{count} rows"),
@@ -141,7 +141,7 @@ fn footer(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     if typing || (areas.status.height == 0 && !app.filter.is_empty()) {
         // The end is where the user types.
         let room = usize::from(area.width).saturating_sub(5).min(40);
-        let typed = text::keep_end(&escape_terminal(&app.filter), room);
+        let typed = text::keep_end(&escape(&app.filter), room);
         let end = 3 + text::width(&typed) as u16;
         spans.push(Span::styled("/ ", palette.accent));
         spans.push(Span::raw(typed + "   "));

@@ -1,7 +1,8 @@
 //! Everything about the waits of one group.
 
 use noctule_analysis::{Culprit, WaitReportRow};
-use noctule_model::{Cause, Preemptor, WAIT_LENGTHS, escape_terminal};
+use noctule_model::{Cause, Preemptor, WAIT_LENGTHS};
+use noctule_text::escape;
 use ratatui::text::{Line, Span};
 
 use crate::app::App;
@@ -70,7 +71,7 @@ fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Ve
     ));
     first.push_span(Span::styled(about, palette.faint));
     let mut lines = vec![first];
-    let reason = escape_terminal(&row.reason(app.level()));
+    let reason = escape(&row.reason(app.level()));
     lines.extend(labelled("because", &reason, width, palette));
     let usual = match row.verdict.evidence.baseline {
         Some(usual) => format!(
@@ -193,7 +194,7 @@ fn culprits(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> 
     // Behind the name there are 30 columns of figures.
     let room = width.saturating_sub(31).clamp(8, NAME);
     let line = |culprit: &Culprit| {
-        let name = escape_terminal(&culprit.party.name(app.level()));
+        let name = escape(&culprit.party.name(app.level()));
         let ns = culprit.blame.wait_ns;
         let name = text::pad(&text::shorten(&name, room), room, Align::Left);
         let times = numbers::count(culprit.blame.preemptions as f64);

@@ -8,8 +8,9 @@ use noctule_analysis::{
     Judge, JudgeOptions, Party, ReportBuilder, Row, Thresholds, Verdict, WaitReport, WaitReportRow,
 };
 use noctule_model::{
-    Batch, Cause, CgroupId, Counters, Histogram, Level, Owner, Preemptor, Subject, escape_terminal,
+    Batch, Cause, CgroupId, Counters, Histogram, Level, Owner, Preemptor, Subject,
 };
+use noctule_text::escape;
 
 use crate::level::{self, Key};
 
@@ -209,7 +210,7 @@ fn key(party: &Party, level: Level) -> Key {
 impl Waited {
     /// The name that the table shows, safe for a terminal.
     pub(crate) fn name(&self, level: Level) -> String {
-        escape_terminal(&self.now.party.name(level))
+        escape(&self.now.party.name(level))
     }
 
     /// The group as a row of the table, whose counters are not shown here.

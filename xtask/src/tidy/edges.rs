@@ -8,6 +8,7 @@ use crate::tree::Tree;
 
 const MODEL: &str = "noctule-model";
 const ANALYSIS: &str = "noctule-analysis";
+const TEXT: &str = "noctule-text";
 const KERNEL: &str = "noctule-kernel";
 
 /// Each package with those of ours that it may use, its tests included. `trace` is planned: the
@@ -15,18 +16,20 @@ const KERNEL: &str = "noctule-kernel";
 const EDGES: &[(&str, &[&str])] = &[
     (MODEL, &[]),
     (ANALYSIS, &[MODEL]),
+    (TEXT, &[MODEL]),
     (KERNEL, &[MODEL]),
     ("noctule-collect", &[MODEL, KERNEL]),
     ("noctule-trace", &[MODEL, KERNEL]),
     ("noctule-identity", &[MODEL]),
-    ("noctule-sinks", &[MODEL, ANALYSIS]),
-    ("noctule-web", &[MODEL, ANALYSIS]),
-    ("noctule-tui", &[MODEL, ANALYSIS]),
+    ("noctule-sinks", &[MODEL, ANALYSIS, TEXT]),
+    ("noctule-web", &[MODEL, ANALYSIS, TEXT]),
+    ("noctule-tui", &[MODEL, ANALYSIS, TEXT]),
     (
         "noctule",
         &[
             MODEL,
             ANALYSIS,
+            TEXT,
             KERNEL,
             "noctule-collect",
             "noctule-trace",

@@ -3,7 +3,8 @@
 use std::io::{Write as _, stdout};
 
 use anyhow::Result;
-use noctule_model::{Feature, FeatureState, escape_terminal};
+use noctule_model::{Feature, FeatureState};
+use noctule_text::escape;
 
 use crate::args::DoctorArgs;
 use crate::config::Config;
@@ -38,10 +39,10 @@ fn table(features: &[Feature], paint: Paint) -> String {
             FeatureState::Degraded => paint.yellow(&state),
             FeatureState::Off => paint.red(&state),
         };
-        let reason = escape_terminal(&feature.reason);
+        let reason = escape(&feature.reason);
         out.push_str(&format!("{:width$}  {state}  {reason}\n", feature.name));
         if !feature.mend.is_empty() {
-            let mend = escape_terminal(&feature.mend);
+            let mend = escape(&feature.mend);
             out.push_str(&format!(
                 "{:width$}  {:8}  {} {mend}\n",
                 "",

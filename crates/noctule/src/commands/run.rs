@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use arc_swap::ArcSwapOption;
 use noctule_analysis::{Judge, ReportBuilder};
-use noctule_model::{Batch, Feature, FeatureState, Level, escape_terminal};
+use noctule_model::{Batch, Feature, FeatureState, Level};
 use noctule_sinks::openmetrics::{Exporter, Exposition, Options, Snapshot};
+use noctule_text::escape;
 use noctule_web::{Handlers, Page};
 
 use super::table;
@@ -198,7 +199,7 @@ fn announce(address: &str, features: &[Feature]) {
         .collect();
     for same in off.chunk_by(|a, b| (a.state, &a.reason) == (b.state, &b.reason)) {
         let names: Vec<&str> = same.iter().map(|f| f.name).collect();
-        let reason = escape_terminal(&same[0].reason);
+        let reason = escape(&same[0].reason);
         let state = same[0].state.name();
         text.push_str(&format!("{state}: {}: {reason}\n", names.join(", ")));
     }

@@ -1,7 +1,8 @@
 //! The table of `noctule stat`, and of the first look of `noctule run`.
 
 use noctule_analysis::{Report, Row};
-use noctule_model::{Counter, EventCounter, Level, SOFTIRQ_VECTORS, escape_terminal};
+use noctule_model::{Counter, EventCounter, Level, SOFTIRQ_VECTORS};
+use noctule_text::escape;
 
 use crate::print::{self, Paint};
 
@@ -232,7 +233,7 @@ fn name_title(level: Level) -> &'static str {
 }
 
 fn name(row: &Row, level: Level) -> String {
-    let name = escape_terminal(&row.name(level));
+    let name = escape(&row.name(level));
     match &row.process {
         Some(process) => {
             let ended = if process.exited { " (ended)" } else { "" };
@@ -253,7 +254,7 @@ fn place(row: &Row, level: Level) -> String {
         Level::Process => row.name(Level::Container),
         _ => row.owner.path.clone(),
     };
-    escape_terminal(&text)
+    escape(&text)
 }
 
 /// What was taken of all CPUs, of those that were idle too, where that is known.

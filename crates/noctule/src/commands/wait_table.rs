@@ -1,7 +1,8 @@
 //! The table of `noctule waits`.
 
 use noctule_analysis::{WaitReport, WaitReportRow};
-use noctule_model::{Cause, Level, Preemptor, VerdictKind, WAIT_SCALE, escape_terminal};
+use noctule_model::{Cause, Level, Preemptor, VerdictKind, WAIT_SCALE};
+use noctule_text::escape;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::print::{self, Paint};
@@ -48,7 +49,7 @@ pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) 
 fn cells(row: &WaitReportRow, level: Level) -> Vec<String> {
     let quantile = |q| row.histogram.quantile(q).map_or("-".into(), print::time);
     vec![
-        escape_terminal(&row.party.name(level)),
+        escape(&row.party.name(level)),
         print::time(row.total_ns()),
         print::time(row.cpu_ns),
         print::count(row.histogram.count()),
@@ -88,10 +89,7 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
         .filter(|culprit| culprit.blame.wait_ns * 1000 >= others)
         .map(|culprit| {
             let share = 100.0 * culprit.blame.wait_ns as f64 / others as f64;
-            format!(
-                "{} {share:.1} %",
-                escape_terminal(&culprit.party.name(level))
-            )
+            format!("{} {share:.1} %", escape(&culprit.party.name(level)))
         })
         .collect();
     if !culprits.is_empty() {
@@ -107,7 +105,7 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
     if !preemptions.is_empty() {
         out.push_str(&format!("  lost the CPU to: {}\n", preemptions.join(", ")));
     }
-    let reason = escape_terminal(&row.reason(level));
+    let reason = escape(&row.reason(level));
     out.push_str(&format!("  {}\n", paint.bold(&reason)));
     out
 }

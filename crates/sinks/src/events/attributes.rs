@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use noctule_model::{ExitStatus, FilePath, Socket, TcpChange, What};
+use noctule_text::lossless;
 use serde::{Serialize, Serializer};
 
-use super::{names, text};
+use super::names;
 use crate::json::seconds;
 
 #[derive(Serialize)]
@@ -33,9 +34,9 @@ impl<'a> Attributes<'a> {
                 args_truncated,
                 uid,
             } => Self::Exec(Exec {
-                path: text::for_json(&path.bytes),
+                path: lossless(&path.bytes),
                 path_truncated: path.truncated,
-                args: args.iter().map(|arg| text::for_json(arg)).collect(),
+                args: args.iter().map(|arg| lossless(arg)).collect(),
                 args_truncated: *args_truncated,
                 uid: *uid,
             }),
@@ -267,7 +268,7 @@ pub(super) struct File {
 impl File {
     fn new(path: &FilePath, flags: u32, error: Option<i32>) -> Self {
         Self {
-            path: text::for_json(&path.bytes),
+            path: lossless(&path.bytes),
             truncated: path.truncated,
             flags: names::open_flags(flags),
             error: error.map(names::error),

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use noctule_model::{
     ConnectError, Event, EventProcess, ExitStatus, FilePath, Level, Owner, Socket, TcpChange, What,
-    escape_terminal,
 };
+use noctule_text::{escape, escape_bytes};
 
 use super::figures::{bytes, time};
-use super::{json, names, text};
+use super::{json, names};
 
 /// Characters of the arguments of a program; the JSON has all of them.
 const ARGUMENTS: usize = 160;
@@ -74,13 +74,13 @@ fn clock(unix_ns: u64, utc_offset: i32) -> String {
 }
 
 fn who(process: &EventProcess) -> String {
-    let comm = escape_terminal(&process.comm.text());
+    let comm = escape(&process.comm.text());
     format!("{comm}[{}]", process.id.pid)
 }
 
 fn place(process: &EventProcess) -> String {
     match &process.owner {
-        Some(owner) => escape_terminal(&owner.name(Level::Container)),
+        Some(owner) => escape(&owner.name(Level::Container)),
         None if process.cgroup.0 == 0 => String::new(),
         None => Owner::unknown(process.cgroup).name(Level::Container),
     }
@@ -157,7 +157,7 @@ fn told(what: &What) -> (&'static str, String, Tone) {
 /// What is missing from a path that is too long is its begin.
 fn file(path: &FilePath) -> String {
     let cut = if path.truncated { "…" } else { "" };
-    format!("{cut}{}", text::for_terminal(&path.bytes))
+    format!("{cut}{}", escape_bytes(&path.bytes))
 }
 
 /// The arguments, each after a blank; the first is the program by another name and is left out.
@@ -170,7 +170,7 @@ fn arguments(args: &[Vec<u8>], truncated: bool) -> String {
             cut = true;
             break;
         }
-        let word = quoted(&text::for_terminal(arg));
+        let word = quoted(&escape_bytes(arg));
         out.push(' ');
         match word.char_indices().nth(room) {
             None => out.push_str(&word),

@@ -8,7 +8,6 @@ mod figures;
 mod json;
 mod line;
 mod names;
-mod text;
 
 pub use json::event_json;
 pub use line::{EventLine, Tone, event_line};

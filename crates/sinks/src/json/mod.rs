@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use noctule_analysis::Report;
-use noctule_model::{Counter, EventCounter, Events, Feature, FeatureState, Level, escape_terminal};
+use noctule_model::{Counter, EventCounter, Events, Feature, FeatureState, Level};
+use noctule_text::is_unseen;
 use serde::Serialize;
 
 use events::EventsJson;
@@ -131,12 +132,13 @@ pub(crate) fn to_string(value: &impl Serialize) -> String {
 /// other control characters too, and characters that turn the direction of a line. They stand in
 /// strings only, where their escape means the same.
 fn escape_unseen(json: String) -> String {
-    if !json.contains(is_unseen) {
+    let escapes = |c: char| c >= '\u{7f}' && is_unseen(c);
+    if !json.contains(escapes) {
         return json;
     }
     let mut out = String::with_capacity(json.len() + 64);
     for c in json.chars() {
-        if is_unseen(c) {
+        if escapes(c) {
             // Writing to a string cannot fail, and none of them is beyond the first plane.
             let _ = write!(out, "\\u{:04x}", u32::from(c));
         } else {
@@ -144,8 +146,4 @@ fn escape_unseen(json: String) -> String {
         }
     }
     out
-}
-
-fn is_unseen(c: char) -> bool {
-    c >= '\u{7f}' && escape_terminal(c.encode_utf8(&mut [0; 4])).starts_with('\\')
 }

@@ -1,0 +1,84 @@
+//! Text that strangers choose.
+
+use std::fmt::Write as _;
+
+/// Makes text from strangers safe to print on a terminal: control characters, bidirectional
+/// overrides and invisible format characters become visible escapes (`\n`, `\u{1b}`), and a
+/// backslash is doubled.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' | '\r' | '\t' => out.extend(c.escape_default()),
+            c if is_unseen(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Bytes as text that is safe to print on a terminal, without loss: as [`escape`] and [`lossless`].
+pub fn escape_bytes(bytes: &[u8]) -> String {
+    joined(bytes, escape)
+}
+
+/// Bytes as text from which every byte can be told: what is not UTF-8 becomes `\xHH`, and a backslash
+/// is doubled. Control characters are kept: this is for formats that escape them by themselves.
+pub fn lossless(bytes: &[u8]) -> String {
+    joined(bytes, |valid| valid.replace('\\', "\\\\"))
+}
+
+/// Every byte can be told from the result, as long as `valid` doubles backslashes.
+fn joined(bytes: &[u8], valid: impl Fn(&str) -> String) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(&valid(chunk.valid()));
+        for byte in chunk.invalid() {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+/// Whether a terminal obeys the character, or draws nothing for it: control characters, and those
+/// that change how the rest of a line is drawn.
+pub fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_leave_no_control_character() {
+        let hostile = "a\n\x1b[31mred\u{202e}\u{9b}\\";
+        let safe = escape(hostile);
+        assert_eq!(safe, "a\\n\\u{1b}[31mred\\u{202e}\\u{9b}\\\\");
+        assert!(!safe.contains(is_unseen));
+    }
+
+    #[test]
+    fn what_is_not_utf8_cannot_be_taken_for_text_that_looks_like_it() {
+        let cases: [(&[u8], &str); 6] = [
+            (b"/usr/bin/true", "/usr/bin/true"),
+            ("größe".as_bytes(), "größe"),
+            (b"a\xff\xfeb", r"a\xff\xfeb"),
+            (br"a\xff", r"a\\xff"),
+            // A character that is cut off at the end.
+            (b"\xe2\x82", r"\xe2\x82"),
+            (b"", ""),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(lossless(bytes), text);
+            assert_eq!(escape_bytes(bytes), text);
+        }
+        assert_eq!(lossless(b"\x1b\n"), "\x1b\n");
+        assert_eq!(escape_bytes(b"\x1b\n"), r"\u{1b}\n");
+    }
+}

@@ -1,0 +1,7 @@
+//! How noctule writes for people: one form of each thing, for every table, view and message.
+//!
+//! Pure functions that know no terminal, no file and no clock.
+
+mod escape;
+
+pub use escape::{escape, escape_bytes, is_unseen, lossless};
