@@ -3,5 +3,7 @@
 //! Pure functions that know no terminal, no file and no clock.
 
 mod escape;
+mod units;
 
 pub use escape::{escape, escape_bytes, is_unseen, lossless};
+pub use units::{bytes, count, decimal, duration, frequency, percent, rate, ratio, seconds, share};
