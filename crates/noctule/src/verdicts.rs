@@ -233,7 +233,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             facts.nominal_hertz.is_some(),
             FeatureState::Degraded,
             match facts.nominal_hertz {
-                Some(hertz) => format!("{:.2} GHz", hertz as f64 / 1e9),
+                Some(hertz) => noctule_text::frequency(hertz as f64),
                 None => "the machine does not tell it: frequencies are cycles / CPU time".into(),
             },
             "",

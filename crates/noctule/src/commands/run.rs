@@ -9,7 +9,7 @@ use arc_swap::ArcSwapOption;
 use noctule_analysis::{Judge, ReportBuilder};
 use noctule_model::{Batch, Feature, FeatureState, Level};
 use noctule_sinks::openmetrics::{Exporter, Exposition, Options, Snapshot};
-use noctule_text::escape;
+use noctule_text::{duration, escape};
 use noctule_web::{Handlers, Page};
 
 use super::table;
@@ -152,7 +152,7 @@ fn handlers(last: &Arc<ArcSwapOption<Snapshot>>, config: &Config) -> Handlers {
             Some(snapshot) => {
                 let age = wire::now_ns().saturating_sub(snapshot.taken_ns());
                 if age > stale_ns {
-                    return Err(format!("the last batch is {} s old", age / 1_000_000_000));
+                    return Err(format!("the last batch is {} old", duration(age)));
                 }
                 Ok(())
             }
@@ -169,7 +169,7 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
         return Some(builder);
     }
     let paint = Paint::of(&stdout());
-    let mut text = format!("\nthe first {:.1} s:\n", window_ns as f64 / 1e9);
+    let mut text = format!("\nthe first {}:\n", duration(window_ns));
     for level in [Level::Container, Level::Process] {
         let report = builder.report(level, false);
         text.push_str(&table::draw(&report, level, FIRST_LOOK_ROWS, false, paint));

@@ -2,7 +2,7 @@
 
 use noctule_analysis::{Report, Row};
 use noctule_model::{Counter, EventCounter, Level, SOFTIRQ_VECTORS};
-use noctule_text::escape;
+use noctule_text::{self as text, escape};
 
 use crate::print::{self, Paint};
 
@@ -18,7 +18,7 @@ const COLUMNS: &[Column] = &[
         title: "CPU%",
         cell: |report, row| {
             let share = row.counters[Counter::CpuTime] as f64 / report.window_ns.max(1) as f64;
-            Some(format!("{:.1}", share * 100.0))
+            Some(text::decimal(share * 100.0))
         },
     },
     Column {
@@ -27,7 +27,7 @@ const COLUMNS: &[Column] = &[
             report
                 .measured
                 .value(&row.counters, Counter::CpuTime)
-                .map(print::time)
+                .map(text::duration)
         },
     },
     Column {
@@ -36,7 +36,7 @@ const COLUMNS: &[Column] = &[
             let hertz = report.node.nominal_hertz;
             row.counters
                 .frequency_hertz(report.measured, hertz)
-                .map(print::frequency)
+                .map(text::frequency)
         },
     },
     Column {
@@ -52,7 +52,7 @@ const COLUMNS: &[Column] = &[
         cell: |report, row| {
             let value = |counter| report.measured.value(&row.counters, counter);
             let (instructions, cycles) = (value(Counter::Instructions)?, value(Counter::Cycles)?);
-            (cycles > 0).then(|| format!("{:.2}", instructions as f64 / cycles as f64))
+            (cycles > 0).then(|| text::ratio(instructions as f64 / cycles as f64))
         },
     },
     Column {
@@ -72,7 +72,7 @@ const COLUMNS: &[Column] = &[
         cell: |report, row| {
             let vectors = (0..SOFTIRQ_VECTORS.len() as u8).map(Counter::Softirq);
             let values = vectors.map(|vector| report.measured.value(&row.counters, vector));
-            values.sum::<Option<u64>>().map(print::count)
+            values.sum::<Option<u64>>().map(text::count)
         },
     },
     Column {
@@ -95,12 +95,12 @@ const COLUMNS: &[Column] = &[
         },
     },
     Column {
-        title: "B in",
-        cell: |report, row| events(report, row, &[EventCounter::TcpBytesReceived]),
+        title: "received",
+        cell: |report, row| bytes(report, row, EventCounter::TcpBytesReceived),
     },
     Column {
-        title: "B out",
-        cell: |report, row| events(report, row, &[EventCounter::TcpBytesSent]),
+        title: "sent",
+        cell: |report, row| bytes(report, row, EventCounter::TcpBytesSent),
     },
     Column {
         title: "oom",
@@ -110,19 +110,27 @@ const COLUMNS: &[Column] = &[
 
 /// Events together, if there were any.
 fn events(report: &Report, row: &Row, counters: &[EventCounter]) -> Option<String> {
+    sum(report, row, counters).map(text::count)
+}
+
+/// An event that counts bytes, if there were any.
+fn bytes(report: &Report, row: &Row, counter: EventCounter) -> Option<String> {
+    sum(report, row, &[counter]).map(text::bytes)
+}
+
+fn sum(report: &Report, row: &Row, counters: &[EventCounter]) -> Option<u64> {
     let events = row.events.as_ref()?;
     let values = counters
         .iter()
         .map(|counter| report.measured.value(&events.counters, *counter));
-    let sum = values.sum::<Option<u64>>()?;
-    (sum > 0).then(|| print::count(sum))
+    values.sum::<Option<u64>>().filter(|sum| *sum > 0)
 }
 
 fn count(report: &Report, row: &Row, counter: Counter) -> Option<String> {
     report
         .measured
         .value(&row.counters, counter)
-        .map(print::count)
+        .map(text::count)
 }
 
 /// One line of the table: its name, the row that it shows, and where that belongs.
@@ -184,11 +192,11 @@ pub(super) fn draw(
             .iter()
             .map(|row| row.counters[Counter::CpuTime])
             .sum();
-        let hidden = format!("{} more rows: {}\n", hidden.len(), print::time(cpu));
+        let hidden = format!("{} more rows: {}\n", hidden.len(), text::duration(cpu));
         out.push_str(&paint.dim(&hidden));
     }
     if report.unrecorded_ns > 0 {
-        let time = print::time(report.unrecorded_ns);
+        let time = text::duration(report.unrecorded_ns);
         out.push_str(&format!("processes that ended without a record: {time}\n"));
     }
     out.push_str(&machine(report, paint));
@@ -260,25 +268,24 @@ fn place(row: &Row, level: Level) -> String {
 /// What was taken of all CPUs, of those that were idle too, where that is known.
 fn taken(name: &str, ns: Option<u64>) -> String {
     ns.map_or_else(String::new, |ns| {
-        format!(", {name} {} in all", print::time(ns))
+        format!(", {name} {} in all", text::seconds(ns))
     })
 }
 
 /// Window, idle and remainder, so that the sums close before the reader's eyes.
 fn machine(report: &Report, paint: Paint) -> String {
     let node = &report.node;
-    let share = |ns: u64| 100.0 * ns as f64 / node.elapsed_ns.max(1) as f64;
+    let share = |ns: u64| text::share(ns, node.elapsed_ns);
     let used = node.total[Counter::CpuTime];
     paint.dim(&format!(
-        "{:.3} s on {} CPUs: {} used ({:.1} %), {} idle ({:.1} %), {} remainder ({:.2} %: \
-         interrupts, steal){}{}\n",
-        report.window_ns as f64 / 1e9,
+        "{} on {} CPUs: {} used ({}), {} idle ({}), {} remainder ({}: interrupts, steal){}{}\n",
+        text::seconds(report.window_ns),
         node.cpus,
-        print::time(used),
+        text::seconds(used),
         share(used),
-        print::time(node.idle_ns),
+        text::seconds(node.idle_ns),
         share(node.idle_ns),
-        print::time(node.remainder_ns()),
+        text::seconds(node.remainder_ns()),
         share(node.remainder_ns()),
         taken("interrupts", node.interrupt_ns),
         taken("steal", node.steal_ns),

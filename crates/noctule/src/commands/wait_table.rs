@@ -2,7 +2,7 @@
 
 use noctule_analysis::{WaitReport, WaitReportRow};
 use noctule_model::{Cause, Level, Preemptor, VerdictKind, WAIT_SCALE};
-use noctule_text::escape;
+use noctule_text::{self as text, escape};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::print::{self, Paint};
@@ -39,7 +39,7 @@ pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) 
     }
     if !hidden.is_empty() {
         let waited: u64 = hidden.iter().map(WaitReportRow::total_ns).sum();
-        let hidden = format!("{} more rows: {}\n", hidden.len(), print::time(waited));
+        let hidden = format!("{} more rows: {}\n", hidden.len(), text::duration(waited));
         out.push_str(&paint.dim(&hidden));
     }
     out.push_str(&legend(report, paint));
@@ -47,16 +47,16 @@ pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) 
 }
 
 fn cells(row: &WaitReportRow, level: Level) -> Vec<String> {
-    let quantile = |q| row.histogram.quantile(q).map_or("-".into(), print::time);
+    let quantile = |q| row.histogram.quantile(q).map_or("-".into(), text::duration);
     vec![
         escape(&row.party.name(level)),
-        print::time(row.total_ns()),
-        print::time(row.cpu_ns),
-        print::count(row.histogram.count()),
+        text::duration(row.total_ns()),
+        text::duration(row.cpu_ns),
+        text::count(row.histogram.count()),
         quantile(0.5),
         quantile(0.9),
         quantile(0.99),
-        row.histogram.max().map_or("-".into(), print::time),
+        row.histogram.max().map_or("-".into(), text::duration),
         row.histogram.drawn(),
     ]
 }
@@ -73,12 +73,12 @@ fn verdict(row: &WaitReportRow, paint: Paint) -> String {
 /// The causes as a bar and in figures, the culprits, and the verdict in words.
 fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
     let total = row.total_ns().max(1);
-    let percent = |ns: u64| 100.0 * ns as f64 / total as f64;
     let causes: Vec<String> = Cause::ALL
         .into_iter()
         .map(|cause| (cause, row.wait_ns[cause as usize]))
-        .filter(|(_, ns)| percent(*ns) >= 0.05)
-        .map(|(cause, ns)| format!("{} {:.1} %", cause.name(), percent(ns)))
+        // Below that it would be drawn as 0.0%.
+        .filter(|(_, ns)| u128::from(*ns) * 2000 >= u128::from(total))
+        .map(|(cause, ns)| format!("{} {}", cause.name(), text::share(ns, total)))
         .collect();
     let mut out = format!("  {}  {}\n", bar(row), causes.join(", "));
     let others = row.others_ns().max(1);
@@ -88,8 +88,8 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
         .take(CULPRITS)
         .filter(|culprit| culprit.blame.wait_ns * 1000 >= others)
         .map(|culprit| {
-            let share = 100.0 * culprit.blame.wait_ns as f64 / others as f64;
-            format!("{} {share:.1} %", escape(&culprit.party.name(level)))
+            let share = text::share(culprit.blame.wait_ns, others);
+            format!("{} {share}", escape(&culprit.party.name(level)))
         })
         .collect();
     if !culprits.is_empty() {
@@ -99,8 +99,8 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
         .into_iter()
         .map(|preemptor| (preemptor, row.preemptions[preemptor as usize]))
         .filter(|(_, count)| *count > 0)
-        .map(|(preemptor, count)| format!("{} {}", preemptor.name(), print::count(count)))
-        .chain((row.throttles > 0).then(|| format!("quota {}", print::count(row.throttles))))
+        .map(|(preemptor, count)| format!("{} {}", preemptor.name(), text::count(count)))
+        .chain((row.throttles > 0).then(|| format!("quota {}", text::count(row.throttles))))
         .collect();
     if !preemptions.is_empty() {
         out.push_str(&format!("  lost the CPU to: {}\n", preemptions.join(", ")));
@@ -124,8 +124,8 @@ fn legend(report: &WaitReport, paint: Paint) -> String {
         .map(|cause| format!("{} {}", cause.glyph(), cause.name()))
         .collect();
     paint.dim(&format!(
-        "{:.3} s on {} CPUs; waited: sum over all threads; {}\n",
-        report.window_ns as f64 / 1e9,
+        "{} on {} CPUs; waited: sum over all threads; {}\n",
+        text::seconds(report.window_ns),
         report.cpus,
         causes.join("  ")
     ))
