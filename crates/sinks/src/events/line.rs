@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use noctule_model::{
     ConnectError, Event, EventProcess, ExitStatus, FilePath, Level, Owner, Socket, TcpChange, What,
 };
-use noctule_text::{escape, escape_bytes};
+use noctule_text::{bytes, duration, escape, escape_bytes};
 
-use super::figures::{bytes, time};
 use super::{json, names};
 
 /// Characters of the arguments of a program; the JSON has all of them.
@@ -112,10 +111,10 @@ fn told(what: &What) -> (&'static str, String, Tone) {
             let (how, tone) = ended(*status, *oom_killed);
             let mut what = how;
             if let Some(ns) = duration_ns {
-                what.push_str(&format!(" after {}", time(*ns)));
+                what.push_str(&format!(" after {}", duration(*ns)));
             }
             if let Some(cpu) = cpu_ns {
-                what.push_str(&format!(", {} CPU", time(*cpu)));
+                what.push_str(&format!(", {} CPU", duration(*cpu)));
             }
             if let Some(rss) = rss_peak_bytes {
                 what.push_str(&format!(", {}", bytes(*rss)));
@@ -215,7 +214,7 @@ fn tcp(change: TcpChange, socket: &Socket) -> (String, Tone) {
         TcpChange::Listen => (format!("listens on {own}"), Tone::Plain),
         TcpChange::ListenClose => (format!("no longer listens on {own}"), Tone::Plain),
         TcpChange::Connect { duration_ns } => {
-            let took = duration_ns.map(|ns| format!(" in {}", time(ns)));
+            let took = duration_ns.map(|ns| format!(" in {}", duration(ns)));
             let took = took.unwrap_or_default();
             (format!("{out} connected{took}"), Tone::Good)
         }
@@ -229,7 +228,7 @@ fn tcp(change: TcpChange, socket: &Socket) -> (String, Tone) {
                 0 => String::new(),
                 errno => format!(" ({})", names::error(errno)),
             };
-            let what = format!("{out} {why}{error} after {}", time(duration_ns));
+            let what = format!("{out} {why}{error} after {}", duration(duration_ns));
             (what, Tone::Bad)
         }
         TcpChange::Accept => (format!("{} accepted", ends(socket, "<-")), Tone::Good),
@@ -247,7 +246,7 @@ fn tcp(change: TcpChange, socket: &Socket) -> (String, Tone) {
         } => {
             let mut what = format!("{out} closed");
             if let Some(ns) = duration_ns {
-                what.push_str(&format!(" after {}", time(ns)));
+                what.push_str(&format!(" after {}", duration(ns)));
             }
             for (count, word) in [(bytes_sent, "sent"), (bytes_received, "received")] {
                 if let Some(count) = count {
@@ -259,7 +258,7 @@ fn tcp(change: TcpChange, socket: &Socket) -> (String, Tone) {
                 what.push_str(&format!(", {count} retransmit{many}"));
             }
             if let Some(us) = rtt_us {
-                what.push_str(&format!(", rtt {}", time(u64::from(us) * 1000)));
+                what.push_str(&format!(", rtt {}", duration(u64::from(us) * 1000)));
             }
             (what, Tone::Plain)
         }

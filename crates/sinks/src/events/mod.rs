@@ -4,7 +4,6 @@
 //! is doubled, so that the two cannot be taken for each other.
 
 mod attributes;
-mod figures;
 mod json;
 mod line;
 mod names;
