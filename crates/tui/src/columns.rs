@@ -1,7 +1,7 @@
 //! The columns of the table, those of both views.
 
 use noctule_model::{Counter, Level};
-use noctule_text::escape;
+use noctule_text::{decimal, escape, percent, rate, ratio};
 
 use crate::table::{Cell, Column, Facts, View};
 use crate::{figures, numbers};
@@ -55,7 +55,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 1,
         views: USE,
         exists: always,
-        cell: Cell::Number(figures::cpu_percent, numbers::percent),
+        cell: Cell::Number(figures::cpu_percent, decimal),
     },
     Column {
         title: "MINUTE",
@@ -75,7 +75,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 4,
         views: USE,
         exists: always,
-        cell: Cell::Number(figures::cpu_time, numbers::duration),
+        cell: Cell::Number(figures::cpu_time, numbers::length),
     },
     Column {
         title: "FREQ",
@@ -85,7 +85,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 6,
         views: USE,
         exists: |facts| facts.measured.has(Counter::Cycles),
-        cell: Cell::Number(figures::frequency, numbers::count),
+        cell: Cell::Number(figures::frequency, rate),
     },
     Column {
         title: "IPC",
@@ -95,7 +95,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 7,
         views: USE,
         exists: |facts| has_all(facts, &[Counter::Instructions, Counter::Cycles]),
-        cell: Cell::Number(figures::instructions_per_cycle, numbers::ratio),
+        cell: Cell::Number(figures::instructions_per_cycle, ratio),
     },
     Column {
         title: "MISS/s",
@@ -105,10 +105,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 8,
         views: USE,
         exists: |facts| facts.measured.has(Counter::CacheMisses),
-        cell: Cell::Number(
-            |f, item| figures::rate(f, item, Counter::CacheMisses),
-            numbers::count,
-        ),
+        cell: Cell::Number(|f, item| figures::rate(f, item, Counter::CacheMisses), rate),
     },
     Column {
         title: "PGRD/s",
@@ -118,10 +115,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 9,
         views: USE,
         exists: |facts| facts.measured.has(Counter::PageReads),
-        cell: Cell::Number(
-            |f, item| figures::rate(f, item, Counter::PageReads),
-            numbers::count,
-        ),
+        cell: Cell::Number(|f, item| figures::rate(f, item, Counter::PageReads), rate),
     },
     Column {
         title: "PGWR/s",
@@ -131,10 +125,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 10,
         views: USE,
         exists: |facts| facts.measured.has(Counter::PageWrites),
-        cell: Cell::Number(
-            |f, item| figures::rate(f, item, Counter::PageWrites),
-            numbers::count,
-        ),
+        cell: Cell::Number(|f, item| figures::rate(f, item, Counter::PageWrites), rate),
     },
     Column {
         title: "SIRQ/s",
@@ -144,7 +135,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 11,
         views: USE,
         exists: |facts| figures::softirqs().any(|vector| facts.measured.has(vector)),
-        cell: Cell::Number(figures::softirq_rate, numbers::count),
+        cell: Cell::Number(figures::softirq_rate, rate),
     },
     Column {
         title: "VOL/s",
@@ -156,7 +147,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         exists: |facts| facts.measured.has(Counter::SwitchesVoluntary),
         cell: Cell::Number(
             |f, item| figures::rate(f, item, Counter::SwitchesVoluntary),
-            numbers::count,
+            rate,
         ),
     },
     Column {
@@ -169,7 +160,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         exists: |facts| facts.measured.has(Counter::SwitchesPreempted),
         cell: Cell::Number(
             |f, item| figures::rate(f, item, Counter::SwitchesPreempted),
-            numbers::count,
+            rate,
         ),
     },
     Column {
@@ -180,7 +171,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 1,
         views: WAITS,
         exists: always,
-        cell: Cell::Number(figures::wait_rate, numbers::duration),
+        cell: Cell::Number(figures::wait_rate, numbers::length),
     },
     Column {
         title: "WAIT%",
@@ -190,7 +181,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 3,
         views: WAITS,
         exists: always,
-        cell: Cell::Number(figures::wait_percent, numbers::percent),
+        cell: Cell::Number(figures::wait_percent, decimal),
     },
     Column {
         title: "P50",
@@ -200,10 +191,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 9,
         views: WAITS,
         exists: always,
-        cell: Cell::Number(
-            |_, item| figures::wait_quantile(item, 0.5),
-            numbers::duration,
-        ),
+        cell: Cell::Number(|_, item| figures::wait_quantile(item, 0.5), numbers::length),
     },
     Column {
         title: "P99",
@@ -215,7 +203,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         exists: always,
         cell: Cell::Number(
             |_, item| figures::wait_quantile(item, 0.99),
-            numbers::duration,
+            numbers::length,
         ),
     },
     Column {
@@ -226,7 +214,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 8,
         views: WAITS,
         exists: always,
-        cell: Cell::Number(figures::longest_wait, numbers::duration),
+        cell: Cell::Number(figures::longest_wait, numbers::length),
     },
     Column {
         title: "LENGTHS",
@@ -260,13 +248,13 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "SHARE",
-        help: "percent of what it waited for others that the culprit had",
+        help: "part of what it waited for others that the culprit had",
         width: 6,
         widest: 6,
         priority: 10,
         views: WAITS,
         exists: always,
-        cell: Cell::Number(figures::culprit_percent, numbers::percent),
+        cell: Cell::Number(figures::culprit_percent, percent),
     },
     Column {
         title: "VERDICT",

@@ -1,7 +1,7 @@
 //! Everything about one row.
 
 use noctule_model::{Counter, SOFTIRQ_VECTORS};
-use noctule_text::escape;
+use noctule_text::{count, duration, escape, frequency, percent, rate, ratio};
 use ratatui::text::{Line, Span};
 
 use crate::app::{App, Detail};
@@ -57,7 +57,7 @@ pub(crate) fn lines(
         return lines;
     }
     lines.push(Line::default());
-    let window = numbers::duration(app.facts().window_ns as f64);
+    let window = duration(app.facts().window_ns);
     let heading = format!(" in the window of {window}, and per second");
     lines.push(Line::styled(heading, palette.faint));
     lines.extend(figures(app, detail, width, palette));
@@ -77,8 +77,8 @@ fn graph(app: &App, detail: &Detail, width: usize, palette: &Palette) -> Vec<Lin
         .enumerate()
         .map(|(i, part)| {
             let scale = match i {
-                0 => numbers::percent(f64::from(peak) * 100.0) + " %",
-                _ if i + 1 == GRAPH => "0 %".to_owned(),
+                0 => percent(f64::from(peak) * 100.0),
+                _ if i + 1 == GRAPH => "0%".to_owned(),
                 _ => String::new(),
             };
             Line::from(vec![
@@ -87,7 +87,7 @@ fn graph(app: &App, detail: &Detail, width: usize, palette: &Palette) -> Vec<Lin
             ])
         })
         .collect();
-    let caption = format!("CPU, last {}", numbers::duration(app.span_ns()));
+    let caption = format!("CPU, last {}", numbers::length(app.span_ns()));
     lines.push(Line::styled(format!("{:9}{caption}", ""), palette.faint));
     lines
 }
@@ -149,44 +149,27 @@ fn cells(app: &App, detail: &Detail) -> Vec<(String, String)> {
     let facts = app.facts();
     let item = &detail.line.item;
     let absent = || "-".to_owned();
-    let number =
-        |value: Option<f64>, write: &dyn Fn(f64) -> String| value.map_or_else(absent, write);
-    let cpu = number(figures::cpu_percent(&facts, item), &|v| {
-        numbers::percent(v) + " %"
-    });
+    let number = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(absent, write);
+    let cpu = number(figures::cpu_percent(&facts, item), percent);
     let known = app.shown.history(app.level()).knows(&item.key);
-    let mean = number(known.then_some(f64::from(item.mean) * 100.0), &|v| {
-        numbers::percent(v) + " %"
-    });
-    let frequency = number(figures::frequency(&facts, item), &|v| {
-        numbers::count(v) + "Hz"
-    });
-    let ipc = number(
-        figures::instructions_per_cycle(&facts, item),
-        &numbers::ratio,
-    );
+    let mean = number(known.then_some(f64::from(item.mean) * 100.0), percent);
+    let hertz = number(figures::frequency(&facts, item), frequency);
+    let ipc = number(figures::instructions_per_cycle(&facts, item), ratio);
     let mut cells = vec![
         ("CPU".to_owned(), cpu),
         ("CPU, minute".to_owned(), mean),
-        ("frequency".to_owned(), frequency),
+        ("frequency".to_owned(), hertz),
         ("instr. / cycle".to_owned(), ipc),
     ];
     for counter in Counter::all() {
         let value = facts.measured.value(&item.row.counters, counter);
         let value = match (value, figures::rate(&facts, item, counter)) {
-            (Some(ns), _) if counter == Counter::CpuTime => numbers::duration(ns as f64),
-            (Some(ns), Some(rate)) if matches!(counter, Counter::Wait(_)) => {
-                let (time, rate) = (numbers::duration(ns as f64), numbers::duration(rate));
-                format!("{time:>6} {rate:>8}/s")
+            (Some(ns), _) if counter == Counter::CpuTime => duration(ns),
+            (Some(ns), Some(growth)) if matches!(counter, Counter::Wait(_)) => {
+                format!("{:>6} {:>8}/s", duration(ns), numbers::length(growth))
             }
-            (Some(sum), Some(rate)) => {
-                format!(
-                    "{:>6} {:>8}/s",
-                    numbers::count(sum as f64),
-                    numbers::count(rate)
-                )
-            }
-            (Some(sum), None) => numbers::count(sum as f64),
+            (Some(sum), Some(growth)) => format!("{:>6} {:>8}/s", count(sum), rate(growth)),
+            (Some(sum), None) => count(sum),
             (None, _) => absent(),
         };
         cells.push((label(counter), value));

@@ -1,6 +1,7 @@
 //! The head of the screen: the machine, the agent, the window.
 
 use noctule_model::Counter;
+use noctule_text::{bytes, duration};
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
 
@@ -21,7 +22,10 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
     let area = areas.header;
     let Some(window) = &app.shown.window else {
         put(frame, area, 0, &title(app, None, area.width, palette));
-        let wait = format!(" waiting for the first window of {:?}", app.interval);
+        let wait = format!(
+            " waiting for the first window of {}",
+            duration(app.interval.as_nanos() as u64)
+        );
         put(frame, area, 1, &Line::from(wait));
         return;
     };
@@ -65,7 +69,10 @@ impl Shares {
 }
 
 fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| numbers::percent(share * 100.0))
+    share.map_or_else(
+        || "-".to_owned(),
+        |share| noctule_text::percent(share * 100.0),
+    )
 }
 
 fn title(app: &App, window: Option<&Window>, width: u16, palette: &Palette) -> Line<'static> {
@@ -81,7 +88,7 @@ fn title(app: &App, window: Option<&Window>, width: u16, palette: &Palette) -> L
     if let Some(window) = window {
         let facts = [
             format!(" · {} CPUs", window.node.cpus),
-            format!(" · window {}", numbers::duration(window.length_ns as f64)),
+            format!(" · window {}", duration(window.length_ns)),
             format!(" · {}", numbers::time(window.time_unix_ns)),
         ];
         for fact in facts {
@@ -106,8 +113,8 @@ fn busy(app: &App, shares: &Shares, areas: &Areas, palette: &Palette) -> Line<'s
     };
     let mut spans = vec![
         Span::raw(" busy "),
-        Span::styled(format!("{:>5}", percent(shares.busy)), palette.strong),
-        Span::raw(" % "),
+        Span::styled(format!("{:>6}", percent(shares.busy)), palette.strong),
+        Span::raw(" "),
     ];
     let mut after = Vec::new();
     if alone && app.paused {
@@ -138,9 +145,9 @@ fn busy(app: &App, shares: &Shares, areas: &Areas, palette: &Palette) -> Line<'s
 fn rest(shares: &Shares, palette: &Palette) -> Line<'static> {
     Line::from(vec![
         Span::styled(" idle ", palette.faint),
-        Span::raw(format!("{:>5} %", percent(shares.idle))),
+        Span::raw(format!("{:>6}", percent(shares.idle))),
         Span::styled("   remainder ", palette.faint),
-        Span::raw(format!("{} %", percent(shares.remainder))),
+        Span::raw(percent(shares.remainder)),
     ])
 }
 
@@ -149,13 +156,13 @@ fn agent(window: &Window, palette: &Palette) -> Line<'static> {
     let mut spans = vec![
         Span::styled(" noctule ", palette.faint),
         Span::raw(format!(
-            "{:.2} % CPU · {}",
-            agent.cpu_percent,
-            numbers::bytes(agent.resident_bytes)
+            "{} CPU · {}",
+            noctule_text::percent(agent.cpu_percent),
+            bytes(agent.resident_bytes)
         )),
     ];
     if let Some(ns) = agent.run_ns {
-        spans.push(Span::raw(format!(" · {ns:.0} ns per BPF run")));
+        spans.push(Span::raw(format!(" · {} per BPF run", numbers::length(ns))));
     }
     Line::from(spans)
 }
@@ -166,7 +173,7 @@ fn graph(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     if area.width == 0 {
         return;
     }
-    let caption = format!(" busy, last {}", numbers::duration(app.span_ns()));
+    let caption = format!(" busy, last {}", numbers::length(app.span_ns()));
     put(frame, area, 0, &Line::styled(caption, palette.faint));
     let minute = app.shown.node_minute(LENGTH);
     let rows = usize::from(area.height.saturating_sub(1));

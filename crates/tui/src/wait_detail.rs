@@ -2,7 +2,7 @@
 
 use noctule_analysis::{Culprit, WaitReportRow};
 use noctule_model::{Cause, Preemptor, WAIT_LENGTHS};
-use noctule_text::escape;
+use noctule_text::{count, duration, escape, percent, share};
 use ratatui::text::{Line, Span};
 
 use crate::app::App;
@@ -34,7 +34,7 @@ pub(crate) fn lines(
     };
     lines.push(Line::default());
     let row = &waited.now;
-    let window = numbers::duration(app.facts().window_ns as f64);
+    let window = duration(app.facts().window_ns);
     let heading = format!(" in the window of {window}");
     lines.push(Line::styled(heading, palette.faint));
     lines.extend(sums(app, row, width, palette));
@@ -48,11 +48,8 @@ pub(crate) fn lines(
 }
 
 fn before_the_first(app: &App) -> String {
-    let window = waits::verdict_window(app.interval).as_nanos() as f64;
-    format!(
-        "none yet: it takes a window of {}",
-        numbers::duration(window)
-    )
+    let window = waits::verdict_window(app.interval).as_nanos() as u64;
+    format!("none yet: it takes a window of {}", duration(window))
 }
 
 /// The verdict of its own, longer, window; in words, with what is usual.
@@ -61,7 +58,7 @@ fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Ve
     let kind = row.verdict.kind;
     let about = format!(
         "  of the {} until {}",
-        numbers::duration(last.window_ns() as f64),
+        duration(last.window_ns()),
         numbers::time(last.time_unix_ns)
     );
     let mut first = labelled("verdict", "", width, palette).remove(0);
@@ -75,9 +72,9 @@ fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Ve
     lines.extend(labelled("because", &reason, width, palette));
     let usual = match row.verdict.evidence.baseline {
         Some(usual) => format!(
-            "p99 {}, {} % of the time that it wanted the CPU behind somebody",
-            numbers::duration(usual.p99_ns as f64),
-            numbers::percent(usual.contended_share * 100.0)
+            "p99 {}, {} of the time that it wanted the CPU behind somebody",
+            duration(usual.p99_ns),
+            percent(usual.contended_share * 100.0)
         ),
         None => "not known yet: too few windows were seen".to_owned(),
     };
@@ -88,28 +85,25 @@ fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Ve
 fn sums(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let (waited, wanted) = (row.total_ns(), row.total_ns() + row.cpu_ns);
     let rate = waited as f64 * 1e9 / app.facts().window_ns.max(1) as f64;
-    let share = match wanted {
-        0 => "-".to_owned(),
-        wanted => numbers::percent(waited as f64 * 100.0 / wanted as f64),
-    };
     let waited = format!(
-        "{}, {} per second; {share} % of the time that it wanted the CPU",
-        numbers::duration(waited as f64),
-        numbers::duration(rate)
+        "{}, {} per second; {} of the time that it wanted the CPU",
+        duration(waited),
+        numbers::length(rate),
+        share(waited, wanted)
     );
     let quantile = |q| {
         let value = row.histogram.quantile(q);
-        value.map_or_else(|| "-".to_owned(), |ns| numbers::duration(ns as f64))
+        value.map_or_else(|| "-".to_owned(), duration)
     };
     let waits = format!(
         "{}: p50 {}, p90 {}, p99 {}, max {}",
-        numbers::count(row.histogram.count() as f64),
+        count(row.histogram.count()),
         quantile(0.5),
         quantile(0.9),
         quantile(0.99),
         quantile(1.0)
     );
-    let ran = numbers::duration(row.cpu_ns as f64);
+    let ran = duration(row.cpu_ns);
     [("waited", waited), ("ran", ran), ("waits", waits)]
         .iter()
         .flat_map(|(label, value)| labelled(label, value, width, palette))
@@ -119,7 +113,7 @@ fn sums(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<
 /// How many waits were how long, with a scale below.
 fn distribution(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let counts = row.histogram.lengths();
-    let most = counts.iter().copied().max().unwrap_or(0) as f32;
+    let most = counts.iter().copied().max().unwrap_or(0);
     let room = width.saturating_sub(10);
     let stripe = (room / WAIT_LENGTHS).clamp(1, STRIPE);
     let values: Vec<Option<f32>> = counts
@@ -127,12 +121,12 @@ fn distribution(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Lin
         .map(|&count| (count > 0).then_some(count as f32))
         .flat_map(|value| std::iter::repeat_n(value, stripe))
         .collect();
-    let mut lines: Vec<Line<'static>> = spark::graph(&values, most, HEIGHT)
+    let mut lines: Vec<Line<'static>> = spark::graph(&values, most as f32, HEIGHT)
         .into_iter()
         .enumerate()
         .map(|(i, part)| {
             let scale = match i {
-                0 => numbers::count(f64::from(most)),
+                0 => count(most),
                 _ => String::new(),
             };
             Line::from(vec![
@@ -174,7 +168,7 @@ fn causes(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'sta
         let mut spans = vec![Span::raw(" "), wait_cells::glyph(cause, palette)];
         let label = text::pad(cause.name(), 14, Align::Left);
         spans.push(Span::styled(format!(" {label}"), palette.faint));
-        spans.push(Span::raw(format!("{}  {} %", time(ns), part(ns, total))));
+        spans.push(Span::raw(format!("{}  {}", time(ns), part(ns, total))));
         lines.push(Line::from(spans));
     }
     lines
@@ -197,9 +191,9 @@ fn culprits(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> 
         let name = escape(&culprit.party.name(app.level()));
         let ns = culprit.blame.wait_ns;
         let name = text::pad(&text::shorten(&name, room), room, Align::Left);
-        let times = numbers::count(culprit.blame.preemptions as f64);
+        let times = count(culprit.blame.preemptions);
         Line::from(format!(
-            " {name} {}  {} %  {times:>6}",
+            " {name} {}  {}  {times:>6}",
             time(ns),
             part(ns, others)
         ))
@@ -209,7 +203,6 @@ fn culprits(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> 
 }
 
 fn preemptions(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
-    let count = |n: u64| numbers::count(n as f64);
     let words: Vec<String> = Preemptor::ALL
         .into_iter()
         .map(|by| format!("{} {}", by.name(), count(row.preemptions[by as usize])))
@@ -221,13 +214,9 @@ fn preemptions(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line
 }
 
 fn time(ns: u64) -> String {
-    format!("{:>7}", numbers::duration(ns as f64))
+    format!("{:>7}", duration(ns))
 }
 
 fn part(ns: u64, of: u64) -> String {
-    let percent = match of {
-        0 => "-".to_owned(),
-        of => numbers::percent(ns as f64 * 100.0 / of as f64),
-    };
-    format!("{percent:>5}")
+    format!("{:>6}", share(ns, of))
 }
