@@ -9,7 +9,6 @@ mod comm;
 mod counters;
 mod counts;
 mod destination;
-mod draw;
 mod event;
 mod event_counters;
 mod health;
@@ -28,7 +27,6 @@ pub use comm::Comm;
 pub use counters::{Cause, Counter, Counters, Preemptor, SOFTIRQ_VECTORS};
 pub use counts::{Countable, Counts, Cumulative};
 pub use destination::{DestinationCounter, DestinationCounters, DestinationRow};
-pub use draw::{WAIT_LENGTHS, WAIT_SCALE};
 pub use event::{
     ConnectError, Event, EventProcess, ExitStatus, FilePath, Origin, Socket, TcpChange, What,
 };

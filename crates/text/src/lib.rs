@@ -2,8 +2,10 @@
 //!
 //! Pure functions that know no terminal, no file and no clock.
 
+mod draw;
 mod escape;
 mod units;
 
+pub use draw::{WAIT_LENGTHS, WAIT_SCALE, drawn, glyph, lengths};
 pub use escape::{escape, escape_bytes, is_unseen, lossless};
 pub use units::{bytes, count, decimal, duration, frequency, percent, rate, ratio, seconds, share};

@@ -37,7 +37,7 @@ pub(crate) fn lines(width: usize, palette: &Palette) -> Vec<Line<'static>> {
     }
     lines.push(Line::styled(" Causes of waits", palette.accent));
     for cause in Cause::ALL {
-        let label = format!("{} {}", cause.glyph(), cause.name());
+        let label = format!("{} {}", noctule_text::glyph(cause), cause.name());
         lines.extend(labelled(&label, about(cause), width, palette));
     }
     lines.push(Line::default());

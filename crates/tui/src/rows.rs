@@ -1,7 +1,7 @@
 //! Draws the rows of the table.
 
 use noctule_model::{Feature, FeatureState, VerdictKind};
-use noctule_text::escape;
+use noctule_text::{WAIT_SCALE, escape};
 use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line as Text, Span};
@@ -80,7 +80,7 @@ fn titles(app: &App, placed: &[Placed], palette: &Palette) -> Text<'static> {
             (true, false) => ("▲", palette.accent.patch(palette.reversed)),
         };
         let title = match column.cell {
-            Cell::Lengths => wait_cells::scale(),
+            Cell::Lengths => WAIT_SCALE.to_owned(),
             _ => format!("{}{mark}", column.title),
         };
         let room = place.width.saturating_sub(text::width(&title));
@@ -119,7 +119,11 @@ fn row(
                 spans.push(Span::styled(minute, paint(palette.graph)));
             }
             Cell::Lengths => {
-                let drawn = line.item.waited.as_ref().map(|w| w.now.histogram.drawn());
+                let drawn = line
+                    .item
+                    .waited
+                    .as_ref()
+                    .map(|w| noctule_text::drawn(&w.now.histogram));
                 let drawn = text::pad(&drawn.unwrap_or_default(), place.width, Align::Left);
                 spans.push(Span::styled(drawn, paint(palette.graph)));
             }

@@ -1,17 +1,12 @@
 //! What is drawn of waits in more than one place: verdicts, causes, their legend.
 
 use noctule_analysis::WaitReportRow;
-use noctule_model::{Cause, VerdictKind, WAIT_SCALE};
+use noctule_model::{Cause, VerdictKind};
 use ratatui::style::Style;
 use ratatui::text::Span;
 
 use crate::palette::Palette;
 use crate::text::{self, Align};
-
-/// What stands above a drawn distribution.
-pub(crate) fn scale() -> String {
-    WAIT_SCALE.replace("us", "µs")
-}
 
 /// The style of a verdict: by whose doing it is.
 pub(crate) fn verdict_style(kind: VerdictKind, palette: &Palette) -> Style {
@@ -45,7 +40,7 @@ pub(crate) fn causes(
                 true => Style::new(),
                 false => cause_style(cause, palette),
             };
-            Span::styled(cause.glyph().to_string().repeat(part), style)
+            Span::styled(noctule_text::glyph(cause).to_string().repeat(part), style)
         })
         .collect();
     let used: usize = spans.iter().map(Span::width).sum();
@@ -58,7 +53,10 @@ pub(crate) fn causes(
 pub(crate) fn legend(palette: &Palette) -> Vec<Span<'static>> {
     let entry = |cause: Cause| {
         [
-            Span::styled(format!("  {} ", cause.glyph()), cause_style(cause, palette)),
+            Span::styled(
+                format!("  {} ", noctule_text::glyph(cause)),
+                cause_style(cause, palette),
+            ),
             Span::styled(cause.name(), palette.faint),
         ]
     };
@@ -67,7 +65,10 @@ pub(crate) fn legend(palette: &Palette) -> Vec<Span<'static>> {
 
 /// A glyph in the style of its cause.
 pub(crate) fn glyph(cause: Cause, palette: &Palette) -> Span<'static> {
-    Span::styled(cause.glyph().to_string(), cause_style(cause, palette))
+    Span::styled(
+        noctule_text::glyph(cause).to_string(),
+        cause_style(cause, palette),
+    )
 }
 
 /// The name of a verdict; `…` before the first.

@@ -1,8 +1,8 @@
 //! Everything about the waits of one group.
 
 use noctule_analysis::{Culprit, WaitReportRow};
-use noctule_model::{Cause, Preemptor, WAIT_LENGTHS};
-use noctule_text::{count, duration, escape, percent, share};
+use noctule_model::{Cause, Preemptor};
+use noctule_text::{WAIT_LENGTHS, WAIT_SCALE, count, duration, escape, lengths, percent, share};
 use ratatui::text::{Line, Span};
 
 use crate::app::App;
@@ -112,7 +112,7 @@ fn sums(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<
 
 /// How many waits were how long, with a scale below.
 fn distribution(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
-    let counts = row.histogram.lengths();
+    let counts = lengths(&row.histogram);
     let most = counts.iter().copied().max().unwrap_or(0);
     let room = width.saturating_sub(10);
     let stripe = (room / WAIT_LENGTHS).clamp(1, STRIPE);
@@ -136,9 +136,9 @@ fn distribution(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Lin
         })
         .collect();
     let scale: String = match stripe {
-        1 => wait_cells::scale(),
+        1 => WAIT_SCALE.to_owned(),
         // Each label at the first column of its length.
-        _ => wait_cells::scale()
+        _ => WAIT_SCALE
             .split_inclusive('s')
             .map(|part| {
                 let label = part.trim_start();

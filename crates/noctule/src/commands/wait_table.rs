@@ -1,8 +1,8 @@
 //! The table of `noctule waits`.
 
 use noctule_analysis::{WaitReport, WaitReportRow};
-use noctule_model::{Cause, Level, Preemptor, VerdictKind, WAIT_SCALE};
-use noctule_text::{self as text, escape};
+use noctule_model::{Cause, Level, Preemptor, VerdictKind};
+use noctule_text::{self as text, WAIT_SCALE, escape};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::print::{self, Paint};
@@ -57,7 +57,7 @@ fn cells(row: &WaitReportRow, level: Level) -> Vec<String> {
         quantile(0.9),
         quantile(0.99),
         row.histogram.max().map_or("-".into(), text::duration),
-        row.histogram.drawn(),
+        text::drawn(&row.histogram),
     ]
 }
 
@@ -114,14 +114,14 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
 fn bar(row: &WaitReportRow) -> String {
     let parts = row.bar(BAR);
     parts
-        .map(|(cause, part)| cause.glyph().to_string().repeat(part))
+        .map(|(cause, part)| text::glyph(cause).to_string().repeat(part))
         .collect()
 }
 
 fn legend(report: &WaitReport, paint: Paint) -> String {
     let causes: Vec<String> = Cause::ALL
         .into_iter()
-        .map(|cause| format!("{} {}", cause.glyph(), cause.name()))
+        .map(|cause| format!("{} {}", text::glyph(cause), cause.name()))
         .collect();
     paint.dim(&format!(
         "{} on {} CPUs; waited: sum over all threads; {}\n",

@@ -1,0 +1,92 @@
+//! Waits as characters: what a table and a screen draw alike.
+
+use noctule_model::{Cause, Histogram};
+
+/// Characters of a drawn distribution: one for each factor of four, from 1 µs (2^10 ns) to 4 s
+/// (2^32 ns); the first and the last have what is outside.
+pub const WAIT_LENGTHS: usize = 13;
+
+/// What stands above a drawn distribution: each label begins at the character of its length.
+pub const WAIT_SCALE: &str = " 1µs  1ms  1s";
+
+const FIRST_POWER: u32 = 10;
+const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// How a cause is drawn in a bar. The glyphs tell them apart without colours.
+pub const fn glyph(cause: Cause) -> char {
+    match cause {
+        Cause::Throttle => '▓',
+        Cause::Neighbour => '█',
+        Cause::Own => '▒',
+        Cause::System => '▚',
+        Cause::Interrupt => '▞',
+        Cause::Host => '▤',
+        Cause::Idle => '░',
+        Cause::Unattributed => '?',
+    }
+}
+
+/// How many waits fall to each character of a drawn distribution.
+pub fn lengths(waits: &Histogram) -> [u64; WAIT_LENGTHS] {
+    let mut counts = [0; WAIT_LENGTHS];
+    let mut before = 0;
+    for (power, count) in (FIRST_POWER..).step_by(2).zip(&mut counts) {
+        let below = waits.count_below_power(power);
+        *count = below - before;
+        before = below;
+    }
+    counts[WAIT_LENGTHS - 1] += waits.count() - before;
+    counts
+}
+
+/// The distribution on one line, each length against the most frequent one. A single wait can be
+/// seen; a blank is none.
+pub fn drawn(waits: &Histogram) -> String {
+    let counts = lengths(waits);
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let height = |&count: &u64| match count {
+        0 => ' ',
+        count => {
+            let eighths = (u128::from(count) * 8).div_ceil(u128::from(most));
+            HEIGHTS[eighths as usize - 1]
+        }
+    };
+    counts.iter().map(height).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(waits: &[(u64, u64)]) -> Histogram {
+        let mut counts = vec![0; Histogram::BUCKETS];
+        for &(ns, count) in waits {
+            counts[Histogram::bucket(ns)] += count;
+        }
+        Histogram::from_counts(counts)
+    }
+
+    #[test]
+    fn a_wait_stands_below_the_label_of_its_length() {
+        for (label, ns) in [("1µs", 1_500), ("1ms", 1_500_000), ("1s", 1_500_000_000)] {
+            let at = lengths(&of(&[(ns, 1)])).iter().position(|&n| n > 0);
+            let (before, _) = WAIT_SCALE.split_once(label).expect("a label");
+            assert_eq!(at, Some(before.chars().count()), "{label}");
+        }
+        assert_eq!(WAIT_SCALE.chars().count(), WAIT_LENGTHS);
+    }
+
+    #[test]
+    fn every_wait_is_drawn_and_none_is_not() {
+        let cases = [
+            (of(&[]), "             "),
+            (of(&[(0, 1), (u64::MAX, 1)]), "█           █"),
+            (of(&[(2_000, 1000), (5_000_000, 1)]), " █     ▁     "),
+            (of(&[(2_000, u64::MAX / 2), (9_000, 1)]), " █▁          "),
+        ];
+        for (histogram, drawn) in cases {
+            assert_eq!(super::drawn(&histogram), drawn);
+            assert_eq!(lengths(&histogram).iter().sum::<u64>(), histogram.count());
+        }
+    }
+}
