@@ -1,4 +1,4 @@
-//! Colours and tables for people.
+//! Colours, tables and the zone of the machine, for people.
 
 use std::io::IsTerminal;
 
@@ -48,6 +48,13 @@ impl Paint {
     pub(crate) fn yellow(self, text: &str) -> String {
         self.wrap("33", text)
     }
+}
+
+/// Local time less UTC at that moment, in seconds.
+pub(crate) fn utc_offset(unix_ns: u64) -> i32 {
+    let time = chrono::DateTime::from_timestamp_nanos(unix_ns.cast_signed());
+    let local = time.with_timezone(&chrono::Local);
+    local.offset().local_minus_utc()
 }
 
 /// Rows of cells below a header: the first column to the left, the others to the right.

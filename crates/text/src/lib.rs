@@ -4,8 +4,10 @@
 
 mod draw;
 mod escape;
+mod time;
 mod units;
 
 pub use draw::{WAIT_LENGTHS, WAIT_SCALE, drawn, glyph, lengths};
 pub use escape::{escape, escape_bytes, is_unseen, lossless};
+pub use time::{clock, clock_ms, date_time};
 pub use units::{bytes, count, decimal, duration, frequency, percent, rate, ratio, seconds, share};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use noctule_model::{Batch, Level};
-use noctule_text::escape;
+use noctule_text::{clock, escape};
 use ratatui::layout::Size;
 
 use crate::columns::{self, COLUMNS};
@@ -51,6 +51,8 @@ pub(crate) struct App {
     pub(crate) color: bool,
     /// Time between two batches.
     pub(crate) interval: Duration,
+    /// Local time less UTC; see [`Options`].
+    pub(crate) utc_offset: fn(u64) -> i32,
     /// What is on the screen.
     pub(crate) shown: Data,
     /// What came since the pause; `None` until something did.
@@ -98,6 +100,7 @@ impl App {
             hostname: escape(&options.hostname),
             color: options.color,
             interval: options.interval,
+            utc_offset: options.utc_offset,
             shown: Data::new(options.interval, options.thresholds),
             live: None,
             paused: false,
@@ -183,6 +186,11 @@ impl App {
     /// Time that the graphs span, in nanoseconds.
     pub(crate) fn span_ns(&self) -> f64 {
         self.interval.as_nanos() as f64 * LENGTH as f64
+    }
+
+    /// A moment as the local time of day.
+    pub(crate) fn clock(&self, unix_ns: u64) -> String {
+        clock(unix_ns, (self.utc_offset)(unix_ns))
     }
 
     /// The order is that of the tree.

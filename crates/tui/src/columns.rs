@@ -4,7 +4,7 @@ use noctule_model::{Counter, Level};
 use noctule_text::{decimal, escape, percent, rate, ratio};
 
 use crate::table::{Cell, Column, Facts, View};
-use crate::{figures, numbers};
+use crate::{figures, text};
 
 /// Position in [`COLUMNS`] of the column that sorts at first.
 pub(crate) const CPU: usize = 3;
@@ -75,7 +75,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 4,
         views: USE,
         exists: always,
-        cell: Cell::Number(figures::cpu_time, numbers::length),
+        cell: Cell::Number(figures::cpu_time, text::length),
     },
     Column {
         title: "FREQ",
@@ -171,7 +171,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 1,
         views: WAITS,
         exists: always,
-        cell: Cell::Number(figures::wait_rate, numbers::length),
+        cell: Cell::Number(figures::wait_rate, text::length),
     },
     Column {
         title: "WAIT%",
@@ -191,7 +191,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 9,
         views: WAITS,
         exists: always,
-        cell: Cell::Number(|_, item| figures::wait_quantile(item, 0.5), numbers::length),
+        cell: Cell::Number(|_, item| figures::wait_quantile(item, 0.5), text::length),
     },
     Column {
         title: "P99",
@@ -201,10 +201,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 5,
         views: WAITS,
         exists: always,
-        cell: Cell::Number(
-            |_, item| figures::wait_quantile(item, 0.99),
-            numbers::length,
-        ),
+        cell: Cell::Number(|_, item| figures::wait_quantile(item, 0.99), text::length),
     },
     Column {
         title: "MAX",
@@ -214,7 +211,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         priority: 8,
         views: WAITS,
         exists: always,
-        cell: Cell::Number(figures::longest_wait, numbers::length),
+        cell: Cell::Number(figures::longest_wait, text::length),
     },
     Column {
         title: "LENGTHS",

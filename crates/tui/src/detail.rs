@@ -1,7 +1,7 @@
 //! Everything about one row.
 
 use noctule_model::{Counter, SOFTIRQ_VECTORS};
-use noctule_text::{count, duration, escape, frequency, percent, rate, ratio};
+use noctule_text::{count, date_time, duration, escape, frequency, percent, rate, ratio};
 use ratatui::text::{Line, Span};
 
 use crate::app::{App, Detail};
@@ -9,7 +9,7 @@ use crate::history::columns;
 use crate::palette::Palette;
 use crate::pane::labelled;
 use crate::text::{self, Align};
-use crate::{figures, level, numbers, spark, wait_detail};
+use crate::{figures, level, spark, wait_detail};
 
 /// Lines of the graph.
 const GRAPH: usize = 5;
@@ -87,7 +87,7 @@ fn graph(app: &App, detail: &Detail, width: usize, palette: &Palette) -> Vec<Lin
             ])
         })
         .collect();
-    let caption = format!("CPU, last {}", numbers::length(app.span_ns()));
+    let caption = format!("CPU, last {}", text::length(app.span_ns()));
     lines.push(Line::styled(format!("{:9}{caption}", ""), palette.faint));
     lines
 }
@@ -101,7 +101,9 @@ fn identity(app: &App, detail: &Detail) -> Vec<(&'static str, String)> {
         facts.push(("pid", process.id.pid.to_string()));
         facts.push(("parent pid", process.parent_pid.to_string()));
         let boot = app.shown.window.as_ref().map_or(0, |w| w.boot_unix_ns);
-        facts.push(("started", numbers::date_time(boot + process.id.start_ns)));
+        let start = boot + process.id.start_ns;
+        let started = date_time(start, (app.utc_offset)(start));
+        facts.push(("started", started));
         if process.kernel_thread {
             facts.push(("kind", "thread of the kernel".to_owned()));
         }
@@ -166,7 +168,7 @@ fn cells(app: &App, detail: &Detail) -> Vec<(String, String)> {
         let value = match (value, figures::rate(&facts, item, counter)) {
             (Some(ns), _) if counter == Counter::CpuTime => duration(ns),
             (Some(ns), Some(growth)) if matches!(counter, Counter::Wait(_)) => {
-                format!("{:>6} {:>8}/s", duration(ns), numbers::length(growth))
+                format!("{:>6} {:>8}/s", duration(ns), text::length(growth))
             }
             (Some(sum), Some(growth)) => format!("{:>6} {:>8}/s", count(sum), rate(growth)),
             (Some(sum), None) => count(sum),

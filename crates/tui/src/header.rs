@@ -10,9 +10,8 @@ use crate::data::Window;
 use crate::history::{self, LENGTH};
 use crate::layout::Areas;
 use crate::palette::Palette;
-use crate::spark;
 use crate::view::put;
-use crate::{numbers, text};
+use crate::{spark, text};
 
 /// Share of the node from which the bar says alarm.
 const FULL: f64 = 0.9;
@@ -89,7 +88,7 @@ fn title(app: &App, window: Option<&Window>, width: u16, palette: &Palette) -> L
         let facts = [
             format!(" · {} CPUs", window.node.cpus),
             format!(" · window {}", duration(window.length_ns)),
-            format!(" · {}", numbers::time(window.time_unix_ns)),
+            format!(" · {}", app.clock(window.time_unix_ns)),
         ];
         for fact in facts {
             let used: usize = spans.iter().map(Span::width).sum();
@@ -162,7 +161,7 @@ fn agent(window: &Window, palette: &Palette) -> Line<'static> {
         )),
     ];
     if let Some(ns) = agent.run_ns {
-        spans.push(Span::raw(format!(" · {} per BPF run", numbers::length(ns))));
+        spans.push(Span::raw(format!(" · {} per BPF run", text::length(ns))));
     }
     Line::from(spans)
 }
@@ -173,7 +172,7 @@ fn graph(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     if area.width == 0 {
         return;
     }
-    let caption = format!(" busy, last {}", numbers::length(app.span_ns()));
+    let caption = format!(" busy, last {}", text::length(app.span_ns()));
     put(frame, area, 0, &Line::styled(caption, palette.faint));
     let minute = app.shown.node_minute(LENGTH);
     let rows = usize::from(area.height.saturating_sub(1));

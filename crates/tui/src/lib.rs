@@ -19,7 +19,6 @@ mod keys;
 mod layout;
 mod level;
 mod lines;
-mod numbers;
 mod palette;
 mod pane;
 mod rows;

@@ -32,6 +32,8 @@ pub struct Options {
     pub interval: Duration,
     /// Name of the machine.
     pub hostname: String,
+    /// Local time less UTC, in seconds, at a moment in nanoseconds since 1970.
+    pub utc_offset: fn(u64) -> i32,
     /// Whether colours may be used: false when `NO_COLOR` is set.
     pub color: bool,
 }

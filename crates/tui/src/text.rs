@@ -1,4 +1,4 @@
-//! Text that fits: widths as the terminal draws them, and numbers in a few characters.
+//! Text that fits: widths as the terminal draws them, and lengths of time.
 
 use ratatui::buffer::CellWidth as _;
 use ratatui::text::Span;
@@ -69,6 +69,11 @@ fn take<'a>(
         Some(symbol.as_str())
     });
     shorten(fitting.collect())
+}
+
+/// A length of time, or time per second, in nanoseconds.
+pub(crate) fn length(ns: f64) -> String {
+    noctule_text::duration(ns.round() as u64)
 }
 
 /// Where the text stands in its column.

@@ -10,7 +10,7 @@ use crate::palette::Palette;
 use crate::pane::labelled;
 use crate::text::{self, Align};
 use crate::waits::{LastVerdict, Waited};
-use crate::{numbers, spark, wait_cells, waits};
+use crate::{spark, wait_cells, waits};
 
 /// Lines of the distribution.
 const HEIGHT: usize = 4;
@@ -59,7 +59,7 @@ fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Ve
     let about = format!(
         "  of the {} until {}",
         duration(last.window_ns()),
-        numbers::time(last.time_unix_ns)
+        app.clock(last.time_unix_ns)
     );
     let mut first = labelled("verdict", "", width, palette).remove(0);
     first.push_span(Span::styled(
@@ -88,7 +88,7 @@ fn sums(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<
     let waited = format!(
         "{}, {} per second; {} of the time that it wanted the CPU",
         duration(waited),
-        numbers::length(rate),
+        text::length(rate),
         share(waited, wanted)
     );
     let quantile = |q| {

@@ -4,7 +4,7 @@ use noctule_model::Event;
 use noctule_sinks::events::{EventLine, Tone, event_line};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::print::Paint;
+use crate::print::{self, Paint};
 
 /// Widths of the columns, as a stream cannot know what comes: `HH:MM:SS.mmm`, the longest kind, a
 /// command name with a pid of five digits, and most names of units.
@@ -26,7 +26,8 @@ pub(super) fn head(paint: Paint) -> String {
 
 /// The line of an event, in local time.
 pub(super) fn draw(event: &Event, paint: Paint) -> String {
-    arrange(&event_line(event, utc_offset(event.time_unix_ns)), paint)
+    let offset = print::utc_offset(event.time_unix_ns);
+    arrange(&event_line(event, offset), paint)
 }
 
 fn arrange(line: &EventLine, paint: Paint) -> String {
@@ -45,13 +46,6 @@ fn arrange(line: &EventLine, paint: Paint) -> String {
     let who = pad(&line.who, WHO);
     let place = pad(&short(&line.place, PLACE), PLACE);
     format!("{time}  {kind}  {who}  {place}  {what}\n")
-}
-
-/// Local time less UTC at that moment, in seconds.
-fn utc_offset(unix_ns: u64) -> i32 {
-    let time = chrono::DateTime::from_timestamp_nanos(unix_ns.cast_signed());
-    let local = time.with_timezone(&chrono::Local);
-    local.offset().local_minus_utc()
 }
 
 fn pad(text: &str, width: usize) -> String {

@@ -13,6 +13,7 @@ use crate::args::TopArgs;
 use crate::config::Config;
 use crate::exit;
 use crate::exit::Usage;
+use crate::print;
 use crate::stop::{Signals, Woken};
 use crate::wire::{Pipeline, Shown};
 
@@ -65,6 +66,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
             .nodename()
             .to_string_lossy()
             .into_owned(),
+        utc_offset: print::utc_offset,
         color: std::env::var_os("NO_COLOR").is_none(),
     };
     let shown = noctule_tui::run(batches, &options, &stop);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use noctule_model::{
     ConnectError, Event, EventProcess, ExitStatus, FilePath, Level, Owner, Socket, TcpChange, What,
 };
-use noctule_text::{bytes, duration, escape, escape_bytes};
+use noctule_text::{bytes, clock_ms, duration, escape, escape_bytes};
 
 use super::{json, names};
 
@@ -54,22 +54,13 @@ pub fn event_line(event: &Event, utc_offset: i32) -> EventLine {
     }
     let process = event.process.as_ref();
     EventLine {
-        time: clock(event.time_unix_ns, utc_offset),
+        time: clock_ms(event.time_unix_ns, utc_offset),
         kind,
         who: process.map(who).unwrap_or_default(),
         place: process.map(place).unwrap_or_default(),
         what,
         tone: origin.map_or(tone, |_| Tone::Quiet),
     }
-}
-
-/// `HH:MM:SS.mmm`
-fn clock(unix_ns: u64, utc_offset: i32) -> String {
-    let ms = (unix_ns / 1_000_000) as i64 + i64::from(utc_offset) * 1000;
-    let (seconds, ms) = (ms.div_euclid(1000), ms.rem_euclid(1000));
-    let of_day = seconds.rem_euclid(86_400);
-    let (hours, minutes) = (of_day / 3600, of_day / 60 % 60);
-    format!("{hours:02}:{minutes:02}:{:02}.{ms:03}", of_day % 60)
 }
 
 fn who(process: &EventProcess) -> String {

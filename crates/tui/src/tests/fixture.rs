@@ -255,6 +255,7 @@ pub(crate) fn app(level: Level, width: u16, height: u16) -> App {
         thresholds: Thresholds::default(),
         interval: Duration::from_nanos(TICK),
         hostname: "bat-1".into(),
+        utc_offset: |_| 2 * 3600,
         color: true,
     };
     App::new(&options, Size::new(width, height))
