@@ -1,6 +1,6 @@
-//! A verdict in words, with the numbers that made it.
+//! Which numbers made a verdict.
 
-use noctule_model::{Cause, Level, VerdictKind};
+use noctule_model::{Cause, Level, Reason, ReasonCulprit, Unusual, VerdictKind};
 
 use crate::WaitReportRow;
 
@@ -8,90 +8,36 @@ use crate::WaitReportRow;
 const WORTH_SAYING: f64 = 2.0;
 
 impl WaitReportRow {
-    /// Why the verdict is what it is, for people. Not escaped.
-    pub fn reason(&self, level: Level) -> String {
+    /// Why the verdict is what it is.
+    pub fn reason(&self, level: Level) -> Reason {
         let evidence = &self.verdict.evidence;
-        let share = |ns: u64| percent(evidence.share(ns));
-        let contended = share(evidence.contended_ns());
-        let throttle = share(evidence.of(Cause::Throttle));
-        let mut reason = match self.verdict.kind {
-            VerdictKind::Quiet => {
-                let all = share(evidence.wanted_ns() - evidence.cpu_ns);
-                format!("waited {all} of the time that it wanted the CPU")
-            }
-            VerdictKind::NoisyNeighbour | VerdictKind::Contended => {
-                format!("waited {contended} of the time that it wanted the CPU")
-            }
-            VerdictKind::System => format!(
-                "waited {contended} of the time that it wanted the CPU, most of it behind the \
-                 system"
-            ),
-            VerdictKind::Host => {
-                let taken = share(evidence.taken_ns());
-                format!(
-                    "waited {contended} of the time that it wanted the CPU, {taken} while the host \
-                     or interrupts had it"
-                )
-            }
-            VerdictKind::SelfContended => format!(
-                "waited {contended} of the time that it wanted the CPU, most of it behind its own \
-                 threads"
-            ),
-            VerdictKind::Throttled => format!(
-                "its quota kept it waiting for {throttle} of the time that it wanted the CPU"
-            ),
-            VerdictKind::ThrottledAndContended => format!(
-                "its quota kept it waiting for {throttle} of the time that it wanted the CPU, and \
-                 contention for {contended}"
-            ),
-        };
-        if let (true, Some(blame)) = (self.verdict.kind != VerdictKind::Quiet, self.blame(level)) {
-            reason.push_str(&blame);
+        let unusual = evidence.times_usual().zip(evidence.p99_ns);
+        Reason {
+            kind: self.verdict.kind,
+            waited: evidence.share(evidence.wanted_ns() - evidence.cpu_ns),
+            contended: evidence.share(evidence.contended_ns()),
+            throttled: evidence.share(evidence.of(Cause::Throttle)),
+            taken: evidence.share(evidence.taken_ns()),
+            culprit: self.reason_culprit(level),
+            unusual: unusual
+                .filter(|(times, _)| *times >= WORTH_SAYING)
+                .map(|(times, p99_ns)| Unusual { p99_ns, times }),
         }
-        if let (Some(times), Some(p99)) = (evidence.times_usual(), evidence.p99_ns)
-            && times >= WORTH_SAYING
-        {
-            reason.push_str(&format!(
-                "; its long waits (p99 {}) are {times:.0} times the usual",
-                time(p99)
-            ));
-        }
-        reason
     }
 
     /// Who caused most of what was waited for others.
-    fn blame(&self, level: Level) -> Option<String> {
-        let others = self.others_ns();
+    fn reason_culprit(&self, level: Level) -> Option<ReasonCulprit> {
+        let alone = match (&self.verdict.culprit, self.verdict.kind) {
+            (_, VerdictKind::Quiet) => return None,
+            (Some(_), _) => true,
+            (None, VerdictKind::Contended) => false,
+            (None, _) => return None,
+        };
         let top = self.top_culprit().filter(|top| top.blame.wait_ns > 0)?;
-        let share = percent(top.blame.wait_ns as f64 / others.max(1) as f64);
-        let name = top.party.name(level);
-        Some(match (&self.verdict.culprit, self.verdict.kind) {
-            (Some(_), _) => format!("; {name} caused {share} of what it waited for others"),
-            (None, VerdictKind::Contended) => {
-                format!(
-                    "; no single culprit: the first, {name}, caused {share} of what it waited for \
-                     others"
-                )
-            }
-            _ => return None,
+        Some(ReasonCulprit {
+            name: top.party.name(level),
+            share: top.blame.wait_ns as f64 / self.others_ns().max(1) as f64,
+            alone,
         })
-    }
-}
-
-fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent < 9.95 {
-        format!("{percent:.1} %")
-    } else {
-        format!("{percent:.0} %")
-    }
-}
-
-fn time(ns: u64) -> String {
-    let ns = ns as f64;
-    if ns >= 1e9 {
-        format!("{:.1} s", ns / 1e9)
-    } else {
-        format!("{:.1} ms", ns / 1e6)
     }
 }

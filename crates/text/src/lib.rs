@@ -4,10 +4,12 @@
 
 mod draw;
 mod escape;
+mod reason;
 mod time;
 mod units;
 
 pub use draw::{WAIT_LENGTHS, WAIT_SCALE, drawn, glyph, lengths};
 pub use escape::{escape, escape_bytes, is_unseen, lossless};
+pub use reason::reason;
 pub use time::{clock, clock_ms, date_time};
 pub use units::{bytes, count, decimal, duration, frequency, percent, rate, ratio, seconds, share};

@@ -68,7 +68,7 @@ fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Ve
     ));
     first.push_span(Span::styled(about, palette.faint));
     let mut lines = vec![first];
-    let reason = escape(&row.reason(app.level()));
+    let reason = escape(&noctule_text::reason(&row.reason(app.level())));
     lines.extend(labelled("because", &reason, width, palette));
     let usual = match row.verdict.evidence.baseline {
         Some(usual) => format!(

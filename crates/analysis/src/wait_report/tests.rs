@@ -175,20 +175,19 @@ fn reasons_have_the_numbers_that_made_the_verdict() {
     let report = report(Level::Container, machine());
     let victim = row(&report, Level::Container, "aaaa");
     assert_eq!(victim.verdict.kind, VerdictKind::Contended);
-    assert_eq!(
-        victim.reason(Level::Container),
-        "waited 29 % of the time that it wanted the CPU; no single culprit: the first, bbbb, \
-         caused 38 % of what it waited for others"
-    );
+    let reason = victim.reason(Level::Container);
+    let culprit = reason.culprit.expect("who had the CPU most");
+    assert_eq!((culprit.name.as_str(), culprit.alone), ("bbbb", false));
+    let percent = [reason.contended, culprit.share].map(|part| (part * 100.0).round());
+    assert_eq!(percent, [29.0, 38.0]);
     let quiet = Batch {
         cgroups: vec![group(20, "/docker/bbbb", 1, 0, 0)],
         ..Batch::default()
     };
     let report = self::report(Level::Container, quiet);
-    assert_eq!(
-        report.rows[0].reason(Level::Container),
-        "waited 1.0 % of the time that it wanted the CPU"
-    );
+    let reason = report.rows[0].reason(Level::Container);
+    assert_eq!((reason.kind, reason.culprit), (VerdictKind::Quiet, None));
+    assert_eq!((reason.waited * 1000.0).round(), 10.0);
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
     if !preemptions.is_empty() {
         out.push_str(&format!("  lost the CPU to: {}\n", preemptions.join(", ")));
     }
-    let reason = escape(&row.reason(level));
+    let reason = escape(&text::reason(&row.reason(level)));
     out.push_str(&format!("  {}\n", paint.bold(&reason)));
     out
 }

@@ -118,7 +118,7 @@ impl<'a> RowJson<'a> {
             verdict: VerdictJson {
                 kind: VerdictKind::name(row.verdict.kind),
                 culprit: row.verdict.culprit.as_ref().map(|party| party.name(level)),
-                reason: row.reason(level),
+                reason: noctule_text::reason(&row.reason(level)),
             },
         }
     }
