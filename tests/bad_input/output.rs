@@ -147,7 +147,7 @@ fn the_commands_own_status_is_passed_on() {
         let output = ended(Command::new(NOCTULE).args(&args));
         assert_eq!(output.status.code(), Some(*expected), "{command:?}");
         let table = String::from_utf8(output.stdout).expect("UTF-8");
-        assert_says(&table, &["(ended)", "CPUs"]);
+        assert_says(&table, &["(exited)", "CPUs"]);
     }
     // Also when nobody reads our part.
     let mut child = Command::new(NOCTULE)

@@ -4,12 +4,14 @@
 
 mod draw;
 mod escape;
+mod names;
 mod reason;
 mod time;
 mod units;
 
 pub use draw::{WAIT_LENGTHS, WAIT_SCALE, drawn, glyph, lengths};
 pub use escape::{escape, escape_bytes, is_unseen, lossless};
+pub use names::{exited, level_word, process_name};
 pub use reason::reason;
 pub use time::{clock, clock_ms, date_time};
 pub use units::{bytes, count, decimal, duration, frequency, percent, rate, ratio, seconds, share};

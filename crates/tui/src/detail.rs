@@ -1,7 +1,9 @@
 //! Everything about one row.
 
 use noctule_model::{Counter, SOFTIRQ_VECTORS};
-use noctule_text::{count, date_time, duration, escape, frequency, percent, rate, ratio};
+use noctule_text::{
+    count, date_time, duration, escape, frequency, level_word, percent, rate, ratio,
+};
 use ratatui::text::{Line, Span};
 
 use crate::app::{App, Detail};
@@ -9,7 +11,7 @@ use crate::history::columns;
 use crate::palette::Palette;
 use crate::pane::labelled;
 use crate::text::{self, Align};
-use crate::{figures, level, spark, wait_detail};
+use crate::{figures, spark, wait_detail};
 
 /// Lines of the graph.
 const GRAPH: usize = 5;
@@ -32,7 +34,7 @@ pub(crate) fn lines(
             text::keep_start(&line.name, width.saturating_sub(2)),
             palette.accent,
         ),
-        Span::raw(format!("  {}", level::word(app.level()))),
+        Span::raw(format!("  {}", level_word(app.level()))),
     ];
     if !line.below.is_empty() {
         title.push(Span::raw(format!(" with {} below it", line.below.len())));

@@ -2,7 +2,7 @@
 
 use noctule_analysis::Row;
 use noctule_model::{Level, Owner, ProcessId, Subject};
-use noctule_text::escape;
+use noctule_text::{escape, exited, process_name};
 
 /// Every level, in the order of the keys `1` to `5`.
 pub(crate) const LEVELS: [Level; 5] = [
@@ -21,17 +21,6 @@ pub(crate) const fn index(level: Level) -> usize {
         Level::Unit => 2,
         Level::Pod => 3,
         Level::Cgroup => 4,
-    }
-}
-
-/// The word for one row of the level.
-pub(crate) const fn word(level: Level) -> &'static str {
-    match level {
-        Level::Process => "process",
-        Level::Container => "container",
-        Level::Unit => "unit",
-        Level::Pod => "pod",
-        Level::Cgroup => "cgroup",
     }
 }
 
@@ -74,14 +63,11 @@ pub(crate) fn owner_key(owner: &Owner, level: Level) -> Key {
     }
 }
 
-/// The name that the table shows, safe for a terminal. As in `ps`, a thread of the kernel stands in
-/// brackets.
+/// The name that the table shows, safe for a terminal.
 pub(crate) fn name(row: &Row, level: Level) -> String {
-    let name = escape(&row.name(level));
     match &row.process {
-        Some(process) if process.exited => format!("{name} (exited)"),
-        Some(process) if process.kernel_thread => format!("[{name}]"),
-        _ => name,
+        Some(process) => process_name(process) + exited(process),
+        None => escape(&row.name(level)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Draws the state. The same state gives the same screen.
 
-use noctule_text::escape;
+use noctule_text::{escape, level_word};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::columns::COLUMNS;
 use crate::keys::{Action, KEYS, Mode};
 use crate::layout::{self, Areas};
-use crate::level::{self, LEVELS};
+use crate::level::LEVELS;
 use crate::palette::Palette;
 use crate::table::View;
 use crate::{header, pane, rows, text, wait_cells};
@@ -71,11 +71,11 @@ fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
     for (i, &level) in LEVELS.iter().enumerate() {
         let chosen = level == app.level();
         if chosen {
-            let label = format!(" {} {} ", i + 1, level::word(level));
+            let label = format!(" {} {} ", i + 1, level_word(level));
             spans.push(Span::styled(label, palette.reversed));
         } else if width >= 100 {
             spans.push(Span::styled(format!(" {} ", i + 1), palette.accent));
-            spans.push(Span::raw(format!("{} ", level::word(level))));
+            spans.push(Span::raw(format!("{} ", level_word(level))));
         } else if width >= 60 {
             spans.push(Span::styled(format!(" {} ", i + 1), palette.accent));
         }

@@ -168,7 +168,7 @@ pub(super) fn draw(
             place,
         });
     }
-    let mut header = vec![name_title(level)];
+    let mut header = vec![text::level_word(level)];
     let mut cells: Vec<Vec<String>> = lines.iter().map(|line| vec![line.name.clone()]).collect();
     for column in COLUMNS {
         let values: Vec<Option<String>> = lines
@@ -230,29 +230,13 @@ fn with_places(table: &str, lines: &[Line<'_>], paint: Paint) -> String {
         .collect()
 }
 
-fn name_title(level: Level) -> &'static str {
-    match level {
-        Level::Process => "process",
-        Level::Container => "container",
-        Level::Pod => "pod",
-        Level::Unit => "unit",
-        Level::Cgroup => "cgroup",
-    }
-}
-
 fn name(row: &Row, level: Level) -> String {
-    let name = escape(&row.name(level));
     match &row.process {
         Some(process) => {
-            let ended = if process.exited { " (ended)" } else { "" };
-            let kernel = if process.kernel_thread {
-                ("[", "]")
-            } else {
-                ("", "")
-            };
-            format!("{}{name}{} {}{ended}", kernel.0, kernel.1, process.id.pid)
+            let (name, exited) = (text::process_name(process), text::exited(process));
+            format!("{name} {}{exited}", process.id.pid)
         }
-        None => name,
+        None => escape(&row.name(level)),
     }
 }
 

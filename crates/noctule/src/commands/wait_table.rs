@@ -15,12 +15,7 @@ const BAR: usize = 24;
 /// The table. Rows with a verdict other than quiet say below why.
 pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) -> String {
     let (shown, hidden) = report.rows.split_at(report.rows.len().min(top));
-    let title = match level {
-        Level::Process | Level::Container => "container",
-        Level::Pod => "pod",
-        Level::Unit => "unit",
-        Level::Cgroup => "cgroup",
-    };
+    let title = text::level_word(level);
     let header = [
         title, "waited", "CPU", "waits", "p50", "p90", "p99", "max", WAIT_SCALE,
     ];
