@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use anstyle::{AnsiColor, Style};
 use unicode_width::UnicodeWidthStr as _;
 
 /// Colours, when the output is a terminal and NO_COLOR is not set.
@@ -21,32 +22,32 @@ impl Paint {
         Self { on: false }
     }
 
-    fn wrap(self, code: &str, text: &str) -> String {
+    fn wrap(self, style: Style, text: &str) -> String {
         if self.on {
-            format!("\x1b[{code}m{text}\x1b[0m")
+            format!("{style}{text}{style:#}")
         } else {
             text.to_owned()
         }
     }
 
     pub(crate) fn bold(self, text: &str) -> String {
-        self.wrap("1", text)
+        self.wrap(Style::new().bold(), text)
     }
 
     pub(crate) fn dim(self, text: &str) -> String {
-        self.wrap("2", text)
+        self.wrap(Style::new().dimmed(), text)
     }
 
     pub(crate) fn red(self, text: &str) -> String {
-        self.wrap("31", text)
+        self.wrap(AnsiColor::Red.on_default(), text)
     }
 
     pub(crate) fn green(self, text: &str) -> String {
-        self.wrap("32", text)
+        self.wrap(AnsiColor::Green.on_default(), text)
     }
 
     pub(crate) fn yellow(self, text: &str) -> String {
-        self.wrap("33", text)
+        self.wrap(AnsiColor::Yellow.on_default(), text)
     }
 }
 
@@ -89,6 +90,14 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>], paint: Paint) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_end_with_the_text() {
+        let paint = Paint { on: true };
+        assert_eq!(paint.bold("a"), "\x1b[1ma\x1b[0m");
+        assert_eq!(paint.red("a"), "\x1b[31ma\x1b[0m");
+        assert_eq!(Paint::none().red("a"), "a");
+    }
 
     #[test]
     fn columns_are_aligned_by_width_on_the_screen() {
