@@ -150,6 +150,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_decided_from_data_is_not_the_sources_business() {
+        for source in [KERNEL, "noctule-collect", "noctule-identity"] {
+            for used in [ANALYSIS, TEXT] {
+                let text =
+                    format!("[package]\nname = \"{source}\"\n[dependencies]\n{used} = \"*\"\n");
+                assert_eq!(problems(&text).len(), 1, "{source} -> {used}");
+            }
+        }
+    }
+
+    #[test]
     fn a_new_package_must_be_entered() {
         let problem = &problems("[package]\nname = \"noctule-new\"\n")[0];
         assert!(problem.contains("noctule-new"), "{problem}");
