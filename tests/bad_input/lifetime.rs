@@ -186,6 +186,6 @@ fn a_signal_ends_the_command_of_stat_too() {
     let text = output(&mut child);
     // The command's own status: ended by SIGTERM.
     assert_eq!(end_of(&mut child).code(), Some(143));
-    assert_says(&text, &["sleep", "(ended)"]);
+    assert_says(&text, &["sleep", "(exited)"]);
     bpf::assert_gone(&ids);
 }

@@ -138,11 +138,11 @@ fn stat_counts_events_as_the_kernel_does() {
     let cells = [
         (&clients, "starts", "10"),
         (&clients, "conns", "6"),
-        (&clients, "B in", "200"),
-        (&clients, "B out", "550"),
+        (&clients, "received", "200B"),
+        (&clients, "sent", "550B"),
         (&servers, "conns", "6"),
-        (&servers, "B in", "550"),
-        (&servers, "B out", "200"),
+        (&servers, "received", "550B"),
+        (&servers, "sent", "200B"),
         (&servers, "starts", "-"),
     ];
     for (group, title, expected) in cells {

@@ -97,7 +97,7 @@ impl Terminal {
         self.line(&format!(
             "{command} >{folder}/out 2>&1; mv {folder}/out {folder}/done"
         ));
-        super::wait_until(&format!("{command} has ended"), || done.exists());
+        self.wait_for(&format!("end of {command}"), |_| done.exists());
         let text = fs::read_to_string(&done).expect("its output");
         fs::remove_file(&done).expect("ours");
         text
