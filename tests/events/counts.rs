@@ -26,7 +26,7 @@ fn row<'a>(answer: &'a Value, group: &Group) -> &'a Value {
 }
 
 /// The cell of a group's line below a title of the table.
-fn cell<'a>(table: &'a str, group: &Group, title: &str) -> &'a str {
+fn cell(table: &str, group: &Group, title: &str) -> String {
     let mut lines = table.lines();
     let head = lines.next().expect("a head");
     let end = head
@@ -35,7 +35,9 @@ fn cell<'a>(table: &'a str, group: &Group, title: &str) -> &'a str {
     let end = end.unwrap_or_else(|| panic!("no {title}: {head}"));
     let line = lines.find(|line| line.split(' ').next() == Some(&group.path()));
     let line = line.unwrap_or_else(|| panic!("no {}: {table}", group.path()));
-    line[..end].rsplit(' ').next().expect("a cell")
+    // The head has ASCII only, a line can have µs before this cell.
+    let until: String = line.chars().take(end).collect();
+    until.rsplit(' ').next().expect("a cell").to_owned()
 }
 
 #[test]
