@@ -1,0 +1,385 @@
+//! The `format` file of an event in tracefs: where each field lies in the record.
+//!
+//! Offset, size and signedness come from there and never from C's types, which differ between kernels
+//! (a `pid_t` of a system call's event has eight bytes).
+
+use std::fmt;
+
+/// The layout of an event's record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventFormat {
+    /// The event's name, without its system.
+    pub name: String,
+    /// Its number, by which perf opens it.
+    pub id: u64,
+    /// `common_type` and what every event has; BPF programs of a tracepoint cannot read these.
+    pub common: Vec<Field>,
+    /// What this event has.
+    pub fields: Vec<Field>,
+    /// Behind `print fmt:`, as it stands there.
+    pub print: String,
+}
+
+/// One field of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its type as the kernel writes it, with the length of an array: `char[16]`, `const char *`.
+    pub declared: String,
+    /// Bytes from the record's start.
+    pub offset: u32,
+    /// Bytes.
+    pub size: u32,
+    /// Numbers below zero are possible.
+    pub signed: bool,
+    /// How it is read.
+    pub kind: FieldKind,
+}
+
+/// How a field is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldKind {
+    /// A number of one, two, four or eight bytes: integers, enumerations, pointers to anything but
+    /// text.
+    Number,
+    /// Text in the record itself, up to its first NUL: `char comm[16]`.
+    Text,
+    /// A word with offset (low half) and length (high half, NUL included) of text in the record. With
+    /// `relative` the offset counts from the end of the word (`__rel_loc`).
+    DynamicText {
+        /// From the end of the word.
+        relative: bool,
+    },
+    /// A pointer to text, in the kernel or in user space: `const char * filename`.
+    TextPointer,
+    /// A set of CPUs, found as dynamic text is.
+    CpuMask {
+        /// From the end of the word.
+        relative: bool,
+    },
+    /// Numbers behind each other in the record.
+    Array {
+        /// Bytes of one of them.
+        element: u32,
+    },
+    /// Numbers behind each other, found as dynamic text is.
+    DynamicArray {
+        /// Bytes of one of them.
+        element: u32,
+        /// From the end of the word.
+        relative: bool,
+    },
+    /// A structure or anything else of which only the size is known.
+    Bytes,
+}
+
+/// Which line of a format file cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormatError {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub problem: &'static str,
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "line {} of the event's format: {}",
+            self.line, self.problem
+        )
+    }
+}
+
+impl std::error::Error for FormatError {}
+
+impl EventFormat {
+    /// Reads a `format` file. Lines that a later kernel may add are passed over.
+    ///
+    /// # Errors
+    ///
+    /// A field without a name, or without numbers that can be read; no name or number of the event.
+    pub fn parse(text: &str) -> Result<Self, FormatError> {
+        let mut event = Self::default();
+        let mut id = None;
+        let lines = (1..).zip(text.lines());
+        for (line, words) in lines {
+            let wrong = |problem| FormatError { line, problem };
+            if let Some(name) = words.strip_prefix("name:") {
+                name.trim().clone_into(&mut event.name);
+            } else if let Some(number) = words.strip_prefix("ID:") {
+                let number = number.trim().parse();
+                id = Some(number.map_err(|_| wrong("the number of the event is none"))?);
+            } else if let Some(print) = words.strip_prefix("print fmt:") {
+                print.trim().clone_into(&mut event.print);
+            } else if let Some(field) = words.trim_start().strip_prefix("field:") {
+                let field = Field::parse(field).map_err(wrong)?;
+                if field.name.starts_with("common_") && event.fields.is_empty() {
+                    event.common.push(field);
+                } else {
+                    event.fields.push(field);
+                }
+            }
+        }
+        let none = |problem| FormatError { line: 1, problem };
+        event.id = id.ok_or_else(|| none("there is no number of the event"))?;
+        if event.name.is_empty() {
+            return Err(none("there is no name of the event"));
+        }
+        Ok(event)
+    }
+
+    /// The field of this name, the common ones too.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        let mut all = self.fields.iter().chain(&self.common);
+        all.find(|field| field.name == name)
+    }
+}
+
+impl Field {
+    /// `char prev_comm[16];	offset:8;	size:16;	signed:0;`.
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let mut parts = text.split(';').map(str::trim);
+        let declaration = parts.next().unwrap_or_default();
+        let (mut offset, mut size, mut signed) = (None, None, None);
+        for part in parts {
+            let Some((key, value)) = part.split_once(':') else {
+                continue;
+            };
+            let number = || value.parse().map_err(|_| "a number of the field is none");
+            match key {
+                "offset" => offset = Some(number()?),
+                "size" => size = Some(number()?),
+                "signed" => signed = Some(value != "0"),
+                _ => {}
+            }
+        }
+        let (declared, name) = declaration_of(declaration).ok_or("the field has no name")?;
+        let size = size.ok_or("the field has no size")?;
+        let mut field = Self {
+            kind: FieldKind::Bytes,
+            declared,
+            name,
+            offset: offset.ok_or("the field has no offset")?,
+            size,
+            signed: signed.unwrap_or(false),
+        };
+        field.kind = field.kind();
+        Ok(field)
+    }
+
+    /// The kernel's own rule: what has `char` in its type is text if it is an array or a pointer.
+    fn kind(&self) -> FieldKind {
+        let declared = self.declared.as_str();
+        let of_text = declared.contains("char");
+        for (word, relative) in [("__data_loc ", false), ("__rel_loc ", true)] {
+            if let Some(rest) = declared.strip_prefix(word) {
+                return match element_size(rest) {
+                    _ if of_text => FieldKind::DynamicText { relative },
+                    _ if rest.contains("cpumask_t") => FieldKind::CpuMask { relative },
+                    Some(element) => FieldKind::DynamicArray { element, relative },
+                    None => FieldKind::Bytes,
+                };
+            }
+        }
+        if let Some((element, length)) = declared.split_once('[') {
+            if of_text {
+                return FieldKind::Text;
+            }
+            let length = length.trim_end_matches(']').parse::<u32>();
+            let element = match length {
+                // A length in the kernel's own words (`[IFNAMSIZ]`): the element's type has to say.
+                Ok(0) | Err(_) => element_size(element),
+                Ok(length) => Some(self.size / length),
+            };
+            return match element {
+                Some(element @ (1 | 2 | 4 | 8)) => FieldKind::Array { element },
+                _ => FieldKind::Bytes,
+            };
+        }
+        if of_text && declared.ends_with('*') {
+            return FieldKind::TextPointer;
+        }
+        let is_struct = declared.starts_with("struct ") && !declared.ends_with('*');
+        match self.size {
+            1 | 2 | 4 | 8 if !is_struct => FieldKind::Number,
+            _ => FieldKind::Bytes,
+        }
+    }
+}
+
+/// Type and name. The length of an array stands behind the name or, with `__data_loc`, in the type.
+fn declaration_of(text: &str) -> Option<(String, String)> {
+    let (words, length) = match text.find('[') {
+        Some(at) if text.ends_with(']') => text.split_at(at),
+        _ => (text, ""),
+    };
+    let words = words.trim_end();
+    let start = words.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let (kind, name) = words.split_at(start.map_or(0, |at| at + 1));
+    let kind = kind.trim();
+    if kind.is_empty() || name.is_empty() {
+        return None;
+    }
+    Some((format!("{kind}{length}"), name.to_owned()))
+}
+
+/// Bytes of a type of the kernel by its name; `None` of what is not known.
+fn element_size(declared: &str) -> Option<u32> {
+    let name = declared.split('[').next().unwrap_or_default();
+    let mut words = name.split_whitespace().filter(|word| *word != "const");
+    let (first, second) = (words.next()?, words.next());
+    match (first, second) {
+        _ if name.contains('*') => Some(8),
+        ("unsigned" | "signed", Some(kind)) => element_size(kind),
+        ("u8" | "s8" | "__u8" | "__s8" | "char" | "bool" | "uint8_t" | "int8_t", _) => Some(1),
+        ("u16" | "s16" | "__u16" | "__s16" | "__be16" | "__le16" | "short" | "uint16_t", _) => {
+            Some(2)
+        }
+        ("u32" | "s32" | "__u32" | "__s32" | "__be32" | "__le32" | "int" | "uint32_t", _) => {
+            Some(4)
+        }
+        ("unsigned", None) | ("enum", Some(_)) => Some(4),
+        ("u64" | "s64" | "__u64" | "__s64" | "__be64" | "__le64" | "long" | "uint64_t", _) => {
+            Some(8)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SWITCH: &str = "name: sched_switch\nID: 372\nformat:\n\
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+\tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;\n\n\
+print fmt: \"prev_comm=%s\", REC->prev_comm\n";
+
+    #[test]
+    fn a_format_is_read() {
+        let event = EventFormat::parse(SWITCH).unwrap();
+        assert_eq!((event.name.as_str(), event.id), ("sched_switch", 372));
+        assert_eq!(event.common.len(), 2);
+        let comm = event.field("prev_comm").unwrap();
+        assert_eq!((comm.offset, comm.size), (8, 16));
+        assert_eq!(
+            (comm.declared.as_str(), comm.kind),
+            ("char[16]", FieldKind::Text)
+        );
+        let state = event.field("prev_state").unwrap();
+        assert!(state.signed && state.kind == FieldKind::Number);
+        assert!(event.field("common_pid").unwrap().signed);
+        assert_eq!(event.print, "\"prev_comm=%s\", REC->prev_comm");
+    }
+
+    #[test]
+    fn kinds_are_the_kernels() {
+        use FieldKind::*;
+        let cases = [
+            (
+                "__data_loc char[] name",
+                4,
+                "__data_loc char[]",
+                DynamicText { relative: false },
+            ),
+            (
+                "__rel_loc char[] name",
+                4,
+                "__rel_loc char[]",
+                DynamicText { relative: true },
+            ),
+            (
+                "__data_loc cpumask_t mask",
+                4,
+                "__data_loc cpumask_t",
+                CpuMask { relative: false },
+            ),
+            (
+                "__data_loc u64[] v",
+                4,
+                "__data_loc u64[]",
+                DynamicArray {
+                    element: 8,
+                    relative: false,
+                },
+            ),
+            (
+                "__data_loc unsigned int[] v",
+                4,
+                "__data_loc unsigned int[]",
+                DynamicArray {
+                    element: 4,
+                    relative: false,
+                },
+            ),
+            ("const char * filename", 8, "const char *", TextPointer),
+            ("const void *ptr", 8, "const void *", Number),
+            ("struct mm_struct * mm", 8, "struct mm_struct *", Number),
+            ("enum xfs_group_type type", 4, "enum xfs_group_type", Number),
+            ("__u8 saddr[4]", 4, "__u8[4]", Array { element: 1 }),
+            (
+                "unsigned long args[6]",
+                48,
+                "unsigned long[6]",
+                Array { element: 8 },
+            ),
+            ("struct in6_addr a", 16, "struct in6_addr", Bytes),
+            ("struct pair a", 8, "struct pair", Bytes),
+            ("bool x", 1, "bool", Number),
+            (
+                "u8 name[IFNAMSIZ]",
+                16,
+                "u8[IFNAMSIZ]",
+                Array { element: 1 },
+            ),
+            ("odd three", 3, "odd", Bytes),
+        ];
+        for (text, size, declared, kind) in cases {
+            let line = format!("{text};\toffset:8;\tsize:{size};\tsigned:0;");
+            let field = Field::parse(&line).unwrap();
+            assert_eq!(
+                (field.declared.as_str(), field.kind),
+                (declared, kind),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_broken_is_named() {
+        let cases = [
+            ("", 1, "there is no number of the event"),
+            ("ID: 1\n", 1, "there is no name of the event"),
+            ("name: a\nID: x\n", 2, "the number of the event is none"),
+            (
+                "name: a\nID: 1\n\tfield:;\toffset:1;\tsize:1;",
+                3,
+                "the field has no name",
+            ),
+            (
+                "ID: 1\n\tfield:int a;\toffset:1;",
+                2,
+                "the field has no size",
+            ),
+            (
+                "ID: 1\n\tfield:int a;\tsize:1;",
+                2,
+                "the field has no offset",
+            ),
+            (
+                "ID: 1\n\tfield:int a;\toffset:-1;\tsize:1;",
+                2,
+                "a number of the field is none",
+            ),
+        ];
+        for (text, line, problem) in cases {
+            let error = EventFormat::parse(text).unwrap_err();
+            assert_eq!(error, FormatError { line, problem }, "{text:?}");
+        }
+    }
+}
