@@ -139,7 +139,7 @@ impl EventFormat {
 }
 
 impl Field {
-    /// `char prev_comm[16];	offset:8;	size:16;	signed:0;`.
+    /// `char prev_comm[16];  offset:8;  size:16;  signed:0;`.
     fn parse(text: &str) -> Result<Self, &'static str> {
         let mut parts = text.split(';').map(str::trim);
         let declaration = parts.next().unwrap_or_default();
