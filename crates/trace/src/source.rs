@@ -81,7 +81,9 @@ impl Problem {
         let line: String = source.chars().map(clean).collect();
         let before = source.get(..self.span.start.min(source.len()));
         let column = before.map_or(0, |text| text.chars().count());
-        let mut shown = format!("error: {}\n  {line}\n  {:column$}^\n", self.text, "");
+        // A width in the format string would have a limit.
+        let blanks = " ".repeat(column);
+        let mut shown = format!("error: {}\n  {line}\n  {blanks}^\n", self.text);
         if let Some(help) = &self.help {
             // Writing to a string does not fail.
             let _ = writeln!(shown, "help: {help}");
@@ -111,6 +113,12 @@ mod tests {
             Problem::new(Span::new(99, 99), "x")
                 .show("a")
                 .contains("  a\n   ^")
+        );
+        let long = "x".repeat(100_000);
+        assert!(
+            Problem::new(Span::new(100_000, 100_000), "x")
+                .show(&long)
+                .ends_with(" ^\n")
         );
     }
 }
