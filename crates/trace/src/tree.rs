@@ -22,8 +22,8 @@ pub enum ExprKind {
     /// A field of the event, `hitcount`, `stacktrace`, or any other bare word. With `system` and `event`
     /// in front where they were given (`sched.sched_switch.prev_pid`).
     Name(Name),
-    /// `$name`.
-    Variable(String),
+    /// `$name`, without the `$`; of another event `sys.event.$name`.
+    Variable(Name),
     /// `CPUS{0-3,5}`: the text between the braces.
     Cpus(String),
     /// `-x`, `!x`, `~x` (the last is ours).
