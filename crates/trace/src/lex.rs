@@ -1,0 +1,231 @@
+//! Source text as tokens.
+//!
+//! Some parts are not made of tokens: the list in `CPUS{0-3}`, the name of a function, a glob
+//! without quotes. The parser reads these with [`Lexer::take_while`] and [`Lexer::take_until`].
+
+use crate::source::Span;
+use crate::tree::BinaryOp;
+
+/// A token of an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Token<'a> {
+    /// Letters, digits and `_`; a digit does not come first.
+    Word(&'a str),
+    /// Letters, digits and `_` with a digit first: a number, or a mistake.
+    Digits(&'a str),
+    /// The name behind `$`; may be empty.
+    Variable(&'a str),
+    /// The text between two quotes of the same kind. The kernel has no escapes there.
+    Text(&'a str),
+    /// A quote without a closing quote, and all text after it.
+    Unclosed,
+    /// `~` is always `Matches` and `-` always `Minus`; the parser decides by the place.
+    Operator(BinaryOp),
+    /// `!`.
+    Not,
+    /// `=`, which is no comparison.
+    Assign,
+    /// `=~` or `!~`, which other languages have.
+    Foreign,
+    /// `(`.
+    Open,
+    /// `)`.
+    Close,
+    /// `{`.
+    OpenBrace,
+    /// `}`.
+    CloseBrace,
+    /// `,`.
+    Comma,
+    /// `.`.
+    Dot,
+    /// Any other character.
+    Other,
+    /// The end of the part.
+    End,
+}
+
+/// Operators and punctuation, the longer ones first.
+const SYMBOLS: &[(&str, Token<'static>)] = &[
+    ("&&", Token::Operator(BinaryOp::And)),
+    ("||", Token::Operator(BinaryOp::Or)),
+    ("==", Token::Operator(BinaryOp::Equal)),
+    ("!=", Token::Operator(BinaryOp::NotEqual)),
+    ("<=", Token::Operator(BinaryOp::LessOrEqual)),
+    (">=", Token::Operator(BinaryOp::GreaterOrEqual)),
+    ("<<", Token::Operator(BinaryOp::ShiftLeft)),
+    (">>", Token::Operator(BinaryOp::ShiftRight)),
+    ("=~", Token::Foreign),
+    ("!~", Token::Foreign),
+    ("<", Token::Operator(BinaryOp::Less)),
+    (">", Token::Operator(BinaryOp::Greater)),
+    ("~", Token::Operator(BinaryOp::Matches)),
+    ("&", Token::Operator(BinaryOp::BitAnd)),
+    ("|", Token::Operator(BinaryOp::BitOr)),
+    ("^", Token::Operator(BinaryOp::BitXor)),
+    ("+", Token::Operator(BinaryOp::Plus)),
+    ("-", Token::Operator(BinaryOp::Minus)),
+    ("*", Token::Operator(BinaryOp::Times)),
+    ("/", Token::Operator(BinaryOp::Divided)),
+    ("%", Token::Operator(BinaryOp::Remainder)),
+    ("!", Token::Not),
+    ("=", Token::Assign),
+    ("(", Token::Open),
+    (")", Token::Close),
+    ("{", Token::OpenBrace),
+    ("}", Token::CloseBrace),
+    (",", Token::Comma),
+    (".", Token::Dot),
+];
+
+/// Reads tokens from a part of a text; the spans are those of the whole text.
+#[derive(Clone, Debug)]
+pub(crate) struct Lexer<'a> {
+    /// The source, cut at the end of the part.
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Lexer<'a> {
+    /// Reads the part at `span`; a place outside the text, or inside a character, is its end.
+    pub(crate) fn new(text: &'a str, span: Span) -> Self {
+        let text = text.get(..span.end).unwrap_or(text);
+        Self {
+            text,
+            at: span.start.min(text.len()),
+        }
+    }
+
+    /// The text that was not read yet.
+    pub(crate) fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// The place of the next character.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Goes on at another place.
+    pub(crate) fn go_to(&mut self, at: usize) {
+        self.at = at.min(self.text.len());
+    }
+
+    /// The next token with its place. After the last one comes `End`, again and again.
+    pub(crate) fn next(&mut self) -> (Token<'a>, Span) {
+        self.take_while(is_space);
+        let start = self.at;
+        let token = self.token();
+        (token, Span::new(start, self.at))
+    }
+
+    /// Reads while the characters are of this kind.
+    pub(crate) fn take_while(&mut self, of_kind: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let length = rest.find(|c| !of_kind(c)).unwrap_or(rest.len());
+        self.take(length)
+    }
+
+    /// Reads up to this character, and consumes it too. Without such a character it reads nothing.
+    pub(crate) fn take_until(&mut self, end: char) -> Option<&'a str> {
+        let length = self.rest().find(end)?;
+        let inside = self.take(length);
+        self.at += end.len_utf8();
+        Some(inside)
+    }
+
+    fn take(&mut self, length: usize) -> &'a str {
+        let taken = self.rest().get(..length).unwrap_or_default();
+        self.at += taken.len();
+        taken
+    }
+
+    fn token(&mut self) -> Token<'a> {
+        let Some(first) = self.rest().chars().next() else {
+            return Token::End;
+        };
+        if first.is_ascii_digit() {
+            return Token::Digits(self.take_while(is_word));
+        }
+        if is_word(first) {
+            return Token::Word(self.take_while(is_word));
+        }
+        let symbol = SYMBOLS
+            .iter()
+            .find(|(text, _)| self.rest().starts_with(text));
+        if let Some((text, token)) = symbol {
+            self.take(text.len());
+            return *token;
+        }
+        self.take(first.len_utf8());
+        match first {
+            '$' => Token::Variable(self.take_while(is_word)),
+            '"' | '\'' => self.take_until(first).map_or_else(
+                || {
+                    self.at = self.text.len();
+                    Token::Unclosed
+                },
+                Token::Text,
+            ),
+            _ => Token::Other,
+        }
+    }
+}
+
+/// Between tokens, as the kernel's `isspace`.
+pub(crate) fn is_space(c: char) -> bool {
+    c.is_ascii_whitespace() || c == '\u{b}'
+}
+
+/// In the names of fields, events and variables.
+pub(crate) fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(text: &str) -> Vec<(Token<'_>, usize, usize)> {
+        let mut lexer = Lexer::new(text, Span::new(0, text.len()));
+        let mut all = Vec::new();
+        loop {
+            let (token, span) = lexer.next();
+            if token == Token::End {
+                return all;
+            }
+            all.push((token, span.start, span.end));
+        }
+    }
+
+    #[test]
+    fn a_symbol_is_not_taken_for_a_shorter_one() {
+        for (index, (text, token)) in SYMBOLS.iter().enumerate() {
+            assert_eq!(tokens(text), [(*token, 0, text.len())]);
+            let earlier = &SYMBOLS[..index];
+            assert!(!earlier.iter().any(|(short, _)| text.starts_with(short)));
+        }
+    }
+
+    #[test]
+    fn words_numbers_and_texts_have_their_places() {
+        use Token::*;
+        let two = [(Word("a_1"), 0, 3), (Digits("0x1f"), 4, 8)];
+        assert_eq!(tokens("a_1 0x1f"), two);
+        let two = [(Digits("1ms"), 0, 3), (Variable("t0"), 4, 7)];
+        assert_eq!(tokens("1ms\u{b}$t0"), two);
+        assert_eq!(tokens("$ \u{e9}"), [(Variable(""), 0, 1), (Other, 2, 4)]);
+        let two = [(Text("a\"b"), 0, 5), (Unclosed, 5, 7)];
+        assert_eq!(tokens("'a\"b'\"c"), two);
+        assert_eq!(tokens("\0"), [(Other, 0, 1)]);
+        assert_eq!(tokens(""), []);
+    }
+
+    #[test]
+    fn a_part_ends_where_it_ends() {
+        let mut lexer = Lexer::new("a:b:c", Span::new(2, 3));
+        assert_eq!(lexer.next(), (Token::Word("b"), Span::new(2, 3)));
+        assert_eq!(lexer.next(), (Token::End, Span::new(3, 3)));
+        assert_eq!(Lexer::new("\u{e9}", Span::new(9, 1)).next().0, Token::End);
+    }
+}
