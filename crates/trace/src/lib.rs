@@ -9,6 +9,8 @@ pub mod format;
 #[allow(dead_code, reason = "the parser follows")]
 mod lex;
 #[allow(dead_code, reason = "the parser follows")]
+mod modifier;
+#[allow(dead_code, reason = "the parser follows")]
 pub mod operator;
 pub mod source;
 pub mod tree;
