@@ -12,5 +12,7 @@ mod lex;
 mod modifier;
 #[allow(dead_code, reason = "the parser follows")]
 pub mod operator;
+#[allow(dead_code, reason = "the parser follows")]
+pub mod parse;
 pub mod source;
 pub mod tree;
