@@ -8,4 +8,5 @@
 //! [`operator`](crate::operator) documents the precedence. Time and memory are linear in the length of the text.
 
 mod number;
+mod split;
 mod suggest;
