@@ -5,8 +5,22 @@
 //! checks everything that needs no knowledge of the event. Later steps check fields and types, the
 //! placement of modifiers, the fields of `sort`, and constants such as a division by zero.
 //!
-//! [`operator`](crate::operator) documents the precedence. Time and memory are linear in the length of the text.
+//! [`operator`](crate::operator) documents the precedence. Limits: [`MAX_NESTING`],
+//! [`MAX_OPERATORS`] and [`MAX_PROBLEMS`]. Time and memory are linear in the length of the text.
 
 mod number;
+mod parser;
 mod split;
 mod suggest;
+
+/// The most levels of parentheses and prefix operators.
+pub const MAX_NESTING: usize = 64;
+
+/// The most operators and modifiers of one expression. It bounds the depth of the tree, so that code
+/// that walks through a tree may recurse. The kernel takes 4,095 bytes, enough for some 500
+/// comparisons of real fields; the list behind `in` has no limit.
+pub const MAX_OPERATORS: usize = 1024;
+
+/// The most problems of one text. Each problem is shown with the whole text, so that without a limit
+/// the output would grow with the square of its length.
+pub const MAX_PROBLEMS: usize = 32;
