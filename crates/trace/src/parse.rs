@@ -8,10 +8,17 @@
 //! [`operator`](crate::operator) documents the precedence. Limits: [`MAX_NESTING`],
 //! [`MAX_OPERATORS`] and [`MAX_PROBLEMS`]. Time and memory are linear in the length of the text.
 
+mod expr;
 mod number;
+mod operand;
 mod parser;
 mod split;
 mod suggest;
+
+use crate::source::{Problem, Span};
+use crate::tree::Expr;
+
+use parser::{Context, Parser};
 
 /// The most levels of parentheses and prefix operators.
 pub const MAX_NESTING: usize = 64;
@@ -24,3 +31,24 @@ pub const MAX_OPERATORS: usize = 1024;
 /// The most problems of one text. Each problem is shown with the whole text, so that without a limit
 /// the output would grow with the square of its length.
 pub const MAX_PROBLEMS: usize = 32;
+
+/// Reads an event filter: `prev_pid > 3 && comm ~ "ba*"`.
+pub fn filter(text: &str) -> (Expr, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let expr = filter_in(text, Span::new(0, text.len()), &mut problems);
+    (expr, in_order(problems))
+}
+
+/// The filter at this place of the text.
+fn filter_in(text: &str, span: Span, problems: &mut Vec<Problem>) -> Expr {
+    let mut parser = Parser::new(text, span, Context::Filter, problems);
+    let expr = parser.condition();
+    parser.finish();
+    expr
+}
+
+fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
+    problems.sort_by_key(|problem| problem.span.start);
+    problems.truncate(MAX_PROBLEMS);
+    problems
+}
