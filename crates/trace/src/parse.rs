@@ -8,6 +8,7 @@
 //! [`operator`](crate::operator) documents the precedence. Limits: [`MAX_NESTING`],
 //! [`MAX_OPERATORS`] and [`MAX_PROBLEMS`]. Time and memory are linear in the length of the text.
 
+mod action;
 mod expr;
 mod number;
 mod operand;
