@@ -10,6 +10,7 @@
 
 mod action;
 mod expr;
+mod hist;
 mod number;
 mod operand;
 mod parser;
@@ -17,7 +18,7 @@ mod split;
 mod suggest;
 
 use crate::source::{Problem, Span};
-use crate::tree::Expr;
+use crate::tree::{Expr, Hist};
 
 use parser::{Context, Parser};
 
@@ -38,6 +39,14 @@ pub fn filter(text: &str) -> (Expr, Vec<Problem>) {
     let mut problems = Vec::new();
     let expr = filter_in(text, Span::new(0, text.len()), &mut problems);
     (expr, in_order(problems))
+}
+
+/// Reads a histogram: `keys=call_site.sym:vals=bytes_req if bytes_req > 64`, with or without `hist:`
+/// in front.
+pub fn hist(text: &str) -> (Hist, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let hist = hist::hist(text, &mut problems);
+    (hist, in_order(problems))
 }
 
 /// The filter at this place of the text.
