@@ -6,13 +6,9 @@
 //! pure: they read no file and no clock, and need no privilege.
 
 pub mod format;
-#[allow(dead_code, reason = "the parser follows")]
 mod lex;
-#[allow(dead_code, reason = "the parser follows")]
 mod modifier;
-#[allow(dead_code, reason = "the parser follows")]
 pub mod operator;
-#[allow(dead_code, reason = "the parser follows")]
 pub mod parse;
 pub mod source;
 pub mod tree;

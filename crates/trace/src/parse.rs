@@ -16,9 +16,10 @@ mod operand;
 mod parser;
 mod split;
 mod suggest;
+mod trigger;
 
 use crate::source::{Problem, Span};
-use crate::tree::{Expr, Hist};
+use crate::tree::{Expr, Hist, Trigger};
 
 use parser::{Context, Parser};
 
@@ -47,6 +48,13 @@ pub fn hist(text: &str) -> (Hist, Vec<Problem>) {
     let mut problems = Vec::new();
     let hist = hist::hist(text, &mut problems);
     (hist, in_order(problems))
+}
+
+/// Reads an event trigger: `stacktrace:5 if prio < 100`. A histogram is one, with `hist:` in front.
+pub fn trigger(text: &str) -> (Trigger, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let trigger = trigger::trigger(text, &mut problems);
+    (trigger, in_order(problems))
 }
 
 /// The filter at this place of the text.
