@@ -1,0 +1,4 @@
+//! The parser from outside: golden cases, trees printed and read again, and mutated text.
+
+mod dump;
+mod golden;
