@@ -1,6 +1,6 @@
 //! Trees as one line each: operators in front of their operands, without places.
 
-use noctule_trace::tree::{EventName, Expr, ExprKind, Name, UnaryOp};
+use noctule_trace::tree::{EventName, Expr, ExprKind, Handler, Hist, Name, UnaryOp};
 
 /// `(&& (== prev_pid 1) (~ comm "ba*"))`.
 pub(crate) fn expr(expr: &Expr) -> String {
@@ -44,4 +44,54 @@ fn event(event: &EventName) -> String {
 fn list(elements: &[Expr]) -> String {
     let elements: Vec<String> = elements.iter().map(expr).collect();
     format!("[{}]", elements.join(" "))
+}
+
+/// One part after the other.
+pub(crate) fn hist(hist: &Hist) -> String {
+    let mut parts = Vec::new();
+    for (word, list) in [
+        ("keys", &hist.keys),
+        ("vals", &hist.vals),
+        ("sort", &hist.sort),
+    ] {
+        if !list.is_empty() {
+            parts.push(format!("{word}={}", self::list(list)));
+        }
+    }
+    parts.extend(hist.size.iter().map(|size| format!("size={}", size.node)));
+    parts.extend(hist.name.iter().map(|name| format!("name={:?}", name.node)));
+    parts.extend(
+        hist.clock
+            .iter()
+            .map(|clock| format!("clock={:?}", clock.node)),
+    );
+    let flags = [
+        ("pause", hist.pause),
+        ("cont", hist.cont),
+        ("clear", hist.clear),
+        ("nohitcount", hist.nohitcount),
+    ];
+    let given = flags.iter().filter(|(_, place)| place.is_some());
+    parts.extend(given.map(|(flag, _)| (*flag).to_owned()));
+    for variable in &hist.vars {
+        parts.push(format!("${}={}", variable.name.node, expr(&variable.value)));
+    }
+    for action in &hist.actions {
+        let handler = match &action.handler.node {
+            Handler::OnMatch(of) => format!("onmatch {}", event(of)),
+            Handler::OnMax(variable) => format!("onmax ${variable}"),
+            Handler::OnChange(variable) => format!("onchange ${variable}"),
+        };
+        parts.push(format!(
+            "({handler} {} {})",
+            action.name.node,
+            list(&action.params)
+        ));
+    }
+    parts.extend(
+        hist.filter
+            .iter()
+            .map(|filter| format!("if={}", expr(filter))),
+    );
+    parts.join(" ")
 }

@@ -1,4 +1,4 @@
-//! Cases as data: `tests/golden/filter.txt`.
+//! Cases as data: `tests/golden/{filter,hist}.txt`.
 //!
 //! A line that begins with `> ` is a source text; the lines below it are the problems, or the tree.
 //! Lines that begin with `#` say where the cases are from. With `NOCTULE_BLESS=1` the files are
@@ -14,10 +14,16 @@ use crate::dump;
 type Read = fn(&str) -> (String, Vec<Problem>);
 
 /// Each file with the parser of its texts.
-pub(crate) const FILES: [(&str, Read); 1] = [("filter", |text| {
-    let (expr, problems) = parse::filter(text);
-    (dump::expr(&expr), problems)
-})];
+pub(crate) const FILES: [(&str, Read); 2] = [
+    ("filter", |text| {
+        let (expr, problems) = parse::filter(text);
+        (dump::expr(&expr), problems)
+    }),
+    ("hist", |text| {
+        let (hist, problems) = parse::hist(text);
+        (dump::hist(&hist), problems)
+    }),
+];
 
 fn path(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
