@@ -1,6 +1,8 @@
 //! Trees as one line each: operators in front of their operands, without places.
 
-use noctule_trace::tree::{EventName, Expr, ExprKind, Handler, Hist, Name, UnaryOp};
+use noctule_trace::tree::{
+    Command, EventName, Expr, ExprKind, Handler, Hist, Name, Trigger, UnaryOp,
+};
 
 /// `(&& (== prev_pid 1) (~ comm "ba*"))`.
 pub(crate) fn expr(expr: &Expr) -> String {
@@ -94,4 +96,29 @@ pub(crate) fn hist(hist: &Hist) -> String {
             .map(|filter| format!("if={}", expr(filter))),
     );
     parts.join(" ")
+}
+
+/// Command, count, filter.
+pub(crate) fn trigger(trigger: &Trigger) -> String {
+    let mut line = match &trigger.command.node {
+        Command::Hist(hist) => format!("Hist {}", self::hist(hist)),
+        Command::EnableEvent(of) => format!("EnableEvent {}", event(of)),
+        Command::DisableEvent(of) => format!("DisableEvent {}", event(of)),
+        Command::EnableHist(of) => format!("EnableHist {}", event(of)),
+        Command::DisableHist(of) => format!("DisableHist {}", event(of)),
+        other => format!("{other:?}"),
+    };
+    line.extend(
+        trigger
+            .count
+            .iter()
+            .map(|count| format!(" count={}", count.node)),
+    );
+    line.extend(
+        trigger
+            .filter
+            .iter()
+            .map(|filter| format!(" if={}", expr(filter))),
+    );
+    line
 }

@@ -1,4 +1,4 @@
-//! Cases as data: `tests/golden/{filter,hist}.txt`.
+//! Cases as data: `tests/golden/{filter,hist,trigger}.txt`.
 //!
 //! A line that begins with `> ` is a source text; the lines below it are the problems, or the tree.
 //! Lines that begin with `#` say where the cases are from. With `NOCTULE_BLESS=1` the files are
@@ -14,7 +14,7 @@ use crate::dump;
 type Read = fn(&str) -> (String, Vec<Problem>);
 
 /// Each file with the parser of its texts.
-pub(crate) const FILES: [(&str, Read); 2] = [
+pub(crate) const FILES: [(&str, Read); 3] = [
     ("filter", |text| {
         let (expr, problems) = parse::filter(text);
         (dump::expr(&expr), problems)
@@ -22,6 +22,10 @@ pub(crate) const FILES: [(&str, Read); 2] = [
     ("hist", |text| {
         let (hist, problems) = parse::hist(text);
         (dump::hist(&hist), problems)
+    }),
+    ("trigger", |text| {
+        let (trigger, problems) = parse::trigger(text);
+        (dump::trigger(&trigger), problems)
     }),
 ];
 
