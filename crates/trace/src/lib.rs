@@ -10,5 +10,6 @@ mod lex;
 mod modifier;
 pub mod operator;
 pub mod parse;
+mod print;
 pub mod source;
 pub mod tree;

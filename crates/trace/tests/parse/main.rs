@@ -2,3 +2,5 @@
 
 mod dump;
 mod golden;
+mod random;
+mod trees;

@@ -1,0 +1,148 @@
+//! Prints trees in the form that the kernel uses in trigger files, with as few parentheses as the
+//! precedence allows. The parser reads the text of a tree without problems as the same tree.
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::operator::Level;
+use crate::tree::{BinaryOp, EventName, Expr, ExprKind, Modifier, Name, UnaryOp};
+
+impl Expr {
+    /// The precedence, for the decision about parentheses.
+    fn level(&self) -> Level {
+        match &self.kind {
+            ExprKind::Binary(op, ..) => op.node.level(),
+            ExprKind::In(..) => Level::Compare,
+            ExprKind::Unary(UnaryOp::Not, _) => Level::Not,
+            ExprKind::Unary(..) | ExprKind::Number(..0) => Level::Prefix,
+            _ => Level::Operand,
+        }
+    }
+
+    /// Prints the expression, with parentheses if it binds more loosely than `least`.
+    fn print(&self, least: Level, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.level() < least {
+            write!(f, "({self})")
+        } else {
+            self.fmt(f)
+        }
+    }
+
+    /// `x.function`, whose right side is the name of a function.
+    fn is_function(&self) -> bool {
+        matches!(&self.kind, ExprKind::Modified(_, modifier) if modifier.node == Modifier::Function)
+    }
+
+    /// Prints the right side of `x.function ==`, where a word without parentheses is a function.
+    fn print_function(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            ExprKind::Name(Name { event: None, .. }) | ExprKind::Text(_) => self.fmt(f),
+            ExprKind::Number(0..) => self.fmt(f),
+            _ => write!(f, "({self})"),
+        }
+    }
+
+    /// The text ends with `.sym`, so that `-offset` after it would change the modifier.
+    fn ends_with_symbol(&self) -> bool {
+        match &self.kind {
+            ExprKind::Binary(_, _, right) => right.ends_with_symbol(),
+            ExprKind::Unary(_, operand) => operand.ends_with_symbol(),
+            ExprKind::Modified(_, modifier) => modifier.node == Modifier::Symbol,
+            _ => false,
+        }
+    }
+
+    fn starts_with_minus(&self) -> bool {
+        matches!(
+            &self.kind,
+            ExprKind::Number(..0) | ExprKind::Unary(UnaryOp::Minus, _)
+        )
+    }
+}
+
+impl Display for Expr {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            ExprKind::Number(number) => write!(f, "{number}"),
+            ExprKind::Text(text) if text.contains('"') => write!(f, "'{text}'"),
+            ExprKind::Text(text) => write!(f, "\"{text}\""),
+            ExprKind::Name(name) => name.fmt(f),
+            ExprKind::Variable(name) => print_variable(name, f),
+            ExprKind::Cpus(list) => write!(f, "CPUS{{{list}}}"),
+            ExprKind::Unary(UnaryOp::Complement, operand) => {
+                f.write_str("~")?;
+                operand.print(Level::Prefix, f)
+            }
+            ExprKind::Unary(UnaryOp::Minus, operand) => write!(f, "-({operand})"),
+            ExprKind::Unary(UnaryOp::Not, operand) => write!(f, "!({operand})"),
+            ExprKind::Binary(op, left, right) => print_binary(op.node, left, right, f),
+            ExprKind::In(left, elements) => print_in(left, elements, f),
+            ExprKind::Modified(operand, modifier) => {
+                operand.print(Level::Operand, f)?;
+                write!(f, ".{}", modifier.node)
+            }
+            ExprKind::Wrong => f.write_str("?"),
+        }
+    }
+}
+
+fn print_binary(op: BinaryOp, left: &Expr, right: &Expr, f: &mut Formatter<'_>) -> fmt::Result {
+    // A comparison has no comparison as its operand; the others are left-associative.
+    let least = if op.is_comparison() {
+        op.level().tighter()
+    } else {
+        op.level()
+    };
+    left.print(least, f)?;
+    let compact = matches!(op.level(), Level::Sum | Level::Product);
+    if compact && !(op == BinaryOp::Minus && left.ends_with_symbol()) {
+        write!(f, "{op}")?;
+    } else {
+        write!(f, " {op} ")?;
+    }
+    if left.is_function() && matches!(op, BinaryOp::Equal | BinaryOp::NotEqual) {
+        right.print_function(f)
+    } else if compact && right.starts_with_minus() {
+        write!(f, "({right})")
+    } else {
+        right.print(op.level().tighter(), f)
+    }
+}
+
+fn print_in(left: &Expr, elements: &[Expr], f: &mut Formatter<'_>) -> fmt::Result {
+    left.print(Level::BitOr, f)?;
+    f.write_str(" in {")?;
+    for (index, element) in elements.iter().enumerate() {
+        if index > 0 {
+            f.write_str(", ")?;
+        }
+        if left.is_function() {
+            element.print_function(f)?;
+        } else {
+            element.print(Level::BitOr, f)?;
+        }
+    }
+    f.write_str("}")
+}
+
+fn print_variable(name: &Name, f: &mut Formatter<'_>) -> fmt::Result {
+    if let Some(event) = &name.event {
+        write!(f, "{event}.")?;
+    }
+    write!(f, "${}", name.field)
+}
+
+impl Display for Name {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(event) = &self.event {
+            write!(f, "{event}.")?;
+        }
+        f.write_str(&self.field)
+    }
+}
+
+impl Display for EventName {
+    /// With a dot, as in `onmatch`.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.system, self.event)
+    }
+}
