@@ -4,7 +4,10 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::operator::Level;
-use crate::tree::{BinaryOp, EventName, Expr, ExprKind, Modifier, Name, UnaryOp};
+use crate::tree::{
+    Action, BinaryOp, Command, EventName, Expr, ExprKind, Handler, Hist, Modifier, Name, Trigger,
+    UnaryOp, Variable,
+};
 
 impl Expr {
     /// The precedence, for the decision about parentheses.
@@ -145,4 +148,106 @@ impl Display for EventName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.system, self.event)
     }
+}
+
+/// Expressions with commas between them.
+struct List<'a>(&'a [Expr]);
+
+impl Display for List<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (index, expr) in self.0.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma}{expr}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Variable {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name.node, self.value)
+    }
+}
+
+impl Display for Action {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.handler.node {
+            Handler::OnMatch(event) => write!(f, "onmatch({event})")?,
+            Handler::OnMax(variable) => write!(f, "onmax(${variable})")?,
+            Handler::OnChange(variable) => write!(f, "onchange(${variable})")?,
+        }
+        write!(f, ".{}({})", self.name.node, List(&self.params))
+    }
+}
+
+impl Display for Hist {
+    /// Prints the given parts in the kernel's order, with the prefix `hist`. The kernel shows a name
+    /// without `name=`, which it cannot read again; here it has the `name=`.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("hist")?;
+        if let Some(name) = &self.name {
+            write!(f, ":name={}", name.node)?;
+        }
+        let lists = [("keys", &self.keys), ("vals", &self.vals)];
+        for (keyword, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            write!(f, ":{keyword}={}", List(list))?;
+        }
+        for variable in &self.vars {
+            write!(f, ":{variable}")?;
+        }
+        if !self.sort.is_empty() {
+            write!(f, ":sort={}", List(&self.sort))?;
+        }
+        if let Some(size) = &self.size {
+            write!(f, ":size={}", size.node)?;
+        }
+        if let Some(clock) = &self.clock {
+            write!(f, ":clock={}", clock.node)?;
+        }
+        let flags = [
+            ("pause", self.pause),
+            ("cont", self.cont),
+            ("clear", self.clear),
+            ("nohitcount", self.nohitcount),
+        ];
+        for (flag, _) in flags.iter().filter(|(_, place)| place.is_some()) {
+            write!(f, ":{flag}")?;
+        }
+        for action in &self.actions {
+            write!(f, ":{action}")?;
+        }
+        print_filter(self.filter.as_ref(), f)
+    }
+}
+
+impl Display for Trigger {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.command.node.fmt(f)?;
+        if let Some(count) = &self.count {
+            write!(f, ":{}", count.node)?;
+        }
+        print_filter(self.filter.as_ref(), f)
+    }
+}
+
+impl Display for Command {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (word, of) = match self {
+            Self::Stacktrace => return f.write_str("stacktrace"),
+            Self::Snapshot => return f.write_str("snapshot"),
+            Self::TraceOn => return f.write_str("traceon"),
+            Self::TraceOff => return f.write_str("traceoff"),
+            Self::Unknown(word) => return f.write_str(word),
+            Self::Hist(hist) => return hist.fmt(f),
+            Self::EnableEvent(of) => ("enable_event", of),
+            Self::DisableEvent(of) => ("disable_event", of),
+            Self::EnableHist(of) => ("enable_hist", of),
+            Self::DisableHist(of) => ("disable_hist", of),
+        };
+        write!(f, "{word}:{}:{}", of.system, of.event)
+    }
+}
+
+fn print_filter(filter: Option<&Expr>, f: &mut Formatter<'_>) -> fmt::Result {
+    filter.map_or(Ok(()), |filter| write!(f, " if {filter}"))
 }

@@ -38,6 +38,13 @@ fn file(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap_or_default()
 }
 
+/// The source texts of a file.
+pub(crate) fn sources(name: &str) -> Vec<String> {
+    let file = file(name);
+    let texts = file.lines().filter_map(|line| line.strip_prefix("> "));
+    texts.map(str::to_owned).collect()
+}
+
 /// A file with the answers that the parser gives now.
 fn answered(file: &str, read: Read) -> String {
     let mut answered = String::new();

@@ -5,6 +5,7 @@ use noctule_trace::source::{Span, Spanned};
 use noctule_trace::tree::{BinaryOp, EventName, Expr, ExprKind, Modifier, Name, UnaryOp};
 
 use crate::dump;
+use crate::golden::{FILES, sources};
 use crate::random::Random;
 
 const NOWHERE: Span = Span::new(0, 0);
@@ -155,4 +156,52 @@ fn a_printed_tree_is_read_again() {
         assert_eq!(problems, [], "{printed:?}");
         assert_eq!(dump::expr(&again), dump::expr(&tree), "{printed:?}");
     }
+}
+
+#[test]
+fn a_printed_command_is_read_again() {
+    let mut read_again = 0;
+    for (name, read) in FILES {
+        for text in sources(name) {
+            let (printed, problems) = match name {
+                "filter" => {
+                    let (expr, problems) = parse::filter(&text);
+                    (expr.to_string(), problems)
+                }
+                "hist" => {
+                    let (hist, problems) = parse::hist(&text);
+                    (hist.to_string(), problems)
+                }
+                _ => {
+                    let (trigger, problems) = parse::trigger(&text);
+                    (trigger.to_string(), problems)
+                }
+            };
+            if problems.is_empty() {
+                assert_eq!(read(&printed), (read(&text).0, problems), "{printed}");
+                read_again += 1;
+            }
+        }
+    }
+    assert!(read_again > 100);
+}
+
+#[test]
+fn the_text_is_the_kernels() {
+    let filters = [
+        ("((a==1))&&(!(b&3))", "a == 1 && !(b & 3)"),
+        ("a||(b==1)", "a || b == 1"),
+        ("x.function!=f.isra.0", "x.function != f.isra.0"),
+        ("x in{1,-2,\"t\"}", "x in {1, -2, \"t\"}"),
+        ("(a+b)*-1-(-c)==0", "(a+b)*(-1)-(-(c)) == 0"),
+        ("a.sym - offset==1", "a.sym - offset == 1"),
+    ];
+    for (text, printed) in filters {
+        assert_eq!(parse::filter(text).0.to_string(), printed);
+    }
+    let hist = "vals=a , hitcount:key=call_site.sym-offset:x=b - $c:NOHC:size=0x800:\
+        onmax($x).save(d,e):sort=a.descending if a>1";
+    let printed = "hist:keys=call_site.sym-offset:vals=a,hitcount:x=b-$c:sort=a.descending:\
+        size=2048:nohitcount:onmax($x).save(d,e) if a > 1";
+    assert_eq!(parse::hist(hist).0.to_string(), printed);
 }
