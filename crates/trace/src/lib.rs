@@ -2,7 +2,7 @@
 //! filters, compiled to BPF instructions without a compiler on the node.
 //!
 //! The way of a command: `source` text -> [`parse`] (a tree and a list of problems; it never fails)
-//! -> `resolve` (names become fields of the event's [`format`]) -> `lower` -> `emit`. All of these are
+//! -> `resolve` (names become fields of the event's [`mod@format`]) -> `lower` -> `emit`. All of these are
 //! pure: they read no file and no clock, and need no privilege.
 
 pub mod format;

@@ -36,6 +36,15 @@ pub const MAX_OPERATORS: usize = 1024;
 pub const MAX_PROBLEMS: usize = 32;
 
 /// Reads an event filter: `prev_pid > 3 && comm ~ "ba*"`.
+///
+/// ```
+/// let text = "prev_pid = 3";
+/// let (_, problems) = noctule_trace::parse::filter(text);
+/// assert_eq!(
+///     problems[0].show(text),
+///     "error: Invalid operator\n  prev_pid = 3\n           ^\nhelp: use `==` to compare\n"
+/// );
+/// ```
 pub fn filter(text: &str) -> (Expr, Vec<Problem>) {
     let mut problems = Vec::new();
     let expr = filter_in(text, Span::new(0, text.len()), &mut problems);
@@ -44,6 +53,12 @@ pub fn filter(text: &str) -> (Expr, Vec<Problem>) {
 
 /// Reads a histogram: `keys=call_site.sym:vals=bytes_req if bytes_req > 64`, with or without `hist:`
 /// in front.
+///
+/// ```
+/// let (hist, problems) = noctule_trace::parse::hist("key=pid:val=len:sort=len.descending");
+/// assert!(problems.is_empty());
+/// assert_eq!(hist.to_string(), "hist:keys=pid:vals=len:sort=len.descending");
+/// ```
 pub fn hist(text: &str) -> (Hist, Vec<Problem>) {
     let mut problems = Vec::new();
     let hist = hist::hist(text, &mut problems);
@@ -51,6 +66,12 @@ pub fn hist(text: &str) -> (Hist, Vec<Problem>) {
 }
 
 /// Reads an event trigger: `stacktrace:5 if prio < 100`. A histogram is one, with `hist:` in front.
+///
+/// ```
+/// let (trigger, problems) = noctule_trace::parse::trigger("traceoff:0x3 if prio<100");
+/// assert!(problems.is_empty());
+/// assert_eq!(trigger.to_string(), "traceoff:3 if prio < 100");
+/// ```
 pub fn trigger(text: &str) -> (Trigger, Vec<Problem>) {
     let mut problems = Vec::new();
     let trigger = trigger::trigger(text, &mut problems);
