@@ -5,11 +5,11 @@
 //! -> `resolve` (names become fields of the event's [`mod@format`]) -> `lower` -> `emit`. All of these are
 //! pure: they read no file and no clock, and need no privilege.
 
+mod display;
 pub mod format;
 mod lex;
 mod modifier;
 pub mod operator;
 pub mod parse;
-mod print;
 pub mod source;
 pub mod tree;
