@@ -104,6 +104,9 @@ impl EventFormat {
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         let mut event = Self::default();
         let mut id = None;
+        // The print format is the last thing, and texts of events can have line breaks in them.
+        let (text, print) = text.split_once("\nprint fmt:").unwrap_or((text, ""));
+        print.trim().clone_into(&mut event.print);
         let lines = (1..).zip(text.lines());
         for (line, words) in lines {
             let wrong = |problem| FormatError { line, problem };
@@ -112,8 +115,6 @@ impl EventFormat {
             } else if let Some(number) = words.strip_prefix("ID:") {
                 let number = number.trim().parse();
                 id = Some(number.map_err(|_| wrong("the number of the event is none"))?);
-            } else if let Some(print) = words.strip_prefix("print fmt:") {
-                print.trim().clone_into(&mut event.print);
             } else if let Some(field) = words.trim_start().strip_prefix("field:") {
                 let field = Field::parse(field).map_err(wrong)?;
                 if field.name.starts_with("common_") && event.fields.is_empty() {
@@ -275,6 +276,12 @@ print fmt: \"prev_comm=%s\", REC->prev_comm\n";
         assert!(state.signed && state.kind == FieldKind::Number);
         assert!(event.field("common_pid").unwrap().signed);
         assert_eq!(event.print, "\"prev_comm=%s\", REC->prev_comm");
+    }
+
+    #[test]
+    fn a_print_format_goes_to_the_end() {
+        let event = EventFormat::parse("name: a\nID: 1\nprint fmt: \"a\nb\", REC->a\n").unwrap();
+        assert_eq!(event.print, "\"a\nb\", REC->a");
     }
 
     #[test]
