@@ -11,5 +11,6 @@ mod lex;
 mod modifier;
 pub mod operator;
 pub mod parse;
+pub mod print;
 pub mod source;
 pub mod tree;
