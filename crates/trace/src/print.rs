@@ -1,3 +1,4 @@
 //! An event's own text: its `print fmt`, applied to a record.
 
+mod lex;
 mod value;
