@@ -1,4 +1,5 @@
 //! An event's own text: its `print fmt`, applied to a record.
 
 mod lex;
+mod template;
 mod value;
