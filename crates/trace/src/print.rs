@@ -3,4 +3,5 @@
 mod lex;
 mod program;
 mod template;
+mod types;
 mod value;
