@@ -19,6 +19,7 @@ mod lex;
 mod operand;
 mod parse;
 mod program;
+mod table;
 mod template;
 mod types;
 mod value;
@@ -28,6 +29,8 @@ use std::ops::Range;
 
 use crate::format::{EventFormat, Field};
 use crate::source::Problem;
+
+pub use table::{FieldTable, TableKind};
 
 /// Looks up the constants of the kernel that a format leaves as names: enumerators, and `HZ` for
 /// `jiffies_to_msecs()`. BTF has enumerators by name.
@@ -130,5 +133,10 @@ impl Print {
     /// of a record can have `?name?` in it, and tables can lack names.
     pub fn unresolved(&self) -> &[String] {
         &self.unresolved
+    }
+
+    /// The names that the format has for values of fields.
+    pub fn tables(&self) -> Vec<FieldTable> {
+        table::of_fields(self)
     }
 }
