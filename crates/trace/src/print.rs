@@ -15,6 +15,7 @@
 
 mod build;
 mod call;
+mod dump;
 mod lex;
 mod operand;
 mod parse;
