@@ -16,6 +16,7 @@
 mod build;
 mod call;
 mod dump;
+mod eval;
 mod lex;
 mod operand;
 mod parse;
