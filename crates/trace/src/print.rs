@@ -18,6 +18,7 @@ mod call;
 mod dump;
 mod eval;
 mod lex;
+mod network;
 mod operand;
 mod parse;
 mod program;
