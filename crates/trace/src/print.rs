@@ -1,7 +1,7 @@
 //! An event's own text: its `print fmt`, applied to a record.
 //!
 //! The format is C, as the kernel's preprocessor left it: text with `%` conversions, then expressions
-//! on the record's fields. [`Print::parse`] makes a program of it, once; `Print::render` runs it on a
+//! on the record's fields. [`Print::parse`] makes a program of it, once; [`Print::render`] runs it on a
 //! record. The text is what the kernel's trace file shows behind the event's name, with these
 //! exceptions:
 //!
@@ -21,11 +21,13 @@ mod lex;
 mod network;
 mod operand;
 mod parse;
+mod pointer;
 mod program;
 mod table;
 mod template;
 mod types;
 mod value;
+mod write;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -136,6 +138,11 @@ impl Print {
     /// of a record can have `?name?` in it, and tables can lack names.
     pub fn unresolved(&self) -> &[String] {
         &self.unresolved
+    }
+
+    /// Appends the text of a record, which begins with its common fields.
+    pub fn render(&self, record: &[u8], symbols: &dyn Symbols, out: &mut String) {
+        write::record(self, record, symbols, out);
     }
 
     /// The names that the format has for values of fields.

@@ -1,0 +1,159 @@
+//! The kernel's `%p` and what may follow it.
+
+use std::fmt::Write as _;
+
+use super::Symbols;
+use super::dump;
+use super::network;
+use super::value::{Int, Kind, Value};
+use super::write::{Layout, number, padded};
+
+/// Appends a pointer as the letters behind `%p` say. What lies behind a pointer is in the record or
+/// nowhere: a pointer out of the record is shown as its address.
+pub(super) fn write(
+    layout: Layout,
+    letters: &[u8],
+    value: &Value<'_>,
+    symbols: &dyn Symbols,
+    out: &mut String,
+) {
+    let bytes = match value {
+        Value::Bytes(view) => view.bytes,
+        value => {
+            return match value.int() {
+                Some(int) => address(layout, letters, int.bits, symbols, out),
+                None => out.push('?'),
+            };
+        }
+    };
+    let start = out.len();
+    if behind(layout, letters, bytes, out).is_none() {
+        out.truncate(start);
+        out.push('?');
+    }
+}
+
+/// A pointer out of the record.
+fn address(layout: Layout, letters: &[u8], address: u64, symbols: &dyn Symbols, out: &mut String) {
+    match letters {
+        [b'S' | b'F' | b'B', ..] => symbol(layout, address, true, letters[0] == b'B', symbols, out),
+        // `%pfw` is a node of the firmware.
+        [b's', ..] | [b'f', 0, ..] => symbol(layout, address, false, false, symbols, out),
+        [0 | b'x' | b'K', ..] => plain(layout, address, out),
+        _ => {
+            // Writing to a string does not fail.
+            let _ = write!(out, "{address:#x}");
+        }
+    }
+}
+
+/// All digits of the address, as `%px`. The kernel's trace file shows a hash in its place unless the
+/// option `hash-ptr` is off; the hash cannot be computed outside of the kernel.
+fn plain(layout: Layout, address: u64, out: &mut String) {
+    let mut layout = layout;
+    if layout.width.is_none() {
+        layout.width = Some(16);
+        layout.spec.zero = true;
+    }
+    layout.spec.conversion = super::template::Conversion::LowerHex;
+    layout.spec.size = 8;
+    number(layout, Int::new(address, Kind::U64), out);
+}
+
+/// `name+0x10/0x20 [module]`, or the address in hex if no function has it.
+fn symbol(
+    layout: Layout,
+    address: u64,
+    with_offset: bool,
+    is_return: bool,
+    symbols: &dyn Symbols,
+    out: &mut String,
+) {
+    // The address that a call returns to may be the next function's first.
+    let back = u64::from(is_return);
+    let mut text = String::new();
+    match symbols.symbol(address.wrapping_sub(back)) {
+        None => {
+            let _ = write!(text, "{address:#x}");
+        }
+        Some(found) => {
+            text.push_str(&found.name);
+            if with_offset {
+                let offset = found.offset.wrapping_add(back);
+                let _ = write!(text, "+{offset:#x}/{:#x}", found.size);
+            }
+            if let Some(module) = &found.module {
+                let _ = write!(text, " [{module}]");
+            }
+        }
+    }
+    padded(layout, text.as_bytes(), out);
+}
+
+/// Bytes of the record; `None` if they are too few.
+fn behind(layout: Layout, letters: &[u8], bytes: &[u8], out: &mut String) -> Option<()> {
+    match letters {
+        [b'I', b'4', ..] => network::v4(bytes.get(..4)?, letters, out),
+        [b'i', b'4', ..] => network::v4_with_zeros(bytes.get(..4)?, letters, out),
+        [b'I', b'6', b'c', ..] => network::v6_short(bytes.get(..16)?.try_into().ok()?, out),
+        [b'I' | b'i', b'6', ..] => {
+            let colons = letters[0] == b'I';
+            network::v6(bytes.get(..16)?.try_into().ok()?, colons, out);
+        }
+        [b'I' | b'i', b'S', ..] => network::socket(bytes, &letters[2..], out)?,
+        [b'M' | b'm', ..] => mac(bytes.get(..6)?, letters, out),
+        [b'U', form, ..] => uuid(bytes.get(..16)?.try_into().ok()?, *form, out),
+        [b'h', separator, ..] => {
+            let count = layout.width.unwrap_or(1).min(64);
+            let between = match separator {
+                b'C' => ":",
+                b'D' => "-",
+                b'N' => "",
+                _ => " ",
+            };
+            dump::hex(bytes.get(..count)?, between, out);
+        }
+        [b'b', b'l', ..] => dump::bitmap_list(bytes, Some(layout.width.unwrap_or(0)), out)?,
+        [b'b', ..] => dump::bitmap(bytes, Some(layout.width.unwrap_or(0)), out)?,
+        [b'a', ..] => {
+            let address = super::value::number(bytes, 8)?;
+            let _ = write!(out, "{address:#018x}");
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn mac(bytes: &[u8], letters: &[u8], out: &mut String) {
+    let mut address = bytes.to_vec();
+    if letters[1] == b'R' {
+        address.reverse();
+    }
+    let between = match letters {
+        [b'm', ..] => "",
+        [_, b'F', ..] => "-",
+        _ => ":",
+    };
+    dump::hex(&address, between, out);
+}
+
+/// `b` and `l` are the order of the bytes; the capital letters have capital digits.
+fn uuid(bytes: [u8; 16], form: u8, out: &mut String) {
+    let big = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+    let little = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
+    let order: [usize; 16] = if matches!(form, b'l' | b'L') {
+        little
+    } else {
+        big
+    };
+    for (place, index) in order.into_iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            out.push('-');
+        }
+        let byte = bytes[index];
+        let _ = match form {
+            b'L' | b'B' => write!(out, "{byte:02X}"),
+            _ => write!(out, "{byte:02x}"),
+        };
+    }
+}
