@@ -17,6 +17,7 @@ mod build;
 mod call;
 mod dump;
 mod eval;
+mod fields;
 mod lex;
 mod network;
 mod operand;
@@ -35,6 +36,7 @@ use std::ops::Range;
 use crate::format::{EventFormat, Field};
 use crate::source::Problem;
 
+pub use fields::fields;
 pub use table::{FieldTable, TableKind};
 
 /// Looks up the constants of the kernel that a format leaves as names: enumerators, and `HZ` for
@@ -98,7 +100,8 @@ impl Print {
     ///
     /// # Errors
     ///
-    /// The place in `event.print` that is no expression known here, and why.
+    /// The place in `event.print` that is no expression known here, and why. The caller then shows
+    /// [`fields`].
     pub fn parse(event: &EventFormat) -> Result<Self, Problem> {
         Self::parse_with(event, &|_| None)
     }
@@ -135,7 +138,7 @@ impl Print {
     }
 
     /// Names that the format leaves open: functions, variables, enumerators. If there are any, the text
-    /// of a record can have `?name?` in it, and tables can lack names.
+    /// of a record can have `?name?` in it, and tables can lack names; [`fields`] then shows more.
     pub fn unresolved(&self) -> &[String] {
         &self.unresolved
     }
