@@ -9,7 +9,8 @@
 //! - memory outside of the record cannot be read: `%s` of a pointer shows the address in hex, unless
 //!   [`Symbols::text`] has the text;
 //! - names that the format does not resolve ([`Print::unresolved`]) are shown as `?name?`;
-//! - fields outside of a truncated record, and divisions by zero, are shown as `?`.
+//! - fields outside of a truncated record, and divisions by zero, are shown as `?`;
+//! - events of the system `syscalls` have their own line ([`syscall`]).
 //!
 //! Text of a record is not escaped: control characters are left to the caller.
 
@@ -24,6 +25,7 @@ mod operand;
 mod parse;
 mod pointer;
 mod program;
+mod syscall;
 mod table;
 mod template;
 mod types;
@@ -37,6 +39,7 @@ use crate::format::{EventFormat, Field};
 use crate::source::Problem;
 
 pub use fields::fields;
+pub use syscall::syscall;
 pub use table::{FieldTable, TableKind};
 
 /// Looks up the constants of the kernel that a format leaves as names: enumerators, and `HZ` for
