@@ -28,6 +28,8 @@ mod program;
 mod syscall;
 mod table;
 mod template;
+#[cfg(test)]
+mod tests;
 mod types;
 mod value;
 mod write;
