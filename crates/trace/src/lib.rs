@@ -5,8 +5,11 @@
 //! -> `resolve` (names become fields of the event's [`mod@format`]) -> `lower` -> `emit`. All of these are
 //! pure: they read no file and no clock, and need no privilege.
 
+pub mod asm;
+pub mod buckets;
 mod display;
 pub mod format;
+pub mod glob;
 mod lex;
 mod modifier;
 pub mod operator;

@@ -1,0 +1,373 @@
+//! BPF instructions, with labels and with the place in the source that asked for each.
+
+use crate::source::Span;
+
+/// A register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "registers have no other names")]
+pub enum Reg {
+    R0,
+    R1,
+    R2,
+    R3,
+    R4,
+    R5,
+    R6,
+    R7,
+    R8,
+    R9,
+    /// The end of the stack; read only.
+    R10,
+}
+
+/// One instruction as the kernel reads it (`struct bpf_insn`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Insn {
+    /// Class, operation and source or size.
+    pub code: u8,
+    /// The register that is written, or that holds the address of what is.
+    pub dst: u8,
+    /// The register that is read, or what `imm` is (`BPF_PSEUDO_*`).
+    pub src: u8,
+    /// Of a jump, in instructions, or of memory, in bytes.
+    pub offset: i16,
+    /// A constant.
+    pub imm: i32,
+}
+
+impl Insn {
+    /// The eight bytes of it, in this machine's order.
+    pub fn bytes(self) -> [u8; 8] {
+        let registers = if cfg!(target_endian = "little") {
+            self.src << 4 | self.dst
+        } else {
+            self.dst << 4 | self.src
+        };
+        let [o0, o1] = self.offset.to_ne_bytes();
+        let [i0, i1, i2, i3] = self.imm.to_ne_bytes();
+        [self.code, registers, o0, o1, i0, i1, i2, i3]
+    }
+}
+
+/// Bytes of one access to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Width {
+    /// One byte.
+    B1,
+    /// Two bytes.
+    B2,
+    /// Four bytes.
+    B4,
+    /// Eight bytes.
+    B8,
+}
+
+impl Width {
+    /// The width of that many bytes.
+    pub fn of(bytes: u32) -> Option<Self> {
+        Some(match bytes {
+            1 => Self::B1,
+            2 => Self::B2,
+            4 => Self::B4,
+            8 => Self::B8,
+            _ => return None,
+        })
+    }
+
+    /// How many bytes.
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Self::B1 => 1,
+            Self::B2 => 2,
+            Self::B4 => 4,
+            Self::B8 => 8,
+        }
+    }
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::B1 => 0x10,
+            Self::B2 => 0x08,
+            Self::B4 => 0x00,
+            Self::B8 => 0x18,
+        }
+    }
+}
+
+/// An operation of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say what they are")]
+pub enum Alu {
+    Add = 0x00,
+    Sub = 0x10,
+    Mul = 0x20,
+    Div = 0x30,
+    Or = 0x40,
+    And = 0x50,
+    Lsh = 0x60,
+    Rsh = 0x70,
+    Mod = 0x90,
+    Xor = 0xa0,
+    Mov = 0xb0,
+    Arsh = 0xc0,
+}
+
+/// When a jump is taken; without `S` the numbers are unsigned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say what they are")]
+pub enum Jump {
+    Eq = 0x10,
+    Gt = 0x20,
+    Ge = 0x30,
+    Set = 0x40,
+    Ne = 0x50,
+    Sgt = 0x60,
+    Sge = 0x70,
+    Lt = 0xa0,
+    Le = 0xb0,
+    Slt = 0xc0,
+    Sle = 0xd0,
+}
+
+/// Functions of the kernel that programs call, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are the kernel's")]
+pub enum Helper {
+    MapLookup = 1,
+    MapUpdate = 2,
+    KtimeGetNs = 5,
+    SmpProcessorId = 8,
+    CurrentPidTgid = 14,
+    CurrentComm = 16,
+    GetStackid = 27,
+    ProbeReadUser = 112,
+    ProbeReadKernel = 113,
+    ProbeReadUserStr = 114,
+    ProbeReadKernelStr = 115,
+}
+
+/// Another operand: a register or a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// A register.
+    Reg(Reg),
+    /// A constant, extended with its sign.
+    Imm(i32),
+}
+
+impl From<Reg> for Operand {
+    fn from(reg: Reg) -> Self {
+        Self::Reg(reg)
+    }
+}
+
+impl From<i32> for Operand {
+    fn from(imm: i32) -> Self {
+        Self::Imm(imm)
+    }
+}
+
+/// A place that jumps lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Label(usize);
+
+/// Instructions that are complete but for the descriptors of their maps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Code {
+    /// The instructions.
+    pub insns: Vec<Insn>,
+    /// What asked for each of them.
+    pub origins: Vec<Option<Span>>,
+    /// Instructions that load a map's address (two each, by the first), and the number of that map.
+    pub maps: Vec<(usize, u32)>,
+}
+
+/// A jump is farther than 32,767 instructions, or leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooFar;
+
+/// Collects instructions.
+#[derive(Debug, Default)]
+pub(crate) struct Assembler {
+    code: Code,
+    origin: Option<Span>,
+    labels: Vec<Option<usize>>,
+    jumps: Vec<(usize, Label)>,
+}
+
+const CLASS_LD: u8 = 0x00;
+const CLASS_LDX: u8 = 0x01;
+const CLASS_ST: u8 = 0x02;
+const CLASS_STX: u8 = 0x03;
+const CLASS_JMP: u8 = 0x05;
+const CLASS_ALU64: u8 = 0x07;
+const MODE_MEM: u8 = 0x60;
+const SOURCE_REG: u8 = 0x08;
+const PSEUDO_MAP_FD: u8 = 1;
+
+impl Assembler {
+    /// From now on instructions are for this place.
+    pub(crate) fn at(&mut self, origin: Option<Span>) {
+        self.origin = origin;
+    }
+
+    /// A label that has no place yet.
+    pub(crate) fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    /// The label is here.
+    pub(crate) fn bind(&mut self, label: Label) {
+        self.labels[label.0] = Some(self.code.insns.len());
+    }
+
+    pub(crate) fn alu(&mut self, op: Alu, dst: Reg, operand: impl Into<Operand>) {
+        let op = op as u8 | CLASS_ALU64;
+        match operand.into() {
+            Operand::Reg(src) => self.push(op | SOURCE_REG, dst, src as u8, 0, 0),
+            Operand::Imm(imm) => self.push(op, dst, 0, 0, imm),
+        }
+    }
+
+    pub(crate) fn mov(&mut self, dst: Reg, operand: impl Into<Operand>) {
+        let operand = operand.into();
+        if operand != Operand::Reg(dst) {
+            self.alu(Alu::Mov, dst, operand);
+        }
+    }
+
+    /// Loads a constant, in one instruction where its low half says all.
+    pub(crate) fn constant(&mut self, dst: Reg, value: u64) {
+        if let Ok(imm) = i32::try_from(value.cast_signed()) {
+            self.mov(dst, imm);
+            return;
+        }
+        self.push(CLASS_LD | Width::B8.code(), dst, 0, 0, value as i32);
+        self.push(0, Reg::R0, 0, 0, (value >> 32) as i32);
+    }
+
+    /// Loads the address of a map.
+    pub(crate) fn map(&mut self, dst: Reg, number: u32) {
+        self.code.maps.push((self.code.insns.len(), number));
+        self.push(CLASS_LD | Width::B8.code(), dst, PSEUDO_MAP_FD, 0, 0);
+        self.push(0, Reg::R0, 0, 0, 0);
+    }
+
+    pub(crate) fn load(&mut self, width: Width, dst: Reg, base: Reg, offset: i16) {
+        let code = CLASS_LDX | MODE_MEM | width.code();
+        self.push(code, dst, base as u8, offset, 0);
+    }
+
+    pub(crate) fn store(
+        &mut self,
+        width: Width,
+        base: Reg,
+        offset: i16,
+        value: impl Into<Operand>,
+    ) {
+        let code = MODE_MEM | width.code();
+        match value.into() {
+            Operand::Reg(src) => self.push(code | CLASS_STX, base, src as u8, offset, 0),
+            Operand::Imm(imm) => self.push(code | CLASS_ST, base, 0, offset, imm),
+        }
+    }
+
+    pub(crate) fn call(&mut self, helper: Helper) {
+        self.push(CLASS_JMP | 0x80, Reg::R0, 0, 0, helper as i32);
+    }
+
+    pub(crate) fn exit(&mut self) {
+        self.push(CLASS_JMP | 0x90, Reg::R0, 0, 0, 0);
+    }
+
+    pub(crate) fn goto(&mut self, label: Label) {
+        self.jumps.push((self.code.insns.len(), label));
+        self.push(CLASS_JMP, Reg::R0, 0, 0, 0);
+    }
+
+    pub(crate) fn jump(&mut self, when: Jump, left: Reg, right: impl Into<Operand>, label: Label) {
+        self.jumps.push((self.code.insns.len(), label));
+        let code = when as u8 | CLASS_JMP;
+        match right.into() {
+            Operand::Reg(src) => self.push(code | SOURCE_REG, left, src as u8, 0, 0),
+            Operand::Imm(imm) => self.push(code, left, 0, 0, imm),
+        }
+    }
+
+    fn push(&mut self, code: u8, dst: Reg, src: u8, offset: i16, imm: i32) {
+        let insn = Insn {
+            code,
+            dst: dst as u8,
+            src,
+            offset,
+            imm,
+        };
+        self.code.insns.push(insn);
+        self.code.origins.push(self.origin);
+    }
+
+    /// Puts the jumps in.
+    pub(crate) fn finish(mut self) -> Result<Code, TooFar> {
+        for (at, label) in self.jumps {
+            let to = self.labels[label.0].ok_or(TooFar)?;
+            let distance = to.cast_signed() - at.cast_signed() - 1;
+            self.code.insns[at].offset = i16::try_from(distance).map_err(|_| TooFar)?;
+        }
+        Ok(self.code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_are_the_kernels() {
+        let mut asm = Assembler::default();
+        let end = asm.label();
+        asm.load(Width::B4, Reg::R7, Reg::R6, 24);
+        asm.jump(Jump::Sgt, Reg::R7, -1, end);
+        asm.store(Width::B8, Reg::R10, -8, Reg::R7);
+        asm.constant(Reg::R1, 0x1_0000_0002);
+        asm.map(Reg::R1, 3);
+        asm.call(Helper::MapLookup);
+        asm.bind(end);
+        asm.mov(Reg::R0, 0);
+        asm.exit();
+        let code = asm.finish().unwrap();
+        let text: Vec<_> = code
+            .insns
+            .iter()
+            .map(|i| {
+                format!(
+                    "{:02x} r{} r{} {} {}",
+                    i.code, i.dst, i.src, i.offset, i.imm
+                )
+            })
+            .collect();
+        let expected = [
+            "61 r7 r6 24 0",
+            "65 r7 r0 6 -1",
+            "7b r10 r7 -8 0",
+            "18 r1 r0 0 2",
+            "00 r0 r0 0 1",
+            "18 r1 r1 0 0",
+            "00 r0 r0 0 0",
+            "85 r0 r0 0 1",
+            "b7 r0 r0 0 0",
+            "95 r0 r0 0 0",
+        ];
+        assert_eq!(text, expected);
+        assert_eq!(code.maps, [(5, 3)]);
+        assert_eq!(code.insns[0].bytes(), [0x61, 0x67, 24, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_jump_that_leads_nowhere_is_an_error() {
+        let mut asm = Assembler::default();
+        let label = asm.label();
+        asm.goto(label);
+        assert_eq!(asm.finish(), Err(TooFar));
+    }
+}
