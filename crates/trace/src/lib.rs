@@ -15,5 +15,6 @@ mod modifier;
 pub mod operator;
 pub mod parse;
 pub mod print;
+pub mod program;
 pub mod source;
 pub mod tree;
