@@ -1,0 +1,255 @@
+//! From a [`Program`] to instructions.
+//!
+//! The instructions are those of a tracepoint's program: register 1 holds the record when it begins,
+//! of which bytes 0 to 7 cannot be read, and numbers only where they are aligned. R6 keeps the
+//! record, R7 and R8 hold what is computed, R9 the memory that belongs to this CPU and later the row
+//! of the table. The stack has room for what is fixed and small; what is not lies in that memory.
+
+mod number;
+mod text;
+
+use std::fmt;
+
+use crate::asm::{Assembler, Code, Helper, Jump, Label, Operand, Reg, TooFar, Width};
+use crate::buckets;
+use crate::program::{Aggregate, Condition, ConditionKind, Part, Program, TEXT_ROOM};
+
+/// Maps that a program uses, as [`Code::maps`] numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MapUse {
+    /// The rows: per CPU, by key. An array with one entry where there is no key.
+    Table = 0,
+    /// One entry per CPU: hits that found no room.
+    Dropped = 1,
+    /// One entry per CPU: memory for keys and text.
+    Memory = 2,
+    /// A table of steps for each pattern; read only.
+    Globs = 3,
+    /// Stacks.
+    Stacks = 4,
+    /// One entry, all zeros: a new row.
+    Zero = 5,
+}
+
+/// A program that is complete but for its maps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Emitted {
+    /// The instructions.
+    pub code: Code,
+    /// Bytes of a key; 0: the table is an array with one entry.
+    pub key_size: usize,
+    /// Bytes of a row: the hits, and what is kept in the order of the program.
+    pub value_size: usize,
+    /// Bytes of the memory of a CPU; 0: none is used.
+    pub memory_size: usize,
+    /// The patterns of the filter, in the order of their entries.
+    pub globs: Vec<[u64; 256]>,
+    /// The table of stacks is used.
+    pub stacks: bool,
+}
+
+/// Why there are no instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EmitError {
+    /// An expression needs more registers than there is room for.
+    TooDeep,
+    /// A jump is longer than 32,767 instructions.
+    TooLong,
+    /// The field cannot be read by a program.
+    Unreadable,
+}
+
+impl fmt::Display for EmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooDeep => "the expression is nested too deeply",
+            Self::TooLong => "the program is too long",
+            Self::Unreadable => "a program cannot read this field",
+        })
+    }
+}
+
+impl std::error::Error for EmitError {}
+
+impl From<TooFar> for EmitError {
+    fn from(_: TooFar) -> Self {
+        Self::TooLong
+    }
+}
+
+/// Keys up to that size are made on the stack.
+const KEY_ON_STACK: usize = 256;
+/// New rows up to that size are made on the stack.
+const ROW_ON_STACK: usize = 64;
+
+/// Where things lie on the stack, in bytes from its end.
+mod frame {
+    /// Results that wait for the other operand.
+    pub(super) const SPILLS: i16 = -64;
+    /// Numbers that a helper reads.
+    pub(super) const CELL: i16 = -72;
+    /// The key of an array.
+    pub(super) const INDEX: i16 = -80;
+    /// Short text.
+    pub(super) const COMM: i16 = -96;
+    /// A new row.
+    pub(super) const ROW: i16 = -160;
+    /// The key.
+    pub(super) const KEY: i16 = -416;
+}
+
+/// How many results can wait.
+const SPILLS: usize = 8;
+
+/// Makes the instructions of a program.
+///
+/// # Errors
+///
+/// See [`EmitError`].
+pub fn emit(program: &Program) -> Result<Emitted, EmitError> {
+    let key_size = program.keys.iter().map(Part::size).sum();
+    let kept = program.values.iter().map(|kept| size_of_kept(kept.what));
+    let value_size = 8 + kept.sum::<usize>();
+    let texts = program.filter.as_ref().is_some_and(needs_memory);
+    let mut memory_size = if texts { TEXT_ROOM } else { 0 };
+    let key = if key_size <= KEY_ON_STACK {
+        Place::stack(frame::KEY)
+    } else {
+        let at = memory_size;
+        memory_size += key_size;
+        Place::memory(at)
+    };
+    let mut emitter = Emitter {
+        asm: Assembler::default(),
+        globs: Vec::new(),
+        key,
+        stacks: false,
+    };
+    emitter.program(program, memory_size, value_size)?;
+    Ok(Emitted {
+        code: emitter.asm.finish()?,
+        key_size,
+        value_size,
+        memory_size,
+        globs: emitter.globs,
+        stacks: emitter.stacks,
+    })
+}
+
+/// Bytes of a row that are for this.
+pub fn size_of_kept(what: Aggregate) -> usize {
+    match what {
+        Aggregate::Buckets => 8 * buckets::COUNT,
+        Aggregate::Sum | Aggregate::Minimum { .. } | Aggregate::Maximum { .. } => 8,
+    }
+}
+
+/// Whether text has to be copied to be looked at.
+fn needs_memory(condition: &Condition) -> bool {
+    match &condition.kind {
+        ConditionKind::Equals(text, _) => !text.is_compared_in_place(),
+        ConditionKind::Matches(..) => true,
+        ConditionKind::Not(inner) => needs_memory(inner),
+        ConditionKind::All(all) | ConditionKind::Any(all) => all.iter().any(needs_memory),
+        ConditionKind::Compare { .. } | ConditionKind::AnyBit(..) => false,
+    }
+}
+
+/// A place in memory that the program may write.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    base: Reg,
+    offset: i16,
+}
+
+impl Place {
+    const fn stack(offset: i16) -> Self {
+        Self {
+            base: Reg::R10,
+            offset,
+        }
+    }
+
+    fn memory(offset: usize) -> Self {
+        Self {
+            base: Reg::R9,
+            // Memory is a few kilobytes.
+            offset: i16::try_from(offset).unwrap_or(i16::MAX),
+        }
+    }
+
+    fn plus(self, bytes: usize) -> Self {
+        let bytes = i16::try_from(bytes).unwrap_or(i16::MAX);
+        Self {
+            offset: self.offset.saturating_add(bytes),
+            ..self
+        }
+    }
+}
+
+struct Emitter {
+    asm: Assembler,
+    globs: Vec<[u64; 256]>,
+    key: Place,
+    stacks: bool,
+}
+
+#[allow(dead_code, reason = "conditions and rows follow")]
+impl Emitter {
+    fn program(
+        &mut self,
+        program: &Program,
+        memory_size: usize,
+        value_size: usize,
+    ) -> Result<(), EmitError> {
+        let end = self.asm.label();
+        self.asm.mov(Reg::R6, Reg::R1);
+        if memory_size > 0 {
+            self.lookup_first(MapUse::Memory);
+            self.asm.jump(Jump::Eq, Reg::R0, 0, end);
+            self.asm.mov(Reg::R9, Reg::R0);
+        }
+        if let Some(filter) = &program.filter {
+            let _ = filter;
+        }
+        self.asm.at(None);
+        let _ = (&program.keys, value_size);
+        self.asm.bind(end);
+        self.asm.mov(Reg::R0, 0);
+        self.asm.exit();
+        Ok(())
+    }
+
+    /// The address of a place.
+    fn address(&mut self, dst: Reg, place: Place) {
+        self.asm.mov(dst, place.base);
+        self.asm
+            .alu(crate::asm::Alu::Add, dst, i32::from(place.offset));
+    }
+
+    /// Looks up entry 0 of an array.
+    fn lookup_first(&mut self, map: MapUse) {
+        let index = Place::stack(frame::INDEX);
+        self.asm.store(Width::B4, index.base, index.offset, 0);
+        self.lookup(map, index);
+    }
+
+    /// R0: the entry of the key at this place, or 0.
+    fn lookup(&mut self, map: MapUse, key: Place) {
+        self.asm.map(Reg::R1, map as u32);
+        self.address(Reg::R2, key);
+        self.asm.call(Helper::MapLookup);
+    }
+
+    /// Adds one to what `base` points to.
+    fn add(&mut self, base: Reg, offset: i16, what: impl Into<Operand>) {
+        self.asm.load(Width::B8, Reg::R1, base, offset);
+        self.asm.alu(crate::asm::Alu::Add, Reg::R1, what);
+        self.asm.store(Width::B8, base, offset, Reg::R1);
+    }
+
+    /// A jump that is taken when `R0` is none.
+    fn unless_found(&mut self, label: Label) {
+        self.asm.jump(Jump::Eq, Reg::R0, 0, label);
+    }
+}

@@ -1,0 +1,241 @@
+//! Numbers: fields, what is known of every event, and operators.
+
+use super::{EmitError, Emitter, SPILLS, frame};
+use crate::asm::{Alu, Helper, Jump, Reg, Width};
+use crate::program::{Context, FieldRead, Number, Operator};
+
+/// Bits that the offset has in the word of a dynamic field; the length lies above.
+const OFFSET_MASK: i32 = 0xffff;
+
+#[allow(dead_code, reason = "conditions and rows follow")]
+impl Emitter {
+    /// R7: the number.
+    pub(super) fn number(&mut self, number: &Number) -> Result<Reg, EmitError> {
+        self.compute(number, Reg::R7, 0)?;
+        Ok(Reg::R7)
+    }
+
+    /// R7 and R8, or R7 and a constant: two numbers.
+    pub(super) fn pair(&mut self, left: &Number, right: &Number) -> Result<(), EmitError> {
+        self.compute(left, Reg::R7, 0)?;
+        self.compute(right, Reg::R8, 0)
+    }
+
+    /// Computes a number in R7 or R8; R7 is kept when it is R8. `spilled`: how many results wait on the
+    /// stack.
+    fn compute(&mut self, number: &Number, dst: Reg, spilled: usize) -> Result<(), EmitError> {
+        match number {
+            Number::Binary(op, left, right) => self.binary(*op, left, right, dst, spilled)?,
+            Number::Log2(inner) => {
+                self.compute(inner, dst, spilled)?;
+                self.log2(dst);
+            }
+            Number::Bucket { number, width } => {
+                self.compute(number, dst, spilled)?;
+                self.asm.constant(Reg::R1, *width);
+                self.asm.alu(Alu::Div, dst, Reg::R1);
+                self.asm.alu(Alu::Mul, dst, Reg::R1);
+            }
+            Number::Constant(value) => self.asm.constant(dst, *value),
+            Number::Field(field) => self.field(field, dst)?,
+            Number::DynamicField { .. } => self.dynamic(number, dst)?,
+            Number::Context(what) => self.context(*what, dst),
+        }
+        Ok(())
+    }
+
+    fn binary(
+        &mut self,
+        op: Operator,
+        left: &Number,
+        right: &Number,
+        dst: Reg,
+        spilled: usize,
+    ) -> Result<(), EmitError> {
+        self.compute(left, dst, spilled)?;
+        if let Number::Constant(value) = right {
+            self.asm.constant(Reg::R1, *value);
+        } else if dst == Reg::R7 {
+            self.compute(right, Reg::R8, spilled)?;
+            self.asm.mov(Reg::R1, Reg::R8);
+        } else {
+            if spilled == SPILLS {
+                return Err(EmitError::TooDeep);
+            }
+            let slot = frame::SPILLS + 8 * i16::try_from(spilled).unwrap_or(0);
+            self.asm.store(Width::B8, Reg::R10, slot, dst);
+            self.compute(right, dst, spilled + 1)?;
+            self.asm.mov(Reg::R1, dst);
+            self.asm.load(Width::B8, dst, Reg::R10, slot);
+        }
+        self.operate(op, dst);
+        Ok(())
+    }
+
+    /// `dst` and R1.
+    fn operate(&mut self, op: Operator, dst: Reg) {
+        let alu = match op {
+            Operator::Plus => Alu::Add,
+            Operator::Minus => Alu::Sub,
+            Operator::Times => Alu::Mul,
+            Operator::And => Alu::And,
+            Operator::Or => Alu::Or,
+            Operator::Xor => Alu::Xor,
+            Operator::Divided | Operator::Remainder => return self.divide(op, dst),
+            Operator::ShiftLeft | Operator::ShiftRight => {
+                self.asm.alu(Alu::And, Reg::R1, 63);
+                if op == Operator::ShiftLeft {
+                    Alu::Lsh
+                } else {
+                    Alu::Rsh
+                }
+            }
+        };
+        self.asm.alu(alu, dst, Reg::R1);
+    }
+
+    fn divide(&mut self, op: Operator, dst: Reg) {
+        let (none, done) = (self.asm.label(), self.asm.label());
+        self.asm.jump(Jump::Eq, Reg::R1, 0, none);
+        let alu = if op == Operator::Divided {
+            Alu::Div
+        } else {
+            Alu::Mod
+        };
+        self.asm.alu(alu, dst, Reg::R1);
+        self.asm.goto(done);
+        self.asm.bind(none);
+        self.asm.mov(dst, -1);
+        self.asm.bind(done);
+    }
+
+    fn field(&mut self, field: &FieldRead, dst: Reg) -> Result<(), EmitError> {
+        let width = Width::of(field.size).ok_or(EmitError::Unreadable)?;
+        // The kernel keeps these for itself.
+        if field.offset < 8 {
+            return Err(EmitError::Unreadable);
+        }
+        let offset = i16::try_from(field.offset).map_err(|_| EmitError::Unreadable)?;
+        if field.offset.is_multiple_of(field.size) {
+            self.asm.load(width, dst, Reg::R6, offset);
+        } else {
+            self.asm.mov(Reg::R3, Reg::R6);
+            self.asm.alu(Alu::Add, Reg::R3, i32::from(offset));
+            self.read_cell(width, dst);
+        }
+        if field.signed {
+            self.sign_extend(width, dst);
+        }
+        Ok(())
+    }
+
+    /// Reads what R3 points to, anywhere in the kernel; 0 where nothing is.
+    fn read_cell(&mut self, width: Width, dst: Reg) {
+        self.asm.store(Width::B8, Reg::R10, frame::CELL, 0);
+        self.asm.mov(Reg::R1, Reg::R10);
+        self.asm.alu(Alu::Add, Reg::R1, i32::from(frame::CELL));
+        self.asm.mov(Reg::R2, width.bytes().cast_signed());
+        self.asm.call(Helper::ProbeReadKernel);
+        self.asm.load(width, dst, Reg::R10, frame::CELL);
+    }
+
+    fn sign_extend(&mut self, width: Width, dst: Reg) {
+        let bits = 64 - 8 * width.bytes().cast_signed();
+        if bits > 0 {
+            self.asm.alu(Alu::Lsh, dst, bits);
+            self.asm.alu(Alu::Arsh, dst, bits);
+        }
+    }
+
+    /// An element of a dynamic array; 0 where it has fewer.
+    fn dynamic(&mut self, number: &Number, dst: Reg) -> Result<(), EmitError> {
+        let Number::DynamicField {
+            word,
+            relative,
+            skip,
+            size,
+            signed,
+        } = *number
+        else {
+            return Err(EmitError::Unreadable);
+        };
+        let width = Width::of(size).ok_or(EmitError::Unreadable)?;
+        let (skip, size) = (skip.cast_signed(), size.cast_signed());
+        let done = self.asm.label();
+        self.word(word, Reg::R3)?;
+        self.asm.mov(dst, 0);
+        self.asm.mov(Reg::R1, Reg::R3);
+        self.asm.alu(Alu::Rsh, Reg::R1, 16);
+        self.asm.jump(Jump::Lt, Reg::R1, skip + size, done);
+        self.locate(word, relative, skip);
+        self.read_cell(width, dst);
+        if signed {
+            self.sign_extend(width, dst);
+        }
+        self.asm.bind(done);
+        Ok(())
+    }
+
+    /// The word of a dynamic field, with offset and length.
+    pub(super) fn word(&mut self, word: u32, dst: Reg) -> Result<(), EmitError> {
+        let at = i16::try_from(word).map_err(|_| EmitError::Unreadable)?;
+        if word < 8 || !word.is_multiple_of(4) {
+            return Err(EmitError::Unreadable);
+        }
+        self.asm.load(Width::B4, dst, Reg::R6, at);
+        Ok(())
+    }
+
+    /// R3: from the word that it holds, the address of what it points to and `skip` bytes behind.
+    pub(super) fn locate(&mut self, word: u32, relative: bool, skip: i32) {
+        let base = if relative { word.cast_signed() + 4 } else { 0 };
+        self.asm.alu(Alu::And, Reg::R3, OFFSET_MASK);
+        self.asm.alu(Alu::Add, Reg::R3, base + skip);
+        self.asm.alu(Alu::Add, Reg::R3, Reg::R6);
+    }
+
+    fn context(&mut self, what: Context, dst: Reg) {
+        match what {
+            Context::Pid | Context::Tgid => self.asm.call(Helper::CurrentPidTgid),
+            Context::Cpu => self.asm.call(Helper::SmpProcessorId),
+            Context::Time => self.asm.call(Helper::KtimeGetNs),
+        }
+        self.asm.mov(dst, Reg::R0);
+        match what {
+            Context::Pid => {
+                // The lower half, signed as the kernel's field is.
+                self.sign_extend(Width::B4, dst);
+            }
+            Context::Tgid => self.asm.alu(Alu::Rsh, dst, 32),
+            Context::Cpu | Context::Time => {}
+        }
+    }
+
+    /// `ceil(log2(x))`.
+    fn log2(&mut self, dst: Reg) {
+        let (small, done) = (self.asm.label(), self.asm.label());
+        self.asm.jump(Jump::Lt, dst, 2, small);
+        self.asm.mov(Reg::R1, dst);
+        self.asm.alu(Alu::Sub, Reg::R1, 1);
+        self.highest_bit(Reg::R1, dst);
+        self.asm.alu(Alu::Add, dst, 1);
+        self.asm.goto(done);
+        self.asm.bind(small);
+        self.asm.mov(dst, 0);
+        self.asm.bind(done);
+    }
+
+    /// `dst`: the number of the highest bit of `value`, which is not 0 and is lost; R4 too.
+    pub(super) fn highest_bit(&mut self, value: Reg, dst: Reg) {
+        self.asm.mov(dst, 0);
+        for bits in [32, 16, 8, 4, 2, 1] {
+            let less = self.asm.label();
+            self.asm.mov(Reg::R4, value);
+            self.asm.alu(Alu::Rsh, Reg::R4, bits);
+            self.asm.jump(Jump::Eq, Reg::R4, 0, less);
+            self.asm.alu(Alu::Add, dst, bits);
+            self.asm.mov(value, Reg::R4);
+            self.asm.bind(less);
+        }
+    }
+}
