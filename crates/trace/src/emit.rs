@@ -5,7 +5,9 @@
 //! record, R7 and R8 hold what is computed, R9 the memory that belongs to this CPU and later the row
 //! of the table. The stack has room for what is fixed and small; what is not lies in that memory.
 
+mod condition;
 mod number;
+mod table;
 mod text;
 
 use std::fmt;
@@ -194,7 +196,6 @@ struct Emitter {
     stacks: bool,
 }
 
-#[allow(dead_code, reason = "conditions and rows follow")]
 impl Emitter {
     fn program(
         &mut self,
@@ -210,10 +211,12 @@ impl Emitter {
             self.asm.mov(Reg::R9, Reg::R0);
         }
         if let Some(filter) = &program.filter {
-            let _ = filter;
+            self.branch(filter, false, end)?;
         }
         self.asm.at(None);
-        let _ = (&program.keys, value_size);
+        self.key(&program.keys)?;
+        self.row(program.keys.is_empty(), value_size, end);
+        self.count(&program.values)?;
         self.asm.bind(end);
         self.asm.mov(Reg::R0, 0);
         self.asm.exit();

@@ -8,7 +8,6 @@
 pub mod asm;
 pub mod buckets;
 mod display;
-#[allow(dead_code, reason = "conditions and rows follow")]
 pub mod emit;
 pub mod format;
 pub mod glob;

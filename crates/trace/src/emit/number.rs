@@ -7,7 +7,6 @@ use crate::program::{Context, FieldRead, Number, Operator};
 /// Bits that the offset has in the word of a dynamic field; the length lies above.
 const OFFSET_MASK: i32 = 0xffff;
 
-#[allow(dead_code, reason = "conditions and rows follow")]
 impl Emitter {
     /// R7: the number.
     pub(super) fn number(&mut self, number: &Number) -> Result<Reg, EmitError> {

@@ -12,7 +12,6 @@ impl Text {
     }
 }
 
-#[allow(dead_code, reason = "conditions and rows follow")]
 impl Emitter {
     /// Copies the text to the place, with its NUL; R0: bytes that were copied, the NUL too, or an
     /// error below zero. The name of the thread is copied whole, and R0 is 0.

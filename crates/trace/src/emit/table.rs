@@ -1,0 +1,151 @@
+//! The key, its row, and what the row keeps.
+
+use super::{EmitError, Emitter, MapUse, Place, ROW_ON_STACK, frame, size_of_kept};
+use crate::asm::{Alu, Helper, Jump, Label, Reg, Width};
+use crate::buckets;
+use crate::program::{Aggregate, Kept, Part};
+
+/// `BPF_NOEXIST`.
+const NO_EXIST: i32 = 1;
+/// Frames of the tracepoint's own machinery, which every stack would begin with.
+const SKIPPED_FRAMES: i32 = 0;
+
+impl Emitter {
+    /// Writes the key.
+    pub(super) fn key(&mut self, parts: &[Part]) -> Result<(), EmitError> {
+        let mut place = self.key;
+        for part in parts {
+            match part {
+                Part::Number(number) => {
+                    let reg = self.number(number)?;
+                    self.asm.store(Width::B8, place.base, place.offset, reg);
+                }
+                Part::Text(text) => {
+                    for word in (0..text.room()).step_by(8) {
+                        let at = place.plus(word);
+                        self.asm.store(Width::B8, at.base, at.offset, 0);
+                    }
+                    self.copy_text(text, place, text.room())?;
+                }
+                Part::Stack => self.stack(place),
+            }
+            place = place.plus(part.size());
+        }
+        Ok(())
+    }
+
+    /// The number of the stack; below zero where the kernel has none.
+    fn stack(&mut self, place: Place) {
+        self.stacks = true;
+        self.asm.mov(Reg::R1, Reg::R6);
+        self.asm.map(Reg::R2, MapUse::Stacks as u32);
+        self.asm.mov(Reg::R3, SKIPPED_FRAMES);
+        self.asm.call(Helper::GetStackid);
+        self.asm.store(Width::B8, place.base, place.offset, Reg::R0);
+    }
+
+    /// R9: the row of the key, which is made if there is none. Without room the hit is counted as
+    /// dropped. The look-up comes first: an update takes the lock of its bucket, also for a key that is
+    /// there.
+    pub(super) fn row(&mut self, is_array: bool, value_size: usize, end: Label) {
+        let (found, dropped) = (self.asm.label(), self.asm.label());
+        if is_array {
+            self.lookup_first(MapUse::Table);
+            self.unless_found(end);
+        } else {
+            self.lookup(MapUse::Table, self.key);
+            self.asm.jump(Jump::Ne, Reg::R0, 0, found);
+            self.new_row(value_size, dropped);
+            // Whoever made it, on this CPU or another.
+            self.lookup(MapUse::Table, self.key);
+            self.asm.jump(Jump::Ne, Reg::R0, 0, found);
+            self.asm.bind(dropped);
+            self.lookup_first(MapUse::Dropped);
+            self.unless_found(end);
+            self.add(Reg::R0, 0, 1);
+            self.asm.goto(end);
+        }
+        self.asm.bind(found);
+        self.asm.mov(Reg::R9, Reg::R0);
+    }
+
+    /// Makes a row of zeros.
+    fn new_row(&mut self, value_size: usize, failed: Label) {
+        if value_size <= ROW_ON_STACK {
+            let place = Place::stack(frame::ROW);
+            for word in (0..value_size).step_by(8) {
+                let at = place.plus(word);
+                self.asm.store(Width::B8, at.base, at.offset, 0);
+            }
+            self.address(Reg::R3, place);
+        } else {
+            self.lookup_first(MapUse::Zero);
+            self.unless_found(failed);
+            self.asm.mov(Reg::R3, Reg::R0);
+        }
+        self.asm.map(Reg::R1, MapUse::Table as u32);
+        self.address(Reg::R2, self.key);
+        self.asm.mov(Reg::R4, NO_EXIST);
+        self.asm.call(Helper::MapUpdate);
+    }
+
+    /// Counts the hit in the row that R9 points to.
+    pub(super) fn count(&mut self, values: &[Kept]) -> Result<(), EmitError> {
+        self.add(Reg::R9, 0, 1);
+        let mut offset = 8_usize;
+        for kept in values {
+            let at = i16::try_from(offset).map_err(|_| EmitError::TooLong)?;
+            let reg = self.number(&kept.number)?;
+            match kept.what {
+                Aggregate::Sum => self.add(Reg::R9, at, reg),
+                Aggregate::Minimum { signed } => self.extreme(reg, at, signed, true),
+                Aggregate::Maximum { signed } => self.extreme(reg, at, signed, false),
+                Aggregate::Buckets => self.bucket(reg, offset),
+            }
+            offset += size_of_kept(kept.what);
+        }
+        Ok(())
+    }
+
+    /// Keeps the greatest number. A row begins with zeros, so signed numbers are moved up by 2^63, and
+    /// of the least one the complement is kept ([`crate::rows`] undoes both).
+    fn extreme(&mut self, reg: Reg, at: i16, signed: bool, least: bool) {
+        if signed {
+            self.asm.constant(Reg::R1, 1 << 63);
+            self.asm.alu(Alu::Xor, reg, Reg::R1);
+        }
+        if least {
+            self.asm.alu(Alu::Xor, reg, -1);
+        }
+        let keeps = self.asm.label();
+        self.asm.load(Width::B8, Reg::R1, Reg::R9, at);
+        self.asm.jump(Jump::Ge, Reg::R1, reg, keeps);
+        self.asm.store(Width::B8, Reg::R9, at, reg);
+        self.asm.bind(keeps);
+    }
+
+    /// Counts the number in its bucket.
+    fn bucket(&mut self, reg: Reg, offset: usize) {
+        let small = self.asm.label();
+        let outside = self.asm.label();
+        let bits = buckets::BITS.cast_signed();
+        // R2: how far the number is shifted; R3: the bucket.
+        self.asm.mov(Reg::R2, 0);
+        self.asm.mov(Reg::R3, reg);
+        self.asm.jump(Jump::Lt, reg, 2 << bits, small);
+        self.asm.mov(Reg::R1, reg);
+        self.highest_bit(Reg::R1, Reg::R2);
+        self.asm.alu(Alu::Sub, Reg::R2, bits);
+        self.asm.alu(Alu::Rsh, Reg::R3, Reg::R2);
+        self.asm.alu(Alu::Lsh, Reg::R2, bits);
+        self.asm.alu(Alu::Add, Reg::R3, Reg::R2);
+        self.asm.bind(small);
+        // The verifier has to see it.
+        let count = i32::try_from(buckets::COUNT).unwrap_or(i32::MAX);
+        self.asm.jump(Jump::Ge, Reg::R3, count, outside);
+        self.asm.alu(Alu::Lsh, Reg::R3, 3);
+        self.asm.alu(Alu::Add, Reg::R3, Reg::R9);
+        self.add(Reg::R3, i16::try_from(offset).unwrap_or(i16::MAX), 1);
+        self.asm.bind(outside);
+    }
+}
