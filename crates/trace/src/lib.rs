@@ -18,4 +18,5 @@ pub mod parse;
 pub mod print;
 pub mod program;
 pub mod source;
+pub mod table;
 pub mod tree;
