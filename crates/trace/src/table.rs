@@ -1,10 +1,14 @@
 //! The table of a histogram: its columns, its rows, and the forms in which it is shown.
 //!
-//! A program counts into rows, one for each key and CPU. `Row::merge` makes one row of those of all
+//! A program counts into rows, one for each key and CPU. [`Row::merge`] makes one row of those of all
 //! CPUs. What the bytes of a key and the numbers of a row mean stands in the columns of [`Table`],
 //! which are plain data.
 
+mod row;
+
 use crate::print::FieldTable;
+
+pub use row::{Merged, Row};
 
 /// The columns of a histogram, and how it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
