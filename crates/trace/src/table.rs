@@ -5,6 +5,8 @@
 //! which are plain data.
 
 mod row;
+#[cfg(test)]
+mod tests;
 
 use crate::print::FieldTable;
 

@@ -1,0 +1,138 @@
+//! Rows of several CPUs against the numbers that went into them.
+
+use super::Random;
+use crate::buckets;
+use crate::program::Aggregate;
+use crate::table::{Figure, Merged, Row};
+
+const SIGN: u64 = 1 << 63;
+const ALL: [Aggregate; 6] = [
+    Aggregate::Sum,
+    Aggregate::Minimum { signed: false },
+    Aggregate::Maximum { signed: false },
+    Aggregate::Buckets,
+    Aggregate::Minimum { signed: true },
+    Aggregate::Maximum { signed: true },
+];
+
+/// A row as the program of a CPU writes it.
+fn counted(kept: &[Aggregate], numbers: &[u64]) -> Vec<u8> {
+    let mut words = vec![numbers.len() as u64];
+    for what in kept {
+        let greatest = |stored: fn(u64) -> u64| numbers.iter().copied().map(stored).max();
+        match what {
+            Aggregate::Sum => words.push(numbers.iter().copied().fold(0, u64::wrapping_add)),
+            Aggregate::Minimum { signed: false } => words.push(greatest(|n| !n).unwrap_or(0)),
+            Aggregate::Minimum { signed: true } => {
+                words.push(greatest(|n| !(n ^ SIGN)).unwrap_or(0));
+            }
+            Aggregate::Maximum { signed: false } => words.push(greatest(|n| n).unwrap_or(0)),
+            Aggregate::Maximum { signed: true } => words.push(greatest(|n| n ^ SIGN).unwrap_or(0)),
+            Aggregate::Buckets => {
+                let mut counts = vec![0; buckets::COUNT];
+                for number in numbers {
+                    counts[buckets::index(*number)] += 1;
+                }
+                words.extend(counts);
+            }
+        }
+    }
+    words.into_iter().flat_map(u64::to_ne_bytes).collect()
+}
+
+fn merged(cpus: &[&[u64]]) -> Row {
+    let rows: Vec<Vec<u8>> = cpus.iter().map(|numbers| counted(&ALL, numbers)).collect();
+    Row::merge(Vec::new(), rows.iter().map(Vec::as_slice), &ALL)
+}
+
+fn figures(row: &Row) -> [u64; 5] {
+    [0, 1, 2, 4, 5].map(|index| row.figure(Figure::Kept(index)))
+}
+
+#[test]
+fn numbers_of_all_cpus_become_one() {
+    let minus = |number: i64| number.cast_unsigned();
+    let cases: [(&[&[u64]], [u64; 5]); 6] = [
+        (&[&[5, 7], &[3]], [15, 3, 7, 3, 7]),
+        // A CPU without a hit has zeros, which are no least number.
+        (&[&[], &[3], &[]], [3, 3, 3, 3, 3]),
+        (&[&[0], &[u64::MAX]], [u64::MAX, 0, u64::MAX, u64::MAX, 0]),
+        (&[&[u64::MAX, 2]], [1, 2, u64::MAX, u64::MAX, 2]),
+        (
+            &[&[minus(i64::MIN)], &[minus(i64::MAX)]],
+            [u64::MAX, SIGN - 1, SIGN, SIGN, SIGN - 1],
+        ),
+        (&[&[], &[]], [0, 0, 0, 0, 0]),
+    ];
+    for (cpus, expected) in cases {
+        let row = merged(cpus);
+        assert_eq!(figures(&row), expected, "{cpus:?}");
+        assert_eq!(row.hits as usize, cpus.concat().len());
+    }
+}
+
+#[test]
+fn rows_that_are_too_short_add_what_they_have() {
+    let full = counted(&ALL, &[9]);
+    for length in 0..full.len().min(40) {
+        let rows = [full.as_slice(), &full[..length]];
+        let row = Row::merge(vec![1], rows.into_iter(), &ALL);
+        assert_eq!(row.hits, if length < 8 { 1 } else { 2 });
+        assert_eq!(row.figure(Figure::Kept(1)), 9);
+        assert_eq!(row.kept.len(), ALL.len());
+    }
+    let none = Row::merge(vec![1], std::iter::empty(), &ALL);
+    assert_eq!(figures(&none), [0; 5]);
+    assert_eq!(none.figure(Figure::Kept(99)), 0);
+}
+
+#[test]
+fn averages_divide_the_sum() {
+    let row = |sum: i64, hits| Row {
+        key: Vec::new(),
+        hits,
+        kept: vec![Merged::Number(sum.cast_unsigned())],
+    };
+    let average = |signed| Figure::Average { kept: 0, signed };
+    assert_eq!(row(7, 2).figure(average(false)), 3);
+    assert_eq!(row(-7, 2).figure(average(true)).cast_signed(), -3);
+    assert_eq!(row(-1, 1).figure(average(false)), u64::MAX);
+    assert_eq!(
+        row(i64::MIN, u64::MAX).figure(average(true)).cast_signed(),
+        -1
+    );
+    assert_eq!(row(7, 0).figure(average(true)), 0);
+}
+
+#[test]
+fn percentiles_are_off_by_one_sixteenth_at_most() {
+    let mut random = Random(1);
+    for round in 0..200 {
+        let count = 1 + (random.next() % 300) as usize;
+        let mut numbers: Vec<u64> = (0..count).map(|_| random.number()).collect();
+        let (one, other) = numbers.split_at(count / 3);
+        let row = merged(&[one, other]);
+        numbers.sort_unstable();
+        for thousandths in [1, 10, 500, 900, 990, 999, 1000] {
+            let rank = (count * usize::from(thousandths)).div_ceil(1000).max(1);
+            let exact = numbers[rank - 1];
+            let found = row.figure(Figure::Percentile {
+                kept: 3,
+                thousandths,
+            });
+            let error = found.abs_diff(exact);
+            assert!(error <= exact / 16, "round {round}: {found} for {exact}");
+        }
+    }
+}
+
+#[test]
+fn a_percentile_of_nothing_is_zero() {
+    let figure = Figure::Percentile {
+        kept: 3,
+        thousandths: 500,
+    };
+    assert_eq!(merged(&[&[]]).figure(figure), 0);
+    assert_eq!(merged(&[&[0]]).figure(figure), 0);
+    assert_eq!(merged(&[&[u64::MAX]]).figure(figure) >> 60, 15);
+}
