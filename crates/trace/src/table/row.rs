@@ -127,7 +127,9 @@ fn average(sum: u64, hits: u64, signed: bool) -> u64 {
 /// the result is off by at most one sixteenth of the exact one; numbers below 16 are exact.
 fn percentile(counts: &[u64], thousandths: u16) -> u64 {
     let all: u128 = counts.iter().copied().map(u128::from).sum();
-    let rank = (all * u128::from(thousandths)).div_ceil(1000).max(1);
+    let rank = (all * u128::from(thousandths.min(1000)))
+        .div_ceil(1000)
+        .max(1);
     let mut seen = 0_u128;
     for (index, count) in counts.iter().enumerate().take(buckets::COUNT) {
         seen += u128::from(*count);
