@@ -4,7 +4,9 @@
 //! CPUs. What the bytes of a key and the numbers of a row mean stands in the columns of [`Table`],
 //! which are plain data.
 
+mod key;
 mod row;
+mod sort;
 #[cfg(test)]
 mod tests;
 

@@ -1,0 +1,88 @@
+//! The order of rows.
+
+use std::cmp::Ordering;
+
+use super::{Figure, KeyShow, Row, SortColumn, SortKey, Table, ValueShow, key};
+
+/// What a row is compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank<'a> {
+    /// All rows are alike.
+    None,
+    /// Moved up by 2^63 where it is signed.
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+impl Table {
+    /// The rows in the order of the table, as the kernel compares them: numbers of the key by the sign
+    /// of their field, text by its bytes, values as unsigned numbers (ours may be signed); stacks are
+    /// all alike. The kernel leaves the order of equal rows open; here their keys decide.
+    pub fn sorted<'a>(&self, rows: &'a [Row]) -> Vec<&'a Row> {
+        const HITS: &[SortKey] = &[SortKey {
+            column: SortColumn::Hits,
+            descending: false,
+        }];
+        let by = if self.sort.is_empty() {
+            HITS
+        } else {
+            &self.sort
+        };
+        self.sorted_by(rows, by)
+    }
+
+    /// The rows in another order.
+    pub(super) fn sorted_by<'a>(&self, rows: &'a [Row], by: &[SortKey]) -> Vec<&'a Row> {
+        let ranked = rows.iter().map(|row| {
+            let ranks = by.iter().map(|sort| self.rank(row, sort.column));
+            (ranks.collect::<Vec<_>>(), row)
+        });
+        let mut ranked: Vec<_> = ranked.collect();
+        ranked.sort_by(|(left, left_row), (right, right_row)| {
+            let mut order = Ordering::Equal;
+            for ((left, right), sort) in left.iter().zip(right).zip(by) {
+                let one = left.cmp(right);
+                order = order.then(if sort.descending { one.reverse() } else { one });
+            }
+            order.then_with(|| self.by_key(left_row, right_row))
+        });
+        ranked.into_iter().map(|(_, row)| row).collect()
+    }
+
+    fn by_key(&self, left: &Row, right: &Row) -> Ordering {
+        let parts = 0..self.keys.len();
+        let ranks = |row| {
+            parts
+                .clone()
+                .map(move |index| self.rank(row, SortColumn::Key(index)))
+        };
+        // Stacks have no rank: their numbers are the last resort.
+        ranks(left)
+            .cmp(ranks(right))
+            .then_with(|| left.key.cmp(&right.key))
+    }
+
+    fn rank<'a>(&self, row: &'a Row, column: SortColumn) -> Rank<'a> {
+        match column {
+            SortColumn::Hits => Rank::Number(row.figure(Figure::Hits)),
+            SortColumn::Value(index) => match self.values.get(index) {
+                None => Rank::None,
+                Some(value) => signed(row.figure(value.figure), value.show == ValueShow::Signed),
+            },
+            SortColumn::Key(index) => match self.keys.get(index) {
+                None => Rank::None,
+                Some(column) if column.show == KeyShow::Stack => Rank::None,
+                Some(column) if column.is_text() => Rank::Bytes(key::text(self.part(row, index))),
+                Some(column) => signed(key::number(self.part(row, index)), column.signed),
+            },
+        }
+    }
+}
+
+fn signed(number: u64, is_signed: bool) -> Rank<'static> {
+    Rank::Number(if is_signed {
+        number ^ (1 << 63)
+    } else {
+        number
+    })
+}
