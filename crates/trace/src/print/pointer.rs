@@ -60,7 +60,7 @@ fn plain(layout: Layout, address: u64, out: &mut String) {
     number(layout, Int::new(address, Kind::U64), out);
 }
 
-/// `name+0x10/0x20 [module]`, or the address in hex if no function has it.
+/// [`symbol_text`] with the conversion's width.
 fn symbol(
     layout: Layout,
     address: u64,
@@ -71,23 +71,26 @@ fn symbol(
 ) {
     // The address that a call returns to may be the next function's first.
     let back = u64::from(is_return);
-    let mut text = String::new();
-    match symbols.symbol(address.wrapping_sub(back)) {
-        None => {
-            let _ = write!(text, "{address:#x}");
-        }
-        Some(found) => {
-            text.push_str(&found.name);
-            if with_offset {
-                let offset = found.offset.wrapping_add(back);
-                let _ = write!(text, "+{offset:#x}/{:#x}", found.size);
-            }
-            if let Some(module) = &found.module {
-                let _ = write!(text, " [{module}]");
-            }
-        }
-    }
+    let text = symbol_text(address, with_offset, back, symbols);
     padded(layout, text.as_bytes(), out);
+}
+
+/// `name+0x10/0x20 [module]`, or the address in hex if no function has it. The function is the one
+/// that lies `back` bytes before the address.
+fn symbol_text(address: u64, with_offset: bool, back: u64, symbols: &dyn Symbols) -> String {
+    let Some(found) = symbols.symbol(address.wrapping_sub(back)) else {
+        return format!("{address:#x}");
+    };
+    let mut text = found.name.into_owned();
+    // Writing to a string does not fail.
+    if with_offset {
+        let offset = found.offset.wrapping_add(back);
+        let _ = write!(text, "+{offset:#x}/{:#x}", found.size);
+    }
+    if let Some(module) = &found.module {
+        let _ = write!(text, " [{module}]");
+    }
+    text
 }
 
 /// Bytes of the record; `None` if they are too few.
