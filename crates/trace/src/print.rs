@@ -41,6 +41,7 @@ use crate::format::{EventFormat, Field};
 use crate::source::Problem;
 
 pub use fields::fields;
+pub(crate) use pointer::symbol_text;
 pub use syscall::syscall;
 pub use table::{FieldTable, TableKind};
 

@@ -4,14 +4,18 @@
 //! CPUs. What the bytes of a key and the numbers of a row mean stands in the columns of [`Table`],
 //! which are plain data.
 
+mod kernel;
 mod key;
+mod names;
 mod row;
+mod share;
 mod sort;
 #[cfg(test)]
 mod tests;
 
 use crate::print::FieldTable;
 
+pub use names::NodeNames;
 pub use row::{Merged, Row};
 
 /// The columns of a histogram, and how it is shown.
@@ -145,4 +149,23 @@ pub enum SortColumn {
     Value(usize),
     /// The count of hits.
     Hits,
+}
+
+/// What a table holds at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot<'a> {
+    /// The rows, in any order.
+    pub rows: &'a [Row],
+    /// Hits that found no room for their row.
+    pub dropped: u64,
+    /// The table does not count at the moment.
+    pub paused: bool,
+}
+
+impl Snapshot<'_> {
+    /// The hits of all rows; those that were dropped are not among them.
+    pub fn hits(&self) -> u64 {
+        let hits = self.rows.iter().map(|row| row.hits);
+        hits.fold(0, u64::wrapping_add)
+    }
 }

@@ -1,0 +1,150 @@
+//! The text of a table, exactly as the kernel's file `hist` has it (Linux 6.3 and later, which have
+//! `.percent` and `.graph`; all else is the same since 6.1).
+//!
+//! It differs where the kernel prints bytes as they are: text is escaped.
+
+use std::fmt::Write as _;
+
+use super::names::Shown;
+use super::{Figure, KeyColumn, KeyShow, NodeNames, Row, Snapshot, Table, ValueColumn, ValueShow};
+use super::{key, share};
+
+/// Characters of a bar.
+const BAR: usize = 20;
+
+impl Table {
+    /// The whole text: header, a line for each row, totals.
+    pub fn kernel_text(&self, now: &Snapshot<'_>, names: &dyn NodeNames) -> String {
+        let mut out = String::new();
+        let state = if now.paused { "paused" } else { "active" };
+        // Writing to a string does not fail.
+        let _ = write!(out, "# event histogram\n#\n# trigger info: {}", self.info);
+        let _ = write!(out, " [{state}]\n#\n\n");
+        let whole = share::wholes(self, now.rows);
+        for row in self.sorted(now.rows) {
+            self.key_text(row, Shown(names), &mut out);
+            self.values_text(row, &whole, &mut out);
+            out.push('\n');
+        }
+        let (hits, entries) = (now.hits(), now.rows.len());
+        let _ = write!(out, "\nTotals:\n    Hits: {hits}\n    Entries: {entries}");
+        let _ = write!(out, "\n    Dropped: {}\n", now.dropped);
+        out
+    }
+
+    /// `{ key: value, key: value }`.
+    pub(super) fn key_text(&self, row: &Row, names: Shown<'_>, out: &mut String) {
+        out.push_str("{ ");
+        for (index, column) in self.keys.iter().enumerate() {
+            if index > 0 {
+                out.push_str(", ");
+            }
+            let _ = write!(out, "{}:", column.name);
+            part(column, self.part(row, index), names, out);
+        }
+        let is_multiline = self.keys.iter().any(|key| key.show == KeyShow::Stack);
+        out.push_str(if is_multiline { "}" } else { " }" });
+    }
+
+    fn values_text(&self, row: &Row, whole: &[u64], out: &mut String) {
+        if !self.nohitcount {
+            let _ = write!(out, " hitcount: {:10}", row.figure(Figure::Hits));
+        }
+        for (column, whole) in self.values.iter().zip(whole) {
+            out.push_str("  ");
+            value(column, row.figure(column.figure), *whole, out);
+        }
+    }
+}
+
+/// A part of the key behind its name and colon.
+fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>, out: &mut String) {
+    let number = key::number(bytes);
+    let written = match &column.show {
+        KeyShow::Number | KeyShow::Microseconds => write!(out, " {number:10}"),
+        KeyShow::Signed => write!(out, " {:10}", number.cast_signed()),
+        KeyShow::Hex => write!(out, " {number:x}"),
+        KeyShow::Symbol => {
+            let _ = write!(out, " [{number:x}] ");
+            return padded(&names.symbol(number, false), 45, out);
+        }
+        KeyShow::SymbolOffset => {
+            let _ = write!(out, " [{number:x}] ");
+            return padded(&names.symbol(number, true), 55, out);
+        }
+        KeyShow::ExecName => {
+            out.push(' ');
+            padded(&names.thread(number), 16, out);
+            write!(out, "[{number:10}]")
+        }
+        KeyShow::Syscall => {
+            out.push(' ');
+            let name = names.syscall(number);
+            padded(name.as_deref().unwrap_or("unknown_syscall"), 30, out);
+            write!(out, "[{number:3}]")
+        }
+        KeyShow::Log2 => write!(out, " ~ 2^{number:<2}"),
+        KeyShow::Buckets(width) => {
+            let last = number.wrapping_add(*width).wrapping_sub(1);
+            write!(out, " ~ {number}-{last}")
+        }
+        KeyShow::Text => {
+            out.push(' ');
+            return padded(&names.text(key::text(bytes)), 50, out);
+        }
+        KeyShow::Flags(table) => {
+            let _ = write!(out, " [{number:x}] ");
+            let flags = table.render_value(number);
+            return padded(&names.text(flags.as_bytes()), 45, out);
+        }
+        KeyShow::Stack => {
+            out.push('\n');
+            return stack(number, names, out);
+        }
+    };
+    // Writing to a string does not fail.
+    let _ = written;
+}
+
+/// A line for each frame. The kernel's tables have no stack without frames.
+fn stack(number: u64, names: Shown<'_>, out: &mut String) {
+    match names.0.stack(number) {
+        None => out.push_str("         [no stack]\n"),
+        Some(frames) => {
+            for frame in frames.iter() {
+                let _ = writeln!(out, "         {}", names.symbol(*frame, true));
+            }
+        }
+    }
+}
+
+/// The name of a value and the value.
+fn value(column: &ValueColumn, number: u64, whole: u64, out: &mut String) {
+    let name = &column.name;
+    let written = match column.show {
+        ValueShow::Number => write!(out, "{name}: {number:10}"),
+        ValueShow::Signed => write!(out, "{name}: {:10}", number.cast_signed()),
+        ValueShow::Hex => write!(out, "{name}: {number:10x}"),
+        ValueShow::Percent => match share::hundredths(number, whole) {
+            None => write!(out, "{name} (%):[ERROR]"),
+            Some(part) => write!(out, "{name} (%): {:3}.{:02}", part / 100, part % 100),
+        },
+        ValueShow::Graph => match share::hundredths(number, whole) {
+            None => write!(out, "{name}: {:>BAR$}", "[ERROR]"),
+            Some(part) => {
+                let length = (part as usize * BAR / 10_000).min(BAR);
+                write!(out, "{name}: {:BAR$}", "#".repeat(length))
+            }
+        },
+    };
+    // Writing to a string does not fail.
+    let _ = written;
+}
+
+/// The text, and blanks up to a width that counts bytes, as the kernel's does.
+fn padded(text: &str, width: usize, out: &mut String) {
+    out.push_str(text);
+    for _ in text.len()..width {
+        out.push(' ');
+    }
+}
