@@ -1,10 +1,14 @@
 //! Tables whose text is known.
 
+mod kernel;
 mod order;
 mod rows;
 
-use super::{Figure, KeyColumn, KeyShow, Merged, Row, Table, ValueColumn};
+use std::borrow::Cow;
+
+use super::{Figure, KeyColumn, KeyShow, Merged, NodeNames, Row, Snapshot, Table, ValueColumn};
 use super::{SortColumn, SortKey, ValueShow};
+use crate::print::{Symbol, Symbols};
 
 /// xorshift64*: random numbers that are the same each time.
 struct Random(u64);
@@ -21,6 +25,63 @@ impl Random {
     fn number(&mut self) -> u64 {
         let shift = self.next() >> 58;
         self.next() >> shift
+    }
+}
+
+/// A node with a function of the kernel, one of a module, two threads and two system calls.
+struct Node;
+
+impl Symbols for Node {
+    fn symbol(&self, address: u64) -> Option<Symbol<'_>> {
+        let symbols = [
+            (0xffff_ffff_8100_0000, 0x1b0, "kmalloc_leaf", None),
+            (0xffff_ffff_a000_0000, 0x40, "probe_one", Some("hid")),
+        ];
+        let found = symbols
+            .into_iter()
+            .find(|(start, size, ..)| (*start..*start + *size).contains(&address));
+        found.map(|(start, size, name, module)| Symbol {
+            name: name.into(),
+            module: module.map(Cow::from),
+            offset: address - start,
+            size,
+        })
+    }
+}
+
+impl NodeNames for Node {
+    fn thread(&self, id: u64) -> Option<Cow<'_, [u8]>> {
+        match id {
+            1 => Some(b"systemd".into()),
+            2 => Some(b"a\x1b[31m\xff".into()),
+            _ => None,
+        }
+    }
+
+    fn syscall(&self, number: u64) -> Option<Cow<'_, str>> {
+        match number {
+            0 => Some("sys_read".into()),
+            257 => Some("sys_openat".into()),
+            _ => None,
+        }
+    }
+
+    fn stack(&self, number: u64) -> Option<Cow<'_, [u64]>> {
+        let frames: &[u64] = &[0xffff_ffff_8100_0010, 0xffff_ffff_a000_0004, 0x1234];
+        match number {
+            1 => Some(frames.into()),
+            2 => Some(frames[..1].into()),
+            _ => None,
+        }
+    }
+
+    fn escape(&self, bytes: &[u8]) -> String {
+        let safe = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+        let escaped = bytes.iter().map(|byte| match byte {
+            byte if safe(*byte) => char::from(*byte).to_string(),
+            byte => format!("\\x{byte:02x}"),
+        });
+        escaped.collect()
     }
 }
 
@@ -60,4 +121,16 @@ fn text(text: &[u8]) -> Vec<u8> {
     let mut key = text.to_vec();
     key.resize(16, 0);
     key
+}
+
+/// The kernel's text of the rows, without header and totals.
+fn lines(table: &Table, rows: &[Row]) -> String {
+    let now = Snapshot {
+        rows,
+        ..Snapshot::default()
+    };
+    let text = table.kernel_text(&now, &Node);
+    let (_, behind) = text.split_once("]\n#\n\n").unwrap();
+    let (lines, _) = behind.split_once("\nTotals:\n").unwrap();
+    lines.to_owned()
 }
