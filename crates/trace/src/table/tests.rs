@@ -3,6 +3,7 @@
 mod kernel;
 mod order;
 mod rows;
+mod values;
 
 use std::borrow::Cow;
 
