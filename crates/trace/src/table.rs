@@ -4,9 +4,11 @@
 //! CPUs. What the bytes of a key and the numbers of a row mean stands in the columns of [`Table`],
 //! which are plain data.
 
+mod cells;
 mod kernel;
 mod key;
 mod names;
+mod range;
 mod row;
 mod share;
 mod sort;
@@ -15,6 +17,7 @@ mod tests;
 
 use crate::print::FieldTable;
 
+pub use cells::{Cell, Frame};
 pub use names::NodeNames;
 pub use row::{Merged, Row};
 

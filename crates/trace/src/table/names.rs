@@ -31,6 +31,12 @@ impl Shown<'_> {
         self.text(symbol_text(address, with_offset, 0, self.0).as_bytes())
     }
 
+    /// The same; `None` if no function has the address.
+    pub(super) fn known_symbol(self, address: u64, with_offset: bool) -> Option<String> {
+        let known = self.0.symbol(address).is_some();
+        known.then(|| self.symbol(address, with_offset))
+    }
+
     /// The name of a thread; without one `<...>`, as in the kernel's trace file.
     pub(super) fn thread(self, id: u64) -> String {
         let known = self.known_thread(id);

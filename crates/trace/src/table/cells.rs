@@ -1,0 +1,123 @@
+//! Rows as typed cells, from which other formats are made.
+
+use super::names::Shown;
+use super::range::Range;
+use super::{Figure, KeyColumn, KeyShow, NodeNames, Row, Snapshot, Table, ValueShow, key, share};
+
+/// One value of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// A number.
+    Number(u64),
+    /// A signed number.
+    Signed(i64),
+    /// A number that has a name: an address, a thread, a system call, flags.
+    Named {
+        /// The number.
+        number: u64,
+        /// Its name, escaped.
+        name: Option<String>,
+    },
+    /// The numbers of a bucket.
+    Range {
+        /// The least.
+        first: u64,
+        /// The greatest.
+        last: u64,
+    },
+    /// A share of all rows in hundredths of a percent; `None` if their sum has wrapped.
+    Percent(Option<u32>),
+    /// Text, escaped.
+    Text(String),
+    /// A stack, the innermost frame first; `None` if the kernel could not keep it.
+    Stack(Option<Vec<Frame>>),
+}
+
+/// One address of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The address.
+    pub address: u64,
+    /// `name+0x10/0x20 [module]`, escaped; the address in hex if no function has it.
+    pub symbol: String,
+}
+
+impl Table {
+    /// The names of the columns in [`Self::cells`]: the key, the hits unless they are hidden, the
+    /// values. Each is there once: a share is `hitcount (%)`, and a name that comes again has a number.
+    pub fn titles(&self) -> Vec<String> {
+        let keys = self.keys.iter().map(|column| column.name.clone());
+        let hits = (!self.nohitcount).then(|| "hitcount".to_owned());
+        let values = self.values.iter().map(|column| match column.show {
+            ValueShow::Percent => format!("{} (%)", column.name),
+            _ => column.name.clone(),
+        });
+        let mut titles: Vec<String> = Vec::new();
+        for name in keys.chain(hits).chain(values) {
+            let mut title = name.clone();
+            let mut number = 2;
+            while titles.contains(&title) {
+                title = format!("{name} {number}");
+                number += 1;
+            }
+            titles.push(title);
+        }
+        titles
+    }
+
+    /// The cells of each row in the table's order, as many as [`Self::titles`].
+    pub fn cells(&self, now: &Snapshot<'_>, names: &dyn NodeNames) -> Vec<Vec<Cell>> {
+        let whole = share::wholes(self, now.rows);
+        let sorted = self.sorted(now.rows).into_iter();
+        let cells = sorted.map(|row| self.cells_of(row, &whole, Shown(names)));
+        cells.collect()
+    }
+
+    fn cells_of(&self, row: &Row, whole: &[u64], names: Shown<'_>) -> Vec<Cell> {
+        let keys = self.keys.iter().enumerate();
+        let mut cells: Vec<Cell> = keys
+            .map(|(index, column)| part(column, self.part(row, index), names))
+            .collect();
+        if !self.nohitcount {
+            cells.push(Cell::Number(row.figure(Figure::Hits)));
+        }
+        for (column, whole) in self.values.iter().zip(whole) {
+            let number = row.figure(column.figure);
+            cells.push(match column.show {
+                ValueShow::Signed => Cell::Signed(number.cast_signed()),
+                ValueShow::Percent => Cell::Percent(share::hundredths(number, *whole)),
+                ValueShow::Number | ValueShow::Hex | ValueShow::Graph => Cell::Number(number),
+            });
+        }
+        cells
+    }
+}
+
+fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>) -> Cell {
+    let number = key::number(bytes);
+    let named = |name| Cell::Named { number, name };
+    match &column.show {
+        KeyShow::Number | KeyShow::Hex | KeyShow::Microseconds => Cell::Number(number),
+        KeyShow::Signed => Cell::Signed(number.cast_signed()),
+        KeyShow::Symbol => named(names.known_symbol(number, false)),
+        KeyShow::SymbolOffset => named(names.known_symbol(number, true)),
+        KeyShow::ExecName => named(names.known_thread(number)),
+        KeyShow::Syscall => named(names.syscall(number)),
+        KeyShow::Flags(table) => {
+            let flags = table.render_value(number);
+            named(Some(names.text(flags.as_bytes())))
+        }
+        KeyShow::Log2 | KeyShow::Buckets(_) => match Range::of(&column.show, number) {
+            Some(Range { first, last, .. }) => Cell::Range { first, last },
+            None => Cell::Number(number),
+        },
+        KeyShow::Text => Cell::Text(names.text(key::text(bytes))),
+        KeyShow::Stack => Cell::Stack(names.0.stack(number).map(|frames| {
+            let frame = |address: &u64| Frame {
+                address: *address,
+                symbol: names.symbol(*address, true),
+            };
+            frames.iter().map(frame).collect()
+        })),
+    }
+}
