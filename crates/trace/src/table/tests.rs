@@ -1,5 +1,6 @@
 //! Tables whose text is known.
 
+mod cells;
 mod kernel;
 mod order;
 mod rows;
