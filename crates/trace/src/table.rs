@@ -5,6 +5,7 @@
 //! which are plain data.
 
 mod cells;
+mod draw;
 mod kernel;
 mod key;
 mod names;
@@ -18,6 +19,7 @@ mod tests;
 use crate::print::FieldTable;
 
 pub use cells::{Cell, Frame};
+pub use draw::Area;
 pub use names::NodeNames;
 pub use row::{Merged, Row};
 

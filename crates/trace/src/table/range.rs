@@ -7,6 +7,18 @@ use super::KeyShow;
 pub(super) struct Range {
     pub(super) first: u64,
     pub(super) last: u64,
+    shape: Shape,
+}
+
+/// Which ends are in the text of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// `[0, 1]`.
+    Closed,
+    /// `[32, 64)`.
+    Lower,
+    /// `(4, 8]`: the kernel's logarithm rounds up.
+    Upper,
 }
 
 impl Range {
@@ -17,6 +29,7 @@ impl Range {
             KeyShow::Buckets(width) => Some(Self {
                 first: number,
                 last: number.saturating_add(width.saturating_sub(1)),
+                shape: Shape::Lower,
             }),
             _ => None,
         }
@@ -27,14 +40,47 @@ impl Range {
         let power = |exponent: u64| 1_u64.checked_shl(u32::try_from(exponent).unwrap_or(64));
         let last = power(number).unwrap_or(u64::MAX);
         if number == 0 {
-            return Self { first: 0, last };
+            return Self {
+                first: 0,
+                last,
+                shape: Shape::Closed,
+            };
         }
         let before = power(number.min(64) - 1).unwrap_or(u64::MAX);
         Self {
             first: before.saturating_add(1),
             last,
+            shape: Shape::Upper,
         }
     }
+
+    /// `(4, 8]` of a logarithm, `[32, 64)` of others. Multiples of 1024 have a unit: `[1K, 2K)`.
+    pub(super) fn text(self) -> String {
+        let (first, last) = (u128::from(self.first), u128::from(self.last));
+        match self.shape {
+            Shape::Closed => format!("[{first}, {last}]"),
+            Shape::Lower => format!("[{}, {})", short(first), short(last + 1)),
+            Shape::Upper => {
+                // The last number there is lies below its power of two.
+                let end = last.next_multiple_of(2);
+                format!("({}, {}]", short(first - 1), short(end))
+            }
+        }
+    }
+}
+
+/// The number with a unit, if it is a multiple of one.
+fn short(number: u128) -> String {
+    let mut number = number;
+    let mut unit = "";
+    for larger in ["K", "M", "G", "T", "P", "E"] {
+        if number == 0 || !number.is_multiple_of(1024) {
+            break;
+        }
+        number /= 1024;
+        unit = larger;
+    }
+    format!("{number}{unit}")
 }
 
 #[cfg(test)]
@@ -42,21 +88,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_of_keys() {
+    fn ranges_and_their_text() {
         let log2 = KeyShow::Log2;
-        let top = (1 << 63) + 1;
+        let by_32 = KeyShow::Buckets(32);
         let cases = [
-            (&log2, 0, (0, 1)),
-            (&log2, 1, (2, 2)),
-            (&log2, 3, (5, 8)),
-            (&log2, 64, (top, u64::MAX)),
-            (&log2, u64::MAX, (top, u64::MAX)),
-            (&KeyShow::Buckets(32), 64, (64, 95)),
-            (&KeyShow::Buckets(0), 7, (7, 7)),
+            (&log2, 0, (0, 1), "[0, 1]"),
+            (&log2, 1, (2, 2), "(1, 2]"),
+            (&log2, 3, (5, 8), "(4, 8]"),
+            (&log2, 11, (1025, 2048), "(1K, 2K]"),
+            (&log2, 63, ((1 << 62) + 1, 1 << 63), "(4E, 8E]"),
+            (&log2, 64, ((1 << 63) + 1, u64::MAX), "(8E, 16E]"),
+            (&log2, u64::MAX, ((1 << 63) + 1, u64::MAX), "(8E, 16E]"),
+            (&by_32, 0, (0, 31), "[0, 32)"),
+            (&KeyShow::Buckets(2), 0, (0, 1), "[0, 2)"),
+            (&by_32, 2048, (2048, 2079), "[2K, 2080)"),
+            (
+                &by_32,
+                u64::MAX - 15,
+                (u64::MAX - 15, u64::MAX),
+                "[18446744073709551600, 16E)",
+            ),
+            (&KeyShow::Buckets(1), 7, (7, 7), "[7, 8)"),
+            (&KeyShow::Buckets(0), 7, (7, 7), "[7, 8)"),
         ];
-        for (show, number, expected) in cases {
+        for (show, number, (first, last), text) in cases {
             let range = Range::of(show, number).unwrap();
-            assert_eq!((range.first, range.last), expected, "{show:?} {number}");
+            assert_eq!(
+                (range.first, range.last),
+                (first, last),
+                "{show:?} {number}"
+            );
+            assert_eq!(range.text(), text);
         }
         assert_eq!(Range::of(&KeyShow::Number, 1), None);
     }
