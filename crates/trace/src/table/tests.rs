@@ -1,6 +1,7 @@
 //! Tables whose text is known.
 
 mod cells;
+mod draw;
 mod kernel;
 mod order;
 mod rows;
