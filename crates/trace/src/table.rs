@@ -6,6 +6,7 @@
 
 mod cells;
 mod draw;
+mod graph;
 mod kernel;
 mod key;
 mod names;

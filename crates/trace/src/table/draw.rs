@@ -120,7 +120,7 @@ fn is_number(show: &KeyShow) -> bool {
 }
 
 /// A part of the key.
-fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>) -> String {
+pub(super) fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>) -> String {
     let number = key::number(bytes);
     match &column.show {
         KeyShow::Number | KeyShow::Microseconds => number.to_string(),
@@ -200,7 +200,7 @@ fn line(columns: &[Column], text: impl Fn(&Column) -> &str, width: usize, out: &
 }
 
 /// The text, or its beginning and `…`.
-fn cut(text: &str, width: usize) -> String {
+pub(super) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }

@@ -35,6 +35,15 @@ impl Range {
         }
     }
 
+    /// What lies between two powers of two, the lower one included.
+    pub(super) fn octave(first: u64, last: u64) -> Self {
+        Self {
+            first,
+            last,
+            shape: Shape::Lower,
+        }
+    }
+
     /// The numbers whose logarithm, rounded up, is this: 0 and 1 for 0, 5 to 8 for 3.
     fn log2(number: u64) -> Self {
         let power = |exponent: u64| 1_u64.checked_shl(u32::try_from(exponent).unwrap_or(64));
@@ -121,5 +130,6 @@ mod tests {
             assert_eq!(range.text(), text);
         }
         assert_eq!(Range::of(&KeyShow::Number, 1), None);
+        assert_eq!(Range::octave(1, 1).text(), "[1, 2)");
     }
 }

@@ -1,0 +1,187 @@
+//! Histograms drawn with lines.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::draw::{cut, part};
+use super::names::Shown;
+use super::range::Range;
+use super::{Figure, KeyShow, Merged, NodeNames, Row, Snapshot, Table, key};
+use crate::buckets;
+
+/// Most characters of a bar.
+const BAR: usize = 52;
+/// Fewest characters of a bar, also where the line has no room for them.
+const SHORT_BAR: usize = 8;
+/// Lines without hits in one place; a longer gap is one line.
+const GAP: u64 = 64;
+
+/// The counts of one histogram. No count: a gap that is not drawn.
+struct Histogram {
+    title: String,
+    lines: Vec<(String, Option<u64>)>,
+}
+
+impl Table {
+    /// A histogram for each key: of its last part that is a `.log2` or `.buckets`, with the hits of each
+    /// bucket. Without such a part, of the first value that is a percentile, for each row. `None` if the
+    /// table has neither.
+    ///
+    /// Histograms of several keys are sorted by hits, ascending. Buckets without hits between others
+    /// are drawn too.
+    pub fn graph(&self, now: &Snapshot<'_>, names: &dyn NodeNames, width: usize) -> Option<String> {
+        let ranges = |show: &KeyShow| Range::of(show, 0).is_some();
+        let histograms = match self.keys.iter().rposition(|key| ranges(&key.show)) {
+            Some(axis) => self.of_key(axis, now, Shown(names)),
+            None => self.of_value(now, Shown(names))?,
+        };
+        let mut out = String::new();
+        for (index, histogram) in histograms.iter().enumerate() {
+            if index > 0 {
+                out.push('\n');
+            }
+            draw(histogram, width, &mut out);
+        }
+        Some(out)
+    }
+
+    /// Histograms of a part of the key, for each value of the other parts.
+    fn of_key(&self, axis: usize, now: &Snapshot<'_>, names: Shown<'_>) -> Vec<Histogram> {
+        let mut groups: BTreeMap<Vec<&[u8]>, BTreeMap<u64, u64>> = BTreeMap::new();
+        let mut examples = BTreeMap::new();
+        for row in now.rows {
+            let parts = 0..self.keys.len();
+            let others = parts.filter(|index| *index != axis);
+            let group: Vec<&[u8]> = others.map(|index| self.part(row, index)).collect();
+            let bucket = key::number(self.part(row, axis));
+            examples.entry(group.clone()).or_insert(row);
+            let count = groups.entry(group).or_default().entry(bucket).or_default();
+            *count = count.wrapping_add(row.hits);
+        }
+        let hits =
+            |counts: &BTreeMap<u64, u64>| counts.values().copied().fold(0, u64::wrapping_add);
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_by_key(|(_, counts)| hits(counts));
+        let histograms = groups.into_iter().map(|(group, counts)| Histogram {
+            title: examples
+                .get(&group)
+                .map_or_else(String::new, |row| self.title(row, Some(axis), names)),
+            lines: filled(&self.keys[axis].show, &counts),
+        });
+        histograms.collect()
+    }
+
+    /// Histograms of the buckets that rows keep for a percentile, by powers of two.
+    fn of_value(&self, now: &Snapshot<'_>, names: Shown<'_>) -> Option<Vec<Histogram>> {
+        let percentiles = self.values.iter();
+        let index = percentiles
+            .into_iter()
+            .find_map(|value| match value.figure {
+                Figure::Percentile { kept, .. } => Some(kept),
+                _ => None,
+            })?;
+        let rows = self.sorted(now.rows).into_iter();
+        let histograms = rows.filter_map(|row| match row.kept.get(index) {
+            Some(Merged::Buckets(counts)) => Some(Histogram {
+                title: self.title(row, None, names),
+                lines: octaves(counts),
+            }),
+            _ => None,
+        });
+        Some(histograms.collect())
+    }
+
+    /// `name: value, name: value` of the key, without one of its parts.
+    fn title(&self, row: &Row, without: Option<usize>, names: Shown<'_>) -> String {
+        let mut title = String::new();
+        for (index, column) in self.keys.iter().enumerate() {
+            if Some(index) == without {
+                continue;
+            }
+            let between = if title.is_empty() { "" } else { ", " };
+            let part = part(column, self.part(row, index), names);
+            // Writing to a string does not fail.
+            let _ = write!(title, "{between}{}: {part}", column.name);
+        }
+        title
+    }
+}
+
+/// The counts with those that are zero between them.
+fn filled(show: &KeyShow, counts: &BTreeMap<u64, u64>) -> Vec<(String, Option<u64>)> {
+    let step = match show {
+        KeyShow::Buckets(width) => (*width).max(1),
+        _ => 1,
+    };
+    let label = |number| Range::of(show, number).map_or_else(String::new, Range::text);
+    let mut lines = Vec::new();
+    let mut next: Option<u64> = None;
+    for (number, count) in counts {
+        let gap = next.map_or(0, |next| number.saturating_sub(next) / step);
+        if gap > GAP {
+            lines.push(("...".to_owned(), None));
+        } else if let Some(next) = next {
+            let missing = (0..gap).map(|index| next + index * step);
+            lines.extend(missing.map(|number| (label(number), Some(0))));
+        }
+        lines.push((label(*number), Some(*count)));
+        next = number.checked_add(step);
+    }
+    lines
+}
+
+/// The counts between each power of two and the next.
+fn octaves(counts: &[u64]) -> Vec<(String, Option<u64>)> {
+    let mut octaves = [0_u64; 65];
+    for (index, count) in counts.iter().enumerate().take(buckets::COUNT) {
+        let (first, _) = buckets::range(index);
+        let octave = &mut octaves[64 - first.leading_zeros() as usize];
+        *octave = octave.wrapping_add(*count);
+    }
+    let some = |count: &u64| *count > 0;
+    let (Some(first), Some(last)) = (
+        octaves.iter().position(some),
+        octaves.iter().rposition(some),
+    ) else {
+        return Vec::new();
+    };
+    let lines = octaves.iter().enumerate().take(last + 1).skip(first);
+    let lines = lines.map(|(exponent, count)| {
+        let range = match exponent {
+            0 => Range::octave(0, 0),
+            exponent => {
+                let least = 1_u64 << (exponent - 1);
+                Range::octave(least, least - 1 + least)
+            }
+        };
+        (range.text(), Some(*count))
+    });
+    lines.collect()
+}
+
+fn draw(histogram: &Histogram, width: usize, out: &mut String) {
+    let counts = histogram.lines.iter().filter_map(|(_, count)| *count);
+    let most = counts.max().unwrap_or(0);
+    let labels = histogram.lines.iter().map(|(label, _)| label.len());
+    let labels = labels.max().unwrap_or(0).max(16);
+    let numbers = most.to_string().len().max(8);
+    let bar = width
+        .saturating_sub(labels + numbers + 4)
+        .clamp(SHORT_BAR, BAR);
+    if !histogram.title.is_empty() {
+        let room = width.max(labels + numbers + 4 + bar);
+        out.push_str(&cut(&histogram.title, room));
+        out.push('\n');
+    }
+    for (label, count) in &histogram.lines {
+        let Some(count) = count else {
+            out.push_str(label);
+            out.push('\n');
+            continue;
+        };
+        let length = u128::from(*count) * bar as u128 / u128::from(most.max(1));
+        let drawn = "@".repeat(length as usize);
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{label:labels$} {count:numbers$} |{drawn:bar$}|");
+    }
+}
