@@ -2,6 +2,7 @@
 
 mod cells;
 mod draw;
+mod graph;
 mod kernel;
 mod order;
 mod rows;
