@@ -3,6 +3,7 @@
 mod cells;
 mod draw;
 mod graph;
+mod hostile;
 mod kernel;
 mod order;
 mod rows;
