@@ -328,7 +328,8 @@ fn throttle_clock(btf: &Btf<'_>) -> Option<&'static str> {
     fields.find(|field| has_member(btf, &queue, field))
 }
 
-fn tracefs(root: &Path) -> Option<PathBuf> {
+/// Where tracefs is mounted.
+pub(crate) fn tracefs(root: &Path) -> Option<PathBuf> {
     let places = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
     places
         .into_iter()

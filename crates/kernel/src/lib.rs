@@ -18,6 +18,7 @@ mod heap;
 mod iterator;
 mod loss;
 mod older;
+mod plain;
 mod plan;
 mod settings;
 mod skel;
@@ -42,6 +43,10 @@ pub use facts::{
 };
 pub use hardware::{CounterSpec, PerfEvent};
 pub use heap::{limit_heap, trim_heap};
+pub use plain::{
+    AttachedProgram, LoadedProgram, PerCpuEntry, PlainMap, PlainMapKind, PlainProgram, Refused,
+    TraceEvents,
+};
 pub use plan::{Plan, Wanted, Way, missing_privileges};
 
 /// From now on what libbpf says goes to the log, at level `debug`: where there are several ways, that

@@ -8,7 +8,7 @@ use std::path::Path;
 use libbpf_rs::{Link, ProgramMut};
 use perf_event::Builder;
 use perf_event::events::Tracepoint;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use crate::error::{Context, Error};
@@ -43,8 +43,17 @@ impl Tracefs {
     /// Number of a tracepoint; `None` when the kernel does not have it.
     pub(crate) fn id(&self, group: &str, name: &str) -> Result<Option<u64>, Error> {
         let path = format!("events/{group}/{name}/id");
+        let Some(text) = self.read(&path)? else {
+            return Ok(None);
+        };
+        let id = text.trim().parse().map_err(io::Error::other);
+        id.context(format!("reading {path} in tracefs")).map(Some)
+    }
+
+    /// The text of a file; `None` when there is none.
+    pub(crate) fn read(&self, path: &str) -> Result<Option<String>, Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = match openat(self.root.as_fd(), &path, flags, Mode::empty()) {
+        let file = match openat(self.root.as_fd(), path, flags, Mode::empty()) {
             Ok(file) => file,
             Err(rustix::io::Errno::NOENT) => return Ok(None),
             Err(error) => {
@@ -54,9 +63,29 @@ impl Tracefs {
         let mut text = String::new();
         File::from(file)
             .read_to_string(&mut text)
-            .and_then(|_| text.trim().parse().map_err(io::Error::other))
-            .context(format!("reading {path} in tracefs"))
-            .map(Some)
+            .context(format!("reading {path} in tracefs"))?;
+        Ok(Some(text))
+    }
+
+    /// The names of the folders below a folder, in the order of the alphabet.
+    pub(crate) fn folders(&self, path: &str) -> Result<Vec<String>, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = openat(self.root.as_fd(), path, flags, Mode::empty());
+        let context = || format!("listing {path} in tracefs");
+        let folder = opened.map_err(io::Error::from).context(context())?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(folder)
+            .map_err(io::Error::from)
+            .context(context())?
+        {
+            let entry = entry.map_err(io::Error::from).context(context())?;
+            let name = entry.file_name().to_string_lossy();
+            if entry.file_type() == FileType::Directory && !name.starts_with('.') {
+                names.push(name.into_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
     }
 }
 

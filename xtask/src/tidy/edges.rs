@@ -11,15 +11,14 @@ const ANALYSIS: &str = "noctule-analysis";
 const TEXT: &str = "noctule-text";
 const KERNEL: &str = "noctule-kernel";
 
-/// Each package with those of ours that it may use, its tests included. `trace` is planned: the
-/// rule stands before the code.
+/// Each package with those of ours that it may use, its tests included.
 const EDGES: &[(&str, &[&str])] = &[
     (MODEL, &[]),
     (ANALYSIS, &[MODEL]),
     (TEXT, &[MODEL]),
     (KERNEL, &[MODEL]),
     ("noctule-collect", &[MODEL, KERNEL]),
-    ("noctule-trace", &[MODEL, KERNEL]),
+    ("noctule-trace", &[KERNEL]),
     ("noctule-identity", &[MODEL]),
     ("noctule-sinks", &[MODEL, ANALYSIS, TEXT]),
     ("noctule-web", &[MODEL, ANALYSIS, TEXT]),

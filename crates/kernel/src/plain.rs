@@ -1,0 +1,346 @@
+//! Programs that are given as plain instructions, their maps, and attaching them to tracepoints.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+use perf_event::Builder;
+use perf_event::events::Tracepoint;
+
+use crate::error::{Context, Error, ErrorKind};
+use crate::facts;
+use crate::tracefs::Tracefs;
+
+/// Bytes of the verifier's log where a refusal is explained.
+const LOG_BYTES: usize = 1 << 20;
+/// Bytes of an instruction (`struct bpf_insn`).
+const INSN_BYTES: usize = 8;
+
+/// What kind of map it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlainMapKind {
+    /// Numbered entries, one value for all CPUs.
+    Array,
+    /// Numbered entries, a value for each CPU.
+    PerCpuArray,
+    /// Entries by key, a value for each CPU.
+    PerCpuHash,
+    /// Stacks of the kernel by number; a value holds up to its size in addresses.
+    StackTrace,
+}
+
+impl PlainMapKind {
+    const fn of_libbpf(self) -> MapType {
+        match self {
+            Self::Array => MapType::Array,
+            Self::PerCpuArray => MapType::PercpuArray,
+            Self::PerCpuHash => MapType::PercpuHash,
+            Self::StackTrace => MapType::StackTrace,
+        }
+    }
+}
+
+/// A map of such a program.
+#[derive(Debug)]
+pub struct PlainMap {
+    handle: MapHandle,
+    kind: PlainMapKind,
+}
+
+/// A key, and its value on each CPU.
+pub type PerCpuEntry = (Vec<u8>, Vec<Vec<u8>>);
+
+impl PlainMap {
+    /// Makes a map. All entries of a hash have their memory from the start, so that no program has to
+    /// ask for memory where it must not.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses: rights, memory, or sizes.
+    pub fn create(
+        kind: PlainMapKind,
+        name: &str,
+        key_size: usize,
+        value_size: usize,
+        entries: u32,
+    ) -> Result<Self, Error> {
+        let size = |bytes| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
+            ..Default::default()
+        };
+        let (key, value) = (size(key_size), size(value_size));
+        let kind_there = kind.of_libbpf();
+        let handle = MapHandle::create(kind_there, Some(name), key, value, entries, &options)
+            .context(format!("making the map {name}"))?;
+        Ok(Self { handle, kind })
+    }
+
+    /// Writes an entry of an array.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn set(&self, index: u32, value: &[u8]) -> Result<(), Error> {
+        let key = index.to_ne_bytes();
+        let written = self.handle.update(&key, value, MapFlags::ANY);
+        written.context("writing an entry of a map")
+    }
+
+    /// The entry of this key on each CPU that can be online; `None`: there is none.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn get_per_cpu(&self, key: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
+        let found = self.handle.lookup_percpu(key, MapFlags::ANY);
+        found.context("reading an entry of a map")
+    }
+
+    /// The entry of this number; `None`: there is none.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn get(&self, index: u32) -> Result<Option<Vec<u8>>, Error> {
+        let found = self.handle.lookup(&index.to_ne_bytes(), MapFlags::ANY);
+        found.context("reading an entry of a map")
+    }
+
+    /// All entries. One that is made meanwhile may be missing.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn per_cpu_entries(&self) -> Result<Vec<PerCpuEntry>, Error> {
+        if self.kind == PlainMapKind::PerCpuArray {
+            let key = 0_u32.to_ne_bytes().to_vec();
+            let value = self.get_per_cpu(&key)?;
+            return Ok(value.map(|value| (key, value)).into_iter().collect());
+        }
+        let mut entries = Vec::new();
+        for key in self.handle.keys() {
+            if let Some(value) = self.get_per_cpu(&key)? {
+                entries.push((key, value));
+            }
+        }
+        Ok(entries)
+    }
+}
+
+/// A program that is to be loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainProgram<'a> {
+    /// At most 15 characters.
+    pub name: &'a str,
+    /// The instructions, eight bytes each.
+    pub insns: &'a [[u8; INSN_BYTES]],
+    /// Instructions that load a map, and which of `maps` that is.
+    pub loads: &'a [(usize, u32)],
+    /// The maps; `None` has a number that no instruction loads.
+    pub maps: &'a [Option<PlainMap>],
+}
+
+/// The kernel refuses a program.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why, as the system says it.
+    pub error: Error,
+    /// What the verifier wrote.
+    pub log: String,
+}
+
+/// A loaded program; it is unloaded when this and its attachments are dropped.
+#[derive(Debug)]
+pub struct LoadedProgram {
+    fd: OwnedFd,
+}
+
+/// A program attached to a tracepoint; detached when it is dropped.
+#[derive(Debug)]
+pub struct AttachedProgram {
+    _link: Option<OwnedFd>,
+    _event: perf_event::Counter,
+}
+
+impl PlainProgram<'_> {
+    /// Loads it for a tracepoint. Only where the verifier refuses it is its log asked for: a log of every
+    /// step takes longer than the check.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses it.
+    pub fn load_for_tracepoint(&self) -> Result<LoadedProgram, Refused> {
+        self.load(None).or_else(|error| {
+            let mut log = vec![0; LOG_BYTES];
+            match self.load(Some(&mut log)) {
+                // Memory was short, or the like.
+                Ok(loaded) => Ok(loaded),
+                Err(_) => {
+                    let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+                    let log = String::from_utf8_lossy(&log[..end]).into_owned();
+                    let error = io::Error::from_raw_os_error(error);
+                    let error = Err::<(), _>(error).context("loading a program of a tracepoint");
+                    let error = error
+                        .err()
+                        .unwrap_or_else(|| Error::new(ErrorKind::Other, ""));
+                    Err(Refused { error, log })
+                }
+            }
+        })
+    }
+
+    /// The error is that of the system.
+    fn load(&self, log: Option<&mut [u8]>) -> Result<LoadedProgram, i32> {
+        use libbpf_rs::libbpf_sys as sys;
+
+        let mut insns = self.insns.to_vec();
+        for &(at, map) in self.loads {
+            let map = self.maps.get(map as usize).and_then(Option::as_ref);
+            let fd = map.map(|map| map.handle.as_fd().as_raw_fd());
+            let (Some(insn), Some(fd)) = (insns.get_mut(at), fd) else {
+                return Err(rustix::io::Errno::INVAL.raw_os_error());
+            };
+            insn[4..].copy_from_slice(&fd.to_ne_bytes());
+        }
+        let name = CString::new(self.name).unwrap_or_default();
+        let mut options = sys::bpf_prog_load_opts {
+            sz: size_of::<sys::bpf_prog_load_opts>() as _,
+            ..Default::default()
+        };
+        if let Some(log) = log {
+            options.log_level = 1;
+            options.log_size = u32::try_from(log.len()).unwrap_or(u32::MAX);
+            options.log_buf = log.as_mut_ptr().cast();
+        }
+        #[allow(unsafe_code, reason = "libbpf-rs loads objects only")]
+        // SAFETY: all pointers are to memory that lives for the call: two strings with their NUL, whole
+        // instructions of eight bytes, of which libbpf needs no alignment but passes the address on to
+        // the kernel, and options whose size they say themselves.
+        let fd = unsafe {
+            sys::bpf_prog_load(
+                sys::BPF_PROG_TYPE_TRACEPOINT,
+                name.as_ptr(),
+                c"Dual BSD/GPL".as_ptr(),
+                insns.as_ptr().cast(),
+                insns.len() as _,
+                &raw mut options,
+            )
+        };
+        owned(fd).map(|fd| LoadedProgram { fd })
+    }
+}
+
+/// A descriptor that a function of libbpf has given, or the number of its error.
+fn owned(fd: RawFd) -> Result<OwnedFd, i32> {
+    if fd < 0 {
+        return Err(-fd);
+    }
+    #[allow(unsafe_code, reason = "libbpf gives plain numbers")]
+    // SAFETY: the descriptor was made for us just now, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+impl LoadedProgram {
+    fn attach(&self, id: u64, online: u32) -> Result<AttachedProgram, Error> {
+        use libbpf_rs::libbpf_sys as sys;
+
+        let mut event = Builder::new(Tracepoint::with_id(id))
+            .any_pid()
+            .one_cpu(online as usize)
+            .include_kernel()
+            .build()
+            .context("opening the perf event of a tracepoint")?;
+        #[allow(unsafe_code, reason = "libbpf-rs attaches programs of objects only")]
+        // SAFETY: both descriptors are open, and there are no options.
+        let link = owned(unsafe {
+            sys::bpf_link_create(
+                self.fd.as_raw_fd(),
+                event.as_raw_fd(),
+                sys::BPF_PERF_EVENT,
+                std::ptr::null(),
+            )
+        });
+        let link = match link {
+            Ok(link) => Some(link),
+            // Before Linux 5.15 there are no such links.
+            Err(_) => {
+                event
+                    .set_bpf(self.fd.as_raw_fd())
+                    .context("attaching to a tracepoint")?;
+                None
+            }
+        };
+        event
+            .enable()
+            .context("enabling the event of a tracepoint")?;
+        Ok(AttachedProgram {
+            _link: link,
+            _event: event,
+        })
+    }
+}
+
+/// The kernel's tracepoints.
+#[derive(Debug)]
+pub struct TraceEvents {
+    tracefs: Tracefs,
+    online: u32,
+}
+
+impl TraceEvents {
+    /// Opens tracefs where it is mounted, else a mount that nobody else sees.
+    ///
+    /// # Errors
+    ///
+    /// Neither can be done: rights, or a kernel without tracefs.
+    pub fn open() -> Result<Self, Error> {
+        let facts_root = std::path::Path::new("/");
+        let tracefs = Tracefs::open(facts::tracefs(facts_root).as_deref())?;
+        let online = facts::online_cpus().first().copied().unwrap_or(0);
+        Ok(Self { tracefs, online })
+    }
+
+    /// The `format` file of an event; `None`: the kernel has no such event.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn format(&self, system: &str, event: &str) -> Result<Option<String>, Error> {
+        self.tracefs
+            .read(&format!("events/{system}/{event}/format"))
+    }
+
+    /// How many CPUs can ever be online: so many values has an entry of a map that is per CPU.
+    pub fn possible_cpus() -> usize {
+        libbpf_rs::num_possible_cpus().unwrap_or(1)
+    }
+
+    /// The systems that have events, in the order of the alphabet.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be listed.
+    pub fn systems(&self) -> Result<Vec<String>, Error> {
+        self.tracefs.folders("events")
+    }
+
+    /// The events of a system, in the order of the alphabet.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be listed.
+    pub fn events(&self, system: &str) -> Result<Vec<String>, Error> {
+        self.tracefs.folders(&format!("events/{system}"))
+    }
+
+    /// Attaches the program to the tracepoint with this number, on all CPUs.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses: rights, or more than 64 programs of one tracepoint.
+    pub fn attach(&self, program: &LoadedProgram, id: u64) -> Result<AttachedProgram, Error> {
+        program.attach(id, self.online)
+    }
+}
