@@ -17,6 +17,7 @@ pub mod operator;
 pub mod parse;
 pub mod print;
 pub mod program;
+pub mod resolve;
 pub mod source;
 pub mod table;
 pub mod tree;

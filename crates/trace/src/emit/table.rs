@@ -108,7 +108,7 @@ impl Emitter {
     }
 
     /// Keeps the greatest number. A row begins with zeros, so signed numbers are moved up by 2^63, and
-    /// of the least one the complement is kept ([`crate::rows`] undoes both).
+    /// of the least one the complement is kept ([`crate::table::Row`] undoes both).
     fn extreme(&mut self, reg: Reg, at: i16, signed: bool, least: bool) {
         if signed {
             self.asm.constant(Reg::R1, 1 << 63);

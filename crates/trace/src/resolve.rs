@@ -1,0 +1,93 @@
+//! Names become what the event has: the tree of a command and the layout of an event give a
+//! [`Program`](crate::program::Program), or the list of what is wrong.
+//!
+//! The rules for types and constants are the kernel's, and so are the texts of the problems where the
+//! kernel has one.
+
+mod condition;
+mod field;
+mod number;
+
+use crate::format::EventFormat;
+use crate::print::FieldTable;
+use crate::program::Condition;
+use crate::source::{Problem, Span};
+use crate::tree::{Expr, Name};
+
+/// What is known of an event, and of the kernel.
+#[derive(Clone, Copy)]
+pub struct Scope<'a> {
+    /// The layout of its records.
+    pub format: &'a EventFormat,
+    /// The names of its fields' values.
+    pub tables: &'a [FieldTable],
+    /// Start and size of a function of the kernel, if it has one of this name.
+    pub function: &'a dyn Fn(&str) -> Option<(u64, u64)>,
+}
+
+/// The condition of a filter.
+///
+/// # Errors
+///
+/// What is wrong, in the order of the places.
+pub fn filter(expr: &Expr, scope: &Scope<'_>) -> Result<Condition, Vec<Problem>> {
+    let mut resolver = Resolver {
+        scope,
+        problems: Vec::new(),
+    };
+    let condition = resolver.condition(expr);
+    resolver.finish(condition)
+}
+
+/// What is to be resolved, and what was wrong so far.
+struct Resolver<'a> {
+    scope: &'a Scope<'a>,
+    problems: Vec<Problem>,
+}
+
+impl Resolver<'_> {
+    /// What was made if nothing was wrong.
+    fn finish<T>(mut self, made: Option<T>) -> Result<T, Vec<Problem>> {
+        self.problems.sort_by_key(|problem| problem.span);
+        match made {
+            Some(made) if self.problems.is_empty() => Ok(made),
+            _ => Err(self.problems),
+        }
+    }
+
+    fn wrong<T>(&mut self, span: Span, text: impl Into<String>) -> Option<T> {
+        self.problems.push(Problem::new(span, text));
+        None
+    }
+
+    fn wrong_with<T>(
+        &mut self,
+        span: Span,
+        text: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Option<T> {
+        let problem = Problem::new(span, text).with_help(help);
+        self.problems.push(problem);
+        None
+    }
+
+    /// No field has this name.
+    fn not_found<T>(&mut self, name: &Name, span: Span) -> Option<T> {
+        let fields = self.scope.format.fields.iter();
+        let near = fields
+            .map(|field| (strsim::damerau_levenshtein(&field.name, &name.field), field))
+            .min_by_key(|(distance, _)| *distance);
+        match near {
+            Some((distance, field)) if distance <= 1 + name.field.len() / 4 => {
+                let help = format!("did you mean `{}`?", field.name);
+                self.wrong_with(span, "Field not found", help)
+            }
+            _ => {
+                let all = self.scope.format.fields.iter();
+                let names: Vec<_> = all.map(|field| field.name.as_str()).collect();
+                let help = format!("the event has {}", names.join(", "));
+                self.wrong_with(span, "Field not found", help)
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Conditions: who is compared with whom, and as what.
+
+use super::Resolver;
+use super::field::{Meaning, Typed};
+use crate::glob::Glob;
+use crate::program::{Comparison, Condition, ConditionKind, Number, Operator, TEXT_ROOM, Text};
+use crate::source::{Span, Spanned};
+use crate::tree::{BinaryOp, Expr, ExprKind, Modifier, UnaryOp};
+
+impl Resolver<'_> {
+    /// The condition that an expression stands for.
+    pub(super) fn condition(&mut self, expr: &Expr) -> Option<Condition> {
+        let span = expr.span;
+        let kind = match &expr.kind {
+            ExprKind::Unary(UnaryOp::Not, inner) => {
+                ConditionKind::Not(Box::new(self.condition(inner)?))
+            }
+            ExprKind::Binary(op, left, right) => match op.node {
+                BinaryOp::And | BinaryOp::Or => {
+                    let mut all = Vec::new();
+                    let complete = self.flatten(op.node, expr, &mut all);
+                    complete?;
+                    if op.node == BinaryOp::And {
+                        ConditionKind::All(all)
+                    } else {
+                        ConditionKind::Any(all)
+                    }
+                }
+                _ => self.predicate(op, left, right)?,
+            },
+            ExprKind::In(operand, set) => {
+                let equal = Spanned::new(BinaryOp::Equal, span);
+                let any: Vec<_> = set
+                    .iter()
+                    .map(|one| self.predicate(&equal, operand, one))
+                    .collect();
+                let kinds: Option<Vec<_>> = any.into_iter().collect();
+                let any = kinds?.into_iter().map(|kind| Condition { kind, span });
+                ConditionKind::Any(any.collect())
+            }
+            ExprKind::Wrong => return None,
+            _ => return self.wrong(span, "Invalid operator"),
+        };
+        Some(Condition { kind, span })
+    }
+
+    /// The parts of `a && b && c`, in order, without recursion to the left.
+    fn flatten(&mut self, op: BinaryOp, expr: &Expr, all: &mut Vec<Condition>) -> Option<()> {
+        let mut parts = Vec::new();
+        let mut at = expr;
+        while let ExprKind::Binary(other, left, right) = &at.kind
+            && other.node == op
+        {
+            parts.push(&**right);
+            at = left;
+        }
+        parts.push(at);
+        let mut complete = Some(());
+        for part in parts.into_iter().rev() {
+            match self.condition(part) {
+                Some(condition) => all.push(condition),
+                None => complete = None,
+            }
+        }
+        complete
+    }
+
+    /// `left op right`, which compares.
+    fn predicate(
+        &mut self,
+        op: &Spanned<BinaryOp>,
+        left: &Expr,
+        right: &Expr,
+    ) -> Option<ConditionKind> {
+        if let Some(kind) = self.function(op, left, right) {
+            return kind;
+        }
+        match self.operand(left) {
+            Some(None) => None,
+            Some(Some(Meaning::Text(text))) => self.text(op, text, right),
+            Some(Some(Meaning::CpuMask { word, relative })) => self.mask(op, word, relative, right),
+            Some(Some(Meaning::Number(typed))) => match &right.kind {
+                ExprKind::Cpus(list) => self.cpu(op, &typed, list, right.span),
+                _ => self.compare(op, &typed, right),
+            },
+            None => {
+                let left = self.number(left)?;
+                self.compare(op, &left, right)
+            }
+        }
+    }
+
+    fn compare(
+        &mut self,
+        op: &Spanned<BinaryOp>,
+        left: &Typed,
+        right: &Expr,
+    ) -> Option<ConditionKind> {
+        if let ExprKind::Name(name) = &right.kind
+            && self.scope.format.field(&name.field).is_none()
+            && name.event.is_none()
+            && !name.field.starts_with("common_")
+            && !matches!(name.field.as_str(), "cpu" | "CPU" | "comm" | "COMM")
+        {
+            let text = "Invalid value (did you forget quotes)?";
+            return self.wrong(right.span, text);
+        }
+        let right = self.number(right)?;
+        let signed = left.signed || (right.signed && !is_constant(&right));
+        let (left, right) = (narrowed(left, &right), narrowed(&right, left));
+        if op.node == BinaryOp::BitAnd {
+            return Some(ConditionKind::AnyBit(left, right));
+        }
+        let Some(how) = comparison(op.node) else {
+            return self.wrong(op.span, "Invalid operator");
+        };
+        Some(ConditionKind::Compare {
+            how,
+            signed,
+            left,
+            right,
+        })
+    }
+
+    fn text(&mut self, op: &Spanned<BinaryOp>, text: Text, right: &Expr) -> Option<ConditionKind> {
+        let value = match &right.kind {
+            ExprKind::Text(value) => value,
+            ExprKind::Name(name) => {
+                let help = format!("write \"{}\"", name.field);
+                let text = "Invalid value (did you forget quotes)?";
+                return self.wrong_with(right.span, text, help);
+            }
+            ExprKind::Wrong => return None,
+            _ => return self.wrong(right.span, "Expecting string field"),
+        };
+        if value.len() >= TEXT_ROOM {
+            return self.wrong(right.span, "Operand too long");
+        }
+        let equals = |text, value: &str| ConditionKind::Equals(text, value.as_bytes().to_vec());
+        let span = op.span.to(right.span);
+        let not = |kind| ConditionKind::Not(Box::new(Condition { kind, span }));
+        match op.node {
+            BinaryOp::Equal => Some(equals(text, value)),
+            BinaryOp::NotEqual => Some(not(equals(text, value))),
+            BinaryOp::Matches => {
+                let (inverted, pattern) = match value.strip_prefix('!') {
+                    Some(rest) => (true, rest),
+                    None => (false, value.as_str()),
+                };
+                let Ok(glob) = Glob::parse(pattern.as_bytes()) else {
+                    return self.wrong(right.span, "Operand too long");
+                };
+                let kind = ConditionKind::Matches(text, glob);
+                Some(if inverted { not(kind) } else { kind })
+            }
+            _ => self.wrong(op.span, "Illegal operation for field type"),
+        }
+    }
+
+    /// `field.function == name`: the address lies in the function. `None`: it is something else.
+    fn function(
+        &mut self,
+        op: &Spanned<BinaryOp>,
+        left: &Expr,
+        right: &Expr,
+    ) -> Option<Option<ConditionKind>> {
+        let ExprKind::Modified(operand, modifier) = &left.kind else {
+            return None;
+        };
+        if modifier.node != Modifier::Function {
+            return None;
+        }
+        let Some(typed) = self.number(operand) else {
+            return Some(None);
+        };
+        let equal = match op.node {
+            BinaryOp::Equal => true,
+            BinaryOp::NotEqual => false,
+            _ => return Some(self.wrong(op.span, "Invalid operator")),
+        };
+        if typed.size != 8 {
+            return Some(self.wrong(operand.span, "Illegal operation for field type"));
+        }
+        let range = match &right.kind {
+            ExprKind::Name(name) => (self.scope.function)(&name.field),
+            ExprKind::Text(name) => (self.scope.function)(name),
+            ExprKind::Wrong => return Some(None),
+            _ => None,
+        };
+        let Some((start, size)) = range else {
+            return Some(self.wrong(right.span, "Function not found"));
+        };
+        // One comparison: what lies before the function is far above its size.
+        let kind = ConditionKind::Compare {
+            how: if equal {
+                Comparison::Less
+            } else {
+                Comparison::GreaterOrEqual
+            },
+            signed: false,
+            left: super::number::fold(Operator::Minus, typed.number, Number::Constant(start)),
+            right: Number::Constant(size.max(1)),
+        };
+        Some(Some(kind))
+    }
+
+    /// A CPU against a list of CPUs.
+    fn cpu(
+        &mut self,
+        op: &Spanned<BinaryOp>,
+        typed: &Typed,
+        list: &str,
+        span: Span,
+    ) -> Option<ConditionKind> {
+        let Some(cpus) = cpu_list(list) else {
+            return self.wrong(span, "Invalid cpulist");
+        };
+        let single = cpus.len() == 1;
+        let inverted = match op.node {
+            BinaryOp::BitAnd => false,
+            BinaryOp::Equal if single => false,
+            BinaryOp::NotEqual if single => true,
+            // A CPU is one: it is never a set of several.
+            BinaryOp::Equal => return Some(ConditionKind::Any(Vec::new())),
+            BinaryOp::NotEqual => return Some(ConditionKind::All(Vec::new())),
+            _ => return self.wrong(op.span, "Illegal operation for field type"),
+        };
+        let one = |cpu: u32| Condition {
+            kind: ConditionKind::Compare {
+                how: Comparison::Equal,
+                signed: false,
+                left: typed.number.clone(),
+                right: Number::Constant(u64::from(cpu)),
+            },
+            span,
+        };
+        let kind = ConditionKind::Any(cpus.into_iter().map(one).collect());
+        Some(if inverted {
+            ConditionKind::Not(Box::new(Condition { kind, span }))
+        } else {
+            kind
+        })
+    }
+
+    /// A set of CPUs in the record against a list of CPUs.
+    fn mask(
+        &mut self,
+        op: &Spanned<BinaryOp>,
+        word: u32,
+        relative: bool,
+        right: &Expr,
+    ) -> Option<ConditionKind> {
+        let ExprKind::Cpus(list) = &right.kind else {
+            return self.wrong(right.span, "Expecting string field");
+        };
+        let Some(cpus) = cpu_list(list) else {
+            return self.wrong(right.span, "Invalid cpulist");
+        };
+        let mut words = [0_u64; MASK_WORDS];
+        for cpu in cpus {
+            words[cpu as usize / 64] |= 1 << (cpu % 64);
+        }
+        let span = op.span;
+        let of = |(index, bits): (u32, u64)| {
+            let number = Number::DynamicField {
+                word,
+                relative,
+                skip: 8 * index,
+                size: 8,
+                signed: false,
+            };
+            (number, Number::Constant(bits))
+        };
+        let pairs = (0..).zip(words).map(of);
+        let condition = |kind| Condition { kind, span };
+        let equal = || {
+            let same = pairs.clone().map(|(left, right)| ConditionKind::Compare {
+                how: Comparison::Equal,
+                signed: false,
+                left,
+                right,
+            });
+            ConditionKind::All(same.map(condition).collect())
+        };
+        Some(match op.node {
+            BinaryOp::BitAnd => {
+                let common = pairs
+                    .clone()
+                    .filter(|(_, bits)| *bits != Number::Constant(0))
+                    .map(|(left, right)| ConditionKind::AnyBit(left, right));
+                ConditionKind::Any(common.map(condition).collect())
+            }
+            BinaryOp::Equal => equal(),
+            BinaryOp::NotEqual => ConditionKind::Not(Box::new(condition(equal()))),
+            _ => return self.wrong(op.span, "Illegal operation for field type"),
+        })
+    }
+}
+
+/// Words of 64 CPUs that a set is compared in.
+const MASK_WORDS: usize = 16;
+/// CPUs that a list can name.
+const MAX_CPU: u32 = 64 * MASK_WORDS as u32 - 1;
+
+/// `0-3,5`, ascending or not; `None` for anything else, and for nothing.
+fn cpu_list(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first > last || last > MAX_CPU {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+fn is_constant(typed: &Typed) -> bool {
+    matches!(typed.number, Number::Constant(_))
+}
+
+/// A constant as the other side's type has it: the kernel compares as many bytes as the field has.
+fn narrowed(typed: &Typed, other: &Typed) -> Number {
+    let Number::Constant(value) = typed.number else {
+        return typed.number.clone();
+    };
+    if is_constant(other) {
+        return Number::Constant(value);
+    }
+    let shift = 64 - 8 * other.size.clamp(1, 8);
+    let high = value << shift;
+    Number::Constant(if other.signed {
+        (high.cast_signed() >> shift).cast_unsigned()
+    } else {
+        high >> shift
+    })
+}
+
+const fn comparison(op: BinaryOp) -> Option<Comparison> {
+    Some(match op {
+        BinaryOp::Equal => Comparison::Equal,
+        BinaryOp::NotEqual => Comparison::NotEqual,
+        BinaryOp::Less => Comparison::Less,
+        BinaryOp::LessOrEqual => Comparison::LessOrEqual,
+        BinaryOp::Greater => Comparison::Greater,
+        BinaryOp::GreaterOrEqual => Comparison::GreaterOrEqual,
+        _ => return None,
+    })
+}

@@ -1,0 +1,156 @@
+//! What a bare word stands for.
+
+use super::Resolver;
+use crate::format::{Field, FieldKind};
+use crate::program::{Context, FieldRead, Number, Text};
+use crate::source::Span;
+use crate::tree::{Expr, ExprKind, Modifier, Name};
+
+/// What a word stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// A number.
+    Number(Typed),
+    /// Text.
+    Text(Text),
+    /// A set of CPUs in the record.
+    CpuMask {
+        /// The word with its offset and length.
+        word: u32,
+        /// The offset counts from the end of the word.
+        relative: bool,
+    },
+}
+
+/// A number, with what is known of its range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Typed {
+    pub(super) number: Number,
+    /// Bytes that it has in the record; a constant that it is compared with is cut to as many.
+    pub(super) size: u32,
+    pub(super) signed: bool,
+}
+
+impl Typed {
+    pub(super) const fn wide(number: Number, signed: bool) -> Self {
+        Self {
+            number,
+            size: 8,
+            signed,
+        }
+    }
+}
+
+impl Resolver<'_> {
+    /// What a name stands for: a field of the event first, as in the kernel.
+    pub(super) fn name(&mut self, name: &Name, span: Span) -> Option<Meaning> {
+        if let Some(event) = &name.event
+            && event.event != self.scope.format.name
+        {
+            let own = &self.scope.format.name;
+            let help = format!("only fields of `{own}` are there");
+            return self.wrong_with(span, "Couldn't find event", help);
+        }
+        let fields = self.scope.format.fields.iter();
+        if let Some(field) = fields.clone().find(|field| field.name == name.field) {
+            return self.field(&field.clone(), span);
+        }
+        let known = |context, size, signed| {
+            Some(Meaning::Number(Typed {
+                number: Number::Context(context),
+                size,
+                signed,
+            }))
+        };
+        match name.field.as_str() {
+            "common_pid" => known(Context::Pid, 4, true),
+            "common_tgid" => known(Context::Tgid, 4, true),
+            "cpu" | "CPU" | "common_cpu" => known(Context::Cpu, 4, false),
+            "common_timestamp" => known(Context::Time, 8, false),
+            "comm" | "COMM" | "common_comm" => Some(Meaning::Text(Text::Comm)),
+            "common_type" => {
+                let id = Number::Constant(self.scope.format.id);
+                Some(Meaning::Number(Typed::wide(id, false)))
+            }
+            "common_flags" | "common_preempt_count" => {
+                self.wrong(span, format!("A BPF program cannot read `{}`", name.field))
+            }
+            _ => self.not_found(name, span),
+        }
+    }
+
+    fn field(&mut self, field: &Field, span: Span) -> Option<Meaning> {
+        let read = FieldRead {
+            offset: field.offset,
+            size: field.size,
+            signed: field.signed,
+        };
+        Some(match field.kind {
+            FieldKind::Number => Meaning::Number(Typed {
+                number: Number::Field(read),
+                size: field.size,
+                signed: field.signed,
+            }),
+            FieldKind::Text => Meaning::Text(Text::Field {
+                offset: field.offset,
+                size: field.size,
+            }),
+            FieldKind::DynamicText { relative } => Meaning::Text(Text::Dynamic {
+                word: field.offset,
+                relative,
+            }),
+            FieldKind::TextPointer => Meaning::Text(Text::Pointer {
+                field: read,
+                user: false,
+            }),
+            FieldKind::CpuMask { relative } => Meaning::CpuMask {
+                word: field.offset,
+                relative,
+            },
+            FieldKind::Array { .. } | FieldKind::DynamicArray { .. } | FieldKind::Bytes => {
+                let words = format!("`{}` is {}: not a number", field.name, field.declared);
+                return self.wrong(span, words);
+            }
+        })
+    }
+
+    /// What an operand of a comparison stands for, if it is one word with or without a modifier;
+    /// the outer `None`: it is something else.
+    pub(super) fn operand(&mut self, expr: &Expr) -> Option<Option<Meaning>> {
+        match &expr.kind {
+            ExprKind::Name(name) => Some(self.name(name, expr.span)),
+            ExprKind::Modified(inner, modifier) => {
+                let ExprKind::Name(name) = &inner.kind else {
+                    return None;
+                };
+                let user = match modifier.node {
+                    Modifier::UserString => true,
+                    Modifier::KernelString => false,
+                    _ => return None,
+                };
+                Some(self.pointer(name, inner.span, user, modifier.span))
+            }
+            _ => None,
+        }
+    }
+
+    /// Text behind the field, whatever its type says of that.
+    pub(super) fn pointer(
+        &mut self,
+        name: &Name,
+        span: Span,
+        user: bool,
+        modifier: Span,
+    ) -> Option<Meaning> {
+        match self.name(name, span)? {
+            Meaning::Text(Text::Pointer { field, .. }) => {
+                Some(Meaning::Text(Text::Pointer { field, user }))
+            }
+            Meaning::Number(Typed {
+                number: Number::Field(field),
+                ..
+            }) if field.size == 8 => Some(Meaning::Text(Text::Pointer { field, user })),
+            _ => self.wrong(modifier, "Illegal operation for field type"),
+        }
+    }
+}
