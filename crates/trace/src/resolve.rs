@@ -6,6 +6,7 @@
 
 mod condition;
 mod field;
+mod hist;
 mod number;
 
 use crate::format::EventFormat;
@@ -13,6 +14,8 @@ use crate::print::FieldTable;
 use crate::program::Condition;
 use crate::source::{Problem, Span};
 use crate::tree::{Expr, Name};
+
+pub use hist::hist;
 
 /// What is known of an event, and of the kernel.
 #[derive(Clone, Copy)]
@@ -91,3 +94,6 @@ impl Resolver<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

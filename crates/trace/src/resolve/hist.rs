@@ -1,0 +1,399 @@
+//! Histograms: what is counted by which key, and how it is shown.
+
+use super::field::{Meaning, Typed};
+use super::{Resolver, Scope};
+use crate::program::{Aggregate, Kept, Number, Operator, Part, Program};
+use crate::source::{Problem, Span};
+use crate::table::{
+    Figure, KeyColumn, KeyShow, SortColumn, SortKey, Table, ValueColumn, ValueShow,
+};
+use crate::tree::{Expr, ExprKind, Hist, Modifier, Name};
+
+/// Entries of a table, unless `size` says another number.
+const SIZE: u32 = 2048;
+/// The least and the greatest size, as logarithms.
+const SIZES: std::ops::RangeInclusive<u32> = 7..=17;
+/// Fields that rows can be sorted by.
+const SORTS: usize = 2;
+
+/// The program and the table of a histogram.
+///
+/// # Errors
+///
+/// What is wrong, in the order of the places.
+pub fn hist(hist: &Hist, scope: &Scope<'_>) -> Result<(Program, Table), Vec<Problem>> {
+    let mut resolver = Resolver {
+        scope,
+        problems: Vec::new(),
+    };
+    let made = resolver.hist(hist);
+    resolver.finish(made)
+}
+
+impl Resolver<'_> {
+    fn hist(&mut self, hist: &Hist) -> Option<(Program, Table)> {
+        self.refuse_variables(hist);
+        let mut program = Program::default();
+        let mut table = Table {
+            size: self.size(hist).unwrap_or(SIZE),
+            nohitcount: hist.nohitcount.is_some(),
+            ..Table::default()
+        };
+        for key in &hist.keys {
+            if let Some((part, column)) = self.key(key) {
+                program.keys.push(part);
+                table.keys.push(column);
+            }
+        }
+        // The hits are shown in front anyway.
+        for value in hist.vals.iter().filter(|value| !is_hits(value)) {
+            if let Some(column) = self.value(value, &mut program.values) {
+                table.values.push(column);
+            }
+        }
+        if let Some(span) = hist.nohitcount
+            && table.values.is_empty()
+        {
+            let _: Option<()> = self.wrong(span, "Can't set nohitcount without another value");
+        }
+        table.sort = self.sort(hist, &table);
+        program.filter = match &hist.filter {
+            Some(filter) => Some(self.condition(filter)?),
+            None => None,
+        };
+        table.info = info(hist, &table);
+        Some((program, table))
+    }
+
+    fn refuse_variables(&mut self, hist: &Hist) {
+        let words = "Variables and actions belong to two events: not in this command";
+        let variables = hist.vars.iter().map(|variable| variable.name.span);
+        let actions = hist.actions.iter().map(|action| action.handler.span);
+        for span in variables.chain(actions) {
+            let _: Option<()> = self.wrong(span, words);
+        }
+        if let Some(clock) = &hist.clock
+            && clock.node != "mono"
+            && clock.node != "global"
+        {
+            let words = "Unknown clock";
+            let help = "times are of CLOCK_MONOTONIC: `clock=mono`";
+            let _: Option<()> = self.wrong_with(clock.span, words, help);
+        }
+    }
+
+    fn size(&mut self, hist: &Hist) -> Option<u32> {
+        let size = hist.size.as_ref()?;
+        let rounded = u32::try_from(size.node).ok()?.checked_next_power_of_two();
+        let fits = rounded.filter(|size| SIZES.contains(&size.ilog2()));
+        if fits.is_none() {
+            let help = "from 128 to 131072; a power of two, or the next one above";
+            return self.wrong_with(size.span, "Invalid size of the table", help);
+        }
+        fits
+    }
+
+    /// A part of the key with its column.
+    fn key(&mut self, expr: &Expr) -> Option<(Part, KeyColumn)> {
+        let (operand, modifier) = match &expr.kind {
+            ExprKind::Modified(inner, modifier) => (&**inner, Some(modifier)),
+            _ => (expr, None),
+        };
+        if let ExprKind::Name(name) = &operand.kind
+            && matches!(name.field.as_str(), "stacktrace" | "common_stacktrace")
+            && self.scope.format.field(&name.field).is_none()
+        {
+            if let Some(modifier) = modifier
+                && modifier.node != Modifier::Stacktrace
+            {
+                return self.wrong(modifier.span, "Invalid field modifier");
+            }
+            return Some((Part::Stack, column(operand, KeyShow::Stack, 8, false)));
+        }
+        if let ExprKind::Variable(_) = operand.kind {
+            let words = "Using variable references in keys not supported";
+            return self.wrong(operand.span, words);
+        }
+        match (self.operand(expr), modifier) {
+            (Some(None), _) => None,
+            (Some(Some(Meaning::Text(text))), _) => {
+                let size = text.room();
+                let shown = column(operand, KeyShow::Text, size, false);
+                Some((Part::Text(text), shown))
+            }
+            (Some(Some(Meaning::CpuMask { .. })), _) => {
+                self.wrong(expr.span, "A set of CPUs is no key")
+            }
+            (Some(Some(Meaning::Number(typed))), _) => {
+                let shown = column(operand, KeyShow::Number, 8, typed.signed);
+                Some((Part::Number(typed.number), shown))
+            }
+            (None, Some(modifier)) => {
+                let inner = self.number(operand);
+                self.modified_key(operand, inner?, &modifier.node, modifier.span)
+            }
+            (None, None) => {
+                let typed = self.number(expr)?;
+                let shown = column(expr, KeyShow::Number, 8, typed.signed);
+                Some((Part::Number(typed.number), shown))
+            }
+        }
+    }
+
+    fn modified_key(
+        &mut self,
+        operand: &Expr,
+        typed: Typed,
+        modifier: &Modifier,
+        span: Span,
+    ) -> Option<(Part, KeyColumn)> {
+        let is = |name: &str| matches!(&operand.kind, ExprKind::Name(Name { field, .. }) if field == name);
+        let mut number = typed.number;
+        let show = match modifier {
+            Modifier::Hex => KeyShow::Hex,
+            Modifier::Symbol => KeyShow::Symbol,
+            Modifier::SymbolOffset => KeyShow::SymbolOffset,
+            Modifier::Syscall => KeyShow::Syscall,
+            Modifier::ExecName if is("common_pid") => KeyShow::ExecName,
+            Modifier::Log2 => {
+                number = Number::Log2(Box::new(number));
+                KeyShow::Log2
+            }
+            Modifier::Buckets(width @ 1..) => {
+                let width = *width;
+                number = Number::Bucket {
+                    number: Box::new(number),
+                    width,
+                };
+                KeyShow::Buckets(width)
+            }
+            Modifier::Microseconds if is("common_timestamp") => {
+                number = microseconds(number);
+                KeyShow::Microseconds
+            }
+            Modifier::Flags => KeyShow::Flags(self.table_of(operand, span)?),
+            _ => return self.wrong(span, "Invalid field modifier"),
+        };
+        // Buckets are sorted as the unsigned numbers that they are.
+        let signed = typed.signed && !matches!(show, KeyShow::Log2 | KeyShow::Buckets(_));
+        Some((Part::Number(number), column(operand, show, 8, signed)))
+    }
+
+    /// The names that the event's print format has for a field.
+    fn table_of(&mut self, operand: &Expr, span: Span) -> Option<crate::print::FieldTable> {
+        let tables = self.scope.tables;
+        let found = match &operand.kind {
+            ExprKind::Name(name) => tables.iter().find(|table| table.field == name.field),
+            _ => None,
+        };
+        if found.is_none() {
+            let names: Vec<_> = tables.iter().map(|table| table.field.as_str()).collect();
+            let help = match names.as_slice() {
+                [] => "the event's print format names no values".to_owned(),
+                names => format!("the event names the values of {}", names.join(", ")),
+            };
+            return self.wrong_with(span, "Invalid field modifier", help);
+        }
+        found.cloned()
+    }
+
+    /// A value with what has to be kept for it.
+    fn value(&mut self, expr: &Expr, values: &mut Vec<Kept>) -> Option<ValueColumn> {
+        let (operand, modifier) = match &expr.kind {
+            ExprKind::Modified(inner, modifier) => (&**inner, Some(modifier)),
+            _ => (expr, None),
+        };
+        let mut show = ValueShow::Number;
+        let shown = match modifier.map(|modifier| &modifier.node) {
+            None => None,
+            Some(Modifier::Hex) => Some(ValueShow::Hex),
+            Some(Modifier::Percent) => Some(ValueShow::Percent),
+            Some(Modifier::Graph) => Some(ValueShow::Graph),
+            _ => None,
+        };
+        let figure = if is_hits(operand) {
+            if let (Some(modifier), None) = (modifier, shown) {
+                return self.wrong(modifier.span, "Invalid field modifier");
+            }
+            Figure::Hits
+        } else {
+            let typed = self.number(operand)?;
+            let signed = typed.signed;
+            let mut keep = |number: Number, what| {
+                let kept = Kept { number, what };
+                let at = values.iter().position(|known| *known == kept);
+                at.unwrap_or_else(|| {
+                    values.push(kept);
+                    values.len() - 1
+                })
+            };
+            match modifier.map(|modifier| (&modifier.node, modifier.span)) {
+                Some((Modifier::Minimum, _)) => {
+                    show = number_of(signed);
+                    Figure::Kept(keep(typed.number, Aggregate::Minimum { signed }))
+                }
+                Some((Modifier::Maximum, _)) => {
+                    show = number_of(signed);
+                    Figure::Kept(keep(typed.number, Aggregate::Maximum { signed }))
+                }
+                Some((Modifier::Average, _)) => {
+                    show = number_of(signed);
+                    let kept = keep(typed.number, Aggregate::Sum);
+                    Figure::Average { kept, signed }
+                }
+                Some((Modifier::Percentile(thousandths), _)) => Figure::Percentile {
+                    kept: keep(typed.number, Aggregate::Buckets),
+                    thousandths: *thousandths,
+                },
+                Some((Modifier::Microseconds, _)) if is_time(operand) => {
+                    Figure::Kept(keep(microseconds(typed.number), Aggregate::Sum))
+                }
+                Some((_, span)) if shown.is_none() => {
+                    return self.wrong(span, "Invalid field modifier");
+                }
+                _ => Figure::Kept(keep(typed.number, Aggregate::Sum)),
+            }
+        };
+        Some(ValueColumn {
+            name: value_name(operand, modifier.map(|modifier| &modifier.node)),
+            figure,
+            show: shown.unwrap_or(show),
+        })
+    }
+
+    fn sort(&mut self, hist: &Hist, table: &Table) -> Vec<SortKey> {
+        if let Some(third) = hist.sort.get(SORTS) {
+            let _: Option<()> = self.wrong(third.span, "Too many sort fields (Max = 2)");
+        }
+        let keys = hist.sort.iter().take(SORTS);
+        keys.filter_map(|expr| self.sort_key(expr, hist, table))
+            .collect()
+    }
+
+    fn sort_key(&mut self, expr: &Expr, hist: &Hist, table: &Table) -> Option<SortKey> {
+        let values: Vec<_> = hist.vals.iter().filter(|value| !is_hits(value)).collect();
+        let keys: Vec<_> = hist.keys.iter().collect();
+        let (operand, descending) = match &expr.kind {
+            ExprKind::Modified(inner, modifier) => match modifier.node {
+                Modifier::Ascending => (&**inner, false),
+                Modifier::Descending => (&**inner, true),
+                // A value with its modifier, as it was given.
+                _ if position(&values, expr).is_some() => (expr, false),
+                _ => return self.wrong(modifier.span, "Invalid sort modifier"),
+            },
+            _ => (expr, false),
+        };
+        let column = if is_hits(operand) {
+            SortColumn::Hits
+        } else if let Some(at) = position(&values, operand).filter(|at| *at < table.values.len()) {
+            SortColumn::Value(at)
+        } else if let Some(at) = position(&keys, operand).filter(|at| *at < table.keys.len()) {
+            SortColumn::Key(at)
+        } else {
+            return self.wrong(operand.span, "Sort field must be a key or a val");
+        };
+        Some(SortKey { column, descending })
+    }
+}
+
+/// Which of the expressions says the same, with its modifier or without.
+fn position(all: &[&Expr], wanted: &Expr) -> Option<usize> {
+    let text = wanted.to_string();
+    let bare = |expr: &Expr| match &expr.kind {
+        ExprKind::Modified(inner, _) => inner.to_string(),
+        _ => expr.to_string(),
+    };
+    let whole = all.iter().position(|expr| expr.to_string() == text);
+    whole.or_else(|| all.iter().position(|expr| bare(expr) == text))
+}
+
+/// `hitcount` without a modifier.
+fn is_hits(expr: &Expr) -> bool {
+    matches!(&expr.kind, ExprKind::Name(name) if name.field == "hitcount" && name.event.is_none())
+}
+
+/// Nanoseconds as microseconds, rounded as the kernel does.
+fn microseconds(number: Number) -> Number {
+    let half = super::number::fold(Operator::Plus, number, Number::Constant(500));
+    super::number::fold(Operator::Divided, half, Number::Constant(1000))
+}
+
+const fn number_of(signed: bool) -> ValueShow {
+    if signed {
+        ValueShow::Signed
+    } else {
+        ValueShow::Number
+    }
+}
+
+fn is_time(expr: &Expr) -> bool {
+    matches!(&expr.kind, ExprKind::Name(name) if name.field == "common_timestamp")
+}
+
+fn column(operand: &Expr, show: KeyShow, size: usize, signed: bool) -> KeyColumn {
+    KeyColumn {
+        name: operand.to_string(),
+        show,
+        signed,
+        size,
+    }
+}
+
+/// The kernel prints the field alone; what is ours has its modifier in the name, since a field can
+/// have several.
+fn value_name(operand: &Expr, modifier: Option<&Modifier>) -> String {
+    match modifier {
+        Some(
+            modifier @ (Modifier::Minimum
+            | Modifier::Maximum
+            | Modifier::Average
+            | Modifier::Percentile(_)),
+        ) => format!("{operand}.{modifier}"),
+        _ => operand.to_string(),
+    }
+}
+
+/// The trigger as the kernel repeats it.
+fn info(hist: &Hist, table: &Table) -> String {
+    let list = |all: &[Expr]| {
+        all.iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    let name = hist
+        .name
+        .as_ref()
+        .map_or(String::new(), |name| format!("{}:", name.node));
+    let mut vals = if table.nohitcount {
+        Vec::new()
+    } else {
+        vec!["hitcount".to_owned()]
+    };
+    let others = hist.vals.iter().filter(|value| !is_hits(value));
+    vals.extend(others.map(ToString::to_string));
+    let sort = match hist.sort.as_slice() {
+        [] => "hitcount".to_owned(),
+        all => all.iter().map(sort_name).collect::<Vec<_>>().join(","),
+    };
+    let keys = list(&hist.keys);
+    let mut info = format!(
+        "hist:{name}keys={keys}:vals={}:sort={sort}:size={}",
+        vals.join(","),
+        table.size
+    );
+    if let Some(filter) = &hist.filter {
+        info += &format!(" if {filter}");
+    }
+    info
+}
+
+/// Ascending is not said.
+fn sort_name(expr: &Expr) -> String {
+    match &expr.kind {
+        ExprKind::Modified(inner, modifier) if modifier.node == Modifier::Ascending => {
+            inner.to_string()
+        }
+        _ => expr.to_string(),
+    }
+}

@@ -1,0 +1,200 @@
+//! The kernel's own rules, on a format that has every kind of field.
+
+use super::*;
+use crate::format::EventFormat;
+use crate::parse;
+use crate::print::Print;
+
+const FORMAT: &str = "name: probe\nID: 7\nformat:\n\
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+\tfield:char comm_now[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n\
+\tfield:u32 bits;\toffset:28;\tsize:4;\tsigned:0;\n\
+\tfield:unsigned long site;\toffset:32;\tsize:8;\tsigned:0;\n\
+\tfield:__data_loc char[] name;\toffset:40;\tsize:4;\tsigned:0;\n\
+\tfield:__data_loc cpumask_t mask;\toffset:44;\tsize:4;\tsigned:0;\n\
+\tfield:const char * path;\toffset:48;\tsize:8;\tsigned:0;\n\
+\tfield:u8 mac[6];\toffset:56;\tsize:6;\tsigned:0;\n\n\
+print fmt: \"%s\", __print_flags(REC->bits, \"|\", {1, \"A\"}, {2, \"B\"})\n";
+
+fn with_scope<T>(what: impl FnOnce(&Scope<'_>) -> T) -> T {
+    let format = EventFormat::parse(FORMAT).unwrap();
+    let tables = Print::parse(&format).unwrap().tables();
+    let function = |name: &str| (name == "schedule").then_some((0x1000, 0x40));
+    what(&Scope {
+        format: &format,
+        tables: &tables,
+        function: &function,
+    })
+}
+
+fn filter_of(text: &str) -> Result<Condition, Vec<Problem>> {
+    let (expr, problems) = parse::filter(text);
+    assert_eq!(problems, [], "{text}");
+    with_scope(|scope| filter(&expr, scope))
+}
+
+/// Text and byte of the first problem.
+fn problem(text: &str) -> (String, usize) {
+    let problems = filter_of(text).unwrap_err();
+    (problems[0].text.clone(), problems[0].span.start)
+}
+
+#[test]
+fn filters_that_the_kernel_takes() {
+    let taken = [
+        "comm_now ~ \"b[a-c]sh?\"",
+        "!(pid > 3)",
+        "bits & 3",
+        "CPU & CPUS{0-1}",
+        "mask & CPUS{0-1,70}",
+        "mask == CPUS{3}",
+        "site.function == schedule",
+        "path.ustring ~ \"*passwd*\"",
+        "comm_now == 'bash' && pid != 3 || common_pid == 1",
+        "comm == \"x\"",
+        "name != \"x\"",
+        "pid == bits",
+        "pid + 1 == 3",
+        "(pid ^ bits) % 3 == 1",
+        "pid in {1, 2, 3}",
+        "name in {\"a\", \"b\"}",
+        "common_tgid == 1 && common_cpu == 0",
+    ];
+    for text in taken {
+        assert!(filter_of(text).is_ok(), "{text}: {:?}", filter_of(text));
+    }
+}
+
+#[test]
+fn filters_that_the_kernel_refuses_with_its_own_words() {
+    let refused = [
+        ("pdi == 1", "Field not found", 0),
+        ("comm == bash", "Invalid value (did you forget quotes)?", 8),
+        ("pid == bash", "Invalid value (did you forget quotes)?", 7),
+        ("pid == \"x\"", "Expecting numeric field", 7),
+        ("comm_now == 3", "Expecting string field", 12),
+        ("comm_now > \"x\"", "Illegal operation for field type", 9),
+        ("site.function > schedule", "Invalid operator", 14),
+        ("site.function == none", "Function not found", 17),
+        (
+            "bits.function == schedule",
+            "Illegal operation for field type",
+            0,
+        ),
+        (
+            "pid.ustring == \"x\"",
+            "Illegal operation for field type",
+            4,
+        ),
+        ("CPU & CPUS{3-1}", "Invalid cpulist", 6),
+        ("pid / 0 == 1", "Division by zero", 6),
+        (
+            "common_flags == 1",
+            "A BPF program cannot read `common_flags`",
+            0,
+        ),
+        ("mac == 1", "`mac` is u8[6]: not a number", 0),
+        ("pid == 1 && pdi == 2", "Field not found", 12),
+    ];
+    for (text, words, at) in refused {
+        assert_eq!(problem(text), (words.to_owned(), at), "{text}");
+    }
+    let near = filter_of("pdi == 1").unwrap_err();
+    assert_eq!(near[0].help.as_deref(), Some("did you mean `pid`?"));
+}
+
+#[test]
+fn constants_have_the_fields_type() {
+    use crate::program::{ConditionKind, Number};
+    let constant = |text: &str| match filter_of(text).unwrap().kind {
+        ConditionKind::Compare { right, signed, .. } => (right, signed),
+        other => panic!("{other:?}"),
+    };
+    let all = Number::Constant(u64::MAX);
+    assert_eq!(constant("pid == 4294967295"), (all.clone(), true));
+    assert_eq!(constant("pid == -1"), (all.clone(), true));
+    assert_eq!(
+        constant("bits == -1"),
+        (Number::Constant(0xffff_ffff), false)
+    );
+    assert_eq!(constant("site == -1"), (all, false));
+}
+
+fn hist_of(text: &str) -> Result<(crate::program::Program, crate::table::Table), Vec<Problem>> {
+    let (tree, problems) = parse::hist(text);
+    assert_eq!(problems, [], "{text}");
+    with_scope(|scope| hist(&tree, scope))
+}
+
+#[test]
+fn histograms_repeat_themselves_as_the_kernel_does() {
+    let cases = [
+        (
+            "keys=pid",
+            "hist:keys=pid:vals=hitcount:sort=hitcount:size=2048",
+        ),
+        (
+            "key=site.sym,pid:val=bits:sort=bits.descending,pid:size=100:name=x if bits > 64",
+            "hist:x:keys=site.sym,pid:vals=hitcount,bits:sort=bits.descending,pid:size=128 if bits > 64",
+        ),
+        (
+            "keys=common_stacktrace:vals=hitcount,bits.avg,bits.p99",
+            "hist:keys=common_stacktrace:vals=hitcount,bits.avg,bits.p99:sort=hitcount:size=2048",
+        ),
+        (
+            "keys=bits.flags:vals=site.hex:nohitcount",
+            "hist:keys=bits.flags:vals=site.hex:sort=hitcount:size=2048",
+        ),
+    ];
+    for (text, info) in cases {
+        assert_eq!(hist_of(text).unwrap().1.info, info);
+    }
+}
+
+#[test]
+fn a_sum_that_is_wanted_twice_is_kept_once() {
+    let (program, table) = hist_of("keys=pid:vals=bits,bits.avg,bits.max").unwrap();
+    assert_eq!(program.values.len(), 2);
+    let names: Vec<_> = table
+        .values
+        .iter()
+        .map(|value| value.name.as_str())
+        .collect();
+    assert_eq!(names, ["bits", "bits.avg", "bits.max"]);
+}
+
+#[test]
+fn histograms_that_the_kernel_refuses() {
+    let refused = [
+        (
+            "keys=pid:sort=bits",
+            "Sort field must be a key or a val",
+            14,
+        ),
+        (
+            "keys=pid:sort=pid,pid,pid",
+            "Too many sort fields (Max = 2)",
+            22,
+        ),
+        ("keys=pid:sort=pid.hex", "Invalid sort modifier", 18),
+        ("keys=pid.percent", "Invalid field modifier", 9),
+        ("keys=pid.execname", "Invalid field modifier", 9),
+        ("keys=pid:vals=bits.log2", "Invalid field modifier", 19),
+        ("keys=pid.flags", "Invalid field modifier", 9),
+        ("keys=pid:vals=comm_now", "Expecting numeric field", 14),
+        ("keys=pid:size=64", "Invalid size of the table", 14),
+        ("keys=hitcount", "Field not found", 5),
+        (
+            "keys=pid:nohitcount",
+            "Can't set nohitcount without another value",
+            9,
+        ),
+    ];
+    for (text, words, at) in refused {
+        let problems = hist_of(text).unwrap_err();
+        let first = (problems[0].text.as_str(), problems[0].span.start);
+        assert_eq!(first, (words, at), "{text}");
+    }
+}
