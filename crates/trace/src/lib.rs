@@ -18,6 +18,7 @@ pub mod parse;
 pub mod print;
 pub mod program;
 pub mod resolve;
+pub mod session;
 pub mod source;
 pub mod table;
 pub mod tree;

@@ -1,0 +1,310 @@
+//! A histogram that runs: its maps, its program, and what it has counted.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use noctule_kernel::{
+    AttachedProgram, Error, LoadedProgram, PlainMap, PlainMapKind, PlainProgram, TraceEvents,
+};
+
+use crate::emit::{EmitError, Emitted, MapUse, emit};
+use crate::program::{Aggregate, Program};
+use crate::source::Span;
+use crate::table::Row;
+
+/// Addresses of a stack that are kept, as many as the kernel's own histograms have.
+const FRAMES: usize = 16;
+/// How many maps a program can have.
+const MAPS: usize = 6;
+/// Rows with more bytes than that are kept for fewer keys: all of them are there from the start, on
+/// each CPU.
+const TABLE_BYTES: usize = 256 << 20;
+
+/// Why a histogram does not run.
+#[derive(Debug)]
+pub enum SessionError {
+    /// No instructions could be made.
+    Emit(EmitError),
+    /// The kernel refuses a map, the program or to attach it.
+    Kernel(Error),
+    /// The verifier refuses the program.
+    Refused {
+        /// What the system said.
+        error: Error,
+        /// What asked for the instruction that was refused, if the log says which one that was.
+        origin: Option<Span>,
+        /// What the verifier wrote.
+        log: String,
+    },
+    /// The table needs more memory than is taken without being asked.
+    TooLarge {
+        /// How many bytes all rows would have, on all CPUs.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Emit(error) => error.fmt(f),
+            Self::Kernel(error) => error.fmt(f),
+            Self::Refused { error, log, .. } => {
+                // The last line but one says what is wrong; the last ones are figures.
+                let figures = |line: &&str| line.starts_with("processed ") || line.is_empty();
+                let reason = log.lines().rev().find(|line| !figures(line));
+                write!(f, "{error}: {}", reason.unwrap_or("without a word"))
+            }
+            Self::TooLarge { bytes } => write!(
+                f,
+                "the table would take {} MiB: choose a smaller size, or no percentiles",
+                bytes >> 20
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SessionError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Emit(error) => Some(error),
+            Self::Kernel(error) | Self::Refused { error, .. } => std::error::Error::source(error),
+            Self::TooLarge { .. } => None,
+        }
+    }
+}
+
+impl From<Error> for SessionError {
+    fn from(error: Error) -> Self {
+        Self::Kernel(error)
+    }
+}
+
+/// What has been counted up to now.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// A row for each key, in no order.
+    pub rows: Vec<Row>,
+    /// Hits that found no room in the table.
+    pub dropped: u64,
+    /// The addresses of each stack that is in a key.
+    pub stacks: HashMap<u64, Vec<u64>>,
+}
+
+/// A program that is attached to its event; detached when it is dropped.
+#[derive(Debug)]
+pub struct Session {
+    maps: Vec<Option<PlainMap>>,
+    kept: Vec<Aggregate>,
+    /// Where the number of a stack lies in the key.
+    stack: Option<usize>,
+    _attached: AttachedProgram,
+    _program: LoadedProgram,
+}
+
+impl Session {
+    /// Loads the program and attaches it to the event of this number. `size`: entries of the table;
+    /// `cpus`: how many can be online.
+    ///
+    /// # Errors
+    ///
+    /// See [`SessionError`]. Nothing stays loaded then.
+    pub fn start(
+        events: &TraceEvents,
+        id: u64,
+        program: &Program,
+        size: u32,
+        cpus: usize,
+    ) -> Result<Self, SessionError> {
+        let emitted = emit(program).map_err(SessionError::Emit)?;
+        let maps = maps(&emitted, size, cpus)?;
+        let insns: Vec<_> = emitted.code.insns.iter().map(|insn| insn.bytes()).collect();
+        let plain = PlainProgram {
+            name: "noctule_hist",
+            insns: &insns,
+            loads: &emitted.code.maps,
+            maps: &maps,
+        };
+        let loaded = plain.load_for_tracepoint().map_err(|refused| {
+            let origin = refused_at(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
+            SessionError::Refused {
+                error: refused.error,
+                origin,
+                log: refused.log,
+            }
+        })?;
+        let attached = events.attach(&loaded, id)?;
+        Ok(Self {
+            maps,
+            kept: program.values.iter().map(|kept| kept.what).collect(),
+            stack: stack_at(program),
+            _attached: attached,
+            _program: loaded,
+        })
+    }
+
+    /// What has been counted up to now. Programs go on counting meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses to read a map.
+    pub fn read(&self) -> Result<Counted, SessionError> {
+        let mut counted = Counted::default();
+        if let Some(table) = self.map(MapUse::Table) {
+            for (key, per_cpu) in table.per_cpu_entries()? {
+                let per_cpu = per_cpu.iter().map(Vec::as_slice);
+                let row = Row::merge(key, per_cpu, &self.kept);
+                // An array has its row from the start.
+                if row.hits > 0 {
+                    counted.rows.push(row);
+                }
+            }
+        }
+        if let Some(dropped) = self.map(MapUse::Dropped) {
+            let entry = dropped
+                .get_per_cpu(&0_u32.to_ne_bytes())?
+                .unwrap_or_default();
+            counted.dropped = entry.iter().map(|cpu| first_word(cpu)).sum();
+        }
+        if let (Some(at), Some(stacks)) = (self.stack, self.map(MapUse::Stacks)) {
+            for row in &counted.rows {
+                let number = first_word(row.key.get(at..).unwrap_or_default());
+                let Ok(index) = u32::try_from(number) else {
+                    continue;
+                };
+                let addresses = stacks.get(index)?.unwrap_or_default();
+                let words = addresses
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .copied()
+                    .map(u64::from_ne_bytes);
+                let frames = words.take_while(|address| *address != 0).collect();
+                counted.stacks.insert(number, frames);
+            }
+        }
+        Ok(counted)
+    }
+
+    fn map(&self, which: MapUse) -> Option<&PlainMap> {
+        self.maps.get(which as usize)?.as_ref()
+    }
+}
+
+fn first_word(bytes: &[u8]) -> u64 {
+    let word = bytes.first_chunk().copied();
+    word.map_or(0, u64::from_ne_bytes)
+}
+
+/// The maps of a program, in the order of their numbers.
+fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap>>, SessionError> {
+    let is_array = emitted.key_size == 0;
+    let entries = if is_array { 1 } else { size };
+    let row = emitted.key_size + emitted.value_size * cpus;
+    let bytes = row.saturating_mul(entries as usize);
+    if bytes > TABLE_BYTES {
+        return Err(SessionError::TooLarge { bytes });
+    }
+    let mut maps: Vec<Option<PlainMap>> = (0..MAPS).map(|_| None).collect();
+    let mut make = |which: MapUse, kind, name, key_size, value_size, entries| {
+        let map = PlainMap::create(kind, name, key_size, value_size, entries)?;
+        maps[which as usize] = Some(map);
+        Ok::<_, Error>(())
+    };
+    let per_cpu = PlainMapKind::PerCpuArray;
+    if is_array {
+        make(
+            MapUse::Table,
+            per_cpu,
+            "hist_table",
+            4,
+            emitted.value_size,
+            1,
+        )?;
+    } else {
+        let (key, value) = (emitted.key_size, emitted.value_size);
+        make(
+            MapUse::Table,
+            PlainMapKind::PerCpuHash,
+            "hist_table",
+            key,
+            value,
+            entries,
+        )?;
+        make(MapUse::Dropped, per_cpu, "hist_dropped", 4, 8, 1)?;
+        make(MapUse::Zero, PlainMapKind::Array, "hist_zero", 4, value, 1)?;
+    }
+    if emitted.memory_size > 0 {
+        make(
+            MapUse::Memory,
+            per_cpu,
+            "hist_memory",
+            4,
+            emitted.memory_size,
+            1,
+        )?;
+    }
+    if emitted.stacks {
+        let stack = PlainMapKind::StackTrace;
+        make(MapUse::Stacks, stack, "hist_stacks", 4, 8 * FRAMES, entries)?;
+    }
+    if !emitted.globs.is_empty() {
+        let count = u32::try_from(emitted.globs.len()).unwrap_or(u32::MAX);
+        make(
+            MapUse::Globs,
+            PlainMapKind::Array,
+            "hist_globs",
+            4,
+            8 * 256,
+            count,
+        )?;
+        if let Some(map) = &maps[MapUse::Globs as usize] {
+            for (index, glob) in (0..).zip(&emitted.globs) {
+                let bytes: Vec<u8> = glob.iter().flat_map(|bits| bits.to_ne_bytes()).collect();
+                map.set(index, &bytes)?;
+            }
+        }
+    }
+    Ok(maps)
+}
+
+/// Where the number of a stack lies in the key.
+fn stack_at(program: &Program) -> Option<usize> {
+    let mut at = 0;
+    for part in &program.keys {
+        if matches!(part, crate::program::Part::Stack) {
+            return Some(at);
+        }
+        at += part.size();
+    }
+    None
+}
+
+/// The number of the instruction that the verifier looked at last: `12: (61) r7 = ...`.
+fn refused_at(log: &str) -> Option<usize> {
+    let number = |line: &str| {
+        line.split_once(": (")
+            .and_then(|(at, _)| at.trim().parse().ok())
+    };
+    log.lines().rev().find_map(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_says_which_instruction_was_refused() {
+        let log = "0: R1=ctx() R10=fp0\n0: (bf) r6 = r1\n; a note\n12: (61) r7 = *(u32 *)(r6 +4)\n\
+                   invalid bpf_context access off=4 size=4\nprocessed 13 insns\n";
+        assert_eq!(refused_at(log), Some(12));
+        assert_eq!(refused_at("no line of this kind"), None);
+        let error = Error::new(noctule_kernel::ErrorKind::Kernel, "loading");
+        let refused = SessionError::Refused {
+            error,
+            origin: None,
+            log: log.to_owned(),
+        };
+        let words = "loading: invalid bpf_context access off=4 size=4";
+        assert_eq!(refused.to_string(), words);
+    }
+}
