@@ -62,6 +62,7 @@ pub(crate) enum Command {
     Waits(WaitsArgs),
     Top(TopArgs),
     Events(EventsArgs),
+    Hist(HistArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -217,6 +218,47 @@ pub(crate) struct EventsArgs {
     /// Command to run and follow
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Count the hits of any tracepoint by key, with the kernel's histogram triggers
+///
+/// The trigger is in the kernel's own language (docs.kernel.org/trace/histogram.html), compiled to BPF
+/// here: it works on kernels without CONFIG_HIST_TRIGGERS, and needs no compiler. Beyond the kernel's:
+/// any number of keys and values, field against field and arithmetic in filters, `x in {1, 2}`, values
+/// with .min, .max, .avg and percentiles such as .p99, keys with .flags for the event's own names.
+///
+/// On a terminal the table is drawn again and again until Ctrl-C; then, and at once where the output is
+/// no terminal, the answer is in the kernel's format.
+///
+/// Examples:
+///   noctule hist sched:sched_switch 'keys=prev_comm:sort=hitcount.descending' --for 5s
+///   noctule hist kmem:kmalloc 'keys=call_site.sym:vals=bytes_req,bytes_req.p99 if bytes_req > 64'
+///   noctule hist raw_syscalls:sys_enter 'keys=id.syscall,common_pid.execname'
+///   noctule hist kmem:kmalloc 'keys=bytes_req.log2' --graph --for 5s
+#[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct HistArgs {
+    /// The event: SYSTEM:EVENT
+    #[arg(value_name = "EVENT")]
+    pub(crate) event: String,
+    /// What is counted, such as 'keys=prev_comm:vals=prev_prio if prev_pid > 0'
+    #[arg(value_name = "TRIGGER")]
+    pub(crate) trigger: String,
+    /// End by itself after this time [default: when it is interrupted]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Time between two drawings on a terminal
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
+    pub(crate) interval: Duration,
+    /// One JSON object instead of the table (docs/json.md)
+    #[arg(long, conflicts_with = "graph")]
+    pub(crate) json: bool,
+    /// Draw the distribution of a key with .log2 or .buckets, or of a percentile
+    #[arg(long)]
+    pub(crate) graph: bool,
+    /// Write the answer to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// What this kernel, these privileges and these files allow

@@ -9,6 +9,7 @@ mod docs;
 mod doctor;
 mod event_lines;
 mod events;
+mod hist;
 mod run;
 mod stat;
 mod table;
@@ -26,6 +27,7 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Waits(waits) => waits::run(&waits, &config),
         Command::Top(top) => top::run(&top, &config),
         Command::Events(events) => events::run(&events, &config),
+        Command::Hist(hist) => hist::run(&hist),
         Command::Doctor(doctor) => doctor::run(&doctor, &config),
         Command::Completions(completions) => docs::completions(&completions),
         Command::Man(man) => docs::man(&man),

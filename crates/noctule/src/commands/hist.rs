@@ -1,0 +1,231 @@
+//! `noctule hist`: counts the hits of a tracepoint by key, as the kernel's histogram triggers do.
+
+mod json;
+mod names;
+
+use std::io::{IsTerminal as _, stdout};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use noctule_kernel::{Error, ErrorKind, TraceEvents};
+use noctule_trace::format::EventFormat;
+use noctule_trace::parse;
+use noctule_trace::print::Print;
+use noctule_trace::program::Program;
+use noctule_trace::resolve::{self, Scope};
+use noctule_trace::session::{Counted, Session, SessionError};
+use noctule_trace::source::Problem;
+use noctule_trace::table::{Area, Snapshot, Table};
+
+use self::names::{Kallsyms, Names};
+use super::watch::{Output, Reader};
+use crate::args::HistArgs;
+use crate::exit::{self, Usage};
+use crate::stop::{Signals, Woken};
+
+/// Rows of the live table.
+const LIVE_ROWS: usize = 20;
+
+pub(super) fn run(args: &HistArgs) -> Result<u8> {
+    let mut output = Output::open(args.output.as_deref())?;
+    let signals = Signals::catch()?;
+    let events = TraceEvents::open()?;
+    let event = event(&events, &args.event)?;
+    let symbols = Kallsyms::default();
+    let (program, table) = compile(&event, &args.trigger, &symbols)?;
+    let session = Session::start(
+        &events,
+        event.id,
+        &program,
+        table.size,
+        TraceEvents::possible_cpus(),
+    )
+    .map_err(|error| explained(error, &args.trigger))?;
+    let began = Instant::now();
+    let live = output.is_terminal() && !args.json;
+    watch(args, &signals, live, |lines| {
+        let counted = session.read()?;
+        let names = Names::new(&symbols, &counted);
+        let (width, height) = size();
+        // The head, and the line about the rows that have no place, and that of the cursor.
+        let rows = height.saturating_sub(3).clamp(1, LIVE_ROWS);
+        let area = Area { width, rows };
+        redraw(
+            &table.draw(&snapshot(&counted), &names, area),
+            lines,
+            &mut Output::Terminal,
+        )
+    })?;
+    let window = began.elapsed();
+    let counted = session
+        .read()
+        .map_err(|error| explained(error, &args.trigger))?;
+    drop(session);
+    let names = Names::new(&symbols, &counted);
+    let now = snapshot(&counted);
+    output.write(&if args.json {
+        json::answer(&args.event, &table, &now, &names.lossless(), window)? + "\n"
+    } else if args.graph {
+        graph(&table, &now, &names)?
+    } else {
+        table.kernel_text(&now, &names)
+    })?;
+    Ok(exit::DONE)
+}
+
+/// The layout of an event that is given as `SYSTEM:EVENT`.
+fn event(events: &TraceEvents, text: &str) -> Result<EventFormat> {
+    let Some((system, event)) = text.split_once(':').or_else(|| text.split_once('/')) else {
+        bail!(Usage(format!(
+            "{text}: an event is SYSTEM:EVENT, such as sched:sched_switch"
+        )));
+    };
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+            && !name.starts_with('.')
+    };
+    let format = if is_name(system) && is_name(event) {
+        events.format(system, event)?
+    } else {
+        None
+    };
+    let Some(format) = format else {
+        bail!(Usage(unknown(events, system, event)));
+    };
+    EventFormat::parse(&format).map_err(|error| anyhow!("{text}: {error}"))
+}
+
+/// The words for an event that the kernel does not have, with the nearest that it has.
+fn unknown(events: &TraceEvents, system: &str, event: &str) -> String {
+    let shown = noctule_text::escape(&format!("{system}:{event}"));
+    let nearest = |names: Vec<String>, wanted: &str| {
+        let distance = |name: &String| strsim::damerau_levenshtein(name, wanted);
+        names.into_iter().min_by_key(distance)
+    };
+    let systems = events.systems().unwrap_or_default();
+    let near = if systems.iter().any(|name| name == system) {
+        nearest(events.events(system).unwrap_or_default(), event)
+            .map(|name| (system.to_owned(), name))
+    } else {
+        nearest(systems, system).and_then(|system| {
+            let event = nearest(events.events(&system).unwrap_or_default(), event)?;
+            Some((system, event))
+        })
+    };
+    match near {
+        Some((system, event)) => {
+            format!("this kernel has no event {shown}; did you mean {system}:{event}?")
+        }
+        None => format!("this kernel has no event {shown}"),
+    }
+}
+
+/// The program and the table of a trigger.
+fn compile(event: &EventFormat, trigger: &str, symbols: &Kallsyms) -> Result<(Program, Table)> {
+    let (tree, problems) = parse::hist(trigger);
+    let refused = |problems: &[Problem]| {
+        let shown: Vec<_> = problems
+            .iter()
+            .map(|problem| problem.show(trigger))
+            .collect();
+        Usage(shown.join("").trim_end().to_owned())
+    };
+    if !problems.is_empty() {
+        bail!(refused(&problems));
+    }
+    let tables = Print::parse(event)
+        .map(|print| print.tables())
+        .unwrap_or_default();
+    let scope = Scope {
+        format: event,
+        tables: &tables,
+        function: &|name| symbols.function(name),
+    };
+    resolve::hist(&tree, &scope).map_err(|problems| refused(&problems).into())
+}
+
+/// Draws again and again until the time has come or a signal.
+fn watch(
+    args: &HistArgs,
+    signals: &Signals,
+    live: bool,
+    mut draw: impl FnMut(&mut usize) -> Result<Reader>,
+) -> Result<()> {
+    let end = args.duration.map(|duration| Instant::now() + duration);
+    let mut lines = 0;
+    loop {
+        let step = if live {
+            args.interval
+        } else {
+            Duration::from_secs(3600)
+        };
+        let next = Instant::now() + step;
+        let until = end.map_or(next, |end| end.min(next));
+        let woken = signals.wait(until, &[])?;
+        if woken == Woken::End || end.is_some_and(|end| Instant::now() >= end) {
+            break;
+        }
+        if live && draw(&mut lines)? == Reader::Gone {
+            return Ok(());
+        }
+    }
+    if live {
+        redraw("", &mut lines, &mut Output::Terminal)?;
+    }
+    Ok(())
+}
+
+/// Puts the text in place of the lines that were drawn before.
+fn redraw(text: &str, lines: &mut usize, output: &mut Output<'_>) -> Result<Reader> {
+    let back = match *lines {
+        0 => String::new(),
+        lines => format!("\x1b[{lines}A\x1b[J"),
+    };
+    *lines = text.lines().count();
+    output.write(&format!("{back}{text}"))
+}
+
+fn snapshot(counted: &Counted) -> Snapshot<'_> {
+    Snapshot {
+        rows: &counted.rows,
+        dropped: counted.dropped,
+        paused: false,
+    }
+}
+
+fn graph(table: &Table, now: &Snapshot<'_>, names: &Names<'_>) -> Result<String> {
+    table.graph(now, names, size().0).ok_or_else(|| {
+        let words = "--graph needs a key with .log2 or .buckets=N, or a value with a percentile";
+        Usage(words.to_owned()).into()
+    })
+}
+
+/// Characters of a line, and lines.
+fn size() -> (usize, usize) {
+    const USUAL: (usize, usize) = (120, 24);
+    if !stdout().is_terminal() {
+        return USUAL;
+    }
+    let size = rustix::termios::tcgetwinsize(stdout());
+    size.map_or(USUAL, |size| {
+        (usize::from(size.ws_col).max(20), usize::from(size.ws_row))
+    })
+}
+
+/// The error with the place in what the user typed, where the verifier says one.
+fn explained(error: SessionError, trigger: &str) -> anyhow::Error {
+    match error {
+        SessionError::Kernel(error) => error.into(),
+        SessionError::Refused {
+            origin: Some(span), ..
+        } => {
+            let problem = Problem::new(span, error.to_string());
+            Error::new(ErrorKind::Kernel, problem.show(trigger).trim_end()).into()
+        }
+        SessionError::Refused { .. } => Error::new(ErrorKind::Kernel, error.to_string()).into(),
+        error => error.into(),
+    }
+}

@@ -1,0 +1,50 @@
+//! The answer as JSON (docs/json.md).
+
+use std::time::Duration;
+
+use anyhow::Result;
+use noctule_trace::table::{Cell, Frame, NodeNames, Snapshot, Table};
+use serde_json::{Map, Value, json};
+
+/// One object, without a line feed.
+pub(super) fn answer(
+    event: &str,
+    table: &Table,
+    now: &Snapshot<'_>,
+    names: &dyn NodeNames,
+    window: Duration,
+) -> Result<String> {
+    let titles = table.titles();
+    let row = |cells: Vec<Cell>| {
+        let members = titles.iter().cloned().zip(cells.into_iter().map(value));
+        Value::Object(Map::from_iter(members))
+    };
+    let rows: Vec<_> = table.cells(now, names).into_iter().map(row).collect();
+    let answer = json!({
+        "event": event,
+        "trigger": table.info,
+        "window_seconds": window.as_secs_f64(),
+        "hits": now.hits(),
+        "entries": now.rows.len(),
+        "dropped": now.dropped,
+        "rows": rows,
+    });
+    Ok(serde_json::to_string(&answer)?)
+}
+
+fn value(cell: Cell) -> Value {
+    match cell {
+        Cell::Number(number) => number.into(),
+        Cell::Signed(number) => number.into(),
+        Cell::Named { number, name } => json!({"value": number, "name": name}),
+        Cell::Range { first, last } => json!({"first": first, "last": last}),
+        Cell::Percent(share) => share.map(|share| f64::from(share) / 100.0).into(),
+        Cell::Text(text) => text.into(),
+        Cell::Stack(frames) => {
+            let frame = |frame: Frame| json!({"address": frame.address, "symbol": frame.symbol});
+            frames
+                .map(|frames| frames.into_iter().map(frame).collect::<Vec<_>>())
+                .into()
+        }
+    }
+}
