@@ -14,5 +14,6 @@ mod environment;
 mod events;
 mod exposition;
 mod hardware;
+mod hist;
 mod top;
 mod waits;

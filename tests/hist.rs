@@ -1,0 +1,175 @@
+//! `noctule hist`: counts by key on any tracepoint, exact against what the test itself did.
+
+use std::io::Read as _;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::support::{self, NOCTULE, affinity, bpf, wait_until};
+
+/// Asks for the parent, as often as wanted: one system call each.
+fn getppid(times: u64) {
+    for _ in 0..times {
+        let _ = rustix::process::getppid();
+    }
+}
+
+/// Closes a descriptor that is not open.
+fn close_none(fd: i32) {
+    #[allow(unsafe_code, reason = "no safe call closes what is not open")]
+    // SAFETY: no descriptor of this process is so high.
+    unsafe {
+        libc::close(fd);
+    }
+}
+
+/// A histogram that counts; its answer comes when it is interrupted.
+struct Hist(Child);
+
+impl Hist {
+    fn start(event: &str, trigger: &str, more: &[&str]) -> Self {
+        let mut command = Command::new(NOCTULE);
+        command.args(["hist", event, trigger]).args(more);
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary can be started");
+        wait_until("its program is loaded", || {
+            !bpf::held_by(child.id()).is_empty()
+        });
+        // It is attached at once, or it has ended with an error.
+        thread::sleep(Duration::from_millis(300));
+        Self(child)
+    }
+
+    fn end(mut self) -> String {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        let held = bpf::held_by(self.0.id());
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+        let mut text = String::new();
+        let out = self.0.stdout.as_mut().expect("piped");
+        out.read_to_string(&mut text).expect("text");
+        assert!(self.0.wait().expect("our child").success(), "{text}");
+        bpf::assert_gone(&held);
+        text
+    }
+
+    fn end_json(self) -> Value {
+        serde_json::from_str(&self.end()).expect("JSON")
+    }
+}
+
+fn refused(args: &[&str]) -> (Option<i32>, String) {
+    let output: Output = support::noctule(&[&["hist"], args].concat());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), errors)
+}
+
+/// Two threads, each on a CPU of its own where there are two, make two million calls each.
+#[test]
+fn four_million_hits_on_all_cpus_are_counted_exactly() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    const CALLS: u64 = 2_000_000;
+    let own = std::process::id();
+    let number = libc::SYS_getppid as u64;
+    let trigger =
+        format!("keys=common_cpu:vals=id,id.max,id.p50 if id == {number} && common_tgid == {own}");
+    let hist = Hist::start("raw_syscalls:sys_enter", &trigger, &["--json"]);
+    let pinned = thread::spawn(|| {
+        affinity::pin(None, affinity::last_cpu());
+        getppid(CALLS);
+    });
+    let other = affinity::without_cpu(affinity::last_cpu(), || thread::spawn(|| getppid(CALLS)));
+    for caller in [pinned, other] {
+        caller.join().expect("it only calls");
+    }
+    let answer = hist.end_json();
+    assert_eq!(answer["hits"], 2 * CALLS, "{answer}");
+    assert_eq!(answer["dropped"], 0, "{answer}");
+    let rows = answer["rows"].as_array().expect("rows");
+    let sum = |name: &str| {
+        rows.iter()
+            .filter_map(|row| row[name].as_u64())
+            .sum::<u64>()
+    };
+    assert_eq!(sum("hitcount"), 2 * CALLS, "{answer}");
+    assert_eq!(sum("id"), number * 2 * CALLS, "{answer}");
+    for row in rows {
+        assert_eq!(row["id.max"], number, "{answer}");
+    }
+}
+
+/// 1,000 keys, room for 128.
+#[test]
+fn hits_without_room_are_counted_as_dropped() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    const FIRST: i32 = 1 << 20;
+    let own = std::process::id();
+    let trigger = format!("keys=fd:size=128 if fd >= {FIRST} && common_tgid == {own}");
+    let hist = Hist::start("syscalls:sys_enter_close", &trigger, &["--json"]);
+    for _ in 0..3 {
+        (FIRST..FIRST + 1000).for_each(close_none);
+    }
+    let answer = hist.end_json();
+    let number = |name: &str| answer[name].as_u64().expect("a number");
+    assert_eq!(number("entries"), 128, "{answer}");
+    assert_eq!(number("hits") + number("dropped"), 3000, "{answer}");
+    assert_eq!(number("hits"), 3 * 128, "{answer}");
+}
+
+#[test]
+fn the_answer_has_the_kernels_format() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let own = std::process::id();
+    let trigger = format!("keys=common_pid:vals=fd if fd == 1048576 && common_tgid == {own}");
+    let hist = Hist::start("syscalls:sys_enter_close", &trigger, &[]);
+    let tid = rustix::thread::gettid().as_raw_nonzero();
+    close_none(1 << 20);
+    close_none(1 << 20);
+    let text = hist.end();
+    let expected = format!(
+        "# event histogram\n#\n# trigger info: hist:keys=common_pid:vals=hitcount,fd:sort=hitcount:\
+         size=2048 if fd == 1048576 && common_tgid == {own} [active]\n#\n\n\
+         {{ common_pid: {tid:>10} }} hitcount:          2  fd:    2097152\n\n\
+         Totals:\n    Hits: 2\n    Entries: 1\n    Dropped: 0\n"
+    );
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn what_is_wrong_has_a_caret_below_it() {
+    let _machine = support::shared();
+    let cases: [(&[&str], &str); 5] = [
+        (
+            &["sched:sched_switch", "keys=prev_pdi"],
+            "error: Field not found\n  keys=prev_pdi\n       ^\nhelp: did you mean `prev_pid`?",
+        ),
+        (
+            &["sched:sched_switch", "keys=prev_pid:sort=nothing"],
+            "Sort field must be a key or a val",
+        ),
+        (
+            &["sched:sched_switch", "keys=prev_pid if prev_comm == bash"],
+            "Invalid value (did you forget quotes)?",
+        ),
+        (
+            &["sched:sched_swich", "keys=prev_pid"],
+            "this kernel has no event sched:sched_swich; did you mean sched:sched_switch?",
+        ),
+        (
+            &["sched_switch", "keys=prev_pid"],
+            "an event is SYSTEM:EVENT",
+        ),
+    ];
+    for (args, words) in cases {
+        let (code, errors) = refused(args);
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(words), "{errors}");
+    }
+}
