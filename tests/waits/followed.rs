@@ -36,7 +36,8 @@ fn a_command_is_one_row_with_the_waits_of_all_its_processes() {
     assert_eq!(told.len(), 2, "the shell and what it started: {output:?}");
     let kernel: f64 = told.iter().map(|(_, seconds)| seconds).sum();
     println!("waited {} s; the kernel says {kernel} s", waited(row));
-    assert_close("waited", waited(row), kernel, 0.01, 0.000_3);
+    // Where the kernel hides a process, the begin of a wait can be lost that comes with it.
+    assert_close("waited", waited(row), kernel, 0.03, 0.000_3);
     assert!(cause(row, "neighbour") > 0.8 * waited(row), "{row}");
     let culprit = &row["culprits"][0];
     assert_eq!(culprit["name"], hog.path().as_str(), "{row}");
