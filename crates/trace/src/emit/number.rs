@@ -210,31 +210,46 @@ impl Emitter {
         }
     }
 
-    /// `ceil(log2(x))`.
+    /// `ceil(log2(x))`: how many bits `x - 1` has.
     fn log2(&mut self, dst: Reg) {
-        let (small, done) = (self.asm.label(), self.asm.label());
-        self.asm.jump(Jump::Lt, dst, 2, small);
-        self.asm.mov(Reg::R1, dst);
-        self.asm.alu(Alu::Sub, Reg::R1, 1);
-        self.highest_bit(Reg::R1, dst);
-        self.asm.alu(Alu::Add, dst, 1);
-        self.asm.goto(done);
-        self.asm.bind(small);
-        self.asm.mov(dst, 0);
+        let done = self.asm.label();
+        self.asm.jump(Jump::Eq, dst, 0, done);
+        self.asm.alu(Alu::Sub, dst, 1);
+        self.bit_length(dst);
         self.asm.bind(done);
     }
 
-    /// `dst`: the number of the highest bit of `value`, which is not 0 and is lost; R4 too.
-    pub(super) fn highest_bit(&mut self, value: Reg, dst: Reg) {
-        self.asm.mov(dst, 0);
-        for bits in [32, 16, 8, 4, 2, 1] {
-            let less = self.asm.label();
-            self.asm.mov(Reg::R4, value);
-            self.asm.alu(Alu::Rsh, Reg::R4, bits);
-            self.asm.jump(Jump::Eq, Reg::R4, 0, less);
-            self.asm.alu(Alu::Add, dst, bits);
-            self.asm.mov(value, Reg::R4);
-            self.asm.bind(less);
+    /// How many bits the number has up to its highest one; 0 of 0. R4 and R5 are lost.
+    ///
+    /// There is no jump in it. The verifier follows both ways of each jump: with six for a number, it
+    /// gave up (1,000,000 instructions) on an expression with several logarithms.
+    pub(super) fn bit_length(&mut self, reg: Reg) {
+        // All bits below the highest one are set, and counted.
+        for bits in [1, 2, 4, 8, 16, 32] {
+            self.shifted(reg, bits);
+            self.asm.alu(Alu::Or, reg, Reg::R4);
         }
+        self.shifted(reg, 1);
+        self.asm.constant(Reg::R5, 0x5555_5555_5555_5555);
+        self.asm.alu(Alu::And, Reg::R4, Reg::R5);
+        self.asm.alu(Alu::Sub, reg, Reg::R4);
+        self.shifted(reg, 2);
+        self.asm.constant(Reg::R5, 0x3333_3333_3333_3333);
+        self.asm.alu(Alu::And, Reg::R4, Reg::R5);
+        self.asm.alu(Alu::And, reg, Reg::R5);
+        self.asm.alu(Alu::Add, reg, Reg::R4);
+        self.shifted(reg, 4);
+        self.asm.alu(Alu::Add, reg, Reg::R4);
+        self.asm.constant(Reg::R5, 0x0f0f_0f0f_0f0f_0f0f);
+        self.asm.alu(Alu::And, reg, Reg::R5);
+        self.asm.constant(Reg::R5, 0x0101_0101_0101_0101);
+        self.asm.alu(Alu::Mul, reg, Reg::R5);
+        self.asm.alu(Alu::Rsh, reg, 56);
+    }
+
+    /// R4: the number without its lowest bits.
+    fn shifted(&mut self, reg: Reg, bits: i32) {
+        self.asm.mov(Reg::R4, reg);
+        self.asm.alu(Alu::Rsh, Reg::R4, bits);
     }
 }

@@ -133,9 +133,9 @@ impl Emitter {
         self.asm.mov(Reg::R2, 0);
         self.asm.mov(Reg::R3, reg);
         self.asm.jump(Jump::Lt, reg, 2 << bits, small);
-        self.asm.mov(Reg::R1, reg);
-        self.highest_bit(Reg::R1, Reg::R2);
-        self.asm.alu(Alu::Sub, Reg::R2, bits);
+        self.asm.mov(Reg::R2, reg);
+        self.bit_length(Reg::R2);
+        self.asm.alu(Alu::Sub, Reg::R2, bits + 1);
         self.asm.alu(Alu::Rsh, Reg::R3, Reg::R2);
         self.asm.alu(Alu::Lsh, Reg::R2, bits);
         self.asm.alu(Alu::Add, Reg::R3, Reg::R2);
