@@ -59,6 +59,8 @@ pub enum EmitError {
     TooLong,
     /// The field cannot be read by a program.
     Unreadable,
+    /// A key or a row takes more memory than a map of values per CPU has.
+    TooLarge,
 }
 
 impl fmt::Display for EmitError {
@@ -67,6 +69,7 @@ impl fmt::Display for EmitError {
             Self::TooDeep => "the expression is nested too deeply",
             Self::TooLong => "the program is too long",
             Self::Unreadable => "a program cannot read this field",
+            Self::TooLarge => "a key or a row takes more than 32 KiB",
         })
     }
 }
@@ -79,6 +82,10 @@ impl From<TooFar> for EmitError {
     }
 }
 
+/// The kernel allocates values per CPU up to that size (`PCPU_MIN_UNIT_SIZE`).
+const LARGEST_VALUE: usize = 32 << 10;
+/// The kernel makes no longer records (`PERF_MAX_TRACE_SIZE`), and refuses to read behind.
+const LONGEST_RECORD: u32 = 8192;
 /// Keys up to that size are made on the stack.
 const KEY_ON_STACK: usize = 256;
 /// New rows up to that size are made on the stack.
@@ -119,8 +126,11 @@ pub fn emit(program: &Program) -> Result<Emitted, EmitError> {
     } else {
         let at = memory_size;
         memory_size += key_size;
-        Place::memory(at)
+        Place::memory(at)?
     };
+    if memory_size.max(value_size) > LARGEST_VALUE {
+        return Err(EmitError::TooLarge);
+    }
     let mut emitter = Emitter {
         asm: Assembler::default(),
         globs: Vec::new(),
@@ -172,20 +182,18 @@ impl Place {
         }
     }
 
-    fn memory(offset: usize) -> Self {
-        Self {
+    fn memory(offset: usize) -> Result<Self, EmitError> {
+        let start = Self {
             base: Reg::R9,
-            // Memory is a few kilobytes.
-            offset: i16::try_from(offset).unwrap_or(i16::MAX),
-        }
+            offset: 0,
+        };
+        start.plus(offset)
     }
 
-    fn plus(self, bytes: usize) -> Self {
-        let bytes = i16::try_from(bytes).unwrap_or(i16::MAX);
-        Self {
-            offset: self.offset.saturating_add(bytes),
-            ..self
-        }
+    fn plus(self, bytes: usize) -> Result<Self, EmitError> {
+        let bytes = i16::try_from(bytes).map_err(|_| EmitError::TooLarge)?;
+        let offset = self.offset.checked_add(bytes).ok_or(EmitError::TooLarge)?;
+        Ok(Self { offset, ..self })
     }
 }
 
@@ -215,7 +223,7 @@ impl Emitter {
         }
         self.asm.at(None);
         self.key(&program.keys)?;
-        self.row(program.keys.is_empty(), value_size, end);
+        self.row(program.keys.is_empty(), value_size, end)?;
         self.count(&program.values)?;
         self.asm.bind(end);
         self.asm.mov(Reg::R0, 0);

@@ -1,6 +1,6 @@
 //! Numbers: fields, what is known of every event, and operators.
 
-use super::{EmitError, Emitter, SPILLS, frame};
+use super::{EmitError, Emitter, LONGEST_RECORD, SPILLS, frame};
 use crate::asm::{Alu, Helper, Jump, Reg, Width};
 use crate::program::{Context, FieldRead, Number, Operator};
 
@@ -110,11 +110,7 @@ impl Emitter {
 
     fn field(&mut self, field: &FieldRead, dst: Reg) -> Result<(), EmitError> {
         let width = Width::of(field.size).ok_or(EmitError::Unreadable)?;
-        // The kernel keeps these for itself.
-        if field.offset < 8 {
-            return Err(EmitError::Unreadable);
-        }
-        let offset = i16::try_from(field.offset).map_err(|_| EmitError::Unreadable)?;
+        let offset = in_record(field.offset, field.size)?;
         if field.offset.is_multiple_of(field.size) {
             self.asm.load(width, dst, Reg::R6, offset);
         } else {
@@ -159,10 +155,14 @@ impl Emitter {
             return Err(EmitError::Unreadable);
         };
         let width = Width::of(size).ok_or(EmitError::Unreadable)?;
-        let (skip, size) = (skip.cast_signed(), size.cast_signed());
         let done = self.asm.label();
         self.word(word, Reg::R3)?;
         self.asm.mov(dst, 0);
+        // The length of an array has 16 bits: none has an element there.
+        if u64::from(skip) + u64::from(size) > 0xffff {
+            return Ok(());
+        }
+        let (skip, size) = (skip.cast_signed(), size.cast_signed());
         self.asm.mov(Reg::R1, Reg::R3);
         self.asm.alu(Alu::Rsh, Reg::R1, 16);
         self.asm.jump(Jump::Lt, Reg::R1, skip + size, done);
@@ -177,8 +177,8 @@ impl Emitter {
 
     /// The word of a dynamic field, with offset and length.
     pub(super) fn word(&mut self, word: u32, dst: Reg) -> Result<(), EmitError> {
-        let at = i16::try_from(word).map_err(|_| EmitError::Unreadable)?;
-        if word < 8 || !word.is_multiple_of(4) {
+        let at = in_record(word, 4)?;
+        if !word.is_multiple_of(4) {
             return Err(EmitError::Unreadable);
         }
         self.asm.load(Width::B4, dst, Reg::R6, at);
@@ -252,4 +252,15 @@ impl Emitter {
         self.asm.mov(Reg::R4, reg);
         self.asm.alu(Alu::Rsh, Reg::R4, bits);
     }
+}
+
+/// The offset of bytes that a program can read. The first eight the kernel keeps for itself.
+pub(super) fn in_record(offset: u32, size: u32) -> Result<i16, EmitError> {
+    let end = offset
+        .checked_add(size)
+        .filter(|end| *end <= LONGEST_RECORD);
+    if offset < 8 || size == 0 || end.is_none() {
+        return Err(EmitError::Unreadable);
+    }
+    i16::try_from(offset).map_err(|_| EmitError::Unreadable)
 }

@@ -22,14 +22,14 @@ impl Emitter {
                 }
                 Part::Text(text) => {
                     for word in (0..text.room()).step_by(8) {
-                        let at = place.plus(word);
+                        let at = place.plus(word)?;
                         self.asm.store(Width::B8, at.base, at.offset, 0);
                     }
                     self.copy_text(text, place, text.room())?;
                 }
                 Part::Stack => self.stack(place),
             }
-            place = place.plus(part.size());
+            place = place.plus(part.size())?;
         }
         Ok(())
     }
@@ -47,7 +47,12 @@ impl Emitter {
     /// R9: the row of the key, which is made if there is none. Without room the hit is counted as
     /// dropped. The look-up comes first: an update takes the lock of its bucket, also for a key that is
     /// there.
-    pub(super) fn row(&mut self, is_array: bool, value_size: usize, end: Label) {
+    pub(super) fn row(
+        &mut self,
+        is_array: bool,
+        value_size: usize,
+        end: Label,
+    ) -> Result<(), EmitError> {
         let (found, dropped) = (self.asm.label(), self.asm.label());
         if is_array {
             self.lookup_first(MapUse::Table);
@@ -55,7 +60,7 @@ impl Emitter {
         } else {
             self.lookup(MapUse::Table, self.key);
             self.asm.jump(Jump::Ne, Reg::R0, 0, found);
-            self.new_row(value_size, dropped);
+            self.new_row(value_size, dropped)?;
             // Whoever made it, on this CPU or another.
             self.lookup(MapUse::Table, self.key);
             self.asm.jump(Jump::Ne, Reg::R0, 0, found);
@@ -67,14 +72,15 @@ impl Emitter {
         }
         self.asm.bind(found);
         self.asm.mov(Reg::R9, Reg::R0);
+        Ok(())
     }
 
     /// Makes a row of zeros.
-    fn new_row(&mut self, value_size: usize, failed: Label) {
+    fn new_row(&mut self, value_size: usize, failed: Label) -> Result<(), EmitError> {
         if value_size <= ROW_ON_STACK {
             let place = Place::stack(frame::ROW);
             for word in (0..value_size).step_by(8) {
-                let at = place.plus(word);
+                let at = place.plus(word)?;
                 self.asm.store(Width::B8, at.base, at.offset, 0);
             }
             self.address(Reg::R3, place);
@@ -87,6 +93,7 @@ impl Emitter {
         self.address(Reg::R2, self.key);
         self.asm.mov(Reg::R4, NO_EXIST);
         self.asm.call(Helper::MapUpdate);
+        Ok(())
     }
 
     /// Counts the hit in the row that R9 points to.
@@ -94,13 +101,13 @@ impl Emitter {
         self.add(Reg::R9, 0, 1);
         let mut offset = 8_usize;
         for kept in values {
-            let at = i16::try_from(offset).map_err(|_| EmitError::TooLong)?;
+            let at = i16::try_from(offset).map_err(|_| EmitError::TooLarge)?;
             let reg = self.number(&kept.number)?;
             match kept.what {
                 Aggregate::Sum => self.add(Reg::R9, at, reg),
                 Aggregate::Minimum { signed } => self.extreme(reg, at, signed, true),
                 Aggregate::Maximum { signed } => self.extreme(reg, at, signed, false),
-                Aggregate::Buckets => self.bucket(reg, offset),
+                Aggregate::Buckets => self.bucket(reg, at),
             }
             offset += size_of_kept(kept.what);
         }
@@ -125,7 +132,7 @@ impl Emitter {
     }
 
     /// Counts the number in its bucket.
-    fn bucket(&mut self, reg: Reg, offset: usize) {
+    fn bucket(&mut self, reg: Reg, at: i16) {
         let small = self.asm.label();
         let outside = self.asm.label();
         let bits = buckets::BITS.cast_signed();
@@ -145,7 +152,7 @@ impl Emitter {
         self.asm.jump(Jump::Ge, Reg::R3, count, outside);
         self.asm.alu(Alu::Lsh, Reg::R3, 3);
         self.asm.alu(Alu::Add, Reg::R3, Reg::R9);
-        self.add(Reg::R3, i16::try_from(offset).unwrap_or(i16::MAX), 1);
+        self.add(Reg::R3, at, 1);
         self.asm.bind(outside);
     }
 }

@@ -21,7 +21,7 @@ impl Emitter {
         place: Place,
         room: usize,
     ) -> Result<(), EmitError> {
-        let room = i32::try_from(room).unwrap_or(i32::MAX);
+        let room = i32::try_from(room).map_err(|_| EmitError::TooLarge)?;
         let helper = match text {
             Text::Comm => {
                 self.address(Reg::R1, place);
@@ -108,16 +108,16 @@ impl Emitter {
             }
             Text::Dynamic { .. } | Text::Pointer { .. } => {
                 bytes.push(0);
-                let place = Place::memory(0);
+                let place = Place::memory(0)?;
                 // One byte more than is wanted: text that goes on is another.
                 self.copy_text(text, place, bytes.len() + 1)?;
-                let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
+                let length = i32::try_from(bytes.len()).map_err(|_| EmitError::TooLarge)?;
                 self.asm.jump(Jump::Ne, Reg::R0, length, differs);
                 place
             }
         };
         for (at, chunk, width) in chunks(&bytes, 0) {
-            let at = place.plus(at);
+            let at = place.plus(at)?;
             self.asm.load(width, Reg::R1, at.base, at.offset);
             self.asm.constant(Reg::R2, chunk);
             self.asm.jump(Jump::Ne, Reg::R1, Reg::R2, differs);
@@ -148,7 +148,7 @@ impl Emitter {
         when: bool,
         to: Label,
     ) -> Result<(), EmitError> {
-        let place = Place::memory(0);
+        let place = Place::memory(0)?;
         let fails = self.asm.label();
         let otherwise = if when { fails } else { to };
         self.asm.store(Width::B8, place.base, place.offset, 0);
