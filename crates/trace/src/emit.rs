@@ -119,8 +119,7 @@ pub fn emit(program: &Program) -> Result<Emitted, EmitError> {
     let key_size = program.keys.iter().map(Part::size).sum();
     let kept = program.values.iter().map(|kept| size_of_kept(kept.what));
     let value_size = 8 + kept.sum::<usize>();
-    let texts = program.filter.as_ref().is_some_and(needs_memory);
-    let mut memory_size = if texts { TEXT_ROOM } else { 0 };
+    let mut memory_size = program.filter.as_ref().map_or(0, text_memory);
     let key = if key_size <= KEY_ON_STACK {
         Place::stack(frame::KEY)
     } else {
@@ -156,14 +155,18 @@ pub fn size_of_kept(what: Aggregate) -> usize {
     }
 }
 
-/// Whether text has to be copied to be looked at.
-fn needs_memory(condition: &Condition) -> bool {
+/// Bytes for text that has to be copied to be looked at; a multiple of eight.
+fn text_memory(condition: &Condition) -> usize {
     match &condition.kind {
-        ConditionKind::Equals(text, _) => !text.is_compared_in_place(),
-        ConditionKind::Matches(..) => true,
-        ConditionKind::Not(inner) => needs_memory(inner),
-        ConditionKind::All(all) | ConditionKind::Any(all) => all.iter().any(needs_memory),
-        ConditionKind::Compare { .. } | ConditionKind::AnyBit(..) => false,
+        ConditionKind::Equals(text, _) if text.is_compared_in_place() => 0,
+        // The NUL, and one byte to see that the text goes on.
+        ConditionKind::Equals(_, value) => (value.len() + 2).next_multiple_of(8),
+        ConditionKind::Matches(..) => TEXT_ROOM,
+        ConditionKind::Not(inner) => text_memory(inner),
+        ConditionKind::All(all) | ConditionKind::Any(all) => {
+            all.iter().map(text_memory).max().unwrap_or(0)
+        }
+        ConditionKind::Compare { .. } | ConditionKind::AnyBit(..) => 0,
     }
 }
 
@@ -257,6 +260,13 @@ impl Emitter {
         self.asm.load(Width::B8, Reg::R1, base, offset);
         self.asm.alu(crate::asm::Alu::Add, Reg::R1, what);
         self.asm.store(Width::B8, base, offset, Reg::R1);
+    }
+
+    /// A jump that is always taken. With `goto` the instructions behind could be without a way to them,
+    /// which the verifier refuses; what it finds never to run, it removes.
+    fn always(&mut self, label: Label) {
+        self.asm.mov(Reg::R1, 0);
+        self.asm.jump(Jump::Eq, Reg::R1, 0, label);
     }
 
     /// A jump that is taken when `R0` is none.

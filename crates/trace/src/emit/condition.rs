@@ -57,7 +57,7 @@ impl Emitter {
             }
             self.branch(last, when, to)?;
         } else {
-            self.asm.goto(to);
+            self.always(to);
         }
         self.asm.bind(behind);
         Ok(())

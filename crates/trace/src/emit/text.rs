@@ -1,5 +1,6 @@
 //! Text: copied, compared, matched.
 
+use super::number::in_record;
 use super::{EmitError, Emitter, MapUse, Place, frame};
 use crate::asm::{Alu, Helper, Jump, Label, Reg, Width};
 use crate::glob::Glob;
@@ -70,13 +71,13 @@ impl Emitter {
         } else {
             (to, None)
         };
-        if value.len() >= text.room().min(TEXT_ROOM) && !matches!(text, Text::Field { .. }) {
-            self.asm.goto(otherwise);
-        } else {
+        if can_equal(text, value) {
             self.compare_text(text, value, otherwise)?;
             if when {
                 self.asm.goto(to);
             }
+        } else {
+            self.always(otherwise);
         }
         if let Some(behind) = behind {
             self.asm.bind(behind);
@@ -89,13 +90,9 @@ impl Emitter {
         let mut bytes = value.to_vec();
         let place = match text {
             Text::Field { offset, size } => {
-                let size = *size as usize;
-                if bytes.len() > size {
-                    self.asm.goto(differs);
-                    return Ok(());
-                }
-                // The kernel compares as many bytes as the field has.
-                if bytes.len() < size {
+                in_record(*offset, *size)?;
+                // A field that is full needs no NUL.
+                if bytes.len() < *size as usize {
                     bytes.push(0);
                 }
                 return self.compare_field(*offset, &bytes, differs);
@@ -198,6 +195,16 @@ impl Emitter {
         self.asm.jump(Jump::Lt, Reg::R8, room, top);
         self.asm.bind(done);
     }
+}
+
+/// Whether there is such text: it has no NUL, and the field has room for it.
+fn can_equal(text: &Text, value: &[u8]) -> bool {
+    let room = match text {
+        Text::Field { size, .. } => *size as usize,
+        Text::Comm => 15,
+        Text::Dynamic { .. } | Text::Pointer { .. } => usize::MAX,
+    };
+    value.len() <= room && !value.contains(&0)
 }
 
 /// Bytes as numbers of memory, each as wide as its place allows, with their place.
