@@ -22,7 +22,8 @@ pub struct Program {
 pub enum Part {
     /// Eight bytes.
     Number(Number),
-    /// Text, up to its first NUL; the rest of its room is zero.
+    /// Text, up to its first NUL; the rest of its room is zero, and one byte of it at least. Text that
+    /// cannot be read is empty.
     Text(Text),
     /// The number of the stack in the table of stacks.
     Stack,
@@ -145,7 +146,8 @@ pub enum Operator {
     ShiftRight,
 }
 
-/// Text of an event.
+/// Text of an event, up to its first NUL, and not beyond its field. What cannot be read is not equal to
+/// anything and matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text {
     /// In the record, in a field of this size.
@@ -214,7 +216,7 @@ pub enum ConditionKind {
     AnyBit(Number, Number),
     /// The text is exactly this.
     Equals(Text, Vec<u8>),
-    /// The text matches.
+    /// The text matches, of which the first 255 characters are looked at.
     Matches(Text, crate::glob::Glob),
     /// The other does not hold.
     Not(Box<Condition>),

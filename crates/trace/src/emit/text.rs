@@ -16,6 +16,9 @@ impl Text {
 impl Emitter {
     /// Copies the text to the place, with its NUL; R0: bytes that were copied, the NUL too, or an
     /// error below zero. The name of the thread is copied whole, and R0 is 0.
+    ///
+    /// A field can be full, and a dynamic one is often empty: neither needs a NUL, and what stands
+    /// behind is another field. So the kernel's function gets the field's length and one for its NUL.
     pub(super) fn copy_text(
         &mut self,
         text: &Text,
@@ -30,20 +33,29 @@ impl Emitter {
                 self.asm.call(Helper::CurrentComm);
                 return Ok(());
             }
-            Text::Field { offset, .. } => {
-                let offset = i32::try_from(*offset).map_err(|_| EmitError::Unreadable)?;
+            Text::Field { offset, size } => {
+                let offset = in_record(*offset, *size)?;
                 self.asm.mov(Reg::R3, Reg::R6);
-                self.asm.alu(Alu::Add, Reg::R3, offset);
+                self.asm.alu(Alu::Add, Reg::R3, i32::from(offset));
+                self.asm.mov(Reg::R2, room.min(size.cast_signed() + 1));
                 Helper::ProbeReadKernelStr
             }
             Text::Dynamic { word, relative } => {
+                let fits = self.asm.label();
                 self.word(*word, Reg::R3)?;
+                self.asm.mov(Reg::R2, Reg::R3);
+                self.asm.alu(Alu::Rsh, Reg::R2, 16);
+                self.asm.alu(Alu::Add, Reg::R2, 1);
+                self.asm.jump(Jump::Le, Reg::R2, room, fits);
+                self.asm.mov(Reg::R2, room);
+                self.asm.bind(fits);
                 self.locate(*word, *relative, 0);
                 Helper::ProbeReadKernelStr
             }
             Text::Pointer { field, user } => {
                 let reg = self.number(&Number::Field(*field))?;
                 self.asm.mov(Reg::R3, reg);
+                self.asm.mov(Reg::R2, room);
                 if *user {
                     Helper::ProbeReadUserStr
                 } else {
@@ -52,7 +64,6 @@ impl Emitter {
             }
         };
         self.address(Reg::R1, place);
-        self.asm.mov(Reg::R2, room);
         self.asm.call(helper);
         Ok(())
     }
@@ -150,7 +161,7 @@ impl Emitter {
         let otherwise = if when { fails } else { to };
         self.asm.store(Width::B8, place.base, place.offset, 0);
         let room = match text {
-            Text::Field { size, .. } => (*size as usize).min(TEXT_ROOM),
+            Text::Field { size, .. } => (*size as usize).saturating_add(1).min(TEXT_ROOM),
             Text::Comm => 16,
             Text::Dynamic { .. } | Text::Pointer { .. } => TEXT_ROOM,
         };
