@@ -1,0 +1,261 @@
+//! A strict interpreter of the instructions. Whatever the kernel's verifier would refuse is an
+//! error: memory outside of the stack, the record and the values of maps, bytes of the stack and
+//! registers that nobody has written, misaligned access, writes to what is read only.
+
+use super::maps::{Maps, VALUES};
+use super::world::World;
+use crate::asm::Insn;
+use crate::emit::Emitted;
+
+/// Where the stack begins.
+pub(super) const STACK: u64 = 0x1000_0000_0000;
+/// Bytes of the stack.
+pub(super) const STACK_SIZE: usize = 512;
+/// Where the record begins; no power of two, which pointers of records are.
+pub(super) const RECORD: u64 = 0x2100_0000_0000;
+/// The address of map 0; the others follow.
+pub(super) const MAP: u64 = 0x4000_0000_0000;
+/// More steps than any program of the tests makes.
+const STEPS: usize = 1_000_000;
+
+/// Why a program cannot go on.
+pub(super) type Fault = String;
+
+/// One run of a program.
+pub(super) struct Machine<'a> {
+    pub(super) world: &'a World,
+    pub(super) maps: &'a mut Maps,
+    pub(super) registers: [Option<u64>; 11],
+    stack: [Option<u8>; STACK_SIZE],
+}
+
+/// Runs the program for one event.
+pub(super) fn run(emitted: &Emitted, world: &World, maps: &mut Maps) -> Result<(), Fault> {
+    let mut machine = Machine {
+        world,
+        maps,
+        registers: [None; 11],
+        stack: [None; STACK_SIZE],
+    };
+    machine.registers[1] = Some(RECORD);
+    machine.registers[10] = Some(STACK + STACK_SIZE as u64);
+    let mut at = 0;
+    for _ in 0..STEPS {
+        let insn = *emitted.code.insns.get(at).ok_or("runs out of the code")?;
+        match machine.step(emitted, at, insn) {
+            Ok(Some(next)) => at = next,
+            Ok(None) => return Ok(()),
+            Err(fault) => return Err(format!("instruction {at}: {fault}")),
+        }
+    }
+    Err("it does not end".into())
+}
+
+impl Machine<'_> {
+    /// The next instruction; none at the end.
+    fn step(&mut self, emitted: &Emitted, at: usize, insn: Insn) -> Result<Option<usize>, Fault> {
+        match insn.code & 7 {
+            0 => {
+                self.wide(emitted, at, insn)?;
+                return Ok(Some(at + 2));
+            }
+            1 => {
+                let address = self.get(insn.src)?.wrapping_add_signed(insn.offset.into());
+                let value = self.load(address, size(insn.code)?)?;
+                self.set(insn.dst, value)?;
+            }
+            2 | 3 => {
+                let value = if insn.code & 7 == 2 {
+                    i64::from(insn.imm).cast_unsigned()
+                } else {
+                    self.get(insn.src)?
+                };
+                let address = self.get(insn.dst)?.wrapping_add_signed(insn.offset.into());
+                self.store(address, size(insn.code)?, value)?;
+            }
+            5 => return self.jump(at, insn),
+            7 => {
+                let right = self.operand(insn)?;
+                let value = if insn.code & 0xf0 == 0xb0 {
+                    right
+                } else {
+                    alu(insn.code & 0xf0, self.get(insn.dst)?, right)?
+                };
+                self.set(insn.dst, value)?;
+            }
+            _ => return Err(format!("class of {:#x}", insn.code)),
+        }
+        Ok(Some(at + 1))
+    }
+
+    fn wide(&mut self, emitted: &Emitted, at: usize, insn: Insn) -> Result<(), Fault> {
+        let second = emitted.code.insns.get(at + 1).ok_or("half a constant")?;
+        if insn.code != 0x18 || second.code != 0 {
+            return Err("not a constant of 64 bits".into());
+        }
+        let map = emitted.code.maps.iter().find(|(place, _)| *place == at);
+        let value = match (insn.src, map) {
+            (0, None) => {
+                u64::from(insn.imm.cast_unsigned()) | u64::from(second.imm.cast_unsigned()) << 32
+            }
+            (1, Some((_, map))) => MAP + u64::from(*map),
+            _ => return Err("the list of maps is wrong".into()),
+        };
+        self.set(insn.dst, value)
+    }
+
+    fn jump(&mut self, at: usize, insn: Insn) -> Result<Option<usize>, Fault> {
+        let op = insn.code & 0xf0;
+        let taken = match op {
+            0x80 => {
+                let result = self.call(insn.imm)?;
+                self.registers[1..6].fill(None);
+                self.registers[0] = Some(result);
+                false
+            }
+            0x90 => {
+                self.get(0)?;
+                return Ok(None);
+            }
+            0 => true,
+            _ => compare(op, self.get(insn.dst)?, self.operand(insn)?)?,
+        };
+        let distance = if taken { insn.offset.into() } else { 0 };
+        let next = (at + 1).checked_add_signed(distance);
+        Ok(Some(next.ok_or("a jump in front of the code")?))
+    }
+
+    pub(super) fn get(&self, register: u8) -> Result<u64, Fault> {
+        let value = self.registers.get(usize::from(register)).copied().flatten();
+        value.ok_or_else(|| format!("r{register} is not set"))
+    }
+
+    fn set(&mut self, register: u8, value: u64) -> Result<(), Fault> {
+        match self.registers[..10].get_mut(usize::from(register)) {
+            Some(place) => *place = Some(value),
+            None => return Err(format!("r{register} is read only")),
+        }
+        Ok(())
+    }
+
+    fn operand(&self, insn: Insn) -> Result<u64, Fault> {
+        if insn.code & 8 != 0 {
+            return self.get(insn.src);
+        }
+        if insn.src != 0 {
+            return Err("a source beside a constant".into());
+        }
+        Ok(i64::from(insn.imm).cast_unsigned())
+    }
+
+    fn load(&self, address: u64, size: usize) -> Result<u64, Fault> {
+        if !address.is_multiple_of(size as u64) {
+            return Err(format!("misaligned: {address:#x}"));
+        }
+        if let Some(at) = address.checked_sub(RECORD)
+            && address < VALUES
+        {
+            // The pointer to the registers lies there.
+            if at < 8 || at + size as u64 > self.world.record.len() as u64 {
+                return Err(format!("byte {at} of the record"));
+            }
+            let bytes: Vec<u8> = (at..at + size as u64)
+                .map(|at| self.world.near_record(at))
+                .collect();
+            return Ok(number(&bytes));
+        }
+        Ok(number(&self.bytes(address, size)?))
+    }
+
+    fn store(&mut self, address: u64, size: usize, value: u64) -> Result<(), Fault> {
+        if !address.is_multiple_of(size as u64) {
+            return Err(format!("misaligned: {address:#x}"));
+        }
+        self.write(address, &value.to_le_bytes()[..size])
+    }
+
+    /// Bytes of the stack, or of a value of a map.
+    pub(super) fn bytes(&self, address: u64, size: usize) -> Result<Vec<u8>, Fault> {
+        if let Some(range) = on_stack(address, size) {
+            let bytes: Option<Vec<u8>> = self.stack[range].iter().copied().collect();
+            return bytes.ok_or_else(|| format!("nobody wrote {:#x}", address - STACK));
+        }
+        let (place, at) = self.maps.place(address)?;
+        let bytes = place
+            .get(at..at + size)
+            .ok_or("behind the value of a map")?;
+        Ok(bytes.to_vec())
+    }
+
+    /// Writes to the stack, or to a value of a map.
+    pub(super) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        if let Some(range) = on_stack(address, bytes.len()) {
+            for (place, byte) in self.stack[range].iter_mut().zip(bytes) {
+                *place = Some(*byte);
+            }
+            return Ok(());
+        }
+        let (place, at) = self.maps.place_mut(address)?;
+        let place = place.get_mut(at..at + bytes.len());
+        place
+            .ok_or("behind the value of a map")?
+            .copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+fn on_stack(address: u64, size: usize) -> Option<std::ops::Range<usize>> {
+    let at = usize::try_from(address.checked_sub(STACK)?).ok()?;
+    (at + size <= STACK_SIZE).then_some(at..at + size)
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Bytes of an access to memory.
+fn size(code: u8) -> Result<usize, Fault> {
+    if code & 0xe0 != 0x60 {
+        return Err(format!("mode of {code:#x}"));
+    }
+    Ok([4, 2, 1, 8][usize::from(code >> 3 & 3)])
+}
+
+/// An operation of 64 bits, as the kernel's standard of the instructions has it.
+fn alu(op: u8, left: u64, right: u64) -> Result<u64, Fault> {
+    let bits = (right & 63) as u32;
+    Ok(match op {
+        0x00 => left.wrapping_add(right),
+        0x10 => left.wrapping_sub(right),
+        0x20 => left.wrapping_mul(right),
+        0x30 => left.checked_div(right).unwrap_or(0),
+        0x40 => left | right,
+        0x50 => left & right,
+        0x60..=0x70 | 0xc0 if right > 63 => return Err(format!("a shift by {right}")),
+        0x60 => left << bits,
+        0x70 => left >> bits,
+        0x90 => left.checked_rem(right).unwrap_or(left),
+        0xa0 => left ^ right,
+        0xc0 => (left.cast_signed() >> bits).cast_unsigned(),
+        _ => return Err(format!("operation {op:#x}")),
+    })
+}
+
+fn compare(op: u8, left: u64, right: u64) -> Result<bool, Fault> {
+    let signed = left.cast_signed().cmp(&right.cast_signed());
+    Ok(match op {
+        0x10 => left == right,
+        0x20 => left > right,
+        0x30 => left >= right,
+        0x40 => left & right != 0,
+        0x50 => left != right,
+        0x60 => signed.is_gt(),
+        0x70 => signed.is_ge(),
+        0xa0 => left < right,
+        0xb0 => left <= right,
+        0xc0 => signed.is_lt(),
+        0xd0 => signed.is_le(),
+        _ => return Err(format!("jump {op:#x}")),
+    })
+}
