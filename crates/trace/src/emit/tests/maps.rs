@@ -1,0 +1,174 @@
+//! The maps of a program, with its table as the evaluator has it.
+
+use std::collections::BTreeMap;
+
+use super::evaluate::{Row, Table, Value};
+use super::machine::Fault;
+use crate::buckets;
+use crate::emit::{Emitted, MapUse, size_of_kept};
+use crate::program::{Aggregate, Program};
+
+/// Where the values of maps begin: 2^40 addresses for each map, 2^20 for each of its values.
+pub(super) const VALUES: u64 = 0x3000_0000_0000;
+
+/// The maps.
+#[derive(Clone, Debug)]
+pub(super) struct Maps {
+    pub(super) key_size: usize,
+    pub(super) value_size: usize,
+    /// By key, with the numbers of their values.
+    keys: BTreeMap<Vec<u8>, usize>,
+    rows: Vec<Vec<u8>>,
+    room: usize,
+    dropped: Vec<u8>,
+    memory: Vec<u8>,
+    globs: Vec<Vec<u8>>,
+    zero: Vec<u8>,
+}
+
+impl Maps {
+    pub(super) fn new(emitted: &Emitted, room: usize) -> Self {
+        let bytes = |glob: &[u64; 256]| glob.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let is_array = emitted.key_size == 0;
+        Self {
+            key_size: emitted.key_size,
+            value_size: emitted.value_size,
+            keys: BTreeMap::new(),
+            rows: vec![vec![0; emitted.value_size]; usize::from(is_array)],
+            room,
+            dropped: vec![0; 8],
+            // What the event before has left there.
+            memory: vec![b'a'; emitted.memory_size],
+            globs: emitted.globs.iter().map(bytes).collect(),
+            zero: vec![0; emitted.value_size],
+        }
+    }
+
+    /// Bytes of a map's key.
+    pub(super) fn key_size(&self, map: u64) -> usize {
+        if map == MapUse::Table as u64 && self.key_size > 0 {
+            return self.key_size;
+        }
+        4
+    }
+
+    /// The address of a value, or 0.
+    pub(super) fn lookup(&self, map: u64, key: &[u8]) -> Result<u64, Fault> {
+        let slot = if map == MapUse::Table as u64 && self.key_size > 0 {
+            self.keys.get(key).copied()
+        } else {
+            let index = key.try_into().map(u32::from_ne_bytes);
+            Some(index.map_err(|_| "an index has four bytes")? as usize)
+        };
+        let slot = slot.filter(|slot| self.value(map, *slot).is_some());
+        Ok(slot.map_or(0, |slot| VALUES + (map << 40) + ((slot as u64) << 20)))
+    }
+
+    /// `BPF_NOEXIST` in the table.
+    pub(super) fn insert(&mut self, key: Vec<u8>, row: Vec<u8>) -> i64 {
+        if self.keys.contains_key(&key) {
+            return -17;
+        }
+        if self.keys.len() >= self.room {
+            return -7;
+        }
+        self.keys.insert(key, self.rows.len());
+        self.rows.push(row);
+        0
+    }
+
+    fn value(&self, map: u64, slot: usize) -> Option<&Vec<u8>> {
+        let single = |value| (slot == 0).then_some(value);
+        match map {
+            0 => self.rows.get(slot),
+            1 => single(&self.dropped),
+            2 => single(&self.memory),
+            3 => self.globs.get(slot),
+            5 => single(&self.zero),
+            _ => None,
+        }
+    }
+
+    /// The value at an address, and the byte in it.
+    pub(super) fn place(&self, address: u64) -> Result<(&Vec<u8>, usize), Fault> {
+        let (map, slot, at) = parts(address)?;
+        let value = self.value(map, slot);
+        Ok((
+            value.ok_or_else(|| format!("nothing is at {address:#x}"))?,
+            at,
+        ))
+    }
+
+    pub(super) fn place_mut(&mut self, address: u64) -> Result<(&mut Vec<u8>, usize), Fault> {
+        let (map, slot, at) = parts(address)?;
+        let value = match map {
+            0 => self.rows.get_mut(slot),
+            1 => Some(&mut self.dropped),
+            2 => Some(&mut self.memory),
+            _ => None,
+        };
+        Ok((
+            value.ok_or_else(|| format!("nothing to write at {address:#x}"))?,
+            at,
+        ))
+    }
+
+    /// The table as the evaluator has it.
+    pub(super) fn table(&self, program: &Program) -> Table {
+        let row = |bytes: &Vec<u8>| decode(program, bytes);
+        let rows = if self.key_size == 0 {
+            BTreeMap::from([(Vec::new(), row(&self.rows[0]))])
+        } else {
+            let rows = self.keys.iter();
+            rows.map(|(key, slot)| (key.clone(), row(&self.rows[*slot])))
+                .collect()
+        };
+        Table {
+            rows,
+            room: self.room,
+            dropped: word(&self.dropped, 0),
+        }
+    }
+}
+
+/// Map, value and byte.
+fn parts(address: u64) -> Result<(u64, usize, usize), Fault> {
+    let outside = || format!("{address:#x} is no memory");
+    let at = address.checked_sub(VALUES).filter(|at| at >> 40 < 6);
+    let at = at.ok_or_else(outside)?;
+    let slot = usize::try_from(at >> 20 & 0xf_ffff).map_err(|_| outside())?;
+    Ok((at >> 40, slot, (at & 0xf_ffff) as usize))
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// A row of the table: [`crate::emit`] has it begin with zeros, so that of a minimum the complement
+/// is kept, and signed extremes are moved up by 2^63.
+pub(super) fn decode(program: &Program, bytes: &[u8]) -> Row {
+    let hits = word(bytes, 0);
+    let mut at = 8;
+    let values = program.values.iter().map(|kept| {
+        let extreme = |signed: bool, number: u64| {
+            let number = if signed {
+                i128::from((number ^ 1 << 63).cast_signed())
+            } else {
+                i128::from(number)
+            };
+            Value::Extreme((hits > 0).then_some(number))
+        };
+        let value = match kept.what {
+            Aggregate::Sum => Value::Sum(word(bytes, at)),
+            Aggregate::Minimum { signed } => extreme(signed, !word(bytes, at)),
+            Aggregate::Maximum { signed } => extreme(signed, word(bytes, at)),
+            Aggregate::Buckets => {
+                let all = (0..buckets::COUNT).map(|i| (i, word(bytes, at + 8 * i)));
+                Value::Buckets(all.filter(|(_, hits)| *hits > 0).collect())
+            }
+        };
+        at += size_of_kept(kept.what);
+        value
+    });
+    (hits, values.collect())
+}
