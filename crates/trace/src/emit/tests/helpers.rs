@@ -1,0 +1,109 @@
+//! The kernel's functions that programs call.
+
+use super::machine::{Fault, MAP, Machine, RECORD};
+
+const EFAULT: i64 = -14;
+/// More than any record or key has.
+const MAX_SIZE: u64 = 1 << 16;
+
+impl Machine<'_> {
+    pub(super) fn call(&mut self, helper: i32) -> Result<u64, Fault> {
+        let result = match helper {
+            1 => return self.map_lookup(),
+            2 => self.map_update()?,
+            5 => return Ok(self.world.time),
+            8 => return Ok(u64::from(self.world.cpu)),
+            14 => return Ok(u64::from(self.world.tgid) << 32 | u64::from(self.world.pid)),
+            16 => self.comm()?,
+            27 => self.stack_id()?,
+            113 => self.probe_read(false)?,
+            114 => self.probe_text(true)?,
+            115 => self.probe_text(false)?,
+            other => return Err(format!("function {other}")),
+        };
+        Ok(result.cast_unsigned())
+    }
+
+    fn map(&self, register: u8) -> Result<u64, Fault> {
+        let map = self.get(register)?.checked_sub(MAP).filter(|map| *map < 6);
+        map.ok_or_else(|| format!("r{register} is no map"))
+    }
+
+    fn map_lookup(&mut self) -> Result<u64, Fault> {
+        let map = self.map(1)?;
+        let key = self.bytes(self.get(2)?, self.maps.key_size(map))?;
+        self.maps.lookup(map, &key)
+    }
+
+    fn map_update(&mut self) -> Result<i64, Fault> {
+        if self.map(1)? != 0 || self.maps.key_size == 0 || self.get(4)? != 1 {
+            return Err("only the table gets new rows".into());
+        }
+        let key = self.bytes(self.get(2)?, self.maps.key_size)?;
+        let row = self.bytes(self.get(3)?, self.maps.value_size)?;
+        Ok(self.maps.insert(key, row))
+    }
+
+    fn comm(&mut self) -> Result<i64, Fault> {
+        if self.get(2)? != 16 {
+            return Err("the kernel copies 16 bytes of the name".into());
+        }
+        self.write(self.get(1)?, &self.world.comm.clone())?;
+        Ok(0)
+    }
+
+    fn stack_id(&mut self) -> Result<i64, Fault> {
+        if self.get(1)? != RECORD || self.map(2)? != 4 || self.get(3)? & !0xff != 0 {
+            return Err("the stack of what?".into());
+        }
+        Ok(self.world.stack)
+    }
+
+    /// A byte behind an address of the kernel's or of the process.
+    fn anywhere(&self, address: u64, user: bool) -> Option<u8> {
+        match address.checked_sub(RECORD) {
+            Some(at) if !user && at < 1 << 20 => Some(self.world.near_record(at)),
+            _ => self.world.behind_pointer(address, user),
+        }
+    }
+
+    fn size(&self) -> Result<usize, Fault> {
+        let size = self.get(2)?;
+        if size == 0 || size > MAX_SIZE {
+            return Err(format!("{size} bytes"));
+        }
+        usize::try_from(size).map_err(|e| e.to_string())
+    }
+
+    fn probe_read(&mut self, user: bool) -> Result<i64, Fault> {
+        let (to, size, from) = (self.get(1)?, self.size()?, self.get(3)?);
+        let bytes = (0..size as u64).map(|i| self.anywhere(from.wrapping_add(i), user));
+        let bytes: Option<Vec<u8>> = bytes.collect();
+        let result = if bytes.is_some() { 0 } else { EFAULT };
+        self.write(to, &bytes.unwrap_or_else(|| vec![0; size]))?;
+        Ok(result)
+    }
+
+    fn probe_text(&mut self, user: bool) -> Result<i64, Fault> {
+        let (to, size, from) = (self.get(1)?, self.size()?, self.get(3)?);
+        // All of the room has to be the program's, also where the text is shorter.
+        if self.bytes(to, size).is_err() {
+            self.write(to, &vec![0xff; size])?;
+        }
+        let mut text = Vec::new();
+        while text.len() < size && text.last() != Some(&0) {
+            match self.anywhere(from.wrapping_add(text.len() as u64), user) {
+                Some(byte) => text.push(byte),
+                None => {
+                    self.write(to, &vec![0; size])?;
+                    return Ok(EFAULT);
+                }
+            }
+        }
+        if let Some(last) = text.last_mut() {
+            *last = 0;
+        }
+        self.write(to, &text)?;
+        Ok(i64::try_from(text.len()).unwrap_or(i64::MAX))
+    }
+}
