@@ -8,6 +8,8 @@
 mod condition;
 mod number;
 mod table;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::fmt;
