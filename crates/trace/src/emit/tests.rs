@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy takes helpers of tests for code")]
 
+mod cases;
 mod evaluate;
 mod helpers;
 mod machine;
