@@ -5,6 +5,7 @@
 
 mod cases;
 mod evaluate;
+mod golden;
 mod helpers;
 mod machine;
 mod maps;
