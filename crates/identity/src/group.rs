@@ -29,7 +29,7 @@ pub(crate) struct Group {
     pub(crate) tries: usize,
     /// Number of the last walk that saw it.
     pub(crate) walk: u64,
-    /// When it was seen first; 0 for what was there before the first time was told.
+    /// When it was first seen; 0 for groups that the walk at the start found.
     pub(crate) seen_ns: u64,
 }
 

@@ -227,7 +227,7 @@ fn declaration_of(text: &str) -> Option<(String, String)> {
     Some((format!("{kind}{length}"), name.to_owned()))
 }
 
-/// Bytes of a type of the kernel by its name; `None` of what is not known.
+/// The size in bytes of a kernel type, by its name; `None` for a type that is not in this list.
 fn element_size(declared: &str) -> Option<u32> {
     let name = declared.split('[').next().unwrap_or_default();
     let mut words = name.split_whitespace().filter(|word| *word != "const");
