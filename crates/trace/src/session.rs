@@ -97,7 +97,7 @@ pub struct Session {
     kept: Vec<Aggregate>,
     /// Where the number of a stack lies in the key.
     stack: Option<usize>,
-    _attached: AttachedProgram,
+    attached: Option<AttachedProgram>,
     _program: LoadedProgram,
 }
 
@@ -137,12 +137,17 @@ impl Session {
             maps,
             kept: program.values.iter().map(|kept| kept.what).collect(),
             stack: stack_at(program),
-            _attached: attached,
+            attached: Some(attached),
             _program: loaded,
         })
     }
 
-    /// What has been counted up to now. Programs go on counting meanwhile.
+    /// Detaches the program: what is read after that belongs to one window.
+    pub fn stop(&mut self) {
+        self.attached = None;
+    }
+
+    /// What has been counted up to now. A program that is attached goes on counting meanwhile.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     let event = event(&events, &args.event)?;
     let symbols = Kallsyms::default();
     let (program, table) = compile(&event, &args.trigger, &symbols)?;
-    let session = Session::start(
+    let mut session = Session::start(
         &events,
         event.id,
         &program,
@@ -56,6 +56,7 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
             &mut Output::Terminal,
         )
     })?;
+    session.stop();
     let window = began.elapsed();
     let counted = session
         .read()
