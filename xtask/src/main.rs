@@ -8,6 +8,7 @@ mod tidy;
 mod tree;
 mod vm;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,7 +30,13 @@ enum Task {
     Tidy,
     /// Write the files that are made from tables in the code
     Gen(generate::Args),
-    Bench(bench::Args),
+    /// Measure what the agent costs, beside other tools (the harness in `bench/`)
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Options of the harness
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
+    },
     Blackbox(blackbox::Args),
     Vm(vm::Args),
 }
@@ -50,7 +57,7 @@ fn run(task: &Task) -> Result<ExitCode> {
     match task {
         Task::Tidy => tidy::run(root),
         Task::Gen(args) => generate::run(root, args),
-        Task::Bench(args) => bench::run(root, args),
+        Task::Bench { options } => bench::run(root, options),
         Task::Blackbox(args) => blackbox::run(root, args),
         Task::Vm(args) => vm::run(root, args),
     }

@@ -159,6 +159,9 @@ mod tests {
         assert_eq!(findings.len(), 2);
         assert!(findings[0].mend.contains("/* SPDX"));
         assert!(findings[1].mend.contains("// SPDX"));
-        assert_eq!(spdx(&Tree::of(&[("bench/x.bpf.c", "int x;\n")])).len(), 1);
+        assert_eq!(
+            spdx(&Tree::of(&[("bench/bpf/x.bpf.c", "int x;\n")])).len(),
+            1
+        );
     }
 }

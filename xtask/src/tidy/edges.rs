@@ -38,6 +38,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "noctule-tui",
         ],
     ),
+    // It measures the binary from outside, beside others, and so uses none of its parts.
+    ("noctule-bench", &[]),
     // The first process of a virtual machine: it knows nothing of what is tested.
     ("noctule-vm", &[]),
     // The documentation is made from the metric table; the host and the machine talk.

@@ -1,0 +1,255 @@
+//! The bars: what the agent may cost, against what others cost in the same round.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use super::contender::{KEPLER, NETFLIX, NO_EVENTS, NONE, OURS, RUNQLAT, STREAM};
+use super::figures::{self, Figures, Kind, Ratio};
+use super::load::Load;
+use super::rounds::Plan;
+use super::table::{number, ratio, write};
+
+/// How much of another's figure the agent's may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Bound {
+    AtMost(f64),
+    Below(f64),
+}
+
+impl Bound {
+    fn holds(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(most) => value <= most,
+            Self::Below(limit) => value < limit,
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(most) => write!(f, "<= {most}"),
+            Self::Below(limit) => write!(f, "< {limit}"),
+        }
+    }
+}
+
+/// What the agent is compared with, and how it is to stand.
+#[derive(Debug)]
+pub(super) struct Bar {
+    pub(super) kind: &'static Kind,
+    /// Who is judged; variants of the agent are shown beside it.
+    of: &'static str,
+    /// The other contender.
+    pub(super) to: &'static str,
+    pub(super) bound: Bound,
+    loads: &'static [Load],
+}
+
+/// Those of the design: cost against the two published structures, slowdown against the common
+/// tool. Loads that hardly switch, or that drive other hooks than the switch, tell nothing of it.
+/// And what events may take from a server: counted, which is how the agent comes, and streamed.
+pub(super) const BARS: [Bar; 5] = [
+    Bar {
+        kind: &figures::BPF_PER_SWITCH,
+        of: OURS,
+        to: NETFLIX,
+        bound: Bound::AtMost(0.4),
+        loads: &[Load::PingPong, Load::Hackbench],
+    },
+    Bar {
+        kind: &figures::BPF_PER_SWITCH,
+        of: OURS,
+        to: KEPLER,
+        bound: Bound::AtMost(0.45),
+        loads: &[Load::PingPong, Load::Hackbench],
+    },
+    Bar {
+        kind: &figures::ELAPSED,
+        of: OURS,
+        to: RUNQLAT,
+        bound: Bound::Below(1.0),
+        loads: &[Load::PingPong],
+    },
+    Bar {
+        kind: &figures::ELAPSED,
+        of: OURS,
+        to: NO_EVENTS,
+        bound: Bound::AtMost(1.02),
+        loads: &[Load::Redis, Load::Nginx],
+    },
+    Bar {
+        kind: &figures::ELAPSED,
+        of: STREAM,
+        to: NONE,
+        bound: Bound::AtMost(1.02),
+        loads: &[Load::Redis],
+    },
+];
+
+/// The agent, or a variant of it, at one bar and one load.
+pub(super) struct Comparison {
+    pub(super) bar: &'static Bar,
+    pub(super) load: Load,
+    pub(super) contender: &'static str,
+    /// Medians of both.
+    values: [Option<f64>; 2],
+    /// `None` when one of them was not measured.
+    pub(super) ratio: Option<Ratio>,
+}
+
+impl Comparison {
+    /// A bar is for one; the variants of the agent are there to compare.
+    pub(super) fn is_judged(&self) -> bool {
+        self.contender == self.bar.of
+    }
+
+    /// Whether the median of the rounds stands as it should; `None` where that is not known.
+    pub(super) fn met(&self) -> Option<bool> {
+        let ratio = self.ratio.filter(|_| self.is_judged())?;
+        Some(self.bar.bound.holds(ratio.rounds.median))
+    }
+
+    fn verdict(&self) -> String {
+        if !self.is_judged() {
+            return String::new();
+        }
+        let words = match self.met() {
+            Some(true) => "ok",
+            Some(false) => "missed",
+            None => "not measured",
+        };
+        format!("{}: {words}", self.bar.bound)
+    }
+}
+
+/// Every bar at each of its loads that ran, for the agent and its variants.
+pub(super) fn compare(plan: &Plan, figures: &Figures) -> Vec<Comparison> {
+    let contenders = plan.contenders.iter().filter(|c| c.is_noctule());
+    let ours: Vec<&'static str> = contenders.map(|c| c.name).collect();
+    of(&plan.loads, &ours, figures)
+}
+
+fn of(loads: &[Load], ours: &[&'static str], figures: &Figures) -> Vec<Comparison> {
+    let mut comparisons = Vec::new();
+    for bar in &BARS {
+        for &load in loads.iter().filter(|load| bar.loads.contains(load)) {
+            for &contender in ours {
+                let find = |name| figures.find(bar.kind, load.name(), name);
+                let is_other = contender != bar.of;
+                if is_other && (contender == bar.to || find(contender).is_none()) {
+                    continue;
+                }
+                let median = |name| Some(find(name)?.summary().median);
+                comparisons.push(Comparison {
+                    bar,
+                    load,
+                    contender,
+                    values: [median(contender), median(bar.to)],
+                    ratio: find(contender).and_then(|own| figures.against(own, bar.to)),
+                });
+            }
+        }
+    }
+    comparisons
+}
+
+/// Prints the comparisons, if there are any.
+pub(super) fn print(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()> {
+    let comparisons = compare(plan, figures);
+    if comparisons.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nThe bars (to another contender in the same round; the median of the ratios is judged)"
+    )?;
+    let value = |value: Option<f64>| value.map_or("-".into(), number);
+    let line = |comparison: &Comparison| {
+        let Bar { kind, to, .. } = comparison.bar;
+        let ratios = comparison.ratio;
+        vec![
+            comparison.load.name().to_owned(),
+            kind.name.to_owned(),
+            comparison.contender.to_owned(),
+            (*to).to_owned(),
+            value(comparison.values[0]),
+            value(comparison.values[1]),
+            ratio(ratios.map(|r| r.rounds.minimum)),
+            ratio(ratios.map(|r| r.rounds.median)),
+            ratio(ratios.map(|r| r.best)),
+            comparison.verdict(),
+        ]
+    };
+    let lines: Vec<Vec<String>> = comparisons.iter().map(line).collect();
+    let head = [
+        "load",
+        "figure",
+        "of",
+        "to",
+        "median",
+        "median",
+        "ratio min",
+        "median",
+        "best",
+        "bar",
+    ];
+    write(out, 4, &head, &lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender;
+    use crate::figures::Place;
+
+    fn add(figures: &mut Figures, kind: &'static Kind, contender: &'static str, value: f64) {
+        let place = Place {
+            load: "ping-pong",
+            contender,
+            round: 0,
+        };
+        figures.add(place, kind, value);
+    }
+
+    #[test]
+    fn every_bar_is_to_a_contender_that_exists_and_the_page_tells_it() {
+        let page = include_str!("../../docs/bench.md");
+        for bar in &BARS {
+            for name in [bar.of, bar.to] {
+                assert!(contender::ALL.iter().any(|c| c.name == name));
+            }
+            assert!(!bar.loads.is_empty());
+            let Bar { of, to, bound, .. } = bar;
+            let row = format!("| `{}` | `{of}` | `{to}` | {bound} |", bar.kind.name);
+            assert!(page.contains(&row), "docs/bench.md: {row}");
+        }
+    }
+
+    #[test]
+    fn only_the_agent_as_it_comes_is_judged_and_only_where_both_were_measured() {
+        let mut figures = Figures::default();
+        for (contender, value) in [(OURS, 40.0), ("variant", 50.0), (NETFLIX, 100.0)] {
+            add(&mut figures, &figures::BPF_PER_SWITCH, contender, value);
+        }
+        for (contender, value) in [(OURS, 3000.0), (RUNQLAT, 3000.0)] {
+            add(&mut figures, &figures::ELAPSED, contender, value);
+        }
+        let loads = [Load::PingPong, Load::ForkStorm];
+        let comparisons = of(&loads, &[OURS, "variant"], &figures);
+        let verdicts: Vec<(&str, &str, String)> = comparisons
+            .iter()
+            .map(|c| (c.contender, c.bar.to, c.verdict()))
+            .collect();
+        let expected = [
+            (OURS, NETFLIX, "<= 0.4: ok"),
+            ("variant", NETFLIX, ""),
+            (OURS, KEPLER, "<= 0.45: not measured"),
+            ("variant", KEPLER, ""),
+            (OURS, RUNQLAT, "< 1: missed"),
+        ];
+        assert_eq!(verdicts, expected.map(|(a, b, c)| (a, b, c.to_owned())));
+        let variant = comparisons[1].ratio.expect("both measured");
+        assert_eq!(variant.rounds.median, 0.5);
+    }
+}

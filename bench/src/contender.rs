@@ -1,0 +1,252 @@
+//! What runs beside the loads: the agent, its peers, and the references.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::events::Format;
+use super::load::{self, Load, Part, Subject};
+use super::stop::Stop;
+
+mod all;
+mod bed;
+mod launch;
+mod running;
+mod tool;
+
+pub(super) use all::{ALL, PEERS, Peer, STREAM_ALL};
+pub(super) use bed::Bed;
+pub(super) use running::Running;
+pub(super) use tool::{is_installed, with_sbin};
+
+use launch::Launch;
+use tool::Tool;
+
+/// The agent as it comes: the bars are for this one.
+pub(super) const OURS: &str = "noctule";
+/// Runs nothing: the reference of slowdowns.
+pub(super) const NONE: &str = "none";
+/// An attached program without content: the reference of costs.
+pub(super) const EMPTY: &str = "empty";
+/// Reads /proc once a second: the reference of agents.
+pub(super) const SCAN: &str = "proc-scan";
+/// The structure of Netflix's article, kept by us.
+pub(super) const NETFLIX: &str = "netflix";
+/// What Kepler v0.7.12 does at a switch, kept by us.
+pub(super) const KEPLER: &str = "kepler";
+/// Of libbpf-tools.
+pub(super) const RUNQLAT: &str = "runqlat";
+/// The agent without events: the reference of what they cost.
+pub(super) const NO_EVENTS: &str = "noctule_no_events";
+/// `noctule events` as it comes.
+pub(super) const STREAM: &str = "noctule_stream";
+
+/// Between two samples of /proc.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// One of the things to compare.
+#[derive(Clone, Copy)]
+pub(super) struct Contender {
+    pub(super) name: &'static str,
+    kind: Kind,
+    /// The loads beside which it says something.
+    subjects: &'static [Subject],
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Nothing,
+    /// `bench/bpf/NAME.bpf.c`, held by this part of the bench.
+    Own(Part, &'static str),
+    ProcScan,
+    /// The agent with this configuration.
+    Noctule(&'static str),
+    /// `noctule events` with these arguments, and somebody who reads it.
+    Stream(&'static [&'static str]),
+    /// All of them at once.
+    Tools(&'static [Tool]),
+}
+
+impl Contender {
+    /// What is run, for the reader.
+    pub(super) fn command_line(&self, bed: &Bed) -> String {
+        let noctule = bed.noctule.display();
+        match self.kind {
+            Kind::Nothing => "the load alone".into(),
+            Kind::Own(_, words) => format!("bench/bpf/{}.bpf.c: {words}", self.name),
+            Kind::ProcScan => "/proc/PID/stat of every process, read once a second".into(),
+            Kind::Noctule(config) => {
+                let line = format!("{noctule} run {}", config.replace('\n', " "));
+                line.trim_end().to_owned()
+            }
+            Kind::Stream(arguments) => {
+                let line = format!("{noctule} events --json {}", arguments.join(" "));
+                line.trim_end().to_owned()
+            }
+            Kind::Tools(tools) => {
+                let line = |tool: &Tool| format!("{} {}", tool.program, tool.arguments.join(" "));
+                let lines: Vec<String> = tools.iter().map(line).collect();
+                lines.join("; ").trim_end().to_owned()
+            }
+        }
+    }
+
+    /// Whether it is the agent, to which the targets apply.
+    pub(super) fn is_noctule(&self) -> bool {
+        matches!(self.kind, Kind::Noctule(_) | Kind::Stream(_))
+    }
+
+    /// Whether it serves /metrics.
+    fn serves(&self) -> bool {
+        matches!(self.kind, Kind::Noctule(_))
+    }
+
+    /// Whether it hangs something into the kernel.
+    fn attaches(&self) -> bool {
+        !matches!(self.kind, Kind::ProcScan)
+    }
+
+    /// Whether it runs beside this load: what attaches nothing slows nothing down, and what is
+    /// nothing can only be slowed down.
+    pub(super) fn takes_part(&self, load: Load) -> bool {
+        let fits = match load {
+            load if load.lasts() => !matches!(self.kind, Kind::Nothing),
+            _ => self.attaches(),
+        };
+        fits && self.subjects.contains(&load.subject())
+    }
+
+    /// Whether it is a process that collects something, as its makers wrote it.
+    pub(super) fn is_agent(&self) -> bool {
+        !matches!(self.kind, Kind::Nothing | Kind::Own(..))
+    }
+
+    /// First line of what the tool says about its version.
+    pub(super) fn version(&self, bed: &Bed) -> Option<String> {
+        let program = match self.kind {
+            Kind::Tools(tools) => Path::new(tools.first()?.program),
+            Kind::Noctule(_) | Kind::Stream(_) => &bed.noctule,
+            _ => return None,
+        };
+        let mut command = Command::new(program);
+        let output = with_sbin(&mut command).arg("--version").output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines().next().map(|line| line.trim().to_owned())
+    }
+
+    /// What is to be started.
+    fn launches(&self, bed: &Bed) -> Result<Vec<Launch>> {
+        let one = |command| Ok(vec![Launch::silent(command)]);
+        match self.kind {
+            Kind::Nothing => Ok(Vec::new()),
+            // These end with their input.
+            Kind::Own(part, _) => match bed.objects.get(self.name) {
+                Some(Ok(object)) => one(load::holder(part, object)),
+                Some(Err(reason)) => bail!("{reason}"),
+                None => bail!("its object was not compiled"),
+            },
+            Kind::ProcScan => one(load::proc_scan(PERIOD)),
+            Kind::Noctule(config) => {
+                let file = bed.folder.join(format!("{}.toml", self.name));
+                fs::write(&file, config).with_context(|| file.display().to_string())?;
+                let mut command = load::tied(&bed.noctule);
+                command.arg("--config").arg(file);
+                command.args(["run", "--listen", "127.0.0.1:0"]);
+                Ok(vec![Launch::serving(command)])
+            }
+            Kind::Stream(arguments) => {
+                let mut command = load::tied(&bed.noctule);
+                command.args(["events", "--json"]).args(arguments);
+                Ok(vec![Launch::told(command, Format::Noctule)])
+            }
+            Kind::Tools(tools) => tools.iter().map(Tool::launch).collect(),
+        }
+    }
+
+    /// Starts it and waits until it is attached; nothing runs of the contender that is nothing.
+    pub(super) fn start(&self, bed: &Bed, stop: &Stop) -> Result<Running> {
+        let launches = self.launches(bed)?;
+        let errors = |n| bed.folder.join(format!("{}.{n}.stderr", self.name));
+        let mut running = Running::default();
+        for (number, launch) in launches.into_iter().enumerate() {
+            running.add(launch, errors(number))?;
+        }
+        running.wait(self, stop)?;
+        Ok(running)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_references_exist_and_the_page_lists_what_is_ours() {
+        let names: BTreeSet<&str> = ALL.iter().map(|c| c.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        let page = include_str!("../../docs/bench.md");
+        for name in [
+            NONE, EMPTY, SCAN, NETFLIX, KEPLER, RUNQLAT, OURS, NO_EVENTS, STREAM,
+        ] {
+            assert!(names.contains(name), "{name}");
+        }
+        let ours = |c: &&Contender| c.is_noctule() || matches!(c.kind, Kind::Own(..));
+        for name in ALL.iter().filter(ours).map(|c| c.name) {
+            assert!(page.contains(&format!("`{name}`")), "docs/bench.md: {name}");
+        }
+        // Each says something beside some load.
+        for contender in ALL {
+            let loads = Load::ALL.into_iter();
+            let beside = loads.filter(|&load| contender.takes_part(load));
+            assert!(beside.count() > 0, "{}", contender.name);
+        }
+        for load in Load::ALL {
+            let name = load.name();
+            assert!(page.contains(&format!("`{name}`")), "docs/bench.md: {name}");
+        }
+    }
+
+    #[test]
+    fn a_variant_of_the_agent_gets_its_configuration() {
+        let folder = std::env::temp_dir().join(format!("noctule-bench-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let bed = Bed {
+            noctule: "noctule".into(),
+            folder: folder.clone(),
+            objects: BTreeMap::new(),
+        };
+        for contender in ALL {
+            let Kind::Noctule(config) = contender.kind else {
+                continue;
+            };
+            let launches = contender.launches(&bed).expect("a command");
+            let arguments: Vec<_> = launches[0].command.get_args().collect();
+            // After `tied -- PROGRAM`.
+            let arguments = &arguments[3..];
+            let file = folder.join(format!("{}.toml", contender.name));
+            assert_eq!(arguments[0], "--config");
+            assert_eq!(arguments[1], file);
+            assert_eq!(fs::read_to_string(&file).expect("the file"), config);
+            toml::from_str::<toml::Table>(config).expect("TOML");
+        }
+        fs::remove_dir_all(folder).expect("the folder goes");
+    }
+
+    #[test]
+    fn what_is_not_installed_is_named() {
+        let tool = Tool {
+            program: "no-such-tool",
+            arguments: &[],
+            package: "tools",
+            needs_tracefs: true,
+            format: None,
+        };
+        let error = tool.launch().err().expect("not there").to_string();
+        assert_eq!(error, "no-such-tool is not installed (Debian: tools)");
+    }
+}

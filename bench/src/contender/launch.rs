@@ -1,0 +1,54 @@
+//! A program to start, and what is done with its output.
+
+use std::process::{Command, Stdio};
+
+use super::with_sbin;
+use crate::events::Format;
+
+/// What a program prints is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Output {
+    /// Nobody.
+    Nothing,
+    /// The bench, which looks for an address in it.
+    Address,
+    /// Somebody who wants the events in it.
+    Events(Format),
+}
+
+pub(super) struct Launch {
+    pub(super) command: Command,
+    pub(super) output: Output,
+}
+
+impl Launch {
+    /// One of our own, which ends with its input.
+    pub(super) fn silent(mut command: Command) -> Self {
+        command.stdin(Stdio::piped());
+        Self::new(command, Output::Nothing)
+    }
+
+    pub(super) fn serving(mut command: Command) -> Self {
+        command.stdin(Stdio::null());
+        Self::new(command, Output::Address)
+    }
+
+    pub(super) fn told(mut command: Command, format: Format) -> Self {
+        command.stdin(Stdio::null());
+        Self::new(command, Output::Events(format))
+    }
+
+    pub(super) fn unread(mut command: Command) -> Self {
+        command.stdin(Stdio::null());
+        Self::new(command, Output::Nothing)
+    }
+
+    fn new(mut command: Command, output: Output) -> Self {
+        command.stdout(match output {
+            Output::Nothing => Stdio::null(),
+            Output::Address | Output::Events(_) => Stdio::piped(),
+        });
+        with_sbin(&mut command);
+        Self { command, output }
+    }
+}

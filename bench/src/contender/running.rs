@@ -1,0 +1,218 @@
+//! A contender at work.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use super::Contender;
+use super::launch::{Launch, Output};
+use crate::child::Child;
+use crate::events::Format;
+use crate::host;
+use crate::population::lines;
+use crate::stop::Stop;
+
+/// How long a contender may take until everything of it is attached.
+const START: Duration = Duration::from_secs(30);
+/// Attached when the number of its hooks has not changed for this long.
+const STABLE: Duration = Duration::from_millis(300);
+/// In its second second the agent has BPF statistics on for its own figures, later in one of
+/// thirty: a load that starts at once would see only the exception.
+const OWN_WINDOW: Duration = Duration::from_millis(2300);
+/// Everything was told when nothing has come for this long.
+const QUIET: Duration = Duration::from_millis(400);
+/// A machine is never quiet: by then what a load did has come.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Its processes; they end with this.
+#[derive(Default)]
+pub(crate) struct Running {
+    members: Vec<Member>,
+    /// Where it serves /metrics.
+    pub(crate) address: Option<String>,
+}
+
+struct Member {
+    child: Child,
+    errors: PathBuf,
+    lines: Option<Receiver<String>>,
+    told: Option<Told>,
+}
+
+/// Output that is read as it comes, and looked at when the load is over: looking at each line would
+/// take the load's CPU.
+struct Told {
+    format: Format,
+    bytes: Arc<AtomicUsize>,
+    reader: JoinHandle<Vec<u8>>,
+}
+
+/// Everything that a program said.
+pub(crate) struct Said {
+    pub(crate) format: Format,
+    pub(crate) output: String,
+    pub(crate) errors: String,
+}
+
+impl Running {
+    pub(super) fn add(&mut self, launch: Launch, errors: PathBuf) -> Result<()> {
+        let Launch {
+            mut command,
+            output,
+        } = launch;
+        let file = File::create(&errors).with_context(|| errors.display().to_string())?;
+        let mut child = Child::start(command.stderr(file))?;
+        let pipe = child.pipes().stdout.take();
+        let mut member = Member {
+            child,
+            errors,
+            lines: None,
+            told: None,
+        };
+        match output {
+            Output::Nothing => {}
+            Output::Address => member.lines = pipe.map(lines),
+            Output::Events(format) => member.told = pipe.map(|pipe| Told::read(format, pipe)),
+        }
+        self.members.push(member);
+        Ok(())
+    }
+
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.members.iter().map(|m| m.child.pid()).collect()
+    }
+
+    /// Fails when one has ended.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        for member in &mut self.members {
+            if let Some(status) = member.child.ended()? {
+                let text = fs::read_to_string(&member.errors).unwrap_or_default();
+                let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+                // The first tells why, the last what came of it.
+                match lines.as_slice() {
+                    [] => bail!("it has ended: {status}"),
+                    [line] => bail!("{line}: {status}"),
+                    [first, .., last] => bail!("{first}; {last}: {status}"),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all its processes are attached.
+    pub(super) fn wait(&mut self, contender: &Contender, stop: &Stop) -> Result<()> {
+        if self.members.is_empty() {
+            return Ok(());
+        }
+        if !contender.attaches() {
+            stop.sleep(STABLE)?;
+            return self.check();
+        }
+        let mut since = Instant::now();
+        let mut before = Vec::new();
+        let ready = stop.until(START, || {
+            self.check()?;
+            self.read_lines();
+            let hooks: Vec<usize> = self.pids().into_iter().map(host::hooks).collect();
+            let listens = self.address.is_some() || !contender.serves();
+            if hooks != before || hooks.contains(&0) || !listens {
+                before = hooks;
+                since = Instant::now();
+            }
+            Ok((since.elapsed() >= STABLE).then_some(()))
+        })?;
+        ready.with_context(|| format!("not attached after {} s", START.as_secs()))?;
+        if contender.is_noctule() {
+            stop.sleep(OWN_WINDOW)?;
+        }
+        Ok(())
+    }
+
+    /// Looks for the line in which the agent tells its address.
+    fn read_lines(&mut self) {
+        for lines in self.members.iter().filter_map(|m| m.lines.as_ref()) {
+            while let Ok(line) = lines.try_recv() {
+                let after = line.split_once(" on http://").map(|(_, rest)| rest);
+                let address = after.and_then(|rest| rest.strip_suffix("/metrics"));
+                self.address = address.map(str::to_owned).or(self.address.take());
+            }
+        }
+    }
+
+    /// Waits until what has happened was told.
+    pub(crate) fn drain(&self, stop: &Stop) -> Result<()> {
+        let told = || self.members.iter().filter_map(|m| m.told.as_ref());
+        let bytes = || {
+            told()
+                .map(|t| t.bytes.load(Ordering::Relaxed))
+                .sum::<usize>()
+        };
+        if told().next().is_none() {
+            return Ok(());
+        }
+        let (mut before, mut since) = (bytes(), Instant::now());
+        let quiet = stop.until(DRAIN, || {
+            if before != bytes() {
+                (before, since) = (bytes(), Instant::now());
+            }
+            Ok((since.elapsed() >= QUIET).then_some(()))
+        });
+        quiet.map(|_| ())
+    }
+
+    /// Ends it; what those said whose events were read.
+    pub(crate) fn end(self) -> Result<Vec<Said>> {
+        let mut all = Vec::new();
+        for member in self.members {
+            drop(member.child);
+            let Some(told) = member.told else {
+                continue;
+            };
+            let output = told
+                .reader
+                .join()
+                .map_err(|_| anyhow!("the reader panicked"))?;
+            all.push(Said {
+                format: told.format,
+                output: text(output),
+                errors: fs::read_to_string(&member.errors).unwrap_or_default(),
+            });
+        }
+        Ok(all)
+    }
+}
+
+/// Without a copy, because it is much.
+fn text(bytes: Vec<u8>) -> String {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    String::from_utf8(bytes).unwrap_or_else(|error| lossy(error.as_bytes()))
+}
+
+impl Told {
+    fn read(format: Format, mut pipe: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&bytes);
+        let reader = thread::spawn(move || {
+            let mut all = Vec::new();
+            let mut buffer = vec![0; 1 << 16];
+            // An error of a pipe is its end.
+            while let Ok(length @ 1..) = pipe.read(&mut buffer) {
+                all.extend_from_slice(&buffer[..length]);
+                count.fetch_add(length, Ordering::Relaxed);
+            }
+            all
+        });
+        Self {
+            format,
+            bytes,
+            reader,
+        }
+    }
+}

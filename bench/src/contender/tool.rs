@@ -1,0 +1,64 @@
+//! Programs of somebody else.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use super::launch::Launch;
+use crate::events::Format;
+use crate::load;
+
+/// Mounts tracefs where the tools expect it, for them alone: the machine stays as it is.
+const WITH_TRACEFS: &str = "mount -t debugfs none /sys/kernel/debug 2>/dev/null; \
+    mount -t tracefs none /sys/kernel/tracing 2>/dev/null; exec \"$0\" \"$@\"";
+
+/// A program of somebody else.
+#[derive(Clone, Copy)]
+pub(super) struct Tool {
+    pub(super) program: &'static str,
+    pub(super) arguments: &'static [&'static str],
+    /// Debian's package.
+    pub(super) package: &'static str,
+    pub(super) needs_tracefs: bool,
+    /// What its lines tell, for those that tell events.
+    pub(super) format: Option<Format>,
+}
+
+impl Tool {
+    pub(super) fn launch(&self) -> Result<Launch> {
+        let Self {
+            program, package, ..
+        } = self;
+        ensure!(
+            is_installed(program),
+            "{program} is not installed (Debian: {package})"
+        );
+        let mut command = if self.needs_tracefs {
+            let mut command = load::tied("unshare");
+            command.args(["--mount", "--propagation", "private", "sh", "-c"]);
+            command.args([WITH_TRACEFS, program]);
+            command
+        } else {
+            load::tied(program)
+        };
+        command.args(self.arguments);
+        Ok(match self.format {
+            Some(format) => Launch::told(command, format),
+            None => Launch::unread(command),
+        })
+    }
+}
+
+/// Tools for administrators are in folders that a user's PATH may lack.
+pub(crate) fn with_sbin(command: &mut Command) -> &mut Command {
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"))
+}
+
+/// Whether it is in one of those folders.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut folders = path.split(':').chain(["/usr/sbin", "/sbin"]);
+    folders.any(|folder| Path::new(folder).join(program).is_file())
+}

@@ -1,0 +1,32 @@
+//! Short TCP connections, one after another on each CPU: connect, one byte back, close on both
+//! sides. It shows what the hooks on the life of a socket cost.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use anyhow::{Context as _, Result};
+
+use super::{Outcome, on_each_cpu, own_cpu_ns};
+use crate::events::address_of;
+
+pub(super) fn run(connections: u64) -> Result<Outcome> {
+    let listener = TcpListener::bind((address_of(std::process::id()), 0)).context("listening")?;
+    let address = listener.local_addr().context("the own address")?;
+    // Ends with the process.
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // The client may be gone; then it tells.
+            let _ = (&stream).write_all(b"x");
+        }
+    });
+    on_each_cpu(
+        connections,
+        || Ok(own_cpu_ns()),
+        |_| {
+            let mut stream = TcpStream::connect(address).context("connecting")?;
+            let mut byte = [0];
+            stream.read_exact(&mut byte).context("the byte")
+        },
+    )
+}

@@ -1,0 +1,200 @@
+//! `make bench`, or `cargo xtask bench` with options: what the agent costs, beside what others cost, in one run.
+//!
+//! Each load runs alone and beside each contender, in turns, so that the drift of a shared machine
+//! hits all alike; a figure is compared with the same round of its reference. docs/bench.md tells
+//! what each figure means.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{Write as _, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Parser;
+use serde_json::Value;
+
+mod bars;
+mod build;
+mod cell;
+mod cgroups;
+mod child;
+mod compare;
+mod contender;
+mod cost;
+mod events;
+mod figures;
+mod host;
+mod leftovers;
+mod load;
+mod peers;
+mod population;
+mod record;
+mod rounds;
+mod scrape;
+mod stop;
+mod table;
+mod tables;
+
+use contender::Bed;
+use figures::Figures;
+use load::Load;
+use rounds::Plan;
+use stop::{Interrupted, Stop};
+
+/// Measure what the agent costs, beside other tools
+///
+/// Runs each load alone and beside the agent and its peers, in turns. Needs root. Peers come from
+/// Debian (libbpf-tools, bpftrace, linux-perf); what is not installed is listed as absent. Takes
+/// about half an hour; a missed target is shown and fails nothing.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench")]
+pub(crate) struct Args {
+    /// How often each pair of load and contender is measured
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// One round of small loads: to try the bench, not to measure
+    #[arg(long)]
+    quick: bool,
+    /// Run only this load; may be given several times
+    #[arg(long, value_name = "LOAD", value_enum)]
+    only: Vec<Load>,
+    /// Run only beside this contender and the references; may be given several times
+    #[arg(long, value_name = "CONTENDER")]
+    beside: Vec<String>,
+    /// Binary to measure [default: built from this tree]
+    #[arg(long, value_name = "PATH")]
+    noctule: Option<PathBuf>,
+    /// Where the figures go for machines [default: bench/latest.json in the target folder]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also print the ratio to the figures of an earlier run
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Part {
+    /// Only what the agent and its peers tell of one mixed load, event by event
+    Peers,
+    /// One load alone
+    #[command(hide = true)]
+    Load(load::Args),
+    /// A program that ends with the process that starts it
+    #[command(hide = true)]
+    Tied {
+        #[arg(required = true, last = true)]
+        command: Vec<OsString>,
+    },
+}
+
+/// Succeeds whatever the figures are.
+fn main() -> ExitCode {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    match run(root, &Args::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            say(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    if let Some(Part::Load(load)) = &args.part {
+        load::run(load)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(Part::Tied { command }) = &args.part {
+        return Err(child::tied(command));
+    }
+    match measure(root, args) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.is::<Interrupted>() => {
+            say("interrupted; everything that was started is gone");
+            Ok(ExitCode::from(130))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn measure(root: &Path, args: &Args) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        bail!(
+            "measuring needs root (BPF programs, cgroups, kernel.bpf_stats_enabled): use sudo -E"
+        );
+    }
+    let earlier = args.compare.as_deref().map(read_json).transpose()?;
+    let stop = Stop::catch()?;
+    let binary = match &args.noctule {
+        Some(path) => path
+            .canonicalize()
+            .with_context(|| path.display().to_string())?,
+        None => build::release(root)?,
+    };
+    let folder = build::target_folder(root).join("bench");
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    leftovers::remove(&std::env::temp_dir(), |folder| fs::remove_dir_all(folder));
+    let bed = Bed::prepare(root, &folder, binary)?;
+    if matches!(args.part, Some(Part::Peers)) {
+        let report = peers::run(&bed, &stop)?;
+        peers::print(&mut stdout().lock(), &report)?;
+        return Ok(());
+    }
+    let plan = Plan::new(args, &bed, &stop)?;
+    let before = host::load_average();
+    let mut figures = Figures::default();
+    let began = std::time::Instant::now();
+    let complete = rounds::run(&plan, &bed, &stop, &mut figures);
+    if complete.is_err() && !figures.all().is_empty() {
+        // What was measured so far took its time as well; it is not kept as a record.
+        let machine = host::describe(root, &before);
+        tables::print(&mut stdout().lock(), &plan, &machine, &figures)?;
+    }
+    complete?;
+    // With a load or a contender named, only that is wanted.
+    let everything = args.only.is_empty() && args.beside.is_empty();
+    let side_by_side = everything.then(|| peers::run(&bed, &stop)).transpose()?;
+    let machine = host::describe(root, &before);
+
+    let json = args
+        .json
+        .clone()
+        .unwrap_or_else(|| folder.join("latest.json"));
+    let record = record::of(&plan, &bed, &machine, &figures, side_by_side.as_ref());
+    let text = serde_json::to_string_pretty(&record).context("writing JSON")?;
+    fs::write(&json, text + "\n").with_context(|| json.display().to_string())?;
+    let mut out = stdout().lock();
+    tables::print(&mut out, &plan, &machine, &figures)?;
+    if let Some(report) = &side_by_side {
+        peers::print(&mut out, report)?;
+    }
+    if let Some(earlier) = earlier {
+        let contenders = plan.contenders.iter();
+        let ours: Vec<&str> = contenders
+            .filter(|c| c.is_noctule())
+            .map(|c| c.name)
+            .collect();
+        compare::print(&mut out, &figures, &ours, &earlier)?;
+    }
+    let minutes = began.elapsed().as_secs_f64() / 60.0;
+    writeln!(
+        out,
+        "\n{minutes:.1} minutes; the same for machines: {}",
+        json.display()
+    )?;
+    Ok(())
+}
+
+fn read_json(path: &Path) -> Result<Value> {
+    let place = || path.display().to_string();
+    let text = fs::read_to_string(path).with_context(place)?;
+    serde_json::from_str(&text).with_context(place)
+}
+
+/// A line of progress. Standard error may be closed: that ends nothing.
+fn say(words: &str) {
+    let _ = writeln!(stderr(), "bench: {words}");
+}

@@ -1,0 +1,185 @@
+//! What the kernel itself counted.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::events::{Change, Event, Told, address_of};
+
+/// A counter of the kernel, and what is to be equal to it.
+pub(super) struct Counter {
+    pub(super) name: &'static str,
+    /// What is compared with it.
+    pub(super) of: &'static str,
+    pub(super) kernel: u64,
+    /// The least and the most: a counter of the whole machine is read while others work.
+    pub(super) told: (u64, u64),
+}
+
+impl Counter {
+    pub(super) fn is_equal(&self) -> bool {
+        (self.told.0..=self.told.1).contains(&self.kernel)
+    }
+}
+
+/// The count of forks, read between two moments.
+pub(super) struct Forks {
+    count: u64,
+    before: Moment,
+    after: Moment,
+}
+
+/// On two clocks, nanoseconds.
+#[derive(Clone, Copy)]
+struct Moment {
+    real: u64,
+    monotonic: u64,
+}
+
+fn now() -> Moment {
+    let read = |clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    };
+    Moment {
+        real: read(ClockId::Realtime),
+        monotonic: read(ClockId::Monotonic),
+    }
+}
+
+/// Processes and threads that were made since boot.
+pub(super) fn forks() -> Result<Forks> {
+    let before = now();
+    let text = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    let count = text.lines().find_map(|l| l.strip_prefix("processes "));
+    let count = count.and_then(|n| n.trim().parse().ok());
+    Ok(Forks {
+        count: count.context("/proc/stat has no processes")?,
+        before,
+        after: now(),
+    })
+}
+
+/// Limits the memory of a group, and keeps it from the swap.
+pub(super) fn limit(cgroup: &Path, bytes: u64) -> Result<()> {
+    let v1 = cgroup.join("memory.limit_in_bytes").exists();
+    let (file, swap) = match v1 {
+        true => ("memory.limit_in_bytes", "memory.swappiness"),
+        false => ("memory.max", "memory.swap.max"),
+    };
+    fs::write(cgroup.join(file), bytes.to_string()).context("limiting the memory of a group")?;
+    // Absent on machines without swap.
+    let _ = fs::write(cgroup.join(swap), "0");
+    Ok(())
+}
+
+/// How often the OOM killer killed in the group.
+pub(super) fn oom_kills(cgroup: &Path) -> Result<u64> {
+    let read = |file| fs::read_to_string(cgroup.join(file));
+    let text = read("memory.oom_control").or_else(|_| read("memory.events"));
+    let text = text.context("the count of OOM kills")?;
+    let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    let count = count.and_then(|n| n.trim().parse().ok());
+    count.context("the count of OOM kills")
+}
+
+/// The readings around the load.
+pub(super) struct Readings {
+    /// Of the load.
+    pub(super) pid: u32,
+    pub(super) began: Forks,
+    pub(super) ended: Forks,
+    pub(super) oom_kills: u64,
+    /// Of TCP in the network namespace of the load.
+    pub(super) tcp: BTreeMap<String, u64>,
+}
+
+impl Readings {
+    /// The time of the load, nanoseconds since 1970.
+    pub(super) fn during(&self) -> (u64, u64) {
+        (self.began.after.real, self.ended.before.real)
+    }
+
+    /// Each counter beside what the agent told; `tasks`: what the peer told that sees every fork.
+    pub(super) fn compare(&self, ours: &[Told], tasks: Option<&[Told]>) -> Vec<Counter> {
+        let exactly = |name, of, kernel, told| Counter {
+            name,
+            of,
+            kernel,
+            told: (told, told),
+        };
+        let mut counters: Vec<Counter> = tasks.map(|t| self.forks(ours, t)).into_iter().collect();
+        let kills = |told: &&Told| matches!(told.event, Event::Oom { .. });
+        counters.push(exactly(
+            "oom_kill of the cgroup",
+            "oom.kill",
+            self.oom_kills,
+            ours.iter().filter(kills).count() as u64,
+        ));
+        let own = self.of_namespace(ours);
+        let changes = |wanted: &[Change]| {
+            let is = |t: &&&Told| matches!(&t.event, Event::Tcp(c, _) if wanted.contains(c));
+            own.iter().filter(is).count() as u64
+        };
+        let sent_again = own.iter().map(|told| match told.event {
+            Event::Retransmit(segments) => segments,
+            _ => 0,
+        });
+        let tcp = [
+            (
+                "ActiveOpens",
+                "tcp.connect + tcp.connect_failed",
+                changes(&[Change::Connect, Change::ConnectFailed]),
+            ),
+            ("PassiveOpens", "tcp.accept", changes(&[Change::Accept])),
+            ("RetransSegs", "tcp.retransmit", sent_again.sum()),
+        ];
+        for (name, of, told) in tcp {
+            let kernel = self.tcp.get(name).copied().unwrap_or(0);
+            counters.push(exactly(name, of, kernel, told));
+        }
+        counters
+    }
+
+    fn forks(&self, ours: &[Told], tasks: &[Told]) -> Counter {
+        let (began, ended) = (&self.began, &self.ended);
+        let count = |from: Moment, to: Moment| {
+            let own = |told: &&Told| {
+                let at = told.at.unwrap_or(0);
+                let is_start = matches!(told.event, Event::Start { .. });
+                is_start && (from.real..=to.real).contains(&at)
+            };
+            let thread = |told: &&Told| {
+                let at = told.at.unwrap_or(0);
+                let is_thread = matches!(told.event, Event::ThreadStart);
+                is_thread && (from.monotonic..=to.monotonic).contains(&at)
+            };
+            (ours.iter().filter(own).count() + tasks.iter().filter(thread).count()) as u64
+        };
+        Counter {
+            name: "processes of /proc/stat",
+            of: "process.start + threads of task_newtask",
+            kernel: ended.count - began.count,
+            told: (
+                count(began.after, ended.before),
+                count(began.before, ended.after),
+            ),
+        }
+    }
+
+    /// What happened in the namespace of the load, where nobody else is.
+    fn of_namespace<'a>(&self, ours: &'a [Told]) -> Vec<&'a Told> {
+        let address = IpAddr::from(address_of(self.pid));
+        let is_its = |told: &&Told| match &told.event {
+            Event::Tcp(_, ends) => ends.local.ip() == address || ends.peer.ip() == address,
+            _ => false,
+        };
+        let cookie = ours.iter().find(is_its).and_then(|told| told.netns);
+        let inside = |told: &&Told| cookie.is_some() && told.netns == cookie;
+        ours.iter().filter(inside).collect()
+    }
+}

@@ -1,0 +1,206 @@
+//! Opens: a peer tells the path that was asked for, the agent that of the file.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use super::matching::{Ours, UNEXPLAINED};
+use crate::events::{Event, Told};
+
+/// How a path that was asked for leads to that of the file; the sure ways first, because an open of
+/// ours can be taken only once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Whole, and resolved.
+    Whole,
+    /// From a folder that is not known: the ends are the same.
+    Relative,
+    /// Nothing but such a folder.
+    Folder,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 3] = [Self::Whole, Self::Relative, Self::Folder];
+
+    fn of(path: &Path) -> Self {
+        match path.is_relative() {
+            false => Self::Whole,
+            true if normal(path).as_os_str().is_empty() => Self::Folder,
+            true => Self::Relative,
+        }
+    }
+}
+
+/// Our opens by what a relative path can tell of them. There may be 100,000 on each side.
+#[derive(Default)]
+pub(super) struct Names {
+    by_name: BTreeMap<(u32, OsString), Vec<usize>>,
+    by_pid: BTreeMap<u32, VecDeque<usize>>,
+}
+
+impl Names {
+    pub(super) fn add(&mut self, event: &Event, place: usize) {
+        let Event::Open { pid, path, .. } = event else {
+            return;
+        };
+        if let Some(name) = Path::new(path).file_name() {
+            self.by_name
+                .entry((*pid, name.to_owned()))
+                .or_default()
+                .push(place);
+        }
+        self.by_pid.entry(*pid).or_default().push_back(place);
+    }
+
+    /// The open of ours that can be the same one as a peer's, if this is its way.
+    pub(super) fn find(&mut self, way: Way, theirs: &Event, ours: &mut Ours<'_>) -> Option<usize> {
+        let Event::Open { pid, path, .. } = theirs else {
+            return None;
+        };
+        let path = Path::new(path);
+        if way != Way::of(path) {
+            return None;
+        }
+        match way {
+            Way::Whole => {
+                let real = fs::canonicalize(path).unwrap_or_else(|_| normal(path));
+                ours.take(&format!("{pid} {}", real.display()))
+            }
+            Way::Relative => {
+                let tail = normal(path);
+                let places = self
+                    .by_name
+                    .get_mut(&(*pid, tail.file_name()?.to_owned()))?;
+                let fits = |&place: &usize| {
+                    let own = &ours.all[place];
+                    let Event::Open { path, .. } = own.event else {
+                        return false;
+                    };
+                    !own.taken && Path::new(path).ends_with(&tail)
+                };
+                let at = places.iter().position(fits)?;
+                Some(places.swap_remove(at))
+            }
+            Way::Folder => {
+                let places = self.by_pid.get_mut(pid)?;
+                std::iter::from_fn(|| places.pop_front()).find(|&place| !ours.all[place].taken)
+            }
+        }
+    }
+}
+
+/// Without `.` and without what `..` takes back; what leads up at the begin is left out.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normal.pop();
+            }
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// Where special files are; those of the last are of nsfs.
+const SPECIAL: [&str; 4] = ["/proc", "/sys", "/dev", "/run/netns"];
+
+/// Whose opens are left out, or cannot be told apart.
+#[derive(Debug, Default)]
+pub(super) struct Who {
+    /// The agent itself.
+    agent: Vec<u32>,
+    /// The load and all its descendants.
+    load: BTreeSet<u32>,
+}
+
+impl Who {
+    /// `ours` tells who descends from whom: the parent comes first.
+    pub(super) fn new(agent: Vec<u32>, load: u32, ours: &[Told]) -> Self {
+        let mut family = BTreeSet::from([load]);
+        for told in ours {
+            if let Event::Start {
+                pid,
+                parent: Some(parent),
+            } = told.event
+                && family.contains(&parent)
+            {
+                family.insert(pid);
+            }
+        }
+        Self {
+            agent,
+            load: family,
+        }
+    }
+
+    /// The reason why the agent does not tell what a peer tells.
+    pub(super) fn why_not_ours(&self, theirs: &Event) -> &'static str {
+        let Event::Open {
+            pid, path, flags, ..
+        } = theirs
+        else {
+            return UNEXPLAINED;
+        };
+        let path = Path::new(path);
+        let special = |path: &Path| SPECIAL.iter().any(|top| path.starts_with(top));
+        let real = fs::canonicalize(path);
+        if self.agent.contains(pid) {
+            "the agent's own"
+        } else if flags.path_only {
+            "O_PATH: names a file and does not open it"
+        } else if special(path) || real.is_ok_and(|path| special(&path)) {
+            "a special file: left out unless it is asked for"
+        } else if path.is_relative() && !self.load.contains(pid) {
+            "of others on the machine, relative: may be a special file"
+        } else {
+            UNEXPLAINED
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Flags;
+
+    #[test]
+    fn paths_are_the_same_whatever_way_they_go() {
+        let normal = |path: &str| normal(Path::new(path)).display().to_string();
+        assert_eq!(normal("/usr/lib/gcc/../../x.o"), "/usr/x.o");
+        assert_eq!(normal("../a/./b"), "a/b");
+        assert_eq!(normal("."), "");
+    }
+
+    #[test]
+    fn an_open_that_is_not_ours_has_a_reason() {
+        let start = |pid, parent| Told {
+            at: None,
+            netns: None,
+            event: Event::Start {
+                pid,
+                parent: Some(parent),
+            },
+        };
+        let who = Who::new(vec![5], 10, &[start(11, 10), start(12, 11), start(21, 20)]);
+        let why = |pid, path: &str, path_only| {
+            let open = Event::Open {
+                pid,
+                path: path.to_owned(),
+                flags: Flags { path_only },
+                failed: false,
+            };
+            who.why_not_ours(&open)
+        };
+        assert_eq!(why(12, "x", false), UNEXPLAINED);
+        assert_eq!(why(21, "/none", false), UNEXPLAINED);
+        assert!(why(21, "statm", false).contains("of others"));
+        assert!(why(12, "/proc/stat", false).contains("special"));
+        assert!(why(21, "/run/netns/x", false).contains("special"));
+        assert!(why(12, "x", true).contains("O_PATH"));
+        assert!(why(5, "/none", false).contains("agent"));
+    }
+}
