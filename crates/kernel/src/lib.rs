@@ -44,8 +44,8 @@ pub use facts::{
 pub use hardware::{CounterSpec, PerfEvent};
 pub use heap::{limit_heap, trim_heap};
 pub use plain::{
-    AttachedProgram, LoadedProgram, PerCpuEntry, PlainMap, PlainMapKind, PlainProgram, Refused,
-    TraceEvents,
+    AttachedProgram, LoadedProgram, PerCpuEntry, PlainMap, PlainMapKind, PlainProgram,
+    PlainProgramKind, Refused, TraceEvents,
 };
 pub use plan::{Plan, Wanted, Way, missing_privileges};
 

@@ -129,9 +129,36 @@ impl PlainMap {
     }
 }
 
+/// What a program is attached to: it decides what it finds there and which functions it may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlainProgramKind {
+    /// A tracepoint of tracefs.
+    Tracepoint,
+    /// A socket, as its filter.
+    SocketFilter,
+    /// A perf event other than a tracepoint or a kprobe.
+    PerfEvent,
+    /// A kprobe, kretprobe, uprobe or uretprobe.
+    Kprobe,
+}
+
+impl PlainProgramKind {
+    const fn of_libbpf(self) -> libbpf_rs::libbpf_sys::bpf_prog_type {
+        use libbpf_rs::libbpf_sys as sys;
+        match self {
+            Self::Tracepoint => sys::BPF_PROG_TYPE_TRACEPOINT,
+            Self::SocketFilter => sys::BPF_PROG_TYPE_SOCKET_FILTER,
+            Self::PerfEvent => sys::BPF_PROG_TYPE_PERF_EVENT,
+            Self::Kprobe => sys::BPF_PROG_TYPE_KPROBE,
+        }
+    }
+}
+
 /// A program that is to be loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainProgram<'a> {
+    /// What it is attached to.
+    pub kind: PlainProgramKind,
     /// At most 15 characters.
     pub name: &'a str,
     /// The instructions, eight bytes each.
@@ -165,23 +192,23 @@ pub struct AttachedProgram {
 }
 
 impl PlainProgram<'_> {
-    /// Loads it for a tracepoint. Only where the verifier refuses it is its log asked for: a log of every
-    /// step takes longer than the check.
+    /// Loads it. Only where the verifier refuses it is its log asked for: a log of every step takes
+    /// longer than the check.
     ///
     /// # Errors
     ///
     /// The kernel refuses it.
-    pub fn load_for_tracepoint(&self) -> Result<LoadedProgram, Refused> {
-        self.load(None).or_else(|error| {
+    pub fn load(&self) -> Result<LoadedProgram, Refused> {
+        self.load_logged(None).or_else(|error| {
             let mut log = vec![0; LOG_BYTES];
-            match self.load(Some(&mut log)) {
+            match self.load_logged(Some(&mut log)) {
                 // Memory was short, or the like.
                 Ok(loaded) => Ok(loaded),
                 Err(_) => {
                     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
                     let log = String::from_utf8_lossy(&log[..end]).into_owned();
                     let error = io::Error::from_raw_os_error(error);
-                    let error = Err::<(), _>(error).context("loading a program of a tracepoint");
+                    let error = Err::<(), _>(error).context("loading a BPF program");
                     let error = error
                         .err()
                         .unwrap_or_else(|| Error::new(ErrorKind::Other, ""));
@@ -192,7 +219,7 @@ impl PlainProgram<'_> {
     }
 
     /// The error is that of the system.
-    fn load(&self, log: Option<&mut [u8]>) -> Result<LoadedProgram, i32> {
+    fn load_logged(&self, log: Option<&mut [u8]>) -> Result<LoadedProgram, i32> {
         use libbpf_rs::libbpf_sys as sys;
 
         let mut insns = self.insns.to_vec();
@@ -220,7 +247,7 @@ impl PlainProgram<'_> {
         // the kernel, and options whose size they say themselves.
         let fd = unsafe {
             sys::bpf_prog_load(
-                sys::BPF_PROG_TYPE_TRACEPOINT,
+                self.kind.of_libbpf(),
                 name.as_ptr(),
                 c"Dual BSD/GPL".as_ptr(),
                 insns.as_ptr().cast(),

@@ -1,12 +1,12 @@
 //! From a [`Program`] to instructions.
 //!
-//! The instructions are those of a tracepoint's program: register 1 holds the record when it begins,
-//! of which bytes 0 to 7 cannot be read, and numbers only where they are aligned. R6 keeps the
-//! record, R7 and R8 hold what is computed, R9 the memory that belongs to this CPU and later the row
+//! R6 keeps the record (`record`), of which bytes 0 to 7 cannot be read, and numbers only where they
+//! are aligned. R7 and R8 hold what is computed, R9 the memory that belongs to this CPU and later the row
 //! of the table. The stack has room for what is fixed and small; what is not lies in that memory.
 
 mod condition;
 mod number;
+mod record;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -16,6 +16,7 @@ use std::fmt;
 
 use crate::asm::{Assembler, Code, Helper, Jump, Label, Operand, Reg, TooFar, Width};
 use crate::buckets;
+use crate::probe::Probe;
 use crate::program::{Aggregate, Condition, ConditionKind, Part, Program, TEXT_ROOM};
 
 /// Maps that a program uses, as [`Code::maps`] numbers them.
@@ -133,6 +134,7 @@ pub fn emit(program: &Program) -> Result<Emitted, EmitError> {
         return Err(EmitError::TooLarge);
     }
     let mut emitter = Emitter {
+        probe: program.probe,
         asm: Assembler::default(),
         globs: Vec::new(),
         key,
@@ -203,6 +205,7 @@ impl Place {
 }
 
 struct Emitter {
+    probe: Probe,
     asm: Assembler,
     globs: Vec<[u64; 256]>,
     key: Place,
@@ -217,7 +220,7 @@ impl Emitter {
         value_size: usize,
     ) -> Result<(), EmitError> {
         let end = self.asm.label();
-        self.asm.mov(Reg::R6, Reg::R1);
+        self.record();
         if memory_size > 0 {
             self.lookup_first(MapUse::Memory);
             self.asm.jump(Jump::Eq, Reg::R0, 0, end);

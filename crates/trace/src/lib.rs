@@ -16,6 +16,7 @@ mod modifier;
 pub mod operator;
 pub mod parse;
 pub mod print;
+pub mod probe;
 pub mod program;
 pub mod resolve;
 pub mod session;

@@ -4,11 +4,14 @@
 //! All numbers have 64 bits. A field that has fewer is extended by its own signedness, so that a
 //! comparison of two numbers needs to know only whether both are below zero or far above.
 
+use crate::probe::Probe;
 use crate::source::Span;
 
 /// A program for one event: a table that is fed by what passes a filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
+    /// Where it runs.
+    pub probe: Probe,
     /// What has to hold.
     pub filter: Option<Condition>,
     /// The parts of the table's key, in order. None: the table has one row.

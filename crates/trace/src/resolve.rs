@@ -11,6 +11,7 @@ mod number;
 
 use crate::format::EventFormat;
 use crate::print::FieldTable;
+use crate::probe::Probe;
 use crate::program::Condition;
 use crate::source::{Problem, Span};
 use crate::tree::{Expr, Name};
@@ -20,6 +21,8 @@ pub use hist::hist;
 /// What is known of an event, and of the kernel.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
+    /// Where the program runs.
+    pub probe: Probe,
     /// The layout of its records.
     pub format: &'a EventFormat,
     /// The names of its fields' values.

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::fmt;
 
 use noctule_kernel::{
-    AttachedProgram, Error, LoadedProgram, PlainMap, PlainMapKind, PlainProgram, TraceEvents,
+    AttachedProgram, Error, LoadedProgram, PlainMap, PlainMapKind, PlainProgram, PlainProgramKind,
 };
 
 use crate::emit::{EmitError, Emitted, MapUse, emit};
+use crate::probe::Probe;
 use crate::program::{Aggregate, Program};
 use crate::source::Span;
 use crate::table::Row;
@@ -102,29 +103,30 @@ pub struct Session {
 }
 
 impl Session {
-    /// Loads the program and attaches it to the event of this number. `size`: entries of the table;
-    /// `cpus`: how many can be online.
+    /// Loads the program and attaches it. `size`: entries of the table; `cpus`: how many can be online.
     ///
     /// # Errors
     ///
     /// See [`SessionError`]. Nothing stays loaded then.
     pub fn start(
-        events: &TraceEvents,
-        id: u64,
         program: &Program,
         size: u32,
         cpus: usize,
+        attach: impl FnOnce(&LoadedProgram) -> Result<AttachedProgram, Error>,
     ) -> Result<Self, SessionError> {
         let emitted = emit(program).map_err(SessionError::Emit)?;
         let maps = maps(&emitted, size, cpus)?;
         let insns: Vec<_> = emitted.code.insns.iter().map(|insn| insn.bytes()).collect();
         let plain = PlainProgram {
+            kind: match program.probe {
+                Probe::Tracepoint => PlainProgramKind::Tracepoint,
+            },
             name: "noctule_hist",
             insns: &insns,
             loads: &emitted.code.maps,
             maps: &maps,
         };
-        let loaded = plain.load_for_tracepoint().map_err(|refused| {
+        let loaded = plain.load().map_err(|refused| {
             let origin = refused_at(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
             SessionError::Refused {
                 error: refused.error,
@@ -132,7 +134,7 @@ impl Session {
                 log: refused.log,
             }
         })?;
-        let attached = events.attach(&loaded, id)?;
+        let attached = attach(&loaded)?;
         Ok(Self {
             maps,
             kept: program.values.iter().map(|kept| kept.what).collect(),

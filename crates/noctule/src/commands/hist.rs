@@ -11,6 +11,7 @@ use noctule_kernel::{Error, ErrorKind, TraceEvents};
 use noctule_trace::format::EventFormat;
 use noctule_trace::parse;
 use noctule_trace::print::Print;
+use noctule_trace::probe::Probe;
 use noctule_trace::program::Program;
 use noctule_trace::resolve::{self, Scope};
 use noctule_trace::session::{Counted, Session, SessionError};
@@ -33,13 +34,10 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     let event = event(&events, &args.event)?;
     let symbols = Kallsyms::default();
     let (program, table) = compile(&event, &args.trigger, &symbols)?;
-    let mut session = Session::start(
-        &events,
-        event.id,
-        &program,
-        table.size,
-        TraceEvents::possible_cpus(),
-    )
+    let cpus = TraceEvents::possible_cpus();
+    let mut session = Session::start(&program, table.size, cpus, |program| {
+        events.attach(program, event.id)
+    })
     .map_err(|error| explained(error, &args.trigger))?;
     let began = Instant::now();
     let live = output.is_terminal() && !args.json;
@@ -141,6 +139,7 @@ fn compile(event: &EventFormat, trigger: &str, symbols: &Kallsyms) -> Result<(Pr
         .map(|print| print.tables())
         .unwrap_or_default();
     let scope = Scope {
+        probe: Probe::Tracepoint,
         format: event,
         tables: &tables,
         function: &|name| symbols.function(name),

@@ -37,7 +37,7 @@ impl Emitter {
     /// The number of the stack; below zero where the kernel has none.
     fn stack(&mut self, place: Place) {
         self.stacks = true;
-        self.asm.mov(Reg::R1, Reg::R6);
+        self.context_of_program(Reg::R1);
         self.asm.map(Reg::R2, MapUse::Stacks as u32);
         self.asm.mov(Reg::R3, SKIPPED_FRAMES);
         self.asm.call(Helper::GetStackid);

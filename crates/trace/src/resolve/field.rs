@@ -55,19 +55,15 @@ impl Resolver<'_> {
         if let Some(field) = fields.clone().find(|field| field.name == name.field) {
             return self.field(&field.clone(), span);
         }
-        let known = |context, size, signed| {
-            Some(Meaning::Number(Typed {
-                number: Number::Context(context),
-                size,
-                signed,
-            }))
-        };
         match name.field.as_str() {
-            "common_pid" => known(Context::Pid, 4, true),
-            "common_tgid" => known(Context::Tgid, 4, true),
-            "cpu" | "CPU" | "common_cpu" => known(Context::Cpu, 4, false),
-            "common_timestamp" => known(Context::Time, 8, false),
-            "comm" | "COMM" | "common_comm" => Some(Meaning::Text(Text::Comm)),
+            "common_pid" => self.known(Context::Pid, 4, true, span),
+            "common_tgid" => self.known(Context::Tgid, 4, true, span),
+            "cpu" | "CPU" | "common_cpu" => self.known(Context::Cpu, 4, false, span),
+            "common_timestamp" => self.known(Context::Time, 8, false, span),
+            "comm" | "COMM" | "common_comm" => {
+                self.thread_is_known(span)?;
+                Some(Meaning::Text(Text::Comm))
+            }
             "common_type" => {
                 let id = Number::Constant(self.scope.format.id);
                 Some(Meaning::Number(Typed::wide(id, false)))
@@ -77,6 +73,27 @@ impl Resolver<'_> {
             }
             _ => self.not_found(name, span),
         }
+    }
+
+    /// What is known of every event, where the probe knows it.
+    fn known(&mut self, context: Context, size: u32, signed: bool, span: Span) -> Option<Meaning> {
+        if matches!(context, Context::Pid | Context::Tgid) {
+            self.thread_is_known(span)?;
+        }
+        Some(Meaning::Number(Typed {
+            number: Number::Context(context),
+            size,
+            signed,
+        }))
+    }
+
+    /// The thread that runs has to do with the event.
+    pub(super) fn thread_is_known(&mut self, span: Span) -> Option<()> {
+        if self.scope.probe.has_thread() {
+            return Some(());
+        }
+        let text = "The thread that runs has nothing to do with this event";
+        self.wrong(span, text)
     }
 
     fn field(&mut self, field: &Field, span: Span) -> Option<Meaning> {

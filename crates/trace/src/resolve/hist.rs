@@ -33,7 +33,10 @@ pub fn hist(hist: &Hist, scope: &Scope<'_>) -> Result<(Program, Table), Vec<Prob
 impl Resolver<'_> {
     fn hist(&mut self, hist: &Hist) -> Option<(Program, Table)> {
         self.refuse_variables(hist);
-        let mut program = Program::default();
+        let mut program = Program {
+            probe: self.scope.probe,
+            ..Program::default()
+        };
         let mut table = Table {
             size: self.size(hist).unwrap_or(SIZE),
             nohitcount: hist.nohitcount.is_some(),
@@ -108,6 +111,7 @@ impl Resolver<'_> {
             {
                 return self.wrong(modifier.span, "Invalid field modifier");
             }
+            self.thread_is_known(operand.span)?;
             return Some((Part::Stack, column(operand, KeyShow::Stack, 8, false)));
         }
         if let ExprKind::Variable(_) = operand.kind {

@@ -23,6 +23,7 @@ fn with_scope<T>(what: impl FnOnce(&Scope<'_>) -> T) -> T {
     let tables = Print::parse(&format).unwrap().tables();
     let function = |name: &str| (name == "schedule").then_some((0x1000, 0x40));
     what(&Scope {
+        probe: Probe::Tracepoint,
         format: &format,
         tables: &tables,
         function: &function,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::asm::{Code, Insn};
 use crate::emit::emit;
+use crate::probe::Probe;
 use crate::program::{
     Aggregate, Comparison, Condition, ConditionKind, FieldRead, Kept, Number, Part, Program, Text,
 };
@@ -98,6 +99,7 @@ fn programs() -> [(&'static str, Program); 3] {
         (
             "keys=F:vals=G if G > 64",
             Program {
+                probe: Probe::Tracepoint,
                 filter: filter(above),
                 keys: vec![Part::Number(field(16, 8))],
                 values: kept(field(24, 4), Aggregate::Sum),
@@ -106,6 +108,7 @@ fn programs() -> [(&'static str, Program); 3] {
         (
             "the greatest of those with the name",
             Program {
+                probe: Probe::Tracepoint,
                 filter: filter(ConditionKind::Equals(name, b"kworker/0".to_vec())),
                 keys: Vec::new(),
                 values: kept(field(32, 8), Aggregate::Maximum { signed: true }),

@@ -4,6 +4,7 @@
 use super::evaluate::text;
 use super::world::{KERNEL, Random, USER, World};
 use crate::glob::Glob;
+use crate::probe::Probe;
 use crate::program::{
     Aggregate, Comparison, Condition, ConditionKind, Context, FieldRead, Kept, Number, Operator,
     Part, Program, Text,
@@ -99,6 +100,7 @@ impl Maker<'_> {
         let values = self.random.one_of(&[0, 1, 2, 3, 8]);
         let values = (0..values).map(|_| self.kept()).collect();
         Program {
+            probe: Probe::Tracepoint,
             filter,
             keys,
             values,
