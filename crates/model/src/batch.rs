@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    AgentCost, BlameRow, CgroupId, Comm, Counter, Counters, DestinationRow, EventCounters, Feature,
-    Histogram, Loss, Measured, Owner, ProcessId, Sockets, SubjectRow, WaitRow,
+    AgentCost, BlameRow, CgroupId, Comm, Counter, Counters, DestinationRow, Energy, EventCounters,
+    Feature, Histogram, Loss, Measured, Owner, ProcessId, Sockets, SubjectRow, WaitRow,
 };
 
 /// Everything that the sources knew at one moment.
@@ -49,6 +49,8 @@ pub struct Batch {
     pub blames: Vec<BlameRow>,
     /// Containers, units and other groups; filled by `Rollup` of noctule-analysis.
     pub subjects: Vec<SubjectRow>,
+    /// What the meters of energy read. `None`: the machine has none, and the operator gave no model.
+    pub energy: Option<Energy>,
     /// Verdict of each feature.
     pub features: Arc<[Feature]>,
     /// What was lost since the agent started; kinds that lost nothing are listed with 0.
@@ -72,6 +74,7 @@ impl Batch {
             all_connects: self.all_connects.clone(),
             destinations: self.destinations.clone(),
             blames: self.blames.clone(),
+            energy: self.energy.clone(),
             features: self.features.clone(),
             losses: self.losses.clone(),
             agent: self.agent.clone(),

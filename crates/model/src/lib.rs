@@ -9,6 +9,7 @@ mod comm;
 mod counters;
 mod counts;
 mod destination;
+mod energy;
 mod event;
 mod event_counters;
 mod health;
@@ -28,6 +29,7 @@ pub use comm::Comm;
 pub use counters::{Cause, Counter, Counters, Preemptor, SOFTIRQ_VECTORS};
 pub use counts::{Countable, Counts, Cumulative};
 pub use destination::{DestinationCounter, DestinationCounters, DestinationRow};
+pub use energy::{Energy, EnergySource, Zone, ZoneKind, ZoneReading};
 pub use event::{
     ConnectError, Event, EventProcess, ExitStatus, FilePath, Origin, Socket, TcpChange, What,
 };
