@@ -15,5 +15,6 @@ mod events;
 mod exposition;
 mod hardware;
 mod hist;
+mod probes;
 mod top;
 mod waits;

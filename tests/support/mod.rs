@@ -27,6 +27,7 @@ pub(crate) mod record;
 pub(crate) mod scheduler;
 pub(crate) mod stream;
 pub(crate) mod tmux;
+pub(crate) mod tracefs;
 pub(crate) mod window;
 
 use std::process::{Command, Output, Stdio};

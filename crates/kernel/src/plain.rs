@@ -344,22 +344,32 @@ impl TraceEvents {
         libbpf_rs::num_possible_cpus().unwrap_or(1)
     }
 
-    /// The systems that have events, in the order of the alphabet.
+    /// System and name of every event that can be enabled, in the order of the alphabet: those of the
+    /// kernel and its modules, and the kprobes, uprobes and others that somebody has registered.
     ///
     /// # Errors
     ///
     /// They cannot be listed.
-    pub fn systems(&self) -> Result<Vec<String>, Error> {
-        self.tracefs.folders("events")
+    pub fn available(&self) -> Result<Vec<(String, String)>, Error> {
+        let text = self.tracefs.read("available_events")?.unwrap_or_default();
+        let split = |line: &str| {
+            let (system, event) = line.split_once(':')?;
+            Some((system.to_owned(), event.to_owned()))
+        };
+        let mut all: Vec<_> = text.lines().filter_map(split).collect();
+        all.sort_unstable();
+        Ok(all)
     }
 
-    /// The events of a system, in the order of the alphabet.
+    /// How the registered kprobes, uprobes and other dynamic events were defined, one a line
+    /// (`p:kprobes/open do_sys_openat2`). Empty where the kernel has none of these kinds.
     ///
     /// # Errors
     ///
-    /// They cannot be listed.
-    pub fn events(&self, system: &str) -> Result<Vec<String>, Error> {
-        self.tracefs.folders(&format!("events/{system}"))
+    /// The list cannot be read.
+    pub fn dynamic(&self) -> Result<String, Error> {
+        // One file for all kinds since Linux 5.0.
+        Ok(self.tracefs.read("dynamic_events")?.unwrap_or_default())
     }
 
     /// Attaches the program to the tracepoint with this number, on all CPUs.

@@ -8,7 +8,7 @@ use std::path::Path;
 use libbpf_rs::{Link, ProgramMut};
 use perf_event::Builder;
 use perf_event::events::Tracepoint;
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use crate::error::{Context, Error};
@@ -65,27 +65,6 @@ impl Tracefs {
             .read_to_string(&mut text)
             .context(format!("reading {path} in tracefs"))?;
         Ok(Some(text))
-    }
-
-    /// The names of the folders below a folder, in the order of the alphabet.
-    pub(crate) fn folders(&self, path: &str) -> Result<Vec<String>, Error> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = openat(self.root.as_fd(), path, flags, Mode::empty());
-        let context = || format!("listing {path} in tracefs");
-        let folder = opened.map_err(io::Error::from).context(context())?;
-        let mut names = Vec::new();
-        for entry in Dir::read_from(folder)
-            .map_err(io::Error::from)
-            .context(context())?
-        {
-            let entry = entry.map_err(io::Error::from).context(context())?;
-            let name = entry.file_name().to_string_lossy();
-            if entry.file_type() == FileType::Directory && !name.starts_with('.') {
-                names.push(name.into_owned());
-            }
-        }
-        names.sort_unstable();
-        Ok(names)
     }
 }
 

@@ -63,6 +63,7 @@ pub(crate) enum Command {
     Top(TopArgs),
     Events(EventsArgs),
     Hist(HistArgs),
+    Probes(ProbesArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -256,6 +257,33 @@ pub(crate) struct HistArgs {
     /// Draw the distribution of a key with .log2 or .buckets, or of a percentile
     #[arg(long)]
     pub(crate) graph: bool,
+    /// Write the answer to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// The events that can be traced and counted, with their fields
+///
+/// One line for each event, as `noctule hist` takes it: tracepoints of the kernel and its modules, and
+/// the kprobes, uprobes and other dynamic events that are registered. With -v also the fields with
+/// their types and places, and the names that the event's print format has for their values.
+///
+/// Examples:
+///   noctule probes 'sched:*exec*'
+///   noctule probes -v irq:softirq_entry
+///   noctule probes kmem
+#[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ProbesArgs {
+    /// Only those that match: a pattern as in a shell, for SYSTEM:EVENT, the event or the system
+    #[arg(value_name = "GLOB")]
+    pub(crate) glob: Option<String>,
+    /// Also the fields
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// One JSON object instead of the list (docs/json.md)
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Write the answer to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

@@ -10,10 +10,12 @@ mod doctor;
 mod event_lines;
 mod events;
 mod hist;
+mod probes;
 mod run;
 mod stat;
 mod table;
 mod top;
+mod tracepoints;
 mod wait_table;
 mod waits;
 mod watch;
@@ -28,6 +30,7 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Top(top) => top::run(&top, &config),
         Command::Events(events) => events::run(&events, &config),
         Command::Hist(hist) => hist::run(&hist),
+        Command::Probes(probes) => probes::run(&probes),
         Command::Doctor(doctor) => doctor::run(&doctor, &config),
         Command::Completions(completions) => docs::completions(&completions),
         Command::Man(man) => docs::man(&man),

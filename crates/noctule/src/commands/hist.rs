@@ -6,7 +6,7 @@ mod names;
 use std::io::{IsTerminal as _, stdout};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use noctule_kernel::{Error, ErrorKind, TraceEvents};
 use noctule_trace::format::EventFormat;
 use noctule_trace::parse;
@@ -19,6 +19,7 @@ use noctule_trace::source::Problem;
 use noctule_trace::table::{Area, Snapshot, Table};
 
 use self::names::{Kallsyms, Names};
+use super::tracepoints;
 use super::watch::{Output, Reader};
 use crate::args::HistArgs;
 use crate::exit::{self, Usage};
@@ -31,7 +32,7 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
     let events = TraceEvents::open()?;
-    let event = event(&events, &args.event)?;
+    let event = tracepoints::one(&events, &args.event)?;
     let symbols = Kallsyms::default();
     let (program, table) = compile(&event, &args.trigger, &symbols)?;
     let cpus = TraceEvents::possible_cpus();
@@ -70,56 +71,6 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
         table.kernel_text(&now, &names)
     })?;
     Ok(exit::DONE)
-}
-
-/// The layout of an event that is given as `SYSTEM:EVENT`.
-fn event(events: &TraceEvents, text: &str) -> Result<EventFormat> {
-    let Some((system, event)) = text.split_once(':').or_else(|| text.split_once('/')) else {
-        bail!(Usage(format!(
-            "{text}: an event is SYSTEM:EVENT, such as sched:sched_switch"
-        )));
-    };
-    let is_name = |name: &str| {
-        !name.is_empty()
-            && name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
-            && !name.starts_with('.')
-    };
-    let format = if is_name(system) && is_name(event) {
-        events.format(system, event)?
-    } else {
-        None
-    };
-    let Some(format) = format else {
-        bail!(Usage(unknown(events, system, event)));
-    };
-    EventFormat::parse(&format).map_err(|error| anyhow!("{text}: {error}"))
-}
-
-/// The words for an event that the kernel does not have, with the nearest that it has.
-fn unknown(events: &TraceEvents, system: &str, event: &str) -> String {
-    let shown = noctule_text::escape(&format!("{system}:{event}"));
-    let nearest = |names: Vec<String>, wanted: &str| {
-        let distance = |name: &String| strsim::damerau_levenshtein(name, wanted);
-        names.into_iter().min_by_key(distance)
-    };
-    let systems = events.systems().unwrap_or_default();
-    let near = if systems.iter().any(|name| name == system) {
-        nearest(events.events(system).unwrap_or_default(), event)
-            .map(|name| (system.to_owned(), name))
-    } else {
-        nearest(systems, system).and_then(|system| {
-            let event = nearest(events.events(&system).unwrap_or_default(), event)?;
-            Some((system, event))
-        })
-    };
-    match near {
-        Some((system, event)) => {
-            format!("this kernel has no event {shown}; did you mean {system}:{event}?")
-        }
-        None => format!("this kernel has no event {shown}"),
-    }
 }
 
 /// The program and the table of a trigger.

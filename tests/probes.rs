@@ -1,0 +1,135 @@
+//! `noctule probes`: the events of this kernel, compared with tracefs.
+
+use serde_json::Value;
+
+use super::support::tracefs::Tracefs;
+use super::support::{self, wait_until};
+
+fn text(args: &[&str]) -> String {
+    let output = support::noctule(&[&["probes"], args].concat());
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&text(&[args, &["--json"]].concat())).expect("JSON")
+}
+
+/// Other tests may register a probe meanwhile; the kernel's own events stay.
+#[test]
+fn every_event_that_can_be_enabled_is_listed() {
+    let _machine = support::shared();
+    let tracefs = Tracefs::mount();
+    let events = || {
+        let text = tracefs.read("available_events");
+        let mut all: Vec<_> = text.lines().map(str::to_owned).collect();
+        all.sort_unstable_by(|a, b| a.split(':').cmp(b.split(':')));
+        all
+    };
+    wait_until("the list stays the same", || {
+        let before = events();
+        let listed = text(&[]);
+        before == events() && listed.lines().eq(before.iter().map(String::as_str))
+    });
+}
+
+/// The places of all fields of all events against the format files.
+#[test]
+fn fields_are_those_of_the_format_files() {
+    let _machine = support::shared();
+    let tracefs = Tracefs::mount();
+    let answer = json(&["-v", "*"]);
+    let mut fields = 0;
+    for event in answer["events"].as_array().expect("a list") {
+        let name = event["event"].as_str().expect("a name");
+        let format = tracefs.read(&format!("events/{}/format", name.replacen(':', "/", 1)));
+        let id = format.lines().find_map(|line| line.strip_prefix("ID: "));
+        assert_eq!(id, Some(event["id"].to_string()).as_deref(), "{name}");
+        for field in event["fields"].as_array().expect("a list") {
+            let number = |key: &str| field[key].as_u64().expect("a number");
+            let signed = u8::from(field["signed"] == true);
+            let place = format!(
+                ";\toffset:{};\tsize:{};\tsigned:{signed};",
+                number("offset"),
+                number("size")
+            );
+            let field = field["name"].as_str().expect("a name");
+            let stands = |line: &str| line.contains(field) && line.ends_with(&place);
+            assert!(
+                format.lines().any(stands),
+                "{name} {field} {place}\n{format}"
+            );
+            fields += 1;
+        }
+        let all = format.matches("\n\tfield:").count();
+        let common = format.matches("common_").count().min(4);
+        let listed = event["fields"].as_array().map_or(0, Vec::len);
+        assert_eq!(listed + common, all, "{name}\n{format}");
+    }
+    assert!(fields > 5000, "{fields}");
+}
+
+#[test]
+fn names_of_values_and_patterns() {
+    let _machine = support::shared();
+    let softirq = text(&["-v", "irq:softirq_entry"]);
+    assert!(softirq.starts_with("irq:softirq_entry\n  vec  unsigned int  offset 8, size 4\n"));
+    assert!(
+        softirq.contains("    values: HI=0x0, TIMER=0x1, NET_TX=0x2"),
+        "{softirq}"
+    );
+    let of_system = text(&["irq"]);
+    assert!(
+        of_system.lines().all(|line| line.starts_with("irq:")),
+        "{of_system}"
+    );
+    assert!(of_system.lines().count() >= 5, "{of_system}");
+    assert_eq!(text(&["softirq_entry"]), "irq:softirq_entry\n");
+    assert_eq!(
+        text(&["sched:sched_process_ex[ei]c"]),
+        "sched:sched_process_exec\n"
+    );
+}
+
+#[test]
+fn a_pattern_without_events_is_an_error_with_the_nearest_name() {
+    let _machine = support::shared();
+    let output = support::noctule(&["probes", "sched:sched_swich"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(
+        errors.contains("did you mean sched:sched_switch?"),
+        "{errors}"
+    );
+}
+
+/// A uprobe that the test registers in the kernel is listed with its definition.
+#[test]
+fn registered_probes_are_listed_with_their_definition() {
+    struct Registered<'a>(&'a Tracefs, &'a str);
+    impl Drop for Registered<'_> {
+        fn drop(&mut self) {
+            self.0
+                .append("uprobe_events", &format!("-:noctule_test/{}", self.1));
+        }
+    }
+    let _machine = support::shared();
+    let tracefs = Tracefs::mount();
+    let name = format!("probe_{}", std::process::id());
+    let definition = format!("p:noctule_test/{name} {}:0x1000", support::NOCTULE);
+    tracefs.append("uprobe_events", &definition);
+    let _registered = Registered(&tracefs, &name);
+    let listed = json(&["-v", &format!("noctule_test:{name}")]);
+    let shown = listed["events"][0]["definition"]
+        .as_str()
+        .expect("a definition");
+    assert!(
+        shown.starts_with(&format!("p:noctule_test/{name} ")),
+        "{shown}"
+    );
+    let text = text(&["-v", &name]);
+    assert!(
+        text.contains(&format!("  registered as {shown}\n")),
+        "{text}"
+    );
+}
