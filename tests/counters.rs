@@ -43,7 +43,7 @@ fn source() -> CpuSource {
 const NAMES: [&str; 3] = ["cycles", "instructions", "cache_misses"];
 
 fn state(kernel: &Accounting, name: &str) -> FeatureState {
-    let feature = kernel.features().iter().find(|f| f.name == name);
+    let feature = kernel.features().iter().find(|f| f.id.name() == name);
     feature.expect("a verdict").state
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use noctule_kernel::{Accounting, Error, Facts, ProgramHandle, Snapshot, TaskSample, sample_flag};
-use noctule_model::{Batch, CgroupId, Counter, Counters, Feature, Loss};
+use noctule_model::{Batch, CgroupId, Counter, Counters, Feature, FeatureId, Loss};
 
 use crate::agent::Agent;
 
@@ -247,12 +247,12 @@ fn of_cpu<T>(list: &[(u32, T)], cpu: u32) -> Option<&T> {
 }
 
 fn self_cost(agent: &Agent) -> Feature {
-    let name = "self_cost";
+    let id = FeatureId::SelfCost;
     if agent.measures_programs() {
-        return Feature::on(name, "BPF statistics, in one window of a tick in thirty");
+        return Feature::on(id, "BPF statistics, in one window of a tick in thirty");
     }
     Feature::off(
-        name,
+        id,
         "the cost of BPF programs cannot be measured: BPF statistics need CAP_SYS_ADMIN",
     )
     .mended_by("run as root; nothing else needs it")

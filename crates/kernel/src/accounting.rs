@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use noctule_model::{
-    Blame, Cause, Counter, Counters, Feature, FeatureState, Group, Loss, MapFill, Measured,
-    Preemptor,
+    Blame, Cause, Counter, Counters, Feature, FeatureId, FeatureState, Group, Loss, MapFill,
+    Measured, Preemptor,
 };
 
 use rustix::time::{ClockId, clock_gettime};
@@ -246,12 +246,16 @@ impl Accounting {
         let accounts = Accounts::of(&self.switch, facts);
         let sides = [
             (
-                "page_cache_reads",
+                FeatureId::PageCacheReads,
                 &plan.page_reads,
                 side::pagecache as side::Loader,
             ),
-            ("page_cache_writes", &plan.page_writes, side::pagecache),
-            ("softirqs", &plan.softirqs, side::softirq),
+            (
+                FeatureId::PageCacheWrites,
+                &plan.page_writes,
+                side::pagecache,
+            ),
+            (FeatureId::Softirqs, &plan.softirqs, side::softirq),
         ];
         let loaded = thread::scope(|scope| {
             let wanted = sides.into_iter().filter(|(_, ways, _)| !ways.is_empty());
@@ -281,8 +285,8 @@ impl Accounting {
 
     fn count_measured(&self) -> Measured {
         use Counter::{CpuTime, SwitchesPreempted, SwitchesVoluntary};
-        let on = |name| {
-            let found = self.features.iter().find(|f| f.name == name);
+        let on = |id| {
+            let found = self.features.iter().find(|f| f.id == id);
             found.is_some_and(|f| f.state != FeatureState::Off)
         };
         let mut all = vec![CpuTime, SwitchesVoluntary, SwitchesPreempted];
@@ -297,13 +301,13 @@ impl Accounting {
                 all.retain(|counter| *counter != Counter::Wait(cause));
             }
             all.push(Counter::SwitchesThrottled);
-            all.retain(|counter| on("wait_throttle") || !throttle.contains(counter));
+            all.retain(|counter| on(FeatureId::WaitThrottle) || !throttle.contains(counter));
             all.extend(Preemptor::ALL.map(Counter::PreemptedBy));
         }
         all.extend(self.hardware.counters());
-        all.extend(on("page_cache_reads").then_some(Counter::PageReads));
-        all.extend(on("page_cache_writes").then_some(Counter::PageWrites));
-        if on("softirqs") {
+        all.extend(on(FeatureId::PageCacheReads).then_some(Counter::PageReads));
+        all.extend(on(FeatureId::PageCacheWrites).then_some(Counter::PageWrites));
+        if on(FeatureId::Softirqs) {
             all.extend((0..noctule_model::SOFTIRQ_VECTORS.len() as u8).map(Counter::Softirq));
         }
         Measured::from_iter(all)

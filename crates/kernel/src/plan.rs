@@ -1,6 +1,6 @@
 //! From facts to what is loaded. Pure: the same facts give the same plan.
 
-use noctule_model::Feature;
+use noctule_model::{Feature, FeatureId};
 
 use crate::error::{Error, ErrorKind};
 use crate::facts::Facts;
@@ -55,7 +55,7 @@ pub struct Way {
 
 impl Way {
     /// The verdict on a feature that is fed this way.
-    pub(crate) fn works(&self, feature: &'static str) -> Feature {
+    pub(crate) fn works(&self, feature: FeatureId) -> Feature {
         match self.limit {
             "" => Feature::on(feature, self.hook),
             limit => Feature::degraded(feature, format!("{}: {limit}", self.hook)),
@@ -138,17 +138,17 @@ impl Plan {
                 .collect()
         };
         let mut settled = Vec::new();
-        let mut plan = |name, all: &[Way], on| {
+        let mut plan = |id, all: &[Way], on| {
             let found = ways(all, on);
             if found.is_empty() {
-                settled.push(missing(name, all, on));
+                settled.push(missing(id, all, on));
             }
             found
         };
         Ok(Self {
-            page_reads: plan("page_cache_reads", PAGE_READS, wanted.page_cache),
-            page_writes: plan("page_cache_writes", PAGE_WRITES, wanted.page_cache),
-            softirqs: plan("softirqs", SOFTIRQS, wanted.softirqs),
+            page_reads: plan(FeatureId::PageCacheReads, PAGE_READS, wanted.page_cache),
+            page_writes: plan(FeatureId::PageCacheWrites, PAGE_WRITES, wanted.page_cache),
+            softirqs: plan(FeatureId::Softirqs, SOFTIRQS, wanted.softirqs),
             counters: wanted.counters.clone(),
             settled,
         })
@@ -167,15 +167,12 @@ impl Plan {
 /// The section of the configuration in which all this is switched.
 pub(crate) const SECTION: &str = "collect";
 
-fn missing(name: &'static str, ways: &[Way], on: bool) -> Feature {
+fn missing(id: FeatureId, ways: &[Way], on: bool) -> Feature {
     if !on {
-        return Feature::switched_off(name, SECTION);
+        return Feature::switched_off(id, SECTION);
     }
     let hooks: Vec<&str> = ways.iter().map(|w| w.hook).collect();
-    Feature::off(
-        name,
-        format!("this kernel has none of {}", hooks.join(", ")),
-    )
+    Feature::off(id, format!("this kernel has none of {}", hooks.join(", ")))
 }
 
 /// What the process lacks to do anything at all, with how to get it; `None` when it may.
@@ -247,7 +244,7 @@ mod tests {
         assert_eq!(programs[..2], ["read_get_pages", "read_folio_access"]);
         assert_eq!(programs[2..], ["read_folio_probe", "read_page_probe"]);
         assert_eq!(plan.settled.len(), 1);
-        assert_eq!(plan.settled[0].name, "page_cache_writes");
+        assert_eq!(plan.settled[0].id, FeatureId::PageCacheWrites);
         assert!(plan.settled[0].reason.contains("writeback_dirty_folio"));
     }
 

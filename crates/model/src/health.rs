@@ -1,4 +1,6 @@
-//! What the agent says of itself: features, losses, cost.
+//! The agent's report of itself: the status of its features, losses, cost.
+
+use crate::FeatureId;
 
 /// Whether something that noctule can do works here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +24,12 @@ impl FeatureState {
     }
 }
 
-/// One feature's verdict.
+/// The status of one feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// Stable name, as in `noctule doctor` and the `feature` metric.
-    pub name: &'static str,
-    /// The verdict.
+    /// Which one.
+    pub id: FeatureId,
+    /// Whether it works.
     pub state: FeatureState,
     /// Why it is so, in words for people.
     pub reason: String,
@@ -37,23 +39,23 @@ pub struct Feature {
 
 impl Feature {
     /// It works; `how`: through what.
-    pub fn on(name: &'static str, how: impl Into<String>) -> Self {
-        Self::new(name, FeatureState::On, how.into())
+    pub fn on(id: FeatureId, how: impl Into<String>) -> Self {
+        Self::new(id, FeatureState::On, how.into())
     }
 
     /// It works in part.
-    pub fn degraded(name: &'static str, reason: impl Into<String>) -> Self {
-        Self::new(name, FeatureState::Degraded, reason.into())
+    pub fn degraded(id: FeatureId, reason: impl Into<String>) -> Self {
+        Self::new(id, FeatureState::Degraded, reason.into())
     }
 
     /// It does not work.
-    pub fn off(name: &'static str, reason: impl Into<String>) -> Self {
-        Self::new(name, FeatureState::Off, reason.into())
+    pub fn off(id: FeatureId, reason: impl Into<String>) -> Self {
+        Self::new(id, FeatureState::Off, reason.into())
     }
 
     /// The user wants it so, in this section of the configuration.
-    pub fn switched_off(name: &'static str, section: &str) -> Self {
-        Self::off(name, "switched off in the configuration").mended_by(format!(
+    pub fn switched_off(id: FeatureId, section: &str) -> Self {
+        Self::off(id, "switched off in the configuration").mended_by(format!(
             "switch it on in the section [{section}] of the configuration"
         ))
     }
@@ -67,10 +69,10 @@ impl Feature {
         }
     }
 
-    fn new(name: &'static str, state: FeatureState, reason: String) -> Self {
+    fn new(id: FeatureId, state: FeatureState, reason: String) -> Self {
         let mend = String::new();
         Self {
-            name,
+            id,
             state,
             reason,
             mend,

@@ -12,6 +12,7 @@ mod destination;
 mod energy;
 mod event;
 mod event_counters;
+mod feature;
 mod health;
 mod histogram;
 mod ids;
@@ -36,6 +37,7 @@ pub use event::{
 pub use event_counters::{
     EventCounter, EventCounters, EventFamily, Events, ExitKind, FileMode, Sockets,
 };
+pub use feature::FeatureId;
 pub use health::{AgentCost, Feature, FeatureState, Loss, MapFill, ProgramCost};
 pub use histogram::Histogram;
 pub use ids::{CgroupId, ProcessId};

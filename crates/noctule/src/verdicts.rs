@@ -5,91 +5,62 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use noctule_kernel::{CgroupVersion, Facts};
-use noctule_model::{Feature, FeatureState};
+use noctule_model::{Feature, FeatureId, FeatureState};
 
 use crate::config::ProgramCost;
 
 pub(crate) fn hierarchy(facts: &Facts) -> Feature {
-    let name = "cgroup_paths";
+    let id = FeatureId::CgroupPaths;
     let version = match facts.hierarchy.version {
         CgroupVersion::V2 => "cgroup v2",
         CgroupVersion::V1 => "the cpu controller of cgroup v1",
     };
     let Some(mount) = &facts.hierarchy.mount else {
         return Feature::degraded(
-            name,
+            id,
             format!("{version} is not mounted here: groups are known by number only"),
         )
         .mended_by("mount it, or give the container the host's /sys/fs/cgroup read-only");
     };
     if let Some(note) = noctule_identity::namespace_note(Path::new("/")) {
-        return Feature::degraded(name, note)
+        return Feature::degraded(id, note)
             .mended_by("run in the host's cgroup namespace (for a pod: hostPID, host /sys)");
     }
-    Feature::on(name, format!("{version} at {}", mount.display()))
+    Feature::on(id, format!("{version} at {}", mount.display()))
 }
 
 pub(crate) fn processes(facts: &Facts) -> Feature {
-    let name = "all_processes";
+    let id = FeatureId::AllProcesses;
     if facts.pid_namespace {
         return Feature::degraded(
-            name,
+            id,
             "runs in a pid namespace: only the processes in it are listed",
         )
         .mended_by("run in the host's pid namespace (docker --pid=host, hostPID: true)");
     }
-    Feature::on(name, "runs in the host's pid namespace")
+    Feature::on(id, "runs in the host's pid namespace")
 }
 
-/// Every feature that is tried only where another one works, and that one.
-const NEEDS: [(&str, &str); 18] = [
-    ("cycles", "cpu_time"),
-    ("reference_cycles", "cpu_time"),
-    ("instructions", "cpu_time"),
-    ("cache_misses", "cpu_time"),
-    ("cpu_waits", "cpu_time"),
-    ("cgroup_moves", "cpu_time"),
-    ("wait_throttle", "cpu_waits"),
-    ("page_cache_reads", "cpu_time"),
-    ("page_cache_writes", "cpu_time"),
-    ("softirqs", "cpu_time"),
-    ("cgroup_events", "cpu_time"),
-    ("process_events", "cpu_time"),
-    ("oom_events", "process_events"),
-    ("tcp_events", "process_events"),
-    ("tcp_calls", "tcp_events"),
-    ("tcp_sockets", "tcp_events"),
-    ("tcp_retransmits", "tcp_events"),
-    ("file_opens", "process_events"),
-];
-
-/// Whether the feature works with the objects that watch what happens.
-pub(crate) fn is_of_events(feature: &str) -> bool {
-    const BASE: &str = "process_events";
-    let needed = NEEDS.iter().find(|(name, _)| *name == feature);
-    feature == BASE || needed.is_some_and(|(_, needed)| is_of_events(needed))
-}
-
-/// The verdicts on what nobody tried: each feature has one, whatever else is off.
+/// The status of what nobody tried: each feature has one, whatever else is off.
 pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
-    let has = |name: &str| tried.iter().any(|feature| feature.name == name);
-    let works = |name: &str| {
-        let mut named = tried.iter().filter(|feature| feature.name == name);
-        named.any(|feature| feature.state != FeatureState::Off)
+    let status = |id: FeatureId| tried.iter().find(|feature| feature.id == id);
+    let works = |id| status(id).is_some_and(|feature| feature.state != FeatureState::Off);
+    let untried = |id: &FeatureId| {
+        let needed = id.needs().filter(|needed| !works(*needed))?;
+        status(*id)
+            .is_none()
+            .then(|| Feature::off(*id, format!("needs {needed}, which is off")))
     };
-    let rest = NEEDS.iter();
-    let rest = rest.filter(|(name, needed)| !has(name) && !works(needed));
-    rest.map(|(name, needed)| Feature::off(name, format!("needs {needed}, which is off")))
-        .collect()
+    FeatureId::ALL.iter().filter_map(untried).collect()
 }
 
 /// The verdicts where CPU time cannot be counted at all, for this reason.
 pub(crate) fn without_accounting(facts: &Facts, reason: String) -> Vec<Feature> {
     let mut features = vec![
-        Feature::off("cpu_time", reason),
+        Feature::off(FeatureId::CpuTime, reason),
         hierarchy(facts),
         processes(facts),
-        Feature::off("self_cost", "there is no program to measure"),
+        Feature::off(FeatureId::SelfCost, "there is no program to measure"),
     ];
     features.extend(not_tried(&features));
     features
@@ -100,15 +71,15 @@ pub(crate) fn programs_unmeasured(
     wanted: ProgramCost,
     isolated: &BTreeSet<u32>,
 ) -> Option<Feature> {
-    let name = "self_cost";
+    let id = FeatureId::SelfCost;
     match wanted {
         ProgramCost::Off => Some(
-            Feature::off(name, "switched off in the configuration")
+            Feature::off(id, "switched off in the configuration")
                 .mended_by("set program_cost = \"auto\" in the section [collect]"),
         ),
         ProgramCost::Auto if !isolated.is_empty() => Some(
             Feature::off(
-                name,
+                id,
                 format!(
                     "{} CPUs are isolated (isolcpus, nohz_full), and switching BPF statistics on \
                      and off would interrupt them",
@@ -159,7 +130,7 @@ fn privileges(facts: &Facts) -> Feature {
         (true, true) => FeatureState::On,
     };
     Feature {
-        name: "privileges",
+        id: FeatureId::Privileges,
         state,
         reason: reasons.join("; "),
         mend: mends.join("; "),
@@ -168,8 +139,8 @@ fn privileges(facts: &Facts) -> Feature {
 
 /// Facts about the machine that explain the verdicts.
 pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
-    let verdict = |name, good: bool, bad_state, reason: String, mend: &str| Feature {
-        name,
+    let verdict = |id, good: bool, bad_state, reason: String, mend: &str| Feature {
+        id,
         state: if good { FeatureState::On } else { bad_state },
         reason,
         mend: if good { String::new() } else { mend.to_owned() },
@@ -180,7 +151,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
     vec![
         privileges(facts),
         verdict(
-            "btf",
+            FeatureId::Btf,
             facts.btf,
             FeatureState::Off,
             format!(
@@ -195,7 +166,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
         ),
         verdict(
-            "tracefs",
+            FeatureId::Tracefs,
             facts.tracefs.is_some(),
             FeatureState::Degraded,
             match &facts.tracefs {
@@ -205,7 +176,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             "mount -t tracefs tracefs /sys/kernel/tracing",
         ),
         verdict(
-            "lockdown",
+            FeatureId::Lockdown,
             !matches!(lockdown, Some("confidentiality")),
             FeatureState::Off,
             lockdown.map_or("not active, or securityfs is not mounted".into(), |mode| {
@@ -214,7 +185,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             "boot without lockdown=confidentiality: it forbids BPF to read kernel memory",
         ),
         verdict(
-            "perf_event_paranoid",
+            FeatureId::PerfEventParanoid,
             caps.perfmon || paranoid.is_none_or(|level| level <= 0),
             FeatureState::Degraded,
             format!(
@@ -229,7 +200,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             "sysctl kernel.perf_event_paranoid=0, or add CAP_PERFMON",
         ),
         verdict(
-            "nominal_frequency",
+            FeatureId::NominalFrequency,
             facts.nominal_hertz.is_some(),
             FeatureState::Degraded,
             match facts.nominal_hertz {

@@ -17,7 +17,9 @@ use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts,
     FileEvents, FileOptions, Hierarchy, LoadedEvents, Plan, Stream, Wanted,
 };
-use noctule_model::{Batch, CgroupEvent, CgroupId, Event, Feature, FeatureState, ProcessRow};
+use noctule_model::{
+    Batch, CgroupEvent, CgroupId, Event, Feature, FeatureId, FeatureState, ProcessRow,
+};
 
 use crate::config::Config;
 use crate::stop::{Signals, Woken};
@@ -163,7 +165,7 @@ impl Pipeline {
             );
         }
         let mut not_tried = verdicts::not_tried(&[kernel.features(), &others].concat());
-        not_tried.retain(|feature| shown == Shown::All || !verdicts::is_of_events(feature.name));
+        not_tried.retain(|feature| shown == Shown::All || !feature.id.is_of_events());
         others.extend(not_tried);
         let grace = grace(config);
         let isolated = noctule_kernel::isolated_cpus(Path::new("/"));
@@ -186,9 +188,9 @@ impl Pipeline {
     }
 
     /// Fails where the feature is off, with why.
-    pub(crate) fn need(&self, feature: &str) -> Result<()> {
+    pub(crate) fn need(&self, feature: FeatureId) -> Result<()> {
         let features = self.cpu.features();
-        let off = |it: &&Feature| it.name == feature && it.state == FeatureState::Off;
+        let off = |it: &&Feature| it.id == feature && it.state == FeatureState::Off;
         match features.iter().find(off) {
             Some(off) => {
                 let words = format!("{feature} is off: {}; {}", off.reason, off.mend);
@@ -461,10 +463,10 @@ fn told(
     attached: Option<Result<Events, Error>>,
     features: &mut Vec<Feature>,
 ) -> Option<Told> {
-    let name = "process_events";
+    let id = FeatureId::ProcessEvents;
     match attached {
         None => {
-            features.push(Feature::switched_off(name, "events"));
+            features.push(Feature::switched_off(id, "events"));
             None
         }
         Some(Ok(attached)) => {
@@ -475,7 +477,7 @@ fn told(
             Some(Told::new(source, latency))
         }
         Some(Err(error)) => {
-            features.push(Feature::off(name, chain(&error)));
+            features.push(Feature::off(id, chain(&error)));
             None
         }
     }
@@ -490,9 +492,9 @@ fn load_files(
     events: &Events,
     features: &mut Vec<Feature>,
 ) -> Option<FileEvents> {
-    let name = "file_opens";
+    let id = FeatureId::FileOpens;
     if !config.events.files {
-        features.push(Feature::off(name, "not asked for").mended_by(
+        features.push(Feature::off(id, "not asked for").mended_by(
             "switch it on in the section [events] of the configuration, or watch with noctule \
              events --kind file",
         ));
@@ -515,7 +517,7 @@ fn load_files(
             files
         }
         Err(error) => {
-            features.push(Feature::off(name, chain(&error)));
+            features.push(Feature::off(id, chain(&error)));
             None
         }
     }
@@ -530,18 +532,18 @@ fn mount(hierarchy: &Hierarchy) -> PathBuf {
 }
 
 fn cgroup_life(facts: &Facts, ring_bytes: u32) -> (Option<CgroupLife>, Feature) {
-    let name = "cgroup_events";
+    let id = FeatureId::CgroupEvents;
     match CgroupEvents::load(facts, ring_bytes) {
         Ok(events) => {
             let how = "cgroup tracepoints: groups of any lifetime have a path";
-            (Some(CgroupLife::new(events)), Feature::on(name, how))
+            (Some(CgroupLife::new(events)), Feature::on(id, how))
         }
         Err(error) => {
             let reason = format!(
                 "{}; groups that live less than a tick may have no path",
                 chain(&error)
             );
-            (None, Feature::degraded(name, reason))
+            (None, Feature::degraded(id, reason))
         }
     }
 }

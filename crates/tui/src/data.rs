@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use noctule_analysis::{ReportBuilder, Row, Thresholds};
 use noctule_model::{
-    AgentCost, Batch, CgroupId, CgroupRow, Counter, Counters, Feature, FeatureState, Level, Loss,
-    Measured, Node, Owner, ProcessId, ProcessRow,
+    AgentCost, Batch, CgroupId, CgroupRow, Counter, Counters, Feature, FeatureId, FeatureState,
+    Level, Loss, Measured, Node, Owner, ProcessId, ProcessRow,
 };
 
 use crate::history::{History, LENGTH, Used};
@@ -171,7 +171,7 @@ impl Data {
         let mut words = Vec::new();
         let features = self.last.iter().flat_map(|batch| batch.features.iter());
         for feature in features.filter(|feature| feature.state != FeatureState::On) {
-            words.push(format!("{} {}", feature.name, feature.state.name()));
+            words.push(format!("{} {}", feature.id, feature.state.name()));
         }
         let mut losing: Vec<_> = self
             .losses
@@ -186,9 +186,9 @@ impl Data {
     }
 
     /// A feature, if the agent has a verdict on it.
-    pub(crate) fn feature(&self, name: &str) -> Option<&Feature> {
+    pub(crate) fn feature(&self, id: FeatureId) -> Option<&Feature> {
         let mut features = self.last.iter().flat_map(|batch| batch.features.iter());
-        features.find(|feature| feature.name == name)
+        features.find(|feature| feature.id == id)
     }
 
     fn watch_losses(&mut self, losses: &[Loss]) {

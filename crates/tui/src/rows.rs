@@ -1,6 +1,6 @@
 //! Draws the rows of the table.
 
-use noctule_model::{Feature, FeatureState, VerdictKind};
+use noctule_model::{Feature, FeatureId, FeatureState, VerdictKind};
 use noctule_text::{WAIT_SCALE, escape};
 use ratatui::Frame;
 use ratatui::style::Style;
@@ -51,7 +51,7 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
 }
 
 fn nothing(app: &App) -> String {
-    let off = app.shown.feature("cpu_waits");
+    let off = app.shown.feature(FeatureId::CpuWaits);
     let off = off.filter(|feature| feature.state == FeatureState::Off);
     match (&app.shown.window, app.view, off) {
         (None, ..) => "no data yet".to_owned(),

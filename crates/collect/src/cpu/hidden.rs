@@ -6,11 +6,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::{fs, io};
 
 use noctule_kernel::{Facts, Hierarchy, Snapshot, TaskSample, process_cpu_ns, sample_flag};
-use noctule_model::Counter;
+use noctule_model::{Counter, FeatureId};
 use procfs::process::{ProcState, Process};
 
 /// The verdict that says whom tracing programs do not see.
-pub(super) const FEATURE: &str = "all_processes";
+pub(super) const FEATURE: FeatureId = FeatureId::AllProcesses;
 
 /// Between two looks for them.
 const LOOK_NS: u64 = 60_000_000_000;

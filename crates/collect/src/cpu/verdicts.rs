@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use noctule_model::{Feature, FeatureState};
+use noctule_model::{Feature, FeatureId, FeatureState};
 
-const WAITS: &str = "cpu_waits";
+const WAITS: FeatureId = FeatureId::CpuWaits;
 
 pub(super) struct Verdicts {
     /// As they were at the start.
@@ -30,16 +30,16 @@ impl Verdicts {
 
     /// From now on the feature has this limit besides those that it had at the start; with no words it
     /// is as at the start. One that is off stays off.
-    pub(super) fn limit(&mut self, name: &str, limit: &str) {
+    pub(super) fn limit(&mut self, id: FeatureId, limit: &str) {
         let changed = self.now.iter().zip(&self.first).map(|(now, first)| {
-            if first.name != name || first.state == FeatureState::Off {
+            if first.id != id || first.state == FeatureState::Off {
                 return now.clone();
             }
             if limit.is_empty() {
                 return first.clone();
             }
             let reason = format!("{}; {limit}", first.reason);
-            Feature::degraded(first.name, reason).mended_by(first.mend.clone())
+            Feature::degraded(first.id, reason).mended_by(first.mend.clone())
         });
         self.now = changed.collect();
     }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_limit_comes_and_goes() {
-        let off = Feature::off("cycles", "no PMU");
+        let off = Feature::off(FeatureId::Cycles, "no PMU");
         let on = Feature::on(WAITS, "sched_switch");
         let mut verdicts = Verdicts::new(vec![off.clone(), on.clone()]);
         verdicts.set_scheduler(Some("rusty".to_owned()));
@@ -81,7 +81,7 @@ mod tests {
                 .reason
                 .starts_with("sched_switch; the sched_ext scheduler rusty")
         );
-        verdicts.limit("cycles", "something");
+        verdicts.limit(FeatureId::Cycles, "something");
         assert_eq!(verdicts.all()[0], off);
         verdicts.set_scheduler(None);
         assert_eq!(verdicts.all()[..], [off, on]);

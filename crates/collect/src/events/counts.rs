@@ -13,8 +13,8 @@ use noctule_kernel::{
 };
 use noctule_model::{
     Batch, CgroupId, CgroupRow, ConnectError, DestinationCounter, DestinationCounters,
-    DestinationRow, EventCounter, EventCounters, EventFamily, ExitKind, FeatureState, FileMode,
-    Group, Histogram, Sockets, WaitRow,
+    DestinationRow, EventCounter, EventCounters, EventFamily, ExitKind, FeatureId, FeatureState,
+    FileMode, Group, Histogram, Sockets, WaitRow,
 };
 
 /// Nobody's: what found no room in a table, or has no owner.
@@ -300,15 +300,15 @@ impl EventCounts {
 
 /// The counters that mean anything: what is not asked for, or has no hook, is not a 0.
 fn measured(kernel: &Events, files: Option<&FileEvents>) -> Vec<EventCounter> {
-    let on = |name: &str| {
+    let on = |id: FeatureId| {
         let mut features = kernel.features().iter();
-        features.any(|f| f.name == name && f.state != FeatureState::Off)
+        features.any(|f| f.id == id && f.state != FeatureState::Off)
     };
     let has = |counter: &EventCounter| match counter {
         EventCounter::OomKills | EventCounter::ProcessExits(ExitKind::OomKilled) => {
-            on("oom_events")
+            on(FeatureId::OomEvents)
         }
-        EventCounter::TcpRetransmits => on("tcp_retransmits"),
+        EventCounter::TcpRetransmits => on(FeatureId::TcpRetransmits),
         EventCounter::FileOpens(FileMode::Read) => files.is_some_and(FileEvents::counts_reads),
         EventCounter::FileOpenFailures => files.is_some_and(FileEvents::counts_failures),
         counter => match counter.family() {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use noctule_model::{Counter, Feature};
+use noctule_model::{Counter, Feature, FeatureId};
 
 use crate::error::Error;
 use crate::facts::{Facts, THROTTLE_CLOCKS};
@@ -22,16 +22,16 @@ pub(super) const MOVES: &str = "cgroup_attach_task";
 
 /// Whether a move to another cgroup is seen at once. `error`: why it could not be attached.
 pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
-    let name = "cgroup_moves";
+    let id = FeatureId::CgroupMoves;
     let reason = match error {
         None if !facts.hooks.contains(MOVES) => {
-            return Feature::off(name, format!("this kernel has no {MOVES} (CONFIG_CGROUPS)"));
+            return Feature::off(id, format!("this kernel has no {MOVES} (CONFIG_CGROUPS)"));
         }
         Some(error) => format!(
             "cgroup_attach_task: {error:#}; what a process used in the tick of a move is charged to \
              its earlier group"
         ),
-        None if walks_over_threads(facts) => return Feature::on(name, "cgroup_attach_task"),
+        None if walks_over_threads(facts) => return Feature::on(id, "cgroup_attach_task"),
         None => {
             "cgroup_attach_task: it tells of the leader alone, and this kernel has no walk over \
                  the threads of a process (bpf_iter_task_new, Linux 6.7): what the others used in \
@@ -39,25 +39,25 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature 
                 .to_owned()
         }
     };
-    Feature::degraded(name, reason)
+    Feature::degraded(id, reason)
 }
 
 /// What CPU time lacks where the scheduler's clock cannot be read, and what it costs where the kernel
 /// refuses to list threads.
 pub(super) fn cpu_time(facts: &Facts, unlisted: Option<&Error>) -> Feature {
-    let name = "cpu_time";
+    let id = FeatureId::CpuTime;
     let how = "task iterator; idle time from sched_switch";
     if !facts.scheduler.clock {
         return Feature::degraded(
-            name,
+            id,
             "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what a thread \
              that runs used since the last tick of the scheduler is missing until the next",
         );
     }
     match unlisted {
-        None => Feature::on(name, how),
+        None => Feature::on(id, how),
         Some(error) => Feature::degraded(
-            name,
+            id,
             format!(
                 "{how}; this kernel refuses the programs that list the threads that have run, so \
                  each batch reads all threads, which costs some 1 us for each: {}",
@@ -71,33 +71,33 @@ pub(super) fn cpu_time(facts: &Facts, unlisted: Option<&Error>) -> Feature {
 /// The programs that measure waits are not taken.
 pub(super) fn waits_refused(error: &Error) -> Feature {
     let reason = format!("this kernel refuses their programs: {}", error.chain());
-    Feature::off("cpu_waits", reason).mended_by(REPORT)
+    Feature::off(FeatureId::CpuWaits, reason).mended_by(REPORT)
 }
 
 /// Whether waiting for a CPU is measured, and how. `error`: why a hook is missing.
 pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
-    let name = "cpu_waits";
+    let id = FeatureId::CpuWaits;
     if !wanted {
-        return Feature::switched_off(name, SECTION);
+        return Feature::switched_off(id, SECTION);
     }
     match error {
         None if !facts.scheduler.clock => Feature::degraded(
-            name,
+            id,
             "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what it waited \
              before a move to another CPU is blamed on who ran on the other",
         ),
         None if !facts.scheduler.notes => Feature::degraded(
-            name,
+            id,
             "this kernel does not note when a thread was queued (CONFIG_SCHED_INFO): a hook at each \
              wake-up does, and a wait that began before the agent is not counted",
         ),
-        None => Feature::on(name, "sched_switch, sched_migrate_task, sched_info"),
+        None => Feature::on(id, "sched_switch, sched_migrate_task, sched_info"),
         Some(error) if facts.scheduler.keeps_notes() => Feature::degraded(
-            name,
+            id,
             format!("{error:#}: what a thread waited before a move to another CPU is unattributed"),
         ),
         Some(error) => Feature::degraded(
-            name,
+            id,
             format!("{error:#}: waits that begin with a wake-up or a move are not seen"),
         ),
     }
@@ -105,15 +105,15 @@ pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Fact
 
 /// Whether the part of a wait that is due to a quota is told apart.
 pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
-    let name = "wait_throttle";
+    let id = FeatureId::WaitThrottle;
     if !waits {
         return None;
     }
     const MEND: &str = "compare with throttled_usec in the group's cpu.stat";
     Some(match facts.throttle_clock {
-        Some(field) if field == THROTTLE_CLOCKS[0] => Feature::on(name, format!("cfs_rq.{field}")),
+        Some(field) if field == THROTTLE_CLOCKS[0] => Feature::on(id, format!("cfs_rq.{field}")),
         Some(field) => Feature::degraded(
-            name,
+            id,
             format!(
                 "cfs_rq.{field}: counts less than wall time where a CPU is slow, or has interrupts \
                  or steal; the rest of a throttle counts as contention"
@@ -121,7 +121,7 @@ pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
         )
         .mended_by(format!("{MEND}; Linux 6.6 has a better one")),
         None => Feature::off(
-            name,
+            id,
             "this kernel has no quotas (CONFIG_CFS_BANDWIDTH), or does not tell how long a queue \
              was throttled: such waits count as contention",
         )
@@ -129,12 +129,12 @@ pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
     })
 }
 
-fn name(counter: Counter) -> &'static str {
+fn feature(counter: Counter) -> FeatureId {
     match counter {
-        Counter::Cycles => "cycles",
-        Counter::ReferenceCycles => "reference_cycles",
-        Counter::Instructions => "instructions",
-        _ => "cache_misses",
+        Counter::Cycles => FeatureId::Cycles,
+        Counter::ReferenceCycles => FeatureId::ReferenceCycles,
+        Counter::Instructions => FeatureId::Instructions,
+        _ => FeatureId::CacheMisses,
     }
 }
 
@@ -146,11 +146,11 @@ pub(super) fn hardware(
     facts: &Facts,
 ) -> Vec<Feature> {
     let verdict = |spec: &CounterSpec| match refused.iter().find(|(s, _)| s == spec) {
-        Some((_, error)) => off(name(spec.counter), error, facts),
+        Some((_, error)) => off(feature(spec.counter), error, facts),
         None => match problems.first() {
-            None => Feature::on(name(spec.counter), "perf event on each CPU"),
+            None => Feature::on(feature(spec.counter), "perf event on each CPU"),
             Some((cpu, error)) => Feature::degraded(
-                name(spec.counter),
+                feature(spec.counter),
                 format!(
                     "not on {} of the CPUs, for example CPU {cpu}: {error}",
                     problems.len()
@@ -161,13 +161,13 @@ pub(super) fn hardware(
     if asked.is_empty() {
         let all = CounterSpec::HARDWARE.iter();
         return all
-            .map(|spec| Feature::switched_off(name(spec.counter), SECTION))
+            .map(|spec| Feature::switched_off(feature(spec.counter), SECTION))
             .collect();
     }
     asked.iter().map(verdict).collect()
 }
 
-fn off(name: &'static str, error: &io::Error, facts: &Facts) -> Feature {
+fn off(id: FeatureId, error: &io::Error, facts: &Facts) -> Feature {
     use rustix::io::Errno;
     let (reason, mend) = match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) => (
@@ -193,5 +193,5 @@ fn off(name: &'static str, error: &io::Error, facts: &Facts) -> Feature {
         ),
         _ => ("perf_event_open failed", String::new()),
     };
-    Feature::off(name, format!("{reason}: {error}")).mended_by(mend)
+    Feature::off(id, format!("{reason}: {error}")).mended_by(mend)
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenMapMut, ProgramMut};
-use noctule_model::Feature;
+use noctule_model::{Feature, FeatureId};
 
 use crate::cost::ProgramHandle;
 use crate::facts::Facts;
@@ -57,7 +57,7 @@ impl<'a> Accounts<'a> {
 
 /// Tries the ways in order. The verdict names the hook that works, or why each does not.
 pub(super) fn first_that_works(
-    feature: &'static str,
+    feature: FeatureId,
     ways: &[Way],
     load: impl Fn(&Way) -> Result<Side, libbpf_rs::Error>,
 ) -> (Option<Side>, Feature) {

@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 
 use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use noctule_model::Feature;
+use noctule_model::{Feature, FeatureId};
 
 use super::{EventsWanted, FILES, Sockets, Stream};
 use crate::cpu_slots::CpuSlots;
@@ -116,11 +116,14 @@ pub(super) fn attach_lifecycle(
             .context("attaching to sched_process_fork")?,
     ];
     features.push(Feature::on(
-        "process_events",
+        FeatureId::ProcessEvents,
         "sched_process_fork, _exec and _exit",
     ));
     if !facts.hooks.contains("mark_victim") {
-        features.push(Feature::off("oom_events", "this kernel has no mark_victim"));
+        features.push(Feature::off(
+            FeatureId::OomEvents,
+            "this kernel has no mark_victim",
+        ));
         return Ok(links);
     }
     match progs.mark_victim.attach() {
@@ -128,17 +131,20 @@ pub(super) fn attach_lifecycle(
             links.push(link);
             features.push(oom_events(facts));
         }
-        Err(error) => features.push(Feature::off("oom_events", format!("mark_victim: {error}"))),
+        Err(error) => features.push(Feature::off(
+            FeatureId::OomEvents,
+            format!("mark_victim: {error}"),
+        )),
     }
     Ok(links)
 }
 
 fn oom_events(facts: &Facts) -> Feature {
     if facts.tracepoints.victim_task {
-        return Feature::on("oom_events", "mark_victim");
+        return Feature::on(FeatureId::OomEvents, "mark_victim");
     }
     Feature::degraded(
-        "oom_events",
+        FeatureId::OomEvents,
         "mark_victim: it tells no more than a thread (before Linux 6.9), so the size of a victim is \
          not known",
     )
@@ -193,10 +199,10 @@ pub(super) fn sockets(
     features: &mut Vec<Feature>,
 ) -> Option<Sockets> {
     let Some(loaded) = loaded else {
-        let name = "tcp_events";
+        let id = FeatureId::TcpEvents;
         features.push(match tcp_impossible(facts) {
-            Some(reason) if wanted.tcp => Feature::off(name, reason),
-            _ => Feature::switched_off(name, "events"),
+            Some(reason) if wanted.tcp => Feature::off(id, reason),
+            _ => Feature::switched_off(id, "events"),
         });
         return None;
     };
@@ -216,7 +222,7 @@ pub(super) fn sockets(
         Ok((sockets, retransmits)) => {
             let reason = "inet_sock_set_state; existing sockets from the iterator of files";
             features.extend([
-                Feature::on("tcp_events", reason),
+                Feature::on(FeatureId::TcpEvents, reason),
                 calls,
                 listed(facts),
                 retransmits,
@@ -225,7 +231,7 @@ pub(super) fn sockets(
         }
         Err(error) => {
             features.push(Feature::off(
-                "tcp_events",
+                FeatureId::TcpEvents,
                 format!("{error}: {}", cause(&error)),
             ));
             None
@@ -257,10 +263,10 @@ fn calls_are_there(facts: &Facts) -> Result<(), Error> {
 fn calls_seen(facts: &Facts) -> Feature {
     let calls = CALLS.join(", ");
     if facts.hooks.contains(V6_CONNECT) {
-        return Feature::on("tcp_calls", format!("{calls}, {V6_CONNECT}"));
+        return Feature::on(FeatureId::TcpCalls, format!("{calls}, {V6_CONNECT}"));
     }
     Feature::degraded(
-        "tcp_calls",
+        FeatureId::TcpCalls,
         format!(
             "{calls}; this kernel does not have {V6_CONNECT} (no IPv6, or in a module): connecting \
              by IPv6 that fails before anything is sent (no route) is not seen"
@@ -270,7 +276,7 @@ fn calls_seen(facts: &Facts) -> Feature {
 
 fn calls_missing(error: &Error) -> Feature {
     Feature::degraded(
-        "tcp_calls",
+        FeatureId::TcpCalls,
         format!(
             "connecting that fails before anything is sent (no route) is not seen, and a connection \
              that comes in belongs to who listens, not to who accepts it: no fexit: {error}: {}",
@@ -287,7 +293,7 @@ fn listed(facts: &Facts) -> Feature {
             "a table: this kernel can crash in its iterator of socket storage, which is not used"
         }
     };
-    Feature::on("tcp_sockets", way)
+    Feature::on(FeatureId::TcpSockets, way)
 }
 
 /// The verdict on what was sent again, by what could be attached.
@@ -301,15 +307,19 @@ fn retransmits(
         false => format!("this kernel has no {hook}"),
     };
     match (segments, answers) {
-        (Ok(()), Ok(())) => Feature::on("tcp_retransmits", "tcp_retransmit_skb and _synack"),
+        (Ok(()), Ok(())) => {
+            Feature::on(FeatureId::TcpRetransmits, "tcp_retransmit_skb and _synack")
+        }
         (Ok(()), Err(error)) => Feature::degraded(
-            "tcp_retransmits",
+            FeatureId::TcpRetransmits,
             format!(
                 "{}: repeated answers to connection requests do not count",
                 why("tcp_retransmit_synack", error)
             ),
         ),
-        (Err(error), _) => Feature::off("tcp_retransmits", why("tcp_retransmit_skb", error)),
+        (Err(error), _) => {
+            Feature::off(FeatureId::TcpRetransmits, why("tcp_retransmit_skb", error))
+        }
     }
 }
 

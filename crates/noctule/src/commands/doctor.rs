@@ -3,7 +3,7 @@
 use std::io::{Write as _, stdout};
 
 use anyhow::Result;
-use noctule_model::{Feature, FeatureState};
+use noctule_model::{Feature, FeatureId, FeatureState};
 use noctule_text::escape;
 
 use crate::args::DoctorArgs;
@@ -21,7 +21,7 @@ pub(super) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
     }
     let impossible = features
         .iter()
-        .any(|f| f.name == "cpu_time" && f.state == FeatureState::Off);
+        .any(|f| f.id == FeatureId::CpuTime && f.state == FeatureState::Off);
     Ok(if impossible {
         exit::NOT_ALLOWED
     } else {
@@ -30,7 +30,11 @@ pub(super) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
 }
 
 fn table(features: &[Feature], paint: Paint) -> String {
-    let width = features.iter().map(|f| f.name.len()).max().unwrap_or(0);
+    let width = features
+        .iter()
+        .map(|f| f.id.name().len())
+        .max()
+        .unwrap_or(0);
     let mut out = String::new();
     for feature in features {
         let state = format!("{:8}", feature.state.name());
@@ -40,7 +44,7 @@ fn table(features: &[Feature], paint: Paint) -> String {
             FeatureState::Off => paint.red(&state),
         };
         let reason = escape(&feature.reason);
-        out.push_str(&format!("{:width$}  {state}  {reason}\n", feature.name));
+        out.push_str(&format!("{:width$}  {state}  {reason}\n", feature.id));
         if !feature.mend.is_empty() {
             let mend = escape(&feature.mend);
             out.push_str(&format!(

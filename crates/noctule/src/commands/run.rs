@@ -189,7 +189,7 @@ fn announce(address: &str, features: &[Feature]) {
     let on: Vec<&str> = features
         .iter()
         .filter(|f| f.state == FeatureState::On)
-        .map(|f| f.name)
+        .map(|f| f.id.name())
         .collect();
     text.push_str(&format!("on: {}\n", on.join(", ")));
     // Features that are off for one and the same reason share a line.
@@ -198,7 +198,7 @@ fn announce(address: &str, features: &[Feature]) {
         .filter(|f| f.state != FeatureState::On)
         .collect();
     for same in off.chunk_by(|a, b| (a.state, &a.reason) == (b.state, &b.reason)) {
-        let names: Vec<&str> = same.iter().map(|f| f.name).collect();
+        let names: Vec<&str> = same.iter().map(|f| f.id.name()).collect();
         let reason = escape(&same[0].reason);
         let state = same[0].state.name();
         text.push_str(&format!("{state}: {}: {reason}\n", names.join(", ")));

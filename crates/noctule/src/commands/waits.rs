@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use noctule_model::Level;
+use noctule_model::{FeatureId, Level};
 
 use super::wait_table;
 use super::watch::{Output, watch};
@@ -24,7 +24,7 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
     let mut pipeline = Pipeline::start(config, Shown::Waits)?;
-    pipeline.need("cpu_waits")?;
+    pipeline.need(FeatureId::CpuWaits)?;
     let (builder, code) = watch(
         &mut pipeline,
         &signals,

@@ -102,7 +102,7 @@ struct FeatureJson<'a> {
 impl<'a> FeatureJson<'a> {
     fn full(feature: &'a Feature) -> Self {
         Self {
-            name: feature.name,
+            name: feature.id.name(),
             state: FeatureState::name(feature.state),
             reason: &feature.reason,
             mend: &feature.mend,

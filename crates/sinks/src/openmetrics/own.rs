@@ -95,7 +95,10 @@ impl Family<'_> {
     fn features(&mut self, snapshot: &Snapshot) {
         for feature in &*snapshot.features {
             let state = FeatureState::name(feature.state);
-            self.put_with(&[feature.name, state, &feature.reason], Value::Count(1));
+            self.put_with(
+                &[feature.id.name(), state, &feature.reason],
+                Value::Count(1),
+            );
         }
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use noctule_analysis::Thresholds;
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Container, ContainerRole, Counter,
-    Counters, Feature, FeatureState, Group, Histogram, Level, Measured, Node, Owner, Pod,
-    ProcessId, ProcessRow, Runtime, WaitRow,
+    Counters, Feature, FeatureId, FeatureState, Group, Histogram, Level, Measured, Node, Owner,
+    Pod, ProcessId, ProcessRow, Runtime, WaitRow,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -72,9 +72,9 @@ impl Fake {
     }
 
     /// Adds a feature that does not work.
-    pub(crate) fn off(mut self, name: &'static str, state: FeatureState) -> Self {
+    pub(crate) fn off(mut self, id: FeatureId, state: FeatureState) -> Self {
         let feature = Feature {
-            name,
+            id,
             state,
             reason: "made up".into(),
             mend: String::new(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use noctule_analysis::Thresholds;
-use noctule_model::{FeatureState, Level, Loss, ProgramCost};
+use noctule_model::{FeatureId, FeatureState, Level, Loss, ProgramCost};
 
 use super::fixture::{Fake, TICK};
 use crate::columns::COLUMNS;
@@ -114,10 +114,10 @@ fn warnings_name_what_is_off_and_what_is_being_lost() {
     }
     assert_eq!(push(&mut data, &mut fake, 7), None);
     fake = fake
-        .off("energy", FeatureState::Off)
-        .off("tcp", FeatureState::On);
+        .off(FeatureId::Cycles, FeatureState::Off)
+        .off(FeatureId::TcpEvents, FeatureState::On);
     let off = push(&mut data, &mut fake, 7);
-    assert_eq!(off.as_deref(), Some("energy off"));
+    assert_eq!(off.as_deref(), Some("cycles off"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use noctule_model::{FeatureState, Level, Loss};
+use noctule_model::{FeatureId, FeatureState, Level, Loss};
 use ratatui::style::Color;
 
 use super::fixture::{Fake, app, feed, press, screen, terminal};
@@ -131,8 +131,8 @@ fn busy(app: App) -> App {
         )
         .process(500, 1, "node", FRONT)
         .process(501, 1, "java", BACK)
-        .off("energy", FeatureState::Off)
-        .off("softirq", FeatureState::Degraded);
+        .off(FeatureId::Cycles, FeatureState::Off)
+        .off(FeatureId::Softirqs, FeatureState::Degraded);
     let mut batches = Vec::new();
     for i in 0..90_u64 {
         let wave = if i / 15 % 2 == 0 { 5 } else { 60 };

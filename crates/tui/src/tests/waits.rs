@@ -1,6 +1,6 @@
 //! Nodes on which somebody waits, and what the view of waits makes of them.
 
-use noctule_model::{Batch, Cause, FeatureState, Level, VerdictKind};
+use noctule_model::{Batch, Cause, FeatureId, FeatureState, Level, VerdictKind};
 
 use super::fixture::{Fake, app, feed, names, press};
 use crate::app::App;
@@ -64,7 +64,7 @@ pub(super) fn nobody_waits(app: App) -> App {
 }
 
 pub(super) fn switched_off(app: App) -> App {
-    let mut fake = node().off("cpu_waits", FeatureState::Off);
+    let mut fake = node().off(FeatureId::CpuWaits, FeatureState::Off);
     let batches: Vec<Batch> = (0..3).map(|_| fake.tick(&[(1, 40)])).collect();
     press(feed(app, batches), "w")
 }

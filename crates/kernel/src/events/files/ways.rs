@@ -1,14 +1,14 @@
 //! The ways to see file opens: what each attaches, and the words for it.
 
 use libbpf_rs::{Link, ProgramMut};
-use noctule_model::Feature;
+use noctule_model::{Feature, FeatureId};
 
 use crate::error::{Context, Error, ErrorKind};
 use crate::facts::Facts;
 use crate::plan::Way;
 use crate::tracefs::{self, Tracefs};
 
-pub(super) const FEATURE: &str = "file_opens";
+pub(super) const FEATURE: FeatureId = FeatureId::FileOpens;
 
 /// One program, and the tracepoint that it is attached to unless its section names its hook.
 pub(super) struct Target {
