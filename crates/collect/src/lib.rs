@@ -5,9 +5,11 @@
 
 mod agent;
 mod cpu;
+mod energy;
 mod events;
 mod life;
 
 pub use cpu::{CpuSource, Grace};
+pub use energy::{Clock, Meters, Unread, Why};
 pub use events::EventSource;
 pub use life::CgroupLife;

@@ -1,0 +1,128 @@
+//! What a probe found, before it is known which of it is read.
+
+use std::path::PathBuf;
+
+use noctule_model::{EnergySource, Zone, ZoneKind};
+
+use super::counter::Shape;
+
+/// A zone that exists.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Found {
+    pub(super) name: String,
+    pub(super) kind: ZoneKind,
+    pub(super) socket: Option<u32>,
+    pub(super) die: Option<u32>,
+    pub(super) source: EnergySource,
+    pub(super) rank: Rank,
+    pub(super) resolution_uj: u64,
+    /// The folder of its device, by which it is known again.
+    pub(super) device: PathBuf,
+    pub(super) input: Input,
+}
+
+/// What it is read from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Input {
+    /// A counter of microjoules.
+    Counter {
+        file: PathBuf,
+        range_uj: Option<u64>,
+    },
+}
+
+/// Of two meters of one zone the one with the lower rank is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank(u8);
+
+impl Rank {
+    pub(super) const POWERCAP: Self = Self(0);
+    pub(super) const POWERCAP_MMIO: Self = Self(1);
+}
+
+impl Found {
+    /// Both are meters of one part of the machine. Two zones of one meter never are.
+    pub(super) fn covers_the_same(&self, other: &Self) -> bool {
+        let same =
+            |one: Option<u32>, two: Option<u32>| one.is_none() || two.is_none() || one == two;
+        self.rank != other.rank
+            && self.kind == other.kind
+            && self.kind != ZoneKind::Other
+            && self.kind != ZoneKind::Gpu
+            && same(self.socket, other.socket)
+            && same(self.die, other.die)
+    }
+
+    pub(super) fn is_known_as(&self, other: &Self) -> bool {
+        self.device == other.device && self.name == other.name
+    }
+
+    pub(super) fn shape(&self) -> Shape {
+        let Input::Counter { range_uj, .. } = &self.input;
+        Shape {
+            range_uj: *range_uj,
+            step_uj: self.resolution_uj,
+            most_watts: most_watts(self.kind),
+            always_moves: matches!(
+                self.kind,
+                ZoneKind::Package | ZoneKind::Dram | ZoneKind::Psys | ZoneKind::Platform
+            ),
+        }
+    }
+
+    pub(super) fn zone(&self) -> Zone {
+        Zone {
+            name: self.name.clone(),
+            kind: self.kind,
+            socket: self.socket,
+            die: self.die,
+            source: self.source,
+            parent: None,
+            resolution_uj: self.resolution_uj,
+            path: self.device.display().to_string(),
+        }
+    }
+}
+
+/// No part of a machine of today uses more; what reads more is broken. The largest processors use
+/// 500 W, the largest nodes with accelerators some 15 kW.
+pub(super) const fn most_watts(kind: ZoneKind) -> u64 {
+    match kind {
+        ZoneKind::Package | ZoneKind::Core | ZoneKind::Uncore | ZoneKind::Dram => 1000,
+        ZoneKind::Gpu | ZoneKind::Other => 5000,
+        ZoneKind::Psys | ZoneKind::Platform => 50_000,
+    }
+}
+
+/// Gives each zone the place of the smallest one that contains it, by kind, socket and die.
+pub(super) fn contain(zones: &mut [Zone]) {
+    for at in 0..zones.len() {
+        let own = &zones[at];
+        let holds = |other: &Zone| {
+            let same = |own: Option<u32>, others: Option<u32>| others.is_none() || own == others;
+            same(own.socket, other.socket) && same(own.die, other.die)
+        };
+        let parent = containers(own).iter().find_map(|kind| {
+            let of_kind = |other: &Zone| other.kind == *kind && holds(other);
+            // Of a socket first: a module of processor and accelerator is less than the machine.
+            let near = |other: &Zone| of_kind(other) && other.socket.is_some();
+            let far = |other: &Zone| of_kind(other) && other.socket.is_none();
+            let near = zones.iter().position(near).filter(|_| own.kind != *kind);
+            near.or_else(|| zones.iter().position(far))
+        });
+        zones[at].parent = parent;
+    }
+}
+
+/// What contains a zone of a kind, the smallest first. Memory is not in the package: RAPL lists it
+/// below the package and counts it beside it.
+fn containers(zone: &Zone) -> &'static [ZoneKind] {
+    use ZoneKind::{Core, Dram, Gpu, Other, Package, Platform, Psys, Uncore};
+    match zone.kind {
+        Core | Uncore => &[Package, Psys, Platform],
+        Package | Dram => &[Psys, Platform],
+        Psys | Gpu => &[Platform],
+        Platform if zone.socket.is_some() => &[Platform],
+        Platform | Other => &[],
+    }
+}

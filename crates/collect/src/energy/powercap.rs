@@ -1,0 +1,87 @@
+//! `/sys/class/powercap`: RAPL of Intel and AMD, and what else registers there.
+
+use std::fs;
+use std::path::Path;
+
+use noctule_model::{EnergySource, ZoneKind};
+
+use super::found::{Found, Input, Rank};
+
+/// Every zone with a counter of energy.
+pub(super) fn find(sys: &Path) -> Vec<Found> {
+    let class = sys.join("class/powercap");
+    let mut entries: Vec<String> = fs::read_dir(&class)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| class.join(name).join("energy_uj").exists())
+        .collect();
+    entries.sort();
+    let zones = entries.iter().filter_map(|entry| zone(&class, entry));
+    zones.collect()
+}
+
+fn zone(class: &Path, entry: &str) -> Option<Found> {
+    let folder = class.join(entry);
+    let name = line(&folder.join("name"))?;
+    let (kind, own) = kind(&name);
+    // A zone within a package says only `dram`: the package is the entry that it is in.
+    let package = entry
+        .rsplit_once(':')
+        .and_then(|(above, _)| line(&class.join(above).join("name")))
+        .map(|above| self::kind(&above));
+    let (socket, die) = match (own, package) {
+        ((Some(socket), die), _) => (Some(socket), die),
+        (_, Some((ZoneKind::Package, above))) => above,
+        (none, _) => none,
+    };
+    let range_uj: Option<u64> = line(&folder.join("max_energy_range_uj"))
+        .and_then(|range| range.parse().ok())
+        .filter(|range| *range > 0);
+    // RAPL has 2^32 units in its range; other drivers do not say how fine they count.
+    let unit = range_uj.map_or(1, |range| (range / u64::from(u32::MAX)).max(1));
+    Some(Found {
+        name,
+        kind,
+        socket,
+        die,
+        source: EnergySource::Powercap,
+        // The same counters by registers in memory, of which fewer have all zones.
+        rank: if entry.starts_with("intel-rapl-mmio") {
+            Rank::POWERCAP_MMIO
+        } else {
+            Rank::POWERCAP
+        },
+        resolution_uj: unit,
+        device: folder.clone(),
+        input: Input::Counter {
+            file: folder.join("energy_uj"),
+            range_uj,
+        },
+    })
+}
+
+/// What a zone of that name covers, with its socket and die.
+fn kind(name: &str) -> (ZoneKind, (Option<u32>, Option<u32>)) {
+    let none = (None, None);
+    if let Some(number) = name.strip_prefix("package-") {
+        let (socket, die) = match number.split_once("-die-") {
+            Some((socket, die)) => (socket, die.parse().ok()),
+            None => (number, None),
+        };
+        return (ZoneKind::Package, (socket.parse().ok(), die));
+    }
+    match name {
+        "core" => (ZoneKind::Core, none),
+        "uncore" => (ZoneKind::Uncore, none),
+        "dram" => (ZoneKind::Dram, none),
+        "psys" => (ZoneKind::Psys, none),
+        _ => (ZoneKind::Other, none),
+    }
+}
+
+/// The first line of a small file.
+pub(super) fn line(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.lines().next()?.trim().to_owned())
+}
