@@ -1,0 +1,133 @@
+//! A machine for tests: a tree of files, a clock, and files that fail.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use noctule_model::{Energy, ZoneReading};
+use tempfile::TempDir;
+
+use super::super::Meters;
+use super::super::source::{Attribute, Files, Open};
+
+/// Files below a root, a clock that moves only when it is told to, and the errors of files.
+pub(super) struct Machine {
+    root: TempDir,
+    now_ns: Arc<AtomicU64>,
+    faults: Arc<Faults>,
+}
+
+#[derive(Default)]
+struct Faults(Mutex<HashMap<PathBuf, i32>>);
+
+struct Faulty {
+    path: PathBuf,
+    inner: Box<dyn Attribute>,
+    faults: Arc<Faults>,
+}
+
+struct Opener(Arc<Faults>);
+
+impl Faults {
+    fn check(&self, path: &Path) -> io::Result<()> {
+        match self.0.lock().expect("no test panics with it").get(path) {
+            Some(errno) => Err(io::Error::from_raw_os_error(*errno)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Open for Opener {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Attribute>> {
+        self.0.check(path)?;
+        Ok(Box::new(Faulty {
+            path: path.to_owned(),
+            inner: Files.open(path)?,
+            faults: self.0.clone(),
+        }))
+    }
+}
+
+impl Attribute for Faulty {
+    fn text(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.faults.check(&self.path)?;
+        self.inner.text(buffer)
+    }
+}
+
+impl Machine {
+    /// From lines `/path = value`, of which there can be others between.
+    pub(super) fn new(tree: &str) -> Self {
+        let machine = Self {
+            root: TempDir::new().expect("a folder"),
+            now_ns: Arc::new(AtomicU64::new(1_000_000_000_000)),
+            faults: Arc::default(),
+        };
+        for line in tree.lines().filter(|line| line.starts_with('/')) {
+            let (path, value) = line.split_once(" = ").expect("`/path = value`");
+            machine.write(path, value);
+        }
+        machine
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path.trim_start_matches('/'))
+    }
+
+    pub(super) fn write(&self, path: &str, value: impl Display) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().expect("below the root")).expect("a folder");
+        fs::write(path, format!("{value}\n")).expect("written");
+    }
+
+    pub(super) fn remove(&self, path: &str) {
+        fs::remove_dir_all(self.path(path)).expect("it was there");
+    }
+
+    /// From now on this file fails with that error, or does not.
+    pub(super) fn fail(&self, path: &str, errno: Option<i32>) {
+        let mut faults = self.faults.0.lock().expect("no test panics with it");
+        match errno {
+            Some(errno) => faults.insert(self.path(path), errno),
+            None => faults.remove(&self.path(path)),
+        };
+    }
+
+    pub(super) fn pass(&self, seconds: u64) {
+        self.pass_ns(seconds * 1_000_000_000);
+    }
+
+    pub(super) fn pass_ns(&self, ns: u64) {
+        self.now_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        self.now_ns.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn meters(&self) -> Meters {
+        let now_ns = self.now_ns.clone();
+        let clock = Arc::new(move || now_ns.load(Ordering::Relaxed));
+        Meters::with(
+            self.root.path(),
+            clock,
+            Arc::new(Opener(self.faults.clone())),
+        )
+    }
+
+    /// A path as in the tree.
+    pub(super) fn inside(&self, path: &str) -> String {
+        let root = self.root.path().display().to_string();
+        path.replace(&root, "")
+    }
+}
+
+/// What the zone with that name read.
+pub(super) fn reading<'a>(energy: &'a Energy, name: &str) -> &'a ZoneReading {
+    let at = energy.zones.iter().position(|zone| zone.name == name);
+    &energy.readings[at.expect("the zone is there")]
+}

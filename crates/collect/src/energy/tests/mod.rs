@@ -1,0 +1,5 @@
+//! Trees of machines, and meters that fail.
+
+mod faults;
+mod machine;
+mod machines;
