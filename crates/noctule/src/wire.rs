@@ -6,12 +6,13 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use noctule_analysis::Rollup;
-use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace};
+use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace, Meters};
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts,
@@ -61,6 +62,7 @@ pub(crate) enum Shown {
 pub(crate) struct Pipeline {
     cpu: CpuSource,
     life: Option<CgroupLife>,
+    meters: Meters,
     registry: Registry,
     rollup: Rollup,
     released: Vec<CgroupId>,
@@ -176,6 +178,7 @@ impl Pipeline {
         Ok(Self {
             cpu,
             life,
+            meters: Meters::probe(Path::new("/sys"), Arc::new(now_ns)),
             registry,
             rollup: Rollup::new(stays.as_nanos() as u64),
             released: Vec::new(),
@@ -277,6 +280,7 @@ impl Pipeline {
             losses.extend(told.source.losses());
         }
         let mut batch = self.cpu.collect(&self.released, &losses)?;
+        batch.energy = self.meters.read();
         batch.exited.splice(0..0, self.exited.drain(..));
         if let Err(error) = self.complete(&mut batch) {
             // They are in no other batch.
@@ -322,7 +326,11 @@ impl Pipeline {
                 let left = Duration::from_nanos(at.saturating_sub(now_ns()));
                 Instant::now() + left.max(NAMES_STEP)
             });
-            let until = [due, named]
+            let meter = self.meters.due_ns().map(|at| {
+                let left = at.saturating_sub(now_ns());
+                Instant::now() + Duration::from_nanos(left)
+            });
+            let until = [due, named, meter]
                 .into_iter()
                 .flatten()
                 .fold(deadline, Instant::min);
@@ -338,8 +346,11 @@ impl Pipeline {
                     }
                 }
                 Woken::Time if due == Some(until) => return Ok(Woken::Data),
-                // The search for names.
-                Woken::Time if until < deadline => self.take_events()?,
+                // The search for names, or a counter that wraps.
+                Woken::Time if until < deadline => {
+                    self.meters.poll();
+                    self.take_events()?;
+                }
                 woken => return Ok(woken),
             }
         }
