@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     AgentCost, BlameRow, CgroupId, Comm, Counter, Counters, DestinationRow, Energy, EventCounters,
-    Feature, Histogram, Loss, Measured, Owner, ProcessId, Sockets, SubjectRow, WaitRow,
+    Feature, Histogram, Joules, Loss, Measured, Owner, ProcessId, Sockets, SubjectRow, WaitRow,
+    ZoneAccount,
 };
 
 /// Everything that the sources knew at one moment.
@@ -51,6 +52,9 @@ pub struct Batch {
     pub subjects: Vec<SubjectRow>,
     /// What the meters of energy read. `None`: the machine has none, and the operator gave no model.
     pub energy: Option<Energy>,
+    /// Where the energy of each zone went, in the order of its zones; filled by `Attribution` of
+    /// noctule-analysis, and empty without a meter.
+    pub zone_accounts: Vec<ZoneAccount>,
     /// Verdict of each feature.
     pub features: Arc<[Feature]>,
     /// What was lost since the agent started; kinds that lost nothing are listed with 0.
@@ -75,6 +79,7 @@ impl Batch {
             destinations: self.destinations.clone(),
             blames: self.blames.clone(),
             energy: self.energy.clone(),
+            zone_accounts: self.zone_accounts.clone(),
             features: self.features.clone(),
             losses: self.losses.clone(),
             agent: self.agent.clone(),
@@ -146,6 +151,8 @@ pub struct ProcessRow {
     pub gone: bool,
     /// What it used.
     pub counters: Counters,
+    /// The active energy that it is charged with; 0 without a meter.
+    pub joules: Joules,
 }
 
 /// One cgroup: the threads that are directly in it, living and dead, not those of groups below.
@@ -157,6 +164,8 @@ pub struct CgroupRow {
     pub owner: Option<Arc<Owner>>,
     /// What its threads used while they were in it.
     pub counters: Counters,
+    /// The active energy that they are charged with; 0 without a meter.
+    pub joules: Joules,
     /// Its events. A connection belongs to the group that its process was in when it connected or
     /// began to listen.
     pub events: EventCounters,
