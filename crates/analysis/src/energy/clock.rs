@@ -1,0 +1,173 @@
+//! The meter's counter at the moment of a batch.
+
+use noctule_model::ZoneReading;
+
+/// Follows the readings of one zone and interpolates between the two around a batch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clock {
+    last: Option<Point>,
+    /// Energy that was handed out so far, counted from the first reading, in microjoules.
+    given_uj: u64,
+    /// What is to be added to a reading: a source that starts anew counts from 0 again.
+    offset_uj: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    at_ns: u64,
+    energy_uj: u64,
+    gaps: u64,
+}
+
+/// What the meter counted in a tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Metered {
+    /// Microjoules.
+    pub(super) energy_uj: u64,
+    /// Something is missing, or came late: the tick tells nothing about power.
+    pub(super) gap: bool,
+    /// Distance between the moment of the batch and the nearest reading, in nanoseconds.
+    pub(super) skew_ns: u64,
+}
+
+impl Clock {
+    /// Energy up to the moment of the batch since the one before; `None` for the first reading, from
+    /// which it counts.
+    pub(super) fn advance(&mut self, reading: &ZoneReading, batch_ns: u64) -> Option<Metered> {
+        let at_ns = reading.before_ns / 2 + reading.after_ns / 2;
+        let Some(last) = self.last else {
+            self.offset_uj = reading.energy_uj.wrapping_neg();
+            self.last = Some(Point {
+                at_ns,
+                energy_uj: 0,
+                gaps: reading.gaps,
+            });
+            return None;
+        };
+        let mut energy_uj = reading.energy_uj.wrapping_add(self.offset_uj);
+        let mut gap = reading.gaps != last.gaps;
+        // Below the last one in a ring of 2^64: it went back. It goes on from where it was.
+        if energy_uj.wrapping_sub(last.energy_uj) > u64::MAX / 2 {
+            self.offset_uj = last.energy_uj.wrapping_sub(reading.energy_uj);
+            energy_uj = last.energy_uj;
+            gap = true;
+        }
+        let now = Point {
+            at_ns: at_ns.max(last.at_ns),
+            energy_uj,
+            gaps: reading.gaps,
+        };
+        let here = between(&last, &now, batch_ns);
+        self.last = Some(now);
+        let energy_uj = here.saturating_sub(self.given_uj);
+        self.given_uj += energy_uj;
+        let near = [last.at_ns, now.at_ns].map(|at| at.abs_diff(batch_ns));
+        Some(Metered {
+            energy_uj,
+            gap,
+            skew_ns: near[0].min(near[1]),
+        })
+    }
+}
+
+/// The counter at a moment: on the line between two readings, and never beyond the later one.
+fn between(from: &Point, to: &Point, at_ns: u64) -> u64 {
+    if at_ns >= to.at_ns || to.at_ns == from.at_ns {
+        return to.energy_uj;
+    }
+    let part = u128::from(at_ns.saturating_sub(from.at_ns));
+    let whole = u128::from(to.at_ns - from.at_ns);
+    let growth = u128::from(to.energy_uj - from.energy_uj);
+    from.energy_uj + (growth * part / whole) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::FeatureState;
+
+    use super::*;
+
+    fn reading(at_ns: u64, energy_uj: u64) -> ZoneReading {
+        ZoneReading {
+            energy_uj,
+            before_ns: at_ns,
+            after_ns: at_ns,
+            gaps: 0,
+            state: FeatureState::On,
+            reason: None,
+        }
+    }
+
+    /// Energy of each tick; batches are at whole thousands.
+    fn energies(readings: &[ZoneReading]) -> Vec<u64> {
+        let mut clock = Clock::default();
+        let moments = (1..).map(|tick| tick * 1000);
+        let ticks = readings.iter().zip(moments);
+        ticks
+            .filter_map(|(reading, at)| clock.advance(reading, at))
+            .map(|metered| metered.energy_uj)
+            .collect()
+    }
+
+    #[test]
+    fn readings_after_the_batch_are_interpolated_and_nothing_is_lost() {
+        let readings = [
+            reading(1100, 7_000),
+            reading(2100, 8_000),
+            reading(3100, 10_000),
+            reading(4000, 10_900),
+        ];
+        assert_eq!(energies(&readings), [900, 1_900, 1_100]);
+    }
+
+    #[test]
+    fn a_reading_before_the_batch_counts_as_it_is() {
+        let readings = [reading(900, 0), reading(1900, 50), reading(2900, 90)];
+        assert_eq!(energies(&readings), [50, 40]);
+    }
+
+    #[test]
+    fn a_meter_that_stalls_gives_nothing_and_then_all() {
+        let stalled = reading(1900, 50);
+        let readings = [
+            reading(900, 0),
+            stalled.clone(),
+            stalled,
+            reading(3900, 150),
+        ];
+        assert_eq!(energies(&readings), [50, 0, 100]);
+    }
+
+    #[test]
+    fn one_that_jumps_back_goes_on_from_where_it_was() {
+        let readings = [
+            reading(1000, 500),
+            reading(2000, 600),
+            reading(3000, 20),
+            reading(4000, 90),
+        ];
+        assert_eq!(energies(&readings), [100, 0, 70]);
+    }
+
+    #[test]
+    fn counters_near_their_end_do_not_overflow() {
+        let top = u64::MAX - 10;
+        assert_eq!(energies(&[reading(1000, top), reading(2000, top + 5)]), [5]);
+    }
+
+    #[test]
+    fn a_gap_is_told() {
+        let mut clock = Clock::default();
+        clock.advance(&reading(1000, 1), 1000);
+        let mut late = reading(2000, 9);
+        late.gaps = 1;
+        let metered = clock.advance(&late, 2000).expect("a tick");
+        assert!(metered.gap);
+        late = ZoneReading {
+            gaps: 1,
+            ..reading(3000, 10)
+        };
+        let metered = clock.advance(&late, 3000).expect("a tick");
+        assert!(!metered.gap);
+    }
+}
