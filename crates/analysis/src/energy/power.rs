@@ -1,0 +1,197 @@
+//! The model of one zone's power: what it takes when idle, and what work costs.
+
+use noctule_model::Driver;
+
+use super::fit::Fit;
+use super::idle::{Envelope, Idle};
+use super::work::{EXPONENTS, Work};
+
+/// A fit is used when the mean error of its predictions is below this part of the plain ratio's.
+const BETTER: f64 = 0.9;
+/// Another fit takes the place of the one in use when its error is below this part of that one's.
+const CHANGE: f64 = 0.95;
+/// Up to this load the envelope itself tells idle power; above, it has to be extended.
+const NEAR_IDLE: f64 = 0.03;
+/// How fast the estimate follows, in each tick, once there was time to settle.
+const FOLLOW: f64 = 0.05;
+/// Ticks until then.
+const SETTLED: u32 = 60;
+
+/// What happened over one or more ticks between two moves of the meter.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Span {
+    pub(super) seconds: f64,
+    /// Share of the CPU time that was used, times seconds.
+    load_seconds: f64,
+    driven: f64,
+    /// Alone and shared, for each exponent.
+    weighed: [(f64, f64); EXPONENTS.len()],
+}
+
+/// Learns from each tick and says how to divide it.
+#[derive(Clone, Debug)]
+pub(super) struct Power {
+    driver: Driver,
+    envelope: Envelope,
+    ratio: Fit,
+    fits: [Fit; EXPONENTS.len()],
+    chosen: Option<usize>,
+    idle: Option<Idle>,
+    ticks: u32,
+}
+
+impl Power {
+    pub(super) fn new(driver: Driver) -> Self {
+        Self {
+            driver,
+            envelope: Envelope::default(),
+            ratio: Fit::default(),
+            fits: std::array::from_fn(|_| Fit::default()),
+            chosen: None,
+            idle: None,
+            ticks: 0,
+        }
+    }
+
+    /// Adds a tick to a span. `everybody`: all the work, of each by itself.
+    pub(super) fn extend<'a>(
+        &self,
+        span: &mut Span,
+        seconds: f64,
+        load: f64,
+        everybody: impl Iterator<Item = &'a Work>,
+    ) {
+        span.seconds += seconds;
+        span.load_seconds += load * seconds;
+        for work in everybody {
+            span.driven += self.driven(work);
+            if self.is_fitted() {
+                for (sum, exponent) in span.weighed.iter_mut().zip(EXPONENTS) {
+                    let (alone, shared) = work.weighed(exponent);
+                    sum.0 += alone;
+                    sum.1 += shared;
+                }
+            }
+        }
+    }
+
+    /// Learns from a span and the energy that the meter counted in it. The value is what the model that
+    /// is in use expected beforehand, in microjoules.
+    pub(super) fn learn(&mut self, at_ns: u64, span: &Span, energy_uj: u64) -> Option<f64> {
+        if span.seconds <= 0.0 {
+            return None;
+        }
+        self.ticks = self.ticks.saturating_add(1);
+        let watts = energy_uj as f64 / 1e6 / span.seconds;
+        let ratio = [1.0, span.driven / span.seconds, 0.0];
+        let terms = |(alone, shared): &(f64, f64)| {
+            let per_second = |work: f64| work / span.seconds;
+            [1.0, per_second(*alone), per_second(*shared)]
+        };
+        let expected = match self.chosen {
+            Some(place) => self.fits[place].predict(&terms(&span.weighed[place])),
+            None => self.ratio.predict(&ratio),
+        };
+        let known = self.ratio.is_ready();
+        self.ratio.learn(&ratio, watts);
+        if self.is_fitted() {
+            for (fit, weighed) in self.fits.iter_mut().zip(&span.weighed) {
+                fit.learn(&terms(weighed), watts);
+            }
+            self.choose();
+        }
+        self.envelope
+            .note(at_ns, span.load_seconds / span.seconds, watts);
+        self.follow(at_ns);
+        known.then_some(expected * span.seconds * 1e6)
+    }
+
+    /// Idle power.
+    pub(super) fn idle(&self) -> Option<Idle> {
+        self.idle
+    }
+
+    /// The exponent of frequency, while a fit is in use.
+    pub(super) fn exponent(&self) -> Option<f64> {
+        self.chosen.map(|place| EXPONENTS[place])
+    }
+
+    /// How much of the active energy belongs to the work, in the same unit for everybody in a tick.
+    pub(super) fn weight(&self, work: &Work) -> f64 {
+        match self.chosen {
+            Some(place) => {
+                let (alone, shared) = work.weighed(EXPONENTS[place]);
+                self.fits[place].work_watts(alone, shared)
+            }
+            None => self.driven(work),
+        }
+    }
+
+    /// The plain ratio.
+    fn driven(&self, work: &Work) -> f64 {
+        match self.driver {
+            Driver::Cycles => work.gigacycles,
+            Driver::CpuTime => work.seconds,
+            Driver::CacheMisses => work.megamisses,
+            Driver::Parts | Driver::Nothing => 0.0,
+        }
+    }
+
+    /// Memory is driven by its accesses, whatever the frequency of the cores.
+    fn is_fitted(&self) -> bool {
+        matches!(self.driver, Driver::Cycles | Driver::CpuTime)
+    }
+
+    /// Takes the fit whose predictions were best, if that is better than the plain ratio.
+    fn choose(&mut self) {
+        let ready = |fit: &Fit| fit.is_ready() && fit.work_watts(1.0, 1.0) > 0.0;
+        let best = (0..self.fits.len())
+            .filter(|&place| ready(&self.fits[place]))
+            .min_by(|&a, &b| self.fits[a].error().total_cmp(&self.fits[b].error()));
+        let Some(best) = best else { return };
+        let error = |place: usize| self.fits[place].error();
+        if error(best) >= BETTER * self.ratio.error() {
+            self.chosen = None;
+            return;
+        }
+        self.chosen = match self.chosen {
+            Some(now) if error(best) >= CHANGE * error(now) => Some(now),
+            _ => Some(best),
+        };
+    }
+
+    /// Moves the estimate of idle power towards what is known now.
+    fn follow(&mut self, at_ns: u64) {
+        let Some(now) = self.look(at_ns) else { return };
+        self.idle = Some(match self.idle {
+            // What was unsure is replaced by what is sure at once.
+            Some(before) if self.ticks > SETTLED && now.half_width > 0.5 * before.half_width => {
+                let step = |from: f64, to: f64| from + FOLLOW * (to - from);
+                Idle {
+                    watts: step(before.watts, now.watts),
+                    half_width: step(before.half_width, now.half_width),
+                }
+            }
+            _ => now,
+        });
+    }
+
+    /// Idle power by the envelope where the zone is idle at times, else by whichever of the envelope and
+    /// the model is surer.
+    fn look(&self, at_ns: u64) -> Option<Idle> {
+        let envelope = self.envelope.estimate(at_ns)?;
+        if self.envelope.least_load(at_ns)? <= NEAR_IDLE {
+            return Some(envelope);
+        }
+        let fit = self.chosen.map_or(&self.ratio, |place| &self.fits[place]);
+        let fitted = fit.is_ready().then(|| fit.idle_error()).flatten();
+        let fitted = fitted.map(|error| Idle {
+            watts: fit.idle_watts(),
+            half_width: 2.0 * error,
+        });
+        match fitted {
+            Some(fitted) if fitted.half_width < envelope.half_width => Some(fitted),
+            _ => Some(envelope),
+        }
+    }
+}
