@@ -1,0 +1,414 @@
+//! Divides what one zone took among those who ran.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use noctule_model::{CgroupId, Driver, ProcessId, ZoneAccount, ZoneReading};
+
+use super::IdleEnergy;
+use super::apportion::apportion;
+use super::clock::{Clock, Metered};
+use super::power::{Power, Span};
+use super::work::Work;
+
+/// A meter that did not move for so long stands still: nothing is owed for that time any more.
+const STILL_SECONDS: f64 = 120.0;
+/// A tick that took less than the idle power leaves a debt of this much time at most.
+const DEBT_SECONDS: f64 = 10.0;
+/// How much the sums over the last minutes keep at each tick: half of it after 70.
+const RECENT: f64 = 0.99;
+
+/// Who ran in a tick. The places in both lists are those of [`Shares`].
+#[derive(Debug, Default)]
+pub(super) struct Tick {
+    pub(super) batch_ns: u64,
+    pub(super) seconds: f64,
+    /// Share of the CPU time that was not idle.
+    pub(super) load: f64,
+    pub(super) processes: Vec<(ProcessId, Work)>,
+    pub(super) cgroups: Vec<(CgroupId, Work)>,
+    /// What the node counted and no process has.
+    pub(super) lost_processes: Work,
+    /// What it counted and no group has.
+    pub(super) lost_cgroups: Work,
+    pub(super) interrupts: Work,
+}
+
+/// How the energy of a tick was divided, in microjoules.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    pub(super) energy_uj: u64,
+    pub(super) idle_uj: u64,
+    pub(super) interrupts_uj: u64,
+    pub(super) unattributed_uj: u64,
+    pub(super) other_uj: u64,
+    pub(super) processes: Vec<u64>,
+    pub(super) cgroups: Vec<u64>,
+}
+
+/// By what the energy of a tick is divided.
+#[derive(Debug, Default)]
+struct Weights {
+    processes: Vec<f64>,
+    cgroups: Vec<f64>,
+    lost_processes: f64,
+    lost_cgroups: f64,
+    interrupts: f64,
+    /// Microjoules of the parts that nobody is charged with.
+    idle_uj: u64,
+    other_uj: u64,
+}
+
+/// Weights of ticks in which the meter stood still: its next step pays for them.
+#[derive(Debug, Default)]
+struct Owed {
+    processes: HashMap<ProcessId, f64>,
+    cgroups: HashMap<CgroupId, f64>,
+    lost_processes: f64,
+    lost_cgroups: f64,
+    interrupts: f64,
+    idle_uj: u64,
+    other_uj: u64,
+}
+
+/// Sums that forget, for the error of the last minutes.
+#[derive(Debug, Default)]
+struct Recent {
+    active_uj: f64,
+    residual_uj2: f64,
+    idle_doubt_uj: f64,
+}
+
+/// One zone.
+#[derive(Debug)]
+pub(super) struct ZoneState {
+    clock: Clock,
+    power: Power,
+    idle: IdleEnergy,
+    resolution_uj: u64,
+    span: Span,
+    owed: Option<Owed>,
+    still: bool,
+    debt_uj: f64,
+    watts: Option<f64>,
+    recent: Recent,
+    weights: Weights,
+    pub(super) shares: Shares,
+    pub(super) account: ZoneAccount,
+}
+
+impl ZoneState {
+    pub(super) fn new(driver: Driver, resolution_uj: u64, idle: IdleEnergy) -> Self {
+        Self {
+            clock: Clock::default(),
+            power: Power::new(driver),
+            idle,
+            resolution_uj,
+            span: Span::default(),
+            owed: None,
+            still: false,
+            debt_uj: 0.0,
+            watts: None,
+            recent: Recent::default(),
+            weights: Weights::default(),
+            shares: Shares::default(),
+            account: ZoneAccount {
+                driver,
+                ..ZoneAccount::default()
+            },
+        }
+    }
+
+    /// Takes over what another one has learned of the same zone, and nothing that it counted.
+    pub(super) fn learn_from(&mut self, other: &Self) {
+        self.power = other.power.clone();
+    }
+
+    /// Those whom the next step of the meter has to pay for ticks in which it stood still.
+    pub(super) fn owed(
+        &self,
+    ) -> Option<(
+        impl Iterator<Item = ProcessId> + '_,
+        impl Iterator<Item = CgroupId> + '_,
+    )> {
+        let owed = self.owed.as_ref()?;
+        Some((owed.processes.keys().copied(), owed.cgroups.keys().copied()))
+    }
+
+    /// Divides a tick of a zone whose energy is driven by work.
+    pub(super) fn step(&mut self, reading: &ZoneReading, tick: &Tick) {
+        self.shares.clear(tick);
+        let Some(metered) = self.clock.advance(reading, tick.batch_ns) else {
+            return;
+        };
+        let everybody = tick.processes.iter().map(|(_, work)| work);
+        let everybody = everybody.chain([&tick.lost_processes, &tick.interrupts]);
+        self.power
+            .extend(&mut self.span, tick.seconds, tick.load, everybody);
+        self.weights.of_work(&self.power, tick);
+        if metered.energy_uj == 0 && self.wait(tick) {
+            return;
+        }
+        let seconds = self.learn(&metered, tick.batch_ns);
+        self.pay(tick);
+        let due = self.idle_due(seconds);
+        let nobody = self.weights.is_nothing();
+        let energy = metered.energy_uj;
+        self.shares.energy_uj = energy;
+        self.shares.idle_uj = match self.idle {
+            _ if nobody => energy,
+            IdleEnergy::Node => energy.min(due.max(0.0) as u64),
+            IdleEnergy::Proportional => 0,
+        };
+        self.debt_uj =
+            (due - self.shares.idle_uj as f64).clamp(0.0, DEBT_SECONDS * due / seconds.max(1e-9));
+        self.shares
+            .divide(energy - self.shares.idle_uj, &self.weights);
+        self.book(&metered, seconds);
+    }
+
+    /// Divides a tick of a zone by what its parts were charged.
+    pub(super) fn step_parts(&mut self, reading: &ZoneReading, tick: &Tick, parts: &[&Shares]) {
+        self.shares.clear(tick);
+        let Some(metered) = self.clock.advance(reading, tick.batch_ns) else {
+            return;
+        };
+        self.span.seconds += tick.seconds;
+        self.weights.of_parts(parts, tick);
+        if metered.energy_uj == 0 && self.wait(tick) {
+            return;
+        }
+        let seconds = std::mem::take(&mut self.span).seconds;
+        self.still = false;
+        self.pay(tick);
+        self.shares.energy_uj = metered.energy_uj;
+        self.shares.divide_parts(metered.energy_uj, &self.weights);
+        self.book(&metered, seconds);
+    }
+
+    /// All of it is of something that nobody on the CPUs drives.
+    pub(super) fn step_other(&mut self, reading: &ZoneReading, tick: &Tick) {
+        self.shares.clear(tick);
+        if let Some(metered) = self.clock.advance(reading, tick.batch_ns) {
+            self.shares.energy_uj = metered.energy_uj;
+            self.shares.other_uj = metered.energy_uj;
+            self.book(&metered, tick.seconds);
+        }
+    }
+
+    /// The meter did not move. Whether what was done meanwhile waits for its next step.
+    fn wait(&mut self, tick: &Tick) -> bool {
+        if self.still || self.span.seconds > STILL_SECONDS {
+            self.still = true;
+            self.owed = None;
+            self.span = Span::default();
+        } else if !self.weights.is_nothing() || self.weights.idle_uj > 0 {
+            self.owed.get_or_insert_default().add(&self.weights, tick);
+        }
+        true
+    }
+
+    /// Adds what is owed to the weights. Those who are gone since are lost by name, not by energy.
+    fn pay(&mut self, tick: &Tick) {
+        let Some(mut owed) = self.owed.take() else {
+            return;
+        };
+        let weights = &mut self.weights;
+        weights.lost_processes += owed.lost_processes
+            + settle(&mut weights.processes, &tick.processes, &mut owed.processes);
+        weights.lost_cgroups +=
+            owed.lost_cgroups + settle(&mut weights.cgroups, &tick.cgroups, &mut owed.cgroups);
+        weights.interrupts += owed.interrupts;
+        weights.idle_uj += owed.idle_uj;
+        weights.other_uj += owed.other_uj;
+    }
+
+    /// Lets the model learn, unless something is wrong with the tick. The value is the time that the
+    /// energy is for, in seconds.
+    fn learn(&mut self, metered: &Metered, batch_ns: u64) -> f64 {
+        let span = std::mem::take(&mut self.span);
+        let gap = metered.gap || self.still;
+        self.still = false;
+        if !gap {
+            let expected = self.power.learn(batch_ns, &span, metered.energy_uj);
+            if let Some(expected) = expected {
+                let missed = metered.energy_uj as f64 - expected;
+                self.account.residual_uj2 += missed * missed;
+                self.recent.residual_uj2 += missed * missed;
+            }
+        }
+        self.account.ticks += 1;
+        span.seconds
+    }
+
+    /// Idle energy for the time, with what ticks before had too little of: the meter is noisy, and
+    /// cutting off at 0 would turn noise into active energy.
+    fn idle_due(&self, seconds: f64) -> f64 {
+        let idle = self.power.idle().map_or(0.0, |idle| idle.watts);
+        idle * seconds * 1e6 + self.debt_uj
+    }
+
+    /// Adds the tick to the account.
+    fn book(&mut self, metered: &Metered, seconds: f64) {
+        let (account, shares) = (&mut self.account, &self.shares);
+        let active_uj: u64 = shares.cgroups.iter().sum();
+        account.total_uj += shares.energy_uj;
+        account.idle_uj += shares.idle_uj;
+        account.active_uj += active_uj;
+        account.interrupts_uj += shares.interrupts_uj;
+        account.other_uj += shares.other_uj;
+        account.unattributed_uj += shares.unattributed_uj;
+        let idle = self.power.idle();
+        account.idle_watts = idle.map(|idle| idle.watts);
+        account.exponent = self.power.exponent();
+        let proportional = self.idle == IdleEnergy::Proportional;
+        let doubt = idle
+            .filter(|_| !proportional)
+            .map_or(0.0, |idle| idle.half_width);
+        let doubt_uj = doubt * seconds * 1e6;
+        account.idle_doubt_uj += doubt_uj;
+        let watts = shares.energy_uj as f64 / 1e6 / seconds.max(1e-9);
+        let change = self.watts.map_or(0.0, |before| (watts - before).abs());
+        self.watts = Some(watts);
+        let skew_uj = change * metered.skew_ns as f64 / 1e3;
+        account.skew_uj = skew_uj.max(account.skew_uj * RECENT);
+        let recent = &mut self.recent;
+        let spent = active_uj + shares.interrupts_uj + shares.unattributed_uj;
+        recent.active_uj = recent.active_uj * RECENT + spent as f64;
+        recent.residual_uj2 *= RECENT;
+        recent.idle_doubt_uj = recent.idle_doubt_uj * RECENT + doubt_uj;
+        account.error_ratio = ZoneAccount {
+            active_uj: recent.active_uj as u64,
+            residual_uj2: recent.residual_uj2,
+            idle_doubt_uj: recent.idle_doubt_uj,
+            skew_uj: account.skew_uj,
+            ..ZoneAccount::default()
+        }
+        .relative_error(self.resolution_uj);
+    }
+}
+
+impl Shares {
+    fn clear(&mut self, tick: &Tick) {
+        let (mut processes, mut cgroups) = (
+            std::mem::take(&mut self.processes),
+            std::mem::take(&mut self.cgroups),
+        );
+        processes.clear();
+        processes.resize(tick.processes.len(), 0);
+        cgroups.clear();
+        cgroups.resize(tick.cgroups.len(), 0);
+        *self = Self {
+            processes,
+            cgroups,
+            ..Self::default()
+        };
+    }
+
+    /// Divides active energy. Groups first: the processes share what the groups have, so that both
+    /// lists have one sum, but for processes without a record.
+    fn divide(&mut self, energy_uj: u64, weights: &Weights) {
+        let groups = weights.cgroups.iter().copied();
+        let all: Vec<f64> = groups
+            .chain([weights.lost_cgroups, weights.interrupts])
+            .collect();
+        let left = apportion(energy_uj, &all, &mut self.cgroups);
+        self.interrupts_uj += self.cgroups.pop().unwrap_or(0);
+        self.unattributed_uj += self.cgroups.pop().unwrap_or(0) + left;
+        let active_uj = self.cgroups.iter().sum();
+        let processes = weights.processes.iter().copied();
+        let all: Vec<f64> = processes.chain([weights.lost_processes]).collect();
+        apportion(active_uj, &all, &mut self.processes);
+        self.processes.pop();
+    }
+
+    /// Divides by what the parts were charged, which are whole microjoules: where the zone has at least
+    /// as much as they have, everybody gets exactly that.
+    fn divide_parts(&mut self, energy_uj: u64, weights: &Weights) {
+        let driven: f64 = weights.cgroups.iter().sum::<f64>();
+        let driven = (driven + weights.lost_cgroups + weights.interrupts) as u64;
+        let parts_uj = weights.idle_uj + weights.other_uj + driven;
+        let (idle, other, driven) = if energy_uj >= parts_uj {
+            let other = weights.other_uj + (energy_uj - parts_uj);
+            (weights.idle_uj, other, driven)
+        } else {
+            let all = [weights.idle_uj, weights.other_uj, driven].map(|uj| uj as f64);
+            let mut parts = Vec::with_capacity(3);
+            apportion(energy_uj, &all, &mut parts);
+            (parts[0], parts[1], parts[2])
+        };
+        self.idle_uj = idle;
+        self.other_uj = other;
+        self.divide(driven, weights);
+    }
+}
+
+impl Weights {
+    fn of_work(&mut self, power: &Power, tick: &Tick) {
+        self.processes.clear();
+        self.cgroups.clear();
+        let weight = |work: &Work| power.weight(work);
+        let processes = tick.processes.iter().map(|(_, work)| weight(work));
+        self.processes.extend(processes);
+        let cgroups = tick.cgroups.iter().map(|(_, work)| weight(work));
+        self.cgroups.extend(cgroups);
+        self.lost_processes = weight(&tick.lost_processes);
+        self.lost_cgroups = weight(&tick.lost_cgroups);
+        self.interrupts = weight(&tick.interrupts);
+    }
+
+    fn of_parts(&mut self, parts: &[&Shares], tick: &Tick) {
+        let sum = |uj: fn(&Shares) -> u64| parts.iter().map(|part| uj(part)).sum::<u64>();
+        let add = |list: fn(&Shares) -> &Vec<u64>, sums: &mut Vec<f64>, count: usize| {
+            sums.clear();
+            sums.resize(count, 0.0);
+            for part in parts {
+                for (sum, uj) in sums.iter_mut().zip(list(part)) {
+                    *sum += *uj as f64;
+                }
+            }
+            sums.iter().sum::<f64>()
+        };
+        let processes = add(|p| &p.processes, &mut self.processes, tick.processes.len());
+        let cgroups = add(|p| &p.cgroups, &mut self.cgroups, tick.cgroups.len());
+        self.lost_processes = (cgroups - processes).max(0.0);
+        self.lost_cgroups = sum(|part| part.unattributed_uj) as f64;
+        self.interrupts = sum(|part| part.interrupts_uj) as f64;
+        self.idle_uj = sum(|part| part.idle_uj);
+        self.other_uj = sum(|part| part.other_uj);
+    }
+
+    /// Nobody ran.
+    fn is_nothing(&self) -> bool {
+        let sum: f64 = self.cgroups.iter().sum();
+        sum + self.lost_cgroups + self.interrupts <= 0.0
+    }
+}
+
+impl Owed {
+    fn add(&mut self, weights: &Weights, tick: &Tick) {
+        for ((id, _), weight) in tick.processes.iter().zip(&weights.processes) {
+            *self.processes.entry(*id).or_default() += weight;
+        }
+        for ((id, _), weight) in tick.cgroups.iter().zip(&weights.cgroups) {
+            *self.cgroups.entry(*id).or_default() += weight;
+        }
+        self.lost_processes += weights.lost_processes;
+        self.lost_cgroups += weights.lost_cgroups;
+        self.interrupts += weights.interrupts;
+        self.idle_uj += weights.idle_uj;
+        self.other_uj += weights.other_uj;
+    }
+}
+
+/// Adds what is owed to those who are there; the value is what is owed to the others.
+fn settle<K: Copy + Eq + Hash>(
+    weights: &mut [f64],
+    present: &[(K, Work)],
+    owed: &mut HashMap<K, f64>,
+) -> f64 {
+    for (weight, (id, _)) in weights.iter_mut().zip(present) {
+        *weight += owed.remove(id).unwrap_or(0.0);
+    }
+    owed.values().sum()
+}
