@@ -5,6 +5,7 @@
 //! This crate has no file, no clock and no output. Its input is batches, in order.
 
 mod bar;
+mod energy;
 mod evidence;
 mod gone;
 mod judge;
@@ -13,6 +14,7 @@ mod report;
 mod rollup;
 mod wait_report;
 
+pub use energy::{Attribution, IdleEnergy};
 pub use evidence::{Baseline, Evidence, Thresholds};
 pub use judge::{Judge, JudgeOptions};
 pub use report::{Report, ReportBuilder, Row};

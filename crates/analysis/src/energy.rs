@@ -1,0 +1,299 @@
+//! Who the energy of the node's meters is charged to.
+//!
+//! For each zone and tick the energy between two batches is divided into what the zone takes when idle
+//! and what work costs; the latter among those who worked, by what drives the zone. All figures are
+//! whole microjoules and add up to the meter exactly.
+
+mod apportion;
+mod clock;
+mod fit;
+mod idle;
+mod power;
+#[cfg(test)]
+mod tests;
+mod work;
+mod zone;
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
+use noctule_model::{
+    Batch, CgroupId, Counter, Counters, Driver, Energy, Joules, Measured, Node, ProcessId, Zone,
+    ZoneKind,
+};
+
+use work::Work;
+use zone::{Tick, ZoneState};
+
+/// Who gets the energy that is taken when nothing runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IdleEnergy {
+    /// The node: what a process is charged does not depend on who else runs.
+    #[default]
+    Node,
+    /// Those who run, in proportion to what they are charged anyway.
+    Proportional,
+}
+
+/// Charges the energy of each zone, batch after batch.
+#[derive(Debug, Default)]
+pub struct Attribution {
+    idle: IdleEnergy,
+    zones: Vec<ZoneState>,
+    processes: HashMap<ProcessId, Standing>,
+    cgroups: HashMap<CgroupId, Standing>,
+    before: Option<(u64, Node)>,
+    tick: Tick,
+    sequence: u64,
+}
+
+/// What was charged to a row, and for what.
+#[derive(Debug, Default)]
+struct Standing {
+    counters: Counters,
+    joules: Joules,
+    seen: u64,
+}
+
+impl Attribution {
+    /// One that has seen no batch.
+    pub fn new(idle: IdleEnergy) -> Self {
+        Self {
+            idle,
+            ..Self::default()
+        }
+    }
+
+    /// One that has counted nothing, and knows what this one has learned of the zones. To divide the
+    /// batches of a short window again, by what was known at its end.
+    #[must_use]
+    pub fn learned(&self, zones: &Energy) -> Self {
+        let mut new = Self::new(self.idle);
+        for (zone, known) in zones.zones.iter().zip(&self.zones) {
+            let mut state = ZoneState::new(known.account.driver, zone.resolution_uj, self.idle);
+            state.learn_from(known);
+            new.zones.push(state);
+        }
+        new
+    }
+
+    /// Fills the joules of the batch's processes and cgroups, and [`Batch::zone_accounts`]. Batches must
+    /// come in order, each once: what a process used is the growth since the one before. Without a meter
+    /// nothing is kept and nothing is done.
+    pub fn apply(&mut self, batch: &mut Batch) {
+        let Some(energy) = batch.energy.take() else {
+            return;
+        };
+        self.meet(&energy, batch.measured);
+        self.sequence += 1;
+        self.work(batch);
+        self.divide(&energy);
+        self.charge(&energy);
+        self.fill(batch);
+        batch.zone_accounts = self.zones.iter().map(|zone| zone.account.clone()).collect();
+        batch.energy = Some(energy);
+    }
+
+    /// Zones that are new.
+    fn meet(&mut self, energy: &Energy, measured: Measured) {
+        for place in self.zones.len()..energy.zones.len() {
+            let zone = &energy.zones[place];
+            let driver = driver(place, &energy.zones, measured);
+            let mut state = ZoneState::new(driver, zone.resolution_uj, self.idle);
+            state.account.sockets_mixed = zone.socket.is_some() && is_one_of_several(zone, energy);
+            self.zones.push(state);
+        }
+    }
+
+    /// What everybody did since the batch before.
+    fn work(&mut self, batch: &Batch) {
+        let (before_ns, before) = self.before.unwrap_or((batch.taken_ns, batch.node));
+        self.before = Some((batch.taken_ns, batch.node));
+        let tick = &mut self.tick;
+        tick.batch_ns = batch.taken_ns;
+        tick.seconds = batch.taken_ns.saturating_sub(before_ns) as f64 / 1e9;
+        let elapsed = batch.node.elapsed_ns.saturating_sub(before.elapsed_ns);
+        let idle = batch.node.idle_ns.saturating_sub(before.idle_ns);
+        tick.load = 1.0 - (idle as f64 / elapsed.max(1) as f64).min(1.0);
+        let measured = batch.measured;
+        let rows = batch.processes.iter().chain(&batch.exited);
+        let rows = rows.map(|row| (row.id, &row.counters));
+        let processes = grow(
+            &mut self.processes,
+            rows,
+            self.sequence,
+            measured,
+            &mut tick.processes,
+        );
+        let rows = batch.cgroups.iter().map(|row| (row.id, &row.counters));
+        let cgroups = grow(
+            &mut self.cgroups,
+            rows,
+            self.sequence,
+            measured,
+            &mut tick.cgroups,
+        );
+        for (processes, cgroups) in self.zones.iter().filter_map(ZoneState::owed) {
+            let sequence = self.sequence;
+            list(processes, &self.processes, sequence, &mut tick.processes);
+            list(cgroups, &self.cgroups, sequence, &mut tick.cgroups);
+        }
+        let total = Work::new(&batch.node.total.since(&before.total), measured);
+        tick.lost_processes = total.without(&processes);
+        tick.lost_cgroups = total.without(&cgroups);
+        let interrupt_ns = batch.node.interrupt_ns.zip(before.interrupt_ns);
+        let interrupt_ns = interrupt_ns.map_or(0, |(now, before)| now.saturating_sub(before));
+        tick.interrupts = total.scaled_to(interrupt_ns as f64 / 1e9);
+    }
+
+    fn divide(&mut self, energy: &Energy) {
+        // Parts before what they are parts of.
+        for place in 0..energy.zones.len() {
+            let (reading, zone) = (&energy.readings[place], &mut self.zones[place]);
+            match zone.account.driver {
+                Driver::Parts => {}
+                Driver::Nothing => zone.step_other(reading, &self.tick),
+                Driver::Cycles | Driver::CpuTime | Driver::CacheMisses => {
+                    zone.step(reading, &self.tick);
+                }
+            }
+        }
+        for place in 0..energy.zones.len() {
+            if self.zones[place].account.driver != Driver::Parts {
+                continue;
+            }
+            // Taken out, because its parts are read meanwhile.
+            let nothing = ZoneState::new(Driver::Nothing, 1, self.idle);
+            let mut zone = std::mem::replace(&mut self.zones[place], nothing);
+            let parts = parts(place, &energy.zones).map(|part| &self.zones[part].shares);
+            let parts: Vec<_> = parts.collect();
+            zone.step_parts(&energy.readings[place], &self.tick, &parts);
+            self.zones[place] = zone;
+        }
+    }
+
+    /// Adds the shares of the tick to the rows, by kind of zone.
+    fn charge(&mut self, energy: &Energy) {
+        for (place, zone) in energy.zones.iter().enumerate() {
+            if !counts_in_rows(place, &energy.zones) {
+                continue;
+            }
+            let shares = &self.zones[place].shares;
+            let work = &self.tick;
+            add(
+                &mut self.processes,
+                &work.processes,
+                &shares.processes,
+                zone.kind,
+            );
+            add(&mut self.cgroups, &work.cgroups, &shares.cgroups, zone.kind);
+        }
+    }
+
+    /// Writes what was charged into the batch, and forgets who is in it no more.
+    fn fill(&mut self, batch: &mut Batch) {
+        for row in batch.processes.iter_mut().chain(&mut batch.exited) {
+            row.joules = self.processes.get(&row.id).map_or(row.joules, |s| s.joules);
+        }
+        for row in &mut batch.cgroups {
+            row.joules = self.cgroups.get(&row.id).map_or(row.joules, |s| s.joules);
+        }
+        let sequence = self.sequence;
+        self.processes
+            .retain(|_, standing| standing.seen == sequence);
+        self.cgroups.retain(|_, standing| standing.seen == sequence);
+    }
+}
+
+/// Growth of the rows that did anything; the value is its sum.
+fn grow<'a, K: Copy + Eq + Hash>(
+    standings: &mut HashMap<K, Standing>,
+    rows: impl Iterator<Item = (K, &'a Counters)>,
+    sequence: u64,
+    measured: Measured,
+    grown: &mut Vec<(K, Work)>,
+) -> Work {
+    grown.clear();
+    let mut sum = Work::default();
+    for (id, counters) in rows {
+        let standing = standings.entry(id).or_default();
+        standing.seen = sequence;
+        let work = Work::new(&counters.since(&standing.counters), measured);
+        // The last figures of a process can stand beside older ones of its zombie.
+        standing.counters = standing.counters.max(counters);
+        if !work.is_nothing() {
+            sum += &work;
+            grown.push((id, work));
+        }
+    }
+    sum
+}
+
+/// Lists those who did nothing in the tick and are owed for ticks before, if they are still there.
+fn list<K: Copy + Eq + Hash>(
+    owed: impl Iterator<Item = K>,
+    standings: &HashMap<K, Standing>,
+    sequence: u64,
+    listed: &mut Vec<(K, Work)>,
+) {
+    let known: HashSet<K> = listed.iter().map(|(id, _)| *id).collect();
+    let there = |id: &K| standings.get(id).is_some_and(|s| s.seen == sequence);
+    let new = owed.filter(|id| !known.contains(id) && there(id));
+    listed.extend(new.map(|id| (id, Work::default())));
+}
+
+fn add<K: Eq + Hash>(
+    standings: &mut HashMap<K, Standing>,
+    places: &[(K, Work)],
+    shares: &[u64],
+    kind: ZoneKind,
+) {
+    for ((id, _), share) in places.iter().zip(shares) {
+        if let Some(standing) = standings.get_mut(id) {
+            standing.joules[kind] += share;
+        }
+    }
+}
+
+/// What divides the zone.
+fn driver(place: usize, zones: &[Zone], measured: Measured) -> Driver {
+    let work = if measured.has(Counter::Cycles) {
+        Driver::Cycles
+    } else {
+        Driver::CpuTime
+    };
+    match zones[place].kind {
+        ZoneKind::Package | ZoneKind::Core => work,
+        ZoneKind::Dram if measured.has(Counter::CacheMisses) => Driver::CacheMisses,
+        ZoneKind::Dram => Driver::CpuTime,
+        ZoneKind::Psys | ZoneKind::Platform if parts(place, zones).next().is_some() => {
+            Driver::Parts
+        }
+        ZoneKind::Psys | ZoneKind::Platform => work,
+        ZoneKind::Uncore | ZoneKind::Gpu | ZoneKind::Other => Driver::Nothing,
+    }
+}
+
+/// The zones directly below one whose energy is divided by itself.
+fn parts(place: usize, zones: &[Zone]) -> impl Iterator<Item = usize> {
+    let inner = zones.iter().enumerate();
+    inner
+        .filter(move |(_, zone)| zone.parent == Some(place))
+        .map(|(part, _)| part)
+}
+
+/// Whether rows have the zone in their sum of its kind: one of the same kind around it has all of it.
+fn counts_in_rows(place: usize, zones: &[Zone]) -> bool {
+    let around = std::iter::successors(zones[place].parent, |&outer| zones[outer].parent);
+    around
+        .take(zones.len())
+        .all(|outer| zones[outer].kind != zones[place].kind)
+}
+
+/// Whether there is another zone of its kind on another socket.
+fn is_one_of_several(zone: &Zone, energy: &Energy) -> bool {
+    let mut others = energy.zones.iter();
+    others.any(|other| {
+        other.kind == zone.kind && other.socket.is_some_and(|s| zone.socket != Some(s))
+    })
+}

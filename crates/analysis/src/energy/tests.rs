@@ -1,0 +1,398 @@
+//! Batches in, joules out.
+
+use std::sync::Arc;
+
+use noctule_model::{
+    Batch, CgroupId, CgroupRow, Counter, Driver, Energy, EnergySource, FeatureState, Measured,
+    Node, ProcessId, ProcessRow, Zone, ZoneAccount, ZoneKind, ZoneReading,
+};
+
+use super::{Attribution, IdleEnergy};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A machine whose processes and meters are set by the test.
+struct Machine {
+    batch: Batch,
+    /// Processes that have ended since the last batch.
+    ended: Vec<ProcessRow>,
+}
+
+fn zone(kind: ZoneKind, parent: Option<usize>) -> Zone {
+    Zone {
+        name: kind.name().into(),
+        kind,
+        socket: None,
+        die: None,
+        source: EnergySource::Powercap,
+        parent,
+        resolution_uj: 61,
+        path: String::new(),
+    }
+}
+
+impl Machine {
+    /// Four CPUs, counters of cycles and cache misses, and these zones.
+    fn new(zones: &[Zone]) -> Self {
+        let counters = [Counter::CpuTime, Counter::Cycles, Counter::CacheMisses];
+        let reading = ZoneReading {
+            energy_uj: 0,
+            before_ns: 0,
+            after_ns: 0,
+            gaps: 0,
+            state: FeatureState::On,
+            reason: None,
+        };
+        Self {
+            batch: Batch {
+                node: Node {
+                    cpus: 4,
+                    ..Node::default()
+                },
+                measured: Measured::from_iter(counters),
+                energy: Some(Energy {
+                    zones: Arc::from(zones.to_vec()),
+                    readings: vec![reading; zones.len()],
+                }),
+                ..Batch::default()
+            },
+            ended: Vec::new(),
+        }
+    }
+
+    /// Lets a process run, at 2 GHz with a miss for each 100 cycles.
+    fn run(&mut self, pid: u32, cgroup: u64, cpu_ns: u64) {
+        let id = ProcessId { pid, start_ns: 1 };
+        let group = CgroupId(cgroup);
+        let Batch {
+            processes,
+            cgroups,
+            node,
+            ..
+        } = &mut self.batch;
+        if !processes.iter().any(|row| row.id == id) {
+            processes.push(ProcessRow {
+                id,
+                cgroup: group,
+                ..ProcessRow::default()
+            });
+        }
+        if !cgroups.iter().any(|row| row.id == group) {
+            cgroups.push(CgroupRow {
+                id: group,
+                ..CgroupRow::default()
+            });
+        }
+        let process = processes.iter_mut().find(|row| row.id == id);
+        let cgroup = cgroups.iter_mut().find(|row| row.id == group);
+        let counters = [
+            &mut process.expect("it was added").counters,
+            &mut cgroup.expect("it was added").counters,
+            &mut node.total,
+        ];
+        for counters in counters {
+            counters[Counter::CpuTime] += cpu_ns;
+            counters[Counter::Cycles] += 2 * cpu_ns;
+            counters[Counter::CacheMisses] += cpu_ns / 50;
+        }
+    }
+
+    /// Ends a process: the next batch has its last figures.
+    fn end(&mut self, pid: u32) {
+        let (gone, stay) = self
+            .batch
+            .processes
+            .drain(..)
+            .partition(|row| row.id.pid == pid);
+        self.batch.processes = stay;
+        self.ended.extend::<Vec<_>>(gone);
+    }
+
+    fn reading(&mut self, zone: usize) -> &mut ZoneReading {
+        let energy = self.batch.energy.as_mut().expect("it has meters");
+        &mut energy.readings[zone]
+    }
+
+    /// A second passes, in which the zones take so many microjoules.
+    fn second(&mut self, attribution: &mut Attribution, energies: &[u64]) -> Batch {
+        self.batch.sequence += 1;
+        self.batch.taken_ns += SECOND;
+        self.batch.node.elapsed_ns += 4 * SECOND;
+        let used = self.batch.node.total[Counter::CpuTime];
+        self.batch.node.idle_ns = self.batch.node.elapsed_ns.saturating_sub(used);
+        let now = self.batch.taken_ns;
+        for (place, energy) in energies.iter().enumerate() {
+            let reading = self.reading(place);
+            reading.energy_uj += energy;
+            reading.before_ns = now;
+            reading.after_ns = now;
+        }
+        let mut batch = self.batch.clone();
+        batch.exited = std::mem::take(&mut self.ended);
+        attribution.apply(&mut batch);
+        batch
+    }
+}
+
+fn assert_closes(account: &ZoneAccount) {
+    let parts = account.idle_uj
+        + account.active_uj
+        + account.interrupts_uj
+        + account.other_uj
+        + account.unattributed_uj;
+    assert_eq!(parts, account.total_uj, "{account:?}");
+}
+
+fn process_sum(batch: &Batch, kind: ZoneKind) -> u64 {
+    let living = batch.processes.iter().map(|row| row.joules[kind]);
+    living.sum()
+}
+
+fn package(batch: &Batch, pid: u32) -> u64 {
+    let mut rows = batch.processes.iter().chain(&batch.exited);
+    let row = rows.find(|row| row.id.pid == pid).expect("the process");
+    row.joules[ZoneKind::Package]
+}
+
+#[test]
+fn without_a_meter_nothing_is_charged() {
+    let mut machine = Machine::new(&[]);
+    machine.batch.energy = None;
+    let mut attribution = Attribution::default();
+    machine.run(1, 1, SECOND);
+    let batch = machine.second(&mut attribution, &[]);
+    assert!(batch.zone_accounts.is_empty());
+    assert_eq!(package(&batch, 1), 0);
+}
+
+#[test]
+fn idle_power_stays_with_the_node_and_work_is_shared_by_cycles() {
+    let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
+    let mut attribution = Attribution::default();
+    machine.second(&mut attribution, &[5]);
+    for _ in 0..10 {
+        machine.second(&mut attribution, &[20_000_000]);
+    }
+    machine.run(1, 1, SECOND / 2);
+    machine.run(2, 2, SECOND / 4);
+    let batch = machine.second(&mut attribution, &[35_000_000]);
+    let account = &batch.zone_accounts[0];
+    assert_eq!(account.driver, Driver::Cycles);
+    assert_eq!(account.idle_uj, 220_000_000);
+    assert_eq!(account.active_uj, 15_000_000);
+    assert_eq!(
+        [package(&batch, 1), package(&batch, 2)],
+        [10_000_000, 5_000_000]
+    );
+    assert_closes(account);
+}
+
+#[test]
+fn idle_energy_can_be_spread() {
+    let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
+    let mut attribution = Attribution::new(IdleEnergy::Proportional);
+    machine.second(&mut attribution, &[0]);
+    machine.run(1, 1, 300);
+    machine.run(2, 2, 100);
+    let batch = machine.second(&mut attribution, &[1000]);
+    assert_eq!([package(&batch, 1), package(&batch, 2)], [750, 250]);
+    let batch = machine.second(&mut attribution, &[1000]);
+    assert_eq!(batch.zone_accounts[0].idle_uj, 1000, "nobody ran");
+}
+
+#[test]
+fn an_ended_process_keeps_its_joules_in_its_group_and_in_the_node() {
+    let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
+    let mut attribution = Attribution::new(IdleEnergy::Proportional);
+    machine.second(&mut attribution, &[0]);
+    machine.run(1, 7, 1000);
+    machine.run(2, 7, 3000);
+    machine.end(2);
+    let batch = machine.second(&mut attribution, &[4000]);
+    assert_eq!(package(&batch, 2), 3000);
+    machine.run(1, 7, 1000);
+    let batch = machine.second(&mut attribution, &[500]);
+    assert_eq!(package(&batch, 1), 1500);
+    assert_eq!(batch.cgroups[0].joules[ZoneKind::Package], 4500);
+    assert_eq!(batch.zone_accounts[0].active_uj, 4500);
+}
+
+#[test]
+fn a_platform_has_what_its_parts_have_and_the_rest_is_other() {
+    let zones = [
+        zone(ZoneKind::Psys, None),
+        zone(ZoneKind::Package, Some(0)),
+        zone(ZoneKind::Dram, Some(0)),
+        zone(ZoneKind::Core, Some(1)),
+    ];
+    let mut machine = Machine::new(&zones);
+    let mut attribution = Attribution::default();
+    machine.second(&mut attribution, &[0; 4]);
+    for _ in 0..5 {
+        machine.second(
+            &mut attribution,
+            &[30_000_000, 10_000_000, 2_000_000, 1_000_000],
+        );
+    }
+    machine.run(1, 1, SECOND);
+    let batch = machine.second(
+        &mut attribution,
+        &[50_000_000, 25_000_000, 4_000_000, 9_000_000],
+    );
+    let joules = batch.processes[0].joules;
+    let kinds = [
+        ZoneKind::Package,
+        ZoneKind::Dram,
+        ZoneKind::Core,
+        ZoneKind::Psys,
+    ];
+    let megajoules = [15_000_000, 2_000_000, 8_000_000, 17_000_000];
+    assert_eq!(kinds.map(|kind| joules[kind]), megajoules);
+    let psys = &batch.zone_accounts[0];
+    assert_eq!(psys.driver, Driver::Parts);
+    assert_eq!(psys.idle_uj, 6 * 12_000_000);
+    assert_eq!(psys.other_uj, 5 * 18_000_000 + 21_000_000);
+    // A platform that shows less than its parts: everybody has less of it.
+    machine.run(1, 1, SECOND);
+    let batch = machine.second(
+        &mut attribution,
+        &[20_000_000, 25_000_000, 4_000_000, 9_000_000],
+    );
+    assert_closes(&batch.zone_accounts[0]);
+    let less = batch.processes[0].joules[ZoneKind::Psys] - 17_000_000;
+    assert!(less < 17_000_000, "{less}");
+}
+
+#[test]
+fn what_a_stalled_meter_shows_late_is_shared_by_all_who_ran_meanwhile() {
+    let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
+    let mut attribution = Attribution::new(IdleEnergy::Proportional);
+    machine.second(&mut attribution, &[0]);
+    machine.run(1, 1, 1000);
+    machine.run(3, 3, 4000);
+    machine.end(3);
+    let batch = machine.second(&mut attribution, &[0]);
+    assert_eq!(package(&batch, 1), 0);
+    machine.run(2, 2, 3000);
+    let batch = machine.second(&mut attribution, &[8000]);
+    // 1 rests, and 3 has ended: its group has what it is owed.
+    assert_eq!([package(&batch, 1), package(&batch, 2)], [1000, 3000]);
+    let groups = batch
+        .cgroups
+        .iter()
+        .map(|row| row.joules[ZoneKind::Package]);
+    assert_eq!(groups.collect::<Vec<_>>(), [1000, 4000, 3000]);
+    assert_eq!(batch.zone_accounts[0].active_uj, 8000);
+}
+
+#[test]
+fn energy_of_processes_without_a_record_is_not_given_to_others() {
+    let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
+    let mut attribution = Attribution::new(IdleEnergy::Proportional);
+    machine.second(&mut attribution, &[0]);
+    machine.run(1, 1, 1000);
+    machine.run(2, 1, 1000);
+    machine.batch.processes.retain(|row| row.id.pid == 1);
+    let batch = machine.second(&mut attribution, &[600]);
+    assert_eq!(package(&batch, 1), 300);
+    assert_eq!(batch.cgroups[0].joules[ZoneKind::Package], 600);
+}
+
+#[test]
+fn an_hour_of_churn_closes_at_every_tick() {
+    let zones = [
+        zone(ZoneKind::Psys, None),
+        zone(ZoneKind::Package, Some(0)),
+        zone(ZoneKind::Dram, Some(0)),
+        zone(ZoneKind::Core, Some(1)),
+    ];
+    let mut machine = Machine::new(&zones);
+    let mut attribution = Attribution::default();
+    let mut state = 11_u64;
+    let mut random = move |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut metered = [0_u64; 4];
+    let mut ended = [0_u64; 4];
+    let kinds = [
+        ZoneKind::Psys,
+        ZoneKind::Package,
+        ZoneKind::Dram,
+        ZoneKind::Core,
+    ];
+    let mut before: Option<Batch> = None;
+    let mut pid = 0;
+    for tick in 0..3600_u32 {
+        for _ in 0..random(40) {
+            pid += 1;
+            machine.run(pid, 1 + random(12), 1 + random(90_000_000));
+            if random(4) > 0 {
+                machine.end(pid);
+            }
+        }
+        while machine.batch.processes.len() > 60 {
+            let pid = machine.batch.processes[random(60) as usize].id.pid;
+            machine.end(pid);
+        }
+        // Meters stall, jump and are noisy.
+        let stall = random(30) == 0;
+        let energies = [90_000_000, 50_000_000, 9_000_000, 30_000_000];
+        let energies = energies.map(|most| if stall { 0 } else { random(most) });
+        let batch = machine.second(&mut attribution, &energies);
+        if tick > 0 {
+            for (sum, energy) in metered.iter_mut().zip(energies) {
+                *sum += energy;
+            }
+        }
+        for (place, kind) in kinds.into_iter().enumerate() {
+            let account = &batch.zone_accounts[place];
+            assert_closes(account);
+            assert_eq!(account.total_uj, metered[place], "tick {tick}, {kind:?}");
+            let groups: u64 = batch.cgroups.iter().map(|row| row.joules[kind]).sum();
+            assert_eq!(groups, account.active_uj, "tick {tick}, {kind:?}");
+            let last = batch.exited.iter().map(|row| row.joules[kind]);
+            ended[place] += last.sum::<u64>();
+            // What an ended process is owed by a meter that stood still is in its group only.
+            let processes = process_sum(&batch, kind) + ended[place];
+            assert!(processes <= account.active_uj, "tick {tick}, {kind:?}");
+        }
+        if let Some(before) = &before {
+            for (now, then) in batch.cgroups.iter().zip(&before.cgroups) {
+                assert_eq!(now.joules.since(&then.joules) + &then.joules, now.joules);
+            }
+        }
+        before = Some(batch);
+    }
+    let last = before.expect("an hour");
+    let unrecorded = last.zone_accounts[1].active_uj - process_sum(&last, kinds[1]) - ended[1];
+    assert!(
+        unrecorded * 20 < last.zone_accounts[1].active_uj,
+        "{unrecorded}"
+    );
+}
+
+#[test]
+fn what_was_learned_serves_to_divide_again() {
+    let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
+    let mut attribution = Attribution::default();
+    let mut batches = Vec::new();
+    machine.second(&mut attribution, &[0]);
+    for tick in 0..40_u64 {
+        // It is never idle at first.
+        let cpu_ns = if tick < 20 { 2 * SECOND } else { 0 };
+        machine.run(1, 1, cpu_ns);
+        batches.push(machine.second(&mut attribution, &[20_000_000 + cpu_ns / 100]));
+    }
+    let energy = machine.batch.energy.as_ref().expect("meters");
+    let mut again = attribution.learned(energy);
+    let mut last = Batch::default();
+    for mut batch in batches {
+        again.apply(&mut batch);
+        last = batch;
+    }
+    let active = last.zone_accounts[0].active_uj;
+    assert!(active.abs_diff(19 * 20_000_000) < 4_000_000, "{active}");
+}
