@@ -140,6 +140,8 @@ pub enum Helper {
     CurrentPidTgid = 14,
     CurrentComm = 16,
     GetStackid = 27,
+    CurrentTask = 35,
+    CurrentCgroupId = 80,
     ProbeReadUser = 112,
     ProbeReadKernel = 113,
     ProbeReadUserStr = 114,

@@ -170,7 +170,7 @@ fn text_memory(condition: &Condition) -> usize {
         ConditionKind::All(all) | ConditionKind::Any(all) => {
             all.iter().map(text_memory).max().unwrap_or(0)
         }
-        ConditionKind::Compare { .. } | ConditionKind::AnyBit(..) => 0,
+        ConditionKind::Compare { .. } | ConditionKind::AnyBit(..) | ConditionKind::OneOf(..) => 0,
     }
 }
 

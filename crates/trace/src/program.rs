@@ -92,6 +92,9 @@ pub enum Number {
     },
     /// Where the event happened.
     Context(Context),
+    /// Eight bytes that are found from the kernel's record of the thread (`struct task_struct`): each
+    /// offset but the last leads to the next pointer. What cannot be read is 0.
+    OfThread(Vec<u32>),
     /// The result of an operator.
     Binary(Operator, Box<Number>, Box<Number>),
     /// `ceil(log2(x))`; 0 of 0, as the kernel's on x86.
@@ -127,6 +130,8 @@ pub enum Context {
     Cpu,
     /// Nanoseconds of `CLOCK_MONOTONIC`.
     Time,
+    /// The id of the thread's cgroup in the unified hierarchy.
+    Cgroup,
 }
 
 /// An operator on two numbers.
@@ -217,6 +222,8 @@ pub enum ConditionKind {
     },
     /// Any bit is common.
     AnyBit(Number, Number),
+    /// The number is one of these.
+    OneOf(Number, Vec<u64>),
     /// The text is exactly this.
     Equals(Text, Vec<u8>),
     /// The text matches, of which the first 255 characters are looked at.

@@ -30,6 +30,7 @@ impl Emitter {
                 self.asm.jump(jump, Reg::R7, 0, to);
                 Ok(())
             }
+            ConditionKind::OneOf(number, all) => self.one_of(number, all, when, to),
             ConditionKind::Equals(text, value) => self.equals(text, value, when, to),
             ConditionKind::Matches(text, glob) => self.matches(text, glob, when, to),
             ConditionKind::Not(inner) => self.branch(inner, !when, to),
@@ -57,6 +58,27 @@ impl Emitter {
             }
             self.branch(last, when, to)?;
         } else {
+            self.always(to);
+        }
+        self.asm.bind(behind);
+        Ok(())
+    }
+
+    fn one_of(
+        &mut self,
+        number: &Number,
+        all: &[u64],
+        when: bool,
+        to: Label,
+    ) -> Result<(), EmitError> {
+        let reg = self.number(number)?;
+        let behind = self.asm.label();
+        for value in all {
+            self.asm.constant(Reg::R1, *value);
+            let found = if when { to } else { behind };
+            self.asm.jump(Jump::Eq, reg, Reg::R1, found);
+        }
+        if !when {
             self.always(to);
         }
         self.asm.bind(behind);

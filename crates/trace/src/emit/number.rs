@@ -39,6 +39,7 @@ impl Emitter {
             Number::Field(field) => self.field(field, dst)?,
             Number::DynamicField { .. } => self.dynamic(number, dst)?,
             Number::Context(what) => self.context(*what, dst),
+            Number::OfThread(offsets) => self.of_thread(offsets, dst)?,
         }
         Ok(())
     }
@@ -198,6 +199,7 @@ impl Emitter {
             Context::Pid | Context::Tgid => self.asm.call(Helper::CurrentPidTgid),
             Context::Cpu => self.asm.call(Helper::SmpProcessorId),
             Context::Time => self.asm.call(Helper::KtimeGetNs),
+            Context::Cgroup => self.asm.call(Helper::CurrentCgroupId),
         }
         self.asm.mov(dst, Reg::R0);
         match what {
@@ -206,8 +208,23 @@ impl Emitter {
                 self.sign_extend(Width::B4, dst);
             }
             Context::Tgid => self.asm.alu(Alu::Rsh, dst, 32),
-            Context::Cpu | Context::Time => {}
+            Context::Cpu | Context::Time | Context::Cgroup => {}
         }
+    }
+
+    /// What the pointers from the thread lead to.
+    fn of_thread(&mut self, offsets: &[u32], dst: Reg) -> Result<(), EmitError> {
+        self.asm.call(Helper::CurrentTask);
+        self.asm.mov(Reg::R3, Reg::R0);
+        for (index, offset) in offsets.iter().enumerate() {
+            if index > 0 {
+                self.asm.mov(Reg::R3, dst);
+            }
+            let offset = i32::try_from(*offset).map_err(|_| EmitError::Unreadable)?;
+            self.asm.alu(Alu::Add, Reg::R3, offset);
+            self.read_cell(Width::B8, dst);
+        }
+        Ok(())
     }
 
     /// `ceil(log2(x))`: how many bits `x - 1` has.

@@ -159,6 +159,11 @@ pub(super) fn number(of: &Number, world: &World) -> u64 {
         Number::Context(Context::Tgid) => u64::from(world.tgid),
         Number::Context(Context::Cpu) => u64::from(world.cpu),
         Number::Context(Context::Time) => world.time,
+        Number::Context(Context::Cgroup) => world.cgroup,
+        Number::OfThread(offsets) => {
+            let step = |at: u64, offset: &u32| word(at.wrapping_add(u64::from(*offset)), world);
+            offsets.iter().fold(world.thread, step)
+        }
         Number::Binary(op, left, right) => operate(*op, number(left, world), number(right, world)),
         Number::Log2(inner) => {
             let wanted = u128::from(number(inner, world));
@@ -166,6 +171,14 @@ pub(super) fn number(of: &Number, world: &World) -> u64 {
         }
         Number::Bucket { number: of, width } => number(of, world) / width * width,
     }
+}
+
+/// Eight bytes of the kernel's memory; 0 where nothing is.
+fn word(at: u64, world: &World) -> u64 {
+    let bytes = (0..8).map(|byte| world.behind_pointer(at.wrapping_add(byte), false));
+    let bytes: Option<Vec<u8>> = bytes.collect();
+    let word = bytes.as_ref().and_then(|bytes| bytes.first_chunk());
+    word.copied().map_or(0, u64::from_le_bytes)
 }
 
 fn operate(op: Operator, left: u64, right: u64) -> u64 {
@@ -241,6 +254,7 @@ pub(super) fn holds(condition: &Condition, world: &World) -> bool {
             }
         }
         ConditionKind::AnyBit(left, right) => number(left, world) & number(right, world) != 0,
+        ConditionKind::OneOf(left, all) => all.contains(&number(left, world)),
         ConditionKind::Equals(_, value) if value.contains(&0) => false,
         ConditionKind::Equals(Text::Pointer { field: of, user }, value) => {
             pointer_equals(field(*of, world), *user, value, world)

@@ -16,6 +16,8 @@ impl Machine<'_> {
             14 => return Ok(u64::from(self.world.tgid) << 32 | u64::from(self.world.pid)),
             16 => self.comm()?,
             27 => self.stack_id()?,
+            35 => return Ok(self.world.thread),
+            80 => return Ok(self.world.cgroup),
             113 => self.probe_read(false)?,
             114 => self.probe_text(true)?,
             115 => self.probe_text(false)?,

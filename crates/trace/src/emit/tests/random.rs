@@ -40,6 +40,10 @@ pub(super) fn world(random: &mut Random, wild: bool) -> World {
         letters(random, &mut kernel);
         letters(random, &mut user);
     }
+    // The thread: a pointer to its group, and the group's number, which is not far behind it.
+    let thread = KERNEL + kernel.len() as u64;
+    kernel.extend((thread + 8).to_le_bytes());
+    kernel.extend(random.below(3).to_le_bytes());
     for at in POINTERS {
         let start = if random.once_in(2) { KERNEL } else { USER };
         let mut pointer = start + random.below(user.len() as u64 + 4);
@@ -60,6 +64,8 @@ pub(super) fn world(random: &mut Random, wild: bool) -> World {
         tgid: random.below(1 << 22) as u32,
         cpu: random.below(8) as u32,
         time: random.next() >> 8,
+        cgroup: random.below(3),
+        thread,
         comm,
         stack: random.one_of(&[-14, -17, 0, 1, 77, 16_383]),
         kernel,
@@ -190,6 +196,7 @@ impl Maker<'_> {
                     signed: self.random.once_in(2),
                 },
                 2 => Number::Context(self.context()),
+                3 if self.random.once_in(3) => self.of_thread(),
                 _ => Number::Field(self.field()),
             };
         }
@@ -209,13 +216,25 @@ impl Maker<'_> {
         }
     }
 
+    /// The number of the thread's group, or what stands somewhere near.
+    fn of_thread(&mut self) -> Number {
+        let wrong = if self.random.once_in(4) { 8 } else { 0 };
+        Number::OfThread(vec![0, wrong])
+    }
+
     fn context(&mut self) -> Context {
         let time = if self.wild {
             Context::Time
         } else {
             Context::Cpu
         };
-        let all = [Context::Pid, Context::Tgid, Context::Cpu, time];
+        let all = [
+            Context::Pid,
+            Context::Tgid,
+            Context::Cpu,
+            Context::Cgroup,
+            time,
+        ];
         self.random.one_of(&all)
     }
 
@@ -235,7 +254,7 @@ impl Maker<'_> {
     }
 
     pub(super) fn condition(&mut self, depth: u64) -> Condition {
-        let kind = match self.random.below(if depth > 0 { 10 } else { 6 }) {
+        let kind = match self.random.below(if depth > 0 { 11 } else { 7 }) {
             0 | 1 => self.compare(),
             2 => {
                 let depth = self.random.below(3);
@@ -252,11 +271,16 @@ impl Maker<'_> {
                 let glob = self.glob(&text);
                 ConditionKind::Matches(text, glob)
             }
-            6 => ConditionKind::Not(self.condition(depth - 1).into()),
+            6 => {
+                let count = self.random.below(4);
+                let all = (0..count).map(|_| self.random.number()).collect();
+                ConditionKind::OneOf(self.small(), all)
+            }
+            7 => ConditionKind::Not(self.condition(depth - 1).into()),
             more => {
                 let count = self.random.below(4);
                 let all = (0..count).map(|_| self.condition(depth - 1)).collect();
-                if more == 7 {
+                if more == 8 {
                     ConditionKind::All(all)
                 } else {
                     ConditionKind::Any(all)

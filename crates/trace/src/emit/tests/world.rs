@@ -16,6 +16,10 @@ pub(super) struct World {
     pub(super) time: u64,
     /// Ends with a NUL, and so does the kernel's.
     pub(super) comm: [u8; 16],
+    /// Of `bpf_get_current_cgroup_id`.
+    pub(super) cgroup: u64,
+    /// The address of the kernel's record of the thread.
+    pub(super) thread: u64,
     /// Of `bpf_get_stackid`.
     pub(super) stack: i64,
     /// From [`KERNEL`] on.
