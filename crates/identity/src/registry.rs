@@ -157,6 +157,15 @@ impl Registry {
         self.owner_of_unknown(id)
     }
 
+    /// The owners of all groups that are known, the lately dead included, in no order.
+    pub fn owners(&self) -> impl Iterator<Item = &Arc<Owner>> {
+        let seen = self
+            .groups
+            .values()
+            .filter(|group| group.life != Life::Unseen);
+        seen.map(|group| &group.owner)
+    }
+
     /// Sets the owner of each process and cgroup of a batch, but for those of unknown groups while no
     /// walk may take place. The batch's time counts as now.
     pub fn join(&mut self, batch: &mut Batch) {

@@ -3,6 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Composite, Enum, MemberAttr};
+
+use crate::error::{Context as _, Error, ErrorKind};
+
 /// Generation of the hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupVersion {
@@ -27,10 +32,41 @@ impl Hierarchy {
     /// Decides from what is mounted under `root` and from /proc/self/cgroup. On hybrid hosts every
     /// task can be in the root of v2, so v2 is taken only when no v1 hierarchy has the cpu
     /// controller.
-    pub(crate) fn probe(root: &Path) -> Self {
+    pub fn probe(root: &Path) -> Self {
         let membership = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
         let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
         Self::decide(&membership, &mounts)
+    }
+
+    /// Where the id of a thread's group in the hierarchy of the cpu controller lies: offsets from
+    /// `struct task_struct` on, of which each but the last leads to the next pointer.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not describe its types, or has others.
+    pub fn id_from_thread() -> Result<Vec<u32>, Error> {
+        let btf = Btf::from_vmlinux().context("reading the kernel's types")?;
+        let missing = || {
+            let words = "the kernel's types do not tell the cgroup of a thread";
+            Error::new(ErrorKind::Kernel, words)
+        };
+        // As the kernel walks: task->cgroups->subsys[cpu]->cgroup->kn->id.
+        let steps = [
+            ("task_struct", "cgroups", 0),
+            (
+                "css_set",
+                "subsys",
+                cpu_controller(&btf).ok_or_else(missing)?,
+            ),
+            ("cgroup_subsys_state", "cgroup", 0),
+            ("cgroup", "kn", 0),
+            ("kernfs_node", "id", 0),
+        ];
+        let offsets = steps.into_iter().map(|(composite, member, element)| {
+            let composite = btf.type_by_name::<Composite<'_>>(composite)?;
+            Some(offset(&btf, &composite, member)? + 8 * element)
+        });
+        offsets.collect::<Option<_>>().ok_or_else(missing)
     }
 
     fn decide(membership: &str, mounts: &str) -> Self {
@@ -58,6 +94,32 @@ impl Hierarchy {
             }
         }
     }
+}
+
+/// The number of the cpu controller among all controllers.
+fn cpu_controller(btf: &Btf<'_>) -> Option<u32> {
+    let controllers = btf.type_by_name::<Enum<'_>>("cgroup_subsys_id")?;
+    let cpu = controllers
+        .iter()
+        .find(|controller| controller.name.is_some_and(|name| name == "cpu_cgrp_id"))?;
+    u32::try_from(cpu.value).ok()
+}
+
+/// Bytes from the start of a type to its member, which may be in a part without a name.
+fn offset(btf: &Btf<'_>, composite: &Composite<'_>, name: &str) -> Option<u32> {
+    composite.iter().find_map(|member| {
+        let MemberAttr::Normal { offset: bits } = member.attr else {
+            return None;
+        };
+        let inside = match member.name {
+            Some(found) => (found == name).then_some(0),
+            None => {
+                let part = btf.type_by_id::<Composite<'_>>(member.ty)?;
+                offset(btf, &part, name)
+            }
+        };
+        Some(inside? + bits / 8)
+    })
 }
 
 /// Mount point of the first mount of that type whose super options fit, preferring one that shows
