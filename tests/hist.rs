@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::support::{self, NOCTULE, affinity, bpf, wait_until};
+use super::support::cgroup::{Below, Group};
+use super::support::container::hex_id;
+use super::support::{self, NOCTULE, Part, affinity, bpf, wait_until};
 
 /// Asks for the parent, as often as wanted: one system call each.
 fn getppid(times: u64) {
@@ -32,12 +34,14 @@ impl Hist {
     fn start(event: &str, trigger: &str, more: &[&str]) -> Self {
         let mut command = Command::new(NOCTULE);
         command.args(["hist", event, trigger]).args(more);
-        let child = command
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary can be started");
         wait_until("its program is loaded", || {
+            let ended = child.try_wait().expect("our child");
+            assert!(ended.is_none(), "{trigger}: {ended:?}");
             !bpf::held_by(child.id()).is_empty()
         });
         // It is attached at once, or it has ended with an error.
@@ -172,4 +176,59 @@ fn what_is_wrong_has_a_caret_below_it() {
         assert_eq!(code, Some(2), "{errors}");
         assert!(errors.contains(words), "{errors}");
     }
+}
+
+/// Changes its directory so many times: one system call each.
+fn change_directory(group: &Group, times: u64) {
+    let script = "cd /;".repeat(usize::try_from(times).expect("few"));
+    let mut command = group.command("/bin/sh");
+    let status = command.args(["-c", &script]).status();
+    assert!(status.expect("a shell").success());
+}
+
+/// A container of two cgroups, beside a cgroup that belongs to nobody.
+#[test]
+fn the_cgroups_of_a_container_are_one_row() {
+    let _machine = support::shared_but(&[Part::Groups]);
+    needs!("cpu_time");
+    let id = hex_id();
+    let part = |name: &str| Below::new(&format!("docker/{id}/{name}"));
+    let (first, second) = (part("first"), part("second"));
+    let other = Group::new("other");
+    let filter = format!("container == \"{id}\" || cgroup == \"{}\"", other.path());
+    let by_container = format!("keys=container:vals=common_tgid.max:sort=hitcount if {filter}");
+    let containers = Hist::start("syscalls:sys_enter_chdir", &by_container, &["--json"]);
+    let by_cgroup = format!("keys=cgroup:sort=hitcount.descending if {filter}");
+    let cgroups = Hist::start("syscalls:sys_enter_chdir", &by_cgroup, &["--json"]);
+    // Nobody asked for it at the start.
+    let late = part("late");
+    for (group, times) in [
+        (&first.group, 3),
+        (&second.group, 4),
+        (&other, 5),
+        (&late.group, 6),
+    ] {
+        change_directory(group, times);
+    }
+    let rows = |answer: &Value, key: &str| -> Vec<(String, u64)> {
+        let rows = answer["rows"].as_array().expect("rows").iter();
+        let row = |row: &Value| {
+            let name = row[key]["name"].as_str().expect("a name");
+            (name.to_owned(), row["hitcount"].as_u64().expect("a number"))
+        };
+        rows.map(row).collect()
+    };
+    let answer = containers.end_json();
+    let expected = [(other.path(), 5), (id[..12].to_owned(), 7)];
+    assert_eq!(rows(&answer, "container"), expected, "{answer}");
+    let answer = cgroups.end_json();
+    let expected = [
+        (other.path(), 5),
+        (second.group.path(), 4),
+        (first.group.path(), 3),
+    ];
+    assert_eq!(rows(&answer, "cgroup"), expected, "{answer}");
+    let (code, errors) = refused(&["sched:sched_switch", "keys=pod if pod == \"none\""]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("No pod has this name now"), "{errors}");
 }

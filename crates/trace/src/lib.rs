@@ -11,6 +11,7 @@ mod display;
 pub mod emit;
 pub mod format;
 pub mod glob;
+pub mod identity;
 mod lex;
 mod modifier;
 pub mod operator;

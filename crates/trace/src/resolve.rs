@@ -10,9 +10,11 @@ mod hist;
 mod number;
 
 use crate::format::EventFormat;
+use crate::glob::Glob;
+use crate::identity::Identity;
 use crate::print::FieldTable;
 use crate::probe::Probe;
-use crate::program::Condition;
+use crate::program::{Condition, Number};
 use crate::source::{Problem, Span};
 use crate::tree::{Expr, Name};
 
@@ -29,6 +31,40 @@ pub struct Scope<'a> {
     pub tables: &'a [FieldTable],
     /// Start and size of a function of the kernel, if it has one of this name.
     pub function: &'a dyn Fn(&str) -> Option<(u64, u64)>,
+    /// The cgroups of the node.
+    pub groups: &'a dyn Groups,
+}
+
+/// What is known of cgroups.
+pub trait Groups {
+    /// The id of the thread's group, or why no program can know it.
+    ///
+    /// # Errors
+    ///
+    /// The words say what is missing.
+    fn current(&self) -> Result<Number, String>;
+
+    /// The ids of the groups whose owner fits, those that exist now.
+    fn fitting(&self, identity: Identity, fits: Fits) -> Vec<u64>;
+}
+
+/// Which names are meant.
+#[derive(Clone, Debug)]
+pub enum Fits {
+    /// This one.
+    Name(String),
+    /// All that match.
+    Glob(Glob),
+}
+
+impl Fits {
+    /// Whether the name is meant.
+    pub fn fits(&self, name: &str) -> bool {
+        match self {
+            Self::Name(wanted) => name == wanted,
+            Self::Glob(glob) => glob.matches(name.as_bytes()),
+        }
+    }
 }
 
 /// The condition of a filter.

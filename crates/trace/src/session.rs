@@ -89,6 +89,8 @@ pub struct Counted {
     pub dropped: u64,
     /// The addresses of each stack that is in a key.
     pub stacks: HashMap<u64, Vec<u64>>,
+    /// What the rows keep.
+    pub kept: Vec<Aggregate>,
 }
 
 /// A program that is attached to its event; detached when it is dropped.
@@ -155,7 +157,10 @@ impl Session {
     ///
     /// The kernel refuses to read a map.
     pub fn read(&self) -> Result<Counted, SessionError> {
-        let mut counted = Counted::default();
+        let mut counted = Counted {
+            kept: self.kept.clone(),
+            ..Counted::default()
+        };
         if let Some(table) = self.map(MapUse::Table) {
             for (key, per_cpu) in table.per_cpu_entries()? {
                 let per_cpu = per_cpu.iter().map(Vec::as_slice);

@@ -10,6 +10,7 @@ mod graph;
 mod kernel;
 mod key;
 mod names;
+mod owner;
 mod range;
 mod row;
 mod share;
@@ -17,6 +18,7 @@ mod sort;
 #[cfg(test)]
 mod tests;
 
+use crate::identity::Identity;
 use crate::print::FieldTable;
 
 pub use cells::{Cell, Frame};
@@ -85,6 +87,8 @@ pub enum KeyShow {
     Stack,
     /// `.flags`: the names that the event's print format has for the number (ours).
     Flags(FieldTable),
+    /// The owner of the cgroup with this id (ours).
+    Owner(Identity),
 }
 
 /// A value of the rows.

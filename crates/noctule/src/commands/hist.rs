@@ -1,5 +1,6 @@
 //! `noctule hist`: counts the hits of a tracepoint by key, as the kernel's histogram triggers do.
 
+mod groups;
 mod json;
 mod names;
 
@@ -18,6 +19,7 @@ use noctule_trace::session::{Counted, Session, SessionError};
 use noctule_trace::source::Problem;
 use noctule_trace::table::{Area, Snapshot, Table};
 
+use self::groups::Groups;
 use self::names::{Kallsyms, Names};
 use super::tracepoints;
 use super::watch::{Output, Reader};
@@ -34,7 +36,8 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     let events = TraceEvents::open()?;
     let event = tracepoints::one(&events, &args.event)?;
     let symbols = Kallsyms::default();
-    let (program, table) = compile(&event, &args.trigger, &symbols)?;
+    let groups = Groups::default();
+    let (program, table) = compile(&event, &args.trigger, &symbols, &groups)?;
     let cpus = TraceEvents::possible_cpus();
     let mut session = Session::start(&program, table.size, cpus, |program| {
         events.attach(program, event.id)
@@ -43,8 +46,8 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     let began = Instant::now();
     let live = output.is_terminal() && !args.json;
     watch(args, &signals, live, |lines| {
-        let counted = session.read()?;
-        let names = Names::new(&symbols, &counted);
+        let counted = by_owner(session.read()?, &table, &groups);
+        let names = Names::new(&symbols, &groups, &counted);
         let (width, height) = size();
         // The head, and the line about the rows that have no place, and that of the cursor.
         let rows = height.saturating_sub(3).clamp(1, LIVE_ROWS);
@@ -61,7 +64,8 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
         .read()
         .map_err(|error| explained(error, &args.trigger))?;
     drop(session);
-    let names = Names::new(&symbols, &counted);
+    let counted = by_owner(counted, &table, &groups);
+    let names = Names::new(&symbols, &groups, &counted);
     let now = snapshot(&counted);
     output.write(&if args.json {
         json::answer(&args.event, &table, &now, &names.lossless(), window)? + "\n"
@@ -70,11 +74,29 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     } else {
         table.kernel_text(&now, &names)
     })?;
+    match groups.late() {
+        0 => {}
+        1 => tracing::warn!("one cgroup fits the filter that was made later: not counted"),
+        many => tracing::warn!("{many} cgroups fit the filter that were made later: not counted"),
+    }
     Ok(exit::DONE)
 }
 
+/// The rows of the cgroups of one owner are one row.
+fn by_owner(mut counted: Counted, table: &Table, groups: &Groups) -> Counted {
+    groups.refresh();
+    let mut first = |identity, id| groups.first(identity, id);
+    counted.rows = table.by_owner(counted.rows, &counted.kept, &mut first);
+    counted
+}
+
 /// The program and the table of a trigger.
-fn compile(event: &EventFormat, trigger: &str, symbols: &Kallsyms) -> Result<(Program, Table)> {
+fn compile(
+    event: &EventFormat,
+    trigger: &str,
+    symbols: &Kallsyms,
+    groups: &Groups,
+) -> Result<(Program, Table)> {
     let (tree, problems) = parse::hist(trigger);
     let refused = |problems: &[Problem]| {
         let shown: Vec<_> = problems
@@ -94,6 +116,7 @@ fn compile(event: &EventFormat, trigger: &str, symbols: &Kallsyms) -> Result<(Pr
         format: event,
         tables: &tables,
         function: &|name| symbols.function(name),
+        groups,
     };
     resolve::hist(&tree, &scope).map_err(|problems| refused(&problems).into())
 }

@@ -1,8 +1,9 @@
 //! Conditions: who is compared with whom, and as what.
 
-use super::Resolver;
 use super::field::{Meaning, Typed};
+use super::{Fits, Resolver};
 use crate::glob::Glob;
+use crate::identity::Identity;
 use crate::program::{Comparison, Condition, ConditionKind, Number, Operator, TEXT_ROOM, Text};
 use crate::source::{Span, Spanned};
 use crate::tree::{BinaryOp, Expr, ExprKind, Modifier, UnaryOp};
@@ -78,6 +79,7 @@ impl Resolver<'_> {
         match self.operand(left) {
             Some(None) => None,
             Some(Some(Meaning::Text(text))) => self.text(op, text, right),
+            Some(Some(Meaning::Owner(identity, id))) => self.owner(op, identity, id, right),
             Some(Some(Meaning::CpuMask { word, relative })) => self.mask(op, word, relative, right),
             Some(Some(Meaning::Number(typed))) => match &right.kind {
                 ExprKind::Cpus(list) => self.cpu(op, &typed, list, right.span),
@@ -101,6 +103,7 @@ impl Resolver<'_> {
             && name.event.is_none()
             && !name.field.starts_with("common_")
             && !matches!(name.field.as_str(), "cpu" | "CPU" | "comm" | "COMM")
+            && Identity::named(&name.field).is_none()
         {
             let text = "Invalid value (did you forget quotes)?";
             return self.wrong(right.span, text);
@@ -155,6 +158,54 @@ impl Resolver<'_> {
             }
             _ => self.wrong(op.span, "Illegal operation for field type"),
         }
+    }
+
+    /// The owner of the thread's cgroup against a name: the groups that have it are looked up now.
+    fn owner(
+        &mut self,
+        op: &Spanned<BinaryOp>,
+        identity: Identity,
+        id: Number,
+        right: &Expr,
+    ) -> Option<ConditionKind> {
+        let (value, span) = match &right.kind {
+            ExprKind::Text(value) => (value, right.span),
+            ExprKind::Name(name) => {
+                let help = format!("write \"{}\"", name.field);
+                let text = "Invalid value (did you forget quotes)?";
+                return self.wrong_with(right.span, text, help);
+            }
+            ExprKind::Wrong => return None,
+            _ => return self.wrong(right.span, "Expecting string field"),
+        };
+        let (is, fits) = match op.node {
+            BinaryOp::Equal => (true, Fits::Name(value.clone())),
+            BinaryOp::NotEqual => (false, Fits::Name(value.clone())),
+            BinaryOp::Matches => {
+                let (is, pattern) = match value.strip_prefix('!') {
+                    Some(rest) => (false, rest),
+                    None => (true, value.as_str()),
+                };
+                match Glob::parse(pattern.as_bytes()) {
+                    Ok(glob) => (is, Fits::Glob(glob)),
+                    Err(_) => return self.wrong(span, "Operand too long"),
+                }
+            }
+            _ => return self.wrong(op.span, "Illegal operation for field type"),
+        };
+        let ids = self.scope.groups.fitting(identity, fits);
+        if is && ids.is_empty() {
+            let words = format!("No {identity} has this name now");
+            let help = format!("`noctule stat --by {identity}` shows those that there are");
+            return self.wrong_with(span, words, help);
+        }
+        let kind = ConditionKind::OneOf(id, ids);
+        let span = op.span.to(span);
+        Some(if is {
+            kind
+        } else {
+            ConditionKind::Not(Box::new(Condition { kind, span }))
+        })
     }
 
     /// `field.function == name`: the address lies in the function. `None`: it is something else.

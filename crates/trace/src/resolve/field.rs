@@ -2,6 +2,7 @@
 
 use super::Resolver;
 use crate::format::{Field, FieldKind};
+use crate::identity::Identity;
 use crate::program::{Context, FieldRead, Number, Text};
 use crate::source::Span;
 use crate::tree::{Expr, ExprKind, Modifier, Name};
@@ -13,6 +14,8 @@ pub(super) enum Meaning {
     Number(Typed),
     /// Text.
     Text(Text),
+    /// The owner of a cgroup, of which this is the id.
+    Owner(Identity, Number),
     /// A set of CPUs in the record.
     CpuMask {
         /// The word with its offset and length.
@@ -71,7 +74,13 @@ impl Resolver<'_> {
             "common_flags" | "common_preempt_count" => {
                 self.wrong(span, format!("A BPF program cannot read `{}`", name.field))
             }
-            _ => self.not_found(name, span),
+            word => match Identity::named(word).filter(|_| name.event.is_none()) {
+                Some(identity) => match self.scope.groups.current() {
+                    Ok(id) => Some(Meaning::Owner(identity, id)),
+                    Err(words) => self.wrong(span, words),
+                },
+                None => self.not_found(name, span),
+            },
         }
     }
 

@@ -125,6 +125,10 @@ impl Resolver<'_> {
                 let shown = column(operand, KeyShow::Text, size, false);
                 Some((Part::Text(text), shown))
             }
+            (Some(Some(Meaning::Owner(identity, id))), _) => {
+                let shown = column(operand, KeyShow::Owner(identity), 8, false);
+                Some((Part::Number(id), shown))
+            }
             (Some(Some(Meaning::CpuMask { .. })), _) => {
                 self.wrong(expr.span, "A set of CPUs is no key")
             }

@@ -13,7 +13,7 @@ impl Resolver<'_> {
             ExprKind::Number(value) => self.constant(*value, expr.span),
             ExprKind::Name(name) => match self.name(name, expr.span)? {
                 Meaning::Number(typed) => Some(typed),
-                Meaning::Text(_) | Meaning::CpuMask { .. } => {
+                Meaning::Text(_) | Meaning::Owner(..) | Meaning::CpuMask { .. } => {
                     self.wrong(expr.span, "Expecting numeric field")
                 }
             },

@@ -4,6 +4,7 @@ use super::*;
 use crate::format::EventFormat;
 use crate::parse;
 use crate::print::Print;
+use crate::program::ConditionKind;
 
 const FORMAT: &str = "name: probe\nID: 7\nformat:\n\
 \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
@@ -18,6 +19,23 @@ const FORMAT: &str = "name: probe\nID: 7\nformat:\n\
 \tfield:u8 mac[6];\toffset:56;\tsize:6;\tsigned:0;\n\n\
 print fmt: \"%s\", __print_flags(REC->bits, \"|\", {1, \"A\"}, {2, \"B\"})\n";
 
+/// Two containers, one of them of two cgroups.
+struct Node;
+
+impl Groups for Node {
+    fn current(&self) -> Result<Number, String> {
+        Ok(Number::Context(crate::program::Context::Cgroup))
+    }
+
+    fn fitting(&self, identity: Identity, fits: Fits) -> Vec<u64> {
+        let all = [("web", 1), ("web", 2), ("db", 3)];
+        let fitting = all
+            .into_iter()
+            .filter(|(name, _)| identity == Identity::Container && fits.fits(name));
+        fitting.map(|(_, id)| id).collect()
+    }
+}
+
 fn with_scope<T>(what: impl FnOnce(&Scope<'_>) -> T) -> T {
     let format = EventFormat::parse(FORMAT).unwrap();
     let tables = Print::parse(&format).unwrap().tables();
@@ -27,6 +45,7 @@ fn with_scope<T>(what: impl FnOnce(&Scope<'_>) -> T) -> T {
         format: &format,
         tables: &tables,
         function: &function,
+        groups: &Node,
     })
 }
 
@@ -108,7 +127,6 @@ fn filters_that_the_kernel_refuses_with_its_own_words() {
 
 #[test]
 fn constants_have_the_fields_type() {
-    use crate::program::{ConditionKind, Number};
     let constant = |text: &str| match filter_of(text).unwrap().kind {
         ConditionKind::Compare { right, signed, .. } => (right, signed),
         other => panic!("{other:?}"),
@@ -121,6 +139,46 @@ fn constants_have_the_fields_type() {
         (Number::Constant(0xffff_ffff), false)
     );
     assert_eq!(constant("site == -1"), (all, false));
+}
+
+#[test]
+fn owners_become_the_cgroups_that_they_have() {
+    let ids = |text: &str| match filter_of(text).unwrap().kind {
+        ConditionKind::OneOf(_, ids) => (true, ids),
+        ConditionKind::Not(inner) => match inner.kind {
+            ConditionKind::OneOf(_, ids) => (false, ids),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(ids("container == \"web\""), (true, vec![1, 2]));
+    assert_eq!(ids("container != \"db\""), (false, vec![3]));
+    assert_eq!(ids("container ~ \"*b\""), (true, vec![1, 2, 3]));
+    assert_eq!(ids("container ~ \"!w*\""), (false, vec![1, 2]));
+    assert_eq!(ids("pod != \"none\""), (false, vec![]));
+    let refused = [
+        ("unit == \"none\"", "No unit has this name now", 8),
+        (
+            "container == web",
+            "Invalid value (did you forget quotes)?",
+            13,
+        ),
+        (
+            "container > \"web\"",
+            "Illegal operation for field type",
+            10,
+        ),
+        ("container == 3", "Expecting string field", 13),
+        ("container + 1 == 3", "Expecting numeric field", 0),
+    ];
+    for (text, words, at) in refused {
+        assert_eq!(problem(text), (words.to_owned(), at), "{text}");
+    }
+    let info = hist_of("keys=pod,container:sort=pod").unwrap().1.info;
+    assert_eq!(
+        info,
+        "hist:keys=pod,container:vals=hitcount:sort=pod:size=2048"
+    );
 }
 
 fn hist_of(text: &str) -> Result<(crate::program::Program, crate::table::Table), Vec<Problem>> {

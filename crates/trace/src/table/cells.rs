@@ -68,7 +68,7 @@ impl Table {
     /// The cells of each row in the table's order, as many as [`Self::titles`].
     pub fn cells(&self, now: &Snapshot<'_>, names: &dyn NodeNames) -> Vec<Vec<Cell>> {
         let whole = share::wholes(self, now.rows);
-        let sorted = self.sorted(now.rows).into_iter();
+        let sorted = self.sorted(now.rows, names).into_iter();
         let cells = sorted.map(|row| self.cells_of(row, &whole, Shown(names)));
         cells.collect()
     }
@@ -111,6 +111,7 @@ fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>) -> Cell {
             Some(Range { first, last, .. }) => Cell::Range { first, last },
             None => Cell::Number(number),
         },
+        KeyShow::Owner(identity) => named(Some(names.owner(*identity, number))),
         KeyShow::Text => Cell::Text(names.text(key::text(bytes))),
         KeyShow::Stack => Cell::Stack(names.0.stack(number).map(|frames| {
             let frame = |address: &u64| Frame {

@@ -44,7 +44,7 @@ impl Table {
         } else {
             &self.sort
         };
-        let mut rows = self.sorted_by(now.rows, by);
+        let mut rows = self.sorted_by(now.rows, by, names);
         rows.truncate(area.rows);
         let mut columns = self.columns(&rows, now, Shown(names));
         fit(&mut columns, area.width);
@@ -115,7 +115,8 @@ fn is_number(show: &KeyShow) -> bool {
         | KeyShow::Syscall
         | KeyShow::Text
         | KeyShow::Stack
-        | KeyShow::Flags(_) => false,
+        | KeyShow::Flags(_)
+        | KeyShow::Owner(_) => false,
     }
 }
 
@@ -134,6 +135,7 @@ pub(super) fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>) -> String
             let range = Range::of(&column.show, number);
             range.map_or_else(|| number.to_string(), Range::text)
         }
+        KeyShow::Owner(identity) => names.owner(*identity, number),
         KeyShow::Text => names.text(key::text(bytes)),
         KeyShow::Flags(table) => match table.render_value(number) {
             name if name.is_empty() => number.to_string(),

@@ -80,7 +80,7 @@ impl Table {
                 Figure::Percentile { kept, .. } => Some(kept),
                 _ => None,
             })?;
-        let rows = self.sorted(now.rows).into_iter();
+        let rows = self.sorted(now.rows, names.0).into_iter();
         let histograms = rows.filter_map(|row| match row.kept.get(index) {
             Some(Merged::Buckets(counts)) => Some(Histogram {
                 title: self.title(row, None, names),

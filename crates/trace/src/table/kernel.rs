@@ -21,7 +21,7 @@ impl Table {
         let _ = write!(out, "# event histogram\n#\n# trigger info: {}", self.info);
         let _ = write!(out, " [{state}]\n#\n\n");
         let whole = share::wholes(self, now.rows);
-        for row in self.sorted(now.rows) {
+        for row in self.sorted(now.rows, names) {
             self.key_text(row, Shown(names), &mut out);
             self.values_text(row, &whole, &mut out);
             out.push('\n');
@@ -91,6 +91,10 @@ fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>, out: &mut String) {
         KeyShow::Text => {
             out.push(' ');
             return padded(&names.text(key::text(bytes)), 50, out);
+        }
+        KeyShow::Owner(identity) => {
+            out.push(' ');
+            return padded(&names.owner(*identity, number), 50, out);
         }
         KeyShow::Flags(table) => {
             let _ = write!(out, " [{number:x}] ");

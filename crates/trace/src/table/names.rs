@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::identity::Identity;
 use crate::print::{Symbols, symbol_text};
 
 /// Names of the numbers in a table, and the escapes for text of strangers.
@@ -15,6 +16,9 @@ pub trait NodeNames: Symbols {
 
     /// The addresses of a stack, the innermost first.
     fn stack(&self, number: u64) -> Option<Cow<'_, [u64]>>;
+
+    /// The name of the owner of the cgroup with this id, or of the cgroup itself.
+    fn owner(&self, identity: Identity, cgroup: u64) -> String;
 
     /// The bytes as text that is safe to print: control characters, and what is not UTF-8, are
     /// visible escapes. All text that strangers choose goes through it.
@@ -49,6 +53,10 @@ impl Shown<'_> {
             0 => Some("<idle>".to_owned()),
             id => self.0.thread(id).map(|name| self.text(&name)),
         }
+    }
+
+    pub(super) fn owner(self, identity: Identity, cgroup: u64) -> String {
+        self.text(self.0.owner(identity, cgroup).as_bytes())
     }
 
     pub(super) fn syscall(self, number: u64) -> Option<String> {

@@ -64,6 +64,22 @@ impl Row {
         }
     }
 
+    /// Adds another row, of which the program keeps the same.
+    pub(super) fn add(&mut self, other: &Self, kept: &[Aggregate]) {
+        self.hits = self.hits.wrapping_add(other.hits);
+        for ((what, sum), more) in kept.iter().zip(&mut self.kept).zip(&other.kept) {
+            match (sum, more) {
+                (Merged::Number(sum), Merged::Number(more)) => *sum = both(*what, *sum, *more),
+                (Merged::Buckets(sum), Merged::Buckets(more)) => {
+                    for (sum, more) in sum.iter_mut().zip(more) {
+                        *sum = sum.wrapping_add(*more);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// A number of the row; 0 if the row does not have it.
     pub fn figure(&self, figure: Figure) -> u64 {
         match figure {
@@ -91,6 +107,18 @@ fn combine(what: Aggregate, sum: u64, word: u64) -> u64 {
         Aggregate::Sum | Aggregate::Buckets => sum.wrapping_add(word),
         Aggregate::Minimum { .. } | Aggregate::Maximum { .. } => sum.max(word),
     }
+}
+
+/// What two rows with hits have kept of a number.
+fn both(what: Aggregate, one: u64, other: u64) -> u64 {
+    let (signed, least) = match what {
+        Aggregate::Sum | Aggregate::Buckets => return one.wrapping_add(other),
+        Aggregate::Minimum { signed } => (signed, true),
+        Aggregate::Maximum { signed } => (signed, false),
+    };
+    let rank = |number: u64| if signed { number ^ SIGN } else { number };
+    let first = (rank(one) < rank(other)) == least;
+    if first { one } else { other }
 }
 
 /// The number of what is stored: see `emit/table.rs`.

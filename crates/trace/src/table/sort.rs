@@ -2,23 +2,25 @@
 
 use std::cmp::Ordering;
 
-use super::{Figure, KeyShow, Row, SortColumn, SortKey, Table, ValueShow, key};
+use super::{Figure, KeyColumn, KeyShow, NodeNames, Row, SortColumn, SortKey, Table};
+use super::{ValueShow, key};
 
 /// What a row is compared by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank<'a> {
     /// All rows are alike.
     None,
     /// Moved up by 2^63 where it is signed.
     Number(u64),
     Bytes(&'a [u8]),
+    Name(String),
 }
 
 impl Table {
     /// The rows in the order of the table, as the kernel compares them: numbers of the key by the sign
-    /// of their field, text by its bytes, values as unsigned numbers (ours may be signed); stacks are
+    /// of their field, text by its bytes, owners by their names, values as unsigned numbers (ours may be signed); stacks are
     /// all alike. The kernel leaves the order of equal rows open; here their keys decide.
-    pub fn sorted<'a>(&self, rows: &'a [Row]) -> Vec<&'a Row> {
+    pub fn sorted<'a>(&self, rows: &'a [Row], names: &dyn NodeNames) -> Vec<&'a Row> {
         const HITS: &[SortKey] = &[SortKey {
             column: SortColumn::Hits,
             descending: false,
@@ -28,13 +30,18 @@ impl Table {
         } else {
             &self.sort
         };
-        self.sorted_by(rows, by)
+        self.sorted_by(rows, by, names)
     }
 
     /// The rows in another order.
-    pub(super) fn sorted_by<'a>(&self, rows: &'a [Row], by: &[SortKey]) -> Vec<&'a Row> {
+    pub(super) fn sorted_by<'a>(
+        &self,
+        rows: &'a [Row],
+        by: &[SortKey],
+        names: &dyn NodeNames,
+    ) -> Vec<&'a Row> {
         let ranked = rows.iter().map(|row| {
-            let ranks = by.iter().map(|sort| self.rank(row, sort.column));
+            let ranks = by.iter().map(|sort| self.rank(row, sort.column, names));
             (ranks.collect::<Vec<_>>(), row)
         });
         let mut ranked: Vec<_> = ranked.collect();
@@ -44,17 +51,17 @@ impl Table {
                 let one = left.cmp(right);
                 order = order.then(if sort.descending { one.reverse() } else { one });
             }
-            order.then_with(|| self.by_key(left_row, right_row))
+            order.then_with(|| self.by_key(left_row, right_row, names))
         });
         ranked.into_iter().map(|(_, row)| row).collect()
     }
 
-    fn by_key(&self, left: &Row, right: &Row) -> Ordering {
+    fn by_key(&self, left: &Row, right: &Row, names: &dyn NodeNames) -> Ordering {
         let parts = 0..self.keys.len();
         let ranks = |row| {
             parts
                 .clone()
-                .map(move |index| self.rank(row, SortColumn::Key(index)))
+                .map(move |index| self.rank(row, SortColumn::Key(index), names))
         };
         // Stacks have no rank: their numbers are the last resort.
         ranks(left)
@@ -62,7 +69,7 @@ impl Table {
             .then_with(|| left.key.cmp(&right.key))
     }
 
-    fn rank<'a>(&self, row: &'a Row, column: SortColumn) -> Rank<'a> {
+    fn rank<'a>(&self, row: &'a Row, column: SortColumn, names: &dyn NodeNames) -> Rank<'a> {
         match column {
             SortColumn::Hits => Rank::Number(row.figure(Figure::Hits)),
             SortColumn::Value(index) => match self.values.get(index) {
@@ -72,6 +79,10 @@ impl Table {
             SortColumn::Key(index) => match self.keys.get(index) {
                 None => Rank::None,
                 Some(column) if column.show == KeyShow::Stack => Rank::None,
+                Some(KeyColumn {
+                    show: KeyShow::Owner(identity),
+                    ..
+                }) => Rank::Name(names.owner(*identity, key::number(self.part(row, index)))),
                 Some(column) if column.is_text() => Rank::Bytes(key::text(self.part(row, index))),
                 Some(column) => signed(key::number(self.part(row, index)), column.signed),
             },

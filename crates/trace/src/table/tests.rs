@@ -13,6 +13,7 @@ use std::borrow::Cow;
 
 use super::{Figure, KeyColumn, KeyShow, Merged, NodeNames, Row, Snapshot, Table, ValueColumn};
 use super::{SortColumn, SortKey, ValueShow};
+use crate::identity::Identity;
 use crate::print::{Symbol, Symbols};
 
 /// xorshift64*: random numbers that are the same each time.
@@ -78,6 +79,10 @@ impl NodeNames for Node {
             2 => Some(frames[..1].into()),
             _ => None,
         }
+    }
+
+    fn owner(&self, identity: Identity, cgroup: u64) -> String {
+        format!("{identity} of {cgroup}")
     }
 
     fn escape(&self, bytes: &[u8]) -> String {

@@ -4,9 +4,12 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fs;
 
+use noctule_trace::identity::Identity;
 use noctule_trace::print::{Symbol, Symbols};
 use noctule_trace::session::Counted;
 use noctule_trace::table::NodeNames;
+
+use super::groups::Groups;
 
 /// The functions of the kernel and its modules, read when the first one is asked for.
 #[derive(Default)]
@@ -118,14 +121,16 @@ impl Kallsyms {
 /// What the node knows of the rows that were counted.
 pub(super) struct Names<'a> {
     symbols: &'a Kallsyms,
+    groups: &'a Groups,
     counted: &'a Counted,
     escape: fn(&[u8]) -> String,
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new(symbols: &'a Kallsyms, counted: &'a Counted) -> Self {
+    pub(super) fn new(symbols: &'a Kallsyms, groups: &'a Groups, counted: &'a Counted) -> Self {
         Self {
             symbols,
+            groups,
             counted,
             escape: noctule_text::escape_bytes,
         }
@@ -169,6 +174,10 @@ impl NodeNames for Names<'_> {
     fn stack(&self, number: u64) -> Option<Cow<'_, [u64]>> {
         let stack = self.counted.stacks.get(&number)?;
         Some(Cow::Borrowed(stack))
+    }
+
+    fn owner(&self, identity: Identity, cgroup: u64) -> String {
+        self.groups.name(identity, cgroup)
     }
 
     fn escape(&self, bytes: &[u8]) -> String {

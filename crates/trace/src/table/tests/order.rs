@@ -1,5 +1,6 @@
 //! The order of rows.
 
+use super::Node;
 use super::{
     Figure, KeyShow, Random, Row, SortColumn, SortKey, Table, ValueShow, key, row, sort, text,
     value,
@@ -7,7 +8,7 @@ use super::{
 
 /// The first number of the keys in the table's order.
 fn order(table: &Table, rows: &[Row]) -> Vec<u64> {
-    let sorted = table.sorted(rows);
+    let sorted = table.sorted(rows, &Node);
     sorted
         .iter()
         .map(|row| super::super::key::number(&row.key))
@@ -85,7 +86,7 @@ fn text_is_compared_by_bytes_up_to_its_end() {
         key: text(name),
         ..Row::default()
     });
-    let sorted = table.sorted(&rows);
+    let sorted = table.sorted(&rows, &Node);
     let sorted = sorted.iter().map(|row| super::super::key::text(&row.key));
     let expected: [&[u8]; 5] = [b"\xff", b"b", b"ab", b"a", b""];
     assert_eq!(sorted.collect::<Vec<_>>(), expected);
@@ -104,12 +105,12 @@ fn the_order_does_not_depend_on_the_order_of_the_rows() {
     let mut rows: Vec<Row> = (0..60).map(|_| new(&mut random)).collect();
     rows.sort_by(|left, right| left.key.cmp(&right.key));
     rows.dedup();
-    let first: Vec<Row> = table.sorted(&rows).into_iter().cloned().collect();
+    let first: Vec<Row> = table.sorted(&rows, &Node).into_iter().cloned().collect();
     for _ in 0..20 {
         let at = random.next() as usize % rows.len();
         rows.rotate_left(at);
         rows.swap(0, at);
-        let again: Vec<Row> = table.sorted(&rows).into_iter().cloned().collect();
+        let again: Vec<Row> = table.sorted(&rows, &Node).into_iter().cloned().collect();
         assert_eq!(again, first);
     }
 }

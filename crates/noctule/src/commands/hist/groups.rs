@@ -1,0 +1,185 @@
+//! The cgroups of the node: whose events are meant, and whose they were.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use noctule_identity::{Config, Registry};
+use noctule_kernel::{CgroupVersion, Hierarchy};
+use noctule_model::{CgroupId, Level, Owner, Subject};
+use noctule_trace::identity::Identity;
+use noctule_trace::program::{Context, Number};
+use noctule_trace::resolve::{self, Fits};
+
+/// The longest that names are waited for.
+const NAMES_WAIT: Duration = Duration::from_millis(500);
+
+/// The cgroups, looked at when they are asked for the first time.
+#[derive(Default)]
+pub(super) struct Groups(RefCell<Option<Known>>);
+
+struct Known {
+    hierarchy: Hierarchy,
+    registry: Registry,
+    /// What was asked for, and the groups that fitted then.
+    conditions: Vec<(Identity, Fits, Vec<u64>)>,
+    /// One group for each owner, of all that the registry knows.
+    first: HashMap<(Identity, String), u64>,
+}
+
+impl Known {
+    fn new() -> Self {
+        let hierarchy = Hierarchy::probe(Path::new("/"));
+        let mount = hierarchy.mount.clone();
+        let registry = Registry::new(Config {
+            // Without a mount ids stay without paths.
+            cgroup_mount: mount.unwrap_or_else(|| PathBuf::from("/nonexistent")),
+            walk_interval: Duration::ZERO,
+            ..Config::default()
+        });
+        Self {
+            hierarchy,
+            registry,
+            conditions: Vec::new(),
+            first: HashMap::new(),
+        }
+    }
+
+    /// Looks at the hierarchy again, and at what became known of names.
+    fn refresh(&mut self) {
+        self.registry.resync(now_ns());
+        self.registry.catch_up(NAMES_WAIT);
+        self.first.clear();
+        for owner in self.registry.owners() {
+            let id = owner.cgroup.0;
+            for identity in [Identity::Container, Identity::Pod, Identity::Unit] {
+                let first = self.first.entry((identity, who(owner, identity)));
+                let first = first.or_insert(id);
+                *first = id.min(*first);
+            }
+        }
+    }
+
+    fn fitting(&self, identity: Identity, fits: &Fits) -> Vec<u64> {
+        let owners = self.registry.owners();
+        let fitting = owners.filter(|owner| names(owner, identity).any(|name| fits.fits(&name)));
+        let mut ids: Vec<u64> = fitting.map(|owner| owner.cgroup.0).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+impl Groups {
+    fn with<T>(&self, what: impl FnOnce(&mut Known) -> T) -> T {
+        what(self.0.borrow_mut().get_or_insert_with(Known::new))
+    }
+
+    /// Looks at the hierarchy again, if anybody has asked for it.
+    pub(super) fn refresh(&self) {
+        if let Some(known) = self.0.borrow_mut().as_mut() {
+            known.refresh();
+        }
+    }
+
+    /// The group that stands for all groups of its owner.
+    pub(super) fn first(&self, identity: Identity, id: u64) -> u64 {
+        self.with(|known| {
+            let owner = known.registry.owner(CgroupId(id));
+            let first = known.first.get(&(identity, who(&owner, identity)));
+            first.copied().unwrap_or(id)
+        })
+    }
+
+    pub(super) fn name(&self, identity: Identity, id: u64) -> String {
+        let owner = self.with(|known| known.registry.owner(CgroupId(id)));
+        owner.name(level(identity))
+    }
+
+    /// How many groups fit a condition now and did not when the program was made: what they did is
+    /// not in the table.
+    pub(super) fn late(&self) -> usize {
+        let known = self.0.borrow();
+        let Some(known) = known.as_ref() else {
+            return 0;
+        };
+        let late = known.conditions.iter().map(|(identity, fits, then)| {
+            let now = known.fitting(*identity, fits);
+            now.iter().filter(|id| !then.contains(id)).count()
+        });
+        late.sum()
+    }
+}
+
+impl resolve::Groups for Groups {
+    fn current(&self) -> Result<Number, String> {
+        match self.with(|known| known.hierarchy.version) {
+            CgroupVersion::V2 => Ok(Number::Context(Context::Cgroup)),
+            CgroupVersion::V1 => Hierarchy::id_from_thread()
+                .map(Number::OfThread)
+                .map_err(|error| format!("Unknown cgroup: {error}")),
+        }
+    }
+
+    fn fitting(&self, identity: Identity, fits: Fits) -> Vec<u64> {
+        self.with(|known| {
+            known.refresh();
+            let ids = known.fitting(identity, &fits);
+            known.conditions.push((identity, fits, ids.clone()));
+            ids
+        })
+    }
+}
+
+const fn level(identity: Identity) -> Level {
+    match identity {
+        Identity::Cgroup => Level::Cgroup,
+        Identity::Container => Level::Container,
+        Identity::Pod => Level::Pod,
+        Identity::Unit => Level::Unit,
+    }
+}
+
+/// What tells an owner from all others; names do not.
+fn who(owner: &Owner, identity: Identity) -> String {
+    let subject = || match owner.subject() {
+        Subject::Container(id) => format!("container {id}"),
+        Subject::Unit(unit) => format!("unit {unit}"),
+        Subject::Cgroup(_) | Subject::Overflow => format!("cgroup {}", owner.cgroup.0),
+    };
+    match identity {
+        Identity::Cgroup => format!("cgroup {}", owner.cgroup.0),
+        Identity::Container => subject(),
+        Identity::Pod => match &owner.pod {
+            Some(pod) => format!("pod {}", pod.uid),
+            None => subject(),
+        },
+        Identity::Unit => match &owner.unit {
+            Some(unit) => format!("unit {unit}"),
+            None => format!("cgroup {}", owner.cgroup.0),
+        },
+    }
+}
+
+/// The names that a condition can mean an owner by: the one that is shown, and ids in full.
+fn names(owner: &Owner, identity: Identity) -> impl Iterator<Item = String> {
+    let container = owner
+        .container
+        .as_ref()
+        .map(|container| container.id.clone());
+    let pod = owner.pod.as_ref().map(|pod| pod.uid.clone());
+    let id = match identity {
+        Identity::Container => container,
+        Identity::Pod => pod,
+        Identity::Cgroup | Identity::Unit => None,
+    };
+    [Some(owner.name(level(identity))), id]
+        .into_iter()
+        .flatten()
+}
+
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
