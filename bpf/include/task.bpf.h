@@ -17,6 +17,7 @@
 #include "clock.bpf.h"
 #include "compat.bpf.h"
 #include "loss.bpf.h"
+#include "row.bpf.h"
 
 enum counter {
 	COUNTER_CPU_TIME,
@@ -317,9 +318,7 @@ static __always_inline struct task_account *account_storage(struct task_struct *
 		/* One that was reaped may be freed already: nobody would take its account out. */
 		if (account || (task_state(task) & TASK_DEAD && !task->thread_pid))
 			return account;
-		/* Another CPU may be first: then its account is the one to use. */
-		bpf_map_update_elem(&accounts, &address, &no_account, BPF_NOEXIST);
-		return bpf_map_lookup_elem(&accounts, &address);
+		return lookup_or_init(&accounts, &address, &no_account);
 	}
 	/*
 	 * Refused when somebody makes storage for the same thread on another CPU at the same

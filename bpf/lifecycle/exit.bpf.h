@@ -6,8 +6,8 @@
 #define NOCTULE_LIFECYCLE_EXIT_BPF_H
 
 #include "../include/compat.bpf.h"
+#include "../include/cpu_time.bpf.h"
 #include "../include/filter.bpf.h"
-#include "../switch/slice.bpf.h"
 #include "oom.bpf.h"
 #include "row.bpf.h"
 

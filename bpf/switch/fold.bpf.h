@@ -7,6 +7,7 @@
 #ifndef NOCTULE_FOLD_BPF_H
 #define NOCTULE_FOLD_BPF_H
 
+#include "../include/row.bpf.h"
 #include "abi.h"
 #include "listed.bpf.h"
 #include "slice.bpf.h"
@@ -135,13 +136,8 @@ static __always_inline struct process_key process_of(struct task_struct *task,
 
 static __always_inline struct counters *folded_row(__u64 cgroup)
 {
-	struct counters *row = bpf_map_lookup_elem(&folded, &cgroup);
+	struct counters *row = lookup_or_init(&folded, &cgroup, &nothing);
 
-	if (row)
-		return row;
-	/* Another CPU may be first: then its row is the one to use. */
-	bpf_map_update_elem(&folded, &cgroup, &nothing, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&folded, &cgroup);
 	if (row)
 		return row;
 	count_loss(LOSS_CGROUP_ROW);

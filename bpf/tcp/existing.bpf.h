@@ -5,7 +5,7 @@
 #ifndef NOCTULE_TCP_EXISTING_BPF_H
 #define NOCTULE_TCP_EXISTING_BPF_H
 
-#include "state.bpf.h"
+#include "late.bpf.h"
 
 static __always_inline __u32 existing_flags(int state)
 {

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Changes of state that no program saw: found when the socket is destroyed, or by the iterator that
+ * reads all sockets at each tick.
+ */
+#ifndef NOCTULE_TCP_LATE_BPF_H
+#define NOCTULE_TCP_LATE_BPF_H
+
+#include "state.bpf.h"
+
+/* When it was is not known; nor is why, if the application has asked for the error. */
+static __always_inline void fail_late(struct socket_account *account, struct tcp_sock *tcp)
+{
+	struct tcp_event event = {};
+
+	account->since = 0;
+	describe_socket(&event, tcp, account, EVENT_TCP_CONNECT_FAILED);
+	event.error = error_so_far((struct sock *)tcp);
+	event.reason = event.error ? reason_of(event.error) : CONNECT_OTHER;
+	report_failure(account, &event);
+}
+
+static __always_inline void end_late(struct socket_account *account, struct tcp_sock *tcp)
+{
+	account->since = 0;
+	end_listen(account, tcp);
+	end_connection(account, tcp, true);
+}
+
+/*
+ * Whatever a socket is that is given back, it has ended; what is untold of it now was
+ * skipped, and most often just now: a timer that interrupts a program answers hundreds of
+ * connections before the program goes on.
+ */
+static __always_inline void give_back(struct socket_account *account, struct sock *sk,
+				      struct tcp_sock *tcp)
+{
+	bool established = tcp->delivered;
+
+	if ((is_copy(account, sk) && !established) || !is_own(account, sk))
+		return;
+	if (begins_late(account)) {
+		if (established)
+			begin_late(account, tcp);
+		else if (account->flags & SOCKET_CONNECTS)
+			fail_late(account, tcp);
+	}
+	end_late(account, tcp);
+}
+
+/* The kernel gives the socket back. Most have told everything before. */
+static __always_inline void destroy(struct sock *sk)
+{
+	struct socket_account *account = known_account(sk);
+	struct tcp_sock *tcp;
+
+	if (!account || (!is_copy(account, sk) && !(account->flags & SOCKET_UNTOLD)))
+		return;
+	tcp = bpf_skc_to_tcp_sock(sk);
+	if (tcp)
+		give_back(account, sk, tcp);
+}
+
+/*
+ * Makes up for changes of state of a socket in a file that no program saw. The kernel calls the
+ * hook before it stores the state: where the state says more than the account, the hook was
+ * skipped. Only of a socket that begins to listen does the account say more for a moment.
+ */
+static __always_inline void catch_up(struct socket_account *account, struct sock *sk,
+				     struct tcp_sock *tcp)
+{
+	int state = sk->__sk_common.skc_state;
+	bool established = was_established(tcp, state);
+
+	/* A copy has the state of who listens until its birth is told. */
+	if ((is_copy(account, sk) && !established) || !is_own(account, sk))
+		return;
+	if (established && begins_late(account))
+		begin_late(account, tcp);
+	/* Somebody has accepted it, and was not seen. */
+	if (leave_queue(account))
+		report_accept(account, tcp);
+	/* It may have ended while it was made to begin. */
+	if (sk->__sk_common.skc_state == TCP_CLOSE && account->flags & SOCKET_ESTABLISHED) {
+		account->since = 0;
+		end_connection(account, tcp, true);
+	}
+}
+
+#endif
