@@ -1,5 +1,9 @@
 //! What came from the agent, made ready to be shown.
 
+pub(crate) mod history;
+pub(crate) mod level;
+pub(crate) mod waits;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +14,9 @@ use noctule_model::{
     Level, Loss, Measured, Node, Owner, ProcessId, ProcessRow,
 };
 
-use crate::history::{History, LENGTH, Used};
-use crate::level::{self, Key, LEVELS};
-use crate::waits::Waits;
+use crate::data::history::{History, LENGTH, Used};
+use crate::data::level::{Key, LEVELS};
+use crate::data::waits::Waits;
 
 /// The only key in the history of the node.
 const NODE: Key = Key::Path(String::new());

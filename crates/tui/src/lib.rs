@@ -1,39 +1,23 @@
 //! `noctule top`: the live view of one node on a terminal.
 //!
-//! [`run`] takes batches from a channel and shows the difference between each two of them. Inside,
-//! `app` is the state and knows no terminal; `view` and the modules that it calls draw it; only
-//! `term` touches the terminal.
+//! [`run`] takes batches from a channel and shows the difference between each two of them. The rooms,
+//! each of which uses only those before it:
+//!
+//! - `data`: the last minute of batches, and what is derived from them;
+//! - `table`: which rows and columns there are, and their order;
+//! - `state`: what the user chose; it knows no terminal;
+//! - `draw`: the state as lines of text;
+//! - `terminal`: the screen, the keyboard and the loop.
 
-mod app;
-mod arrange;
-mod columns;
 mod data;
-mod detail;
-mod figures;
-mod fit;
-mod header;
-mod help;
-mod history;
-mod keyboard;
-mod keys;
-mod layout;
-mod level;
-mod lines;
-mod palette;
-mod pane;
-mod rows;
-mod screen;
-mod spark;
+mod draw;
+mod state;
 mod table;
-mod term;
+mod terminal;
 mod text;
-mod tree;
-mod view;
-mod wait_cells;
-mod wait_detail;
-mod waits;
 
-pub use term::{End, Options, run};
+pub use state::Options;
+pub use terminal::{End, run};
 
 #[cfg(test)]
 mod tests;

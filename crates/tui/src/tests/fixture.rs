@@ -15,9 +15,10 @@ use ratatui::buffer::CellWidth as _;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::Size;
 
-use crate::app::{App, Input};
-use crate::keys::Press;
-use crate::{Options, view};
+use crate::draw::{self, pane};
+use crate::state::Options;
+use crate::state::keys::Press;
+use crate::state::{App, Input};
 
 /// Nanoseconds of one tick.
 pub(crate) const TICK: u64 = 1_000_000_000;
@@ -258,7 +259,7 @@ pub(crate) fn app(level: Level, width: u16, height: u16) -> App {
         utc_offset: |_| 2 * 3600,
         color: true,
     };
-    App::new(&options, Size::new(width, height))
+    App::new(&options, Size::new(width, height), pane::height)
 }
 
 /// The state after these batches.
@@ -299,7 +300,7 @@ pub(crate) fn press(app: App, keys: &str) -> App {
 pub(crate) fn terminal(app: &App, width: u16, height: u16) -> Terminal<TestBackend> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("it cannot fail");
     terminal
-        .draw(|frame| view::draw(app, frame))
+        .draw(|frame| draw::draw(app, frame))
         .expect("it cannot fail");
     terminal
 }
@@ -325,6 +326,6 @@ pub(crate) fn screen(app: &App, width: u16, height: u16) -> String {
 
 /// Names of the lines of the table, in order.
 pub(crate) fn names(app: &App) -> Vec<String> {
-    let name = |line: &crate::lines::Line| format!("{}{}", line.guide, line.name);
+    let name = |line: &crate::table::lines::Line| format!("{}{}", line.guide, line.name);
     app.lines.iter().map(name).collect()
 }

@@ -6,10 +6,10 @@ use noctule_analysis::Thresholds;
 use noctule_model::{FeatureId, FeatureState, Level, Loss, ProgramCost};
 
 use super::fixture::{Fake, TICK};
-use crate::columns::COLUMNS;
 use crate::data::Data;
-use crate::fit::fit;
-use crate::history::LENGTH;
+use crate::data::history::LENGTH;
+use crate::table::columns::COLUMNS;
+use crate::table::fit::fit;
 use crate::table::{Facts, View};
 
 fn pids(data: &Data) -> Vec<u32> {
@@ -153,8 +153,8 @@ fn two_batches_of_one_moment_give_no_rates() {
 
 #[test]
 fn columns_fill_the_width_and_leave_in_order_of_priority() {
-    let levels = crate::level::LEVELS.map(|level| (View::Use, level));
-    let waits = crate::level::LEVELS.map(|level| (View::Waits, level));
+    let levels = crate::data::level::LEVELS.map(|level| (View::Use, level));
+    let waits = crate::data::level::LEVELS.map(|level| (View::Waits, level));
     for (view, level) in levels.into_iter().chain(waits) {
         let facts = Facts {
             view,

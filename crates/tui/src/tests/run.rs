@@ -8,7 +8,7 @@ use noctule_model::{Batch, Level};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
 use super::fixture::{Fake, app};
-use crate::term::{End, Ends, drive};
+use crate::terminal::{End, Ends, drive};
 
 type Events = (SyncSender<io::Result<Event>>, Receiver<io::Result<Event>>);
 
@@ -23,7 +23,7 @@ fn run(events: &Events, batches: &Receiver<Batch>, stop: bool, panicked: bool) -
         panicked: &AtomicBool::new(panicked),
     };
     let mut drawn = 0;
-    let mut draw = |_: &crate::app::App| {
+    let mut draw = |_: &crate::state::App| {
         drawn += 1;
         Ok(())
     };

@@ -7,7 +7,7 @@ use ratatui::style::Color;
 
 use super::fixture::{Fake, app, feed, press, screen, terminal};
 use super::waits;
-use crate::app::App;
+use crate::state::App;
 
 /// A screen: its name and size, the level, the node, and the keys that were struck.
 struct Case {

@@ -4,10 +4,10 @@ use noctule_model::{Batch, Level};
 use ratatui::layout::Size;
 
 use super::fixture::{Fake, app, feed, names, press};
-use crate::app::{App, Input};
-use crate::columns::COLUMNS;
-use crate::keys::Mode;
+use crate::state::keys::Mode;
+use crate::state::{App, Input};
 use crate::table::View;
+use crate::table::columns::COLUMNS;
 
 /// Ten processes, p0 the busiest.
 fn ten() -> Fake {

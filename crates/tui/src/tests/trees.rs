@@ -3,8 +3,8 @@
 use noctule_model::Level;
 
 use super::fixture::{Fake, app, feed, names, press};
-use crate::app::App;
-use crate::figures;
+use crate::state::App;
+use crate::table::figures;
 
 fn shown(mut fake: Fake, level: Level, used: &[(u32, u64)]) -> App {
     let batches = [fake.tick(&[]), fake.tick(used)];

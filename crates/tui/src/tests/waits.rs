@@ -3,9 +3,9 @@
 use noctule_model::{Batch, Cause, FeatureId, FeatureState, Level, VerdictKind};
 
 use super::fixture::{Fake, app, feed, names, press};
-use crate::app::App;
-use crate::columns::COLUMNS;
-use crate::figures;
+use crate::state::App;
+use crate::table::columns::COLUMNS;
+use crate::table::figures;
 
 const MS: u64 = 1_000_000;
 
@@ -97,7 +97,7 @@ pub(super) fn hostile(app: App) -> App {
 }
 
 fn verdicts(app: &App) -> Vec<(String, Option<VerdictKind>)> {
-    let kind = |line: &crate::lines::Line| (line.name.clone(), figures::verdict(&line.item));
+    let kind = |line: &crate::table::lines::Line| (line.name.clone(), figures::verdict(&line.item));
     app.lines.iter().map(kind).collect()
 }
 
@@ -154,8 +154,9 @@ fn a_group_that_waits_no_more_stays_with_zeros_until_the_next_verdict() {
     for _ in 0..10 {
         app = feed(app, [fake.tick(&[(1, 40)])]);
         rows.push(app.lines.len());
-        let zero =
-            |line: &crate::lines::Line| figures::wait_rate(&app.facts(), &line.item) == Some(0.0);
+        let zero = |line: &crate::table::lines::Line| {
+            figures::wait_rate(&app.facts(), &line.item) == Some(0.0)
+        };
         assert!(app.lines.iter().all(zero));
     }
     assert_eq!(rows, [4, 4, 4, 4, 0, 0, 0, 0, 0, 0]);

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::level::Key;
+use crate::data::level::Key;
 
 /// How many windows are kept: a minute, at the usual tick of a second.
 pub(crate) const LENGTH: usize = 60;

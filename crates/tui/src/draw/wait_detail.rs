@@ -5,12 +5,14 @@ use noctule_model::{Cause, Preemptor};
 use noctule_text::{WAIT_LENGTHS, WAIT_SCALE, count, duration, escape, lengths, percent, share};
 use ratatui::text::{Line, Span};
 
-use crate::app::App;
-use crate::palette::Palette;
-use crate::pane::labelled;
+use crate::data::waits;
+use crate::data::waits::{LastVerdict, Waited};
+use crate::draw::line::labelled;
+use crate::draw::palette::Palette;
+use crate::draw::spark;
+use crate::draw::wait_cells;
+use crate::state::App;
 use crate::text::{self, Align};
-use crate::waits::{LastVerdict, Waited};
-use crate::{spark, wait_cells, waits};
 
 /// Lines of the distribution.
 const HEIGHT: usize = 4;

@@ -5,7 +5,7 @@ use noctule_model::{Cause, VerdictKind};
 use ratatui::style::Style;
 use ratatui::text::Span;
 
-use crate::palette::Palette;
+use crate::draw::palette::Palette;
 use crate::text::{self, Align};
 
 /// The style of a verdict: by whose doing it is.

@@ -3,11 +3,11 @@
 use noctule_model::Cause;
 use ratatui::text::Line;
 
-use crate::columns::COLUMNS;
-use crate::keys::{Binding, KEYS, Mode, Press};
-use crate::palette::Palette;
-use crate::pane::labelled;
+use crate::draw::line::labelled;
+use crate::draw::palette::Palette;
+use crate::state::keys::{Binding, KEYS, Mode, Press};
 use crate::table::View;
+use crate::table::columns::COLUMNS;
 use crate::text;
 
 /// The lines of the help.

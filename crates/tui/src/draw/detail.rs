@@ -6,12 +6,14 @@ use noctule_text::{
 };
 use ratatui::text::{Line, Span};
 
-use crate::app::{App, Detail};
-use crate::history::columns;
-use crate::palette::Palette;
-use crate::pane::labelled;
+use crate::data::history::columns;
+use crate::draw::line::labelled;
+use crate::draw::palette::Palette;
+use crate::draw::spark;
+use crate::draw::wait_detail;
+use crate::state::{App, Detail};
+use crate::table::figures;
 use crate::text::{self, Align};
-use crate::{figures, spark, wait_detail};
 
 /// Lines of the graph.
 const GRAPH: usize = 5;

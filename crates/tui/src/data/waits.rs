@@ -12,7 +12,7 @@ use noctule_model::{
 };
 use noctule_text::escape;
 
-use crate::level::{self, Key};
+use crate::data::level::{self, Key};
 
 /// Levels at which waits are known: they are told apart by cgroup, not by process.
 const LEVELS: [Level; 4] = [Level::Container, Level::Unit, Level::Pod, Level::Cgroup];

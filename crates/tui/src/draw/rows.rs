@@ -6,19 +6,19 @@ use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line as Text, Span};
 
-use crate::app::App;
-use crate::columns::COLUMNS;
-use crate::figures;
-use crate::fit::{self, Placed};
-use crate::history::LENGTH;
-use crate::layout::Areas;
-use crate::lines::{Fold, Line};
-use crate::palette::Palette;
-use crate::spark;
+use crate::data::history::LENGTH;
+use crate::draw::line::put;
+use crate::draw::palette::Palette;
+use crate::draw::spark;
+use crate::draw::wait_cells;
+use crate::state::App;
+use crate::state::layout::Areas;
+use crate::table::columns::COLUMNS;
+use crate::table::figures;
+use crate::table::fit::{self, Placed};
+use crate::table::lines::{Fold, Line};
 use crate::table::{Cell, Facts, View};
 use crate::text::{self, Align};
-use crate::view::put;
-use crate::wait_cells;
 
 /// Peak to which the graph of a row is drawn at least, in CPUs: what uses little stays low, so that
 /// the eye finds what uses much.

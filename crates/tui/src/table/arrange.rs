@@ -6,10 +6,10 @@ use std::sync::Arc;
 use noctule_analysis::Row;
 use noctule_model::Counters;
 
-use crate::level::Key;
-use crate::lines::{Fold, Line};
+use crate::data::level::Key;
+use crate::table::lines::{Fold, Line};
+use crate::table::tree::Node;
 use crate::table::{Item, SortKey};
-use crate::tree::Node;
 
 /// Below this depth the guides do not grow any more: strangers choose the depth.
 const MAX_INDENT: usize = 24;

@@ -1,31 +1,20 @@
-//! The panes that cover the table.
+//! Lines: where they are put, and those with a label.
 
+use ratatui::Frame;
+use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use crate::app::App;
-use crate::keys::Mode;
-use crate::palette::Palette;
+use crate::draw::palette::Palette;
 use crate::text::{self, Align};
-use crate::{detail, help};
 
 /// Columns of a label.
 const LABEL: usize = 11;
 
-/// How many lines the pane has; 0 while none is open.
-pub(crate) fn height(app: &App, width: u16) -> usize {
-    match app.mode {
-        Mode::Table | Mode::Filter => 0,
-        Mode::Detail | Mode::Help => lines(app, width, &Palette::new(false)).len(),
-    }
-}
-
-/// The lines of the pane.
-pub(crate) fn lines(app: &App, width: u16, palette: &Palette) -> Vec<Line<'static>> {
-    let width = usize::from(width);
-    match (app.mode, &app.detail) {
-        (Mode::Help, _) => help::lines(width, palette),
-        (_, Some(detail)) => detail::lines(app, detail, width, palette),
-        _ => Vec::new(),
+/// Puts a line into an area; what does not fit is left out.
+pub(crate) fn put(frame: &mut Frame<'_>, area: Rect, y: u16, line: &Line<'_>) {
+    if y < area.height {
+        let buffer = frame.buffer_mut();
+        buffer.set_line(area.x, area.y + y, line, area.width);
     }
 }
 

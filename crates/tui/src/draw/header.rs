@@ -5,13 +5,14 @@ use noctule_text::{bytes, duration};
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
 
-use crate::app::App;
 use crate::data::Window;
-use crate::history::{self, LENGTH};
-use crate::layout::Areas;
-use crate::palette::Palette;
-use crate::view::put;
-use crate::{spark, text};
+use crate::data::history::{self, LENGTH};
+use crate::draw::line::put;
+use crate::draw::palette::Palette;
+use crate::draw::spark;
+use crate::state::App;
+use crate::state::layout::Areas;
+use crate::text;
 
 /// Share of the node from which the bar says alarm.
 const FULL: f64 = 0.9;

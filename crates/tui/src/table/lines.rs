@@ -8,10 +8,12 @@ use noctule_model::{Level, VerdictKind};
 use noctule_text::escape;
 
 use crate::data::Data;
-use crate::level::{self, Key};
+use crate::data::level::{self, Key};
+use crate::data::waits::Waited;
+use crate::table::arrange;
+use crate::table::figures;
+use crate::table::tree;
 use crate::table::{Column, Facts, Item, View};
-use crate::waits::Waited;
-use crate::{arrange, figures, tree};
 
 /// Whether rows stand below a row of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

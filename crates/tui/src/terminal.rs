@@ -1,42 +1,25 @@
 //! The way in, and the loop.
 
+mod keyboard;
+mod screen;
+
 use std::io::{self, IsTerminal as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-use noctule_analysis::Thresholds;
-use noctule_model::{Batch, Level};
+use noctule_model::Batch;
 use ratatui::crossterm::event::Event;
 use ratatui::layout::Size;
 
-use crate::app::{App, Input};
-use crate::keyboard::Keyboard;
-use crate::keys::Press;
-use crate::screen::Screen;
-use crate::view;
+use crate::draw::{self, pane};
+use crate::state::keys::Press;
+use crate::state::{App, Input, Options};
+use crate::terminal::keyboard::Keyboard;
+use crate::terminal::screen::Screen;
 
 /// How long a batch or the order to stop may lie before it is seen. A key is seen at once.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// What the view must be told.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What the rows stand for at first.
-    pub level: Level,
-    /// Begin with the view of waits.
-    pub waits: bool,
-    /// When a wait is worth a verdict.
-    pub thresholds: Thresholds,
-    /// Time between two batches: the span of the graphs is 60 of it.
-    pub interval: Duration,
-    /// Name of the machine.
-    pub hostname: String,
-    /// Local time less UTC, in seconds, at a moment in nanoseconds since 1970.
-    pub utc_offset: fn(u64) -> i32,
-    /// Whether colours may be used: false when `NO_COLOR` is set.
-    pub color: bool,
-}
 
 /// Why the view ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +45,13 @@ pub fn run(batches: Receiver<Batch>, options: &Options, stop: &AtomicBool) -> io
     }
     let mut screen = Screen::take()?;
     let keyboard = Keyboard::listen()?;
-    let app = App::new(options, screen.terminal.size()?);
+    let app = App::new(options, screen.terminal.size()?, pane::height);
     let ends = Ends {
         stop,
         panicked: &screen.panicked.clone(),
     };
     let mut draw = |app: &App| {
-        screen.terminal.draw(|frame| view::draw(app, frame))?;
+        screen.terminal.draw(|frame| draw::draw(app, frame))?;
         Ok(())
     };
     let end = drive(app, &mut draw, &keyboard.events, &batches, &ends);

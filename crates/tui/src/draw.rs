@@ -1,18 +1,30 @@
 //! Draws the state. The same state gives the same screen.
 
+mod detail;
+mod header;
+mod help;
+mod line;
+mod palette;
+pub(crate) mod pane;
+mod rows;
+mod spark;
+mod wait_cells;
+mod wait_detail;
+
 use noctule_text::{escape, level_word};
 use ratatui::Frame;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Position;
 use ratatui::text::{Line, Span};
 
-use crate::app::App;
-use crate::columns::COLUMNS;
-use crate::keys::{Action, KEYS, Mode};
-use crate::layout::{self, Areas};
-use crate::level::LEVELS;
-use crate::palette::Palette;
+use crate::data::level::LEVELS;
+use crate::draw::line::put;
+use crate::draw::palette::Palette;
+use crate::state::App;
+use crate::state::keys::{Action, KEYS, Mode};
+use crate::state::layout::{self, Areas};
 use crate::table::View;
-use crate::{header, pane, rows, text, wait_cells};
+use crate::table::columns::COLUMNS;
+use crate::text;
 
 /// Draws everything.
 pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
@@ -45,14 +57,6 @@ pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
         }
     }
     footer(app, &areas, &palette, frame);
-}
-
-/// Puts a line into an area; what does not fit is left out.
-pub(crate) fn put(frame: &mut Frame<'_>, area: Rect, y: u16, line: &Line<'_>) {
-    if y < area.height {
-        let buffer = frame.buffer_mut();
-        buffer.set_line(area.x, area.y + y, line, area.width);
-    }
 }
 
 fn warning_line(warning: &str, width: u16, palette: &Palette) -> Line<'static> {

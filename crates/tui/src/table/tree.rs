@@ -8,7 +8,7 @@ use noctule_model::{Batch, CgroupId, Counters, Level, Owner, ProcessRow};
 use noctule_text::escape;
 
 use crate::data::Data;
-use crate::level;
+use crate::data::level;
 use crate::table::Item;
 
 /// A row and its place.

@@ -2,8 +2,8 @@
 
 use noctule_model::Level;
 
-use crate::columns::COLUMNS;
-use crate::history;
+use crate::data::history;
+use crate::table::columns::COLUMNS;
 use crate::table::{Cell, Facts, View};
 
 /// A column and the room that it has.

@@ -1,7 +1,7 @@
 //! The selected row, the detail pane that follows it, and what of both is on the screen.
 
 use super::App;
-use crate::keys::Motion;
+use crate::state::keys::Motion;
 
 impl App {
     /// Position of the selected row.

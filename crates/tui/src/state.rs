@@ -1,5 +1,10 @@
 //! The state: what was received and what the user asked for. It knows no terminal.
 
+pub(crate) mod keys;
+pub(crate) mod layout;
+mod options;
+mod selection;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -7,17 +12,16 @@ use noctule_model::{Batch, Level};
 use noctule_text::{clock, escape};
 use ratatui::layout::Size;
 
-use crate::columns::{self, COLUMNS};
+use self::keys::{Action, Mode, Press};
+use self::layout::Areas;
+pub use self::options::Options;
 use crate::data::Data;
-use crate::history::LENGTH;
-use crate::keys::{self, Action, Mode, Press};
-use crate::layout::{self, Areas};
-use crate::level::{self, Key, LEVELS};
-use crate::lines::{self, Fold, Line, Wish};
+use crate::data::history::LENGTH;
+use crate::data::level::{self, Key, LEVELS};
+use crate::data::waits;
+use crate::table::columns::{self, COLUMNS};
+use crate::table::lines::{self, Fold, Line, Wish};
 use crate::table::{Facts, View};
-use crate::{Options, pane, waits};
-
-mod selection;
 
 /// Longest filter, in characters.
 const MAX_FILTER: usize = 128;
@@ -32,6 +36,9 @@ pub(crate) enum Input {
     /// The terminal has this size now.
     Size(Size),
 }
+
+/// Lines of the open pane at a width; 0 while none is open. Drawing knows it.
+pub(crate) type PaneHeight = fn(&App, u16) -> usize;
 
 /// The row that the detail pane shows.
 #[derive(Clone, Debug)]
@@ -87,6 +94,7 @@ pub(crate) struct App {
     /// First line of the table that is shown.
     pub(crate) offset: usize,
     size: Size,
+    pane_height: PaneHeight,
     /// The lines of the table.
     pub(crate) lines: Vec<Line>,
     /// The user wants to leave.
@@ -95,7 +103,7 @@ pub(crate) struct App {
 
 impl App {
     /// The state before the first batch.
-    pub(crate) fn new(options: &Options, size: Size) -> Self {
+    pub(crate) fn new(options: &Options, size: Size, pane_height: PaneHeight) -> Self {
         let mut app = Self {
             hostname: escape(&options.hostname),
             color: options.color,
@@ -119,6 +127,7 @@ impl App {
             cursor: 0,
             offset: 0,
             size,
+            pane_height,
             lines: Vec::new(),
             quit: false,
         };
@@ -331,8 +340,8 @@ impl App {
         self.hold_selection();
         self.hold_detail();
         let areas = self.areas();
-        let hidden =
-            pane::height(self, areas.pane.width).saturating_sub(usize::from(areas.pane.height));
+        let all = (self.pane_height)(self, areas.pane.width);
+        let hidden = all.saturating_sub(usize::from(areas.pane.height));
         self.scroll = self.scroll.min(hidden);
     }
 

@@ -3,8 +3,9 @@
 use noctule_model::{Counter, Level};
 use noctule_text::{decimal, escape, percent, rate, ratio};
 
+use crate::table::figures;
 use crate::table::{Cell, Column, Facts, View};
-use crate::{figures, text};
+use crate::text;
 
 /// Position in [`COLUMNS`] of the column that sorts at first.
 pub(crate) const CPU: usize = 3;

@@ -1,0 +1,27 @@
+//! The panes that cover the table.
+
+use ratatui::text::Line;
+
+use crate::draw::detail;
+use crate::draw::help;
+use crate::draw::palette::Palette;
+use crate::state::App;
+use crate::state::keys::Mode;
+
+/// How many lines the pane has; 0 while none is open.
+pub(crate) fn height(app: &App, width: u16) -> usize {
+    match app.mode {
+        Mode::Table | Mode::Filter => 0,
+        Mode::Detail | Mode::Help => lines(app, width, &Palette::new(false)).len(),
+    }
+}
+
+/// The lines of the pane.
+pub(crate) fn lines(app: &App, width: u16, palette: &Palette) -> Vec<Line<'static>> {
+    let width = usize::from(width);
+    match (app.mode, &app.detail) {
+        (Mode::Help, _) => help::lines(width, palette),
+        (_, Some(detail)) => detail::lines(app, detail, width, palette),
+        _ => Vec::new(),
+    }
+}
