@@ -26,9 +26,8 @@ pub fn namespace_note(root: &Path) -> Option<String> {
     }
     let link = fs::read_link(own.join("ns/cgroup")).ok()?;
     (link.as_os_str() != FIRST_NAMESPACE).then(|| {
-        "the agent is in a cgroup namespace of its own: paths in /proc are relative, and the \
-         cgroup file system is the host's only if it was mounted from there; run the agent in the \
-         host's cgroup namespace (--cgroupns=host)"
+        "the agent is in a cgroup namespace of its own, and the cgroup file system that it sees ends \
+         there; mount the host's, or run it in the host's cgroup namespace (--cgroupns=host)"
             .to_owned()
     })
 }

@@ -22,9 +22,14 @@ pub(crate) fn hierarchy(facts: &Facts) -> Feature {
         )
         .mended_by("mount it, or give the container the host's /sys/fs/cgroup read-only");
     };
-    if let Some(note) = noctule_identity::namespace_note(Path::new("/")) {
-        return Feature::degraded(id, note)
-            .mended_by("run in the host's cgroup namespace (for a pod: hostPID, host /sys)");
+    // Paths are taken from the mount and from the kernel's events. In a namespace they are those of the
+    // host all the same, if the mount is.
+    let part = noctule_identity::mount_note(mount);
+    let namespace = || noctule_identity::namespace_note(Path::new("/"));
+    if let Some(note) = part.map(|part| namespace().unwrap_or(part)) {
+        return Feature::degraded(id, note).mended_by(
+            "give the container the host's /sys/fs/cgroup read-only, or the host's cgroup namespace",
+        );
     }
     Feature::on(id, format!("{version} at {}", mount.display()))
 }

@@ -123,9 +123,9 @@ fn offset(btf: &Btf<'_>, composite: &Composite<'_>, name: &str) -> Option<u32> {
 }
 
 /// Mount point of the first mount of that type whose super options fit, preferring one that shows
-/// the hierarchy from its root.
+/// most of the hierarchy.
 fn mount(mountinfo: &str, fstype: &str, fits: impl Fn(&str) -> bool) -> Option<PathBuf> {
-    let mut found = None;
+    let mut best: Option<(Option<usize>, PathBuf)> = None;
     for line in mountinfo.lines() {
         let Some((fields, tail)) = line.split_once(" - ") else {
             continue;
@@ -136,15 +136,28 @@ fn mount(mountinfo: &str, fstype: &str, fits: impl Fn(&str) -> bool) -> Option<P
         let (Some(within), Some(at)) = (fields.next(), fields.next()) else {
             continue;
         };
-        if kind == Some(fstype) && fits(options) {
-            let place = PathBuf::from(unescape(at));
-            if within == "/" {
-                return Some(place);
-            }
-            found.get_or_insert(place);
+        let height = height(within);
+        if kind == Some(fstype)
+            && fits(options)
+            && best.as_ref().is_none_or(|(best, _)| height > *best)
+        {
+            best = Some((height, PathBuf::from(unescape(at))));
         }
     }
-    found
+    best.map(|(_, place)| place)
+}
+
+/// How many groups above the root of our cgroup namespace the root of a mount is, `None` for a group
+/// below it. A mount that was made outside the namespace is shown as `/../..`.
+fn height(within: &str) -> Option<usize> {
+    let mut above = 0;
+    for part in within.split('/').filter(|part| !part.is_empty()) {
+        if part != ".." {
+            return None;
+        }
+        above += 1;
+    }
+    Some(above)
 }
 
 /// mountinfo writes space, tab, newline and backslash as octal escapes.
@@ -210,5 +223,16 @@ mod tests {
         let mounts = "1 0 0:1 /docker/x /part rw - cgroup2 c rw\n\
             2 0 0:1 / /a\\040space rw shared:1 - cgroup2 c rw\n";
         check("0::/\n", mounts, CgroupVersion::V2, 0, Some("/a space"));
+    }
+    #[test]
+    fn in_a_namespace_the_mount_of_the_host_wins_over_its_own() {
+        let own = "1 0 0:1 / /own rw - cgroup2 c rw\n";
+        let host = "2 0 0:1 /../.. /host rw - cgroup2 c rw\n\
+            3 0 0:1 /../../other /part rw - cgroup2 c rw\n";
+        let mounts = format!("{own}{host}");
+        check("0::/\n", &mounts, CgroupVersion::V2, 0, Some("/host"));
+        let mounts = format!("{host}{own}");
+        check("0::/\n", &mounts, CgroupVersion::V2, 0, Some("/host"));
+        check("0::/\n", own, CgroupVersion::V2, 0, Some("/own"));
     }
 }
