@@ -1,6 +1,6 @@
 //! `noctule run`: the agent.
 
-use std::io::{Write as _, stdout};
+use std::io::{IsTerminal as _, Write as _, stdout};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,8 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     announce(&address.to_string(), &batch.features);
     last.store(Some(Arc::new(exporter.observe(&batch))));
 
-    let mut first_look = Some(ReportBuilder::new(batch));
+    // A journal gets log lines, no tables.
+    let mut first_look = stdout().is_terminal().then(|| ReportBuilder::new(batch));
     let interval = config.interval();
     let end = args.duration.map(|d| Instant::now() + d);
     let mut next = Instant::now() + interval;
@@ -160,8 +161,8 @@ fn handlers(last: &Arc<ArcSwapOption<Snapshot>>, config: &Config) -> Handlers {
     }
 }
 
-/// What a newcomer wants to see first: who uses this machine now. Printed once, when the window is
-/// long enough to mean something.
+/// What a newcomer wants to see first: who uses this machine now. Printed once, on a terminal, when the
+/// window is long enough to mean something.
 fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> {
     builder.add(batch);
     let window_ns = builder.ended_ns().saturating_sub(builder.started_ns());
