@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build static test test-quick lint fmt bench deps test-deps install clean
+.PHONY: help run build static deb rpm image test test-quick lint fmt bench deps test-deps install clean
 
 # rustup writes its folder into the profile of the next login only.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -9,6 +9,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BINARY ?= $(TARGET_DIR)/release/noctule
 PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
 SHARE = $(DESTDIR)$(PREFIX)/share
 
 help: ## list the targets
@@ -22,6 +23,15 @@ build: deps ## build the binary: target/release/noctule
 
 static: deps ## build one static binary for any Linux of this architecture: dist/noctule
 	@scripts/static.sh
+
+deb: deps ## make a Debian package of the static binary: dist/noctule_VERSION_ARCH.deb
+	@scripts/package.sh deb
+
+rpm: deps ## make an RPM package of the static binary: dist/noctule-VERSION.ARCH.rpm
+	@scripts/package.sh rpm
+
+image: deps ## make an OCI image of the static binary: dist/noctule-VERSION-ARCH.oci.tar
+	@scripts/package.sh image
 
 test: ## every check and every test; installs what they need; asks for root
 	@scripts/check.sh test
@@ -46,7 +56,7 @@ deps: ## install what the build needs, if it is missing
 test-deps: ## install what the tests need, if it is missing
 	@scripts/deps.sh test
 
-install: ## install what was built: binary, manual, completions, unit; PREFIX, DESTDIR, BINARY
+install: ## install what was built: binary, manual, completions, unit, configuration; PREFIX, SYSCONFDIR, DESTDIR, BINARY
 	@test -x $(BINARY) || { echo "no $(BINARY): run 'make build' first" >&2; exit 1; }
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/noctule
 	install -d $(SHARE)/man/man1 $(SHARE)/bash-completion/completions \
@@ -56,8 +66,12 @@ install: ## install what was built: binary, manual, completions, unit; PREFIX, D
 	$(BINARY) completions zsh > $(SHARE)/zsh/site-functions/_noctule
 	$(BINARY) completions fish > $(SHARE)/fish/vendor_completions.d/noctule.fish
 	install -D -m 644 deploy/noctule.toml $(SHARE)/doc/noctule/noctule.toml
-	@if [ -e deploy/noctule.service ]; then set -x; install -D -m 644 deploy/noctule.service \
-		$(DESTDIR)$(PREFIX)/lib/systemd/system/noctule.service; fi
+	@# A configuration that is there already stays as it is.
+	@test -e $(DESTDIR)$(SYSCONFDIR)/noctule/noctule.toml || { set -x; install -D -m 644 \
+		deploy/noctule.toml $(DESTDIR)$(SYSCONFDIR)/noctule/noctule.toml; }
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local/bin|$(PREFIX)/bin|; s|/etc/noctule|$(SYSCONFDIR)/noctule|' deploy/noctule.service \
+		> $(DESTDIR)$(PREFIX)/lib/systemd/system/noctule.service
 
 clean: ## remove what was built
 	cargo clean

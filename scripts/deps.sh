@@ -32,6 +32,7 @@ missing_for_tests() {
     has perf || echo linux-perf
     has tmux || echo tmux
     has ip || echo iproute2
+    has systemd-analyze || echo systemd
     "$(dirname "$0")/bpf-format.sh" --find >/dev/null || echo clang-format
 }
 
