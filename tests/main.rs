@@ -10,6 +10,7 @@ mod accounting;
 mod bad_input;
 mod containers;
 mod counters;
+mod deploy;
 mod environment;
 mod events;
 mod exposition;

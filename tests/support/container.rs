@@ -209,7 +209,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-fn runc(args: &[&str]) -> Output {
+pub(crate) fn runc(args: &[&str]) -> Output {
     let output = Command::new("runc")
         .args(args)
         .stdin(Stdio::null())
