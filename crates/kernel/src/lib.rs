@@ -20,6 +20,7 @@ mod loss;
 mod older;
 mod plain;
 mod plan;
+mod pmu;
 mod settings;
 mod skel;
 mod table;
@@ -48,6 +49,7 @@ pub use plain::{
     PlainProgramKind, Refused, TraceEvents,
 };
 pub use plan::{Plan, Wanted, Way, missing_privileges};
+pub use pmu::EnergyEvent;
 
 /// From now on what libbpf says goes to the log, at level `debug`: where there are several ways, that
 /// one fails is no news, and an error that matters has its own words.

@@ -1,0 +1,90 @@
+//! Energy that a PMU of the machine counts.
+
+use std::io;
+use std::path::Path;
+
+use perf_event::events::Dynamic;
+use perf_event::{Builder, Counter};
+
+/// An event of energy on one CPU, which stands for its package or core.
+#[derive(Debug)]
+pub struct EnergyEvent {
+    counter: Counter,
+    microjoules: f64,
+}
+
+impl EnergyEvent {
+    /// Opens the event of this name of the PMU with this folder in sysfs. It counts from now on.
+    pub fn open(pmu: &Path, event: &str, cpu: u32) -> io::Result<Self> {
+        let mut dynamic = Dynamic::builder(pmu)?;
+        dynamic.event(event)?;
+        let unit = dynamic.unit()?;
+        if unit.as_deref() != Some("Joules") {
+            return Err(invalid(&format!("counts {}", unit.unwrap_or_default())));
+        }
+        let scale = dynamic.scale()?.ok_or_else(|| invalid("has no scale"))?;
+        let event = dynamic
+            .build()
+            .map_err(|error| invalid(&error.to_string()))?;
+        let mut counter = Builder::new(event)
+            .any_pid()
+            .one_cpu(cpu as usize)
+            // Such a PMU cannot leave anything out.
+            .include_kernel()
+            .include_hv()
+            .build()?;
+        counter.enable()?;
+        Ok(Self {
+            counter,
+            microjoules: scale * 1e6,
+        })
+    }
+
+    /// Microjoules since it was opened.
+    pub fn microjoules(&mut self) -> io::Result<u64> {
+        Ok((self.counter.read()? as f64 * self.microjoules) as u64)
+    }
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the event {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The clock of a CPU stands in for a meter: a nanosecond is a nanojoule.
+    #[test]
+    fn an_event_is_found_by_its_files_and_counts_microjoules() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pmu = folder.path();
+        for (file, text) in [
+            ("type", "1\n"),
+            ("format/event", "config:0-7\n"),
+            ("events/energy-pkg", "event=0x00\n"),
+            ("events/energy-pkg.scale", "1e-9\n"),
+            ("events/energy-pkg.unit", "Joules\n"),
+            ("events/energy-odd", "event=0x00\n"),
+            ("events/energy-odd.scale", "1\n"),
+            ("events/energy-odd.unit", "Celsius\n"),
+        ] {
+            let path = pmu.join(file);
+            fs::create_dir_all(path.parent().expect("it has one")).expect("a folder");
+            fs::write(path, text).expect("written");
+        }
+        let odd = EnergyEvent::open(pmu, "energy-odd", 0).expect_err("no energy");
+        assert_eq!(odd.to_string(), "the event counts Celsius");
+        assert!(EnergyEvent::open(pmu, "energy-none", 0).is_err());
+        // Without the right to count for all processes there is nothing more to see.
+        if let Ok(mut event) = EnergyEvent::open(pmu, "energy-pkg", 0) {
+            let first = event.microjoules().expect("read");
+            let mut now = first;
+            while now < first + 1000 {
+                now = event.microjoules().expect("read");
+            }
+        }
+    }
+}
