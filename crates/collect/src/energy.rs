@@ -9,16 +9,23 @@ use std::sync::Arc;
 
 use noctule_model::{Energy, Zone};
 
+mod battery;
 mod channel;
 mod counter;
 mod found;
+mod hwmon;
+mod integral;
+mod perf;
+
 mod powercap;
+mod sampler;
 mod source;
 #[cfg(test)]
 mod tests;
 
 use channel::Channel;
 use found::{Found, contain};
+use sampler::Sampler;
 use source::{Files, Open};
 
 /// How often it is looked for meters that came late.
@@ -27,15 +34,37 @@ const PROBE_NS: u64 = 10_000_000_000;
 /// Tells `CLOCK_MONOTONIC` in nanoseconds.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
+/// So many sensors have a thread; more than any machine that we know of has.
+const MOST_SENSORS: usize = 32;
+
 /// All meters of the machine.
 pub struct Meters {
     sys: PathBuf,
     clock: Clock,
     files: Arc<dyn Open>,
-    channels: Vec<Channel>,
+    /// Sensors have threads. Tests read them when they are due.
+    threads: bool,
+    meters: Vec<(Found, Reader)>,
     zones: Arc<[Zone]>,
     unread: Vec<Unread>,
     probed_ns: u64,
+}
+
+/// Who reads a meter.
+enum Reader {
+    /// Whoever wants the reading: a counter of the processor answers at once.
+    Direct(Box<Channel>),
+    /// A thread.
+    Sampler(Sampler),
+}
+
+impl Reader {
+    fn due_ns(&self) -> Option<u64> {
+        match self {
+            Self::Direct(channel) => channel.due_ns(),
+            Self::Sampler(_) => None,
+        }
+    }
 }
 
 /// A zone that exists and has no figures.
@@ -59,15 +88,16 @@ pub enum Why {
 impl Meters {
     /// Looks for the meters below this root of sysfs.
     pub fn probe(sys: &Path, clock: Clock) -> Self {
-        Self::with(sys, clock, Arc::new(Files))
+        Self::with(sys, clock, Arc::new(Files), true)
     }
 
-    fn with(sys: &Path, clock: Clock, files: Arc<dyn Open>) -> Self {
+    fn with(sys: &Path, clock: Clock, files: Arc<dyn Open>, threads: bool) -> Self {
         let mut meters = Self {
             sys: sys.to_owned(),
             clock,
             files,
-            channels: Vec::new(),
+            threads,
+            meters: Vec::new(),
             zones: Arc::default(),
             unread: Vec::new(),
             probed_ns: 0,
@@ -83,15 +113,27 @@ impl Meters {
 
     /// When [`Meters::poll`] is to be called, whatever the batches do.
     pub fn due_ns(&self) -> Option<u64> {
-        self.channels.iter().filter_map(Channel::due_ns).min()
+        let due = self.meters.iter().filter_map(|(_, reader)| reader.due_ns());
+        due.min()
     }
 
     /// Reads the counters that would wrap unseen.
     pub fn poll(&mut self) {
         let now = (self.clock)();
-        for channel in &mut self.channels {
-            if channel.due_ns().is_some_and(|due| due <= now) {
+        for (_, reader) in &mut self.meters {
+            if reader.due_ns().is_some_and(|due| due <= now)
+                && let Reader::Direct(channel) = reader
+            {
                 channel.read(self.files.as_ref(), self.clock.as_ref());
+            }
+        }
+    }
+
+    /// Asks the sensors for a sample, so that they have one at the moment of the batch.
+    pub fn prepare(&self) {
+        for (_, reader) in &self.meters {
+            if let Reader::Sampler(sampler) = reader {
+                sampler.ask();
             }
         }
     }
@@ -101,49 +143,75 @@ impl Meters {
         if (self.clock)().saturating_sub(self.probed_ns) >= PROBE_NS {
             self.look();
         }
-        for channel in &mut self.channels {
-            channel.read(self.files.as_ref(), self.clock.as_ref());
+        let mut readings = Vec::with_capacity(self.meters.len());
+        for (_, reader) in &mut self.meters {
+            readings.push(match reader {
+                Reader::Direct(channel) => {
+                    channel.read(self.files.as_ref(), self.clock.as_ref());
+                    channel.reading().clone()
+                }
+                Reader::Sampler(sampler) => sampler.reading((self.clock)()),
+            });
         }
-        let readings = self.channels.iter().map(|it| it.reading().clone());
-        (!self.channels.is_empty()).then(|| Energy {
+        (!readings.is_empty()).then(|| Energy {
             zones: self.zones.clone(),
-            readings: readings.collect(),
+            readings,
         })
     }
 
     /// Looks for zones that are not read yet, the best meter of each first.
     fn look(&mut self) {
         self.probed_ns = (self.clock)();
-        let mut found = powercap::find(&self.sys);
+        let mut found = [
+            powercap::find(&self.sys),
+            perf::find(&self.sys),
+            hwmon::find(&self.sys),
+            battery::find(&self.sys),
+        ]
+        .concat();
         found.sort_by_key(|it| it.rank);
         self.unread.clear();
-        let known = self.channels.len();
+        let known = self.meters.len();
         for found in found {
-            if !self.channels.iter().any(|it| it.found.is_known_as(&found)) {
-                self.add(found);
+            if self.meters.iter().any(|(it, _)| it.is_known_as(&found)) {
+                continue;
+            }
+            if let Err(why) = self.add(&found) {
+                let zone = found.zone();
+                self.unread.push(Unread { zone, why });
             }
         }
-        if self.channels.len() > known {
-            let mut zones: Vec<Zone> = self.channels.iter().map(|it| it.found.zone()).collect();
+        if self.meters.len() > known {
+            let mut zones: Vec<Zone> = self.meters.iter().map(|(it, _)| it.zone()).collect();
             contain(&mut zones);
             self.zones = zones.into();
         }
     }
 
-    fn add(&mut self, found: Found) {
-        let zone = found.zone();
-        let mut read = self.channels.iter().map(|it| &it.found);
-        if let Some(other) = read.find(|it| it.covers_the_same(&found)) {
-            let why = Why::Covered(other.device.display().to_string());
-            self.unread.push(Unread { zone, why });
-            return;
+    fn add(&mut self, found: &Found) -> Result<(), Why> {
+        let mut read = self.meters.iter().map(|(it, _)| it);
+        if let Some(other) = read.find(|it| it.covers_the_same(found)) {
+            return Err(Why::Covered(other.device.display().to_string()));
         }
-        match Channel::open(found, self.files.as_ref(), self.clock.as_ref()) {
-            Ok(channel) => self.channels.push(channel),
-            Err(reason) => {
-                let why = Why::Refused(reason);
-                self.unread.push(Unread { zone, why });
-            }
+        let channel = Channel::open(found, self.files.as_ref(), self.clock.as_ref());
+        let channel = channel.map_err(Why::Refused)?;
+        let reader = match found.input.interval_ns() {
+            Some(interval_ns) if self.threads => self.sampler(channel, interval_ns)?,
+            _ => Reader::Direct(Box::new(channel)),
+        };
+        self.meters.push((found.clone(), reader));
+        Ok(())
+    }
+
+    fn sampler(&self, channel: Channel, interval_ns: u64) -> Result<Reader, Why> {
+        let threads = self.meters.iter();
+        let threads = threads.filter(|(_, it)| matches!(it, Reader::Sampler(_)));
+        if threads.count() >= MOST_SENSORS {
+            let why = format!("{MOST_SENSORS} sensors of power are read, and no more");
+            return Err(Why::Refused(why));
         }
+        Sampler::start(channel, interval_ns, self.files.clone(), self.clock.clone())
+            .map(Reader::Sampler)
+            .map_err(|error| Why::Refused(error.to_string()))
     }
 }

@@ -279,6 +279,7 @@ impl Pipeline {
         if let Some(told) = &self.events {
             losses.extend(told.source.losses());
         }
+        self.meters.prepare();
         let mut batch = self.cpu.collect(&self.released, &losses)?;
         batch.energy = self.meters.read();
         batch.exited.splice(0..0, self.exited.drain(..));

@@ -1,18 +1,32 @@
-//! One zone that is read: its counter, its sum, and what is wrong with it.
+//! One zone that is read: its meter, its sum, and what is wrong with it.
 
+use std::io;
 use std::sync::Arc;
 
 use noctule_model::{FeatureState, ZoneReading};
 
-use super::counter::Sum;
-use super::found::{Found, Input};
-use super::source::{EnergyFile, Joules, Open, words};
+use super::battery::Battery;
+use super::counter::{self, Sum};
+use super::found::{Found, Input, most_watts};
+use super::integral::{self, Integral};
+use super::perf::PerfEvents;
+use super::source::{EnergyFile, Meter, Open, PowerFile, Value, words};
 
-/// Zone and reader.
+/// Power is integrated over at least that time without a sample, and over some intervals of the
+/// sensor.
+const LONGEST_NS: u64 = 5_000_000_000;
+const LONGEST_INTERVALS: u64 = 4;
+
+/// Zone and meter.
 pub(super) struct Channel {
-    pub(super) found: Found,
-    reader: Option<Box<dyn Joules>>,
+    found: Found,
+    /// It is opened when it is read, and anew after a failure: the device can be another one when it
+    /// comes back.
+    open: Option<Box<dyn Meter>>,
+    /// What it counted.
     sum: Sum,
+    /// What it used by its power.
+    integral: Integral,
     reading: ZoneReading,
     /// When it must be read again, whatever the batches do.
     due_ns: Option<u64>,
@@ -21,13 +35,15 @@ pub(super) struct Channel {
 impl Channel {
     /// Opens it and reads it once: a zone that cannot be read has no figures.
     pub(super) fn open(
-        found: Found,
+        found: &Found,
         files: &dyn Open,
         clock: &dyn Fn() -> u64,
     ) -> Result<Self, String> {
+        let longest_ns = found.input.interval_ns().unwrap_or(0) * LONGEST_INTERVALS;
         let mut channel = Self {
-            reader: None,
+            open: None,
             sum: Sum::new(found.shape()),
+            integral: Integral::new(most_watts(found.kind), longest_ns.max(LONGEST_NS)),
             reading: ZoneReading {
                 energy_uj: 0,
                 before_ns: 0,
@@ -37,7 +53,7 @@ impl Channel {
                 reason: None,
             },
             due_ns: None,
-            found,
+            found: found.clone(),
         };
         channel.read(files, clock);
         match channel.reading.reason.take() {
@@ -60,33 +76,53 @@ impl Channel {
         let value = self.value(files);
         let after_ns = clock();
         let outcome = value.and_then(|value| {
-            let added = self.sum.add(value, before_ns.midpoint(after_ns));
-            self.reading.energy_uj = self.sum.energy_uj();
+            let added = self.add(value, before_ns.midpoint(after_ns));
+            self.reading.energy_uj = self.sum.energy_uj() + self.integral.energy_uj();
             (self.reading.before_ns, self.reading.after_ns) = (before_ns, after_ns);
-            added.map_err(|fault| fault.words().to_owned())
+            added.map_err(str::to_owned)
         });
-        self.due_ns = self.sum.within_ns().map(|within| after_ns + within);
+        let interval_ns = self.found.input.interval_ns();
+        let within_ns = interval_ns.or_else(|| self.sum.within_ns());
+        self.due_ns = within_ns.map(|within| after_ns + within);
         match outcome {
-            Ok(()) => self.turn_on(),
+            Ok(()) => {
+                self.reading.state = FeatureState::On;
+                self.reading.reason = None;
+            }
             Err(reason) => self.degrade(&reason),
         }
     }
 
-    fn value(&mut self, files: &dyn Open) -> Result<u64, String> {
-        let reader = match &mut self.reader {
-            Some(reader) => reader,
-            closed => closed.insert(open(&self.found.input, files)?),
-        };
-        reader.microjoules().map_err(|error| {
-            // The device can be another one when it comes back.
-            self.reader = None;
-            words(&error)
-        })
+    fn value(&mut self, files: &dyn Open) -> Result<Value, String> {
+        let open = self
+            .open
+            .take()
+            .map_or_else(|| open(&self.found, files), Ok);
+        let read = open.and_then(|mut open| {
+            let value = open.read()?;
+            self.open = Some(open);
+            Ok(value)
+        });
+        read.map_err(|error| words(&error))
     }
 
-    fn turn_on(&mut self) {
-        self.reading.state = FeatureState::On;
-        self.reading.reason = None;
+    /// What does not count has a reason.
+    fn add(&mut self, value: Value, at_ns: u64) -> Result<(), &'static str> {
+        match value {
+            Value::Counted(value) => self.sum.add(value, at_ns).map_err(counter::Fault::words),
+            Value::Power(power_uw) => {
+                let added = self.integral.add(power_uw, at_ns);
+                added.map_err(integral::Fault::words)
+            }
+            Value::Used(used_uj) => {
+                let added = self.integral.add_used(used_uj, at_ns);
+                added.map_err(integral::Fault::words)
+            }
+            Value::Idle(why) => {
+                self.integral.pause();
+                Err(why)
+            }
+        }
     }
 
     /// A stretch of faults is one gap.
@@ -101,11 +137,11 @@ impl Channel {
     }
 }
 
-fn open(input: &Input, files: &dyn Open) -> Result<Box<dyn Joules>, String> {
-    match input {
-        Input::Counter { file, .. } => {
-            let attribute = files.open(file).map_err(|error| words(&error))?;
-            Ok(Box::new(EnergyFile(attribute)))
-        }
-    }
+fn open(found: &Found, files: &dyn Open) -> io::Result<Box<dyn Meter>> {
+    Ok(match &found.input {
+        Input::Counter { file, .. } => Box::new(EnergyFile(files.open(file)?)),
+        Input::Perf { event, cpus } => Box::new(PerfEvents::open(&found.device, event, cpus)?),
+        Input::Power { file, .. } => Box::new(PowerFile(files.open(file)?)),
+        Input::Battery { how, .. } => Box::new(Battery::open(&found.device, *how, files)?),
+    })
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use noctule_model::{EnergySource, Zone, ZoneKind};
 
+use super::battery::How;
 use super::counter::Shape;
 
 /// A zone that exists.
@@ -29,6 +30,24 @@ pub(super) enum Input {
         file: PathBuf,
         range_uj: Option<u64>,
     },
+    /// An event of the PMU that is the device, on these CPUs.
+    Perf { event: String, cpus: Vec<u32> },
+    /// A sensor of microwatts, which has something new that often.
+    Power { file: PathBuf, interval_ms: u64 },
+    /// A battery.
+    Battery { how: How, interval_ms: u64 },
+}
+
+impl Input {
+    /// How often it is sampled; `None`: it is a counter.
+    pub(super) const fn interval_ns(&self) -> Option<u64> {
+        match self {
+            Self::Counter { .. } | Self::Perf { .. } => None,
+            Self::Power { interval_ms, .. } | Self::Battery { interval_ms, .. } => {
+                Some(*interval_ms * 1_000_000)
+            }
+        }
+    }
 }
 
 /// Of two meters of one zone the one with the lower rank is read.
@@ -38,6 +57,11 @@ pub(super) struct Rank(u8);
 impl Rank {
     pub(super) const POWERCAP: Self = Self(0);
     pub(super) const POWERCAP_MMIO: Self = Self(1);
+    pub(super) const PERF: Self = Self(2);
+    pub(super) const HWMON_ENERGY: Self = Self(3);
+    pub(super) const HWMON_POWER: Self = Self(4);
+    pub(super) const ACPI: Self = Self(5);
+    pub(super) const BATTERY: Self = Self(6);
 }
 
 impl Found {
@@ -54,13 +78,15 @@ impl Found {
     }
 
     pub(super) fn is_known_as(&self, other: &Self) -> bool {
-        self.device == other.device && self.name == other.name
+        self.device == other.device && self.name == other.name && self.socket == other.socket
     }
 
     pub(super) fn shape(&self) -> Shape {
-        let Input::Counter { range_uj, .. } = &self.input;
         Shape {
-            range_uj: *range_uj,
+            range_uj: match self.input {
+                Input::Counter { range_uj, .. } => range_uj,
+                _ => None,
+            },
             step_uj: self.resolution_uj,
             most_watts: most_watts(self.kind),
             always_moves: matches!(

@@ -40,19 +40,42 @@ pub(super) fn number(attribute: &mut dyn Attribute) -> io::Result<i64> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a whole number"))
 }
 
-/// A counter of energy, in microjoules, that may wrap.
-pub(super) trait Joules: Send {
-    fn microjoules(&mut self) -> io::Result<u64>;
+/// What a meter says at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// Microjoules, by a counter that may wrap.
+    Counted(u64),
+    /// Microwatts.
+    Power(i64),
+    /// Microjoules since it was read before.
+    Used(i64),
+    /// It measures nothing now, and that is why.
+    Idle(&'static str),
+}
+
+/// A meter that is open.
+pub(super) trait Meter: Send {
+    fn read(&mut self) -> io::Result<Value>;
 }
 
 /// An attribute that has microjoules.
 pub(super) struct EnergyFile(pub(super) Box<dyn Attribute>);
 
-impl Joules for EnergyFile {
-    fn microjoules(&mut self) -> io::Result<u64> {
+impl Meter for EnergyFile {
+    fn read(&mut self) -> io::Result<Value> {
         let value = number(self.0.as_mut())?;
         u64::try_from(value)
+            .map(Value::Counted)
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "energy is negative"))
+    }
+}
+
+/// An attribute that has microwatts.
+pub(super) struct PowerFile(pub(super) Box<dyn Attribute>);
+
+impl Meter for PowerFile {
+    fn read(&mut self) -> io::Result<Value> {
+        number(self.0.as_mut()).map(Value::Power)
     }
 }
 

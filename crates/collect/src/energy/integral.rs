@@ -1,0 +1,126 @@
+//! Power becomes energy.
+
+/// Why a sample does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Less than nothing, or more than the machine can use.
+    Implausible,
+    /// So much time went by since the sample before that nobody knows what was used.
+    Paused,
+}
+
+impl Fault {
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Implausible => {
+                "the sensor reads more power than the machine can use, or less than none"
+            }
+            Self::Paused => "the sensor was not read for so long that the energy is not known",
+        }
+    }
+}
+
+/// The area below samples of power that are joined by straight lines.
+#[derive(Debug)]
+pub(super) struct Integral {
+    most_uw: u64,
+    longest_ns: u64,
+    /// Twice the energy, in femtojoules (microwatts times nanoseconds): nothing is rounded on the
+    /// way.
+    doubled: u128,
+    last: Option<(u64, u64)>,
+}
+
+impl Integral {
+    pub(super) fn new(most_watts: u64, longest_ns: u64) -> Self {
+        Self {
+            most_uw: most_watts * 1_000_000,
+            longest_ns,
+            doubled: 0,
+            last: None,
+        }
+    }
+
+    /// Microjoules since the first sample.
+    pub(super) fn energy_uj(&self) -> u64 {
+        (self.doubled / 2_000_000_000) as u64
+    }
+
+    /// Takes the microwatts that were read at that moment.
+    pub(super) fn add(&mut self, power_uw: i64, at_ns: u64) -> Result<(), Fault> {
+        let power_uw = u64::try_from(power_uw).map_err(|_| Fault::Implausible)?;
+        if power_uw > self.most_uw {
+            return Err(Fault::Implausible);
+        }
+        let Some((before_uw, before_ns)) = self.last.replace((power_uw, at_ns)) else {
+            return Ok(());
+        };
+        let lasted_ns = at_ns.saturating_sub(before_ns);
+        if lasted_ns > self.longest_ns {
+            return Err(Fault::Paused);
+        }
+        self.doubled += u128::from(before_uw + power_uw) * u128::from(lasted_ns);
+        Ok(())
+    }
+
+    /// Takes microjoules that were used since the sample before.
+    pub(super) fn add_used(&mut self, used_uj: i64, at_ns: u64) -> Result<(), Fault> {
+        let used_uj = u64::try_from(used_uj).map_err(|_| Fault::Implausible)?;
+        let Some((_, before_ns)) = self.last.replace((0, at_ns)) else {
+            return Ok(());
+        };
+        let lasted_ns = u128::from(at_ns.saturating_sub(before_ns));
+        if u128::from(used_uj) * 1_000_000_000 > u128::from(self.most_uw) * lasted_ns {
+            return Err(Fault::Implausible);
+        }
+        self.doubled += u128::from(used_uj) * 2_000_000_000;
+        Ok(())
+    }
+
+    /// The next sample is not joined to the last one.
+    pub(super) fn pause(&mut self) {
+        self.last = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn power_that_rises_evenly_is_integrated_exactly() {
+        let mut integral = Integral::new(1000, 5 * SECOND);
+        // From 0 W to 100 W in 10 s: 500 J, whatever the moments of the samples.
+        for tenth in [0, 3, 4, 11, 30, 31, 70, 100] {
+            let at_ns = 7 * SECOND + tenth * SECOND / 10;
+            assert_eq!(integral.add(tenth as i64 * 1_000_000, at_ns), Ok(()));
+        }
+        assert_eq!(integral.energy_uj(), 500_000_000);
+    }
+
+    #[test]
+    fn what_is_not_plausible_adds_nothing_and_the_rest_is_joined_over_it() {
+        for bad in [-1, 1_000_000_001, i64::MAX] {
+            let mut integral = Integral::new(1000, 5 * SECOND);
+            assert_eq!(integral.add(20_000_000, 0), Ok(()));
+            assert_eq!(integral.add(bad, SECOND), Err(Fault::Implausible));
+            assert_eq!(integral.energy_uj(), 0);
+            assert_eq!(integral.add(20_000_000, 2 * SECOND), Ok(()));
+            assert_eq!(integral.energy_uj(), 40_000_000);
+        }
+    }
+
+    #[test]
+    fn over_a_pause_nothing_is_guessed() {
+        let mut integral = Integral::new(1000, 5 * SECOND);
+        assert_eq!(integral.add(20_000_000, 0), Ok(()));
+        assert_eq!(integral.add(20_000_000, 6 * SECOND), Err(Fault::Paused));
+        assert_eq!(integral.add(20_000_000, 7 * SECOND), Ok(()));
+        assert_eq!(integral.energy_uj(), 20_000_000);
+        integral.pause();
+        assert_eq!(integral.add(20_000_000, 8 * SECOND), Ok(()));
+        assert_eq!(integral.energy_uj(), 20_000_000);
+    }
+}
