@@ -1,7 +1,8 @@
 //! Meters that fail: nothing is negative, nothing jumps, and the others go on.
 
-use noctule_model::FeatureState;
+use noctule_model::{Energy, FeatureState};
 
+use super::super::Meters;
 use super::machine::{Machine, reading};
 
 const EIO: i32 = 5;
@@ -211,4 +212,124 @@ fn a_counter_that_wraps_between_two_batches_is_read_meanwhile() {
     let energy = meters.read().expect("there are meters");
     let wrapped = reading(&energy, "package-0");
     assert_eq!((wrapped.energy_uj, wrapped.gaps), (used_uj, 0));
+}
+
+#[test]
+fn power_is_integrated_between_batches_and_faults_stay_alone() {
+    let machine = Machine::new(
+        "/class/hwmon/hwmon0/name = ltc4245\n/class/hwmon/hwmon0/power1_input = 20000000\n\
+         /class/hwmon/hwmon1/name = power_meter\n/class/hwmon/hwmon1/power1_average = 100000000\n\
+         /class/hwmon/hwmon1/power1_average_interval = 1000",
+    );
+    let power = "/class/hwmon/hwmon0/power1_input";
+    let mut meters = machine.meters();
+    let run = |meters: &mut Meters, seconds: u64| {
+        let until = machine.now_ns() + seconds * 1_000_000_000;
+        while let Some(due) = meters.due_ns().filter(|due| *due <= until) {
+            machine.pass_ns(due - machine.now_ns());
+            meters.poll();
+        }
+        machine.pass_ns(until - machine.now_ns());
+        meters.read().expect("there are meters")
+    };
+    let joules = |energy: &Energy, name: &str| reading(energy, name).energy_uj / 1_000_000;
+    let (chip, whole) = ("ltc4245 power1", "power_meter power1");
+    let energy = run(&mut meters, 10);
+    assert_eq!((joules(&energy, chip), joules(&energy, whole)), (200, 1000));
+    // Half a second without an answer is bridged; what is not power is no spike.
+    for (value, errno) in [
+        ("20000000", Some(EIO)),
+        ("99999999999999", None),
+        ("-5", None),
+    ] {
+        let before = run(&mut meters, 1);
+        machine.write(power, value);
+        machine.fail(power, errno);
+        let faulty = run(&mut meters, 1);
+        assert_eq!(
+            reading(&faulty, chip).state,
+            FeatureState::Degraded,
+            "{value}"
+        );
+        machine.write(power, 20_000_000);
+        machine.fail(power, None);
+        let after = run(&mut meters, 2);
+        assert_eq!(joules(&after, chip) - joules(&before, chip), 60, "{value}");
+        assert_eq!(
+            joules(&after, whole) - joules(&before, whole),
+            300,
+            "{value}"
+        );
+        assert_eq!(reading(&after, chip).gaps, reading(&before, chip).gaps + 1);
+        assert_eq!(reading(&after, whole).gaps, 0);
+    }
+    // Over a long silence nothing is guessed.
+    let before = run(&mut meters, 1);
+    machine.fail(power, Some(EIO));
+    run(&mut meters, 60);
+    machine.fail(power, None);
+    let after = run(&mut meters, 10);
+    let used = joules(&after, chip) - joules(&before, chip);
+    assert!((195..=200).contains(&used), "{used} J");
+}
+
+#[test]
+fn a_battery_counts_while_it_is_discharged() {
+    // How it says what it gives, and the joules of 60 s.
+    let cases: [(&[(&str, i64)], u64); 4] = [
+        (&[("power_now", 9_000_000), ("energy_now", 40_000_000)], 540),
+        // Negative while it is discharged, as some drivers have it.
+        (
+            &[("current_now", -750_000), ("voltage_now", 12_000_000)],
+            540,
+        ),
+        // 0.15 Wh in 60 s.
+        (&[("energy_now", 40_000_000)], 540),
+        (
+            &[("charge_now", 3_000_000), ("voltage_now", 12_000_000)],
+            540,
+        ),
+    ];
+    for (files, joules) in cases {
+        let machine = Machine::new(
+            "/class/power_supply/BAT0/type = Battery\n/class/power_supply/BAT0/status = Charging",
+        );
+        let write = |file: &str, value: i64| {
+            machine.write(&format!("/class/power_supply/BAT0/{file}"), value);
+        };
+        for (file, value) in files {
+            write(file, *value);
+        }
+        let mut meters = machine.meters();
+        assert_eq!(meters.read(), None, "it is charged");
+        machine.write("/class/power_supply/BAT0/status", "Discharging");
+        machine.pass(10);
+        assert_eq!(meters.read().map(|it| it.readings[0].energy_uj), Some(0));
+        for second in 1..=60 {
+            machine.pass(1);
+            for (file, value) in files {
+                let falls = match *file {
+                    "energy_now" => 2500 * second,
+                    "charge_now" => 2500 * second / 12,
+                    _ => 0,
+                };
+                write(file, value - falls);
+            }
+            meters.poll();
+        }
+        let energy = meters.read().expect("a battery");
+        let used = energy.readings[0].energy_uj;
+        let off = used.abs_diff(joules * 1_000_000);
+        assert!(off < 100_000, "{files:?}: {used} uJ");
+        assert_eq!(energy.readings[0].gaps, 0);
+        machine.write("/class/power_supply/BAT0/status", "Full");
+        machine.pass(20);
+        let mains = meters.read().expect("it stays");
+        assert_eq!(mains.readings[0].energy_uj, used);
+        assert_eq!(
+            mains.readings[0].reason.as_deref(),
+            Some("the battery is not being discharged")
+        );
+        assert_eq!(mains.readings[0].gaps, 1);
+    }
 }

@@ -116,6 +116,7 @@ impl Machine {
             self.root.path(),
             clock,
             Arc::new(Opener(self.faults.clone())),
+            false,
         )
     }
 
