@@ -24,6 +24,7 @@ mod emulator;
 mod kernel;
 mod kernels;
 mod machine;
+mod meter;
 mod modules;
 mod programs;
 mod report;
@@ -91,6 +92,11 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let reports = all(&kernels, args.machines, |kernel| {
         let fetched = Fetched::get(kernel, &cache, args.refresh)?;
         stage(&format!("kernel {}", kernel.name), began);
+        let mut modules = Vec::new();
+        if meter::is_wanted(kernel) {
+            modules.push(meter::build(root, kernel, &fetched, &cache, &folder.0)?);
+            stage(&format!("meter for kernel {}", kernel.name), began);
+        }
         let mut systems = systems.iter();
         let system = systems.find(|s| s.architecture == kernel.architecture);
         let system = system.context("every architecture has its system")?;
@@ -101,6 +107,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
             disk: &system.disk,
             folder: &folder.0,
             job: &job(root, kernel, args)?,
+            modules: &modules,
             limit: Duration::from_secs(args.limit * 60),
         };
         machine::run(kernel.name, &fetched, &setup)

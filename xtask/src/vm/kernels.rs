@@ -11,6 +11,8 @@ pub(super) struct Kernel {
     pub(super) suite: &'static str,
     /// The package that depends on the newest of them.
     pub(super) package: &'static str,
+    /// Its machine has the meter of `vm/meter`.
+    pub(super) has_meter: bool,
     /// That of its machine.
     pub(super) architecture: &'static Architecture,
 }
@@ -18,14 +20,15 @@ pub(super) struct Kernel {
 /// Oldest first.
 pub(super) const KERNELS: &[Kernel] = &[
     amd64("5.10", "bullseye"),
-    amd64("6.1", "bookworm"),
-    amd64("6.12", "trixie"),
+    with_meter(&amd64("6.1", "bookworm")),
+    with_meter(&amd64("6.12", "trixie")),
     amd64("newest", "sid"),
     // In emulation the only one with hardware counters.
     Kernel {
         name: "6.12-arm64",
         suite: "trixie",
         package: "linux-image-cloud-arm64",
+        has_meter: false,
         architecture: &ARM64,
     },
 ];
@@ -35,7 +38,15 @@ const fn amd64(name: &'static str, suite: &'static str) -> Kernel {
         name,
         suite,
         package: "linux-image-cloud-amd64",
+        has_meter: false,
         architecture: &AMD64,
+    }
+}
+
+const fn with_meter(kernel: &Kernel) -> Kernel {
+    Kernel {
+        has_meter: true,
+        ..*kernel
     }
 }
 

@@ -16,7 +16,7 @@ use super::architecture::Architecture;
 use super::cpio::Archive;
 use super::emulator::Emulator;
 use super::kernel::Fetched;
-use super::modules;
+use super::modules::{self, Module};
 use super::report::Report;
 
 /// A machine tells something every few seconds; one that is silent for so long is stuck.
@@ -35,6 +35,8 @@ pub(super) struct Setup<'a> {
     /// For files of the machines.
     pub(super) folder: &'a Path,
     pub(super) job: &'a Job,
+    /// Modules of ours, loaded after all others.
+    pub(super) modules: &'a [Module],
     /// How long one machine may take.
     pub(super) limit: Duration,
 }
@@ -78,10 +80,11 @@ fn archive(kernel: &Fetched, setup: &Setup<'_>) -> Result<Vec<u8>> {
     archive.file("init", &fs::read(setup.init)?);
     let mut job = setup.job.clone();
     archive.folder(MODULES.trim_start_matches('/'));
-    for module in modules::read(&kernel.modules)? {
+    let modules = modules::read(&kernel.modules)?;
+    for module in modules.iter().chain(setup.modules) {
         let path = format!("{MODULES}/{}", module.name);
         archive.file(path.trim_start_matches('/'), &module.bytes);
-        job.modules.push(module.name);
+        job.modules.push(module.name.clone());
     }
     let release = ("NOCTULE_RELEASE".to_owned(), kernel.release.clone());
     job.environment.push(release);
@@ -105,7 +108,9 @@ fn start(kernel: &Fetched, setup: &Setup<'_>, files: &[String; 3]) -> Result<Chi
     let mut command = setup.emulator.command()?;
     command
         .args(setup.architecture.machine)
-        .args(["-smp", "2", "-m", "1024M", "-nodefaults", "-no-user-config"])
+        // Two processors of one core each: what counts for each package has two of them.
+        .args(["-smp", "2,sockets=2,cores=1,threads=1", "-m", "1024M"])
+        .args(["-nodefaults", "-no-user-config"])
         .args(["-no-reboot", "-display", "none", "-nic", "none"])
         .args(["-kernel", &file(&kernel.image), "-initrd", first])
         .args(["-append", &line, "-serial", &format!("file:{console}")])

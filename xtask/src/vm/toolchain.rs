@@ -25,17 +25,35 @@ const OLD_SUITE: &str = "bookworm";
 const SOURCES: &str = "/src";
 const CRATES: &str = "/cargo";
 
-/// Enters the system: its root, what of the machine it sees, and the command.
+/// Enters a system: its root, folders of the machine and where it sees them, and the command.
 const ENTER: &str = r#"
 set -eu
-root=$1 sources=$2 crates=$3
-shift 3
-mount --rbind "$sources" "$root/src"
-mount --rbind "$crates" "$root/cargo"
+root=$1
+shift
+while [ "$1" != -- ]; do
+    mount --rbind "$1" "$root$2"
+    shift 2
+done
+shift
 mount --rbind /dev "$root/dev"
 mount --rbind /proc "$root/proc"
 exec chroot "$root" "$@"
 "#;
+
+/// A command that runs its arguments in a system that sees these folders of the machine.
+pub(super) fn enter(root: &Path, seen: &[(&Path, &str)]) -> Result<Command> {
+    let mut command = Command::new("unshare");
+    command.arg("--mount");
+    if output(Command::new("id").arg("-u"))?.trim() != "0" {
+        command.arg("--map-root-user");
+    }
+    command.args(["sh", "-c", ENTER, "sh"]).arg(root);
+    for (outside, inside) in seen {
+        command.arg(outside).arg(inside);
+    }
+    command.arg("--");
+    Ok(command)
+}
 
 /// The system.
 pub(super) struct Toolchain<'a> {
@@ -65,13 +83,7 @@ impl<'a> Toolchain<'a> {
         let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
         let crates = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(home);
         let crates = crates.context("neither CARGO_HOME nor HOME is set")?;
-        let mut command = Command::new("unshare");
-        command.arg("--mount");
-        if output(Command::new("id").arg("-u"))?.trim() != "0" {
-            command.arg("--map-root-user");
-        }
-        command.args(["sh", "-c", ENTER, "sh"]);
-        command.args([&self.root, sources, &crates]);
+        let mut command = enter(&self.root, &[(sources, SOURCES), (&crates, CRATES)])?;
         let upper = target.replace('-', "_").to_uppercase();
         command.args(["/usr/bin/env", "-i", "-C", SOURCES]).args([
             "PATH=/usr/bin:/usr/sbin".to_owned(),
@@ -135,7 +147,7 @@ fn fill(architecture: &Architecture, cache: &Path, root: &Path) -> Result<()> {
 }
 
 /// Makes a folder at the top a link to the one below `usr`, as newer suites expect it.
-fn merge(root: &Path, folder: &str) -> Result<()> {
+pub(super) fn merge(root: &Path, folder: &str) -> Result<()> {
     let (top, below) = (root.join(folder), root.join("usr").join(folder));
     if top.is_dir() {
         fs::create_dir_all(&below)?;
