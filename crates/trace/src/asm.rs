@@ -139,9 +139,11 @@ pub enum Helper {
     SmpProcessorId = 8,
     CurrentPidTgid = 14,
     CurrentComm = 16,
+    SkbLoadBytes = 26,
     GetStackid = 27,
     CurrentTask = 35,
     CurrentCgroupId = 80,
+    SkbLoadBytesRelative = 68,
     ProbeReadUser = 112,
     ProbeReadKernel = 113,
     ProbeReadUserStr = 114,
@@ -201,10 +203,12 @@ const CLASS_LD: u8 = 0x00;
 const CLASS_LDX: u8 = 0x01;
 const CLASS_ST: u8 = 0x02;
 const CLASS_STX: u8 = 0x03;
+const CLASS_ALU: u8 = 0x04;
 const CLASS_JMP: u8 = 0x05;
 const CLASS_ALU64: u8 = 0x07;
 const MODE_MEM: u8 = 0x60;
 const SOURCE_REG: u8 = 0x08;
+const END: u8 = 0xd0;
 const PSEUDO_MAP_FD: u8 = 1;
 
 impl Assembler {
@@ -237,6 +241,11 @@ impl Assembler {
         if operand != Operand::Reg(dst) {
             self.alu(Alu::Mov, dst, operand);
         }
+    }
+
+    /// Turns the lowest 16 bits from the order of the network into the machine's; all above are zero.
+    pub(crate) fn network_16(&mut self, dst: Reg) {
+        self.push(CLASS_ALU | END | SOURCE_REG, dst, 0, 0, 16);
     }
 
     /// Loads a constant, in one instruction where its low half says all.

@@ -6,6 +6,7 @@
 
 mod condition;
 mod number;
+mod packet;
 mod record;
 mod table;
 #[cfg(test)]
@@ -108,6 +109,8 @@ mod frame {
     pub(super) const ROW: i16 = -160;
     /// The key.
     pub(super) const KEY: i16 = -416;
+    /// A record that the program makes itself.
+    pub(super) const RECORD: i16 = -504;
 }
 
 /// How many results can wait.
@@ -270,8 +273,13 @@ impl Emitter {
     /// A jump that is always taken. With `goto` the instructions behind could be without a way to them,
     /// which the verifier refuses; what it finds never to run, it removes.
     fn always(&mut self, label: Label) {
-        self.asm.mov(Reg::R1, 0);
-        self.asm.jump(Jump::Eq, Reg::R1, 0, label);
+        self.always_with(Reg::R1, label);
+    }
+
+    /// The same, for which this register is lost.
+    fn always_with(&mut self, lost: Reg, label: Label) {
+        self.asm.mov(lost, 0);
+        self.asm.jump(Jump::Eq, lost, 0, label);
     }
 
     /// A jump that is taken when `R0` is none.

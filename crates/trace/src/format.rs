@@ -70,6 +70,8 @@ pub enum FieldKind {
         /// From the end of the word.
         relative: bool,
     },
+    /// An IP address of either version, of 16 bytes; in records of ours only.
+    Address,
     /// A structure or anything else of which only the size is known.
     Bytes,
 }
@@ -174,6 +176,9 @@ impl Field {
     /// The kernel's own rule: what has `char` in its type is text if it is an array or a pointer.
     fn kind(&self) -> FieldKind {
         let declared = self.declared.as_str();
+        if declared == crate::probe::IP_ADDRESS && self.size == 16 {
+            return FieldKind::Address;
+        }
         let of_text = declared.contains("char");
         for (word, relative) in [("__data_loc ", false), ("__rel_loc ", true)] {
             if let Some(rest) = declared.strip_prefix(word) {

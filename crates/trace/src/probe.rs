@@ -1,11 +1,18 @@
 //! Kinds of probes: where a program runs, and what it can know there.
 
+mod packet;
+
+pub(crate) use packet::{IP_ADDRESS, NO_ADDRESS, RECORD_SIZE};
+pub use packet::{Link, PacketField};
+
 /// Where a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Probe {
     /// At a tracepoint: the program's context is the event's record.
     #[default]
     Tracepoint,
+    /// At each packet of an interface, as the filter of a packet socket.
+    Packet(Link),
 }
 
 impl Probe {
@@ -14,6 +21,8 @@ impl Probe {
     pub const fn has_thread(self) -> bool {
         match self {
             Self::Tracepoint => true,
+            // Packets come in interrupts, on top of whatever thread runs.
+            Self::Packet(_) => false,
         }
     }
 }

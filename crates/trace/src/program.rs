@@ -28,6 +28,11 @@ pub enum Part {
     /// Text, up to its first NUL; the rest of its room is zero, and one byte of it at least. Text that
     /// cannot be read is empty.
     Text(Text),
+    /// Sixteen bytes of the record: an IP address.
+    Address {
+        /// Bytes from the record's start; a multiple of eight.
+        offset: u32,
+    },
     /// The number of the stack in the table of stacks.
     Stack,
 }
@@ -38,6 +43,7 @@ impl Part {
         match self {
             Self::Number(_) | Self::Stack => 8,
             Self::Text(text) => text.room(),
+            Self::Address { .. } => 16,
         }
     }
 }

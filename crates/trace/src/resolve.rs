@@ -4,6 +4,7 @@
 //! The rules for types and constants are the kernel's, and so are the texts of the problems where the
 //! kernel has one.
 
+mod address;
 mod condition;
 mod field;
 mod hist;

@@ -122,6 +122,7 @@ impl Session {
         let plain = PlainProgram {
             kind: match program.probe {
                 Probe::Tracepoint => PlainProgramKind::Tracepoint,
+                Probe::Packet(_) => PlainProgramKind::SocketFilter,
             },
             name: "noctule_hist",
             insns: &insns,

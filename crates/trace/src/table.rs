@@ -83,6 +83,8 @@ pub enum KeyShow {
     Microseconds,
     /// Text up to its first NUL.
     Text,
+    /// An IP address of 16 bytes, `-` where there is none (ours).
+    Address,
     /// The number of a stack, below zero where there is none.
     Stack,
     /// `.flags`: the names that the event's print format has for the number (ours).

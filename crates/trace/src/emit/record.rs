@@ -1,7 +1,7 @@
 //! The record of an event: what the fields of a program are read from.
 
-use super::Emitter;
-use crate::asm::Reg;
+use super::{Emitter, Place, frame};
+use crate::asm::{Reg, Width};
 use crate::probe::Probe;
 
 impl Emitter {
@@ -10,13 +10,25 @@ impl Emitter {
         match self.probe {
             // The context is the record, behind a pointer to registers that programs cannot read.
             Probe::Tracepoint => self.asm.mov(Reg::R6, Reg::R1),
+            Probe::Packet(link) => {
+                self.own_record();
+                self.packet(link);
+            }
         }
+    }
+
+    /// R6: a record on the stack, which begins with the address of the context; R9: the context.
+    fn own_record(&mut self) {
+        self.asm.mov(Reg::R9, Reg::R1);
+        self.address(Reg::R6, Place::stack(frame::RECORD));
+        self.asm.store(Width::B8, Reg::R6, 0, Reg::R9);
     }
 
     /// The program's context, as functions of the kernel want it.
     pub(super) fn context_of_program(&mut self, dst: Reg) {
         match self.probe {
             Probe::Tracepoint => self.asm.mov(dst, Reg::R6),
+            Probe::Packet(_) => self.asm.load(Width::B8, dst, Reg::R6, 0),
         }
     }
 }

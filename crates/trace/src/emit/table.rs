@@ -3,7 +3,7 @@
 use super::{EmitError, Emitter, MapUse, Place, ROW_ON_STACK, frame, size_of_kept};
 use crate::asm::{Alu, Helper, Jump, Label, Reg, Width};
 use crate::buckets;
-use crate::program::{Aggregate, Kept, Part};
+use crate::program::{Aggregate, FieldRead, Kept, Number, Part};
 
 /// `BPF_NOEXIST`.
 const NO_EXIST: i32 = 1;
@@ -26,6 +26,18 @@ impl Emitter {
                         self.asm.store(Width::B8, at.base, at.offset, 0);
                     }
                     self.copy_text(text, place, text.room())?;
+                }
+                Part::Address { offset } => {
+                    let word = |skip| FieldRead {
+                        offset: offset + skip,
+                        size: 8,
+                        signed: false,
+                    };
+                    for skip in [0, 8] {
+                        let reg = self.number(&Number::Field(word(skip)))?;
+                        let at = place.plus(skip as usize)?;
+                        self.asm.store(Width::B8, at.base, at.offset, reg);
+                    }
                 }
                 Part::Stack => self.stack(place),
             }

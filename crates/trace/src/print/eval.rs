@@ -179,7 +179,7 @@ pub(super) fn field<'a>(field: &Field, record: &'a [u8]) -> Value<'a> {
         FieldKind::Array { element } => {
             view(Kind::of_size(element, field.signed).unwrap_or(Kind::U8))
         }
-        FieldKind::Bytes => view(Kind::U8),
+        FieldKind::Bytes | FieldKind::Address => view(Kind::U8),
         FieldKind::Number
         | FieldKind::TextPointer
         | FieldKind::DynamicText { .. }

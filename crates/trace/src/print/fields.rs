@@ -47,7 +47,9 @@ fn value(field: &Field, record: &[u8], out: &mut String) -> Option<()> {
         (FieldKind::Array { .. } | FieldKind::DynamicArray { .. }, Value::Bytes(view)) => {
             array(view, out);
         }
-        (FieldKind::Bytes, Value::Bytes(view)) => dump::hex(view.bytes, "", out),
+        (FieldKind::Bytes | FieldKind::Address, Value::Bytes(view)) => {
+            dump::hex(view.bytes, "", out);
+        }
         _ => return None,
     }
     Some(())

@@ -80,6 +80,7 @@ impl Resolver<'_> {
             Some(None) => None,
             Some(Some(Meaning::Text(text))) => self.text(op, text, right),
             Some(Some(Meaning::Owner(identity, id))) => self.owner(op, identity, id, right),
+            Some(Some(Meaning::Address { offset })) => self.address(op, offset, right),
             Some(Some(Meaning::CpuMask { word, relative })) => self.mask(op, word, relative, right),
             Some(Some(Meaning::Number(typed))) => match &right.kind {
                 ExprKind::Cpus(list) => self.cpu(op, &typed, list, right.span),

@@ -16,6 +16,11 @@ pub(super) enum Meaning {
     Text(Text),
     /// The owner of a cgroup, of which this is the id.
     Owner(Identity, Number),
+    /// An IP address in the record.
+    Address {
+        /// Bytes from the record's start.
+        offset: u32,
+    },
     /// A set of CPUs in the record.
     CpuMask {
         /// The word with its offset and length.
@@ -75,10 +80,13 @@ impl Resolver<'_> {
                 self.wrong(span, format!("A BPF program cannot read `{}`", name.field))
             }
             word => match Identity::named(word).filter(|_| name.event.is_none()) {
-                Some(identity) => match self.scope.groups.current() {
-                    Ok(id) => Some(Meaning::Owner(identity, id)),
-                    Err(words) => self.wrong(span, words),
-                },
+                Some(identity) => {
+                    self.thread_is_known(span)?;
+                    match self.scope.groups.current() {
+                        Ok(id) => Some(Meaning::Owner(identity, id)),
+                        Err(words) => self.wrong(span, words),
+                    }
+                }
                 None => self.not_found(name, span),
             },
         }
@@ -129,6 +137,9 @@ impl Resolver<'_> {
                 field: read,
                 user: false,
             }),
+            FieldKind::Address => Meaning::Address {
+                offset: field.offset,
+            },
             FieldKind::CpuMask { relative } => Meaning::CpuMask {
                 word: field.offset,
                 relative,

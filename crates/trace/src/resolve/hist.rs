@@ -129,6 +129,10 @@ impl Resolver<'_> {
                 let shown = column(operand, KeyShow::Owner(identity), 8, false);
                 Some((Part::Number(id), shown))
             }
+            (Some(Some(Meaning::Address { offset })), _) => {
+                let shown = column(operand, KeyShow::Address, 16, false);
+                Some((Part::Address { offset }, shown))
+            }
             (Some(Some(Meaning::CpuMask { .. })), _) => {
                 self.wrong(expr.span, "A set of CPUs is no key")
             }

@@ -13,9 +13,10 @@ impl Resolver<'_> {
             ExprKind::Number(value) => self.constant(*value, expr.span),
             ExprKind::Name(name) => match self.name(name, expr.span)? {
                 Meaning::Number(typed) => Some(typed),
-                Meaning::Text(_) | Meaning::Owner(..) | Meaning::CpuMask { .. } => {
-                    self.wrong(expr.span, "Expecting numeric field")
-                }
+                Meaning::Text(_)
+                | Meaning::Owner(..)
+                | Meaning::Address { .. }
+                | Meaning::CpuMask { .. } => self.wrong(expr.span, "Expecting numeric field"),
             },
             ExprKind::Unary(UnaryOp::Minus, inner) => {
                 let inner = self.number(inner)?;

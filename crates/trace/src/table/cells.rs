@@ -1,5 +1,7 @@
 //! Rows as typed cells, from which other formats are made.
 
+use std::net::IpAddr;
+
 use super::names::Shown;
 use super::range::Range;
 use super::{Figure, KeyColumn, KeyShow, NodeNames, Row, Snapshot, Table, ValueShow, key, share};
@@ -29,6 +31,8 @@ pub enum Cell {
     Percent(Option<u32>),
     /// Text, escaped.
     Text(String),
+    /// An IP address; `None` for a packet without one.
+    Address(Option<IpAddr>),
     /// A stack, the innermost frame first; `None` if the kernel could not keep it.
     Stack(Option<Vec<Frame>>),
 }
@@ -112,6 +116,7 @@ fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>) -> Cell {
             None => Cell::Number(number),
         },
         KeyShow::Owner(identity) => named(Some(names.owner(*identity, number))),
+        KeyShow::Address => Cell::Address(key::address(bytes)),
         KeyShow::Text => Cell::Text(names.text(key::text(bytes))),
         KeyShow::Stack => Cell::Stack(names.0.stack(number).map(|frames| {
             let frame = |address: &u64| Frame {

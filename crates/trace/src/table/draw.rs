@@ -114,6 +114,7 @@ fn is_number(show: &KeyShow) -> bool {
         | KeyShow::ExecName
         | KeyShow::Syscall
         | KeyShow::Text
+        | KeyShow::Address
         | KeyShow::Stack
         | KeyShow::Flags(_)
         | KeyShow::Owner(_) => false,
@@ -137,6 +138,9 @@ pub(super) fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>) -> String
         }
         KeyShow::Owner(identity) => names.owner(*identity, number),
         KeyShow::Text => names.text(key::text(bytes)),
+        KeyShow::Address => {
+            key::address(bytes).map_or_else(|| "-".to_owned(), |address| address.to_string())
+        }
         KeyShow::Flags(table) => match table.render_value(number) {
             name if name.is_empty() => number.to_string(),
             name => names.text(name.as_bytes()),

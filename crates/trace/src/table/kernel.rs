@@ -96,6 +96,11 @@ fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>, out: &mut String) {
             out.push(' ');
             return padded(&names.owner(*identity, number), 50, out);
         }
+        KeyShow::Address => match key::address(bytes) {
+            // As wide as the longest of IPv6.
+            Some(address) => write!(out, " {:39}", address.to_string()),
+            None => write!(out, " {:39}", "-"),
+        },
         KeyShow::Flags(table) => {
             let _ = write!(out, " [{number:x}] ");
             let flags = table.render_value(number);

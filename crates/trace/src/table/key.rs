@@ -1,6 +1,9 @@
 //! The parts of a key, read from its bytes.
 
+use std::net::{IpAddr, Ipv6Addr};
+
 use super::{KeyColumn, KeyShow, Row, Table};
+use crate::probe::NO_ADDRESS;
 
 impl Table {
     /// The bytes of a part of the key; fewer than the column has if the key is too short.
@@ -18,6 +21,18 @@ impl KeyColumn {
     pub(super) fn is_text(&self) -> bool {
         self.show == KeyShow::Text
     }
+}
+
+/// The address in a part of the key; `None` for a packet without one. An address of IPv4 is mapped in
+/// the key.
+pub(super) fn address(part: &[u8]) -> Option<IpAddr> {
+    let bytes: [u8; 16] = *part.first_chunk()?;
+    let address = Ipv6Addr::from(bytes);
+    (bytes != NO_ADDRESS).then(|| {
+        address
+            .to_ipv4_mapped()
+            .map_or(address.into(), IpAddr::from)
+    })
 }
 
 /// The number in a part of the key; bytes that are missing are zero.

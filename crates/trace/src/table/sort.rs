@@ -84,6 +84,9 @@ impl Table {
                     ..
                 }) => Rank::Name(names.owner(*identity, key::number(self.part(row, index)))),
                 Some(column) if column.is_text() => Rank::Bytes(key::text(self.part(row, index))),
+                Some(column) if column.show == KeyShow::Address => {
+                    Rank::Bytes(self.part(row, index))
+                }
                 Some(column) => signed(key::number(self.part(row, index)), column.signed),
             },
         }

@@ -40,6 +40,7 @@ fn value(cell: Cell) -> Value {
         Cell::Range { first, last } => json!({"first": first, "last": last}),
         Cell::Percent(share) => share.map(|share| f64::from(share) / 100.0).into(),
         Cell::Text(text) => text.into(),
+        Cell::Address(address) => address.map(|address| address.to_string()).into(),
         Cell::Stack(frames) => {
             let frame = |frame: Frame| json!({"address": frame.address, "symbol": frame.symbol});
             frames

@@ -104,6 +104,7 @@ fn part(part: &Part, world: &World) -> Vec<u8> {
     match part {
         Part::Number(n) => number(n, world).to_ne_bytes().to_vec(),
         Part::Stack => world.stack.to_ne_bytes().to_vec(),
+        Part::Address { offset } => world.record[*offset as usize..][..16].to_vec(),
         Part::Text(of) => {
             let mut bytes = text(of, world).unwrap_or_default();
             bytes.truncate(of.room() - 1);

@@ -15,6 +15,8 @@ impl Machine<'_> {
             8 => return Ok(u64::from(self.world.cpu)),
             14 => return Ok(u64::from(self.world.tgid) << 32 | u64::from(self.world.pid)),
             16 => self.comm()?,
+            26 => self.load_bytes(false)?,
+            68 if self.get(5)? == 0 => self.load_bytes(true)?,
             27 => self.stack_id()?,
             35 => return Ok(self.world.thread),
             80 => return Ok(self.world.cgroup),
@@ -59,6 +61,25 @@ impl Machine<'_> {
             return Err("the stack of what?".into());
         }
         Ok(self.world.stack)
+    }
+
+    fn load_bytes(&mut self, whole: bool) -> Result<i64, Fault> {
+        let Some(packet) = &self.world.packet else {
+            return Err("there is no packet".into());
+        };
+        if self.get(1)? != RECORD {
+            return Err("the bytes of what?".into());
+        }
+        let number = |register| {
+            let number = self.get(register)?;
+            usize::try_from(number).map_err(|e| e.to_string())
+        };
+        let (from, to, size) = (number(2)?, self.get(3)?, number(4)?);
+        let packet = if whole { &self.world.whole } else { packet };
+        let bytes = packet.get(from..from + size).map(<[u8]>::to_vec);
+        let result = if bytes.is_some() { 0 } else { EFAULT };
+        self.write(to, &bytes.unwrap_or_else(|| vec![0; size]))?;
+        Ok(result)
     }
 
     /// A byte behind an address of the kernel's or of the process.

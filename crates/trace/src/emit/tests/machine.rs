@@ -73,6 +73,10 @@ impl Machine<'_> {
                 let address = self.get(insn.dst)?.wrapping_add_signed(insn.offset.into());
                 self.store(address, size(insn.code)?, value)?;
             }
+            4 if insn.code == 0xdc && insn.imm == 16 => {
+                let low = self.get(insn.dst)? as u16;
+                self.set(insn.dst, u16::from_be(low).into())?;
+            }
             5 => return self.jump(at, insn),
             7 => {
                 let right = self.operand(insn)?;
@@ -156,7 +160,12 @@ impl Machine<'_> {
             && address < VALUES
         {
             // The pointer to the registers lies there.
-            if at < 8 || at + size as u64 > self.world.record.len() as u64 {
+            // What the kernel lets a filter read of a packet are numbers of four bytes.
+            let kept_back = match self.world.packet {
+                None => at < 8,
+                Some(_) => size != 4,
+            };
+            if kept_back || at + size as u64 > self.world.record.len() as u64 {
                 return Err(format!("byte {at} of the record"));
             }
             let bytes: Vec<u8> = (at..at + size as u64)

@@ -60,6 +60,8 @@ pub(super) fn world(random: &mut Random, wild: bool) -> World {
     }
     World {
         record,
+        packet: None,
+        whole: Vec::new(),
         pid: random.below(1 << 22) as u32,
         tgid: random.below(1 << 22) as u32,
         cpu: random.below(8) as u32,

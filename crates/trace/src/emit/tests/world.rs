@@ -10,6 +10,10 @@ pub(super) const USER: u64 = 0x6000_0000_0000;
 #[derive(Clone, Debug, Default)]
 pub(super) struct World {
     pub(super) record: Vec<u8>,
+    /// The packet, of which the record is what the kernel knows (`struct __sk_buff`).
+    pub(super) packet: Option<Vec<u8>>,
+    /// The same from its Ethernet header on.
+    pub(super) whole: Vec<u8>,
     pub(super) pid: u32,
     pub(super) tgid: u32,
     pub(super) cpu: u32,
