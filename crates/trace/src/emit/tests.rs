@@ -9,6 +9,7 @@ mod golden;
 mod helpers;
 mod machine;
 mod maps;
+mod packet;
 mod random;
 mod world;
 
