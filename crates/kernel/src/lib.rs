@@ -18,6 +18,7 @@ mod heap;
 mod iterator;
 mod loss;
 mod older;
+mod packets;
 mod plain;
 mod plan;
 mod pmu;
@@ -44,6 +45,7 @@ pub use facts::{
 };
 pub use hardware::{CounterSpec, PerfEvent};
 pub use heap::{limit_heap, trim_heap};
+pub use packets::PacketSource;
 pub use plain::{
     AttachedProgram, LoadedProgram, PerCpuEntry, PlainMap, PlainMapKind, PlainProgram,
     PlainProgramKind, Refused, TraceEvents,

@@ -184,11 +184,32 @@ pub struct LoadedProgram {
     fd: OwnedFd,
 }
 
-/// A program attached to a tracepoint; detached when it is dropped.
+/// A program that is attached; detached when this is dropped.
 #[derive(Debug)]
 pub struct AttachedProgram {
-    _link: Option<OwnedFd>,
-    _event: perf_event::Counter,
+    _held: Vec<Held>,
+}
+
+/// What keeps a program attached as long as it is open.
+#[derive(Debug)]
+pub(crate) enum Held {
+    /// A link, or a socket whose filter it is.
+    Descriptor {
+        /// It is closed in the end.
+        _fd: OwnedFd,
+    },
+    /// A perf event.
+    Event {
+        /// It is closed in the end.
+        _counter: perf_event::Counter,
+    },
+}
+
+impl AttachedProgram {
+    /// Attached by these, which are closed in this order.
+    pub(crate) fn new(held: Vec<Held>) -> Self {
+        Self { _held: held }
+    }
 }
 
 impl PlainProgram<'_> {
@@ -270,15 +291,15 @@ fn owned(fd: RawFd) -> Result<OwnedFd, i32> {
 }
 
 impl LoadedProgram {
-    fn attach(&self, id: u64, online: u32) -> Result<AttachedProgram, Error> {
+    /// The number of its descriptor.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Attaches it to a perf event, and enables that.
+    pub(crate) fn attach_to(&self, mut event: perf_event::Counter) -> Result<Vec<Held>, Error> {
         use libbpf_rs::libbpf_sys as sys;
 
-        let mut event = Builder::new(Tracepoint::with_id(id))
-            .any_pid()
-            .one_cpu(online as usize)
-            .include_kernel()
-            .build()
-            .context("opening the perf event of a tracepoint")?;
         #[allow(unsafe_code, reason = "libbpf-rs attaches programs of objects only")]
         // SAFETY: both descriptors are open, and there are no options.
         let link = owned(unsafe {
@@ -295,17 +316,14 @@ impl LoadedProgram {
             Err(_) => {
                 event
                     .set_bpf(self.fd.as_raw_fd())
-                    .context("attaching to a tracepoint")?;
+                    .context("attaching to a perf event")?;
                 None
             }
         };
-        event
-            .enable()
-            .context("enabling the event of a tracepoint")?;
-        Ok(AttachedProgram {
-            _link: link,
-            _event: event,
-        })
+        event.enable().context("enabling a perf event")?;
+        let link = link.map(|fd| Held::Descriptor { _fd: fd });
+        let event = Held::Event { _counter: event };
+        Ok(link.into_iter().chain([event]).collect())
     }
 }
 
@@ -378,6 +396,12 @@ impl TraceEvents {
     ///
     /// The kernel refuses: rights, or more than 64 programs of one tracepoint.
     pub fn attach(&self, program: &LoadedProgram, id: u64) -> Result<AttachedProgram, Error> {
-        program.attach(id, self.online)
+        let event = Builder::new(Tracepoint::with_id(id))
+            .any_pid()
+            .one_cpu(self.online as usize)
+            .include_kernel()
+            .build()
+            .context("opening the perf event of a tracepoint")?;
+        Ok(AttachedProgram::new(program.attach_to(event)?))
     }
 }

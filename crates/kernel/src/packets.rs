@@ -1,0 +1,179 @@
+//! Packets of an interface: a packet socket whose filter is a program that counts. The filter takes no
+//! packet, so that none is copied and the socket stays empty.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
+
+use crate::error::{Context, Error};
+use crate::plain::{AttachedProgram, Held, LoadedProgram};
+
+/// The name that stands for all interfaces.
+const ANY: &str = "any";
+
+/// Where packets are looked at: one interface of this network namespace, or all of them.
+#[derive(Debug)]
+pub struct PacketSource {
+    socket: OwnedFd,
+    /// 0: all.
+    index: u32,
+    has_ethernet: bool,
+}
+
+impl PacketSource {
+    /// Opens a socket for the interface of this name, or with `any` for all; it gets no packet yet.
+    /// `None`: there is no such interface.
+    ///
+    /// # Errors
+    ///
+    /// The process lacks CAP_NET_RAW; the kernel has no packet sockets.
+    pub fn open(name: &str) -> Result<Option<Self>, Error> {
+        let raw = socket(SocketType::RAW)?;
+        if name == ANY {
+            // The packets of some interfaces have an Ethernet header, those of others have none: so
+            // they all begin behind it.
+            let socket = socket(SocketType::DGRAM)?;
+            return Ok(Some(Self {
+                socket,
+                index: 0,
+                has_ethernet: false,
+            }));
+        }
+        let index = match name_to_index(&raw, name) {
+            Ok(index) => index,
+            Err(rustix::io::Errno::NODEV | rustix::io::Errno::INVAL) => return Ok(None),
+            Err(error) => {
+                let error = Err(io::Error::from(error));
+                return error.context(format!("looking up the interface {name:?}"));
+            }
+        };
+        let has_ethernet = has_ethernet(&raw, name)?;
+        let socket = if has_ethernet {
+            raw
+        } else {
+            socket(SocketType::DGRAM)?
+        };
+        Ok(Some(Self {
+            socket,
+            index,
+            has_ethernet,
+        }))
+    }
+
+    /// The names of the interfaces that there are.
+    pub fn names() -> Vec<String> {
+        let Ok(folder) = std::fs::read_dir("/sys/class/net") else {
+            return Vec::new();
+        };
+        let names = folder.flatten().map(|entry| entry.file_name());
+        let mut names: Vec<_> = names.map(|n| n.to_string_lossy().into_owned()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Each packet begins with an Ethernet header; else with the header of the network layer.
+    pub fn has_ethernet(&self) -> bool {
+        self.has_ethernet
+    }
+
+    /// Makes the program the socket's filter, and lets packets come to it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn attach(self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
+        set_program(&self.socket, program).context("attaching to a packet socket")?;
+        bind(&self.socket, self.index).context("binding a packet socket to its interface")?;
+        Ok(AttachedProgram::new(vec![Held::Descriptor {
+            _fd: self.socket,
+        }]))
+    }
+}
+
+/// Without a protocol no packet comes to the socket.
+fn socket(kind: SocketType) -> Result<OwnedFd, Error> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let none: Option<Protocol> = None;
+    let opened = socket_with(AddressFamily::PACKET, kind, flags, none);
+    let words = match opened {
+        Err(rustix::io::Errno::PERM) => "opening a packet socket (it needs CAP_NET_RAW)",
+        Err(rustix::io::Errno::AFNOSUPPORT) => {
+            "opening a packet socket (this kernel has none: CONFIG_PACKET)"
+        }
+        _ => "opening a packet socket",
+    };
+    opened.map_err(io::Error::from).context(words)
+}
+
+/// Whether the interface's packets have an Ethernet header: it is Ethernet itself or a loopback.
+fn has_ethernet(socket: &OwnedFd, name: &str) -> Result<bool, Error> {
+    #[allow(unsafe_code, reason = "no safe call asks for the type of an interface")]
+    // SAFETY: all bytes may be zero.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(15)) {
+        *to = from.cast_signed() as libc::c_char;
+    }
+    #[allow(unsafe_code, reason = "no safe call asks for the type of an interface")]
+    // SAFETY: the socket is open, and the request is the structure that this ioctl wants, with a name
+    // that ends with a NUL.
+    let result = unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCGIFHWADDR as _,
+            &raw mut request,
+        )
+    };
+    if result < 0 {
+        let error = Err(io::Error::last_os_error());
+        return error.context(format!("asking for the type of the interface {name:?}"));
+    }
+    #[allow(unsafe_code, reason = "a union of C")]
+    // SAFETY: this ioctl writes this member.
+    let family = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+    Ok(matches!(family, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK))
+}
+
+fn set_program(socket: &OwnedFd, program: &LoadedProgram) -> io::Result<()> {
+    let number = program.descriptor();
+    let size = size_of_val(&number) as libc::socklen_t;
+    #[allow(unsafe_code, reason = "no safe call sets the filter of a socket")]
+    // SAFETY: the option is read from four bytes that live for the call, and both descriptors are open.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_BPF,
+            (&raw const number).cast(),
+            size,
+        )
+    };
+    checked(result)
+}
+
+fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
+    // SAFETY: all bytes may be zero.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index.cast_signed();
+    #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
+    // SAFETY: the address has the size that is given, and lives for the call.
+    let result = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of_val(&address) as libc::socklen_t,
+        )
+    };
+    checked(result)
+}
+
+fn checked(result: libc::c_int) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
