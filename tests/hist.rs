@@ -28,10 +28,10 @@ fn close_none(fd: i32) {
 }
 
 /// A histogram that counts; its answer comes when it is interrupted.
-struct Hist(Child);
+pub(crate) struct Hist(Child);
 
 impl Hist {
-    fn start(event: &str, trigger: &str, more: &[&str]) -> Self {
+    pub(crate) fn start(event: &str, trigger: &str, more: &[&str]) -> Self {
         let mut command = Command::new(NOCTULE);
         command.args(["hist", event, trigger]).args(more);
         let mut child = command
@@ -49,7 +49,7 @@ impl Hist {
         Self(child)
     }
 
-    fn end(mut self) -> String {
+    pub(crate) fn end(mut self) -> String {
         let pid = rustix::process::Pid::from_child(&self.0);
         let held = bpf::held_by(self.0.id());
         rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
@@ -61,12 +61,12 @@ impl Hist {
         text
     }
 
-    fn end_json(self) -> Value {
+    pub(crate) fn end_json(self) -> Value {
         serde_json::from_str(&self.end()).expect("JSON")
     }
 }
 
-fn refused(args: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn refused(args: &[&str]) -> (Option<i32>, String) {
     let output: Output = support::noctule(&[&["hist"], args].concat());
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     (output.status.code(), errors)

@@ -28,6 +28,31 @@ impl Namespace {
         command
     }
 
+    /// The result of what runs in it, on a thread of its own; so do the commands that it starts.
+    pub(crate) fn run<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
+        use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+        use std::os::fd::AsFd as _;
+
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                let path = format!("/run/netns/{}", self.name);
+                let file = std::fs::File::open(path).expect("ip made it");
+                let kind = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(file.as_fd(), kind).expect("root");
+                what()
+            });
+            inside.join().expect("what ran in the namespace")
+        })
+    }
+
+    /// What `ip` says in it, as JSON.
+    pub(crate) fn ip_json(&self, args: &[&str]) -> serde_json::Value {
+        let mut command = Command::new("ip");
+        command.args(["-n", self.name.as_str(), "-json"]).args(args);
+        let output = command.output().expect("iproute2 is installed");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
     /// `ip` in it.
     pub(crate) fn ip(&self, args: &[&str]) {
         ip(&[&["-n", self.name.as_str()], args].concat());

@@ -236,10 +236,14 @@ pub(crate) struct EventsArgs {
 ///   noctule hist kmem:kmalloc 'keys=call_site.sym:vals=bytes_req,bytes_req.p99 if bytes_req > 64'
 ///   noctule hist raw_syscalls:sys_enter 'keys=id.syscall,common_pid.execname'
 ///   noctule hist kmem:kmalloc 'keys=bytes_req.log2' --graph --for 5s
+///   noctule hist socket:lo 'keys=ip_proto.flags,port_dst:vals=len' --for 5s
+///
+/// Beside tracepoints: socket:INTERFACE counts packets, socket:any those of all interfaces; their fields
+/// are in docs/probes.md.
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct HistArgs {
-    /// The event: SYSTEM:EVENT
+    /// The event: SYSTEM:EVENT, or socket:INTERFACE
     #[arg(value_name = "EVENT")]
     pub(crate) event: String,
     /// What is counted, such as 'keys=prev_comm:vals=prev_prio if prev_pid > 0'

@@ -14,6 +14,7 @@ mod probes;
 mod run;
 mod stat;
 mod table;
+mod target;
 mod top;
 mod tracepoints;
 mod wait_table;

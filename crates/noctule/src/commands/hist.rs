@@ -9,10 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use noctule_kernel::{Error, ErrorKind, TraceEvents};
-use noctule_trace::format::EventFormat;
 use noctule_trace::parse;
 use noctule_trace::print::Print;
-use noctule_trace::probe::Probe;
 use noctule_trace::program::Program;
 use noctule_trace::resolve::{self, Scope};
 use noctule_trace::session::{Counted, Session, SessionError};
@@ -21,7 +19,7 @@ use noctule_trace::table::{Area, Snapshot, Table};
 
 use self::groups::Groups;
 use self::names::{Kallsyms, Names};
-use super::tracepoints;
+use super::target::Target;
 use super::watch::{Output, Reader};
 use crate::args::HistArgs;
 use crate::exit::{self, Usage};
@@ -33,16 +31,13 @@ const LIVE_ROWS: usize = 20;
 pub(super) fn run(args: &HistArgs) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
-    let events = TraceEvents::open()?;
-    let event = tracepoints::one(&events, &args.event)?;
+    let target = Target::open(&args.event)?;
     let symbols = Kallsyms::default();
     let groups = Groups::default();
-    let (program, table) = compile(&event, &args.trigger, &symbols, &groups)?;
+    let (program, table) = compile(&target, &args.trigger, &symbols, &groups)?;
     let cpus = TraceEvents::possible_cpus();
-    let mut session = Session::start(&program, table.size, cpus, |program| {
-        events.attach(program, event.id)
-    })
-    .map_err(|error| explained(error, &args.trigger))?;
+    let mut session = Session::start(&program, table.size, cpus, |program| target.attach(program))
+        .map_err(|error| explained(error, &args.trigger))?;
     let began = Instant::now();
     let live = output.is_terminal() && !args.json;
     watch(args, &signals, live, |lines| {
@@ -92,7 +87,7 @@ fn by_owner(mut counted: Counted, table: &Table, groups: &Groups) -> Counted {
 
 /// The program and the table of a trigger.
 fn compile(
-    event: &EventFormat,
+    target: &Target,
     trigger: &str,
     symbols: &Kallsyms,
     groups: &Groups,
@@ -108,12 +103,12 @@ fn compile(
     if !problems.is_empty() {
         bail!(refused(&problems));
     }
-    let tables = Print::parse(event)
+    let tables = Print::parse(target.format())
         .map(|print| print.tables())
         .unwrap_or_default();
     let scope = Scope {
-        probe: Probe::Tracepoint,
-        format: event,
+        probe: target.probe(),
+        format: target.format(),
         tables: &tables,
         function: &|name| symbols.function(name),
         groups,

@@ -1,0 +1,79 @@
+//! What a program is attached to, by the name that the user gives it.
+
+use anyhow::{Result, bail};
+use noctule_kernel::{AttachedProgram, Error, LoadedProgram, PacketSource, TraceEvents};
+use noctule_trace::format::EventFormat;
+use noctule_trace::probe::{Link, PacketField, Probe};
+
+use super::tracepoints;
+use crate::exit::Usage;
+
+/// Where a program is to be attached.
+pub(super) enum Target {
+    /// `SYSTEM:EVENT`.
+    Tracepoint(TraceEvents, EventFormat),
+    /// `socket:INTERFACE`.
+    Packets(PacketSource, EventFormat),
+}
+
+impl Target {
+    /// What the text names.
+    pub(super) fn open(text: &str) -> Result<Self> {
+        if let Some(interface) = text.strip_prefix("socket:") {
+            return packets(interface);
+        }
+        let events = TraceEvents::open()?;
+        let format = tracepoints::one(&events, text)?;
+        Ok(Self::Tracepoint(events, format))
+    }
+
+    /// Where the program runs.
+    pub(super) fn probe(&self) -> Probe {
+        match self {
+            Self::Tracepoint(..) => Probe::Tracepoint,
+            Self::Packets(source, _) if source.has_ethernet() => Probe::Packet(Link::Ethernet),
+            Self::Packets(..) => Probe::Packet(Link::None),
+        }
+    }
+
+    /// The fields of its event.
+    pub(super) fn format(&self) -> &EventFormat {
+        match self {
+            Self::Tracepoint(_, format) | Self::Packets(_, format) => format,
+        }
+    }
+
+    /// Attaches the program; from then on it counts.
+    pub(super) fn attach(self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
+        match self {
+            Self::Tracepoint(events, format) => events.attach(program, format.id),
+            Self::Packets(source, _) => source.attach(program),
+        }
+    }
+}
+
+fn packets(interface: &str) -> Result<Target> {
+    // The kernel's own rule for names of interfaces (`dev_valid_name`).
+    let is_name = !matches!(interface, "" | "." | "..")
+        && interface.len() < 16
+        && !interface.contains(|c: char| c == '/' || c == ':' || c.is_whitespace());
+    let source = if is_name {
+        PacketSource::open(interface)?
+    } else {
+        None
+    };
+    let Some(source) = source else {
+        let mut names = PacketSource::names();
+        names.push("any".to_owned());
+        let shown: Vec<_> = names
+            .iter()
+            .map(|name| noctule_text::escape(name))
+            .collect();
+        bail!(Usage(format!(
+            "this network namespace has no interface {}; it has {}",
+            noctule_text::escape(interface),
+            shown.join(", ")
+        )));
+    };
+    Ok(Target::Packets(source, PacketField::format()))
+}

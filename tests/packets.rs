@@ -1,0 +1,289 @@
+//! `noctule hist socket:INTERFACE`: packets that the test itself sends, counted exactly.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType, socket};
+use serde_json::{Value, json};
+
+use super::hist::{Hist, refused};
+use super::support;
+use super::support::netns::Namespace;
+
+/// A namespace in which frames go from `a` to `b`, and nothing else goes.
+fn wire() -> Namespace {
+    let namespace = Namespace::new("wire");
+    namespace.set("ipv6/conf/default/disable_ipv6", "1");
+    let names = ["name", "a", "type", "veth", "peer", "name", "b"];
+    namespace.ip(&[&["link", "add"][..], &names].concat());
+    for name in ["a", "b"] {
+        namespace.ip(&["link", "set", "dev", name, "up"]);
+    }
+    namespace
+}
+
+/// Sends whole frames.
+struct Sender(OwnedFd, i32);
+
+impl Sender {
+    fn new(interface: &str) -> Self {
+        let socket = socket(AddressFamily::PACKET, SocketType::RAW, None).expect("root");
+        let index = name_to_index(&socket, interface).expect("it was made");
+        Self(socket, index.cast_signed())
+    }
+
+    fn send(&self, frame: &[u8]) {
+        #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
+        // SAFETY: all bytes may be zero.
+        let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        to.sll_family = libc::AF_PACKET as u16;
+        to.sll_ifindex = self.1;
+        to.sll_protocol = u16::from_ne_bytes([frame[12], frame[13]]);
+        #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
+        // SAFETY: both live for the call, and have the sizes that are given.
+        let sent = unsafe {
+            libc::sendto(
+                self.0.as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                0,
+                (&raw const to).cast(),
+                size_of_val(&to) as libc::socklen_t,
+            )
+        };
+        let error = io::Error::last_os_error();
+        assert_eq!(sent, frame.len().cast_signed(), "{error}");
+    }
+}
+
+/// An Ethernet header in front of it.
+fn frame(protocol: u16, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8];
+    frame.extend(protocol.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// Of IPv4, from 10.0.0.1 to 10.0.0.2. `words` of its header: with more than five it has options.
+fn ipv4(protocol: u8, words: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
+    let length = 4 * u16::from(words) + payload.len() as u16;
+    let mut packet = vec![0x40 | words, 0];
+    packet.extend(length.to_be_bytes());
+    packet.extend([0, 1]);
+    packet.extend(fragment.to_be_bytes());
+    packet.extend([64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    packet.resize(4 * usize::from(words), 1);
+    packet.extend(payload);
+    packet
+}
+
+/// Ports, and zeros behind them.
+fn segment(source: u16, destination: u16, length: usize) -> Vec<u8> {
+    let mut bytes = source.to_be_bytes().to_vec();
+    bytes.extend(destination.to_be_bytes());
+    bytes.resize(length, 0);
+    bytes
+}
+
+fn syn(destination: u16) -> Vec<u8> {
+    let mut bytes = segment(1000, destination, 20);
+    bytes[13] = 0x02;
+    bytes
+}
+
+/// From 2001:db8::1 to 2001:db8::2, behind hop-by-hop options and the header of a first fragment.
+fn ipv6(upper: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, 0, 16 + payload.len() as u8, 0, 5];
+    for last in [1, 2] {
+        packet.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+    }
+    packet.extend([44, 0, 1, 4, 0, 0, 0, 0]);
+    packet.extend([upper, 0, 0, 1, 0, 0, 0, 7]);
+    packet.extend(payload);
+    packet
+}
+
+/// Frames, how many of each, and the key that they have.
+fn frames() -> Vec<(Vec<u8>, u64, Value)> {
+    let mut tagged = vec![0, 100, 8, 0];
+    tagged.extend(ipv4(17, 5, 0, &segment(5, 6, 12)));
+    let key = |eth, vlan, version, proto, src: Value, dport, flags, offset| {
+        json!([eth, vlan, version, proto, src, dport, flags, offset])
+    };
+    let (four, six) = (json!("10.0.0.1"), json!("2001:db8::1"));
+    let none = Value::Null;
+    vec![
+        (
+            frame(0x0800, &ipv4(17, 5, 0, &segment(1000, 53, 28))),
+            100,
+            key(0x0800, 0, 4, 17, four.clone(), 53, 0, 0),
+        ),
+        // With options, so that the ports are elsewhere.
+        (
+            frame(0x0800, &ipv4(6, 8, 0, &syn(80))),
+            50,
+            key(0x0800, 0, 4, 6, four.clone(), 80, 2, 0),
+        ),
+        (
+            frame(0x0800, &ipv4(1, 5, 0, &[8, 0, 0, 0])),
+            30,
+            key(0x0800, 0, 4, 1, four.clone(), 0, 0, 0),
+        ),
+        // The middle of a datagram: what stands there are no ports.
+        (
+            frame(0x0800, &ipv4(17, 5, 0x2001, &segment(7, 7, 8))),
+            20,
+            key(0x0800, 0, 4, 17, four.clone(), 0, 0, 8),
+        ),
+        (
+            frame(0x86dd, &ipv6(6, &syn(443))),
+            10,
+            key(0x86dd, 0, 6, 6, six, 443, 2, 0),
+        ),
+        (
+            frame(0x8100, &tagged),
+            5,
+            key(0x0800, 100, 4, 17, four, 6, 0, 0),
+        ),
+        // It ends in the middle of the header.
+        (
+            frame(0x0800, &ipv4(17, 5, 0, &[])[..10]),
+            3,
+            key(0x0800, 0, 0, 0, none.clone(), 0, 0, 0),
+        ),
+        (
+            frame(0x0806, &[0; 28]),
+            2,
+            key(0x0806, 0, 0, 0, none, 0, 0, 0),
+        ),
+    ]
+}
+
+const TRIGGER: &str =
+    "keys=eth_type,vlan,ip_version,ip_proto,ip_src,port_dst,tcp_flags,frag_offset:vals=len";
+
+/// The key of a row as a list.
+fn key(row: &Value) -> Value {
+    let names = TRIGGER.strip_prefix("keys=").expect("it has keys");
+    let names = names.split(':').next().expect("it has keys").split(',');
+    names.map(|name| row[name].clone()).collect()
+}
+
+#[test]
+fn packets_of_each_kind_are_counted_exactly_where_they_go_out_and_come_in() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let wire = wire();
+    let received = || {
+        let links = wire.ip_json(&["-s", "link", "show", "dev", "b"]);
+        let rx = &links[0]["stats64"]["rx"];
+        ["packets", "bytes"].map(|name| rx[name].as_u64().expect("a number"))
+    };
+    let before = received();
+    let answers = wire.run(|| {
+        let [out, come_in, any] =
+            ["socket:a", "socket:b", "socket:any"].map(|at| Hist::start(at, TRIGGER, &["--json"]));
+        let sender = Sender::new("a");
+        for (frame, times, _) in frames() {
+            (0..times).for_each(|_| sender.send(&frame));
+        }
+        [out, come_in, any].map(Hist::end_json)
+    });
+    let after = received();
+    let total: u64 = frames().iter().map(|(_, times, _)| times).sum();
+    assert_eq!(after[0] - before[0], total, "the kernel's own count");
+    for (at, answer) in ["a", "b", "any"].iter().zip(&answers) {
+        // Where the kernel looks at all interfaces, each frame comes by twice, and without its header.
+        let seen = if *at == "any" { 2 } else { 1 };
+        let header = if *at == "any" { 14 } else { 0 };
+        assert_eq!(answer["hits"], seen * total, "{at}: {answer}");
+        let rows = answer["rows"].as_array().expect("rows");
+        for (frame, times, expected) in frames() {
+            let row = rows.iter().find(|row| key(row) == expected);
+            let row = row.unwrap_or_else(|| panic!("{at}: {expected}: {answer}"));
+            assert_eq!(row["hitcount"], seen * times, "{at}: {row}");
+            // A tag is taken out of the packet where it comes in.
+            let tag = if expected[1] == 0 || *at == "a" { 0 } else { 4 };
+            let sum = seen * (frame.len() as u64 - header - tag);
+            // Older kernels leave it in front of what goes out.
+            let older = sum + if *at == "any" { tag } else { 0 };
+            assert!(
+                row["len"] == sum * times || row["len"] == older * times,
+                "{at}: {row}"
+            );
+        }
+        assert_eq!(rows.len(), frames().len(), "{at}: {answer}");
+    }
+    let sum = |answer: &Value| -> u64 {
+        let rows = answer["rows"].as_array().expect("rows");
+        rows.iter().filter_map(|row| row["len"].as_u64()).sum()
+    };
+    assert_eq!(after[1] - before[1], sum(&answers[0]), "bytes");
+}
+
+/// Each connection begins with one SYN, which goes out and comes in on `lo`.
+#[test]
+fn connections_over_loopback_are_as_many_as_the_kernel_opens() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    const CONNECTIONS: u64 = 200;
+    let namespace = Namespace::new("loopback");
+    let (answer, port) = namespace.run(|| {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let to = listener.local_addr().expect("it is bound");
+        let trigger = "keys=pkt_type.flags,port_dst if ip_dst == \"127.0.0.0/8\" && \
+                       tcp_flags & 2 && !(tcp_flags & 0x10)";
+        let hist = Hist::start("socket:lo", trigger, &["--json"]);
+        for _ in 0..CONNECTIONS {
+            TcpStream::connect(to).expect("it listens");
+            listener.accept().expect("it is connected");
+        }
+        (hist.end_json(), to.port())
+    });
+    assert_eq!(namespace.tcp("ActiveOpens"), CONNECTIONS);
+    assert_eq!(answer["hits"], 2 * CONNECTIONS, "{answer}");
+    let rows = answer["rows"].as_array().expect("rows");
+    let ways: Vec<_> = rows.iter().map(|row| &row["pkt_type"]["name"]).collect();
+    assert_eq!(rows.len(), 2, "{answer}");
+    assert!(ways.contains(&&json!("host")) && ways.contains(&&json!("outgoing")));
+    for row in rows {
+        assert_eq!(row["hitcount"], CONNECTIONS, "{answer}");
+        assert_eq!(row["port_dst"], port, "{answer}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_packets_is_said() {
+    let _machine = support::shared();
+    let cases = [
+        (
+            ["socket:no such", "keys=len"],
+            "has no interface no such; it has",
+        ),
+        (["socket:", "keys=len"], "has no interface"),
+        (
+            ["socket:lo", "keys=comm"],
+            "The thread that runs has nothing to do with this event",
+        ),
+        (
+            ["socket:lo", "keys=stacktrace"],
+            "The thread that runs has nothing to do with this event",
+        ),
+        (["socket:lo", "keys=ip_scr"], "help: did you mean `ip_src`?"),
+        (
+            ["socket:lo", "keys=len if ip_src == \"10.0.0.256\""],
+            "Invalid IP address",
+        ),
+        (
+            ["socket:lo", "keys=len:vals=ip_src"],
+            "Expecting numeric field",
+        ),
+    ];
+    for (args, words) in cases {
+        let (code, errors) = refused(&args);
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(words), "{errors}");
+    }
+}
