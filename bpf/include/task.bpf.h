@@ -4,7 +4,7 @@
  * process already. Shared by every object that counts something for the current thread.
  *
  * `total` is written only on the CPU on which the thread is current, so plain additions lose
- * nothing; `base` where a snapshot reads the thread, and by the fold (at its end, or when it is
+ * nothing; `base` where a snapshot reads the thread, and by settling (at its end, or when it is
  * moved to another cgroup). The difference is what the thread used since. Time and switches are
  * kept by the kernel in task_struct: for them `total` stays 0 and only `base` is used.
  */

@@ -17,7 +17,7 @@ enum sample_flag {
 	SAMPLE_CARRIED = 1 << 4,
 	/* The process has ended, and these are its last figures. */
 	SAMPLE_EXITED = 1 << 5,
-	/* A thread was settled while a snapshot was taken: struct late_fold. */
+	/* A thread was settled while a snapshot was taken: struct late_settle. */
 	SAMPLE_LATE = 1 << 6,
 	/* The CPU that it was on had switched since the moment of the snapshot. */
 	SAMPLE_SWITCHED = 1 << 7,
@@ -50,7 +50,7 @@ struct task_sample {
 _Static_assert(sizeof(struct task_sample) == 64 + 8 * COUNTER_COUNT, "implicit padding");
 
 /* What a thread used that was settled while the snapshot was taken. */
-struct late_fold {
+struct late_settle {
 	struct task_sample sample;
 	/* The moment of the snapshot. */
 	__u64 at;
@@ -119,7 +119,7 @@ struct wait_row {
 _Static_assert(sizeof(struct wait_row) == 24 + 4 * HISTOGRAM_BUCKETS, "implicit padding");
 
 ABI_EXPORT(struct, task_sample);
-ABI_EXPORT(struct, late_fold);
+ABI_EXPORT(struct, late_settle);
 ABI_EXPORT(struct, living);
 ABI_EXPORT(enum, counter);
 ABI_EXPORT(enum, sample_flag);

@@ -14,7 +14,7 @@
 #include "slice.bpf.h"
 #include "hardware.bpf.h"
 #include "wait.bpf.h"
-#include "fold.bpf.h"
+#include "settle.bpf.h"
 #include "walk.bpf.h"
 
 char LICENSE[] SEC("license")
@@ -62,7 +62,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	leaves->dead = 1;
 	leaves->total.v[COUNTER_WAIT_UNATTRIBUTED] += take_unseen(prev, leaves);
 	at = sample_at;
-	fold(prev, leaves, &last->counters, NULL, at);
+	settle(prev, leaves, &last->counters, NULL, at);
 	/* The common end, of a process with one thread, needs no row. */
 	if (prev->pid == prev->tgid && !leaves->threads) {
 		report_exit(prev, leaves, &last->counters, at);

@@ -5,7 +5,7 @@
 #ifndef NOCTULE_WALK_BPF_H
 #define NOCTULE_WALK_BPF_H
 
-#include "fold.bpf.h"
+#include "settle.bpf.h"
 
 enum {
 	/* Threads that are read by one reading of the iterator, at most. */

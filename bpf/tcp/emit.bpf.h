@@ -27,7 +27,7 @@ static __always_inline void describe_socket(struct tcp_event *event, struct tcp_
 }
 
 /* Events of a socket without an account are of interest when those of everybody are. */
-static __always_inline bool is_told(struct socket_account *account, enum event_kind kind)
+static __always_inline bool is_reported(struct socket_account *account, enum event_kind kind)
 {
 	if (!is_streamed(kind))
 		return false;
@@ -38,7 +38,7 @@ static __always_inline void report_accept(struct socket_account *account, struct
 {
 	struct tcp_event event = {};
 
-	if (!is_told(account, EVENT_TCP_ACCEPT))
+	if (!is_reported(account, EVENT_TCP_ACCEPT))
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_ACCEPT);
 	emit(&facts, &event, sizeof(event), EVENT_TCP_ACCEPT);
@@ -82,7 +82,7 @@ static __always_inline void report_failure(struct socket_account *account, struc
 		add_to(destination_row(account, &event->ends)->failures, 1);
 	else
 		add_to(other_destinations_row(account->owner.cgroup)->failures, 1);
-	if (is_told(account, EVENT_TCP_CONNECT_FAILED))
+	if (is_reported(account, EVENT_TCP_CONNECT_FAILED))
 		emit(&facts, event, sizeof(*event), EVENT_TCP_CONNECT_FAILED);
 }
 

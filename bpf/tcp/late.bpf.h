@@ -54,7 +54,7 @@ static __always_inline void destroy(struct sock *sk)
 	struct socket_account *account = known_account(sk);
 	struct tcp_sock *tcp;
 
-	if (!account || (!is_copy(account, sk) && !(account->flags & SOCKET_UNTOLD)))
+	if (!account || (!is_copy(account, sk) && !(account->flags & SOCKET_UNREPORTED)))
 		return;
 	tcp = bpf_skc_to_tcp_sock(sk);
 	if (tcp)

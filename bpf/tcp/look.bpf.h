@@ -105,7 +105,7 @@ static __always_inline bool look_at(struct seq_file *answer, const struct socket
 	struct socket_ends ends = {};
 	bool grown;
 
-	if (!(account->flags & SOCKET_UNTOLD))
+	if (!(account->flags & SOCKET_UNREPORTED))
 		return true;
 	grown = account->flags & SOCKET_ESTABLISHED &&
 		(now.sent > settled->sent || now.received > settled->received);

@@ -38,7 +38,7 @@ static __always_inline void retransmit(struct sock *sk, __u32 segments)
 	describe_socket(&event, tcp, account, EVENT_TCP_RETRANSMIT);
 	event.retransmits = segments;
 	count_retransmits(account, &event.ends, segments);
-	if (is_told(account, EVENT_TCP_RETRANSMIT))
+	if (is_reported(account, EVENT_TCP_RETRANSMIT))
 		emit(&facts, &event, sizeof(event), EVENT_TCP_RETRANSMIT);
 }
 
@@ -55,7 +55,7 @@ static __always_inline void retransmit_answer(struct sock *sk, const struct requ
 	read_addresses(&event.ends, &request->__req_common);
 	event.retransmits = 1;
 	count_retransmits(account, &event.ends, 1);
-	if (is_told(account, EVENT_TCP_RETRANSMIT))
+	if (is_reported(account, EVENT_TCP_RETRANSMIT))
 		emit(&facts, &event, sizeof(event), EVENT_TCP_RETRANSMIT);
 }
 

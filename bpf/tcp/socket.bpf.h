@@ -61,7 +61,7 @@ struct {
 __u64 sockets_numbered;
 
 /* Of these something is to be told before the socket is gone. */
-#define SOCKET_UNTOLD (SOCKET_LISTENS | SOCKET_CONNECTS | SOCKET_ACCEPTED | SOCKET_ESTABLISHED)
+#define SOCKET_UNREPORTED (SOCKET_LISTENS | SOCKET_CONNECTS | SOCKET_ACCEPTED | SOCKET_ESTABLISHED)
 
 static __always_inline struct socket_account *known_account(struct sock *sk)
 {

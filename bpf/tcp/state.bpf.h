@@ -25,7 +25,7 @@ static __always_inline void begin_listen(struct socket_account *account, struct 
 	struct tcp_event event = {};
 
 	enlist(account, (struct sock *)tcp);
-	if (!is_told(account, EVENT_TCP_LISTEN))
+	if (!is_reported(account, EVENT_TCP_LISTEN))
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_LISTEN);
 	emit(&facts, &event, sizeof(event), EVENT_TCP_LISTEN);
@@ -38,7 +38,7 @@ static __always_inline void end_listen(struct socket_account *account, struct tc
 	if (!take_flags(account, SOCKET_LISTENS, SOCKET_LISTENS))
 		return;
 	delist(account);
-	if (!is_told(account, EVENT_TCP_LISTEN_CLOSE))
+	if (!is_reported(account, EVENT_TCP_LISTEN_CLOSE))
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_LISTEN_CLOSE);
 	emit(&facts, &event, sizeof(event), EVENT_TCP_LISTEN_CLOSE);
@@ -84,7 +84,7 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 	account->since = event.head.time;
 	if (calls_are_seen && !connects)
 		wait_for_accept(account, tcp);
-	else if (is_told(account, kind))
+	else if (is_reported(account, kind))
 		emit(&facts, &event, sizeof(event), kind);
 	/* After that: accept(2) takes one that is established and does not wait for told. */
 	__sync_fetch_and_or(&account->flags, SOCKET_ESTABLISHED);
@@ -123,7 +123,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	event.sent = before->sent;
 	event.received = before->received;
 	delist(account);
-	if (!is_told(account, EVENT_TCP_CLOSE))
+	if (!is_reported(account, EVENT_TCP_CLOSE))
 		return;
 	event.retransmits = tcp->total_retrans;
 	event.rtt_us = tcp->srtt_us >> 3;

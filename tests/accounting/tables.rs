@@ -35,7 +35,7 @@ fn a_table_of_thousands_of_rows_is_read_whole() {
     let mut load = groups(&maker, &parent);
     assert_eq!(load.hear(), "made");
     let rows = |reading: &Reading| {
-        let entries = reading.value("noctule_self_map_entries", &[("map", "folded")]);
+        let entries = reading.value("noctule_self_map_entries", &[("map", "settled")]);
         entries.expect("it is told") as usize
     };
     // The last of them may not have left its CPU yet.

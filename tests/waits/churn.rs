@@ -53,7 +53,7 @@ fn storm(group: &Group) {
     }
 }
 
-const MAPS: [&str; 3] = ["waits", "blames", "folded"];
+const MAPS: [&str; 3] = ["waits", "blames", "settled"];
 
 fn entries(reading: &Reading) -> [f64; 3] {
     MAPS.map(|map| {

@@ -47,7 +47,7 @@ pub struct Report {
     pub unrecorded_ns: u64,
     /// What was lost in the window; a kind of which nothing was is left out.
     pub losses: Vec<Loss>,
-    /// Verdict of each feature.
+    /// Status of each feature.
     pub features: Arc<[Feature]>,
 }
 

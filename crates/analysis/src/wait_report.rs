@@ -112,7 +112,7 @@ pub struct WaitReport {
     pub rows: Vec<WaitReportRow>,
     /// The counters that mean anything: a cause that is not measured is 0 in every row.
     pub measured: Measured,
-    /// Verdict of each feature.
+    /// Status of each feature.
     pub features: Arc<[Feature]>,
 }
 

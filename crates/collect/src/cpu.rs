@@ -10,17 +10,17 @@ use noctule_model::{Batch, CgroupId, Counter, Counters, Feature, FeatureId, Loss
 use crate::agent::Agent;
 
 mod cgroups;
+mod features;
 mod hidden;
 mod node;
 mod processes;
-mod verdicts;
 mod waits;
 
 use cgroups::Cgroups;
+use features::Features;
 use hidden::Hidden;
 use node::NodeTime;
 use processes::Processes;
-use verdicts::Verdicts;
 use waits::Waits;
 
 /// How long what has gone is kept.
@@ -63,7 +63,7 @@ pub struct CpuSource {
     waits: Waits,
     node: NodeTime,
     agent: Agent,
-    verdicts: Verdicts,
+    features: Features,
     nominal_hertz: Option<u64>,
     sequence: u64,
 }
@@ -71,7 +71,7 @@ pub struct CpuSource {
 impl CpuSource {
     /// Reads from these accounts. `other_programs` are measured along with them, and
     /// `other_features` are listed in each batch. `unmeasured`: the cost of the programs is not to
-    /// be measured, and this is the verdict.
+    /// be measured, and this is the status.
     pub fn new(
         kernel: Accounting,
         facts: &Facts,
@@ -95,7 +95,7 @@ impl CpuSource {
             waits: Waits::new(grace.cgroup),
             node: NodeTime::new(kernel.started_ns(), kernel.scheduler()),
             agent,
-            verdicts: Verdicts::new(features),
+            features: Features::new(features),
             nominal_hertz: facts.nominal_hertz,
             sequence: 0,
             kernel,
@@ -108,9 +108,9 @@ impl CpuSource {
         self.kernel.follow_children_of(pid);
     }
 
-    /// The verdict on each feature, now.
+    /// The status of each feature, now.
     pub fn features(&self) -> Arc<[Feature]> {
-        self.verdicts.all()
+        self.features.all()
     }
 
     /// Readable when [`CpuSource::drain`] should be called before the next tick.
@@ -132,7 +132,7 @@ impl CpuSource {
     ) -> Result<Batch, Error> {
         let began = Instant::now();
         let snapshot = self.kernel.snapshot()?;
-        self.verdicts.follow_scheduler();
+        self.features.follow_scheduler();
         let hidden_ns = self.add_up(&snapshot);
         for id in self.cgroups.release(released, &snapshot) {
             self.kernel.forget_cgroup(id.0);
@@ -170,7 +170,7 @@ impl CpuSource {
             waits: self.waits.rows(),
             all_waits: self.waits.all(),
             blames: self.waits.blames(),
-            features: self.verdicts.all(),
+            features: self.features.all(),
             losses: merged(self.kernel.losses(), other_losses),
             agent,
             ..Batch::default()
@@ -216,7 +216,7 @@ impl CpuSource {
             self.cgroups.add(CgroupId(sample.cgroup), &used, &none);
         }
         if let Some(whom) = self.hidden.changed() {
-            self.verdicts.limit(hidden::FEATURE, &whom);
+            self.features.limit(hidden::FEATURE, &whom);
         }
         hidden_ns
     }

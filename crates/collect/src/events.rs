@@ -209,7 +209,7 @@ impl EventSource {
 
     /// Tells what a gap has swallowed, by comparing what was told with what is there; nothing when
     /// there was no gap.
-    pub fn heal(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<Vec<Event>, Error> {
+    pub fn reconcile(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<Vec<Event>, Error> {
         let now_ns = batch.taken_ns;
         let surveyed = self.survey(now_ns)?;
         if std::mem::take(&mut self.gap) {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::files::{self, Failure};
 use crate::labels::{Names, usable};
 use crate::state::StateIndex;
+use crate::text::user_of;
 
 /// Namespaces of one containerd that are looked at.
 const MAX_NAMESPACES: usize = 64;
@@ -157,17 +158,6 @@ impl Finder {
 fn stores(storage: &Path) -> Vec<Place> {
     let store = |driver| Place::Store(storage.join(format!("{driver}-containers")));
     DRIVERS.iter().map(store).collect()
-}
-
-/// The user in whose slice a group is, in digits.
-pub(crate) fn user_of(path: &str) -> Option<&str> {
-    let mut components = path.split('/').filter(|c| !c.is_empty());
-    if components.next() != Some("user.slice") {
-        return None;
-    }
-    let user = components.next()?.strip_prefix("user-")?;
-    let user = user.strip_suffix(".slice")?;
-    crate::text::is_number(user).then_some(user)
 }
 
 /// Ids come from paths, which anybody may make: one must not lead out of its directory.

@@ -9,7 +9,7 @@ use noctule_model::Runtime;
 use serde::Deserialize;
 
 use crate::files;
-use crate::names::user_of;
+use crate::text::user_of;
 
 /// Entries of one directory that are looked at.
 const MAX_ENTRIES: usize = 4096;

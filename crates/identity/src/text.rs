@@ -73,6 +73,17 @@ fn escaped_byte(rest: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
+/// The user in whose slice a group is, in digits.
+pub(crate) fn user_of(path: &str) -> Option<&str> {
+    let mut components = path.split('/').filter(|c| !c.is_empty());
+    if components.next() != Some("user.slice") {
+        return None;
+    }
+    let user = components.next()?.strip_prefix("user-")?;
+    let user = user.strip_suffix(".slice")?;
+    is_number(user).then_some(user)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,8 +11,8 @@ use crate::skel::{cgroup, files, switch};
 /// One thread, with what it used since it was read before; or what is carried for a process; or a
 /// process that has ended, with what was not told of it (`struct task_sample`).
 pub type TaskSample = switch::types::task_sample;
-/// What a thread used that was settled while a snapshot was taken (`struct late_fold`).
-pub(crate) type LateFold = switch::types::late_fold;
+/// What a thread used that was settled while a snapshot was taken (`struct late_settle`).
+pub(crate) type LateSettle = switch::types::late_settle;
 /// A process that is there (`struct living`).
 pub(crate) type Living = switch::types::living;
 /// What one CPU does (`struct cpu_slot`).
@@ -232,7 +232,7 @@ unsafe impl Plain for Living {}
 unsafe impl Plain for switch::types::counters {}
 // SAFETY: integers only; its parts have no padding, and are multiples of its alignment.
 #[allow(unsafe_code, reason = "a promise about layout")]
-unsafe impl Plain for LateFold {}
+unsafe impl Plain for LateSettle {}
 // SAFETY: integers only; the assertions in task.bpf.h rule out padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for CpuSlot {}

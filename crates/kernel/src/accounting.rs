@@ -16,7 +16,7 @@ use noctule_model::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::abi::{self, CpuSlot, LateFold, TaskSample, sample_flag};
+use crate::abi::{self, CpuSlot, LateSettle, TaskSample, sample_flag};
 use crate::cost::ProgramHandle;
 use crate::cpu_slots::CpuSlots;
 use crate::error::{Context, Error, ErrorKind};
@@ -76,7 +76,7 @@ pub struct Accounting {
 #[derive(Default)]
 struct Exits {
     ended: Vec<TaskSample>,
-    late: Vec<LateFold>,
+    late: Vec<LateSettle>,
 }
 
 impl Exits {
@@ -85,7 +85,7 @@ impl Exits {
             return;
         };
         if sample.is(sample_flag::LATE) {
-            self.late.extend(abi::plain::<LateFold>(record));
+            self.late.extend(abi::plain::<LateSettle>(record));
         } else {
             self.ended.push(sample);
         }
@@ -103,7 +103,7 @@ pub struct Snapshot {
     /// ascending order.
     pub running: Vec<(u32, Vec<(Counter, u64)>)>,
     /// What ended and moved threads left to each cgroup.
-    pub folded: Vec<(u64, Counters)>,
+    pub settled: Vec<(u64, Counters)>,
     /// The same for the cgroups that found no room.
     pub overflow: Counters,
     /// How long the waits of each group were.
@@ -128,9 +128,9 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Adds what threads used that were settled before the walk came to them.
-    fn add_late(&mut self, late: &[LateFold]) {
+    fn add_late(&mut self, late: &[LateSettle]) {
         // With what was in the row when it was read.
-        let rows = self.folded.iter().enumerate();
+        let rows = self.settled.iter().enumerate();
         let mut rows: HashMap<u64, (usize, u64)> = rows
             .map(|(at, (id, row))| (*id, (at, row[Counter::CpuTime])))
             .collect();
@@ -145,13 +145,13 @@ impl Snapshot {
             .collect();
         for late in late {
             let (id, used) = (late.sample.cgroup, late.sample.values());
-            let (at, read) = *rows.entry(id).or_insert((self.folded.len(), 0));
-            match self.folded.get_mut(at) {
+            let (at, read) = *rows.entry(id).or_insert((self.settled.len(), 0));
+            match self.settled.get_mut(at) {
                 // The row was read after it was settled.
                 Some(_) if read > late.row_before => {}
                 // Other words of the row can have been read after it.
                 Some((_, row)) => row[Counter::CpuTime] += used[Counter::CpuTime],
-                None => self.folded.push((id, used)),
+                None => self.settled.push((id, used)),
             }
             let process = (late.sample.tgid, late.sample.process_start);
             let read = carried.get(&process).copied().unwrap_or(0);
@@ -277,9 +277,9 @@ impl Accounting {
             });
             loaded.collect::<Vec<_>>()
         });
-        for (side, verdict) in loaded {
+        for (side, status) in loaded {
             self.sides.extend(side);
-            self.features.push(verdict);
+            self.features.push(status);
         }
     }
 
@@ -318,7 +318,7 @@ impl Accounting {
         self.scheduler
     }
 
-    /// Verdict of each feature that these objects feed.
+    /// Status of each feature that these objects feed.
     pub fn features(&self) -> &[Feature] {
         &self.features
     }
@@ -462,7 +462,7 @@ impl Accounting {
     }
 
     fn read(&mut self, begun: Snapshot) -> Result<Snapshot, Error> {
-        let folded = self.folded()?;
+        let settled = self.settled()?;
         let bss = self.switch.maps.bss_data.as_deref();
         let overflow = bss.map(|b| abi::counters(&b.overflow));
         let followed = bss.map_or(0, |b| {
@@ -472,7 +472,7 @@ impl Accounting {
         let read = self.walk.read(&mut self.switch, begun.taken_ns)?;
         thread::sleep(LAST_SWITCH);
         Ok(Snapshot {
-            folded,
+            settled,
             overflow: overflow.unwrap_or_default(),
             tasks: read.rows,
             living: read.living,
@@ -489,7 +489,7 @@ impl Accounting {
     /// Forgets what a cgroup left that is gone for good; the caller has added it up.
     pub fn forget_cgroup(&self, id: u64) {
         // Another reader may have been first: nothing is lost by a row that is not there.
-        let _ = self.switch.maps.folded.delete(&id.to_ne_bytes());
+        let _ = self.switch.maps.settled.delete(&id.to_ne_bytes());
     }
 
     /// Forgets the waits of a group that is gone for good.
@@ -521,7 +521,7 @@ impl Accounting {
             capacity: map.max_entries().into(),
         };
         [
-            fill("folded", &self.switch.maps.folded, snapshot.folded.len()),
+            fill("settled", &self.switch.maps.settled, snapshot.settled.len()),
             fill("carried", &self.switch.maps.carried, self.orphans.rows()),
         ]
         .into_iter()
@@ -563,8 +563,8 @@ impl Accounting {
             .collect()
     }
 
-    fn folded(&self) -> Result<Vec<(u64, Counters)>, Error> {
-        let rows = table::entries(&self.switch.maps.folded, "the table of cgroups")?;
+    fn settled(&self) -> Result<Vec<(u64, Counters)>, Error> {
+        let rows = table::entries(&self.switch.maps.settled, "the table of cgroups")?;
         let row = |(key, value): (&[u8], &[u8])| {
             let id = u64::from_ne_bytes(key.try_into().ok()?);
             Some((id, abi::counters(&abi::plain(value)?)))

@@ -175,7 +175,7 @@ impl Events {
         })
     }
 
-    /// Verdict of each feature that these objects feed.
+    /// Status of each feature that these objects feed.
     pub fn features(&self) -> &[Feature] {
         &self.features
     }

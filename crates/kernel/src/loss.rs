@@ -8,7 +8,7 @@ use crate::skel::switch::types::loss as abi;
 const LOSSES: [(&str, &str); 14] = [
     ("thread_account", "tasks"),
     ("exit_record", "exits"),
-    ("cgroup_row", "folded"),
+    ("cgroup_row", "settled"),
     ("counter_read", "hardware"),
     ("cgroup_event", "cgroup_events"),
     ("process_row", "carried"),

@@ -54,7 +54,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// The verdict on a feature that is fed this way.
+    /// The status of a feature that is fed this way.
     pub(crate) fn works(&self, feature: FeatureId) -> Feature {
         match self.limit {
             "" => Feature::on(feature, self.hook),
@@ -116,7 +116,7 @@ pub struct Plan {
     pub softirqs: Vec<Way>,
     /// Perf events to open.
     pub counters: Vec<CounterSpec>,
-    /// Verdicts that no attempt can change.
+    /// Statuses that no attempt can change.
     pub settled: Vec<Feature>,
 }
 
@@ -154,7 +154,7 @@ impl Plan {
         })
     }
 
-    /// Nothing beside CPU time and waits, with no verdict on the rest.
+    /// Nothing beside CPU time and waits, with no status for the rest.
     pub fn leave_out_use(&mut self) {
         self.page_reads.clear();
         self.page_writes.clear();

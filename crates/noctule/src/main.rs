@@ -8,10 +8,10 @@ mod commands;
 mod config;
 mod event_file;
 mod exit;
+mod features;
 mod limits;
 mod print;
 mod stop;
-mod verdicts;
 mod wire;
 
 use std::process::ExitCode;

@@ -23,13 +23,13 @@ use noctule_model::{
 };
 
 use crate::config::Config;
+use crate::features;
 use crate::stop::{Signals, Woken};
-use crate::verdicts;
 
 mod events;
 
+use events::EventStream;
 pub(crate) use events::Scope;
-use events::Told;
 
 /// How often a container is looked for: its name is read by a thread of its own.
 const CONTAINER_LOOKS: u32 = 20;
@@ -47,7 +47,7 @@ const NAMES_STEP: Duration = Duration::from_millis(10);
 /// How often memory that is free is given back.
 const TRIM_NS: u64 = 10_000_000_000;
 
-/// What of everything a command shows. The rest is not loaded, and its features have no verdict.
+/// What of everything a command shows. The rest is not loaded, and its features have no status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// Everything that the configuration switches on.
@@ -68,7 +68,7 @@ pub(crate) struct Pipeline {
     released: Vec<CgroupId>,
     /// Groups of which the directory was removed, and when; the oldest first.
     removed: VecDeque<(u64, CgroupId)>,
-    events: Option<Told>,
+    events: Option<EventStream>,
     /// Where the counted hierarchy is mounted.
     cgroup_mount: PathBuf,
     /// Processes that ended before a tick that failed.
@@ -145,33 +145,34 @@ impl Pipeline {
             .map(|life| life.kernel().programs())
             .unwrap_or_default();
         let mut others = vec![
-            verdicts::hierarchy(&facts),
+            features::hierarchy(&facts),
             names,
-            verdicts::processes(&facts),
+            features::processes(&facts),
         ];
         let events = events.and_then(|wanted| {
             let started_ns = kernel.started_ns();
             let loaded = loaded.map(|loaded| {
                 loaded.and_then(|loaded| Events::attach(loaded, &facts, &wanted, started_ns))
             });
-            told(&facts, config, scope, wanted.stream, loaded, &mut others)
+            event_stream(&facts, config, scope, wanted.stream, loaded, &mut others)
         });
-        if let Some(told) = &events {
-            programs.extend(told.source.kernel().programs());
+        if let Some(stream) = &events {
+            programs.extend(stream.source.kernel().programs());
             programs.extend(
-                told.source
+                stream
+                    .source
                     .files()
                     .map(FileEvents::programs)
                     .into_iter()
                     .flatten(),
             );
         }
-        let mut not_tried = verdicts::not_tried(&[kernel.features(), &others].concat());
+        let mut not_tried = features::not_tried(&[kernel.features(), &others].concat());
         not_tried.retain(|feature| shown == Shown::All || !feature.id.is_of_events());
         others.extend(not_tried);
         let grace = grace(config);
         let isolated = noctule_kernel::isolated_cpus(Path::new("/"));
-        let unmeasured = verdicts::programs_unmeasured(config.collect.program_cost, &isolated);
+        let unmeasured = features::programs_unmeasured(config.collect.program_cost, &isolated);
         let cpu = CpuSource::new(kernel, &facts, grace, programs, &others, unmeasured);
         // A subject stays from when the last of its groups is no longer listed.
         let stays = subject_grace(config).saturating_sub(grace.cgroup);
@@ -210,17 +211,17 @@ impl Pipeline {
             (None, Some(words)) => Some(self.find_container(words)?),
             (None, None) => None,
         };
-        let Some(mut told) = self.events.take() else {
+        let Some(mut stream) = self.events.take() else {
             return Ok(());
         };
         if let Some(groups) = groups {
-            told.want_groups(groups)?;
+            stream.want_groups(groups)?;
         }
         if let Some(pid) = scope.pid {
-            told.want_tree(pid, || self.tick())?;
+            stream.want_tree(pid, || self.tick())?;
         }
-        told.source.adopt_sockets()?;
-        self.events = Some(told);
+        stream.source.adopt_sockets()?;
+        self.events = Some(stream);
         Ok(())
     }
 
@@ -243,21 +244,21 @@ impl Pipeline {
     /// What is there is taken note of, and listed if that is wanted.
     fn list_existing(&mut self, wanted: bool) -> Result<()> {
         let batch = self.tick()?;
-        if let Some(told) = &mut self.events {
-            told.list_existing(&batch, &mut self.registry, wanted)?;
+        if let Some(stream) = &mut self.events {
+            stream.list_existing(&batch, &mut self.registry, wanted)?;
         }
         Ok(())
     }
 
     /// Takes the events that are there, named, in order.
     pub(crate) fn events(&mut self) -> Result<Vec<Event>> {
-        self.take_events()?;
-        let Some(told) = &mut self.events else {
+        self.drain_events()?;
+        let Some(stream) = &mut self.events else {
             return Ok(Vec::new());
         };
-        let mut events = told.take()?;
+        let mut events = stream.drain()?;
         // Groups that were made while the ring was read.
-        self.take_events()?;
+        self.drain_events()?;
         for process in events.iter_mut().filter_map(|event| event.process.as_mut()) {
             process.owner = Some(self.registry.owner(process.cgroup));
         }
@@ -267,17 +268,17 @@ impl Pipeline {
     /// From now on the children of this process are followed.
     pub(crate) fn follow_own_children(&mut self) {
         self.cpu.follow_children_of(std::process::id());
-        if let Some(told) = &mut self.events {
-            told.want_children();
+        if let Some(stream) = &mut self.events {
+            stream.want_children();
         }
     }
 
     /// Takes a batch, with names.
     pub(crate) fn tick(&mut self) -> Result<Batch> {
-        self.take_events()?;
+        self.drain_events()?;
         let mut losses: Vec<_> = self.life.iter().map(CgroupLife::loss).collect();
-        if let Some(told) = &self.events {
-            losses.extend(told.source.losses());
+        if let Some(stream) = &self.events {
+            losses.extend(stream.source.losses());
         }
         self.meters.prepare();
         let mut batch = self.cpu.collect(&self.released, &losses)?;
@@ -297,23 +298,23 @@ impl Pipeline {
 
     /// The last batch of a command that answers once: nobody can correct its names later.
     pub(crate) fn last_tick(&mut self) -> Result<Batch> {
-        self.take_events()?;
+        self.drain_events()?;
         self.registry.catch_up(CATCH_UP);
         self.tick()
     }
 
     /// Adds what happened, and the names.
     fn complete(&mut self, batch: &mut Batch) -> Result<()> {
-        if let Some(told) = &mut self.events {
-            told.source.count(batch, &self.released)?;
+        if let Some(stream) = &mut self.events {
+            stream.source.count(batch, &self.released)?;
         }
         self.released.clear();
         // Groups that were made while the batch was taken.
-        self.take_events()?;
+        self.drain_events()?;
         self.registry.join(batch);
         self.rollup.apply(batch);
-        if let Some(told) = &mut self.events {
-            told.heal(batch, &mut self.registry)?;
+        if let Some(stream) = &mut self.events {
+            stream.reconcile(batch, &mut self.registry)?;
         }
         Ok(())
     }
@@ -322,7 +323,7 @@ impl Pipeline {
     /// when they ask for it.
     pub(crate) fn wait(&mut self, signals: &Signals, deadline: Instant) -> Result<Woken> {
         loop {
-            let due = self.events.as_ref().and_then(Told::due);
+            let due = self.events.as_ref().and_then(EventStream::due);
             let named = self.registry.due_ns().map(|at| {
                 let left = Duration::from_nanos(at.saturating_sub(now_ns()));
                 Instant::now() + left.max(NAMES_STEP)
@@ -337,27 +338,27 @@ impl Pipeline {
                 .fold(deadline, Instant::min);
             let mut fds: Vec<BorrowedFd<'_>> = vec![self.cpu.wake_fd()];
             fds.extend(self.life.iter().map(|life| life.kernel().wake_fd()));
-            fds.extend(self.events.iter().flat_map(Told::wake_fds));
+            fds.extend(self.events.iter().flat_map(EventStream::wake_fds));
             match signals.wait(until, &fds)? {
                 Woken::Data => {
                     self.cpu.drain()?;
-                    self.take_events()?;
-                    if let Some(told) = &mut self.events {
-                        told.look();
+                    self.drain_events()?;
+                    if let Some(stream) = &mut self.events {
+                        stream.look();
                     }
                 }
                 Woken::Time if due == Some(until) => return Ok(Woken::Data),
                 // The search for names, or a counter that wraps.
                 Woken::Time if until < deadline => {
                     self.meters.poll();
-                    self.take_events()?;
+                    self.drain_events()?;
                 }
                 woken => return Ok(woken),
             }
         }
     }
 
-    fn take_events(&mut self) -> Result<()> {
+    fn drain_events(&mut self) -> Result<()> {
         let Some(life) = &mut self.life else {
             return Ok(());
         };
@@ -390,12 +391,12 @@ pub(crate) fn now_ns() -> u64 {
 /// What this kernel, these privileges and these files allow; nothing stays loaded.
 pub(crate) fn examine(config: &Config) -> Vec<Feature> {
     let facts = Facts::probe(Path::new("/"));
-    let mut features = verdicts::machine(&facts);
+    let mut features = features::machine(&facts);
     // The second look tells whom the kernel hides.
     let look = |mut pipeline: Pipeline| pipeline.tick().and_then(|_| pipeline.tick());
     match Pipeline::start(config, Shown::All).and_then(look) {
         Ok(batch) => features.extend(batch.features.iter().cloned()),
-        Err(error) => features.extend(verdicts::without_accounting(&facts, format!("{error:#}"))),
+        Err(error) => features.extend(features::without_accounting(&facts, format!("{error:#}"))),
     }
     features
 }
@@ -467,14 +468,14 @@ fn events_wanted(config: &Config, scope: &Scope) -> EventsWanted {
 
 /// The objects that watch what happens; without them everything else goes on. `attached` is `None`
 /// where they are not wanted.
-fn told(
+fn event_stream(
     facts: &Facts,
     config: &Config,
     scope: &Scope,
     stream: Stream,
     attached: Option<Result<Events, Error>>,
     features: &mut Vec<Feature>,
-) -> Option<Told> {
+) -> Option<EventStream> {
     let id = FeatureId::ProcessEvents;
     match attached {
         None => {
@@ -486,7 +487,7 @@ fn told(
             let latency = Duration::from_millis(config.events.latency_milliseconds.into());
             let files = load_files(facts, config, scope, &attached, features);
             let source = EventSource::new(attached, files, stream, grace(config));
-            Some(Told::new(source, latency))
+            Some(EventStream::new(source, latency))
         }
         Some(Err(error)) => {
             features.push(Feature::off(id, chain(&error)));

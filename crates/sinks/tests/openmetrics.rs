@@ -267,7 +267,7 @@ fn destinations_close_with_what_they_are_part_of() {
         }
         rollup.apply(&mut batch);
         let text = exporter.observe(&batch).render(Exposition::Classic, 0);
-        let folded = samples(&text, "noctule_self_folded_destinations");
+        let folded = samples(&text, "noctule_self_overflow_destinations");
         assert_eq!(folded, [("", "1")]);
         let rows = samples(&text, "noctule_container_tcp_destination_connects_total");
         let ok = rows.iter().filter(|(labels, _)| labels.contains("ok"));
@@ -483,7 +483,7 @@ fn the_budget_folds_what_comes_late_and_says_how_much() {
             ("{unit=\"_overflow\"}", "28"),
         ]
     );
-    let folded = samples(&text, "noctule_self_folded_subjects");
+    let folded = samples(&text, "noctule_self_overflow_subjects");
     assert!(folded.contains(&("{level=\"unit\"}", "3")));
     assert!(folded.contains(&("{level=\"container\"}", "0")));
 }

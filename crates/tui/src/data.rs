@@ -189,7 +189,7 @@ impl Data {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    /// A feature, if the agent has a verdict on it.
+    /// A feature, if the agent reports it.
     pub(crate) fn feature(&self, id: FeatureId) -> Option<&Feature> {
         let mut features = self.last.iter().flat_map(|batch| batch.features.iter());
         features.find(|feature| feature.id == id)

@@ -20,7 +20,7 @@ use crate::data::history::LENGTH;
 use crate::data::level::{self, Key, LEVELS};
 use crate::data::waits;
 use crate::table::columns::{self, COLUMNS};
-use crate::table::lines::{self, Fold, Line, Wish};
+use crate::table::lines::{self, Branch, Line, Wish};
 use crate::table::{Facts, View};
 
 /// Longest filter, in characters.
@@ -78,7 +78,7 @@ pub(crate) struct App {
     other_order: (usize, bool),
     /// The tree was asked for; not every level has one.
     pub(crate) tree: bool,
-    folded: HashSet<Key>,
+    collapsed: HashSet<Key>,
     /// What the rows must contain.
     pub(crate) filter: String,
     /// What the keys act on.
@@ -118,7 +118,7 @@ impl App {
             descending: true,
             other_order: (columns::WAIT, true),
             tree: false,
-            folded: HashSet::new(),
+            collapsed: HashSet::new(),
             filter: String::new(),
             mode: Mode::Table,
             scroll: 0,
@@ -221,8 +221,8 @@ impl App {
             Action::Pause => self.pause(),
             Action::Waits => self.turn(),
             Action::Tree => self.tree = !self.tree,
-            Action::Fold => self.fold(true),
-            Action::Unfold => self.fold(false),
+            Action::Collapse => self.collapse(true),
+            Action::Expand => self.collapse(false),
             Action::SortNext => self.sort_by(1),
             Action::SortPrevious => self.sort_by(COLUMNS.len() - 1),
             Action::Reverse => self.descending = !self.descending,
@@ -286,13 +286,13 @@ impl App {
         self.descending = COLUMNS[next].descends();
     }
 
-    fn fold(&mut self, fold: bool) {
+    fn collapse(&mut self, collapse: bool) {
         let Some(line) = self.selected().map(|i| &self.lines[i]) else {
             return;
         };
-        match (fold, line.fold) {
-            (true, Fold::Open) => drop(self.folded.insert(line.item.key.clone())),
-            (false, Fold::Closed) => drop(self.folded.remove(&line.item.key)),
+        match (collapse, line.branch) {
+            (true, Branch::Open) => drop(self.collapsed.insert(line.item.key.clone())),
+            (false, Branch::Collapsed) => drop(self.collapsed.remove(&line.item.key)),
             _ => {}
         }
     }
@@ -353,7 +353,7 @@ impl App {
             column: &COLUMNS[self.sort()],
             descending: self.descending,
             tree: self.is_tree(),
-            folded: &self.folded,
+            collapsed: &self.collapsed,
         };
         self.lines = lines::lines(&self.shown, &wish);
     }

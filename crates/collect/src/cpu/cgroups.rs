@@ -44,7 +44,7 @@ impl Cgroups {
         for group in self.groups.values_mut() {
             group.sum = group.told;
         }
-        for (id, counters) in &snapshot.folded {
+        for (id, counters) in &snapshot.settled {
             self.groups.entry(CgroupId(*id)).or_default().sum += counters;
         }
     }
@@ -85,7 +85,7 @@ impl Cgroups {
             }
         }
         let mut settled = Vec::new();
-        for (id, counters) in &snapshot.folded {
+        for (id, counters) in &snapshot.settled {
             let id = CgroupId(*id);
             let group = self.groups.get_mut(&id).filter(|g| g.released_ns.is_some());
             if let Some(group) = group {

@@ -9,7 +9,7 @@ use noctule_kernel::{Facts, Hierarchy, Snapshot, TaskSample, process_cpu_ns, sam
 use noctule_model::{Counter, FeatureId};
 use procfs::process::{ProcState, Process};
 
-/// The verdict that says whom tracing programs do not see.
+/// The feature that names the processes that tracing programs do not see.
 pub(super) const FEATURE: FeatureId = FeatureId::AllProcesses;
 
 /// Between two looks for them.
@@ -18,7 +18,7 @@ const LOOK_NS: u64 = 60_000_000_000;
 /// As many are read at each batch at most: each costs some 20 us.
 const MOST: usize = 64;
 
-/// As many are named in the verdict.
+/// As many are named in its reason.
 const NAMED: usize = 4;
 
 /// The processes that tracing programs do not see.

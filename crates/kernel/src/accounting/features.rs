@@ -1,4 +1,4 @@
-//! Words for the verdicts of the accounts.
+//! The status of the features of the accounts.
 
 use std::io;
 
@@ -138,14 +138,14 @@ fn feature(counter: Counter) -> FeatureId {
     }
 }
 
-/// One verdict for each hardware counter.
+/// The status of each hardware counter.
 pub(super) fn hardware(
     asked: &[CounterSpec],
     refused: &[(CounterSpec, io::Error)],
     problems: &[(u32, io::Error)],
     facts: &Facts,
 ) -> Vec<Feature> {
-    let verdict = |spec: &CounterSpec| match refused.iter().find(|(s, _)| s == spec) {
+    let status = |spec: &CounterSpec| match refused.iter().find(|(s, _)| s == spec) {
         Some((_, error)) => off(feature(spec.counter), error, facts),
         None => match problems.first() {
             None => Feature::on(feature(spec.counter), "perf event on each CPU"),
@@ -164,7 +164,7 @@ pub(super) fn hardware(
             .map(|spec| Feature::switched_off(feature(spec.counter), SECTION))
             .collect();
     }
-    asked.iter().map(verdict).collect()
+    asked.iter().map(status).collect()
 }
 
 fn off(id: FeatureId, error: &io::Error, facts: &Facts) -> Feature {

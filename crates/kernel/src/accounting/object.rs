@@ -143,7 +143,7 @@ fn open(
         open.maps
             .scratches
             .set_max_entries(types::scratch::SCRATCHES.0 + cpus),
-        open.maps.folded.set_max_entries(wanted.cgroups),
+        open.maps.settled.set_max_entries(wanted.cgroups),
         open.maps.carried.set_max_entries(wanted.processes),
         open.maps.pasts.set_max_entries(if_on(cpus)),
         open.maps

@@ -55,7 +55,7 @@ impl<'a> Accounts<'a> {
     }
 }
 
-/// Tries the ways in order. The verdict names the hook that works, or why each does not.
+/// Tries the ways in order. The status names the hook that works, or why each does not.
 pub(super) fn first_that_works(
     feature: FeatureId,
     ways: &[Way],

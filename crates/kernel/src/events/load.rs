@@ -285,7 +285,7 @@ fn calls_missing(error: &Error) -> Feature {
     )
 }
 
-/// The verdict on looking at the sockets that are there.
+/// The status on looking at the sockets that are there.
 fn listed(facts: &Facts) -> Feature {
     let way = match facts.socket_storage_iterates {
         true => "the iterator of socket storage",
@@ -296,7 +296,7 @@ fn listed(facts: &Facts) -> Feature {
     Feature::on(FeatureId::TcpSockets, way)
 }
 
-/// The verdict on what was sent again, by what could be attached.
+/// The status on what was sent again, by what could be attached.
 fn retransmits(
     facts: &Facts,
     segments: Result<(), String>,

@@ -41,12 +41,12 @@ pub enum SelfSource {
     Losses,
     /// Features.
     Feature,
-    /// Subjects that the series budget folded together.
-    FoldedSubjects,
+    /// Subjects without series of their own, in the overflow.
+    OverflowSubjects,
     /// Pairs of a victim and a culprit that found no place.
-    FoldedPairs,
+    OverflowPairs,
     /// Destinations that found no place.
-    FoldedDestinations,
+    OverflowDestinations,
     /// Version of the agent.
     BuildInfo,
 }
@@ -241,30 +241,30 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         ALWAYS,
     ),
     own(
-        "self_folded_subjects",
+        "self_overflow_subjects",
         Kind::Gauge,
         Unit::None,
         &["level"],
         "Rows of the level that share its overflow row for want of room.",
-        SelfSource::FoldedSubjects,
+        SelfSource::OverflowSubjects,
         ALWAYS,
     ),
     own(
-        "self_folded_blame_pairs",
+        "self_overflow_blame_pairs",
         Kind::Gauge,
         Unit::None,
         &[],
         "Pairs of a victim and a culprit that have no series of their own for want of room.",
-        SelfSource::FoldedPairs,
+        SelfSource::OverflowPairs,
         NO_WAITS,
     ),
     own(
-        "self_folded_destinations",
+        "self_overflow_destinations",
         Kind::Gauge,
         Unit::None,
         &[],
         "Destinations of connections that have no series of their own for want of room.",
-        SelfSource::FoldedDestinations,
+        SelfSource::OverflowDestinations,
         NO_TCP,
     ),
     own(

@@ -15,7 +15,7 @@ use crate::print::Paint;
 use crate::stop::{Signals, Woken};
 use crate::wire::{Pipeline, Scope};
 
-/// Between two looks at what is there: they heal what was lost.
+/// Between two looks at what is there: they reconcile after a loss.
 const TICK: Duration = Duration::from_secs(1);
 /// What the last events of a command may take beyond the latency of the rings.
 const SETTLE: Duration = Duration::from_millis(20);

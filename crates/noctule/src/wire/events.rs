@@ -63,7 +63,7 @@ enum Whose {
 }
 
 /// The source, with what the stream needs beside it.
-pub(super) struct Told {
+pub(super) struct EventStream {
     pub(super) source: EventSource,
     whose: Whose,
     latency: Duration,
@@ -73,7 +73,7 @@ pub(super) struct Told {
     found: Vec<Event>,
 }
 
-impl Told {
+impl EventStream {
     pub(super) fn new(source: EventSource, latency: Duration) -> Self {
         Self {
             source,
@@ -118,7 +118,7 @@ impl Told {
     }
 
     /// Takes what is there.
-    pub(super) fn take(&mut self) -> Result<Vec<Event>> {
+    pub(super) fn drain(&mut self) -> Result<Vec<Event>> {
         self.due = None;
         let mut events = std::mem::take(&mut self.found);
         events.extend(self.source.collect()?);
@@ -126,8 +126,8 @@ impl Told {
     }
 
     /// Finds out what a gap has swallowed.
-    pub(super) fn heal(&mut self, batch: &Batch, names: &mut Registry) -> Result<()> {
-        self.look_at(batch, names, EventSource::heal)
+    pub(super) fn reconcile(&mut self, batch: &Batch, names: &mut Registry) -> Result<()> {
+        self.look_at(batch, names, EventSource::reconcile)
     }
 
     /// Takes note of what was there before, and lists it if that is wanted.

@@ -7,12 +7,12 @@ use noctule_model::{Counters, Measured, Sockets, VerdictKind};
 
 use super::figures::Figures;
 
-/// What may happen to a row that has no series yet.
-pub(super) enum Verdict {
+/// Whether a row that has no series yet gets its own.
+pub(super) enum Admission {
     /// Its labels are not settled.
     Wait,
     /// It may never have series of its own.
-    Fold,
+    Overflow,
     /// These are its labels.
     Show(Arc<str>),
 }
@@ -55,7 +55,7 @@ struct Entry {
     sockets: Sockets,
     /// The part that is in the overflow.
     charged: Figures,
-    folded: bool,
+    overflowed: bool,
     labels: Option<Arc<str>>,
 }
 
@@ -111,23 +111,23 @@ impl<K: Ord + Clone> Table<K> {
 
     /// Gives a row a place, if it has none and may have one. Third step, for every row, in the
     /// order in which places are given away. `verdict` gets the row's age in nanoseconds.
-    pub(super) fn place(&mut self, key: &K, verdict: impl FnOnce(u64) -> Verdict) {
+    pub(super) fn place(&mut self, key: &K, admission: impl FnOnce(u64) -> Admission) {
         let full = self.shown >= self.room;
         let Some(entry) = self.rows.get_mut(key) else {
             return;
         };
-        if entry.labels.is_some() || (full && entry.folded) {
+        if entry.labels.is_some() || (full && entry.overflowed) {
             return;
         }
-        match verdict(entry.seen_ns.saturating_sub(entry.first_ns)) {
-            Verdict::Wait => {}
-            Verdict::Show(labels) if !full => {
+        match admission(entry.seen_ns.saturating_sub(entry.first_ns)) {
+            Admission::Wait => {}
+            Admission::Show(labels) if !full => {
                 entry.labels = Some(labels);
                 // What is in the overflow by now stays there; the series counts from here.
-                entry.folded = false;
+                entry.overflowed = false;
                 self.shown += 1;
             }
-            Verdict::Show(_) | Verdict::Fold => entry.folded = true,
+            Admission::Show(_) | Admission::Overflow => entry.overflowed = true,
         }
     }
 
@@ -141,12 +141,12 @@ impl<K: Ord + Clone> Table<K> {
     ) -> Vec<Line> {
         let mut lines = Vec::with_capacity(self.shown + 1);
         let before = self.overflow.as_ref().map(|figures| figures.counters);
-        let mut folded = Sockets::default();
+        let mut overflowed = Sockets::default();
         for entry in self.rows.values_mut() {
-            if entry.folded {
+            if entry.overflowed {
                 *self.overflow.get_or_insert_default() += &entry.now.since(&entry.charged);
                 entry.charged = entry.now.clone();
-                folded += &entry.sockets;
+                overflowed += &entry.sockets;
             }
             let Some(labels) = &entry.labels else {
                 continue;
@@ -170,7 +170,7 @@ impl<K: Ord + Clone> Table<K> {
                 figures: figures.clone(),
                 frequency_hertz: tick.frequency_hertz(measured, nominal_hertz),
                 verdict: None,
-                sockets: folded,
+                sockets: overflowed,
             }
         }));
         lines
@@ -197,8 +197,8 @@ impl<K: Ord + Clone> Table<K> {
     }
 
     /// How many rows are in the overflow now.
-    pub(super) fn folded(&self) -> usize {
-        self.rows.values().filter(|entry| entry.folded).count()
+    pub(super) fn overflowed(&self) -> usize {
+        self.rows.values().filter(|entry| entry.overflowed).count()
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
         }
         table.sweep(at);
         for (key, _) in rows {
-            table.place(key, |_| Verdict::Show((*key).into()));
+            table.place(key, |_| Admission::Show((*key).into()));
         }
         let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
         let show = |l: &Line| format!("{}={}", l.labels, l.figures.counters[Counter::CpuTime]);
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(step(&mut table, 1, &[("m", 1), ("n", 2)]), "m=1 n=2");
         let all = [("a", 5), ("m", 1), ("n", 2), ("z", 7)];
         assert_eq!(step(&mut table, 2, &all), "m=1 n=2 rest=12");
-        assert_eq!(table.folded(), 2);
+        assert_eq!(table.overflowed(), 2);
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(step(&mut table, 1, &[("a", 10), ("b", 20)]), "a=10 rest=20");
         assert_eq!(step(&mut table, 2, &[("b", 23)]), "b=3 rest=20");
         assert_eq!(step(&mut table, 3, &[("b", 30)]), "b=10 rest=20");
-        assert_eq!(table.folded(), 0);
+        assert_eq!(table.overflowed(), 0);
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
             }
             table.sweep(at);
             for (key, _) in rows {
-                table.place(key, |_| Verdict::Show((*key).into()));
+                table.place(key, |_| Admission::Show((*key).into()));
             }
             let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
             let show = |l: &Line| format!("{}={}", l.labels, l.figures.waits.count());
@@ -302,7 +302,7 @@ mod tests {
         let mut table = Table::new(1, 0);
         table.see(&"a", 1, &cpu(5), None);
         table.sweep(1);
-        table.place(&"a", |_| Verdict::Wait);
+        table.place(&"a", |_| Admission::Wait);
         assert!(
             table
                 .lines(1, &"rest".into(), Measured::NONE, None)
@@ -330,7 +330,7 @@ mod tests {
         let mut frequency = |at: u64, figures: Option<Figures>| {
             if let Some(figures) = figures {
                 table.see(&"a", at, &figures, None);
-                table.place(&"a", |_| Verdict::Show("a".into()));
+                table.place(&"a", |_| Admission::Show("a".into()));
             }
             table.sweep(at);
             table.lines(at, &"rest".into(), measured, None)[0].frequency_hertz
@@ -356,7 +356,7 @@ mod tests {
             }
             table.sweep(at);
             for (key, _) in rows {
-                table.place(key, |_| Verdict::Show((*key).into()));
+                table.place(key, |_| Admission::Show((*key).into()));
             }
             let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
             let show = |l: &Line| format!("{}={}", l.labels, l.sockets.connections);

@@ -4,10 +4,7 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use noctule_model::{
-    AgentCost, Batch, Counters, DestinationCounters, Feature, Loss, Measured, Node, ProcessId,
-    Subject,
-};
+use noctule_model::{Batch, Counters, DestinationCounters, ProcessId, Subject};
 
 use super::Exposition;
 use super::blame::Blame;
@@ -15,7 +12,8 @@ use super::budget::{Line, Table};
 use super::destinations::Destinations;
 use super::figures::Figures;
 use super::labels::{self, OVERFLOW};
-use super::pairs::{PairLine, Pairs};
+use super::pairs::Pairs;
+use super::snapshot::{Level, Snapshot};
 use super::text::Text;
 use super::{levels, own};
 
@@ -74,33 +72,6 @@ pub struct Exporter {
     before: Counters,
 }
 
-/// One level, ready to be rendered.
-#[derive(Clone, Debug)]
-pub(super) struct Level {
-    pub(super) name: &'static str,
-    pub(super) lines: Vec<Line>,
-    pub(super) blames: Vec<PairLine<u64>>,
-    pub(super) destinations: Vec<PairLine<DestinationCounters>>,
-    /// Rows in the overflow; `None` where there is no budget.
-    pub(super) folded: Option<usize>,
-}
-
-/// Everything that a scrape shows, as of one batch. Cheap to share, never changes.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    pub(super) taken_ns: u64,
-    pub(super) node: Node,
-    pub(super) measured: Measured,
-    pub(super) levels: Vec<Level>,
-    /// Pairs of a victim and a culprit that found no place.
-    pub(super) folded_blames: usize,
-    pub(super) folded_destinations: usize,
-    pub(super) features: Arc<[Feature]>,
-    pub(super) losses: Vec<Loss>,
-    pub(super) agent: AgentCost,
-    pub(super) version: &'static str,
-}
-
 impl Exporter {
     /// An exporter that has seen nothing.
     pub fn new(options: Options) -> Self {
@@ -142,7 +113,7 @@ impl Exporter {
                 lines: vec![node],
                 blames: Vec::new(),
                 destinations: Vec::new(),
-                folded: None,
+                overflowed: None,
             },
             level("container", "container_id", &mut self.containers, batch),
             level("unit", "unit", &mut self.units, batch),
@@ -158,8 +129,8 @@ impl Exporter {
             node: batch.node,
             measured: batch.measured,
             levels,
-            folded_blames: self.blames.folded(),
-            folded_destinations: self.destinations.folded(),
+            overflow_blames: self.blames.overflowed(),
+            overflow_destinations: self.destinations.overflowed(),
             features: batch.features.clone(),
             losses: batch.losses.clone(),
             agent: batch.agent.clone(),
@@ -256,7 +227,7 @@ fn level<K: Ord + Clone>(
         ),
         blames: Vec::new(),
         destinations: Vec::new(),
-        folded: Some(table.folded()),
+        overflowed: Some(table.overflowed()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use noctule_model::{Batch, Owner, ProcessRow, Subject, SubjectRow};
 
-use super::budget::Verdict;
+use super::budget::Admission;
 use super::text::push_label;
 
 /// Identity of the row in which everything is added up that found no room.
@@ -24,23 +24,23 @@ pub(super) fn of_subject(
     row: &SubjectRow,
     patience_over: bool,
     lives: impl FnOnce() -> bool,
-) -> Verdict {
+) -> Admission {
     let (label, value) = identity(&row.subject);
     if value == OVERFLOW {
         // An LXC container can have that name. Two series with the same labels make the whole
         // scrape invalid, so it shares the row whose name it took.
-        return Verdict::Fold;
+        return Admission::Overflow;
     }
     let container = matches!(row.subject, Subject::Container(_));
     if container && !has_names(&row.owner) && !patience_over && lives() {
-        return Verdict::Wait;
+        return Admission::Wait;
     }
     let mut labels = String::new();
     push_label(&mut labels, label, value);
     if container {
         push_container_labels(&mut labels, &row.owner);
     }
-    Verdict::Show(labels.into())
+    Admission::Show(labels.into())
 }
 
 fn has_names(owner: &Owner) -> bool {
@@ -76,11 +76,11 @@ const GROWN_UP_NS: u64 = 1_000_000_000;
 /// Whether a process may be exposed now. It waits for its group's owner as long as a container
 /// waits for its name; then the group is named by its id. Of one that is gone the last group and
 /// name come with its end.
-pub(super) fn of_process(row: &ProcessRow, batch: &Batch, patience_over: bool) -> Verdict {
+pub(super) fn of_process(row: &ProcessRow, batch: &Batch, patience_over: bool) -> Admission {
     let created_ns = batch.boot_unix_ns.saturating_add(row.id.start_ns);
     let young = batch.time_unix_ns < created_ns.saturating_add(GROWN_UP_NS);
     if row.gone || !row.exited && (young || row.owner.is_none() && !patience_over) {
-        return Verdict::Wait;
+        return Admission::Wait;
     }
     let created_ms = created_ns / 1_000_000;
     let (s, ms) = (created_ms / 1000, created_ms % 1000);
@@ -93,5 +93,5 @@ pub(super) fn of_process(row: &ProcessRow, batch: &Batch, patience_over: bool) -
     };
     let (label, value) = identity(&subject);
     push_label(&mut labels, label, value);
-    Verdict::Show(labels.into())
+    Admission::Show(labels.into())
 }

@@ -6,8 +6,8 @@ use noctule_model::{
 };
 
 use super::budget::Line;
-use super::exporter::Level;
 use super::figures::Figures;
+use super::snapshot::Level;
 use super::text::{Powers, Text, Value};
 
 /// The buckets of waits for a CPU end at these powers of two of nanoseconds: 1 us to 17 s.

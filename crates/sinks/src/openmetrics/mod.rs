@@ -49,7 +49,9 @@ mod levels;
 mod negotiate;
 mod own;
 mod pairs;
+mod snapshot;
 mod text;
 
-pub use exporter::{Exporter, Options, Snapshot};
+pub use exporter::{Exporter, Options};
 pub use negotiate::Exposition;
+pub use snapshot::Snapshot;

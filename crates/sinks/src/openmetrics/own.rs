@@ -2,8 +2,8 @@
 
 use noctule_model::{Counter, FeatureState, Metric, ProgramCost, SELF_METRICS, SelfSource};
 
-use super::exporter::Snapshot;
 use super::levels::{connects_measured, waits_measured};
+use super::snapshot::Snapshot;
 use super::text::{Text, Value};
 
 /// Writes every family that has samples.
@@ -74,14 +74,14 @@ impl Family<'_> {
                 }
             }
             SelfSource::Feature => self.features(snapshot),
-            SelfSource::FoldedSubjects => self.folded(snapshot),
-            SelfSource::FoldedPairs if waits_measured(snapshot.measured) => {
-                self.put(Value::Count(snapshot.folded_blames as u64));
+            SelfSource::OverflowSubjects => self.overflowed(snapshot),
+            SelfSource::OverflowPairs if waits_measured(snapshot.measured) => {
+                self.put(Value::Count(snapshot.overflow_blames as u64));
             }
-            SelfSource::FoldedDestinations if connects_measured(snapshot.measured) => {
-                self.put(Value::Count(snapshot.folded_destinations as u64));
+            SelfSource::OverflowDestinations if connects_measured(snapshot.measured) => {
+                self.put(Value::Count(snapshot.overflow_destinations as u64));
             }
-            SelfSource::FoldedPairs | SelfSource::FoldedDestinations => {}
+            SelfSource::OverflowPairs | SelfSource::OverflowDestinations => {}
             SelfSource::BuildInfo => self.put_with(&[snapshot.version], Value::Count(1)),
         }
     }
@@ -102,10 +102,10 @@ impl Family<'_> {
         }
     }
 
-    fn folded(&mut self, snapshot: &Snapshot) {
+    fn overflowed(&mut self, snapshot: &Snapshot) {
         for level in &snapshot.levels {
-            if let Some(folded) = level.folded {
-                self.put_with(&[level.name], Value::Count(folded as u64));
+            if let Some(overflowed) = level.overflowed {
+                self.put_with(&[level.name], Value::Count(overflowed as u64));
             }
         }
     }

@@ -53,7 +53,7 @@ pub(super) struct Pairs<R: Relation> {
     grace_ns: u64,
     subjects: HashMap<Subject, Partners<R>>,
     /// Pairs that should have a series and found no place.
-    folded: usize,
+    overflowed: usize,
     other: Arc<str>,
 }
 
@@ -93,14 +93,14 @@ impl<R: Relation> Pairs<R> {
             room,
             grace_ns,
             subjects: HashMap::new(),
-            folded: 0,
+            overflowed: 0,
             other: OTHER.into(),
         }
     }
 
     /// How many pairs should have a series and found no place.
-    pub(super) fn folded(&self) -> usize {
-        self.folded
+    pub(super) fn overflowed(&self) -> usize {
+        self.overflowed
     }
 
     /// Takes the subjects of a batch and gives places away. `shown` says whether a subject has
@@ -178,14 +178,14 @@ impl<R: Relation> Pairs<R> {
         waiting.sort_by(|a, b| (&a.0, a.1, a.2).cmp(&(&b.0, b.1, b.2)));
         quiet.sort_by_key(|pair| quiet_ns(pair));
         let mut free = self.room.saturating_sub(taken);
-        self.folded = 0;
+        self.overflowed = 0;
         for (.., pair) in waiting {
             if free > 0 {
                 free -= 1;
             } else if let Some(longest) = quiet.pop() {
                 longest.shown = false;
             } else {
-                self.folded += 1;
+                self.overflowed += 1;
                 continue;
             }
             // All so far is in the series of all others and stays there: this one starts at 0.
@@ -205,18 +205,18 @@ impl<R: Relation> Pairs<R> {
             partner: partner.clone(),
             amount,
         };
-        for (subject, labels, [now, folded]) in table.shown() {
+        for (subject, labels, [now, overflowed]) in table.shown() {
             let partners = self.subjects.get(subject);
             let pairs = partners.into_iter().flat_map(|p| p.pairs.values());
             for pair in pairs.filter(|pair| pair.shown) {
                 lines.push(line(labels, &pair.label, pair.now.since(&pair.charged)));
             }
             let shown = partners.map_or_else(R::Amount::default, |p| p.shown);
-            let rest = R::all(now).since(&R::all(folded)).since(&shown);
+            let rest = R::all(now).since(&R::all(overflowed)).since(&shown);
             lines.push(line(labels, &self.other, rest));
         }
-        let folded = table.overflow();
-        lines.extend(folded.map(|figures| line(overflow, &self.other, R::all(figures))));
+        let overflowed = table.overflow();
+        lines.extend(overflowed.map(|figures| line(overflow, &self.other, R::all(figures))));
         lines
     }
 }
@@ -242,7 +242,7 @@ mod tests {
 
     use super::super::blame::Blame;
 
-    use super::super::budget::Verdict;
+    use super::super::budget::Admission;
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -299,7 +299,7 @@ mod tests {
                     continue;
                 };
                 self.table
-                    .place(&row.subject, |_| Verdict::Show(name.as_str().into()));
+                    .place(&row.subject, |_| Admission::Show(name.as_str().into()));
             }
             let rest = "rest".into();
             self.table.lines(at, &rest, Measured::NONE, None);
@@ -331,7 +331,7 @@ mod tests {
         for (at, (blame, expected)) in (1..).zip(cases) {
             assert_eq!(steps.step(at, &[row("v", &blame)]), expected);
         }
-        assert_eq!(steps.pairs.folded(), 0);
+        assert_eq!(steps.pairs.overflowed(), 0);
     }
 
     #[test]
@@ -339,14 +339,14 @@ mod tests {
         let mut steps = Steps::new(9, 1);
         let blame = |a, b| [row("v", &[("a", a), ("b", b)])];
         assert_eq!(steps.step(1, &blame(20, 30)), "v<unit:b=0 v<_other=50");
-        assert_eq!(steps.pairs.folded(), 1);
+        assert_eq!(steps.pairs.overflowed(), 1);
         // Others with more blame take nothing from one that grows.
         assert_eq!(steps.step(2, &blame(90, 31)), "v<unit:b=1 v<_other=120");
         assert_eq!(steps.step(102, &blame(91, 31)), "v<unit:b=1 v<_other=121");
         assert_eq!(steps.step(103, &blame(92, 31)), "v<unit:a=0 v<_other=122");
         // Its later growth is with all others; once it has a place again, it goes on from there.
         assert_eq!(steps.step(104, &blame(93, 35)), "v<unit:a=1 v<_other=126");
-        assert_eq!(steps.pairs.folded(), 1);
+        assert_eq!(steps.pairs.overflowed(), 1);
         assert_eq!(steps.step(300, &blame(93, 36)), "v<unit:b=1 v<_other=127");
         assert_eq!(steps.step(301, &blame(93, 38)), "v<unit:b=3 v<_other=127");
     }

@@ -49,8 +49,12 @@ pub(crate) fn lines(width: usize, palette: &Palette) -> Vec<Line<'static>> {
         "What is not measured has no column, or -; noctule doctor says why.",
         "remainder: time that is neither idle nor charged to a process.",
     ] {
-        let folded = text::wrap(line, width.saturating_sub(2));
-        lines.extend(folded.into_iter().map(|line| Line::raw(format!(" {line}"))));
+        let wrapped = text::wrap(line, width.saturating_sub(2));
+        lines.extend(
+            wrapped
+                .into_iter()
+                .map(|line| Line::raw(format!(" {line}"))),
+        );
     }
     lines
 }

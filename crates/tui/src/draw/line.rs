@@ -18,7 +18,7 @@ pub(crate) fn put(frame: &mut Frame<'_>, area: Rect, y: u16, line: &Line<'_>) {
     }
 }
 
-/// A label and a text that is folded to the width.
+/// A label and a text that is wrapped to the width.
 pub(crate) fn labelled(
     label: &str,
     value: &str,
@@ -26,8 +26,8 @@ pub(crate) fn labelled(
     palette: &Palette,
 ) -> Vec<Line<'static>> {
     let room = width.saturating_sub(LABEL + 2).max(1);
-    let folded = text::wrap(value, room).into_iter().enumerate();
-    folded
+    let wrapped = text::wrap(value, room).into_iter().enumerate();
+    wrapped
         .map(|(i, part)| {
             let label = if i == 0 { label } else { "" };
             Line::from(vec![

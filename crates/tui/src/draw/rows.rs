@@ -16,7 +16,7 @@ use crate::state::layout::Areas;
 use crate::table::columns::COLUMNS;
 use crate::table::figures;
 use crate::table::fit::{self, Placed};
-use crate::table::lines::{Fold, Line};
+use crate::table::lines::{Branch, Line};
 use crate::table::{Cell, Facts, View};
 use crate::text::{self, Align};
 
@@ -185,13 +185,13 @@ fn weight(facts: &Facts, line: &Line) -> Weight {
     }
 }
 
-/// Guides, name and the mark of a folded row. Of a deep tree the nearest guides are kept, and a
+/// Guides, name and the mark of a collapsed row. Of a deep tree the nearest guides are kept, and a
 /// third of the room for the name.
 fn name(line: &Line, width: usize, base: Style, palette: &Palette) -> [Span<'static>; 2] {
     let guide = text::keep_end(&line.guide, width * 2 / 3);
     let room = width - text::width(&guide);
-    let name = match line.fold {
-        Fold::Closed => format!("[+{}] {}", line.below.len(), line.name),
+    let name = match line.branch {
+        Branch::Collapsed => format!("[+{}] {}", line.below.len(), line.name),
         _ => line.name.clone(),
     };
     let name = text::pad(&text::shorten(&name, room), room, Align::Left);

@@ -60,10 +60,10 @@ pub(crate) enum Action {
     Waits,
     /// The tree, or the plain list.
     Tree,
-    /// Folds the selected row of the tree.
-    Fold,
-    /// Unfolds it.
-    Unfold,
+    /// Collapses the selected row of the tree.
+    Collapse,
+    /// Expands it.
+    Expand,
     /// Sorts by the next column.
     SortNext,
     /// Sorts by the column before.
@@ -164,8 +164,8 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[char('<')], TABLE, Action::SortPrevious, "sort by the column before", None),
     bind(&[char('r')], TABLE, Action::Reverse, "turn the order round", Some("reverse")),
     bind(&[char('t')], TABLE, Action::Tree, "tree of processes or cgroups", Some("tree")),
-    bind(&[key(KeyCode::Left), char('-')], TABLE, Action::Fold, "fold the row: it shows the sum of its tree", None),
-    bind(&[key(KeyCode::Right), char('+')], TABLE, Action::Unfold, "unfold it", None),
+    bind(&[key(KeyCode::Left), char('-')], TABLE, Action::Collapse, "collapse the row: it shows the sum of its tree", None),
+    bind(&[key(KeyCode::Right), char('+')], TABLE, Action::Expand, "expand it", None),
     bind(&[key(KeyCode::Up), char('k')], NOT_TYPING, Action::Move(Motion::Up), "up", None),
     bind(&[key(KeyCode::Down), char('j')], NOT_TYPING, Action::Move(Motion::Down), "down", None),
     bind(&[key(KeyCode::PageUp)], NOT_TYPING, Action::Move(Motion::PageUp), "a screen up", None),

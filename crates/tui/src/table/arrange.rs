@@ -7,7 +7,7 @@ use noctule_analysis::Row;
 use noctule_model::Counters;
 
 use crate::data::level::Key;
-use crate::table::lines::{Fold, Line};
+use crate::table::lines::{Branch, Line};
 use crate::table::tree::Node;
 use crate::table::{Item, SortKey};
 
@@ -15,10 +15,10 @@ use crate::table::{Item, SortKey};
 const MAX_INDENT: usize = 24;
 
 /// Puts the nodes into the order of the tree. Brothers are sorted by what they and all below them
-/// used; a folded row shows that sum. Kept are the rows that match, and those above them.
+/// used; a collapsed row shows that sum. Kept are the rows that match, and those above them.
 pub(crate) fn arrange(
     mut nodes: Vec<Node>,
-    folded: &HashSet<Key>,
+    collapsed: &HashSet<Key>,
     sort_key: impl Fn(&Item) -> SortKey,
     descending: bool,
 ) -> Vec<Line> {
@@ -53,7 +53,7 @@ pub(crate) fn arrange(
         nodes: &nodes,
         children: &children,
         sums: &sums,
-        folded,
+        collapsed,
     };
     tree.lines(&roots)
 }
@@ -131,7 +131,7 @@ struct Tree<'a> {
     nodes: &'a [Node],
     children: &'a [Vec<usize>],
     sums: &'a [Sum],
-    folded: &'a HashSet<Key>,
+    collapsed: &'a HashSet<Key>,
 }
 
 /// A node that waits to become a line.
@@ -160,7 +160,7 @@ impl Tree<'_> {
         wait(&mut waiting, roots, "", 0);
         while let Some(next) = waiting.pop() {
             let line = self.line(&next);
-            if line.fold == Fold::Open {
+            if line.branch == Branch::Open {
                 let grown = match (next.depth, next.last) {
                     (0, _) | (MAX_INDENT.., _) => next.above.clone(),
                     (_, true) => next.above.clone() + "  ",
@@ -186,16 +186,16 @@ impl Tree<'_> {
             guide: format!("{}{branch}", place.above),
             name: node.name.clone(),
             matched: node.matched,
-            fold: Fold::Leaf,
+            branch: Branch::Leaf,
             below: Vec::new(),
         };
         if self.children[place.node].is_empty() {
             return line;
         }
-        line.fold = Fold::Open;
-        if self.folded.contains(&node.item.key) {
+        line.branch = Branch::Open;
+        if self.collapsed.contains(&node.item.key) {
             line.below = self.keys_below(place.node);
-            line.fold = Fold::Closed;
+            line.branch = Branch::Collapsed;
             line.item = self.sums[place.node].item(node);
         }
         line

@@ -17,13 +17,13 @@ use crate::table::{Column, Facts, Item, View};
 
 /// Whether rows stand below a row of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fold {
+pub(crate) enum Branch {
     /// None do.
     Leaf,
     /// They are shown.
     Open,
     /// They are hidden, and their figures are added to those of the row.
-    Closed,
+    Collapsed,
 }
 
 /// One line of the table.
@@ -38,8 +38,8 @@ pub(crate) struct Line {
     /// False when it is here only because something below it matches the filter.
     pub(crate) matched: bool,
     /// Its place in the tree.
-    pub(crate) fold: Fold,
-    /// The rows that are folded into it.
+    pub(crate) branch: Branch,
+    /// The rows that are collapsed into it.
     pub(crate) below: Vec<Key>,
 }
 
@@ -55,8 +55,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) descending: bool,
     /// As a tree, which the level has.
     pub(crate) tree: bool,
-    /// Folded rows of the tree.
-    pub(crate) folded: &'a HashSet<Key>,
+    /// Collapsed rows of the tree.
+    pub(crate) collapsed: &'a HashSet<Key>,
 }
 
 /// The lines of the table.
@@ -68,7 +68,7 @@ pub(crate) fn lines(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
         for node in &mut nodes {
             node.matched = matches(&node.item.row, level, wish.filter);
         }
-        return arrange::arrange(nodes, wish.folded, sort_key, wish.descending);
+        return arrange::arrange(nodes, wish.collapsed, sort_key, wish.descending);
     }
     let shown: Vec<Line> = match wish.facts.view {
         View::Use => {
@@ -106,7 +106,7 @@ fn flat(data: &Data, level: Level, row: &Arc<Row>) -> Line {
         name: level::name(row, level),
         guide: String::new(),
         matched: true,
-        fold: Fold::Leaf,
+        branch: Branch::Leaf,
         below: Vec::new(),
         item: Item {
             mean: data.history(level).mean(&key),
@@ -122,7 +122,7 @@ fn waited(waited: &Arc<Waited>, level: Level) -> Line {
         name: waited.name(level),
         guide: String::new(),
         matched: true,
-        fold: Fold::Leaf,
+        branch: Branch::Leaf,
         below: Vec::new(),
         item: Item {
             key: waited.key.clone(),

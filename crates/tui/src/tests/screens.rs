@@ -46,7 +46,7 @@ const CASES: &[Case] = &[
     case("cgroup-80x24", (80, 24), Level::Cgroup, busy, ""),
     case("cgroup-tree-80x24", (80, 24), Level::Cgroup, busy, "t"),
     case("tree-80x24", (80, 24), Level::Process, busy, "t"),
-    case("tree-folded-80x24", (80, 24), Level::Process, busy, "t Down Down Down Left"),
+    case("tree-collapsed-80x24", (80, 24), Level::Process, busy, "t Down Down Down Left"),
     case("tree-filter-80x24", (80, 24), Level::Process, busy, "t / c c"),
     case("no-tree-80x24", (80, 24), Level::Unit, busy, "t"),
     case("filter-typing-80x24", (80, 24), Level::Process, busy, "/ N g"),

@@ -33,9 +33,9 @@ fn a_folded_row_shows_the_sum_of_its_tree() {
     let app = shown(family(), Level::Process, &[(10, 1), (12, 50), (20, 40)]);
     let app = press(app, "Down Down Left");
     assert_eq!(names(&app), ["init", "├─shell", "└─web"]);
-    let folded = &app.lines[1];
-    let percent = figures::cpu_percent(&app.facts(), &folded.item).unwrap();
-    assert_eq!((percent.round(), folded.below.len()), (51.0, 2));
+    let collapsed = &app.lines[1];
+    let percent = figures::cpu_percent(&app.facts(), &collapsed.item).unwrap();
+    assert_eq!((percent.round(), collapsed.below.len()), (51.0, 2));
     assert_eq!(names(&press(app, "Right")).len(), 5);
 }
 

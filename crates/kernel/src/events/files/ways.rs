@@ -68,7 +68,7 @@ pub(super) fn targets(facts: &Facts, way: &Way) -> Result<Vec<Target>, Error> {
     Ok(targets)
 }
 
-/// The verdict when none does.
+/// The status when none does.
 pub(super) fn none_works(facts: &Facts, problems: &[(&Way, Error)]) -> Feature {
     let problems: Vec<String> = problems.iter().map(|(way, e)| described(way, e)).collect();
     let mend = match facts.tracefs {

@@ -1,4 +1,4 @@
-//! The verdicts on features, which can change while the agent runs.
+//! The status of features, which can change while the agent runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use noctule_model::{Feature, FeatureId, FeatureState};
 
 const WAITS: FeatureId = FeatureId::CpuWaits;
 
-pub(super) struct Verdicts {
+pub(super) struct Features {
     /// As they were at the start.
     first: Vec<Feature>,
     now: Arc<[Feature]>,
@@ -15,7 +15,7 @@ pub(super) struct Verdicts {
     scheduler: Option<String>,
 }
 
-impl Verdicts {
+impl Features {
     pub(super) fn new(first: Vec<Feature>) -> Self {
         Self {
             now: first.as_slice().into(),
@@ -72,18 +72,18 @@ mod tests {
     fn a_limit_comes_and_goes() {
         let off = Feature::off(FeatureId::Cycles, "no PMU");
         let on = Feature::on(WAITS, "sched_switch");
-        let mut verdicts = Verdicts::new(vec![off.clone(), on.clone()]);
-        verdicts.set_scheduler(Some("rusty".to_owned()));
-        let limited = &verdicts.all()[1];
+        let mut features = Features::new(vec![off.clone(), on.clone()]);
+        features.set_scheduler(Some("rusty".to_owned()));
+        let limited = &features.all()[1];
         assert_eq!(limited.state, FeatureState::Degraded);
         assert!(
             limited
                 .reason
                 .starts_with("sched_switch; the sched_ext scheduler rusty")
         );
-        verdicts.limit(FeatureId::Cycles, "something");
-        assert_eq!(verdicts.all()[0], off);
-        verdicts.set_scheduler(None);
-        assert_eq!(verdicts.all()[..], [off, on]);
+        features.limit(FeatureId::Cycles, "something");
+        assert_eq!(features.all()[0], off);
+        features.set_scheduler(None);
+        assert_eq!(features.all()[..], [off, on]);
     }
 }

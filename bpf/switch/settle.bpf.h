@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The fold: when a thread ends or changes its cgroup, what it used goes to the row of the cgroup
- * that it was in and to its process, so that both sums stay closed. Between folds a switch touches
- * nothing that is shared.
+ * Settling: when a thread ends or changes its cgroup, what it used goes to the row of the cgroup
+ * that it was in and to its process, so that both sums stay closed. Between settlements a switch
+ * touches nothing that is shared.
  */
-#ifndef NOCTULE_FOLD_BPF_H
-#define NOCTULE_FOLD_BPF_H
+#ifndef NOCTULE_SETTLE_BPF_H
+#define NOCTULE_SETTLE_BPF_H
 
 #include "../include/row.bpf.h"
 #include "abi.h"
@@ -19,7 +19,7 @@ struct {
 	__uint(max_entries, 8192); /* set at load */
 	__type(key, __u64);
 	__type(value, struct counters);
-} folded SEC(".maps");
+} settled SEC(".maps");
 
 /* A process; it keeps both when another thread than the leader calls exec and takes its place. */
 struct process_key {
@@ -48,7 +48,7 @@ struct {
 
 const volatile __u32 exits_wakeup_bytes = 1 << 19;
 
-/* The cgroups for which `folded` had no room, together. */
+/* The cgroups for which `settled` had no room, together. */
 struct counters overflow;
 
 /* Processes that were followed, and those of which the end was reported. */
@@ -134,9 +134,9 @@ static __always_inline struct process_key process_of(struct task_struct *task,
 	return key;
 }
 
-static __always_inline struct counters *folded_row(__u64 cgroup)
+static __always_inline struct counters *settled_row(__u64 cgroup)
 {
-	struct counters *row = lookup_or_init(&folded, &cgroup, &nothing);
+	struct counters *row = lookup_or_init(&settled, &cgroup, &nothing);
 
 	if (row)
 		return row;
@@ -216,7 +216,7 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 {
 	struct process_key key = process_of(task, account);
 	struct task_sample *process;
-	struct late_fold *late;
+	struct late_settle *late;
 
 	if (bpf_ringbuf_query(&exits, BPF_RB_AVAIL_DATA) > exits_wakeup_bytes)
 		return;
@@ -241,8 +241,8 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
  * while it is moved): each exchange takes what was not taken yet, so that the parts add up to the
  * whole whoever is first.
  */
-static __always_inline void fold(struct task_struct *task, struct task_account *account,
-				 struct counters *used, const struct division *open, __u64 at)
+static __always_inline void settle(struct task_struct *task, struct task_account *account,
+				   struct counters *used, const struct division *open, __u64 at)
 {
 	__u64 cgroup = account->cgroup;
 	struct counters *row;
@@ -253,7 +253,7 @@ static __always_inline void fold(struct task_struct *task, struct task_account *
 		used->v[i] -= exchange(&account->base.v[i], used->v[i]);
 	for (int i = 0; open && i < WAIT_PARTS; i++)
 		used->v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];
-	row = folded_row(cgroup);
+	row = settled_row(cgroup);
 	before = fetch_and_add(&row->v[COUNTER_CPU_TIME], used->v[COUNTER_CPU_TIME]);
 	for (int i = COUNTER_CPU_TIME + 1; i < COUNTER_COUNT; i++)
 		__sync_fetch_and_add(&row->v[i], used->v[i]);
@@ -332,7 +332,7 @@ static __always_inline void settle_moved(struct task_struct *task, __u32 number)
 
 	if (!account || !sample)
 		return;
-	fold(task, account, &sample->counters, open, sample_at);
+	settle(task, account, &sample->counters, open, sample_at);
 	carry(task, account, &sample->counters);
 	account->cgroup = cgroup_of(task);
 	/* User space learns of the group when it reads the thread. */

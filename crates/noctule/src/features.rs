@@ -1,5 +1,5 @@
-//! Verdicts about the machine and about where the agent runs, in words: from facts, without loading
-//! anything.
+//! The status of features that follows from facts alone: about the machine, and about where the
+//! agent runs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -59,7 +59,7 @@ pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
     FeatureId::ALL.iter().filter_map(untried).collect()
 }
 
-/// The verdicts where CPU time cannot be counted at all, for this reason.
+/// The status of each feature where CPU time cannot be counted at all, for this reason.
 pub(crate) fn without_accounting(facts: &Facts, reason: String) -> Vec<Feature> {
     let mut features = vec![
         Feature::off(FeatureId::CpuTime, reason),
@@ -142,9 +142,9 @@ fn privileges(facts: &Facts) -> Feature {
     }
 }
 
-/// Facts about the machine that explain the verdicts.
+/// Facts about the machine that explain the status of others.
 pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
-    let verdict = |id, good: bool, bad_state, reason: String, mend: &str| Feature {
+    let status = |id, good: bool, bad_state, reason: String, mend: &str| Feature {
         id,
         state: if good { FeatureState::On } else { bad_state },
         reason,
@@ -155,7 +155,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
     let paranoid = facts.perf_event_paranoid;
     vec![
         privileges(facts),
-        verdict(
+        status(
             FeatureId::Btf,
             facts.btf,
             FeatureState::Off,
@@ -170,7 +170,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             ),
             "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
         ),
-        verdict(
+        status(
             FeatureId::Tracefs,
             facts.tracefs.is_some(),
             FeatureState::Degraded,
@@ -180,7 +180,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             },
             "mount -t tracefs tracefs /sys/kernel/tracing",
         ),
-        verdict(
+        status(
             FeatureId::Lockdown,
             !matches!(lockdown, Some("confidentiality")),
             FeatureState::Off,
@@ -189,7 +189,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             }),
             "boot without lockdown=confidentiality: it forbids BPF to read kernel memory",
         ),
-        verdict(
+        status(
             FeatureId::PerfEventParanoid,
             caps.perfmon || paranoid.is_none_or(|level| level <= 0),
             FeatureState::Degraded,
@@ -204,7 +204,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             ),
             "sysctl kernel.perf_event_paranoid=0, or add CAP_PERFMON",
         ),
-        verdict(
+        status(
             FeatureId::NominalFrequency,
             facts.nominal_hertz.is_some(),
             FeatureState::Degraded,
@@ -229,7 +229,7 @@ mod tests {
         let cases =
             [Auto, On, Off].map(|wanted| [measured(wanted, &none), measured(wanted, &some)]);
         assert_eq!(cases, [[true, false], [true, true], [false, false]]);
-        let reason = programs_unmeasured(Auto, &some).expect("a verdict").reason;
+        let reason = programs_unmeasured(Auto, &some).expect("a status").reason;
         assert!(reason.starts_with("2 CPUs are isolated"), "{reason}");
     }
 }

@@ -1,0 +1,35 @@
+//! What a scrape renders: the series that exist, with their figures at one moment.
+
+use std::sync::Arc;
+
+use noctule_model::{AgentCost, DestinationCounters, Feature, Loss, Measured, Node};
+
+use super::budget::Line;
+use super::pairs::PairLine;
+
+/// One level, ready to be rendered.
+#[derive(Clone, Debug)]
+pub(super) struct Level {
+    pub(super) name: &'static str,
+    pub(super) lines: Vec<Line>,
+    pub(super) blames: Vec<PairLine<u64>>,
+    pub(super) destinations: Vec<PairLine<DestinationCounters>>,
+    /// Rows in the overflow; `None` where there is no budget.
+    pub(super) overflowed: Option<usize>,
+}
+
+/// Everything that a scrape shows, as of one batch. Cheap to share, never changes.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub(super) taken_ns: u64,
+    pub(super) node: Node,
+    pub(super) measured: Measured,
+    pub(super) levels: Vec<Level>,
+    /// Pairs of a victim and a culprit that found no place.
+    pub(super) overflow_blames: usize,
+    pub(super) overflow_destinations: usize,
+    pub(super) features: Arc<[Feature]>,
+    pub(super) losses: Vec<Loss>,
+    pub(super) agent: AgentCost,
+    pub(super) version: &'static str,
+}
