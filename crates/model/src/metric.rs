@@ -269,7 +269,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &["by"],
-        help: "Times that a thread lost the CPU although it wanted to go on, by who got it.",
+        help: "Times that a runnable thread was preempted, by who got the CPU.",
         source: Source::Labelled(&[
             ("neighbour", Counter::PreemptedBy(Preemptor::Neighbour)),
             ("self", Counter::PreemptedBy(Preemptor::Own)),

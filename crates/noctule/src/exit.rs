@@ -36,8 +36,25 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     {
         return ExitCode::from(DONE);
     }
-    let _ = writeln!(std::io::stderr(), "noctule: {error:#}");
+    let _ = writeln!(std::io::stderr(), "noctule: {}", words(error));
     ExitCode::from(code(error))
+}
+
+/// The error with its causes, safe for a terminal: names of files, cgroups and processes are chosen
+/// by strangers. Only a usage error has lines of its own; it shows what the user typed.
+fn words(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    if !error.is::<Usage>() {
+        return noctule_text::escape(&text);
+    }
+    let lines = text.lines().map(|line| {
+        let safe = |c: char| match noctule_text::is_unseen(c) {
+            true => c.escape_unicode().to_string(),
+            false => c.to_string(),
+        };
+        line.chars().map(safe).collect::<String>()
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn code(error: &anyhow::Error) -> u8 {
@@ -50,5 +67,22 @@ fn code(error: &anyhow::Error) -> u8 {
     match kind.map(noctule_kernel::Error::kind) {
         Some(ErrorKind::Privileges | ErrorKind::Kernel) => NOT_ALLOWED,
         _ => FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_strangers_chose_does_not_reach_the_terminal() {
+        let hostile = std::io::Error::other("cgroup \u{1b}[2Jx\nnoctule: all is well");
+        let error = anyhow::Error::new(hostile).context("reading");
+        assert_eq!(
+            words(&error),
+            "reading: cgroup \\u{1b}[2Jx\\nnoctule: all is well"
+        );
+        let usage = anyhow::Error::new(Usage("no field \u{9b}x\n  a\\b\n  ^".into()));
+        assert_eq!(words(&usage), "no field \\u{9b}x\n  a\\b\n  ^");
     }
 }

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use anstyle::{AnsiColor, Style};
-use unicode_width::UnicodeWidthStr as _;
+use noctule_text::{Align, pad, width};
 
 /// Colours, when the output is a terminal and NO_COLOR is not set.
 #[derive(Clone, Copy, Debug)]
@@ -60,20 +60,20 @@ pub(crate) fn utc_offset(unix_ns: u64) -> i32 {
 
 /// Rows of cells below a header: the first column to the left, the others to the right.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>], paint: Paint) -> String {
-    let mut widths: Vec<usize> = header.iter().map(|h| h.width()).collect();
+    let mut widths: Vec<usize> = header.iter().map(|h| width(h)).collect();
     for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.width());
+        for (widest, cell) in widths.iter_mut().zip(row) {
+            *widest = (*widest).max(width(cell));
         }
     }
     let line = |cells: Vec<&str>| {
         let mut out = String::new();
         for (i, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            let pad = " ".repeat(width - cell.width());
             if i == 0 {
-                out.push_str(&format!("{cell}{pad}"));
+                out.push_str(&pad(cell, *width, Align::Left));
             } else {
-                out.push_str(&format!("  {pad}{cell}"));
+                out.push_str("  ");
+                out.push_str(&pad(cell, *width, Align::Right));
             }
         }
         out.trim_end().to_owned()

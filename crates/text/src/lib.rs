@@ -4,6 +4,7 @@
 
 mod draw;
 mod escape;
+mod fit;
 mod names;
 mod reason;
 mod time;
@@ -11,6 +12,7 @@ mod units;
 
 pub use draw::{WAIT_LENGTHS, WAIT_SCALE, drawn, glyph, lengths};
 pub use escape::{escape, escape_bytes, is_unseen, lossless};
+pub use fit::{Align, keep_end, keep_start, pad, shorten, width, wrap};
 pub use names::{exited, level_word, process_name};
 pub use reason::reason;
 pub use time::{clock, clock_ms, date_time};

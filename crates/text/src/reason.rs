@@ -29,12 +29,12 @@ pub fn reason(reason: &Reason) -> String {
              threads"
         ),
         VerdictKind::Throttled => format!(
-            "its quota kept it waiting for {} of the time that it wanted the CPU",
+            "throttled by its CPU quota for {} of the time that it wanted the CPU",
             part(reason.throttled)
         ),
         VerdictKind::ThrottledAndContended => format!(
-            "its quota kept it waiting for {} of the time that it wanted the CPU, and contention \
-             for {contended}",
+            "throttled by its CPU quota for {} of the time that it wanted the CPU; contention took \
+             {contended}",
             part(reason.throttled)
         ),
     };

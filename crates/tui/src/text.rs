@@ -1,160 +1,31 @@
-//! Text that fits: widths as the terminal draws them, and lengths of time.
+//! Text that fits, and lengths of time.
 
-use ratatui::buffer::CellWidth as _;
-use ratatui::text::Span;
-
-/// A letter with more marks than this is not a letter of any language; the marks would be drawn
-/// over the lines above and below.
-const MAX_CHARS_PER_CELL: usize = 6;
-
-/// What a sign occupies, in the way of the buffer that it is put into: with the same function, so
-/// that a column never starts elsewhere than it was computed.
-fn signs(text: &str) -> impl Iterator<Item = (String, usize)> {
-    let span = Span::raw(text);
-    let signs: Vec<(String, usize)> = span
-        .styled_graphemes(ratatui::style::Style::new())
-        .map(|sign| match sign.symbol {
-            zalgo if zalgo.chars().count() > MAX_CHARS_PER_CELL => ("\u{fffd}".to_owned(), 1),
-            symbol => (symbol.to_owned(), usize::from(symbol.cell_width())),
-        })
-        .filter(|(_, width)| *width > 0)
-        .collect();
-    signs.into_iter()
-}
-
-/// Columns that the text occupies.
-pub(crate) fn width(text: &str) -> usize {
-    signs(text).map(|(_, width)| width).sum()
-}
-
-/// The text, or its beginning and `…`, in at most `max` columns.
-pub(crate) fn keep_start(text: &str, max: usize) -> String {
-    let signs: Vec<_> = signs(text).collect();
-    take(&signs, max, signs.iter(), |kept| kept.concat() + "…")
-}
-
-/// The text, or `…` and its end: the end of a path tells more than its beginning.
-pub(crate) fn keep_end(text: &str, max: usize) -> String {
-    let signs: Vec<_> = signs(text).collect();
-    take(&signs, max, signs.iter().rev(), |mut kept| {
-        kept.reverse();
-        "…".to_owned() + &kept.concat()
-    })
-}
-
-/// Of a path the end is kept, of everything else the beginning.
-pub(crate) fn shorten(name: &str, width: usize) -> String {
-    match name.starts_with('/') {
-        true => keep_end(name, width),
-        false => keep_start(name, width),
-    }
-}
-
-fn take<'a>(
-    all: &[(String, usize)],
-    max: usize,
-    order: impl Iterator<Item = &'a (String, usize)>,
-    shorten: impl Fn(Vec<&'a str>) -> String,
-) -> String {
-    let total: usize = all.iter().map(|(_, width)| width).sum();
-    if total <= max {
-        return all.iter().map(|(symbol, _)| symbol.as_str()).collect();
-    }
-    if max == 0 {
-        return String::new();
-    }
-    let mut room = max - 1;
-    let fitting = order.map_while(|(symbol, width)| {
-        room = room.checked_sub(*width)?;
-        Some(symbol.as_str())
-    });
-    shorten(fitting.collect())
-}
+pub(crate) use noctule_text::{Align, keep_end, keep_start, pad, shorten, width, wrap};
 
 /// A length of time, or time per second, in nanoseconds.
 pub(crate) fn length(ns: f64) -> String {
     noctule_text::duration(ns.round() as u64)
 }
 
-/// Where the text stands in its column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
-    /// At the left edge.
-    Left,
-    /// At the right edge, as numbers do.
-    Right,
-}
-
-/// The text in exactly `columns` columns.
-pub(crate) fn pad(text: &str, columns: usize, align: Align) -> String {
-    let fitted = keep_start(text, columns);
-    let space = " ".repeat(columns.saturating_sub(width(&fitted)));
-    match align {
-        Align::Left => fitted + &space,
-        Align::Right => space + &fitted,
-    }
-}
-
-/// The text in lines of at most `max` columns, broken between words where that is possible.
-pub(crate) fn wrap(text: &str, max: usize) -> Vec<String> {
-    let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
-    for word in text.split_inclusive(' ') {
-        if used > 0 && used + width(word.trim_end()) > max {
-            lines.push(std::mem::take(&mut line));
-            used = 0;
-        }
-        for (symbol, width) in signs(word) {
-            if used > 0 && used + width > max && symbol != " " {
-                lines.push(std::mem::take(&mut line));
-                used = 0;
-            }
-            line.push_str(&symbol);
-            used += width;
-        }
-    }
-    lines.push(line);
-    lines
-}
-
 #[cfg(test)]
 mod tests {
+    use ratatui::text::Span;
+
     use super::*;
 
+    /// Else a column would start elsewhere than it was computed.
     #[test]
-    fn shortening_counts_columns_not_characters() {
-        assert_eq!(keep_start("nginx", 5), "nginx");
-        assert_eq!(keep_start("nginx", 4), "ngi…");
-        // Each of these takes two columns, so that one column of the five stays empty.
-        assert_eq!(keep_start("日本語処理", 6), "日本…");
-        assert_eq!(keep_end("/kubepods/pod1", 6), "…/pod1");
-        assert_eq!(keep_end("日本語", 4), "…語");
-        assert_eq!(keep_start("x", 0), "");
-        assert_eq!(width("e\u{301}a"), 2);
-    }
-
-    #[test]
-    fn padding_always_gives_the_width_that_was_asked() {
-        for text in ["", "a", "日本語", "a-long-name-of-some-kind", "e\u{301}"] {
-            for columns in 0..12 {
-                for align in [Align::Left, Align::Right] {
-                    assert_eq!(width(&pad(text, columns, align)), columns, "{text:?}");
-                }
-            }
+    fn text_is_as_wide_as_the_buffer_draws_it() {
+        for text in [
+            "",
+            "nginx",
+            "日本語",
+            "e\u{301}a",
+            "größe",
+            "👨\u{200d}👩\u{200d}👧 x",
+            "▁▂█",
+        ] {
+            assert_eq!(width(text), Span::raw(text).width(), "{text}");
         }
-    }
-
-    #[test]
-    fn wrapping_breaks_between_words_and_inside_of_long_ones() {
-        assert_eq!(wrap("one two three", 8), ["one two ", "three"]);
-        assert_eq!(wrap("/a/very/long/path", 6), ["/a/ver", "y/long", "/path"]);
-        assert_eq!(wrap("日本語", 5), ["日本", "語"]);
-        assert_eq!(wrap("", 5), [""]);
-        assert_eq!(wrap("ab", 0), ["a", "b"]);
-    }
-
-    #[test]
-    fn a_pile_of_marks_is_replaced() {
-        let zalgo = format!("a{}b", "\u{301}".repeat(500));
-        assert_eq!(keep_start(&zalgo, 10), "\u{fffd}b");
     }
 }

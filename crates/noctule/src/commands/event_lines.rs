@@ -2,7 +2,8 @@
 
 use noctule_model::Event;
 use noctule_sinks::events::{EventLine, Tone, event_line};
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use noctule_text::{Align, pad, shorten, width};
 
 use crate::print::{self, Paint};
 
@@ -16,10 +17,10 @@ const PLACE: usize = 22;
 /// The names of the columns.
 pub(super) fn head(paint: Paint) -> String {
     let names = [
-        pad("time", TIME),
-        pad("kind", KIND),
-        pad("who", WHO),
-        pad("where", PLACE),
+        column("time", TIME),
+        column("kind", KIND),
+        column("who", WHO),
+        column("where", PLACE),
     ];
     format!("{}\n", paint.bold(&format!("{}  what", names.join("  "))))
 }
@@ -42,36 +43,15 @@ fn arrange(line: &EventLine, paint: Paint) -> String {
     if line.kind.is_empty() {
         return format!("{time}  {what}\n");
     }
-    let kind = paint.bold(&pad(line.kind, KIND));
-    let who = pad(&line.who, WHO);
-    let place = pad(&short(&line.place, PLACE), PLACE);
+    let kind = paint.bold(&column(line.kind, KIND));
+    let who = column(&line.who, WHO);
+    let place = column(&shorten(&line.place, PLACE), PLACE);
     format!("{time}  {kind}  {who}  {place}  {what}\n")
 }
 
-fn pad(text: &str, width: usize) -> String {
-    let blanks = width.saturating_sub(text.width());
-    format!("{text}{}", " ".repeat(blanks))
-}
-
-/// Of a path the end says most, of any other name the begin.
-fn short(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut room = width.saturating_sub(1);
-    let mut fits = |c: &char| {
-        let needs = c.width().unwrap_or(0);
-        let fits = needs <= room;
-        room = room.saturating_sub(needs);
-        fits
-    };
-    if text.starts_with('/') {
-        let end: Vec<char> = text.chars().rev().take_while(&mut fits).collect();
-        format!("…{}", end.iter().rev().collect::<String>())
-    } else {
-        let begin: String = text.chars().take_while(&mut fits).collect();
-        format!("{begin}…")
-    }
+/// A text that is too wide is not cut: the columns after it move.
+fn column(text: &str, columns: usize) -> String {
+    pad(text, columns.max(width(text)), Align::Left)
 }
 
 #[cfg(test)]
@@ -103,15 +83,15 @@ mod tests {
         for place in places {
             let drawn = arrange(&line("curl[4711]", place), Paint::none());
             let (before, _) = drawn.split_once("what").expect("the last column");
-            assert_eq!(before.width(), at, "{drawn}");
+            assert_eq!(width(before), at, "{drawn}");
         }
     }
 
     #[test]
     fn what_is_too_long_is_cut_where_it_says_least() {
-        assert_eq!(short("/a/b/c", 6), "/a/b/c");
-        assert_eq!(short("/a/b/c/d", 6), "…b/c/d");
-        assert_eq!(short("name.service", 6), "name.…");
+        assert_eq!(shorten("/a/b/c", 6), "/a/b/c");
+        assert_eq!(shorten("/a/b/c/d", 6), "…b/c/d");
+        assert_eq!(shorten("name.service", 6), "name.…");
     }
 
     #[test]

@@ -252,17 +252,18 @@ fn place(row: &Row, level: Level) -> String {
 /// What was taken of all CPUs, of those that were idle too, where that is known.
 fn taken(name: &str, ns: Option<u64>) -> String {
     ns.map_or_else(String::new, |ns| {
-        format!(", {name} {} in all", text::seconds(ns))
+        format!(", of all CPUs {name} {}", text::seconds(ns))
     })
 }
 
-/// Window, idle and remainder, so that the sums close before the reader's eyes.
+/// Window, idle time, and the rest (interrupts and steal), so that the sums close before the
+/// reader's eyes.
 fn machine(report: &Report, paint: Paint) -> String {
     let node = &report.node;
     let share = |ns: u64| text::share(ns, node.elapsed_ns);
     let used = node.total[Counter::CpuTime];
     paint.dim(&format!(
-        "{} on {} CPUs: {} used ({}), {} idle ({}), {} remainder ({}: interrupts, steal){}{}\n",
+        "{} on {} CPUs: {} used ({}), {} idle ({}), {} interrupts and steal ({}){}{}\n",
         text::seconds(report.window_ns),
         node.cpus,
         text::seconds(used),

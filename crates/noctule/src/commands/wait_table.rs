@@ -3,7 +3,6 @@
 use noctule_analysis::{WaitReport, WaitReportRow};
 use noctule_model::{Cause, Level, Preemptor, VerdictKind};
 use noctule_text::{self as text, WAIT_SCALE, escape};
-use unicode_width::UnicodeWidthStr as _;
 
 use crate::print::{self, Paint};
 
@@ -26,7 +25,7 @@ pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) 
     let head = lines.next().unwrap_or_default();
     let mut out = format!("{}\n", paint.bold(&format!("{head}  verdict")));
     for (line, row) in lines.zip(shown) {
-        let room = " ".repeat(head.width().saturating_sub(line.width()));
+        let room = " ".repeat(text::width(head).saturating_sub(text::width(line)));
         out.push_str(&format!("{line}{room}  {}\n", verdict(row, paint)));
         if row.verdict.kind != VerdictKind::Quiet {
             out.push_str(&details(row, level, paint));
@@ -98,7 +97,7 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
         .chain((row.throttles > 0).then(|| format!("quota {}", text::count(row.throttles))))
         .collect();
     if !preemptions.is_empty() {
-        out.push_str(&format!("  lost the CPU to: {}\n", preemptions.join(", ")));
+        out.push_str(&format!("  preempted by: {}\n", preemptions.join(", ")));
     }
     let reason = escape(&text::reason(&row.reason(level)));
     out.push_str(&format!("  {}\n", paint.bold(&reason)));

@@ -146,7 +146,7 @@ fn rest(shares: &Shares, palette: &Palette) -> Line<'static> {
     Line::from(vec![
         Span::styled(" idle ", palette.faint),
         Span::raw(format!("{:>6}", percent(shares.idle))),
-        Span::styled("   remainder ", palette.faint),
+        Span::styled("   irq+steal ", palette.faint),
         Span::raw(percent(shares.remainder)),
     ])
 }

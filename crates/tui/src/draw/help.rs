@@ -47,7 +47,7 @@ pub(crate) fn lines(width: usize, palette: &Palette) -> Vec<Line<'static>> {
         "Waits are known by group, not by process: where processes were asked for, containers are \
          shown.",
         "What is not measured has no column, or -; noctule doctor says why.",
-        "remainder: time that is neither idle nor charged to a process.",
+        "irq+steal: interrupts and steal, time neither idle nor charged to a process.",
     ] {
         let wrapped = text::wrap(line, width.saturating_sub(2));
         lines.extend(
