@@ -9,6 +9,7 @@ mod clock;
 mod fit;
 mod idle;
 mod power;
+mod report;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -22,6 +23,7 @@ use noctule_model::{
     ZoneKind,
 };
 
+pub use report::{EnergyReport, KindReport, ZoneReport, charged_kinds};
 use work::Work;
 use zone::{Tick, ZoneState};
 
@@ -219,8 +221,12 @@ fn grow<'a, K: Copy + Eq + Hash>(
         let standing = standings.entry(id).or_default();
         standing.seen = sequence;
         let work = Work::new(&counters.since(&standing.counters), measured);
-        // The last figures of a process can stand beside older ones of its zombie.
-        standing.counters = standing.counters.max(counters);
+        // The last figures of a process can stand beside older ones of its zombie. What is nothing at
+        // all was forgotten by the source, and counts from 0 again.
+        standing.counters = match counters.is_zero() {
+            true => Counters::default(),
+            false => standing.counters.max(counters),
+        };
         if !work.is_nothing() {
             sum += &work;
             grown.push((id, work));

@@ -49,6 +49,9 @@ impl Gone {
             if accounts {
                 gone.counters += &row.counters;
             }
+            if now.is_none() {
+                gone.joules += &row.joules;
+            }
             if events {
                 gone.events += &row.events;
             }
@@ -93,6 +96,7 @@ impl Gone {
                 Some(gone) => {
                     let mut row = row.clone();
                     row.counters += &gone.counters;
+                    row.joules += &gone.joules;
                     row.events += &gone.events;
                     Cow::Owned(row)
                 }

@@ -14,7 +14,7 @@ mod report;
 mod rollup;
 mod wait_report;
 
-pub use energy::{Attribution, IdleEnergy};
+pub use energy::{Attribution, EnergyReport, IdleEnergy, KindReport, ZoneReport, charged_kinds};
 pub use evidence::{Baseline, Evidence, Thresholds};
 pub use judge::{Judge, JudgeOptions};
 pub use report::{Report, ReportBuilder, Row};

@@ -5,10 +5,11 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, CgroupId, CgroupRow, Comm, Counter, Counters, Events, Feature, Level, Loss, Measured,
-    Node, Owner, ProcessId, ProcessRow, Sockets, Subject,
+    Batch, CgroupId, CgroupRow, Comm, Counter, Counters, Events, Feature, Joules, Level, Loss,
+    Measured, Node, Owner, ProcessId, ProcessRow, Sockets, Subject,
 };
 
+use crate::EnergyReport;
 use crate::gone::Gone;
 
 /// One row.
@@ -20,6 +21,8 @@ pub struct Row {
     pub owner: Arc<Owner>,
     /// Growth in the window.
     pub counters: Counters,
+    /// Active energy that was charged in the window; 0 without a meter.
+    pub joules: Joules,
     /// Growth in the window, and what is open at its end; `None` where events are not counted: for
     /// processes, and for the command that the agent follows.
     pub events: Option<Events>,
@@ -45,6 +48,8 @@ pub struct Report {
     /// CPU time in nanoseconds that the groups have and no process: of processes that ended and of
     /// which the record was lost. 0 at other levels, and of a command that is followed.
     pub unrecorded_ns: u64,
+    /// What the meters counted, and where it went; `None` without a meter.
+    pub energy: Option<EnergyReport>,
     /// What was lost in the window; a kind of which nothing was is left out.
     pub losses: Vec<Loss>,
     /// Status of each feature.
@@ -83,7 +88,12 @@ impl ReportBuilder {
                 // late, with no more than what was left, but with the last group and name.
                 Entry::Occupied(mut known) => {
                     let counters = known.get().counters.max(&row.counters);
-                    known.insert(ProcessRow { counters, ..row });
+                    let joules = known.get().joules.max(&row.joules);
+                    known.insert(ProcessRow {
+                        counters,
+                        joules,
+                        ..row
+                    });
                 }
             }
         }
@@ -123,6 +133,14 @@ impl ReportBuilder {
                 .then_with(|| a.owner.path.cmp(&b.owner.path))
         });
         let losses = self.losses(last);
+        let mut energy = EnergyReport::between(&self.first, last);
+        if let Some(energy) = energy.as_mut().filter(|_| level == Level::Process) {
+            let mut in_rows = Joules::default();
+            rows.iter().for_each(|row| in_rows += &row.joules);
+            if !followed_only {
+                energy.unrecorded = energy.charged().since(&in_rows);
+            }
+        }
         let total = last.node.total.since(&self.first.node.total);
         let in_rows = || rows.iter().map(|r| r.counters[Counter::CpuTime]).sum();
         // Without a loss the difference is what changed while the batch was taken.
@@ -158,6 +176,7 @@ impl ReportBuilder {
             measured: last.measured,
             rows,
             unrecorded_ns,
+            energy,
             losses,
             features: last.features.clone(),
         }
@@ -187,23 +206,27 @@ impl ReportBuilder {
     }
 
     pub(crate) fn processes(&self, last: &Batch, followed_only: bool) -> Vec<Row> {
-        let before: HashMap<ProcessId, &Counters> = self
+        let before: HashMap<ProcessId, &ProcessRow> = self
             .first
             .processes
             .iter()
-            .map(|row| (row.id, &row.counters))
+            .map(|row| (row.id, row))
             .collect();
-        let zero = Counters::default();
+        let zero = ProcessRow::default();
         let living = self.gone.processes(last);
         let living = living.filter(|row| !self.exited.contains_key(&row.id));
         living
             .chain(self.exited.values())
             .filter(|row| row.followed || !followed_only)
-            .map(|row| Row {
-                counters: row.counters.since(before.get(&row.id).unwrap_or(&&zero)),
-                owner: owner_of(row.owner.as_ref(), row.cgroup),
-                process: Some(row.clone()),
-                events: None,
+            .map(|row| {
+                let before = before.get(&row.id).copied().unwrap_or(&zero);
+                Row {
+                    counters: row.counters.since(&before.counters),
+                    joules: row.joules.since(&before.joules),
+                    owner: owner_of(row.owner.as_ref(), row.cgroup),
+                    process: Some(row.clone()),
+                    events: None,
+                }
             })
             .collect()
     }
@@ -218,6 +241,7 @@ impl ReportBuilder {
                 process: None,
                 owner: owner_of(row.owner.as_ref(), row.id),
                 counters: row.counters.since(&before.counters),
+                joules: row.joules.since(&before.joules),
                 events: Some(Events {
                     counters: row.events.since(&before.events),
                     sockets: row.sockets,
@@ -258,6 +282,7 @@ fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
             Entry::Occupied(mut taken) => {
                 let sum = taken.get_mut();
                 sum.counters += &row.counters;
+                sum.joules += &row.joules;
                 sum.events = added(sum.events, row.events);
                 if row.owner.path.len() < sum.owner.path.len() {
                     sum.owner = row.owner;
@@ -302,15 +327,18 @@ impl Report {
     /// All rows together, as a row without an owner.
     pub fn sum(&self) -> Row {
         let mut counters = Counters::default();
+        let mut joules = Joules::default();
         let mut events = Some(Events::default());
         for row in &self.rows {
             counters += &row.counters;
+            joules += &row.joules;
             events = added(events, row.events);
         }
         Row {
             process: None,
             owner: Arc::new(Owner::unknown(CgroupId::default())),
             counters,
+            joules,
             events,
         }
     }
@@ -320,7 +348,7 @@ impl Row {
     /// Whether it used anything or had events.
     fn is_active(&self) -> bool {
         let events = self.events.is_some_and(|e| !e.counters.is_zero());
-        !self.counters.is_zero() || events
+        !self.counters.is_zero() || !self.joules.is_zero() || events
     }
 
     /// A name for people: command, container, pod, unit or path, whichever the level shows.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use noctule_model::{
     Batch, Blame, Blamed, Cause, CgroupId, Counter, Counters, DestinationCounters, EventCounters,
-    Group, Owner, Preemptor, Sockets, Subject,
+    Group, Joules, Owner, Preemptor, Sockets, Subject,
 };
 
 #[cfg(test)]
@@ -56,6 +56,7 @@ pub struct Rollup {
 #[derive(Debug, Default)]
 struct Charged {
     counters: Counters,
+    joules: Joules,
     events: EventCounters,
 }
 
@@ -142,11 +143,13 @@ impl Rollup {
             };
             let charged = self.cgroups.entry(row.id).or_default();
             let events = growth::step(&mut charged.events, &row.events);
+            let joules = growth::step(&mut charged.joules, &row.joules);
             let mut growth = growth::step(&mut charged.counters, &row.counters);
             growth[Counter::Wait(Cause::Neighbour)] = 0;
             growth[Counter::PreemptedBy(Preemptor::Neighbour)] = 0;
             self.charge(&member.subject, &growth);
             if let Some(standing) = self.subjects.get_mut(&member.subject) {
+                standing.row.joules += &joules;
                 standing.row.events.counters += &events;
                 standing.row.events.sockets += &row.sockets;
             }

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::{Counters, DestinationCounters, Events, Histogram, Owner, Subject, VerdictKind};
+use crate::{
+    Counters, DestinationCounters, Events, Histogram, Joules, Owner, Subject, VerdictKind,
+};
 
 /// What one subject used. Subjects do not overlap: the sum over them is the node's total.
 #[derive(Clone, Debug)]
@@ -15,6 +17,8 @@ pub struct SubjectRow {
     /// What it used since the agent started. Its groups are no neighbours of each other
     /// ([`crate::Cause`]).
     pub counters: Counters,
+    /// Active energy that it was charged with since the agent started; 0 without a meter.
+    pub joules: Joules,
     /// Average frequency while it ran, over the last tick; `None` when not measured or not run.
     pub frequency_hertz: Option<f64>,
     /// How long its waits were, since the agent started; one value in nanoseconds for each.
@@ -44,6 +48,7 @@ impl SubjectRow {
             subject,
             owner,
             counters: Counters::default(),
+            joules: Joules::default(),
             frequency_hertz: None,
             waits: Histogram::default(),
             events: Events::default(),

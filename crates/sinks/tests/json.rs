@@ -6,11 +6,12 @@ mod fixture;
 use std::sync::Arc;
 
 use fixture::{CONTAINER, SECOND, container, measured, owner, process, ran, small, unit};
-use noctule_analysis::{Report, Row};
+use noctule_analysis::{EnergyReport, IdleEnergy, KindReport, Report, Row, ZoneReport};
 use noctule_model::{
-    EventCounter, EventFamily, Events, Level, Loss, Measured, Node, Owner, Sockets,
+    Driver, EnergySource, EventCounter, EventFamily, Events, FeatureState, Joules, Level, Loss,
+    Measured, Node, Owner, Sockets, Zone, ZoneAccount, ZoneKind,
 };
-use noctule_sinks::json::{doctor_json, stat_json};
+use noctule_sinks::json::{doctor_json, energy_json, stat_json};
 use serde_json::{Value, json};
 
 fn row(owner: Owner, ns: u64) -> Row {
@@ -18,6 +19,7 @@ fn row(owner: Owner, ns: u64) -> Row {
         process: None,
         owner: Arc::new(owner),
         counters: ran(ns),
+        joules: Joules::default(),
         events: None,
     }
 }
@@ -41,6 +43,7 @@ fn report(rows: Vec<Row>) -> Report {
         measured: measured(),
         rows,
         unrecorded_ns: SECOND / 4,
+        energy: None,
         losses: vec![Loss {
             kind: "exit_record",
             place: "exits",
@@ -234,4 +237,86 @@ fn doctor_says_how_to_mend_where_there_is_a_way() {
          "mend": "run on hardware with a PMU"},
     ]});
     assert_eq!(doctor, expected);
+}
+
+/// A package that took 30 J, of which 10.000001 J were charged.
+fn energy() -> EnergyReport {
+    let account = ZoneAccount {
+        total_uj: 30_000_001,
+        idle_uj: 20_000_000,
+        active_uj: 10_000_001,
+        driver: Driver::Cycles,
+        idle_watts: Some(3.5),
+        ..ZoneAccount::default()
+    };
+    let zone = Zone {
+        name: "package-0".into(),
+        kind: ZoneKind::Package,
+        socket: Some(0),
+        die: None,
+        source: EnergySource::Powercap,
+        parent: None,
+        resolution_uj: 61,
+        path: "/sys/class/powercap/intel-rapl:0".into(),
+    };
+    EnergyReport {
+        zones: vec![ZoneReport {
+            zone,
+            account,
+            error_ratio: Some(0.02),
+            state: FeatureState::On,
+            reason: None,
+            gaps: 0,
+        }],
+        kinds: vec![KindReport {
+            kind: ZoneKind::Package,
+            source: "powercap",
+            root: true,
+        }],
+        unrecorded: Joules::default(),
+    }
+}
+
+#[test]
+fn energy_is_exact_to_the_microjoule() {
+    let mut cart = row(container(71, Some("cart")), SECOND);
+    cart.joules[ZoneKind::Package] = 10_000_001;
+    let mut report = report(vec![cart]);
+    report.energy = Some(energy());
+    let text = energy_json(&report, Level::Container, IdleEnergy::Node);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer["idle"], "node");
+    assert_eq!(
+        answer["zones"],
+        json!([{
+            "zone": "package", "name": "package-0", "socket": 0, "source": "powercap",
+            "path": "/sys/class/powercap/intel-rapl:0", "joules": 30.000001,
+            "watts": 30_000_001.0 * 1e3 / 5.5e9, "idle_joules": 20.0, "active_joules": 10.000001,
+            "interrupt_joules": 0.0, "other_joules": 0.0, "unattributed_joules": 0.0,
+            "idle_watts": 3.5, "shared_by": "cycles", "error_ratio": 0.02, "gaps": 0, "state": "on",
+        }])
+    );
+    let row = &answer["rows"][0];
+    assert_eq!(row["container.id"], CONTAINER);
+    assert_eq!(row["energy.joules"], json!({"package": 10.000001}));
+    assert!(answer.get("unrecorded_joules").is_none());
+    let process: Value =
+        serde_json::from_str(&energy_json(&report, Level::Process, IdleEnergy::Node)).unwrap();
+    assert_eq!(process["unrecorded_joules"], json!({"package": 0.0}));
+}
+
+#[test]
+fn stat_has_joules_only_where_there_is_a_meter() {
+    let mut report = report(vec![row(unit(3, "a.service"), SECOND)]);
+    let stat = |report: &Report| -> Value {
+        serde_json::from_str(&stat_json(report, Level::Unit)).unwrap()
+    };
+    assert!(stat(&report).get("energy").is_none());
+    assert!(stat(&report)["rows"][0].get("energy.joules").is_none());
+    report.energy = Some(energy());
+    assert_eq!(stat(&report)["energy"]["zones"][0]["joules"], 30.000001);
+    assert_eq!(
+        stat(&report)["rows"][0]["energy.joules"],
+        json!({"package": 0.0})
+    );
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use noctule_analysis::{ReportBuilder, Row, Thresholds};
 use noctule_model::{
     AgentCost, Batch, CgroupId, CgroupRow, Counter, Counters, Feature, FeatureId, FeatureState,
-    Level, Loss, Measured, Node, Owner, ProcessId, ProcessRow,
+    Joules, Level, Loss, Measured, Node, Owner, ProcessId, ProcessRow,
 };
 
 use crate::data::history::{History, LENGTH, Used};
@@ -267,6 +267,7 @@ impl<'a> Present<'a> {
             process,
             owner: Arc::clone(owner.unwrap_or(&row.owner)),
             counters: Counters::default(),
+            joules: Joules::default(),
             events: None,
         })
     }

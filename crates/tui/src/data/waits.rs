@@ -8,7 +8,7 @@ use noctule_analysis::{
     Judge, JudgeOptions, Party, ReportBuilder, Row, Thresholds, Verdict, WaitReport, WaitReportRow,
 };
 use noctule_model::{
-    Batch, Cause, CgroupId, Counters, Histogram, Level, Owner, Preemptor, Subject,
+    Batch, Cause, CgroupId, Counters, Histogram, Joules, Level, Owner, Preemptor, Subject,
 };
 use noctule_text::escape;
 
@@ -226,6 +226,7 @@ impl Waited {
             process: None,
             owner,
             counters: Counters::default(),
+            joules: Joules::default(),
             events: None,
         }
     }

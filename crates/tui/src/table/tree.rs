@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_analysis::Row;
-use noctule_model::{Batch, CgroupId, Counters, Level, Owner, ProcessRow};
+use noctule_model::{Batch, CgroupId, Counters, Joules, Level, Owner, ProcessRow};
 use noctule_text::escape;
 
 use crate::data::Data;
@@ -74,6 +74,7 @@ fn idle_process(process: &ProcessRow) -> Row {
     Row {
         owner: owner.unwrap_or_else(|| Arc::new(Owner::unknown(process.cgroup))),
         counters: Counters::default(),
+        joules: Joules::default(),
         events: None,
         process: Some(process.clone()),
     }
@@ -126,6 +127,7 @@ fn idle_cgroup(owner: Option<Arc<Owner>>, path: String) -> Row {
         process: None,
         owner: owner.unwrap_or_else(unseen),
         counters: Counters::default(),
+        joules: Joules::default(),
         events: None,
     }
 }

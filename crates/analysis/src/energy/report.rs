@@ -1,0 +1,132 @@
+//! What the meters counted in a window, and where it went.
+
+use noctule_model::{
+    Batch, Driver, FeatureState, Joules, Zone, ZoneAccount, ZoneKind, ZoneReading, common_source,
+};
+
+use super::counts_in_rows;
+
+/// The energy of a window.
+#[derive(Clone, Debug)]
+pub struct EnergyReport {
+    /// Every zone, in the order of the meters.
+    pub zones: Vec<ZoneReport>,
+    /// The kinds of zone of which rows have a part, in the order of [`ZoneKind::ALL`].
+    pub kinds: Vec<KindReport>,
+    /// What processes that ended without a record were charged; 0 at other levels than that of
+    /// processes.
+    pub unrecorded: Joules,
+}
+
+/// One zone in a window.
+#[derive(Clone, Debug)]
+pub struct ZoneReport {
+    /// The zone.
+    pub zone: Zone,
+    /// Where its energy went in the window.
+    pub account: ZoneAccount,
+    /// Half-width of the relative error of its active energy; `None` where nothing was active.
+    pub error_ratio: Option<f64>,
+    /// Whether it could be read at the end.
+    pub state: FeatureState,
+    /// Why it is degraded.
+    pub reason: Option<String>,
+    /// Stretches of the window in which it could not be read, or its counter jumped.
+    pub gaps: u64,
+}
+
+/// A kind of zone, over all sockets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KindReport {
+    /// Which.
+    pub kind: ZoneKind,
+    /// The word for its meters.
+    pub source: &'static str,
+    /// No other kind contains it: what it has may be added up with other roots.
+    pub root: bool,
+}
+
+impl EnergyReport {
+    /// Of the window between two batches; `None` without a meter.
+    pub(crate) fn between(first: &Batch, last: &Batch) -> Option<Self> {
+        let energy = last.energy.as_ref()?;
+        let nothing = ZoneAccount::default();
+        let places = 0..energy.zones.len().min(last.zone_accounts.len());
+        let zones = places.clone().map(|place| {
+            let before = first.zone_accounts.get(place).unwrap_or(&nothing);
+            let gaps = first.energy.as_ref().and_then(|e| e.readings.get(place));
+            ZoneReport::new(
+                &energy.zones[place],
+                last.zone_accounts[place].since(before),
+                &energy.readings[place],
+                gaps.map_or(0, |reading| reading.gaps),
+            )
+        });
+        Some(Self {
+            zones: zones.collect(),
+            kinds: charged_kinds(&energy.zones, &last.zone_accounts),
+            unrecorded: Joules::default(),
+        })
+    }
+
+    /// What was charged to rows, added up over the zones that rows have.
+    pub(crate) fn charged(&self) -> Joules {
+        let zones: Vec<Zone> = self.zones.iter().map(|it| it.zone.clone()).collect();
+        let mut sum = Joules::default();
+        for (place, zone) in self.zones.iter().enumerate() {
+            if counts_in_rows(place, &zones) {
+                sum[zone.zone.kind] += zone.account.active_uj;
+            }
+        }
+        sum
+    }
+
+    /// Microjoules of a row over all kinds that do not contain each other.
+    pub fn total_uj(&self, joules: &Joules) -> u64 {
+        let roots = self.kinds.iter().filter(|kind| kind.root);
+        roots.map(|kind| joules[kind.kind]).sum()
+    }
+
+    /// Whether every zone is the operator's model.
+    pub fn is_model(&self) -> bool {
+        self.zones.iter().all(|zone| !zone.zone.is_measured())
+    }
+}
+
+impl ZoneReport {
+    fn new(zone: &Zone, account: ZoneAccount, reading: &ZoneReading, gaps: u64) -> Self {
+        Self {
+            error_ratio: account.relative_error(zone.resolution_uj),
+            zone: zone.clone(),
+            account,
+            state: reading.state,
+            reason: reading.reason.as_ref().map(ToString::to_string),
+            gaps: reading.gaps.saturating_sub(gaps),
+        }
+    }
+}
+
+/// The kinds that rows are charged with.
+pub fn charged_kinds(zones: &[Zone], accounts: &[ZoneAccount]) -> Vec<KindReport> {
+    let driven = |place: usize| {
+        let account: Option<&ZoneAccount> = accounts.get(place);
+        account.is_some_and(|account| account.driver != Driver::Nothing)
+    };
+    let of_kind = |kind: ZoneKind| {
+        let places = 0..zones.len();
+        places.filter(move |&place| {
+            zones[place].kind == kind && counts_in_rows(place, zones) && driven(place)
+        })
+    };
+    let kinds = ZoneKind::ALL.into_iter();
+    kinds
+        .filter_map(|kind| {
+            let source = common_source(of_kind(kind).map(|place| zones[place].source))?;
+            let root = of_kind(kind).all(|place| {
+                let around = zones[place].parent;
+                around.is_none_or(|outer| !driven(outer))
+            });
+            Some(KindReport { kind, source, root })
+        })
+        .collect()
+}
