@@ -92,6 +92,34 @@ pub fn bytes(value: u64) -> String {
     }
 }
 
+/// Microjoules as energy: `61µJ`, `450mJ`, `12.3J`, `1.23kJ`.
+pub fn joules(uj: u64) -> String {
+    match uj as f64 {
+        0.0 => "0J".to_owned(),
+        uj if uj < 999.5 => format!("{uj:.0}µJ"),
+        uj if uj < 999.5e3 => three_digits(uj / 1e3) + "mJ",
+        uj => metric(uj / 1e6) + "J",
+    }
+}
+
+/// Power: `35.2mW`, `12.3W`, `1.23kW`.
+pub fn watts(value: f64) -> String {
+    match value {
+        v if v < 0.000_05 => "0W".to_owned(),
+        v if v < 0.999_5 => three_digits(v * 1e3) + "mW",
+        v => metric(v) + "W",
+    }
+}
+
+/// A number of at least 1 with three digits and the prefix of its thousands.
+fn metric(value: f64) -> String {
+    if value < 999.5 {
+        three_digits(value)
+    } else {
+        rate(value)
+    }
+}
+
 /// A frequency: `3.42GHz`.
 pub fn frequency(hertz: f64) -> String {
     rate(hertz) + "Hz"
@@ -108,6 +136,15 @@ fn three_digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn energy_and_power_have_three_digits() {
+        let uj = [0, 61, 999, 450_000, 999_600, 12_345_678, 1_234_567_890];
+        let expected = ["0J", "61µJ", "999µJ", "450mJ", "1.00J", "12.3J", "1.23kJ"];
+        assert_eq!(uj.map(joules), expected);
+        let power = [0.0, 0.0352, 0.999_6, 12.34, 1234.0].map(watts);
+        assert_eq!(power, ["0W", "35.2mW", "1.00W", "12.3W", "1.23kW"]);
+    }
 
     #[test]
     fn counts_have_three_digits_and_never_round_to_a_thousand() {
