@@ -1,5 +1,6 @@
 //! The configuration as it is meant: the file, and the command line over it.
 
+mod energy;
 mod events;
 
 use std::fs;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 
 use crate::args::RunArgs;
 use crate::exit::Usage;
+use energy::EnergyConfig;
 use events::Events;
 
 /// Everything that can be configured. `deploy/noctule.toml` shows each option with its default.
@@ -21,6 +23,7 @@ use events::Events;
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
     pub(crate) collect: Collect,
+    pub(crate) energy: EnergyConfig,
     pub(crate) events: Events,
     pub(crate) metrics: Metrics,
     pub(crate) verdicts: Verdicts,
@@ -396,7 +399,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 38, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 39, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The way of the data, wired: the only place that names concrete parts.
 //!
-//! kernel side -> source -> identity -> rollup -> a batch. Every command drives this pipeline and
+//! kernel side -> source -> identity -> attribution -> rollup -> a batch. Every command drives this pipeline and
 //! hands the batches to its sink.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use noctule_analysis::Rollup;
+use noctule_analysis::{Attribution, Rollup};
 use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace, Meters};
 use noctule_identity::Registry;
 use noctule_kernel::{
@@ -64,6 +64,7 @@ pub(crate) struct Pipeline {
     life: Option<CgroupLife>,
     meters: Meters,
     registry: Registry,
+    attribution: Attribution,
     rollup: Rollup,
     released: Vec<CgroupId>,
     /// Groups of which the directory was removed, and when; the oldest first.
@@ -181,6 +182,7 @@ impl Pipeline {
             life,
             meters: Meters::probe(Path::new("/sys"), Arc::new(now_ns)),
             registry,
+            attribution: Attribution::new(config.energy.idle.into()),
             rollup: Rollup::new(stays.as_nanos() as u64),
             released: Vec::new(),
             removed: VecDeque::new(),
@@ -312,6 +314,7 @@ impl Pipeline {
         // Groups that were made while the batch was taken.
         self.drain_events()?;
         self.registry.join(batch);
+        self.attribution.apply(batch);
         self.rollup.apply(batch);
         if let Some(stream) = &mut self.events {
             stream.reconcile(batch, &mut self.registry)?;
