@@ -59,6 +59,7 @@ impl LogLevel {
 pub(crate) enum Command {
     Run(RunArgs),
     Stat(StatArgs),
+    Energy(EnergyArgs),
     Waits(WaitsArgs),
     Top(TopArgs),
     Events(EventsArgs),
@@ -118,6 +119,33 @@ pub(crate) struct StatArgs {
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) top: usize,
     /// One JSON object, with all rows, instead of the table (docs/json.md)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the answer to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Command to run and follow
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Joules for every process, container and pod, with sums that equal the meter
+///
+/// Divides what the machine's meters of energy counted (RAPL, sensors, a battery) into what each zone
+/// takes when idle and what work costs, and the latter among those who worked. With a COMMAND: runs
+/// it, and tells what it and all its descendants cost until it ended. Fails where there is no meter.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct EnergyArgs {
+    /// What a row stands for [default: container; with a COMMAND: process]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) by: Option<By>,
+    /// Length of the window [default: 10s; with a COMMAND: until it ends]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Show at most this many rows
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) top: usize,
+    /// One JSON object, with all rows, instead of the tables (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
     /// Write the answer to this file instead of standard output

@@ -7,6 +7,8 @@ use crate::config::Config;
 
 mod docs;
 mod doctor;
+mod energy;
+mod energy_table;
 mod event_lines;
 mod events;
 mod hist;
@@ -27,6 +29,7 @@ pub(crate) fn run(args: Args) -> Result<u8> {
     match args.command {
         Command::Run(run) => run::run(&run, config),
         Command::Stat(stat) => stat::run(&stat, &config),
+        Command::Energy(energy) => energy::run(&energy, &config),
         Command::Waits(waits) => waits::run(&waits, &config),
         Command::Top(top) => top::run(&top, &config),
         Command::Events(events) => events::run(&events, &config),

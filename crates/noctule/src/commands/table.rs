@@ -31,6 +31,13 @@ const COLUMNS: &[Column] = &[
         },
     },
     Column {
+        title: "joules",
+        cell: |report, row| {
+            let energy = report.energy.as_ref()?;
+            (!energy.kinds.is_empty()).then(|| text::joules(energy.total_uj(&row.joules)))
+        },
+    },
+    Column {
         title: "freq",
         cell: |report, row| {
             let hertz = report.node.nominal_hertz;
@@ -185,7 +192,8 @@ pub(super) fn draw(
     }
     let mut out = print::table(&header, &cells, paint);
     if matches!(level, Level::Process | Level::Container | Level::Pod) {
-        out = with_places(&out, &lines, paint);
+        let places: Vec<String> = lines.into_iter().map(|line| line.place).collect();
+        out = with_places(&out, &places, paint);
     }
     if !hidden.is_empty() {
         let cpu: u64 = hidden
@@ -218,9 +226,9 @@ fn lost(report: &Report) -> String {
 }
 
 /// Puts the places behind the lines, aligned to the left: they are of very different lengths.
-fn with_places(table: &str, lines: &[Line<'_>], paint: Paint) -> String {
+pub(super) fn with_places(table: &str, places: &[String], paint: Paint) -> String {
     let title = paint.bold("in");
-    let places = std::iter::once(title.as_str()).chain(lines.iter().map(|l| l.place.as_str()));
+    let places = std::iter::once(title.as_str()).chain(places.iter().map(String::as_str));
     let joined = table
         .lines()
         .zip(places)
@@ -230,7 +238,7 @@ fn with_places(table: &str, lines: &[Line<'_>], paint: Paint) -> String {
         .collect()
 }
 
-fn name(row: &Row, level: Level) -> String {
+pub(super) fn name(row: &Row, level: Level) -> String {
     match &row.process {
         Some(process) => {
             let (name, exited) = (text::process_name(process), text::exited(process));
@@ -241,7 +249,7 @@ fn name(row: &Row, level: Level) -> String {
 }
 
 /// Where a row belongs: container, unit or cgroup of a process; path of a container.
-fn place(row: &Row, level: Level) -> String {
+pub(super) fn place(row: &Row, level: Level) -> String {
     let text = match level {
         Level::Process => row.name(Level::Container),
         _ => row.owner.path.clone(),

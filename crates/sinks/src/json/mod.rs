@@ -5,6 +5,7 @@
 //! changed here. A figure that is not measured has no key; it is never 0 or null.
 
 mod by_name;
+mod energy;
 mod events;
 mod owner;
 mod row;
@@ -18,6 +19,8 @@ use noctule_model::{Counter, EventCounter, Events, Feature, FeatureState, Level}
 use noctule_text::is_unseen;
 use serde::Serialize;
 
+use energy::EnergyJson;
+pub use energy::energy_json;
 use events::EventsJson;
 pub(crate) use owner::OwnerJson;
 use row::RowJson;
@@ -50,6 +53,10 @@ pub fn stat_json(report: &Report, level: Level) -> String {
         interrupt_seconds: node.interrupt_ns.map(seconds),
         steal_seconds: node.steal_ns.map(seconds),
         unrecorded_seconds: (level == Level::Process).then(|| seconds(report.unrecorded_ns)),
+        energy: report
+            .energy
+            .as_ref()
+            .map(|energy| EnergyJson::new(energy, report.window_ns, level)),
         losses: report.losses.iter().map(|l| (l.kind, l.count)).collect(),
         features: report.features.iter().map(FeatureJson::short).collect(),
     };
@@ -81,6 +88,8 @@ struct Stat<'a> {
     steal_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unrecorded_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    energy: Option<EnergyJson<'a>>,
     losses: BTreeMap<&'static str, u64>,
     features: Vec<FeatureJson<'a>>,
 }

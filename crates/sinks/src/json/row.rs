@@ -1,10 +1,11 @@
 //! One row of `stat`.
 
 use noctule_analysis::{Report, Row};
-use noctule_model::{Cause, Counter, Counters, Level, Measured, SOFTIRQ_VECTORS};
+use noctule_model::{Cause, Counter, Counters, Level, Measured, ProcessRow, SOFTIRQ_VECTORS};
 use serde::Serialize;
 
 use super::by_name::ByName;
+use super::energy::{ByKind, row_joules};
 use super::events::EventsJson;
 use super::owner::OwnerJson;
 use super::seconds;
@@ -19,12 +20,14 @@ pub(super) struct RowJson<'a> {
     used: Used,
     #[serde(flatten)]
     events: Option<EventsJson>,
+    #[serde(rename = "energy.joules", skip_serializing_if = "Option::is_none")]
+    joules: Option<ByKind>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exited: Option<bool>,
 }
 
 #[derive(Serialize)]
-struct ProcessJson {
+pub(super) struct ProcessJson {
     #[serde(rename = "process.pid")]
     pid: u32,
     #[serde(rename = "process.creation.time_unix_nano")]
@@ -76,19 +79,26 @@ impl<'a> RowJson<'a> {
     pub(super) fn new(report: &Report, row: &'a Row, level: Level) -> Self {
         let process = row.process.as_ref().filter(|_| level == Level::Process);
         Self {
-            process: process.map(|process| ProcessJson {
-                pid: process.id.pid,
-                created: report.boot_unix_ns.saturating_add(process.id.start_ns),
-                parent: process.parent_pid,
-                name: process.comm.text(),
-            }),
+            process: process.map(|process| ProcessJson::new(report, process)),
             owner: OwnerJson::new(&row.owner, level),
             used: Used::new(&row.counters, report.measured, report.node.nominal_hertz),
             events: row
                 .events
                 .as_ref()
                 .map(|events| EventsJson::new(events, report.measured)),
+            joules: row_joules(report, row),
             exited: process.map(|process| process.exited),
+        }
+    }
+}
+
+impl ProcessJson {
+    pub(super) fn new(report: &Report, process: &ProcessRow) -> Self {
+        Self {
+            pid: process.id.pid,
+            created: report.boot_unix_ns.saturating_add(process.id.start_ns),
+            parent: process.parent_pid,
+            name: process.comm.text(),
         }
     }
 }
