@@ -150,6 +150,11 @@ fn enable_stats() -> std::io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// How often the kernel skipped a program.
+pub(crate) fn misses(program: &OwnedFd) -> u64 {
+    info(program).unwrap_or_default().misses
+}
+
 #[allow(
     unsafe_code,
     reason = "libbpf-rs reads these figures only together with the whole program"

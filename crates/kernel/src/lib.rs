@@ -10,6 +10,7 @@ mod cgroups;
 mod clock;
 mod cost;
 mod cpu_slots;
+mod enumerators;
 mod error;
 mod events;
 mod facts;
@@ -33,6 +34,7 @@ pub use cgroups::CgroupEvents;
 pub use clock::process_cpu_ns;
 pub use cost::{CostWindow, ProgramHandle};
 pub use cpu_slots::CpuSlots;
+pub use enumerators::enumerators;
 pub use error::{Error, ErrorKind};
 pub use events::{
     CgroupCounts, ConnectTimes, DestinationCounts, Events, EventsWanted, FileCounts, FileEvents,
@@ -48,7 +50,7 @@ pub use heap::{limit_heap, trim_heap};
 pub use packets::PacketSource;
 pub use plain::{
     AttachedProgram, LoadedProgram, PerCpuEntry, PlainMap, PlainMapKind, PlainProgram,
-    PlainProgramKind, Refused, TraceEvents,
+    PlainProgramKind, PlainRing, Refused, TraceEvents,
 };
 pub use plan::{Plan, Wanted, Way, missing_privileges};
 pub use pmu::EnergyEvent;

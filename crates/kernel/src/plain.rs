@@ -1,5 +1,7 @@
 //! Programs that are given as plain instructions, their maps, and attaching them to tracepoints.
 
+mod ring;
+
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -11,6 +13,8 @@ use perf_event::events::Tracepoint;
 use crate::error::{Context, Error, ErrorKind};
 use crate::facts;
 use crate::tracefs::Tracefs;
+
+pub use ring::PlainRing;
 
 /// Bytes of the verifier's log where a refusal is explained.
 const LOG_BYTES: usize = 1 << 20;
@@ -24,8 +28,12 @@ pub enum PlainMapKind {
     Array,
     /// Numbered entries, a value for each CPU.
     PerCpuArray,
+    /// Entries by key.
+    Hash,
     /// Entries by key, a value for each CPU.
     PerCpuHash,
+    /// Records for one reader, of all CPUs; its size is given as the number of entries.
+    Ring,
     /// Stacks of the kernel by number; a value holds up to its size in addresses.
     StackTrace,
 }
@@ -35,7 +43,9 @@ impl PlainMapKind {
         match self {
             Self::Array => MapType::Array,
             Self::PerCpuArray => MapType::PercpuArray,
+            Self::Hash => MapType::Hash,
             Self::PerCpuHash => MapType::PercpuHash,
+            Self::Ring => MapType::RingBuf,
             Self::StackTrace => MapType::StackTrace,
         }
     }
@@ -77,7 +87,7 @@ impl PlainMap {
         Ok(Self { handle, kind })
     }
 
-    /// Writes an entry of an array.
+    /// Writes an entry of an array, or of a hash whose keys are such numbers.
     ///
     /// # Errors
     ///
@@ -166,7 +176,7 @@ pub struct PlainProgram<'a> {
     /// Instructions that load a map, and which of `maps` that is.
     pub loads: &'a [(usize, u32)],
     /// The maps; `None` has a number that no instruction loads.
-    pub maps: &'a [Option<PlainMap>],
+    pub maps: &'a [Option<&'a PlainMap>],
 }
 
 /// The kernel refuses a program.
@@ -245,7 +255,7 @@ impl PlainProgram<'_> {
 
         let mut insns = self.insns.to_vec();
         for &(at, map) in self.loads {
-            let map = self.maps.get(map as usize).and_then(Option::as_ref);
+            let map = self.maps.get(map as usize).copied().flatten();
             let fd = map.map(|map| map.handle.as_fd().as_raw_fd());
             let (Some(insn), Some(fd)) = (insns.get_mut(at), fd) else {
                 return Err(rustix::io::Errno::INVAL.raw_os_error());
@@ -291,6 +301,12 @@ fn owned(fd: RawFd) -> Result<OwnedFd, i32> {
 }
 
 impl LoadedProgram {
+    /// How often the kernel did not run it because another program ran on that CPU (counted since
+    /// Linux 6.7); 0 where that cannot be read.
+    pub fn skipped(&self) -> u64 {
+        crate::cost::misses(&self.fd)
+    }
+
     /// The number of its descriptor.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.fd.as_raw_fd()
@@ -388,6 +404,15 @@ impl TraceEvents {
     pub fn dynamic(&self) -> Result<String, Error> {
         // One file for all kinds since Linux 5.0.
         Ok(self.tracefs.read("dynamic_events")?.unwrap_or_default())
+    }
+
+    /// The texts of the kernel that records of events point to, one a line: `0xffffffff82819 : "text"`.
+    ///
+    /// # Errors
+    ///
+    /// The list cannot be read.
+    pub fn texts(&self) -> Result<String, Error> {
+        Ok(self.tracefs.read("printk_formats")?.unwrap_or_default())
     }
 
     /// Attaches the program to the tracepoint with this number, on all CPUs.

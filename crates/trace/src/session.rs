@@ -127,7 +127,7 @@ impl Session {
             name: "noctule_hist",
             insns: &insns,
             loads: &emitted.code.maps,
-            maps: &maps,
+            maps: &maps.iter().map(Option::as_ref).collect::<Vec<_>>(),
         };
         let loaded = plain.load().map_err(|refused| {
             let origin = refused_at(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
@@ -260,24 +260,22 @@ fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap
         let stack = PlainMapKind::StackTrace;
         make(MapUse::Stacks, stack, "hist_stacks", 4, 8 * FRAMES, entries)?;
     }
-    if !emitted.globs.is_empty() {
-        let count = u32::try_from(emitted.globs.len()).unwrap_or(u32::MAX);
-        make(
-            MapUse::Globs,
-            PlainMapKind::Array,
-            "hist_globs",
-            4,
-            8 * 256,
-            count,
-        )?;
-        if let Some(map) = &maps[MapUse::Globs as usize] {
-            for (index, glob) in (0..).zip(&emitted.globs) {
-                let bytes: Vec<u8> = glob.iter().flat_map(|bits| bits.to_ne_bytes()).collect();
-                map.set(index, &bytes)?;
-            }
-        }
-    }
+    maps[MapUse::Globs as usize] = globs(&emitted.globs)?;
     Ok(maps)
+}
+
+/// The patterns of a program's filters; `None`: it has none.
+pub(crate) fn globs(globs: &[[u64; 256]]) -> Result<Option<PlainMap>, Error> {
+    if globs.is_empty() {
+        return Ok(None);
+    }
+    let count = u32::try_from(globs.len()).unwrap_or(u32::MAX);
+    let map = PlainMap::create(PlainMapKind::Array, "hist_globs", 4, 8 * 256, count)?;
+    for (index, glob) in (0..).zip(globs) {
+        let bytes: Vec<u8> = glob.iter().flat_map(|bits| bits.to_ne_bytes()).collect();
+        map.set(index, &bytes)?;
+    }
+    Ok(Some(map))
 }
 
 /// Where the number of a stack lies in the key.
@@ -293,7 +291,7 @@ fn stack_at(program: &Program) -> Option<usize> {
 }
 
 /// The number of the instruction that the verifier looked at last: `12: (61) r7 = ...`.
-fn refused_at(log: &str) -> Option<usize> {
+pub(crate) fn refused_at(log: &str) -> Option<usize> {
     let number = |line: &str| {
         line.split_once(": (")
             .and_then(|(at, _)| at.trim().parse().ok())
