@@ -9,6 +9,7 @@
 //! [`MAX_OPERATORS`] and [`MAX_PROBLEMS`]. Time and memory are linear in the length of the text.
 
 mod action;
+mod event;
 mod expr;
 mod hist;
 mod number;
@@ -19,7 +20,7 @@ mod suggest;
 mod trigger;
 
 use crate::source::{Problem, Span};
-use crate::tree::{Expr, Hist, Trigger};
+use crate::tree::{EventFilter, Expr, Hist, Trigger};
 
 use parser::{Context, Parser};
 
@@ -76,6 +77,21 @@ pub fn trigger(text: &str) -> (Trigger, Vec<Problem>) {
     let mut problems = Vec::new();
     let trigger = trigger::trigger(text, &mut problems);
     (trigger, in_order(problems))
+}
+
+/// Reads an event or a pattern of events, with or without a filter: `sched:* if common_pid != 0`.
+///
+/// ```
+/// let (event, problems) = noctule_trace::parse::event("sched:sched_switch if prev_pid > 3");
+/// assert!(problems.is_empty());
+/// assert_eq!(event.event.node, "sched:sched_switch");
+/// let (_, problems) = noctule_trace::parse::event("sched:sched_switch prev_pid > 3");
+/// assert_eq!(problems[0].span.start, 19);
+/// ```
+pub fn event(text: &str) -> (EventFilter, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let event = event::event(text, &mut problems);
+    (event, in_order(problems))
 }
 
 /// The filter at this place of the text.

@@ -40,8 +40,8 @@ use std::ops::Range;
 use crate::format::{EventFormat, Field};
 use crate::source::Problem;
 
-pub use fields::fields;
-pub(crate) use pointer::symbol_text;
+pub use fields::{FieldValue, field_value, fields};
+pub use pointer::symbol_text;
 pub use syscall::syscall;
 pub use table::{FieldTable, TableKind};
 

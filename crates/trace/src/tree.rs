@@ -205,6 +205,15 @@ pub enum Handler {
     OnChange(String),
 }
 
+/// An event with a filter: `system:event [if FILTER]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventFilter {
+    /// The event as it was given; it can be a pattern.
+    pub event: Spanned<String>,
+    /// Behind `if`.
+    pub filter: Option<Expr>,
+}
+
 /// An event trigger: `command[:count] [if FILTER]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {

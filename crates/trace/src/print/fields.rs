@@ -28,6 +28,49 @@ pub fn fields(event: &EventFormat, record: &[u8], out: &mut String) {
     }
 }
 
+/// What a field of a record has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldValue {
+    /// A number that cannot be below zero; an address too.
+    Unsigned(u64),
+    /// A number that can.
+    Signed(i64),
+    /// Text, up to its first NUL.
+    Text(Vec<u8>),
+    /// A list of CPUs, such as `0-3,7`.
+    Cpus(String),
+    /// The elements of an array.
+    List(Vec<FieldValue>),
+    /// Anything else.
+    Bytes(Vec<u8>),
+}
+
+/// The value of a field; `None` if it is not wholly in the record.
+pub fn field_value(field: &Field, record: &[u8]) -> Option<FieldValue> {
+    let number = |int: Int| match int.kind.signed {
+        true => FieldValue::Signed(int.bits.cast_signed()),
+        false => FieldValue::Unsigned(int.bits),
+    };
+    Some(match (field.kind, eval::dynamic(field, record)) {
+        (FieldKind::Number, Value::Int(int)) => number(int),
+        (FieldKind::TextPointer, Value::Int(int)) => FieldValue::Unsigned(int.bits),
+        (FieldKind::Text | FieldKind::DynamicText { .. }, Value::Bytes(view)) => {
+            FieldValue::Text(view.text().to_vec())
+        }
+        (FieldKind::CpuMask { .. }, Value::Bytes(view)) => {
+            let mut list = String::new();
+            dump::bitmap_list(view.bytes, None, &mut list)?;
+            FieldValue::Cpus(list)
+        }
+        (FieldKind::Array { .. } | FieldKind::DynamicArray { .. }, Value::Bytes(view)) => {
+            let elements = (0..).map_while(|index| view.element(Int::new(index, Kind::U64)));
+            FieldValue::List(elements.map(number).collect())
+        }
+        (FieldKind::Bytes, Value::Bytes(view)) => FieldValue::Bytes(view.bytes.to_vec()),
+        _ => return None,
+    })
+}
+
 fn value(field: &Field, record: &[u8], out: &mut String) -> Option<()> {
     match (field.kind, eval::dynamic(field, record)) {
         (FieldKind::Number, Value::Int(int)) if field.declared.ends_with('*') => {

@@ -77,12 +77,7 @@ fn symbol(
 
 /// `name+0x10/0x20 [module]`, or the address in hex if no function has it. The function is the one
 /// that lies `back` bytes before the address.
-pub(crate) fn symbol_text(
-    address: u64,
-    with_offset: bool,
-    back: u64,
-    symbols: &dyn Symbols,
-) -> String {
+pub fn symbol_text(address: u64, with_offset: bool, back: u64, symbols: &dyn Symbols) -> String {
     let Some(found) = symbols.symbol(address.wrapping_sub(back)) else {
         return format!("{address:#x}");
     };
