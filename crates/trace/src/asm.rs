@@ -135,6 +135,7 @@ pub enum Jump {
 pub enum Helper {
     MapLookup = 1,
     MapUpdate = 2,
+    MapDelete = 3,
     KtimeGetNs = 5,
     SmpProcessorId = 8,
     CurrentPidTgid = 14,
@@ -142,12 +143,15 @@ pub enum Helper {
     SkbLoadBytes = 26,
     GetStackid = 27,
     CurrentTask = 35,
+    GetStack = 67,
     CurrentCgroupId = 80,
     SkbLoadBytesRelative = 68,
     ProbeReadUser = 112,
     ProbeReadKernel = 113,
     ProbeReadUserStr = 114,
     ProbeReadKernelStr = 115,
+    RingbufOutput = 130,
+    RingbufQuery = 134,
 }
 
 /// Another operand: a register or a constant.

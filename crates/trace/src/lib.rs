@@ -24,3 +24,4 @@ pub mod session;
 pub mod source;
 pub mod table;
 pub mod tree;
+pub mod watch;
