@@ -12,6 +12,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod watch;
 
 use std::fmt;
 
