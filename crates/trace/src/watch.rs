@@ -1,14 +1,17 @@
 //! What one command does at its events: the records that it shows, and its triggers.
 //!
 //! [`Watch`] is what happens at one event, without a word about instructions
-//! makes them). [`Arrivals`] puts what the programs of all CPUs sent into the order of time.
+//! ([`emit::watch`](crate::emit::watch) makes them). [`Arrivals`] puts what the programs of all CPUs
+//! sent into the order of time; [`WatchSession`] runs them.
 
 mod arrivals;
+mod session;
 
 use crate::format::{EventFormat, FieldKind};
 use crate::program::Condition;
 
 pub use arrivals::{Arrival, Arrivals, FRAMES, HEAD, STACK_ROOM};
+pub use session::{Losses, Plan, WatchSession};
 
 /// The kernel makes no longer records (`PERF_MAX_TRACE_SIZE`).
 pub const LONGEST_RECORD: u32 = 8192;

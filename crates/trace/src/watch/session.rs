@@ -1,0 +1,223 @@
+//! The programs of a command that watches events, and what they sent.
+
+use std::os::fd::BorrowedFd;
+
+use noctule_kernel::{
+    AttachedProgram, LoadedProgram, PlainMap, PlainMapKind, PlainProgram, PlainProgramKind,
+    PlainRing, TraceEvents,
+};
+
+use super::{Arrival, Arrivals, Watch};
+use crate::emit::MapUse;
+use crate::emit::watch::{EmittedWatch, MAPS, WatchMap, watch};
+use crate::session::{SessionError, globs, refused_at};
+
+/// What is watched, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// The number of each event in the kernel, and what happens at it.
+    pub events: &'a [(u64, Watch)],
+    /// How each switch stands at first.
+    pub switches: &'a [bool],
+    /// The count of each trigger; `None`: without end.
+    pub counts: &'a [Option<u64>],
+    /// Bytes of the ring: a power of two of pages.
+    pub ring: u32,
+}
+
+/// What was not seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// The ring had no room for these since the last arrival of their CPU.
+    pub lost: u64,
+    /// Hits at which the kernel did not run the program, because another one ran on that CPU. It counts
+    /// them since Linux 6.7, whether or not their filter would have held.
+    pub skipped: u64,
+}
+
+/// Programs that are attached to their events; detached when this is dropped.
+#[derive(Debug)]
+pub struct WatchSession {
+    ring: PlainRing,
+    lost: PlainMap,
+    kinds: Vec<u64>,
+    arrivals: Arrivals,
+    /// When the ring was read last: what happened before that has come by now.
+    read_at: u64,
+    attached: Vec<AttachedProgram>,
+    programs: Vec<LoadedProgram>,
+    _shared: Vec<PlainMap>,
+}
+
+impl WatchSession {
+    /// Loads a program for each event, and attaches all when all are loaded.
+    ///
+    /// # Errors
+    ///
+    /// See [`SessionError`]; with the place of the event in the plan. Nothing stays loaded then.
+    pub fn start(events: &TraceEvents, plan: &Plan<'_>) -> Result<Self, (usize, SessionError)> {
+        let of_all = |error: SessionError| (0, error);
+        let shared = Shared::make(plan).map_err(of_all)?;
+        let programs = load(plan, &shared)?;
+        let mut session = Self {
+            ring: PlainRing::new(&shared.ring).map_err(|error| of_all(error.into()))?,
+            lost: shared.lost,
+            kinds: plan.events.iter().map(|(id, _)| *id).collect(),
+            arrivals: Arrivals::default(),
+            read_at: 0,
+            attached: Vec::new(),
+            programs,
+            _shared: vec![shared.ring, shared.switches, shared.elected, shared.counts],
+        };
+        // Those that switch others are attached last, so that nothing is switched before all are there.
+        let mut order: Vec<_> = (0..plan.events.len()).collect();
+        order.sort_by_key(|place| !plan.events[*place].1.triggers.is_empty());
+        for place in order {
+            let attached = events.attach(&session.programs[place], plan.events[place].0);
+            let attached = attached.map_err(|error| (place, error.into()))?;
+            session.attached.push(attached);
+        }
+        Ok(session)
+    }
+
+    /// Becomes readable when a quarter of the ring is full.
+    pub fn wakes(&self) -> BorrowedFd<'_> {
+        self.ring.wakes()
+    }
+
+    /// Reads the ring. `now_ns`: the time of `CLOCK_MONOTONIC`. What happened before the last reading
+    /// is given in the order of time; the rest is held until the next one.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses to give the ring.
+    pub fn read(&mut self, now_ns: u64, mut show: impl FnMut(Arrival)) -> Result<(), SessionError> {
+        let until = self.read_at;
+        // Where the ring was not read to its end, what is left in it can be as old.
+        if self.drain()? {
+            self.read_at = now_ns;
+        }
+        while let Some(arrival) = self.arrivals.next_before(until) {
+            show(arrival);
+        }
+        Ok(())
+    }
+
+    /// Detaches the programs, and gives all that is left.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::read`].
+    pub fn stop(&mut self, mut show: impl FnMut(Arrival)) -> Result<Losses, SessionError> {
+        // It takes some 40 ms for each event: the kernel waits until no CPU runs the program, one by one.
+        self.attached.clear();
+        while !self.drain()? {}
+        while let Some(arrival) = self.arrivals.next_before(u64::MAX) {
+            show(arrival);
+        }
+        let lost = self.lost.get_per_cpu(&0_u32.to_ne_bytes())?;
+        let word = |bytes: &Vec<u8>| bytes.first_chunk().copied().map_or(0, u64::from_ne_bytes);
+        let lost: Vec<_> = lost.iter().flatten().map(word).collect();
+        Ok(Losses {
+            lost: self.arrivals.unsaid(&lost),
+            skipped: self.programs.iter().map(LoadedProgram::skipped).sum(),
+        })
+    }
+
+    fn drain(&mut self) -> Result<bool, SessionError> {
+        let (arrivals, kinds) = (&mut self.arrivals, &self.kinds);
+        Ok(self.ring.drain(|bytes| arrivals.take(bytes, kinds))?)
+    }
+}
+
+/// The maps that all programs of a command use.
+struct Shared {
+    ring: PlainMap,
+    lost: PlainMap,
+    switches: PlainMap,
+    elected: PlainMap,
+    counts: PlainMap,
+}
+
+impl Shared {
+    fn make(plan: &Plan<'_>) -> Result<Self, SessionError> {
+        let entries = |count: usize| u32::try_from(count.max(1)).unwrap_or(u32::MAX);
+        let words = |name, count| PlainMap::create(PlainMapKind::Array, name, 4, 8, entries(count));
+        let switches = words("watch_switches", plan.switches.len())?;
+        let count = entries(plan.switches.len());
+        let elected = PlainMap::create(PlainMapKind::Hash, "watch_elected", 4, 4, count)?;
+        for (number, &on) in (0..).zip(plan.switches) {
+            switches.set(number, &u64::from(on).to_ne_bytes())?;
+            if on {
+                elected.set(number, &[0; 4])?;
+            }
+        }
+        let counts = words("watch_counts", plan.counts.len())?;
+        for (number, count) in (0..).zip(plan.counts) {
+            counts.set(number, &count.unwrap_or(0).to_ne_bytes())?;
+        }
+        Ok(Self {
+            ring: PlainMap::create(PlainMapKind::Ring, "watch_ring", 0, 0, plan.ring)?,
+            lost: PlainMap::create(PlainMapKind::PerCpuArray, "watch_lost", 4, 8, 1)?,
+            switches,
+            elected,
+            counts,
+        })
+    }
+
+    fn load(
+        &self,
+        emitted: &EmittedWatch,
+        memory: &PlainMap,
+    ) -> Result<LoadedProgram, SessionError> {
+        let globs = globs(&emitted.globs)?;
+        let mut maps: Vec<Option<&PlainMap>> = vec![None; MAPS];
+        for (number, map) in [
+            (MapUse::Memory as usize, Some(memory)),
+            (MapUse::Globs as usize, globs.as_ref()),
+            (WatchMap::Ring as usize, Some(&self.ring)),
+            (WatchMap::Lost as usize, Some(&self.lost)),
+            (WatchMap::Switches as usize, Some(&self.switches)),
+            (WatchMap::Elected as usize, Some(&self.elected)),
+            (WatchMap::Counts as usize, Some(&self.counts)),
+        ] {
+            maps[number] = map;
+        }
+        let insns: Vec<_> = emitted.code.insns.iter().map(|insn| insn.bytes()).collect();
+        let program = PlainProgram {
+            kind: PlainProgramKind::Tracepoint,
+            name: "noctule_watch",
+            insns: &insns,
+            loads: &emitted.code.maps,
+            maps: &maps,
+        };
+        program.load().map_err(|refused| {
+            let origin = refused_at(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
+            SessionError::Refused {
+                error: refused.error,
+                origin,
+                log: refused.log,
+            }
+        })
+    }
+}
+
+/// Loads a program for each event. They share one piece of memory for each CPU: the kernel does not run
+/// a program of a tracepoint while another one runs on that CPU.
+fn load(plan: &Plan<'_>, shared: &Shared) -> Result<Vec<LoadedProgram>, (usize, SessionError)> {
+    let mut all = Vec::new();
+    for (place, (_, what)) in plan.events.iter().enumerate() {
+        let number = u16::try_from(place).unwrap_or(u16::MAX);
+        let emitted = watch(what, number, plan.ring / 4);
+        all.push(emitted.map_err(|error| (place, SessionError::Emit(error)))?);
+    }
+    let size = all.iter().map(|emitted| emitted.memory_size).max();
+    let kind = PlainMapKind::PerCpuArray;
+    let memory = PlainMap::create(kind, "watch_memory", 4, size.unwrap_or(8), 1);
+    let memory = memory.map_err(|error| (0, error.into()))?;
+    let loaded = |(place, emitted)| {
+        let loaded = shared.load(emitted, &memory);
+        loaded.map_err(|error| (place, error))
+    };
+    all.iter().enumerate().map(loaded).collect()
+}
