@@ -1,6 +1,5 @@
 //! `noctule hist`: counts the hits of a tracepoint by key, as the kernel's histogram triggers do.
 
-mod groups;
 mod json;
 mod names;
 
@@ -17,8 +16,9 @@ use noctule_trace::session::{Counted, Session, SessionError};
 use noctule_trace::source::Problem;
 use noctule_trace::table::{Area, Snapshot, Table};
 
-use self::groups::Groups;
-use self::names::{Kallsyms, Names};
+use self::names::Names;
+use super::groups::Groups;
+use super::kallsyms::Kallsyms;
 use super::target::Target;
 use super::watch::{Output, Reader};
 use crate::args::HistArgs;
@@ -69,11 +69,7 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     } else {
         table.kernel_text(&now, &names)
     })?;
-    match groups.late() {
-        0 => {}
-        1 => tracing::warn!("one cgroup fits the filter that was made later: not counted"),
-        many => tracing::warn!("{many} cgroups fit the filter that were made later: not counted"),
-    }
+    groups.warn_of_late("counted");
     Ok(exit::DONE)
 }
 

@@ -1,7 +1,6 @@
 //! Names that only the node knows: functions of the kernel, threads, system calls.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
 use std::fs;
 
 use noctule_trace::identity::Identity;
@@ -9,114 +8,8 @@ use noctule_trace::print::{Symbol, Symbols};
 use noctule_trace::session::Counted;
 use noctule_trace::table::NodeNames;
 
-use super::groups::Groups;
-
-/// The functions of the kernel and its modules, read when the first one is asked for.
-#[derive(Default)]
-pub(super) struct Kallsyms(OnceCell<Functions>);
-
-/// Functions in the order of their addresses, with their names behind each other.
-#[derive(Default)]
-struct Functions {
-    all: Vec<Function>,
-    text: String,
-}
-
-struct Function {
-    address: u64,
-    name: std::ops::Range<usize>,
-    /// Empty for the kernel itself.
-    module: std::ops::Range<usize>,
-}
-
-impl Functions {
-    /// Reads lines such as `ffffffff81000000 T _stext` and `... t name [module]`. Where addresses are
-    /// hidden (`kptr_restrict`) they are all 0, and nothing is known.
-    fn parse(text: String) -> Self {
-        let mut all = Vec::new();
-        let mut at = 0;
-        for line in text.split_inclusive('\n') {
-            let place = |part: &str| {
-                let start = at + (part.as_ptr() as usize - line.as_ptr() as usize);
-                start..start + part.len()
-            };
-            let mut words = line.split_whitespace();
-            if let (Some(address), Some("t" | "T" | "w" | "W"), Some(name)) =
-                (words.next(), words.next(), words.next())
-                && let Ok(address @ 1..) = u64::from_str_radix(address, 16)
-            {
-                let module = words.next().unwrap_or("").trim_matches(['[', ']']);
-                all.push(Function {
-                    address,
-                    name: place(name),
-                    module: if module.is_empty() {
-                        0..0
-                    } else {
-                        place(module)
-                    },
-                });
-            }
-            at += line.len();
-        }
-        all.sort_by_key(|function| function.address);
-        Self { all, text }
-    }
-
-    fn name(&self, function: &Function) -> &str {
-        &self.text[function.name.clone()]
-    }
-
-    /// Up to the next function that begins elsewhere.
-    fn size(&self, at: usize) -> u64 {
-        let start = self.all[at].address;
-        let next = self.all[at..].iter().map(|function| function.address);
-        next.into_iter()
-            .find(|next| *next > start)
-            .map_or(0, |next| next - start)
-    }
-
-    fn find(&self, address: u64) -> Option<Symbol<'_>> {
-        let behind = self
-            .all
-            .partition_point(|function| function.address <= address);
-        let last = behind.checked_sub(1)?;
-        // Of several names of one function the first is taken.
-        let start = self.all[last].address;
-        let at = self
-            .all
-            .partition_point(|function| function.address < start);
-        let (function, size) = (&self.all[at], self.size(at));
-        if address - start >= size {
-            return None;
-        }
-        let module = &self.text[function.module.clone()];
-        Some(Symbol {
-            name: Cow::Borrowed(self.name(function)),
-            module: (!module.is_empty()).then_some(Cow::Borrowed(module)),
-            offset: address - start,
-            size,
-        })
-    }
-}
-
-impl Kallsyms {
-    fn functions(&self) -> &Functions {
-        self.0.get_or_init(|| {
-            let text = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-            Functions::parse(text)
-        })
-    }
-
-    /// Start and size of a function.
-    pub(super) fn function(&self, name: &str) -> Option<(u64, u64)> {
-        let functions = self.functions();
-        let found = functions.all.iter();
-        let at = found
-            .clone()
-            .position(|function| functions.name(function) == name)?;
-        Some((functions.all[at].address, functions.size(at)))
-    }
-}
+use crate::commands::groups::Groups;
+use crate::commands::kallsyms::Kallsyms;
 
 /// What the node knows of the rows that were counted.
 pub(super) struct Names<'a> {
@@ -147,7 +40,7 @@ impl<'a> Names<'a> {
 
 impl Symbols for Names<'_> {
     fn symbol(&self, address: u64) -> Option<Symbol<'_>> {
-        self.symbols.functions().find(address)
+        self.symbols.symbol(address)
     }
 }
 
@@ -182,32 +75,5 @@ impl NodeNames for Names<'_> {
 
     fn escape(&self, bytes: &[u8]) -> String {
         (self.escape)(bytes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_are_found_by_address_and_by_name() {
-        let text = "0000000000001000 T first\n0000000000001000 t alias\n0000000000001040 D data\n\
-                    0000000000001080 t second\t[module]\n0000000000002000 T end\n";
-        let functions = Functions::parse(text.to_owned());
-        let found = |address| {
-            functions.find(address).map(|symbol| {
-                let module = symbol.module.map(Cow::into_owned);
-                (symbol.name.into_owned(), module, symbol.offset, symbol.size)
-            })
-        };
-        let first = |offset| Some(("first".to_owned(), None, offset, 0x80));
-        assert_eq!(found(0xfff), None);
-        assert_eq!(found(0x1000), first(0));
-        assert_eq!(found(0x107f), first(0x7f));
-        let second = ("second".to_owned(), Some("module".to_owned()), 8, 0xf80);
-        assert_eq!(found(0x1088), Some(second));
-        assert_eq!(found(0x2000), None, "the last one has no end");
-        let hidden = Functions::parse("0000000000000000 T hidden\n".to_owned());
-        assert!(hidden.find(0).is_none());
     }
 }

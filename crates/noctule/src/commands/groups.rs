@@ -96,9 +96,19 @@ impl Groups {
         owner.name(level(identity))
     }
 
-    /// How many groups fit a condition now and did not when the program was made: what they did is
-    /// not in the table.
-    pub(super) fn late(&self) -> usize {
+    /// Warns of groups that were made after the program: what they did was not `done`.
+    pub(super) fn warn_of_late(&self, done: &str) {
+        match self.late() {
+            0 => {}
+            1 => tracing::warn!("one cgroup fits the filter that was made later: not {done}"),
+            many => {
+                tracing::warn!("{many} cgroups fit the filter that were made later: not {done}")
+            }
+        }
+    }
+
+    /// How many groups fit a condition now and did not when the program was made.
+    fn late(&self) -> usize {
         let known = self.0.borrow();
         let Some(known) = known.as_ref() else {
             return 0;
