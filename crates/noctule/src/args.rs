@@ -64,6 +64,7 @@ pub(crate) enum Command {
     Top(TopArgs),
     Events(EventsArgs),
     Hist(HistArgs),
+    Trace(TraceArgs),
     Probes(ProbesArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
@@ -290,6 +291,42 @@ pub(crate) struct HistArgs {
     #[arg(long)]
     pub(crate) graph: bool,
     /// Write the answer to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Print every event that matches, with all its fields
+///
+/// Each EVENT is SYSTEM:EVENT or a pattern, with or without a filter in the language of the kernel's event
+/// filters (docs.kernel.org/trace/events.html#event-filtering). The filter runs in the kernel. A line has
+/// the time, the CPU, the thread, the event, and its fields as the event's own print format shows them.
+/// Several events come in the order of time. What the buffer had no room for is counted, and stands
+/// as a gap where it is missing.
+///
+/// Examples:
+///   noctule trace sched:sched_process_exec --for 10s
+///   noctule trace 'sched:sched_switch if prev_comm ~ "ba*" && next_prio < 120' --max 20
+///   noctule trace 'sched:sched_process_*' 'signal:signal_generate if sig == 9'
+///   noctule trace 'syscalls:sys_enter_openat if comm == "cat"' --json
+#[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct TraceArgs {
+    /// An event, such as 'sched:sched_switch if prev_pid > 0'; a pattern stands for several
+    #[arg(value_name = "EVENT", required = true)]
+    pub(crate) events: Vec<String>,
+    /// End by itself after this time [default: when it is interrupted]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// End after this many events
+    #[arg(long, value_name = "N")]
+    pub(crate) max: Option<u64>,
+    /// Size of the buffer between the kernel and noctule
+    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size::parse)]
+    pub(crate) buffer: u64,
+    /// One JSON object for each event, one on a line (docs/json.md)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the events to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

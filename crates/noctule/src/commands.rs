@@ -20,10 +20,12 @@ mod stat;
 mod table;
 mod target;
 mod top;
+mod trace;
 mod tracepoints;
 mod wait_table;
 mod waits;
 mod watch;
+mod watched;
 
 /// Does what was asked for; the value is the exit status.
 pub(crate) fn run(args: Args) -> Result<u8> {
@@ -37,6 +39,7 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Events(events) => events::run(&events, &config),
         Command::Hist(hist) => hist::run(&hist),
         Command::Probes(probes) => probes::run(&probes),
+        Command::Trace(trace) => trace::run(&trace),
         Command::Doctor(doctor) => doctor::run(&doctor, &config),
         Command::Completions(completions) => docs::completions(&completions),
         Command::Man(man) => docs::man(&man),

@@ -23,6 +23,13 @@ pub fn clock_ms(unix_ns: u64, utc_offset: i32) -> String {
         .to_string()
 }
 
+/// The time of day to the microsecond, for what a tracer sees: `13:05:09.123456`.
+pub fn clock_us(unix_ns: u64, utc_offset: i32) -> String {
+    local(unix_ns, utc_offset)
+        .format("%H:%M:%S%.6f")
+        .to_string()
+}
+
 /// No zone is a day away from UTC; what claims to be is taken for UTC.
 fn local(unix_ns: u64, utc_offset: i32) -> DateTime<FixedOffset> {
     let moment: DateTime<Utc> =
@@ -51,6 +58,7 @@ mod tests {
         let noon = DAY / 2 + 7_123_999_999;
         assert_eq!(clock(noon, 0), "12:00:07");
         assert_eq!(clock_ms(noon, 0), "12:00:07.123");
+        assert_eq!(clock_us(noon, 0), "12:00:07.123999");
         assert_eq!(clock_ms(noon, -5 * 3600 - 1800), "06:30:07.123");
         assert_eq!(clock(noon, i32::MAX), "12:00:07");
         // Far from now, and nothing that panics.

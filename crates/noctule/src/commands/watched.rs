@@ -1,0 +1,254 @@
+//! Events that are watched one by one: what they are, and how what they send is shown.
+
+mod json;
+mod lines;
+mod names;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use noctule_kernel::{Error, ErrorKind, TraceEvents};
+use noctule_trace::format::EventFormat;
+use noctule_trace::parse;
+use noctule_trace::print::{FieldTable, Print};
+use noctule_trace::probe::Probe;
+use noctule_trace::program::Condition;
+use noctule_trace::resolve::{self, Scope};
+use noctule_trace::session::SessionError;
+use noctule_trace::source::Problem;
+use noctule_trace::tree::Expr;
+use noctule_trace::watch::{Arrival, Losses, Shape, WatchSession};
+
+use self::names::KernelNames;
+use super::groups::Groups;
+use super::kallsyms::Kallsyms;
+use super::tracepoints;
+use super::watch::{Output, Reader};
+use crate::exit::Usage;
+use crate::stop::{Signals, Woken};
+
+pub(super) use lines::Lines;
+
+/// Between two readings of the ring: so long an event can take to be shown, twice.
+const STEP: Duration = Duration::from_millis(100);
+/// The most events of one command: each has a program of its own.
+const MOST_EVENTS: usize = 512;
+
+/// An event that is watched.
+pub(super) struct Watched {
+    /// `SYSTEM:EVENT`.
+    pub(super) name: String,
+    pub(super) system: String,
+    pub(super) format: EventFormat,
+    /// `None`: its print format cannot be read, and its fields are shown by name.
+    print: Option<Print>,
+}
+
+impl Watched {
+    fn open(events: &TraceEvents, system: &str, event: &str) -> Result<Self> {
+        let name = format!("{system}:{event}");
+        let format = tracepoints::one(events, &name)?;
+        Ok(Self {
+            print: print(&format),
+            system: system.to_owned(),
+            name,
+            format,
+        })
+    }
+
+    pub(super) fn shape(&self) -> Shape {
+        Shape::of(&self.system, &self.format)
+    }
+
+    /// The condition of a filter that stands in `source`.
+    pub(super) fn condition(&self, filter: &Expr, source: &str, node: &Node) -> Result<Condition> {
+        let tables = self.tables();
+        let scope = Scope {
+            probe: Probe::Tracepoint,
+            format: &self.format,
+            tables: &tables,
+            function: &|name| node.symbols.function(name),
+            groups: &node.groups,
+        };
+        resolve::filter(filter, &scope).map_err(|problems| {
+            let error = wrong(&problems, source);
+            Usage(format!("{}: {error}", self.name)).into()
+        })
+    }
+
+    fn tables(&self) -> Vec<FieldTable> {
+        self.print.as_ref().map(Print::tables).unwrap_or_default()
+    }
+}
+
+/// What is known of the node.
+#[derive(Default)]
+pub(super) struct Node {
+    pub(super) symbols: Kallsyms,
+    pub(super) groups: Groups,
+}
+
+/// The print format; where it has names of enumerators, with their values from the kernel's BTF.
+fn print(format: &EventFormat) -> Option<Print> {
+    let print = Print::parse(format).ok()?;
+    if print.unresolved().is_empty() {
+        return Some(print);
+    }
+    let known: HashMap<String, i64> = noctule_kernel::enumerators(print.unresolved());
+    Print::parse_with(format, &|name| known.get(name).copied()).ok()
+}
+
+/// The words for what is wrong in a text, each with its place.
+pub(super) fn wrong(problems: &[Problem], source: &str) -> Usage {
+    let shown: Vec<_> = problems
+        .iter()
+        .map(|problem| problem.show(source))
+        .collect();
+    Usage(shown.concat().trim_end().to_owned())
+}
+
+/// The events that a command names, each once.
+#[derive(Default)]
+pub(super) struct WatchedEvents {
+    all: Vec<Watched>,
+}
+
+impl WatchedEvents {
+    pub(super) fn all(&self) -> &[Watched] {
+        &self.all
+    }
+
+    /// The places of the events that are meant: one for a name, several for a pattern.
+    pub(super) fn find(&mut self, events: &TraceEvents, text: &str) -> Result<Vec<usize>> {
+        let is_pattern = text.contains(['*', '?', '[']) || !text.contains([':', '/']);
+        let names = if is_pattern {
+            tracepoints::matching(events, text)?
+        } else {
+            let (system, event) = text.split_once([':', '/']).unwrap_or((text, ""));
+            vec![(system.to_owned(), event.to_owned())]
+        };
+        let mut places = Vec::new();
+        for (system, event) in names {
+            let name = format!("{system}:{event}");
+            let known = self.all.iter().position(|one| one.name == name);
+            places.push(match known {
+                Some(place) => place,
+                None => {
+                    self.all.push(Watched::open(events, &system, &event)?);
+                    self.all.len() - 1
+                }
+            });
+        }
+        if self.all.len() > MOST_EVENTS {
+            let count = self.all.len();
+            bail!(Usage(format!(
+                "{count} events match; one command traces at most {MOST_EVENTS}: give a narrower pattern"
+            )));
+        }
+        Ok(places)
+    }
+}
+
+/// Splits an event from its filter.
+pub(super) fn event(text: &str) -> Result<(String, Option<Expr>)> {
+    let (tree, problems) = parse::event(text);
+    if !problems.is_empty() {
+        bail!(wrong(&problems, text));
+    }
+    Ok((tree.event.node, tree.filter))
+}
+
+/// The error of an event, with the place in what the user typed where the verifier says one.
+pub(super) fn not_started(name: &str, source: Option<&str>, error: SessionError) -> anyhow::Error {
+    match (error, source) {
+        (SessionError::Kernel(error), _) => anyhow::Error::from(error).context(name.to_owned()),
+        (
+            error @ SessionError::Refused {
+                origin: Some(_), ..
+            },
+            Some(source),
+        ) => {
+            let SessionError::Refused {
+                origin: Some(span), ..
+            } = &error
+            else {
+                return anyhow!("{name}: {error}");
+            };
+            let problem = Problem::new(*span, error.to_string());
+            let shown = problem.show(source);
+            Error::new(ErrorKind::Kernel, format!("{name}: {}", shown.trim_end())).into()
+        }
+        (error @ SessionError::Refused { .. }, _) => {
+            Error::new(ErrorKind::Kernel, format!("{name}: {error}")).into()
+        }
+        (error, _) => anyhow!("{name}: {error}"),
+    }
+}
+
+/// Bytes of a ring that has room for this many: a power of two, and a page at least.
+pub(super) fn ring(bytes: u64) -> Result<u32> {
+    const MOST: u64 = 1 << 30;
+    if bytes > MOST {
+        bail!(Usage("--buffer: at most 1GiB".to_owned()));
+    }
+    let page = rustix::param::page_size() as u64;
+    let bytes = bytes.max(page).next_power_of_two();
+    Ok(u32::try_from(bytes).unwrap_or(1 << 30))
+}
+
+/// Whether more is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum More {
+    Wanted,
+    Enough,
+}
+
+/// Shows what comes until the time is over, a signal, or enough has come; then detaches, and shows
+/// what is left.
+pub(super) fn follow(
+    session: &mut WatchSession,
+    signals: &Signals,
+    duration: Option<Duration>,
+    output: &mut Output<'_>,
+    mut show: impl FnMut(&Arrival, &mut String) -> More,
+) -> Result<Option<Losses>> {
+    let end = duration.map(|duration| Instant::now() + duration);
+    let mut text = String::new();
+    let mut more = More::Wanted;
+    let mut take = |arrival: Arrival, text: &mut String, more: &mut More| {
+        if *more == More::Wanted {
+            *more = show(&arrival, text);
+        }
+    };
+    loop {
+        let next = Instant::now() + STEP;
+        let until = end.map_or(next, |end| end.min(next));
+        let woken = signals.wait(until, &[session.wakes()])?;
+        session.read(monotonic_ns(), |arrival| {
+            take(arrival, &mut text, &mut more)
+        })?;
+        if output.write(&text)? == Reader::Gone {
+            return Ok(None);
+        }
+        text.clear();
+        let is_over = end.is_some_and(|end| Instant::now() >= end);
+        if woken == Woken::End || is_over || more == More::Enough {
+            break;
+        }
+    }
+    let losses = session.stop(|arrival| take(arrival, &mut text, &mut more))?;
+    if output.write(&text)? == Reader::Gone || more == More::Enough {
+        return Ok(None);
+    }
+    Ok(Some(losses))
+}
+
+fn monotonic_ns() -> u64 {
+    ns(rustix::time::ClockId::Monotonic)
+}
+
+fn ns(clock: rustix::time::ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(clock);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}

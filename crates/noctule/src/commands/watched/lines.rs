@@ -1,0 +1,141 @@
+//! One line for each event, for people or as JSON.
+
+use noctule_kernel::TraceEvents;
+use noctule_text::{clock_us, escape, escape_bytes};
+use noctule_trace::print;
+use noctule_trace::watch::{Arrival, Losses};
+use rustix::time::ClockId;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{Kallsyms, KernelNames, Watched, json, monotonic_ns, ns};
+use crate::print::{Paint, utc_offset};
+
+/// Widths of columns: `HH:MM:SS.uuuuuu`, a CPU of three digits, and a name with a pid of six.
+const TIME: usize = 15;
+const CPU: usize = 3;
+const THREAD: usize = 23;
+
+/// How what arrives becomes lines.
+pub(in crate::commands) struct Lines<'a> {
+    events: &'a [Watched],
+    names: KernelNames<'a>,
+    json: bool,
+    paint: Paint,
+    /// Unix time less the time of `CLOCK_MONOTONIC`.
+    since: u64,
+    width: usize,
+}
+
+impl<'a> Lines<'a> {
+    pub(in crate::commands) fn new(
+        events: &'a [Watched],
+        symbols: &'a Kallsyms,
+        kernel: &'a TraceEvents,
+        json: bool,
+        paint: Paint,
+    ) -> Self {
+        let width = events.iter().map(|event| event.name.len()).max();
+        Self {
+            events,
+            names: KernelNames::new(symbols, kernel),
+            json,
+            paint,
+            since: ns(ClockId::Realtime).saturating_sub(monotonic_ns()),
+            width: width.unwrap_or(0),
+        }
+    }
+
+    /// The names of the columns.
+    pub(in crate::commands) fn head(&self) -> String {
+        if self.json {
+            return String::new();
+        }
+        let width = self.width;
+        let names = format!(
+            "{:TIME$}  {:>CPU$}  {:THREAD$}  {:width$}  fields",
+            "time", "cpu", "thread", "event"
+        );
+        self.paint.bold(&names) + "\n"
+    }
+
+    /// The lines of an event: in front of it a gap, if events are missing there.
+    pub(in crate::commands) fn event(&self, arrival: &Arrival, out: &mut String) {
+        self.gap(arrival.time_ns, arrival.lost, 0, out);
+        let Some(event) = self.events.get(usize::from(arrival.event)) else {
+            return;
+        };
+        let text = self.text(event, arrival);
+        let time = self.unix_ns(arrival.time_ns);
+        if self.json {
+            *out += &json::event(event, arrival, time, &text);
+            out.push('\n');
+            return;
+        }
+        let thread = format!("{}[{}]", escape_bytes(&arrival.comm), arrival.pid);
+        let blanks = " ".repeat(THREAD.saturating_sub(thread.width()));
+        let width = self.width;
+        let line = format!(
+            "{}  {:>CPU$}  {thread}{blanks}  {:width$}  {}\n",
+            self.clock(time),
+            arrival.cpu,
+            event.name,
+            escape(&text),
+        );
+        *out += &line;
+    }
+
+    /// The line at the end, if events were lost or hits skipped behind the last one.
+    pub(in crate::commands) fn losses(&self, losses: &Losses, out: &mut String) {
+        self.gap(monotonic_ns(), losses.lost, losses.skipped, out);
+    }
+
+    fn gap(&self, time_ns: u64, lost: u64, skipped: u64, out: &mut String) {
+        if lost == 0 && skipped == 0 {
+            return;
+        }
+        let time = self.unix_ns(time_ns);
+        if self.json {
+            *out += &json::gap(time, lost, skipped);
+            out.push('\n');
+            return;
+        }
+        let mut words = Vec::new();
+        if lost > 0 {
+            let events = if lost == 1 { "event" } else { "events" };
+            words.push(format!("{lost} {events} lost: the buffer was full"));
+        }
+        if skipped > 0 {
+            let hits = if skipped == 1 { "hit" } else { "hits" };
+            words.push(format!(
+                "{skipped} {hits} skipped by the kernel, in interrupts of other BPF programs"
+            ));
+        }
+        let words = format!("--- {} ---", words.join("; "));
+        *out += &format!("{}  {}\n", self.clock(time), self.paint.yellow(&words));
+    }
+
+    /// The fields as the event's own print format shows them.
+    fn text(&self, event: &Watched, arrival: &Arrival) -> String {
+        let mut text = String::new();
+        if event.system == "syscalls" && print::syscall(&event.format, &arrival.record, &mut text) {
+            return text;
+        }
+        match &event.print {
+            Some(print) if print.unresolved().is_empty() => {
+                print.render(&arrival.record, &self.names, &mut text);
+            }
+            _ => print::fields(&event.format, &arrival.record, &mut text),
+        }
+        // Some formats end with a line feed, as the kernel's own file shows.
+        text.truncate(text.trim_end_matches('\n').len());
+        text
+    }
+
+    fn clock(&self, unix_ns: u64) -> String {
+        self.paint.dim(&clock_us(unix_ns, utc_offset(unix_ns)))
+    }
+
+    fn unix_ns(&self, monotonic_ns: u64) -> u64 {
+        self.since.saturating_add(monotonic_ns)
+    }
+}
