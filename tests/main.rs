@@ -19,4 +19,5 @@ mod hist;
 mod packets;
 mod probes;
 mod top;
+mod trace;
 mod waits;

@@ -40,3 +40,55 @@ impl Tracefs {
         written.unwrap_or_else(|e| panic!("{path}: {line}: {e}"));
     }
 }
+
+/// A buffer of the kernel's own tracing for one test; removed with this.
+pub(crate) struct Instance<'a> {
+    tracefs: &'a Tracefs,
+    name: String,
+}
+
+impl<'a> Instance<'a> {
+    pub(crate) fn make(tracefs: &'a Tracefs, name: &str) -> Self {
+        let name = format!("instances/{name}-{}", std::process::id());
+        fs::create_dir(tracefs.path(&name)).expect("an instance");
+        let instance = Self { tracefs, name };
+        // Addresses as they are, not hashes of them.
+        instance.write("trace_options", "nohash-ptr");
+        instance.write("buffer_size_kb", "8192");
+        instance
+    }
+
+    /// Its folder in tracefs.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        self.tracefs.write(&format!("{}/{path}", self.name), text);
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        self.tracefs.read(&format!("{}/{path}", self.name))
+    }
+
+    /// Event and text of each line of the trace, in the kernel's order; of a system call's event the
+    /// line that the kernel has in place of both.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let text = |line: &str| {
+            // `   comm-pid   [001] d..1.  123.456789: event: text`; a name can have anything in it.
+            let cpu = line.find(" [0")?;
+            let (_, text) = line[cpu..].split_once(": ")?;
+            Some(text.trim_end().to_owned())
+        };
+        let trace = self.read("trace");
+        let lines = trace.lines().filter(|line| !line.starts_with('#'));
+        lines.filter_map(text).collect()
+    }
+}
+
+impl Drop for Instance<'_> {
+    fn drop(&mut self) {
+        let _ = fs::write(self.tracefs.path(&format!("{}/set_event", self.name)), "");
+        let _ = fs::remove_dir(self.tracefs.path(&self.name));
+    }
+}

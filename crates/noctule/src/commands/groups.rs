@@ -102,7 +102,7 @@ impl Groups {
             0 => {}
             1 => tracing::warn!("one cgroup fits the filter that was made later: not {done}"),
             many => {
-                tracing::warn!("{many} cgroups fit the filter that were made later: not {done}")
+                tracing::warn!("{many} cgroups fit the filter that were made later: not {done}");
             }
         }
     }

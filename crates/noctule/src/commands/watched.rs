@@ -226,7 +226,7 @@ pub(super) fn follow(
         let until = end.map_or(next, |end| end.min(next));
         let woken = signals.wait(until, &[session.wakes()])?;
         session.read(monotonic_ns(), |arrival| {
-            take(arrival, &mut text, &mut more)
+            take(arrival, &mut text, &mut more);
         })?;
         if output.write(&text)? == Reader::Gone {
             return Ok(None);

@@ -293,7 +293,7 @@ impl Watcher<'_> {
     /// R7: bytes of the record: up to the end of the dynamic field that ends last.
     fn length(&mut self) -> Result<(), EmitError> {
         let longest = LONGEST_RECORD.cast_signed();
-        let fixed = self.shape.fixed.min(LONGEST_RECORD).max(8).cast_signed();
+        let fixed = self.shape.fixed.clamp(8, LONGEST_RECORD).cast_signed();
         self.asm().mov(Reg::R7, fixed);
         if self.shape.dynamic.is_empty() {
             return Ok(());

@@ -1,11 +1,10 @@
 //! One line for each event, for people or as JSON.
 
 use noctule_kernel::TraceEvents;
-use noctule_text::{clock_us, escape, escape_bytes};
+use noctule_text::{Align, clock_us, escape, escape_bytes, pad, width};
 use noctule_trace::print;
 use noctule_trace::watch::{Arrival, Losses};
 use rustix::time::ClockId;
-use unicode_width::UnicodeWidthStr as _;
 
 use super::{Kallsyms, KernelNames, Watched, json, monotonic_ns, ns};
 use crate::print::{Paint, utc_offset};
@@ -72,10 +71,10 @@ impl<'a> Lines<'a> {
             return;
         }
         let thread = format!("{}[{}]", escape_bytes(&arrival.comm), arrival.pid);
-        let blanks = " ".repeat(THREAD.saturating_sub(thread.width()));
-        let width = self.width;
+        let thread = pad(&thread, THREAD.max(width(&thread)), Align::Left);
+        let columns = self.width;
         let line = format!(
-            "{}  {:>CPU$}  {thread}{blanks}  {:width$}  {}\n",
+            "{}  {:>CPU$}  {thread}  {:columns$}  {}\n",
             self.clock(time),
             arrival.cpu,
             event.name,
