@@ -5,8 +5,8 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, CgroupId, CgroupRow, Comm, Counter, Counters, Events, Feature, Joules, Level, Loss,
-    Measured, Node, Owner, ProcessId, ProcessRow, Sockets, Subject,
+    Batch, ByPackage, CgroupId, CgroupRow, Comm, Counter, Counters, Events, Feature, Joules, Level,
+    Loss, Measured, Node, Owner, PackageRow, ProcessId, ProcessRow, Sockets, Subject,
 };
 
 use crate::EnergyReport;
@@ -23,6 +23,8 @@ pub struct Row {
     pub counters: Counters,
     /// Active energy that was charged in the window; 0 without a meter.
     pub joules: Joules,
+    /// Where it used that, in the order of [`Report::packages`].
+    pub packages: ByPackage,
     /// Growth in the window, and what is open at its end; `None` where events are not counted: for
     /// processes, and for the command that the agent follows.
     pub events: Option<Events>,
@@ -39,6 +41,8 @@ pub struct Report {
     pub boot_unix_ns: u64,
     /// The machine: elapsed, idle and total of the window.
     pub node: Node,
+    /// Its packages (sockets): time and what was used of the window.
+    pub packages: Vec<PackageRow>,
     /// What the machine has open at the end of the window.
     pub sockets: Sockets,
     /// Which counters mean anything.
@@ -172,6 +176,7 @@ impl ReportBuilder {
                 sockets: last.node.sockets,
                 nominal_hertz: last.node.nominal_hertz,
             },
+            packages: self.packages(last),
             sockets: last.node.sockets,
             measured: last.measured,
             rows,
@@ -180,6 +185,17 @@ impl ReportBuilder {
             losses,
             features: last.features.clone(),
         }
+    }
+
+    fn packages(&self, last: &Batch) -> Vec<PackageRow> {
+        let pairs = last.packages.iter().zip(&self.first.packages);
+        let grown = pairs.map(|(last, first)| PackageRow {
+            elapsed_ns: last.elapsed_ns.saturating_sub(first.elapsed_ns),
+            idle_ns: last.idle_ns.saturating_sub(first.idle_ns),
+            used: last.used.since(&first.used),
+            ..*last
+        });
+        grown.collect()
     }
 
     /// What was lost since the first batch.
@@ -223,6 +239,7 @@ impl ReportBuilder {
                 Row {
                     counters: row.counters.since(&before.counters),
                     joules: row.joules.since(&before.joules),
+                    packages: row.packages.since(&before.packages),
                     owner: owner_of(row.owner.as_ref(), row.cgroup),
                     process: Some(row.clone()),
                     events: None,
@@ -242,6 +259,7 @@ impl ReportBuilder {
                 owner: owner_of(row.owner.as_ref(), row.id),
                 counters: row.counters.since(&before.counters),
                 joules: row.joules.since(&before.joules),
+                packages: row.packages.since(&before.packages),
                 events: Some(Events {
                     counters: row.events.since(&before.events),
                     sockets: row.sockets,
@@ -283,6 +301,7 @@ fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
                 let sum = taken.get_mut();
                 sum.counters += &row.counters;
                 sum.joules += &row.joules;
+                sum.packages += &row.packages;
                 sum.events = added(sum.events, row.events);
                 if row.owner.path.len() < sum.owner.path.len() {
                     sum.owner = row.owner;
@@ -327,11 +346,13 @@ impl Report {
     /// All rows together, as a row without an owner.
     pub fn sum(&self) -> Row {
         let mut counters = Counters::default();
+        let mut packages = ByPackage::default();
         let mut joules = Joules::default();
         let mut events = Some(Events::default());
         for row in &self.rows {
             counters += &row.counters;
             joules += &row.joules;
+            packages += &row.packages;
             events = added(events, row.events);
         }
         Row {
@@ -339,6 +360,7 @@ impl Report {
             owner: Arc::new(Owner::unknown(CgroupId::default())),
             counters,
             joules,
+            packages,
             events,
         }
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    AgentCost, BlameRow, CgroupId, Comm, Counter, Counters, DestinationRow, Energy, EventCounters,
-    Feature, Histogram, Joules, Loss, Measured, Owner, ProcessId, Sockets, SubjectRow, WaitRow,
-    ZoneAccount,
+    AgentCost, BlameRow, ByPackage, CgroupId, Comm, Counter, Counters, DestinationRow, Energy,
+    EventCounters, Feature, Histogram, Joules, Loss, Measured, Owner, PackageRow, ProcessId,
+    Sockets, SubjectRow, WaitRow, ZoneAccount,
 };
 
 /// Everything that the sources knew at one moment.
@@ -24,6 +24,9 @@ pub struct Batch {
     pub boot_unix_ns: u64,
     /// The machine as a whole.
     pub node: Node,
+    /// Its packages (sockets), of which the sum is the node. There is at least one, but in a batch
+    /// that no source of CPU accounts made.
+    pub packages: Vec<PackageRow>,
     /// Which counters mean anything.
     pub measured: Measured,
     /// Every process that is alive, zombies included, and those whose end is not reported yet.
@@ -71,6 +74,7 @@ impl Batch {
             processes: Vec::new(),
             exited: Vec::new(),
             subjects: Vec::new(),
+            packages: self.packages.clone(),
             cgroups: self.cgroups.clone(),
             waits: self.waits.clone(),
             all_waits: self.all_waits.clone(),
@@ -153,6 +157,8 @@ pub struct ProcessRow {
     pub counters: Counters,
     /// The active energy that it is charged with; 0 without a meter.
     pub joules: Joules,
+    /// Where it used that.
+    pub packages: ByPackage,
 }
 
 /// One cgroup: the threads that are directly in it, living and dead, not those of groups below.
@@ -166,6 +172,8 @@ pub struct CgroupRow {
     pub counters: Counters,
     /// The active energy that they are charged with; 0 without a meter.
     pub joules: Joules,
+    /// Where they used that.
+    pub packages: ByPackage,
     /// Its events. A connection belongs to the group that its process was in when it connected or
     /// began to listen.
     pub events: EventCounters,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use fixture::{CONTAINER, SECOND, container, measured, owner, process, ran, small, unit};
 use noctule_analysis::{EnergyReport, IdleEnergy, KindReport, Report, Row, ZoneReport};
 use noctule_model::{
-    Driver, EnergySource, EventCounter, EventFamily, Events, FeatureState, Joules, Level, Loss,
-    Measured, Node, Owner, Sockets, Zone, ZoneAccount, ZoneKind,
+    ByPackage, Driver, EnergySource, EventCounter, EventFamily, Events, FeatureState, Joules,
+    Level, Loss, Measured, Node, Owner, Sockets, Zone, ZoneAccount, ZoneKind,
 };
 use noctule_sinks::json::{doctor_json, energy_json, stat_json};
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ fn row(owner: Owner, ns: u64) -> Row {
         owner: Arc::new(owner),
         counters: ran(ns),
         joules: Joules::default(),
+        packages: ByPackage::default(),
         events: None,
     }
 }
@@ -40,6 +41,7 @@ fn report(rows: Vec<Row>) -> Report {
             ..Node::default()
         },
         sockets: Sockets::default(),
+        packages: Vec::new(),
         measured: measured(),
         rows,
         unrecorded_ns: SECOND / 4,

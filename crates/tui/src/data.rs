@@ -268,6 +268,7 @@ impl<'a> Present<'a> {
             owner: Arc::clone(owner.unwrap_or(&row.owner)),
             counters: Counters::default(),
             joules: Joules::default(),
+            packages: noctule_model::ByPackage::default(),
             events: None,
         })
     }

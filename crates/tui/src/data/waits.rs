@@ -227,6 +227,7 @@ impl Waited {
             owner,
             counters: Counters::default(),
             joules: Joules::default(),
+            packages: noctule_model::ByPackage::default(),
             events: None,
         }
     }

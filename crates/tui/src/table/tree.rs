@@ -75,6 +75,7 @@ fn idle_process(process: &ProcessRow) -> Row {
         owner: owner.unwrap_or_else(|| Arc::new(Owner::unknown(process.cgroup))),
         counters: Counters::default(),
         joules: Joules::default(),
+        packages: noctule_model::ByPackage::default(),
         events: None,
         process: Some(process.clone()),
     }
@@ -128,6 +129,7 @@ fn idle_cgroup(owner: Option<Arc<Owner>>, path: String) -> Row {
         owner: owner.unwrap_or_else(unseen),
         counters: Counters::default(),
         joules: Joules::default(),
+        packages: noctule_model::ByPackage::default(),
         events: None,
     }
 }
