@@ -9,6 +9,8 @@ use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 use procfs::process::Process;
 use rustix::process::{Resource, getrlimit};
 
+use crate::topology::Topology;
+
 mod cgroup;
 
 pub use cgroup::{CgroupVersion, Hierarchy};
@@ -54,6 +56,8 @@ pub struct Facts {
     pub memory_limit: Option<u64>,
     /// CPUs that can ever be online.
     pub possible_cpus: u32,
+    /// The packages of the CPUs that are online, and which share a core.
+    pub topology: Topology,
     /// Frequency of the reference cycles, from cpufreq's base_frequency or the name of the CPU.
     pub nominal_hertz: Option<u64>,
     /// The process sees only the processes of a pid namespace below the host's.
@@ -172,6 +176,7 @@ impl Facts {
                 .and_then(|l| l.parse().ok()),
             lockdown: line(&root.join("sys/kernel/security/lockdown")).and_then(|l| chosen(&l)),
             possible_cpus: libbpf_rs::num_possible_cpus().map_or(1, |n| n as u32),
+            topology: Topology::probe(root, &online_cpus()),
             nominal_hertz: nominal_hertz(root),
             pid_namespace: pid_namespace(),
         }
@@ -223,7 +228,7 @@ pub fn isolated_cpus(root: &Path) -> BTreeSet<u32> {
 }
 
 /// A kernel CPU list such as `0-3,8`.
-fn cpu_list(list: &str) -> Vec<u32> {
+pub(crate) fn cpu_list(list: &str) -> Vec<u32> {
     let ranges = list.split(',').filter_map(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)
@@ -385,7 +390,7 @@ fn memory_limit(btf: &Btf<'_>, capabilities: Capabilities) -> Option<u64> {
 }
 
 /// First line of a small file.
-fn line(path: &Path) -> Option<String> {
+pub(crate) fn line(path: &Path) -> Option<String> {
     Some(
         fs::read_to_string(path)
             .ok()?

@@ -26,6 +26,7 @@ mod pmu;
 mod settings;
 mod skel;
 mod table;
+mod topology;
 mod tracefs;
 
 pub use abi::{CgroupChange, CgroupEvent, CpuSlot, TaskSample, sample_flag};
@@ -54,6 +55,7 @@ pub use plain::{
 };
 pub use plan::{Plan, Wanted, Way, missing_privileges};
 pub use pmu::EnergyEvent;
+pub use topology::Topology;
 
 /// From now on what libbpf says goes to the log, at level `debug`: where there are several ways, that
 /// one fails is no news, and an error that matters has its own words.

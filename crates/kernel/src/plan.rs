@@ -228,6 +228,7 @@ mod tests {
             memory_limit: None,
             possible_cpus: 1,
             nominal_hertz: None,
+            topology: crate::topology::Topology::default(),
             pid_namespace: false,
         }
     }

@@ -1,0 +1,210 @@
+//! Where CPUs are: the packages (sockets) of the machine, and which CPUs share a core.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::facts::{cpu_list, line};
+
+/// Packages that are told apart; what is used on others counts as used on the first.
+const MOST: usize = 16;
+
+/// Where the CPUs are that are online, or were.
+///
+/// The kernel tells it of a CPU only while that is online, so what is known of one stays. Packages
+/// are those of the start: one of which the first CPU comes later is told when the agent is started
+/// anew, and counts as the first until then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// By the kernel's number of each, ascending.
+    packages: Vec<i32>,
+    places: BTreeMap<u32, Place>,
+    /// CPUs that came later, of packages that were not there.
+    strangers: Vec<u32>,
+}
+
+/// Where a CPU is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    /// Its position among the packages.
+    package: usize,
+    /// The kernel's number of it.
+    number: i32,
+    /// The other CPU of its core, if there is exactly one.
+    sibling: Option<u32>,
+    /// CPUs of its core that are online.
+    threads: usize,
+}
+
+impl Topology {
+    /// What the kernel tells of these CPUs under `root`. Where it tells nothing (no
+    /// physical_package_id, or -1 as on some arm64), all are in one package.
+    pub fn probe(root: &Path, online: &[u32]) -> Self {
+        let read: Vec<_> = online.iter().map(|cpu| (*cpu, read(root, *cpu))).collect();
+        let mut packages: Vec<i32> = read.iter().map(|(_, place)| place.number).collect();
+        packages.sort_unstable();
+        packages.dedup();
+        packages.truncate(MOST);
+        if packages.is_empty() {
+            packages.push(0);
+        }
+        let mut this = Self {
+            packages,
+            ..Self::default()
+        };
+        this.add(read);
+        this
+    }
+
+    /// Learns of CPUs that came, and of cores whose other thread came or went.
+    pub(crate) fn follow(&mut self, root: &Path, online: &[u32]) {
+        self.add(online.iter().map(|cpu| (*cpu, read(root, *cpu))).collect());
+    }
+
+    fn add(&mut self, read: Vec<(u32, Place)>) {
+        self.strangers.clear();
+        for (cpu, mut place) in read {
+            match self.packages.binary_search(&place.number) {
+                Ok(position) => place.package = position,
+                Err(_) => self.strangers.push(cpu),
+            }
+            self.places.insert(cpu, place);
+        }
+    }
+
+    /// The kernel's numbers (physical_package_id) of the packages, in the order in which figures
+    /// have them. Numbers need not follow each other. 0 where the kernel does not tell.
+    pub fn packages(&self) -> &[i32] {
+        &self.packages
+    }
+
+    /// The position of the CPU's package among them.
+    pub fn package_of(&self, cpu: u32) -> usize {
+        self.places.get(&cpu).map_or(0, |place| place.package)
+    }
+
+    /// The other hardware thread of the CPU's core, where there are two.
+    pub fn sibling_of(&self, cpu: u32) -> Option<u32> {
+        self.places.get(&cpu)?.sibling
+    }
+
+    /// Whether some cores have two hardware threads that are online.
+    pub fn has_siblings(&self) -> bool {
+        self.places.values().any(|place| place.sibling.is_some())
+    }
+
+    /// The most hardware threads that a core has online.
+    pub(crate) fn most_threads(&self) -> usize {
+        self.places
+            .values()
+            .map(|place| place.threads)
+            .max()
+            .unwrap_or(1)
+    }
+
+    /// CPUs of which the package is not told apart.
+    pub(crate) fn strangers(&self) -> &[u32] {
+        &self.strangers
+    }
+
+    /// Every CPU that is known, ascending.
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
+        self.places.keys().copied()
+    }
+}
+
+fn read(root: &Path, cpu: u32) -> Place {
+    let folder = root.join(format!("sys/devices/system/cpu/cpu{cpu}/topology"));
+    let number = line(&folder.join("physical_package_id"));
+    let siblings = line(&folder.join("thread_siblings_list"));
+    let siblings = siblings.map_or_else(Vec::new, |list| cpu_list(&list));
+    let mut others = siblings.iter().copied().filter(|other| *other != cpu);
+    Place {
+        package: 0,
+        number: number.and_then(|it| it.parse().ok()).unwrap_or(0).max(0),
+        sibling: others.next().filter(|_| siblings.len() == 2),
+        threads: siblings.len().max(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A machine of CPUs: number, package, siblings.
+    fn machine(cpus: &[(u32, &str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a folder");
+        for (cpu, package, siblings) in cpus {
+            let folder = format!("sys/devices/system/cpu/cpu{cpu}/topology");
+            let folder = root.path().join(folder);
+            fs::create_dir_all(&folder).expect("a folder");
+            fs::write(folder.join("physical_package_id"), format!("{package}\n")).expect("a file");
+            fs::write(folder.join("thread_siblings_list"), format!("{siblings}\n"))
+                .expect("a file");
+        }
+        root
+    }
+
+    fn packages(topology: &Topology, cpus: &[u32]) -> Vec<usize> {
+        cpus.iter().map(|cpu| topology.package_of(*cpu)).collect()
+    }
+
+    #[test]
+    fn packages_have_positions_whatever_their_numbers() {
+        let root = machine(&[
+            (0, "36", "0,4"),
+            (1, "0", "1,5"),
+            (4, "36", "0,4"),
+            (5, "0", "1,5"),
+        ]);
+        let topology = Topology::probe(root.path(), &[0, 1, 4, 5]);
+        assert_eq!(topology.packages(), [0, 36]);
+        assert_eq!(packages(&topology, &[0, 1, 4, 5]), [1, 0, 1, 0]);
+        assert_eq!(topology.sibling_of(0), Some(4));
+        assert_eq!(topology.sibling_of(5), Some(1));
+        assert!(topology.has_siblings());
+    }
+
+    #[test]
+    fn a_kernel_that_tells_nothing_has_one_package() {
+        let root = machine(&[(1, "-1", "")]);
+        let topology = Topology::probe(root.path(), &[0, 1]);
+        assert_eq!(topology.packages(), [0]);
+        assert_eq!(packages(&topology, &[0, 1]), [0, 0]);
+        assert!(!topology.has_siblings());
+        assert_eq!(Topology::probe(root.path(), &[]).packages(), [0]);
+    }
+
+    #[test]
+    fn what_was_known_of_a_cpu_that_is_offline_stays() {
+        let root = machine(&[(0, "0", "0,2"), (1, "1", "1"), (2, "0", "0,2")]);
+        let mut topology = Topology::probe(root.path(), &[0, 1, 2]);
+        let root = machine(&[(0, "0", "0"), (3, "1", "3"), (4, "2", "4")]);
+        topology.follow(root.path(), &[0, 3, 4]);
+        assert_eq!(packages(&topology, &[0, 1, 2, 3]), [0, 1, 0, 1]);
+        assert_eq!(topology.sibling_of(0), None);
+        assert_eq!(topology.packages(), [0, 1]);
+        assert_eq!(topology.strangers(), [4]);
+        assert_eq!(topology.package_of(4), 0);
+    }
+
+    #[test]
+    fn cores_of_four_threads_have_no_sibling() {
+        let root = machine(&[(0, "0", "0-3")]);
+        let topology = Topology::probe(root.path(), &[0]);
+        assert!(!topology.has_siblings());
+        assert_eq!(topology.most_threads(), 4);
+    }
+
+    #[test]
+    fn no_more_packages_than_the_kernel_side_tells_apart() {
+        let cpus: Vec<_> = (0..20).map(|cpu| (cpu, cpu.to_string())).collect();
+        let cpus: Vec<_> = cpus.iter().map(|(cpu, id)| (*cpu, &**id, "")).collect();
+        let online: Vec<u32> = (0..20).collect();
+        let topology = Topology::probe(machine(&cpus).path(), &online);
+        assert_eq!(topology.packages().len(), MOST);
+        assert_eq!(topology.strangers(), [16, 17, 18, 19]);
+        assert_eq!(packages(&topology, &[15, 16]), [15, 0]);
+    }
+}
