@@ -25,6 +25,7 @@ enum counter {
 	COUNTER_REFERENCE_CYCLES,
 	COUNTER_INSTRUCTIONS,
 	COUNTER_CACHE_MISSES,
+	COUNTER_SIBLING_BUSY,
 	COUNTER_PAGE_READS,
 	COUNTER_PAGE_WRITES,
 	COUNTER_SWITCHES_VOLUNTARY,
@@ -43,6 +44,9 @@ enum counter {
 	COUNTER_PREEMPTED_SYSTEM,
 	COUNTER_SOFTIRQS,
 	COUNTER_COUNT = COUNTER_SOFTIRQS + 10,
+	/* The first ones are of the time on a CPU: a snapshot has them as they were at its moment.
+	 */
+	COUNTERS_OF_SLICES = COUNTER_SIBLING_BUSY + 1,
 };
 
 struct counters {
@@ -72,7 +76,12 @@ struct task_account {
 	/* The scheduler has noted as queued what sleeps: its next note is not the begin of a wait.
 	 */
 	__u8 phantom;
-	__u8 reserved[2];
+	/*
+	 * The package on which it runs, or ran last, plus 1; 0: not known. What it used since it
+	 * was settled it used there.
+	 */
+	__u8 package;
+	__u8 reserved;
 	/* The number under which the thread is listed for the next snapshot; 0: it is not. */
 	__u32 listed;
 	__u32 reserved_too;
@@ -101,14 +110,15 @@ struct task_account {
 	__u64 seen;
 	/* On a leader: the one that has told what is carried for the process. */
 	__u64 carried_seen;
-	/* For how long the thread ran after the moment of a snapshot, and which that is. */
-	__u64 later;
+	/* What the thread used after the moment of a snapshot, and which that is. */
+	__u64 later[COUNTERS_OF_SLICES];
 	__u64 later_than;
 	struct counters total;
 	struct counters base;
 };
 
-_Static_assert(sizeof(struct task_account) == 152 + 2 * 8 * COUNTER_COUNT, "implicit padding");
+_Static_assert(sizeof(struct task_account) == 144 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_COUNT,
+	       "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -139,7 +149,7 @@ struct cpu_slot {
 	__u64 busy_ns;
 	/* How often the idle task left the CPU. */
 	__u64 idle_switches;
-	/* The thread that runs since then; 0 is the idle task. */
+	/* The thread that runs since then; 0 is the idle task, or another that keeps it idle. */
 	__u32 pid;
 	__u32 tgid;
 	/* Last value of each hardware counter, to charge the difference at the next switch. */
@@ -155,10 +165,12 @@ struct cpu_slot {
 	/* What interrupts and the host took since boot (struct moment), up to `since`. */
 	__u64 stolen;
 	__u64 interrupts;
+	/* For how long its sibling was busy, up to `since`. */
+	__u64 sibling_busy;
 	/* CLOCK_MONOTONIC since which the CPU is idle, where a walk saw that the switch to its idle
 	   task was not seen; else it lies before `since`. */
 	__u64 idle_began;
-	__u64 reserved[6];
+	__u64 reserved[4];
 };
 
 _Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");

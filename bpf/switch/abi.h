@@ -21,6 +21,8 @@ enum sample_flag {
 	SAMPLE_LATE = 1 << 6,
 	/* The CPU that it was on had switched since the moment of the snapshot. */
 	SAMPLE_SWITCHED = 1 << 7,
+	/* Of a process that ends: what it used in this package. Its record comes after those. */
+	SAMPLE_ELSEWHERE = 1 << 8,
 };
 
 /*
@@ -42,7 +44,8 @@ struct task_sample {
 	__u32 later_than;
 	/* Of what is carried: the process is listed, to be read. */
 	__u32 listed;
-	__u32 reserved;
+	/* Where it used this. */
+	__u32 package;
 	char comm[16];
 	struct counters counters;
 };
@@ -68,6 +71,24 @@ struct living {
 	__u32 tgid;
 	__u32 reserved;
 	__u64 start;
+};
+
+/* Where a CPU is. */
+struct cpu_place {
+	__u32 package;
+	/* The CPU on the same core, plus 1; 0: there is none. */
+	__u32 sibling;
+};
+
+enum place_limit {
+	/* Packages that are told apart. */
+	MOST_PACKAGES = 16,
+};
+
+/* What ended threads, and threads that went elsewhere, used in a cgroup on a package. */
+struct settled_key {
+	__u64 cgroup;
+	__u64 package;
 };
 
 /* Groups that are no cgroup. The id of a cgroup is at least 1. */
@@ -121,6 +142,9 @@ _Static_assert(sizeof(struct wait_row) == 24 + 4 * HISTOGRAM_BUCKETS, "implicit 
 ABI_EXPORT(struct, task_sample);
 ABI_EXPORT(struct, late_settle);
 ABI_EXPORT(struct, living);
+ABI_EXPORT(struct, cpu_place);
+ABI_EXPORT(enum, place_limit);
+ABI_EXPORT(struct, settled_key);
 ABI_EXPORT(enum, counter);
 ABI_EXPORT(enum, sample_flag);
 ABI_EXPORT(enum, loss);

@@ -6,7 +6,7 @@
 #ifndef NOCTULE_HARDWARE_BPF_H
 #define NOCTULE_HARDWARE_BPF_H
 
-#include "../include/task.bpf.h"
+#include "slice.bpf.h"
 
 enum {
 	HARDWARE_COUNTERS = 4,
@@ -43,7 +43,8 @@ static __always_inline __u64 scaled(__u64 count, __u64 enabled, __u64 running)
 
 /* `account`: of `prev`, NULL if it has none. */
 static __always_inline void account_hardware(struct cpu_slot *slot, struct task_struct *prev,
-					     struct task_account *account, __u32 cpu)
+					     struct task_account *account, __u32 cpu,
+					     const struct span *span)
 {
 	if (!hardware_mask)
 		return;
@@ -69,7 +70,7 @@ static __always_inline void account_hardware(struct cpu_slot *slot, struct task_
 			count_loss(LOSS_COUNTER_READ);
 		*last = value;
 		if (account)
-			account->total.v[COUNTER_CYCLES + i] += growth;
+			charge_span(account, COUNTER_CYCLES + i, growth, slot, span);
 		else if (!prev->pid)
 			slot->idle.v[COUNTER_CYCLES + i] += growth;
 	}

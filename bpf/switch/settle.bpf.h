@@ -10,21 +10,25 @@
 #include "../include/row.bpf.h"
 #include "abi.h"
 #include "listed.bpf.h"
+#include "place.bpf.h"
 #include "slice.bpf.h"
 #include "wait.bpf.h"
 
-/* What ended threads and threads that moved away left to each cgroup. */
+/* What ended threads, and threads that moved away, left to each cgroup, by package. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192); /* set at load */
-	__type(key, __u64);
+	__type(key, struct settled_key);
 	__type(value, struct counters);
 } settled SEC(".maps");
 
-/* A process; it keeps both when another thread than the leader calls exec and takes its place. */
+/*
+ * A process, which keeps both when another thread than the leader calls exec and takes its place,
+ * on a package.
+ */
 struct process_key {
 	__u32 tgid;
-	__u32 reserved;
+	__u32 package;
 	__u64 start;
 };
 
@@ -91,15 +95,17 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 }
 
 /*
- * Takes away for how long the thread ran after the moment of the snapshot, which can be more than
+ * Takes away what the thread used on a CPU after the moment of the snapshot, which can be more than
  * there is: the account is younger than the moment, or was settled since; or interrupts and steal
  * were in that time, which the kernel charges to nobody. User space takes what is below 0 for 0.
  */
 static __always_inline void without_later(struct task_account *account, struct counters *c,
 					  __u64 at)
 {
-	if (account->later_than == at)
-		c->v[COUNTER_CPU_TIME] -= account->later;
+	if (account->later_than != at)
+		return;
+	for (int i = 0; i < COUNTERS_OF_SLICES; i++)
+		c->v[i] -= account->later[i];
 }
 
 /*
@@ -128,15 +134,17 @@ static __always_inline struct process_key process_of(struct task_struct *task,
 {
 	struct process_key key = {
 		.tgid = task->tgid,
+		.package = package_of(task, account),
 		.start = account->process_start,
 	};
 
 	return key;
 }
 
-static __always_inline struct counters *settled_row(__u64 cgroup)
+static __always_inline struct counters *settled_row(__u64 cgroup, __u32 package)
 {
-	struct counters *row = lookup_or_init(&settled, &cgroup, &nothing);
+	struct settled_key key = {.cgroup = cgroup, .package = package};
+	struct counters *row = lookup_or_init(&settled, &key, &nothing);
 
 	if (row)
 		return row;
@@ -159,7 +167,7 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	sample->cpu = 0;
 	sample->later_than = 0;
 	sample->listed = 0;
-	sample->reserved = 0;
+	sample->package = package_of(task, account);
 	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
 }
 
@@ -253,13 +261,42 @@ static __always_inline void settle(struct task_struct *task, struct task_account
 		used->v[i] -= exchange(&account->base.v[i], used->v[i]);
 	for (int i = 0; open && i < WAIT_PARTS; i++)
 		used->v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];
-	row = settled_row(cgroup);
+	row = settled_row(cgroup, package_of(task, account));
 	before = fetch_and_add(&row->v[COUNTER_CPU_TIME], used->v[COUNTER_CPU_TIME]);
 	for (int i = COUNTER_CPU_TIME + 1; i < COUNTER_COUNT; i++)
 		__sync_fetch_and_add(&row->v[i], used->v[i]);
 	/* How long one that runs, and is moved, ran after the moment is not noted. */
 	if (at && account->seen != at && row != &overflow && (account->dead || !is_on_cpu(task)))
 		report_late(task, account, used, cgroup, before, at);
+}
+
+/*
+ * Reports what a process that ends used in other packages than its last thread, and takes the rows
+ * out.
+ */
+static __always_inline void report_elsewhere(struct process_key key, __u64 later_than)
+{
+	__u32 last = key.package;
+	struct task_sample *sample, *row;
+
+	for (__u32 i = 0; i < packages && i < MOST_PACKAGES; i++) {
+		if (i == last)
+			continue;
+		key.package = i;
+		row = bpf_map_lookup_elem(&carried, &key);
+		if (!row)
+			continue;
+		sample = bpf_ringbuf_reserve(&exits, sizeof(*sample), 0);
+		if (!sample) {
+			count_loss(LOSS_EXIT_RECORD);
+		} else {
+			__builtin_memcpy(sample, row, sizeof(*sample));
+			sample->flags = SAMPLE_ELSEWHERE;
+			sample->later_than = later_than;
+			bpf_ringbuf_submit(sample, BPF_RB_NO_WAKEUP);
+		}
+		bpf_map_delete_elem(&carried, &key);
+	}
 }
 
 /*
@@ -275,6 +312,7 @@ static __always_inline void report_exit(struct task_struct *leader, struct task_
 	__u64 wakeup;
 
 	account->reported = 1;
+	report_elsewhere(key, later_than);
 	if (account->followed)
 		__sync_fetch_and_add(&followed_reported, 1);
 	sample = bpf_ringbuf_reserve(&exits, sizeof(*sample), 0);
@@ -296,6 +334,37 @@ static __always_inline void report_exit(struct task_struct *leader, struct task_
 	}
 	if (row)
 		bpf_map_delete_elem(&carried, &key);
+}
+
+static __always_inline void leave_package(struct task_struct *task, struct task_account *account,
+					  __u32 cpu)
+{
+	__u32 scratch = SCRATCHES + cpu;
+	struct task_sample *used = bpf_map_lookup_elem(&scratches, &scratch);
+
+	if (!used)
+		return;
+	settle(task, account, &used->counters, NULL, sample_at);
+	carry(task, account, &used->counters);
+}
+
+/*
+ * The thread gets a CPU. If that is in another package, what it used is settled as it is where a
+ * thread goes to another cgroup.
+ */
+static __always_inline void enter_package(struct task_struct *task, struct task_account *account,
+					  __u32 cpu)
+{
+	__u8 here;
+
+	if (packages < 2)
+		return;
+	here = package_of_cpu(cpu) + 1;
+	if (account->package == here)
+		return;
+	if (account->package)
+		leave_package(task, account, cpu);
+	account->package = here;
 }
 
 /* The account of a thread that has changed its cgroup since it was settled; else NULL. */

@@ -7,6 +7,7 @@
 #define NOCTULE_SLICE_BPF_H
 
 #include "../include/cpu_time.bpf.h"
+#include "../include/hist.bpf.h"
 
 enum {
 	/* The clocks of a CPU that switches are compared this often, */
@@ -70,6 +71,35 @@ static __always_inline __u64 charged_until(struct task_struct *prev, __u64 clock
 }
 
 /*
+ * Whether the thread injects idle time (PF_IDLE, which it has only while it does) to keep the
+ * machine cool. That is all that is meant by its name, idle_inject/N, or kidle_inj/N in older
+ * kernels; what it does else are some us.
+ */
+static __noinline bool injects_idle(struct task_struct *task)
+{
+	__u64 name = 0;
+
+	if (!(task->flags & PF_KTHREAD) || task->prio >= MAX_RT_PRIO)
+		return false;
+	bpf_probe_read_kernel(&name, sizeof(name), task->comm);
+	return name == *(const __u64 *)"idle_inj" || name == *(const __u64 *)"kidle_in";
+}
+
+/*
+ * Whether the CPU was idle: it had its idle task, or a thread that injects idle time, which `slot`
+ * then has not as the one that runs. Without branches, each of which doubles the states of the
+ * verifier: a number less 1 is below 0 if it is 0.
+ */
+static __always_inline bool was_idle(const struct cpu_slot *slot, struct task_struct *prev)
+{
+	__u32 injects = slot->pid - 1;
+
+	injects &= prev->prio - MAX_RT_PRIO;
+	injects &= prev->flags << (31 - 21);
+	return (injects | (__u32)(prev->pid - 1)) >> 31;
+}
+
+/*
  * Since when the idle task has the CPU. Where the switch to it was not seen, because it was from a
  * process that the kernel hides from programs, the scheduler of v6.12 and later has noted it (for
  * its deadline server). Before, what that process used last counts as idle too.
@@ -102,9 +132,52 @@ static __always_inline void note_idle(struct cpu_slot *slot)
 				   slot->clock_offset;
 }
 
+/* A slice of time of a CPU, of which `later` ns are after the moment of the snapshot. */
+struct span {
+	__u64 ns;
+	__u64 later;
+};
+
+/* Where there is a snapshot: the thread used that of a counter after its moment. */
+static __always_inline void note_later(struct task_account *account, enum counter counter,
+				       __u64 used, __u64 at)
+{
+	if (account->later_than != at) {
+		__builtin_memset(account->later, 0, sizeof(account->later));
+		account->later_than = at;
+	}
+	account->later[counter] += used;
+}
+
+/* `part` / `whole` of `value`, by 24 bits of both; at most `value`. */
+static __always_inline __u64 portion_of(__u64 value, __u64 part, __u64 whole)
+{
+	__u32 bit = highest_bit(whole | 1);
+	__u32 shift = bit > 23 ? bit - 23 : 0;
+
+	part >>= shift;
+	whole >>= shift;
+	return value / whole * part + value % whole * part / whole;
+}
+
+/*
+ * The thread used that of a counter in the slice of the CPU that ends. What of the slice is after
+ * the moment of the snapshot is taken to have its part of it: what was at that moment is known to
+ * user space alone.
+ */
+static __always_inline void charge_span(struct task_account *account, enum counter counter,
+					__u64 used, const struct cpu_slot *slot,
+					const struct span *span)
+{
+	account->total.v[counter] += used;
+	if (span->later)
+		note_later(account, counter, portion_of(used, span->later, span->ns),
+			   slot->sampled_at);
+}
+
 /* A slice ends while a snapshot is taken: keeps what was at its moment. */
-static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struct *prev,
-					__u64 since, __u64 end, __u64 at)
+static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struct *prev, bool idle,
+					__u64 since, __u64 end, __u64 at, struct span *span)
 {
 	struct task_account *account;
 
@@ -112,28 +185,27 @@ static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struc
 		return;
 	if (slot->sampled_at != at) {
 		slot->idle_then = slot->idle_ns;
-		if (!prev->pid && since < at)
+		if (idle && since < at)
 			slot->idle_then += at - since;
 		slot->sampled_at = at;
 	}
-	if (!prev->pid)
+	span->later = end - (since > at ? since : at);
+	if (idle)
 		return;
 	account = find_account(prev);
-	if (!account)
-		return;
-	if (account->later_than != at) {
-		account->later = 0;
-		account->later_than = at;
-	}
-	account->later += end - (since > at ? since : at);
+	if (account)
+		note_later(account, COUNTER_CPU_TIME, span->later, at);
 }
 
+/* `span`: the slice that ends, as far as it was that of `prev`. */
 static __always_inline void account_slice(struct cpu_slot *slot, struct task_struct *prev,
-					  struct task_struct *next, const struct moment *now)
+					  struct task_struct *next, const struct moment *now,
+					  struct span *span)
 {
 	__u64 since = slot->since ?: started_at;
 	__u64 end = now->clock;
 	__u64 at = sample_at;
+	bool idle = was_idle(slot, prev);
 
 	calibrate(slot, now->clock);
 	if (!slot->queue && bpf_core_field_exists(prev->se.cfs_rq))
@@ -151,16 +223,18 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 		slot->busy_ns += began - since;
 		since = began;
 	}
+	span->ns = end - since;
+	span->later = 0;
 	if (at)
-		keep_moment(slot, prev, since, end, at);
-	if (prev->pid == 0) {
-		slot->idle_ns += end - since;
+		keep_moment(slot, prev, idle, since, end, at, span);
+	if (idle)
+		slot->idle_ns += span->ns;
+	else
+		slot->busy_ns += span->ns;
+	if (prev->pid == 0)
 		slot->idle_switches++;
-	} else {
-		slot->busy_ns += end - since;
-	}
 	slot->since = end;
-	slot->pid = next->pid;
+	slot->pid = injects_idle(next) ? 0 : next->pid;
 	slot->tgid = next->tgid;
 }
 

@@ -13,6 +13,7 @@
 #include "abi.h"
 #include "slice.bpf.h"
 #include "hardware.bpf.h"
+#include "place.bpf.h"
 #include "wait.bpf.h"
 #include "settle.bpf.h"
 #include "walk.bpf.h"
@@ -35,22 +36,28 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	runner runner = 0;
 	struct task_sample *last;
 	struct moment now;
-	__u64 at;
+	struct span span;
+	__u64 shared, at;
 
 	if (!slot || !started_at)
 		return 0;
 	read_moment(prev, &now);
-	account_slice(slot, prev, next, &now);
-	if (next->pid && (waits_on || lists_threads))
+	account_slice(slot, prev, next, &now, &span);
+	shared = sibling_growth(slot, cpu);
+	if (next->pid && (waits_on || lists_threads || packages > 1))
 		comes = account_of(next);
-	if (comes)
+	if (comes) {
 		list_thread(next, comes);
+		enter_package(next, comes, cpu);
+	}
 	if (waits_on)
 		runner = account_next(prev, next, comes, cpu, &now);
 
-	if (prev->pid && (runnable || ends || hardware_mask))
+	if (prev->pid && (runnable || ends || hardware_mask || shared))
 		leaves = account_to_charge(prev);
-	account_hardware(slot, prev, leaves, cpu);
+	account_hardware(slot, prev, leaves, cpu, &span);
+	if (shared && leaves)
+		charge_span(leaves, COUNTER_SIBLING_BUSY, shared, slot, &span);
 	if (waits_on && runnable && leaves)
 		begin_wait(prev, leaves, runner, now.clock);
 	if (!ends)
@@ -61,6 +68,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		return 0;
 	leaves->dead = 1;
 	leaves->total.v[COUNTER_WAIT_UNATTRIBUTED] += take_unseen(prev, leaves);
+	/* Read here: known before, it would double the states of the verifier. */
 	at = sample_at;
 	settle(prev, leaves, &last->counters, NULL, at);
 	/* The common end, of a process with one thread, needs no row. */

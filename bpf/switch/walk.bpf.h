@@ -63,11 +63,11 @@ static __always_inline __u32 next_listed(void)
  */
 static __always_inline bool has_room(struct seq_file *seq)
 {
-	if (seq->size - seq->count > 2 * sizeof(struct task_sample))
+	if (seq->size - seq->count > (1 + packages) * sizeof(struct task_sample))
 		return true;
-	/* The second does not fit. */
-	bpf_seq_write(seq, &no_sample, sizeof(no_sample));
-	bpf_seq_write(seq, &no_sample, sizeof(no_sample));
+	/* The last does not fit. */
+	for (__u32 i = 0; i <= packages && i <= MOST_PACKAGES; i++)
+		bpf_seq_write(seq, &no_sample, sizeof(no_sample));
 	return false;
 }
 
@@ -87,6 +87,8 @@ static __always_inline struct task_account *met(struct task_struct *task)
 	account = account_of(task);
 	if (!account || account->reported)
 		return NULL;
+	/* One that has its CPU since before the agent was seen to get none. */
+	package_of(task, account);
 	return account;
 }
 
@@ -131,15 +133,19 @@ static __always_inline void write_carried(struct seq_file *seq, struct task_stru
 					  struct task_account *account, struct task_sample *sample)
 {
 	struct process_key key = process_of(task, account);
-	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
+	struct task_sample *row;
 
-	if (!row)
-		return;
-	/* From here on another change lists it again. */
-	exchange(&row->listed, 0);
-	__builtin_memcpy(sample, row, sizeof(*sample));
-	sample->flags = SAMPLE_CARRIED;
-	bpf_seq_write(seq, sample, sizeof(*sample));
+	for (__u32 i = 0; i < packages && i < MOST_PACKAGES; i++) {
+		key.package = i;
+		row = bpf_map_lookup_elem(&carried, &key);
+		if (!row)
+			continue;
+		/* From here on another change lists it again. */
+		exchange(&row->listed, 0);
+		__builtin_memcpy(sample, row, sizeof(*sample));
+		sample->flags = SAMPLE_CARRIED;
+		bpf_seq_write(seq, sample, sizeof(*sample));
+	}
 }
 
 /* Writes the thread, with what it waits now (`open`, NULL if it does not). */
@@ -157,6 +163,8 @@ static __always_inline void write_thread(struct seq_file *seq, struct task_struc
 		sample->cpu = cpu_of(queue_of(task)->rq);
 	}
 	take_unsettled(task, account, slot, &sample->counters);
+	if (injects_idle(task))
+		sample->counters.v[COUNTER_CPU_TIME] = 0;
 	sample->counters.v[COUNTER_WAIT_UNATTRIBUTED] += take_unseen(task, account);
 	for (int i = 0; open && i < WAIT_PARTS; i++)
 		sample->counters.v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];

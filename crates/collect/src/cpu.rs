@@ -9,6 +9,7 @@ use noctule_model::{Batch, CgroupId, Counter, Counters, Feature, FeatureId, Loss
 
 use crate::agent::Agent;
 
+mod by_package;
 mod cgroups;
 mod features;
 mod hidden;
@@ -88,10 +89,11 @@ impl CpuSource {
         };
         let mut features = [kernel.features(), other_features].concat();
         features.push(unmeasured.unwrap_or_else(|| self_cost(&agent)));
+        let packages = kernel.topology().packages().len();
         Self {
-            processes: Processes::new(grace.process),
+            processes: Processes::new(packages, grace.process),
             hidden: Hidden::new(facts),
-            cgroups: Cgroups::new(grace.cgroup),
+            cgroups: Cgroups::new(packages, grace.cgroup),
             waits: Waits::new(grace.cgroup),
             node: NodeTime::new(kernel.started_ns(), kernel.scheduler()),
             agent,
@@ -151,17 +153,18 @@ impl CpuSource {
         agent.collect_ns = began.elapsed().as_nanos() as u64;
         let (time_unix_ns, boot_unix_ns) = wall_clock();
         let (processes, exited) = self.processes.rows(&snapshot.ended);
+        let topology = self.kernel.topology();
+        let used = self.cgroups.total();
+        let (node, packages) =
+            self.node
+                .finish(&snapshot, used, hidden_ns, topology, self.nominal_hertz);
         let batch = Batch {
             sequence: self.sequence,
             time_unix_ns,
             taken_ns: snapshot.taken_ns,
             boot_unix_ns,
-            node: self.node.finish(
-                &snapshot,
-                self.cgroups.total(),
-                hidden_ns,
-                self.nominal_hertz,
-            ),
+            node,
+            packages,
             measured: self.kernel.measured(),
             processes,
             exited,
@@ -191,7 +194,8 @@ impl CpuSource {
             }
             let (used, running) = (sample.values(), on_cpu(sample, snapshot));
             self.processes.add(sample, &used, &running);
-            self.cgroups.add(CgroupId(sample.cgroup), &used, &running);
+            let id = CgroupId(sample.cgroup);
+            self.cgroups.add(id, sample.package, &used, &running);
         }
         for sample in &snapshot.late {
             self.processes.add_late(sample);
@@ -209,11 +213,12 @@ impl CpuSource {
         }
         let none = Counters::default();
         let mut hidden_ns = 0;
-        for sample in self.hidden.read() {
+        for sample in self.hidden.read(self.kernel.topology()) {
             let used = sample.values();
             hidden_ns += used[Counter::CpuTime];
             self.processes.add(&sample, &used, &none);
-            self.cgroups.add(CgroupId(sample.cgroup), &used, &none);
+            let id = CgroupId(sample.cgroup);
+            self.cgroups.add(id, sample.package, &used, &none);
         }
         if let Some(whom) = self.hidden.changed() {
             self.features.limit(hidden::FEATURE, &whom);

@@ -13,6 +13,8 @@ use crate::skel::{cgroup, files, switch};
 pub type TaskSample = switch::types::task_sample;
 /// What a thread used that was settled while a snapshot was taken (`struct late_settle`).
 pub(crate) type LateSettle = switch::types::late_settle;
+/// A cgroup on a package (`struct settled_key`).
+pub(crate) type SettledKey = switch::types::settled_key;
 /// A process that is there (`struct living`).
 pub(crate) type Living = switch::types::living;
 /// What one CPU does (`struct cpu_slot`).
@@ -36,6 +38,8 @@ pub mod sample_flag {
     pub const CARRIED: u32 = abi::SAMPLE_CARRIED.0;
     /// The process has ended, and these are its last figures.
     pub const EXITED: u32 = abi::SAMPLE_EXITED.0;
+    /// What a process that ends used in a package; its record comes after those.
+    pub const ELSEWHERE: u32 = abi::SAMPLE_ELSEWHERE.0;
     /// A thread was settled while a snapshot was taken.
     pub(crate) const LATE: u32 = abi::SAMPLE_LATE.0;
 }
@@ -48,6 +52,7 @@ const _: () = {
     assert!(abi::COUNTER_REFERENCE_CYCLES.0 as usize == Counter::ReferenceCycles.index());
     assert!(abi::COUNTER_INSTRUCTIONS.0 as usize == Counter::Instructions.index());
     assert!(abi::COUNTER_CACHE_MISSES.0 as usize == Counter::CacheMisses.index());
+    assert!(abi::COUNTER_SIBLING_BUSY.0 as usize == Counter::SiblingBusy.index());
     assert!(abi::COUNTER_PAGE_READS.0 as usize == Counter::PageReads.index());
     assert!(abi::COUNTER_PAGE_WRITES.0 as usize == Counter::PageWrites.index());
     assert!(abi::COUNTER_SWITCHES_VOLUNTARY.0 as usize == Counter::SwitchesVoluntary.index());
@@ -242,6 +247,9 @@ unsafe impl Plain for WaitRow {}
 // SAFETY: two 64-bit integers.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for BlameKey {}
+// SAFETY: two 64-bit integers.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for SettledKey {}
 // SAFETY: two 64-bit integers.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for switch::types::blame {}

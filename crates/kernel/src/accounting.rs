@@ -16,7 +16,7 @@ use noctule_model::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::abi::{self, CpuSlot, LateSettle, TaskSample, sample_flag};
+use crate::abi::{self, CpuSlot, LateSettle, SettledKey, TaskSample, sample_flag};
 use crate::cost::ProgramHandle;
 use crate::cpu_slots::CpuSlots;
 use crate::error::{Context, Error, ErrorKind};
@@ -26,10 +26,12 @@ use crate::loss;
 use crate::plan::{Plan, Wanted, Way};
 use crate::skel::switch::SwitchSkel;
 use crate::table;
+use crate::topology::Topology;
 
 mod features;
 mod object;
 mod orphans;
+mod places;
 mod side;
 mod waits;
 mod wakeups;
@@ -37,6 +39,7 @@ mod walk;
 
 use object::Asked;
 use orphans::Orphans;
+use places::Places;
 use side::{Accounts, Side};
 pub use waits::WaitCounts;
 use wakeups::{Need, Wakeups};
@@ -65,6 +68,7 @@ pub struct Accounting {
     hardware: Hardware,
     hardware_map: MapHandle,
     possible_cpus: u32,
+    places: Places,
     waits: bool,
     wakeups: Wakeups,
     scheduler: Scheduler,
@@ -102,8 +106,9 @@ pub struct Snapshot {
     /// What the thread running on a CPU added to the hardware counters since it got there, in
     /// ascending order.
     pub running: Vec<(u32, Vec<(Counter, u64)>)>,
-    /// What ended and moved threads left to each cgroup.
-    pub settled: Vec<(u64, Counters)>,
+    /// What ended and moved threads left to each cgroup, with the position of the package on which
+    /// they used it.
+    pub settled: Vec<(u64, u32, Counters)>,
     /// The same for the cgroups that found no room.
     pub overflow: Counters,
     /// How long the waits of each group were.
@@ -131,29 +136,30 @@ impl Snapshot {
     fn add_late(&mut self, late: &[LateSettle]) {
         // With what was in the row when it was read.
         let rows = self.settled.iter().enumerate();
-        let mut rows: HashMap<u64, (usize, u64)> = rows
-            .map(|(at, (id, row))| (*id, (at, row[Counter::CpuTime])))
+        let mut rows: HashMap<(u64, u32), (usize, u64)> = rows
+            .map(|(at, (id, package, row))| ((*id, *package), (at, row[Counter::CpuTime])))
             .collect();
         let carried = self.tasks.iter().filter(|t| t.is(sample_flag::CARRIED));
-        let carried: HashMap<(u32, u64), u64> = carried
+        let carried: HashMap<(u32, u64, u32), u64> = carried
             .map(|row| {
                 (
-                    (row.tgid, row.process_start),
+                    (row.tgid, row.process_start, row.package),
                     row.values()[Counter::CpuTime],
                 )
             })
             .collect();
         for late in late {
-            let (id, used) = (late.sample.cgroup, late.sample.values());
-            let (at, read) = *rows.entry(id).or_insert((self.settled.len(), 0));
+            let (id, package) = (late.sample.cgroup, late.sample.package);
+            let used = late.sample.values();
+            let (at, read) = *rows.entry((id, package)).or_insert((self.settled.len(), 0));
             match self.settled.get_mut(at) {
                 // The row was read after it was settled.
                 Some(_) if read > late.row_before => {}
                 // Other words of the row can have been read after it.
-                Some((_, row)) => row[Counter::CpuTime] += used[Counter::CpuTime],
-                None => self.settled.push((id, used)),
+                Some((_, _, row)) => row[Counter::CpuTime] += used[Counter::CpuTime],
+                None => self.settled.push((id, package, used)),
             }
-            let process = (late.sample.tgid, late.sample.process_start);
+            let process = (late.sample.tgid, late.sample.process_start, package);
             let read = carried.get(&process).copied().unwrap_or(0);
             if read <= late.process_before {
                 self.late.push(late.sample);
@@ -182,6 +188,8 @@ impl Accounting {
         let hardware_map =
             MapHandle::try_from(&switch.maps.hardware).context("the map of hardware counters")?;
         let problems = hardware.follow(&online, &hardware_map);
+        let mut places = Places::new(&switch, facts)?;
+        places.follow(&online)?;
 
         if wanted.waits {
             waits::free_rows(&switch, wanted.cgroups)?;
@@ -205,6 +213,7 @@ impl Accounting {
         let list = refused.as_ref().filter(|refused| refused.list);
         features.push(features::cpu_time(facts, list.map(|it| &it.error)));
         features.extend(features::throttle(wanted.waits, facts));
+        features.extend(features::places(facts));
         let moves = attach_moves(&switch, facts).transpose();
         features.push(features::moves(moves.as_ref().err(), facts));
         links.extend(moves.ok().flatten());
@@ -221,6 +230,7 @@ impl Accounting {
             hardware,
             hardware_map,
             possible_cpus: facts.possible_cpus,
+            places,
             waits: wanted.waits,
             wakeups,
             scheduler: facts.scheduler,
@@ -305,12 +315,18 @@ impl Accounting {
             all.extend(Preemptor::ALL.map(Counter::PreemptedBy));
         }
         all.extend(self.hardware.counters());
+        all.extend(self.places.has_siblings().then_some(Counter::SiblingBusy));
         all.extend(on(FeatureId::PageCacheReads).then_some(Counter::PageReads));
         all.extend(on(FeatureId::PageCacheWrites).then_some(Counter::PageWrites));
         if on(FeatureId::Softirqs) {
             all.extend((0..noctule_model::SOFTIRQ_VECTORS.len() as u8).map(Counter::Softirq));
         }
         Measured::from_iter(all)
+    }
+
+    /// Where the CPUs are.
+    pub fn topology(&self) -> &Topology {
+        self.places.topology()
     }
 
     /// What the scheduler of this kernel tells.
@@ -368,6 +384,7 @@ impl Accounting {
         for (cpu, error) in self.hardware.follow(&online, &self.hardware_map) {
             tracing::debug!(cpu, %error, "hardware counters of a CPU");
         }
+        self.places.follow(&online)?;
         let read = self
             .begin_moment(&online)
             .and_then(|begun| self.read(begun));
@@ -438,13 +455,28 @@ impl Accounting {
                 .cpus
                 .iter()
                 .filter(|(_, slot)| slot.pid != 0)
-                .map(|(cpu, slot)| (*cpu, self.hardware.since_switch(*cpu, slot)))
+                .map(|(cpu, slot)| (*cpu, self.since_switch(*cpu, slot, &snapshot)))
                 .collect();
             if now_ns().saturating_sub(snapshot.taken_ns) < allowed {
                 break;
             }
         }
         Ok(snapshot)
+    }
+
+    /// What the thread that runs on the CPU added to counters since the last switch there.
+    fn since_switch(
+        &mut self,
+        cpu: u32,
+        slot: &CpuSlot,
+        snapshot: &Snapshot,
+    ) -> Vec<(Counter, u64)> {
+        let mut added = self.hardware.since_switch(cpu, slot);
+        let busy = self
+            .places
+            .sibling_busy(cpu, &snapshot.cpus, snapshot.taken_ns);
+        added.extend(busy.map(|ns| (Counter::SiblingBusy, ns)));
+        added
     }
 
     /// Attaches the hook at wake-ups while groups have quotas, where that is needed.
@@ -488,8 +520,11 @@ impl Accounting {
 
     /// Forgets what a cgroup left that is gone for good; the caller has added it up.
     pub fn forget_cgroup(&self, id: u64) {
-        // Another reader may have been first: nothing is lost by a row that is not there.
-        let _ = self.switch.maps.settled.delete(&id.to_ne_bytes());
+        for package in 0..self.topology().packages().len() as u64 {
+            let key = [id, package].map(u64::to_ne_bytes);
+            // Most have few of them, and another reader may have been first.
+            let _ = self.switch.maps.settled.delete(key.as_flattened());
+        }
     }
 
     /// Forgets the waits of a group that is gone for good.
@@ -563,11 +598,12 @@ impl Accounting {
             .collect()
     }
 
-    fn settled(&self) -> Result<Vec<(u64, Counters)>, Error> {
+    fn settled(&self) -> Result<Vec<(u64, u32, Counters)>, Error> {
         let rows = table::entries(&self.switch.maps.settled, "the table of cgroups")?;
         let row = |(key, value): (&[u8], &[u8])| {
-            let id = u64::from_ne_bytes(key.try_into().ok()?);
-            Some((id, abi::counters(&abi::plain(value)?)))
+            let key: SettledKey = abi::plain(key)?;
+            let counters = abi::counters(&abi::plain(value)?);
+            Some((key.cgroup, key.package as u32, counters))
         };
         Ok(rows.iter().filter_map(row).collect())
     }

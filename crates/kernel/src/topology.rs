@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::facts::{cpu_list, line};
+use crate::skel::switch::types::place_limit;
 
 /// Packages that are told apart; what is used on others counts as used on the first.
-const MOST: usize = 16;
+const MOST: usize = place_limit::MOST_PACKAGES.0 as usize;
 
 /// Where the CPUs are that are online, or were.
 ///

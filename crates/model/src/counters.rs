@@ -103,6 +103,9 @@ pub enum Counter {
     Instructions,
     /// Last-level cache misses (hardware counter).
     CacheMisses,
+    /// Nanoseconds on a CPU while the other hardware thread of its core ran something, too. Only
+    /// where cores have two.
+    SiblingBusy,
     /// Pages read through the page cache.
     PageReads,
     /// Pages of the page cache made dirty.
@@ -128,13 +131,13 @@ impl Counter {
     pub const COUNT: usize = Self::SOFTIRQS + SOFTIRQ_VECTORS.len();
 
     /// Index of the first softirq vector.
-    const SOFTIRQS: usize = 21;
+    const SOFTIRQS: usize = 22;
 
     /// Every counter, in order of its index.
     pub fn all() -> impl Iterator<Item = Self> {
         use Counter::{
             CacheMisses, CpuTime, Cycles, Instructions, PageReads, PageWrites, ReferenceCycles,
-            SwitchesPreempted, SwitchesThrottled, SwitchesVoluntary,
+            SiblingBusy, SwitchesPreempted, SwitchesThrottled, SwitchesVoluntary,
         };
         [
             CpuTime,
@@ -142,6 +145,7 @@ impl Counter {
             ReferenceCycles,
             Instructions,
             CacheMisses,
+            SiblingBusy,
             PageReads,
             PageWrites,
             SwitchesVoluntary,
@@ -162,13 +166,14 @@ impl Counter {
             Self::ReferenceCycles => 2,
             Self::Instructions => 3,
             Self::CacheMisses => 4,
-            Self::PageReads => 5,
-            Self::PageWrites => 6,
-            Self::SwitchesVoluntary => 7,
-            Self::SwitchesPreempted => 8,
-            Self::SwitchesThrottled => 9,
-            Self::Wait(cause) => 10 + cause as usize,
-            Self::PreemptedBy(preemptor) => 18 + preemptor as usize,
+            Self::SiblingBusy => 5,
+            Self::PageReads => 6,
+            Self::PageWrites => 7,
+            Self::SwitchesVoluntary => 8,
+            Self::SwitchesPreempted => 9,
+            Self::SwitchesThrottled => 10,
+            Self::Wait(cause) => 11 + cause as usize,
+            Self::PreemptedBy(preemptor) => 19 + preemptor as usize,
             Self::Softirq(vector) => Self::SOFTIRQS + vector as usize,
         }
     }

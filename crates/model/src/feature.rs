@@ -57,6 +57,10 @@ features! {
     Instructions: "instructions", needs CpuTime;
     /// The hardware counter of cache misses.
     CacheMisses: "cache_misses", needs CpuTime;
+    /// How many packages (sockets) are told apart.
+    Packages: "packages", needs CpuTime;
+    /// For how long both hardware threads of a core were busy.
+    SmtOverlap: "smt_overlap", needs CpuTime;
     /// Run-queue latency, and who had the CPU meanwhile.
     CpuWaits: "cpu_waits", needs CpuTime;
     /// Moves of processes between cgroups are seen at once.

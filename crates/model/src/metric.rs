@@ -178,6 +178,15 @@ pub const METRICS: &[Metric] = &[
         absent: NO_PMU,
     },
     Metric {
+        name: "cpu_sibling_busy_seconds",
+        kind: Kind::Counter,
+        unit: Unit::Seconds,
+        labels: &[],
+        help: "Time on a CPU while the other hardware thread of its core (SMT) ran something, too.",
+        source: Source::Nanoseconds(Counter::SiblingBusy),
+        absent: "no core of this machine has two hardware threads",
+    },
+    Metric {
         name: "cpu_frequency_hertz",
         kind: Kind::Gauge,
         unit: Unit::Hertz,

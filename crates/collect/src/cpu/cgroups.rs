@@ -4,36 +4,48 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use noctule_kernel::Snapshot;
-use noctule_model::{CgroupId, CgroupRow, Counters};
+use noctule_model::{CgroupId, CgroupRow, Counters, PackageUse};
+
+use super::by_package::Parts;
+use super::node::Used;
 
 /// The cgroups that ran something.
 pub(super) struct Cgroups {
+    /// How many the machine has.
+    packages: usize,
     grace_ns: u64,
     now_ns: u64,
     groups: HashMap<CgroupId, Group>,
     /// What groups used that are no longer listed.
-    retired: Counters,
+    retired: Parts<Counters>,
     /// What the kernel side had no row for; belongs to no group.
     overflow: Counters,
 }
 
 #[derive(Default)]
 struct Group {
+    parts: Parts<Part>,
+    released_ns: Option<u64>,
+}
+
+/// What a group used on one package.
+#[derive(Default)]
+struct Part {
     shown: Counters,
     sum: Counters,
     /// What its threads used while they were in it, as far as they were read, and what was in rows of
     /// the kernel side that were taken out.
     told: Counters,
-    released_ns: Option<u64>,
 }
 
 impl Cgroups {
-    pub(super) fn new(grace: Duration) -> Self {
+    pub(super) fn new(packages: usize, grace: Duration) -> Self {
         Self {
+            packages,
             grace_ns: grace.as_nanos() as u64,
             now_ns: 0,
             groups: HashMap::new(),
-            retired: Counters::default(),
+            retired: Parts::default(),
             overflow: Counters::default(),
         }
     }
@@ -41,33 +53,41 @@ impl Cgroups {
     pub(super) fn begin(&mut self, snapshot: &Snapshot) {
         self.now_ns = snapshot.taken_ns;
         self.overflow = snapshot.overflow;
-        for group in self.groups.values_mut() {
-            group.sum = group.told;
+        for part in self.parts_mut() {
+            part.sum = part.told;
         }
-        for (id, counters) in &snapshot.settled {
-            self.groups.entry(CgroupId(*id)).or_default().sum += counters;
+        for (id, package, counters) in &snapshot.settled {
+            let group = self.groups.entry(CgroupId(*id)).or_default();
+            group.parts.of(*package).sum += counters;
         }
     }
 
-    /// Adds what a thread used since it was read before. `running`: what will be read later of the
-    /// time for which it is on its CPU.
-    pub(super) fn add(&mut self, id: CgroupId, used: &Counters, running: &Counters) {
-        let group = self.groups.entry(id).or_default();
-        group.told += used;
-        group.sum += used;
-        group.sum += running;
+    fn parts_mut(&mut self) -> impl Iterator<Item = &mut Part> {
+        let groups = self.groups.values_mut();
+        groups.flat_map(|group| group.parts.iter_mut())
+    }
+
+    /// Adds what a thread used on a package since it was read before. `running`: what will be read
+    /// later of the time for which it is on its CPU.
+    pub(super) fn add(&mut self, id: CgroupId, package: u32, used: &Counters, running: &Counters) {
+        let part = self.groups.entry(id).or_default().parts.of(package);
+        part.told += used;
+        part.sum += used;
+        part.sum += running;
     }
 
     pub(super) fn settle(&mut self) {
-        for group in self.groups.values_mut() {
-            group.shown = group.shown.max(&group.sum);
+        for part in self.parts_mut() {
+            part.shown = part.shown.max(&part.sum);
         }
         let (now, grace) = (self.now_ns, self.grace_ns);
         let over = |group: &Group| group.released_ns.is_some_and(|at| now - at > grace);
         let retired = &mut self.retired;
         self.groups.retain(|_, group| {
             if over(group) {
-                *retired += &group.shown;
+                for (package, part) in group.parts.iter().enumerate() {
+                    *retired.of(package as u32) += &part.shown;
+                }
                 return false;
             }
             true
@@ -85,29 +105,40 @@ impl Cgroups {
             }
         }
         let mut settled = Vec::new();
-        for (id, counters) in &snapshot.settled {
+        for (id, package, counters) in &snapshot.settled {
             let id = CgroupId(*id);
             let group = self.groups.get_mut(&id).filter(|g| g.released_ns.is_some());
             if let Some(group) = group {
-                group.told += counters;
+                group.parts.of(*package).told += counters;
                 settled.push(id);
             }
         }
         settled
     }
 
-    pub(super) fn total(&self) -> Counters {
+    /// What all groups used, and what of it on each package. What found no room counts as used on the
+    /// first.
+    pub(super) fn total(&self) -> Used {
+        let mut sums = vec![Counters::default(); self.packages];
         let groups = self.groups.values();
-        groups.fold(self.retired + &self.overflow, |sum, group| {
-            sum + &group.shown
-        })
+        let shown = groups.flat_map(|group| group.parts.iter().map(|part| &part.shown).enumerate());
+        for (package, part) in shown.chain(self.retired.iter().enumerate()) {
+            sums[package] += part;
+        }
+        sums[0] += &self.overflow;
+        let all = sums.iter().fold(Counters::default(), |all, sum| all + sum);
+        (all, sums.iter().map(PackageUse::from).collect())
     }
 
     pub(super) fn rows(&self) -> Vec<CgroupRow> {
-        let row = |(id, group): (&CgroupId, &Group)| CgroupRow {
-            id: *id,
-            counters: group.shown,
-            ..CgroupRow::default()
+        let row = |(id, group): (&CgroupId, &Group)| {
+            let (counters, packages) = group.parts.shown(self.packages, |part| &part.shown);
+            CgroupRow {
+                id: *id,
+                counters,
+                packages,
+                ..CgroupRow::default()
+            }
         };
         self.groups.iter().map(row).collect()
     }

@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::{fs, io};
 
-use noctule_kernel::{Facts, Hierarchy, Snapshot, TaskSample, process_cpu_ns, sample_flag};
+use noctule_kernel::{
+    Facts, Hierarchy, Snapshot, TaskSample, Topology, process_cpu_ns, sample_flag,
+};
 use noctule_model::{Counter, FeatureId};
 use procfs::process::{ProcState, Process};
 
@@ -88,14 +90,14 @@ impl Hidden {
         !self.suspects.is_empty()
     }
 
-    /// What each used since it was read before.
-    pub(super) fn read(&mut self) -> Vec<TaskSample> {
+    /// What each used since it was read before, as if all of it on the package where it ran last.
+    pub(super) fn read(&mut self, topology: &Topology) -> Vec<TaskSample> {
         let Some(hierarchy) = &self.hierarchy else {
             return Vec::new();
         };
         let mut read = Vec::with_capacity(self.hidden.len());
         self.hidden.retain(|pid, used| {
-            let sample = used.sample(*pid, hierarchy);
+            let sample = used.sample(*pid, hierarchy, topology);
             self.changed |= sample.is_none();
             read.extend(sample);
             sample.is_some()
@@ -146,7 +148,12 @@ impl Used {
 
     /// What it used since it was read before, as the kernel side tells it of others; `None` when it
     /// has ended.
-    fn sample(&mut self, pid: u32, hierarchy: &Hierarchy) -> Option<TaskSample> {
+    fn sample(
+        &mut self,
+        pid: u32,
+        hierarchy: &Hierarchy,
+        topology: &Topology,
+    ) -> Option<TaskSample> {
         let process = Process::new(pid as i32).ok()?;
         let stat = process.stat().ok()?;
         if stat.starttime != self.start {
@@ -159,6 +166,7 @@ impl Used {
             process_start: self.start * (1_000_000_000 / procfs::ticks_per_second()),
             cgroup: cgroup(&process, hierarchy).unwrap_or(0),
             parent: stat.ppid as u32,
+            package: topology.package_of(stat.processor.unwrap_or(0) as u32) as u32,
             flags: sample_flag::LEADER,
             ..TaskSample::default()
         };
@@ -242,12 +250,12 @@ mod tests {
     fn who_is_missing_twice_is_read_from_proc_from_the_first_look_on() {
         let mut hidden = looking();
         assert!(hidden.look(&without_self(1)), "it is to be looked again");
-        assert!(hidden.read().is_empty());
+        assert!(hidden.read(&Topology::default()).is_empty());
         assert_eq!(hidden.changed(), None);
         burn();
         hidden.look(&without_self(2));
         let own = std::process::id();
-        let read = hidden.read();
+        let read = hidden.read(&Topology::default());
         let sample = read
             .iter()
             .find(|sample| sample.tgid == own)
@@ -276,7 +284,8 @@ mod tests {
             ..Snapshot::default()
         };
         hidden.look(&all);
-        assert!(hidden.read().iter().all(|it| it.tgid != std::process::id()));
+        let read = hidden.read(&Topology::default());
+        assert!(read.iter().all(|it| it.tgid != std::process::id()));
         assert!(hidden.changed().is_some());
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use noctule_kernel::{CpuSlot, Scheduler, Snapshot, sample_flag};
-use noctule_model::{Counter, Counters, Node};
+use noctule_kernel::{CpuSlot, Scheduler, Snapshot, Topology, sample_flag};
+use noctule_model::{Counter, Counters, Node, PackageRow, PackageUse};
 
 /// Adds up the time of CPUs while they are online. A CPU's slot goes on ageing while it is offline,
 /// so only growth between two snapshots that both saw it counts.
@@ -11,8 +11,8 @@ pub(super) struct NodeTime {
     last_ns: u64,
     /// What each CPU had at the last snapshot; `None` before the first.
     idle: Option<HashMap<u32, Idle>>,
-    elapsed_ns: u64,
-    idle_ns: u64,
+    /// By package.
+    times: Vec<Time>,
     idle_switches: u64,
     /// CPU time of all threads, up to the last snapshot.
     used_ns: u64,
@@ -21,6 +21,19 @@ pub(super) struct NodeTime {
     scheduler: Scheduler,
     started_ns: u64,
 }
+
+/// Time of the CPUs of a package, and how many are online.
+#[derive(Clone, Copy, Default)]
+struct Time {
+    cpus: u32,
+    elapsed_ns: u64,
+    idle_ns: u64,
+    /// What its idle CPUs counted.
+    on_idle: Counters,
+}
+
+/// What all threads used, ever, and what of it on each package.
+pub(super) type Used = (Counters, Vec<PackageUse>);
 
 /// The idle task of one CPU, and what interrupts and the host took of the CPU.
 #[derive(Clone, Copy, Default)]
@@ -38,8 +51,7 @@ impl NodeTime {
         Self {
             last_ns: started_ns,
             idle: None,
-            elapsed_ns: 0,
-            idle_ns: 0,
+            times: Vec::new(),
             idle_switches: 0,
             used_ns: 0,
             interrupt_ns: 0,
@@ -55,10 +67,11 @@ impl NodeTime {
     pub(super) fn finish(
         &mut self,
         snapshot: &Snapshot,
-        used: Counters,
+        (used, packages): Used,
         hidden_ns: u64,
+        topology: &Topology,
         nominal_hertz: Option<u64>,
-    ) -> Node {
+    ) -> (Node, Vec<PackageRow>) {
         let now = snapshot.taken_ns;
         let busy: HashSet<u32> = snapshot
             .tasks
@@ -67,8 +80,8 @@ impl NodeTime {
             .map(|task| task.cpu)
             .collect();
         let mut idle = HashMap::with_capacity(snapshot.cpus.len());
-        let (mut elapsed_ns, mut idle_ns) = (0, 0);
-        let mut on_idle = Counters::default();
+        let mut grown = vec![Time::default(); packages.len()];
+        let last = packages.len().saturating_sub(1);
         for (cpu, slot) in &snapshot.cpus {
             let total = Idle {
                 ns: self.idle_of(slot, now, busy.contains(cpu)),
@@ -78,7 +91,9 @@ impl NodeTime {
                 known: slot.since > 0,
             };
             idle.insert(*cpu, total);
-            on_idle += &slot.idle_values();
+            let time = &mut grown[topology.package_of(*cpu).min(last)];
+            time.cpus += 1;
+            time.on_idle += &slot.idle_values();
             let before = match &self.idle {
                 // What was taken before the start does not count.
                 None => Some(Idle {
@@ -89,8 +104,8 @@ impl NodeTime {
                 Some(known) => known.get(cpu).copied(),
             };
             if let Some(before) = before {
-                elapsed_ns += now.saturating_sub(self.last_ns);
-                idle_ns += total.ns.saturating_sub(before.ns);
+                time.elapsed_ns += now.saturating_sub(self.last_ns);
+                time.idle_ns += total.ns.saturating_sub(before.ns);
                 self.idle_switches += total.switches.saturating_sub(before.switches);
                 if before.known {
                     let interrupts = total.interrupts.saturating_sub(before.interrupts);
@@ -101,23 +116,52 @@ impl NodeTime {
             }
         }
         let used_ns = used[Counter::CpuTime].saturating_sub(self.used_ns);
-        let over = (idle_ns + used_ns).saturating_sub(elapsed_ns);
-        self.elapsed_ns += elapsed_ns;
-        self.idle_ns += idle_ns.saturating_sub(over.min(hidden_ns));
         self.used_ns = used[Counter::CpuTime];
         self.last_ns = now;
         self.idle = Some(idle);
-        Node {
+        not_idle(&mut grown, used_ns, hidden_ns);
+        self.grow(&grown);
+        let sum = |of: fn(&Time) -> u64| self.times.iter().map(of).sum();
+        let on_idle = self.times.iter();
+        let on_idle = on_idle.fold(Counters::default(), |sum, time| sum + &time.on_idle);
+        let node = Node {
             cpus: snapshot.cpus.len() as u32,
-            elapsed_ns: self.elapsed_ns,
-            idle_ns: self.idle_ns.min(self.elapsed_ns),
+            elapsed_ns: sum(|time| time.elapsed_ns),
+            idle_ns: sum(Time::idle),
             interrupt_ns: self.scheduler.interrupts.then_some(self.interrupt_ns),
             steal_ns: self.scheduler.steal.then_some(self.steal_ns),
             idle_switches: self.idle_switches,
             total: used + &on_idle,
             nominal_hertz,
             ..Node::default()
+        };
+        (node, self.packages(&packages, topology))
+    }
+
+    fn grow(&mut self, grown: &[Time]) {
+        self.times.resize(grown.len(), Time::default());
+        for (time, grown) in self.times.iter_mut().zip(grown) {
+            time.cpus = grown.cpus;
+            time.on_idle = grown.on_idle;
+            time.elapsed_ns += grown.elapsed_ns;
+            time.idle_ns += grown.idle_ns;
         }
+    }
+
+    fn packages(&self, used: &[PackageUse], topology: &Topology) -> Vec<PackageRow> {
+        let parts = topology.packages().iter().zip(&self.times).zip(used);
+        let row = |((id, time), used): ((&i32, &Time), &PackageUse)| {
+            let mut used = *used;
+            used += &PackageUse::from(&time.on_idle);
+            PackageRow {
+                id: *id,
+                cpus: time.cpus,
+                elapsed_ns: time.elapsed_ns,
+                idle_ns: time.idle(),
+                used,
+            }
+        };
+        parts.map(row).collect()
     }
 
     /// Idle time of a CPU up to `now`, the slice that has not ended included. A CPU that has not
@@ -137,8 +181,30 @@ impl NodeTime {
     }
 }
 
+impl Time {
+    fn idle(&self) -> u64 {
+        self.idle_ns.min(self.elapsed_ns)
+    }
+}
+
+/// Takes what hidden processes used out of idle time, as far as that is more than there was room for.
+fn not_idle(grown: &mut [Time], used_ns: u64, hidden_ns: u64) {
+    let elapsed_ns: u64 = grown.iter().map(|time| time.elapsed_ns).sum();
+    let idle_ns: u64 = grown.iter().map(|time| time.idle_ns).sum();
+    let mut over = (idle_ns + used_ns)
+        .saturating_sub(elapsed_ns)
+        .min(hidden_ns);
+    for time in grown {
+        let taken = over.min(time.idle_ns);
+        time.idle_ns -= taken;
+        over -= taken;
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use noctule_kernel::Snapshot;
 
     use super::*;
@@ -163,8 +229,22 @@ mod tests {
         }
     }
 
+    /// Of a machine with one package.
+    fn finish(node: &mut NodeTime, snapshot: &Snapshot, used: Counters, hidden_ns: u64) -> Node {
+        let used = (used, vec![PackageUse::from(&used)]);
+        let (node, packages) = node.finish(snapshot, used, hidden_ns, &one_package(), None);
+        assert_eq!(packages.len(), 1);
+        assert_eq!(packages[0].idle_ns, node.idle_ns);
+        assert_eq!(packages[0].elapsed_ns, node.elapsed_ns);
+        node
+    }
+
+    fn one_package() -> Topology {
+        Topology::probe(Path::new("/nowhere"), &[0, 1])
+    }
+
     fn times(node: &mut NodeTime, snapshot: &Snapshot) -> (u32, u64, u64) {
-        let node = node.finish(snapshot, Counters::default(), 0, None);
+        let node = finish(node, snapshot, Counters::default(), 0);
         (node.cpus, node.elapsed_ns, node.idle_ns)
     }
 
@@ -208,7 +288,7 @@ mod tests {
                 cpus: vec![(0, slot)],
                 ..Snapshot::default()
             };
-            let node = node.finish(&snapshot, Counters::default(), 0, None);
+            let node = finish(node, &snapshot, Counters::default(), 0);
             (node.interrupt_ns, node.steal_ns)
         };
         let mut node = NodeTime::new(0, known);
@@ -242,12 +322,12 @@ mod tests {
         };
         let mut node = NodeTime::new(0, Scheduler::default());
         let idle = at(100, &[(0, 10, 10, 0)]);
-        assert_eq!(node.finish(&idle, used(30), 20, None).idle_ns, 80);
+        assert_eq!(finish(&mut node, &idle, used(30), 20).idle_ns, 80);
         // More than they used is no fault of theirs.
         let idle = at(200, &[(0, 10, 10, 0)]);
-        assert_eq!(node.finish(&idle, used(60), 20, None).idle_ns, 160);
+        assert_eq!(finish(&mut node, &idle, used(60), 20).idle_ns, 160);
         let idle = at(300, &[(0, 10, 10, 0)]);
-        assert_eq!(node.finish(&idle, used(60), 0, None).idle_ns, 260);
+        assert_eq!(finish(&mut node, &idle, used(60), 0).idle_ns, 260);
     }
 
     #[test]

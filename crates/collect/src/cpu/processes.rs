@@ -6,19 +6,23 @@ use std::time::Duration;
 use noctule_kernel::{TaskSample, sample_flag};
 use noctule_model::{CgroupId, Comm, Counters, ProcessId, ProcessRow};
 
+use super::by_package::Parts;
+
 /// Batches for which a process that is gone is kept at least: its record comes late, and has only what
 /// was not told of it.
 const MISSED: u32 = 3;
 
 /// The living processes.
 pub(super) struct Processes {
+    /// How many the machine has.
+    packages: usize,
     grace_ns: u64,
     /// The moment of the batch before.
     before_ns: u64,
     now_ns: u64,
     living: HashMap<ProcessId, Living>,
     /// What is added to processes for this batch alone.
-    besides: HashMap<ProcessId, Counters>,
+    besides: HashMap<(ProcessId, u32), Counters>,
     /// Followed processes that are there.
     followed: u64,
 }
@@ -27,10 +31,7 @@ pub(super) struct Processes {
 #[derive(Default)]
 struct Living {
     row: ProcessRow,
-    /// What its threads used, as far as they were read.
-    told: Counters,
-    /// What ended threads and earlier groups left, where they did.
-    carried: Option<Box<Counters>>,
+    parts: Parts<Part>,
     /// Something was added in this batch.
     changed: bool,
     /// The last batch in which it was there, when it is not any more, and how many have come since.
@@ -40,9 +41,20 @@ struct Living {
     read_ns: u64,
 }
 
+/// What a process used on one package.
+#[derive(Default)]
+struct Part {
+    shown: Counters,
+    /// What its threads used, as far as they were read.
+    told: Counters,
+    /// What ended threads and earlier groups left, where they did.
+    carried: Option<Box<Counters>>,
+}
+
 impl Processes {
-    pub(super) fn new(grace: Duration) -> Self {
+    pub(super) fn new(packages: usize, grace: Duration) -> Self {
         Self {
+            packages,
             grace_ns: grace.as_nanos() as u64,
             before_ns: 0,
             now_ns: 0,
@@ -63,10 +75,13 @@ impl Processes {
     pub(super) fn add(&mut self, sample: &TaskSample, used: &Counters, running: &Counters) {
         let now = self.now_ns;
         if *running != Counters::default() {
-            *self.besides.entry(id(sample)).or_default() += running;
+            *self
+                .besides
+                .entry((id(sample), sample.package))
+                .or_default() += running;
         }
         let living = self.living(sample);
-        living.told += used;
+        living.parts.of(sample.package).told += used;
         living.gone_ns = None;
         living.read_ns = now;
         if sample.is(sample_flag::LEADER) {
@@ -76,12 +91,14 @@ impl Processes {
 
     /// Notes what ended threads and earlier groups left to the process.
     pub(super) fn carry(&mut self, sample: &TaskSample) {
-        self.living(sample).carried = Some(Box::new(sample.values()));
+        let part = self.living(sample).parts.of(sample.package);
+        part.carried = Some(Box::new(sample.values()));
     }
 
     /// Adds what a thread used that was settled while the snapshot was taken.
     pub(super) fn add_late(&mut self, sample: &TaskSample) {
-        *self.besides.entry(id(sample)).or_default() += &sample.values();
+        let besides = self.besides.entry((id(sample), sample.package));
+        *besides.or_default() += &sample.values();
         let living = self.living(sample);
         if sample.is(sample_flag::LEADER) {
             describe(&mut living.row, sample);
@@ -124,13 +141,15 @@ impl Processes {
             if !std::mem::take(&mut living.changed) {
                 continue;
             }
-            let mut sum = living.told;
-            let besides = self.besides.get(id);
-            for part in living.carried.as_deref().into_iter().chain(besides) {
-                sum += part;
+            for (package, part) in living.parts.iter_mut().enumerate() {
+                let mut sum = part.told;
+                let besides = self.besides.get(&(*id, package as u32));
+                for more in part.carried.as_deref().into_iter().chain(besides) {
+                    sum += more;
+                }
+                // A thread that ended while the snapshot was taken is missing from it for once.
+                part.shown = part.shown.max(&sum);
             }
-            // A thread that ended while the snapshot was taken is missing from it for once.
-            living.row.counters = living.row.counters.max(&sum);
         }
     }
 
@@ -142,25 +161,39 @@ impl Processes {
     /// Those that live, and those that have ended, with their last figures: these are taken out
     /// first, so that nobody is in both with what was known of him before.
     pub(super) fn rows(&mut self, ended: &[TaskSample]) -> (Vec<ProcessRow>, Vec<ProcessRow>) {
-        let exited = ended.iter().map(|sample| self.end(sample)).collect();
-        let row = |living: &Living| ProcessRow {
-            gone: living.gone_ns.is_some(),
-            ..living.row.clone()
+        let exited = ended.iter().filter_map(|sample| self.end(sample)).collect();
+        let row = |living: &Living| {
+            let (counters, packages) = living.parts.shown(self.packages, |part| &part.shown);
+            ProcessRow {
+                gone: living.gone_ns.is_some(),
+                counters,
+                packages,
+                ..living.row.clone()
+            }
         };
         (self.living.values().map(row).collect(), exited)
     }
 
-    fn end(&mut self, sample: &TaskSample) -> ProcessRow {
-        let Living { mut row, told, .. } = self.living.remove(&id(sample)).unwrap_or_default();
+    fn end(&mut self, sample: &TaskSample) -> Option<ProcessRow> {
+        // With what is carried.
+        let end = |part: &mut Part| part.shown = part.shown.max(&(part.told + &sample.values()));
+        if sample.is(sample_flag::ELSEWHERE) {
+            end(self.living(sample).parts.of(sample.package));
+            return None;
+        }
+        let living = self.living.remove(&id(sample)).unwrap_or_default();
+        let Living {
+            mut row, mut parts, ..
+        } = living;
         // What is carried says who the process was when its first thread ended.
         if row.id != id(sample) || !sample.is(sample_flag::CARRIED) {
             describe(&mut row, sample);
         }
         row.id = id(sample);
         row.exited = true;
-        // With what is carried.
-        row.counters = row.counters.max(&(told + &sample.values()));
-        row
+        end(parts.of(sample.package));
+        (row.counters, row.packages) = parts.shown(self.packages, |part| &part.shown);
+        Some(row)
     }
 }
 
@@ -223,7 +256,7 @@ mod tests {
 
     #[test]
     fn who_moved_and_ended_since_the_last_batch_is_told_where_it_ended_alone() {
-        let mut processes = Processes::new(Duration::from_secs(5));
+        let mut processes = Processes::new(1, Duration::from_secs(5));
         let before = step(&mut processes, 1, &[sample(7, 1)], &[]);
         assert_eq!(before, [vec![(7, 1, false)], vec![]]);
         let after = step(&mut processes, 2, &[], &[sample(7, 2)]);
@@ -232,7 +265,7 @@ mod tests {
 
     #[test]
     fn an_end_that_is_made_up_does_not_say_where() {
-        let mut processes = Processes::new(Duration::from_secs(5));
+        let mut processes = Processes::new(1, Duration::from_secs(5));
         step(&mut processes, 1, &[sample(7, 2)], &[]);
         let carried = |pid| TaskSample {
             flags: sample_flag::LEADER | sample_flag::EXITED | sample_flag::CARRIED,
@@ -244,7 +277,7 @@ mod tests {
 
     #[test]
     fn who_is_no_longer_listed_is_gone_until_its_end_is_reported() {
-        let mut processes = Processes::new(Duration::from_secs(5));
+        let mut processes = Processes::new(1, Duration::from_secs(5));
         step(&mut processes, 1, &[sample(7, 1)], &[]);
         let after = step(&mut processes, 2, &[], &[]);
         assert_eq!(after, [vec![(7, 1, true)], vec![]]);
@@ -259,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_was_told_of_a_process_is_in_its_end_however_late_that_comes() {
-        let mut processes = Processes::new(Duration::from_secs(5));
+        let mut processes = Processes::new(1, Duration::from_secs(5));
         let mut used = Counters::default();
         used[Counter::CpuTime] = 3600 * SECOND;
         processes.begin(10 * SECOND);
@@ -278,7 +311,7 @@ mod tests {
 
     #[test]
     fn who_is_born_after_it_was_looked_who_is_there_is_not_gone() {
-        let mut processes = Processes::new(Duration::from_secs(5));
+        let mut processes = Processes::new(1, Duration::from_secs(5));
         processes.begin(SECOND);
         let none = Counters::default();
         processes.add(&sample(7, 1), &none, &none);

@@ -129,6 +129,37 @@ pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
     })
 }
 
+/// What is told apart by package, and of the threads of a core.
+pub(super) fn places(facts: &Facts) -> [Feature; 2] {
+    let topology = &facts.topology;
+    let (packages, overlap) = (FeatureId::Packages, FeatureId::SmtOverlap);
+    let count = topology.packages().len();
+    let strangers = topology.strangers();
+    let packages = match (count, strangers) {
+        (1, []) => Feature::on(packages, "one"),
+        (_, []) => Feature::on(packages, format!("{count} (physical_package_id)")),
+        (_, [first, ..]) => Feature::degraded(
+            packages,
+            format!(
+                "{count} are told apart, which is the most: what is used on others, as on CPU \
+                 {first}, counts as used on the first"
+            ),
+        ),
+    };
+    let overlap = match topology.most_threads() {
+        1 => Feature::off(
+            overlap,
+            "each core has one hardware thread, or runs one (nosmt)",
+        ),
+        2 => Feature::on(overlap, "sched_switch of both threads of a core"),
+        threads => Feature::off(
+            overlap,
+            format!("cores have {threads} hardware threads: it is told where they have two"),
+        ),
+    };
+    [packages, overlap]
+}
+
 fn feature(counter: Counter) -> FeatureId {
     match counter {
         Counter::Cycles => FeatureId::Cycles,

@@ -14,6 +14,9 @@ use crate::plan::Wanted;
 use crate::settings::configure;
 use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
 
+/// Rows, each for a package, for which there is room of each process and cgroup.
+const MOST_ROWS: usize = 4;
+
 /// What is asked of the kernel.
 #[derive(Clone)]
 pub(super) struct Asked {
@@ -108,6 +111,8 @@ fn open(
         rodata.hardware_mask = hardware_mask;
         rodata.waits_on = wanted.waits;
         rodata.lists_threads = lists;
+        rodata.packages = facts.topology.packages().len() as u32;
+        rodata.has_siblings = facts.topology.has_siblings();
         rodata.exits_wakeup_bytes = ring / 4;
     }
     configure!(open, facts).context("setting up the BPF object switch")?;
@@ -134,6 +139,8 @@ fn open(
             .context("the list of threads")?;
     }
     let cpus = facts.possible_cpus;
+    // A row for each package that something used; few things use more than some.
+    let packages = facts.topology.packages().len().min(MOST_ROWS) as u32;
     let if_on = |entries| if wanted.waits { entries } else { 1 };
     let sizes = [
         open.maps.cpus.reuse_fd(cpu_slots.as_fd()),
@@ -143,8 +150,11 @@ fn open(
         open.maps
             .scratches
             .set_max_entries(types::scratch::SCRATCHES.0 + cpus),
-        open.maps.settled.set_max_entries(wanted.cgroups),
-        open.maps.carried.set_max_entries(wanted.processes),
+        open.maps.places.set_max_entries(cpus),
+        open.maps.settled.set_max_entries(wanted.cgroups * packages),
+        open.maps
+            .carried
+            .set_max_entries(wanted.processes * packages),
         open.maps.pasts.set_max_entries(if_on(cpus)),
         open.maps
             .divisions

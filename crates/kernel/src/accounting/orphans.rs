@@ -65,6 +65,13 @@ impl Orphans {
             }
         }
         self.missing = missing;
+        // One that used several packages has a row for each: the last tells its end.
+        let mut told = HashSet::new();
+        for row in ended.iter_mut().rev() {
+            if !told.insert(process(row)) {
+                row.flags = sample_flag::ELSEWHERE;
+            }
+        }
         let followed = ended.iter().filter(|row| row.is(sample_flag::FOLLOWED));
         self.followed.extend(followed.map(process));
         Ok(ended)

@@ -1,5 +1,7 @@
 //! One row of `stat`.
 
+use std::collections::BTreeMap;
+
 use noctule_analysis::{Report, Row};
 use noctule_model::{Cause, Counter, Counters, Level, Measured, ProcessRow, SOFTIRQ_VECTORS};
 use serde::Serialize;
@@ -55,6 +57,16 @@ struct Used {
     #[serde(rename = "cpu.cache_misses", skip_serializing_if = "Option::is_none")]
     cache_misses: Option<u64>,
     #[serde(
+        rename = "cpu.sibling_busy_seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    sibling_busy: Option<f64>,
+    #[serde(
+        rename = "cpu.seconds_by_package",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    packages: BTreeMap<i32, f64>,
+    #[serde(
         rename = "cpu.frequency_hertz",
         skip_serializing_if = "Option::is_none"
     )]
@@ -81,7 +93,10 @@ impl<'a> RowJson<'a> {
         Self {
             process: process.map(|process| ProcessJson::new(report, process)),
             owner: OwnerJson::new(&row.owner, level),
-            used: Used::new(&row.counters, report.measured, report.node.nominal_hertz),
+            used: Used {
+                packages: by_package(report, row),
+                ..Used::new(&row.counters, report.measured, report.node.nominal_hertz)
+            },
             events: row
                 .events
                 .as_ref()
@@ -103,6 +118,16 @@ impl ProcessJson {
     }
 }
 
+/// CPU time of the row on each package, on a machine with several.
+fn by_package(report: &Report, row: &Row) -> BTreeMap<i32, f64> {
+    let packages = report.packages.iter().enumerate();
+    let parts = packages.map(|(place, package)| {
+        let used = row.packages.of(place, &row.counters);
+        (package.id, seconds(used.cpu_ns))
+    });
+    parts.filter(|_| report.packages.len() > 1).collect()
+}
+
 impl Used {
     fn new(counters: &Counters, measured: Measured, nominal_hertz: Option<u64>) -> Self {
         let value = |counter| measured.value(counters, counter);
@@ -118,6 +143,8 @@ impl Used {
             reference_cycles: value(Counter::ReferenceCycles),
             instructions: value(Counter::Instructions),
             cache_misses: value(Counter::CacheMisses),
+            sibling_busy: value(Counter::SiblingBusy).map(seconds),
+            packages: BTreeMap::new(),
             frequency: counters
                 .frequency_hertz(measured, nominal_hertz)
                 .filter(|hertz| hertz.is_finite()),

@@ -190,6 +190,7 @@ fn label(counter: Counter) -> String {
         Counter::ReferenceCycles => "ref. cycles",
         Counter::Instructions => "instructions",
         Counter::CacheMisses => "cache misses",
+        Counter::SiblingBusy => "sibling busy",
         Counter::PageReads => "page reads",
         Counter::PageWrites => "page writes",
         Counter::SwitchesVoluntary => "voluntary sw.",

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Where a CPU is: its package (socket), and the other hardware thread of its core. Energy is
+ * metered by package, and two threads on one core do not take twice the energy of one.
+ */
+#ifndef NOCTULE_PLACE_BPF_H
+#define NOCTULE_PLACE_BPF_H
+
+#include "abi.h"
+
+/* They are numbered from 0. Where there is one, nothing is told apart, and no map is looked into.
+ */
+const volatile __u32 packages = 1;
+
+/* Some cores have two hardware threads. */
+const volatile bool has_siblings = false;
+
+/* Written by user space: before anything is attached, and when CPUs come or go. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* possible CPUs, set at load */
+	__type(key, __u32);
+	__type(value, struct cpu_place);
+} places SEC(".maps");
+
+static __always_inline __u32 package_of_cpu(__u32 cpu)
+{
+	struct cpu_place *place;
+
+	if (packages < 2)
+		return 0;
+	place = bpf_map_lookup_elem(&places, &cpu);
+	return place && place->package < packages ? place->package : 0;
+}
+
+/* The package in which the thread used what is not settled yet. */
+static __always_inline __u32 package_of(struct task_struct *task, struct task_account *account)
+{
+	if (packages < 2)
+		return 0;
+	if (!account->package && bpf_core_field_exists(task->se.cfs_rq))
+		account->package = package_of_cpu(cpu_of(queue_of(task)->rq)) + 1;
+	return account->package ? account->package - 1 : 0;
+}
+
+/*
+ * For how long the sibling of the CPU was busy since this was asked before, for the slice that ends
+ * at `slot->since`. The sibling writes its slot meanwhile: what is then wrong in one slice is made
+ * up for by the next.
+ */
+static __always_inline __u64 sibling_growth(struct cpu_slot *slot, __u32 cpu)
+{
+	struct cpu_slot *sibling;
+	struct cpu_place *place;
+	__u64 busy, since;
+	__s64 growth;
+
+	if (!has_siblings)
+		return 0;
+	place = bpf_map_lookup_elem(&places, &cpu);
+	if (!place || !place->sibling)
+		return 0;
+	cpu = place->sibling - 1;
+	sibling = bpf_map_lookup_elem(&cpus, &cpu);
+	if (!sibling)
+		return 0;
+	busy = sibling->busy_ns;
+	since = sibling->since;
+	if (sibling->pid && since && since < slot->since)
+		busy += slot->since - since;
+	growth = busy - slot->sibling_busy;
+	if (growth <= 0)
+		return 0;
+	slot->sibling_busy = busy;
+	return growth;
+}
+
+#endif

@@ -1,0 +1,48 @@
+//! One value for each package of the machine.
+
+use noctule_model::{ByPackage, Counters, PackageUse};
+
+/// What a subject used, by package: the first in place, for most machines have one and most things
+/// use one.
+#[derive(Default)]
+pub(super) struct Parts<T> {
+    first: T,
+    others: Vec<T>,
+}
+
+impl<T: Default> Parts<T> {
+    /// That of the package at the position.
+    pub(super) fn of(&mut self, package: u32) -> &mut T {
+        let Some(other) = package.checked_sub(1) else {
+            return &mut self.first;
+        };
+        let other = other as usize;
+        if self.others.len() <= other {
+            self.others.resize_with(other + 1, T::default);
+        }
+        &mut self.others[other]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        std::iter::once(&mut self.first).chain(&mut self.others)
+    }
+
+    /// The sum of what `counters` finds in each part, and the parts, on a machine with several
+    /// packages.
+    pub(super) fn shown(
+        &self,
+        packages: usize,
+        counters: impl Fn(&T) -> &Counters,
+    ) -> (Counters, ByPackage) {
+        let sum = |sum: Counters, part| sum + counters(part);
+        let packages = match packages {
+            ..2 => ByPackage::default(),
+            _ => ByPackage::several(self.iter().map(|part| PackageUse::from(counters(part)))),
+        };
+        (self.iter().fold(Counters::default(), sum), packages)
+    }
+}

@@ -1,0 +1,85 @@
+//! Tells the kernel side where each CPU is, and keeps that up to date.
+
+use std::path::Path;
+
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+
+use crate::abi::CpuSlot;
+use crate::error::{Context as _, Error};
+use crate::facts::Facts;
+use crate::skel::switch::SwitchSkel;
+use crate::topology::Topology;
+
+/// Where the CPUs are, here and in the map of the kernel side.
+pub(super) struct Places {
+    topology: Topology,
+    /// At the start: the programs were loaded for that.
+    has_siblings: bool,
+    possible: u32,
+    map: MapHandle,
+    /// The CPUs that were online when it was last looked.
+    online: Vec<u32>,
+}
+
+impl Places {
+    pub(super) fn new(switch: &SwitchSkel<'static>, facts: &Facts) -> Result<Self, Error> {
+        Ok(Self {
+            has_siblings: facts.topology.has_siblings(),
+            topology: facts.topology.clone(),
+            possible: facts.possible_cpus,
+            map: MapHandle::try_from(&switch.maps.places).context("the map of places")?,
+            online: Vec::new(),
+        })
+    }
+
+    pub(super) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    pub(super) fn has_siblings(&self) -> bool {
+        self.has_siblings
+    }
+
+    /// Called with each snapshot; does something when CPUs came or went. Who looks while a CPU comes
+    /// can be early: it is looked again with the next change.
+    pub(super) fn follow(&mut self, online: &[u32]) -> Result<(), Error> {
+        if self.online == online {
+            return Ok(());
+        }
+        self.topology.follow(Path::new("/"), online);
+        self.online = online.to_vec();
+        for cpu in self.topology.cpus().filter(|cpu| *cpu < self.possible) {
+            let sibling = self.topology.sibling_of(cpu).map_or(0, |other| other + 1);
+            let place = [self.topology.package_of(cpu) as u32, sibling].map(u32::to_ne_bytes);
+            let (key, flags) = (cpu.to_ne_bytes(), MapFlags::ANY);
+            let told = self.map.update(&key, place.as_flattened(), flags);
+            told.context("the map of places")?;
+        }
+        Ok(())
+    }
+
+    /// For how long the other hardware thread of the core was busy since the last switch of this
+    /// one, up to the moment of the snapshot; `None` where there is none. As the kernel side counts
+    /// it (`sibling_growth`).
+    pub(super) fn sibling_busy(
+        &self,
+        cpu: u32,
+        slots: &[(u32, CpuSlot)],
+        now_ns: u64,
+    ) -> Option<u64> {
+        let slot = |cpu| {
+            let at = slots.binary_search_by_key(&cpu, |(cpu, _)| *cpu).ok()?;
+            Some(&slots[at].1)
+        };
+        let sibling = self
+            .topology
+            .sibling_of(cpu)
+            .filter(|_| self.has_siblings)?;
+        let (own, other) = (slot(cpu)?, slot(sibling)?);
+        let running = match (other.pid, other.since) {
+            (0, _) | (_, 0) => 0,
+            (_, since) => now_ns.saturating_sub(since),
+        };
+        Some((other.busy_ns + running).saturating_sub(own.sibling_busy))
+    }
+}
