@@ -14,6 +14,7 @@ mod counts;
 mod hidden;
 mod lives;
 mod moves;
+mod packages;
 mod running;
 mod short;
 mod sums;

@@ -32,6 +32,32 @@ fn schedstat(pid: u32, field: usize) -> f64 {
     nanoseconds.sum::<u64>() as f64 / 1e9
 }
 
+/// What the kernel tells of each CPU in the folder topology.
+fn topology(file: &str) -> BTreeMap<usize, String> {
+    let read = |cpu: usize| {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{file}");
+        let text = fs::read_to_string(path).ok()?;
+        Some((cpu, text.trim().to_owned()))
+    };
+    (0..4096).filter_map(read).collect()
+}
+
+/// A CPU that is online of each package, by the kernel's number of that.
+pub(crate) fn packages() -> BTreeMap<String, usize> {
+    let all = topology("physical_package_id");
+    all.into_iter().map(|(cpu, id)| (id, cpu)).collect()
+}
+
+/// Two CPUs of one core, where there are such.
+pub(crate) fn siblings() -> Option<(usize, usize)> {
+    let all = topology("thread_siblings_list");
+    let mut pairs = all.values().filter_map(|list| {
+        let (first, second) = list.split_once([',', '-'])?;
+        Some((first.parse().ok()?, second.parse().ok()?))
+    });
+    pairs.next()
+}
+
 /// Seconds that all CPUs had since boot, idle included, as `/proc/uptime` counts them.
 pub(crate) fn cpus_online() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -137,6 +163,17 @@ pub(crate) struct NodeTime {
     pub(crate) steal: f64,
     /// In interrupts and softirqs; some kernels take it from the time of the tasks.
     pub(crate) interrupts: f64,
+}
+
+/// For how long a CPU was idle since boot.
+pub(crate) fn idle_seconds(cpu: usize) -> f64 {
+    let text = fs::read_to_string("/proc/stat").expect("/proc/stat");
+    let name = format!("cpu{cpu} ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&name));
+    let fields = line.expect("the CPU is online").split_whitespace();
+    // user nice system idle iowait
+    let idle = fields.skip(3).take(2).map(str::parse::<f64>);
+    idle.map(|ticks| ticks.expect("a number") / 100.0).sum()
 }
 
 /// Reads `/proc/stat`.

@@ -102,6 +102,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         let system = system.context("every architecture has its system")?;
         let setup = Setup {
             architecture: system.architecture,
+            cpus: kernel.cpus,
             emulator: &system.emulator,
             init: &system.programs.init,
             disk: &system.disk,

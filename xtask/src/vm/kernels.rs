@@ -15,14 +15,23 @@ pub(super) struct Kernel {
     pub(super) has_meter: bool,
     /// That of its machine.
     pub(super) architecture: &'static Architecture,
+    /// Its two CPUs, as the emulator is told.
+    pub(super) cpus: &'static str,
 }
+
+/// Two cores in one package, each with one hardware thread.
+const CORES: &str = "2,sockets=1,cores=2";
+/// Two packages.
+const PACKAGES: &str = "2,sockets=2";
+/// Two hardware threads of one core.
+const THREADS: &str = "2,sockets=1,cores=1,threads=2";
 
 /// Oldest first.
 pub(super) const KERNELS: &[Kernel] = &[
-    amd64("5.10", "bullseye"),
-    with_meter(&amd64("6.1", "bookworm")),
-    with_meter(&amd64("6.12", "trixie")),
-    amd64("newest", "sid"),
+    amd64("5.10", "bullseye", CORES),
+    with_meter(&amd64("6.1", "bookworm", PACKAGES)),
+    with_meter(&amd64("6.12", "trixie", PACKAGES)),
+    amd64("newest", "sid", THREADS),
     // In emulation the only one with hardware counters.
     Kernel {
         name: "6.12-arm64",
@@ -30,16 +39,18 @@ pub(super) const KERNELS: &[Kernel] = &[
         package: "linux-image-cloud-arm64",
         has_meter: false,
         architecture: &ARM64,
+        cpus: CORES,
     },
 ];
 
-const fn amd64(name: &'static str, suite: &'static str) -> Kernel {
+const fn amd64(name: &'static str, suite: &'static str, cpus: &'static str) -> Kernel {
     Kernel {
         name,
         suite,
         package: "linux-image-cloud-amd64",
         has_meter: false,
         architecture: &AMD64,
+        cpus,
     }
 }
 

@@ -28,6 +28,8 @@ const CONSOLE: usize = 100;
 /// What all machines share.
 pub(super) struct Setup<'a> {
     pub(super) architecture: &'a Architecture,
+    /// The CPUs, as the emulator is told.
+    pub(super) cpus: &'a str,
     pub(super) emulator: &'a Emulator,
     pub(super) init: &'a Path,
     /// Nobody writes to it: what a machine writes is gone with it.
@@ -108,8 +110,7 @@ fn start(kernel: &Fetched, setup: &Setup<'_>, files: &[String; 3]) -> Result<Chi
     let mut command = setup.emulator.command()?;
     command
         .args(setup.architecture.machine)
-        // Two processors of one core each: what counts for each package has two of them.
-        .args(["-smp", "2,sockets=2,cores=1,threads=1", "-m", "1024M"])
+        .args(["-smp", setup.cpus, "-m", "1024M"])
         .args(["-nodefaults", "-no-user-config"])
         .args(["-no-reboot", "-display", "none", "-nic", "none"])
         .args(["-kernel", &file(&kernel.image), "-initrd", first])
