@@ -40,6 +40,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     // It measures the binary from outside, beside others, and so uses none of its parts.
     ("noctule-bench", &[]),
+    // Traces of energy whose truth is known: pure, as what it judges.
+    ("noctule-energy-bench", &[MODEL, ANALYSIS]),
     // The first process of a virtual machine: it knows nothing of what is tested.
     ("noctule-vm", &[]),
     // The documentation is made from the metric table; the host and the machine talk.
