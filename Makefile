@@ -48,6 +48,7 @@ fmt: ## format Rust and BPF C
 
 bench: ## measure what the agent costs; installs the peers that it is compared with
 	@scripts/deps.sh bench
+	cargo run --quiet --release --locked --package noctule-energy-bench
 	cargo xtask bench
 
 deps: ## install what the build needs, if it is missing
