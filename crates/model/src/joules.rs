@@ -1,6 +1,6 @@
 //! Energy that is charged to somebody.
 
-use crate::{Countable, Counts, EnergySource, ZoneKind};
+use crate::{Countable, Counts, ZoneKind};
 
 /// Microjoules by the kind of zone, added up over the sockets. Only zones that no zone of the same kind
 /// contains are in it. It only goes up.
@@ -98,6 +98,17 @@ pub struct ZoneAccount {
 }
 
 impl ZoneAccount {
+    /// Where the energy went: the value of the label `kind`, and microjoules. The sum is the total.
+    pub fn parts(&self) -> [(&'static str, u64); 5] {
+        [
+            ("idle", self.idle_uj),
+            ("active", self.active_uj),
+            ("interrupts", self.interrupts_uj),
+            ("other", self.other_uj),
+            ("unattributed", self.unattributed_uj),
+        ]
+    }
+
     /// What was added since `earlier`; what is a state stays.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -127,17 +138,6 @@ impl ZoneAccount {
         let sum = ends * ends + 4.0 * self.residual_uj2 + self.idle_doubt_uj * self.idle_doubt_uj;
         Some(sum.sqrt() / active)
     }
-}
-
-/// The source of the zones of a kind: one, or several that differ.
-pub fn common_source(sources: impl Iterator<Item = EnergySource>) -> Option<&'static str> {
-    let mut names = sources.map(EnergySource::name);
-    let first = names.next()?;
-    Some(if names.all(|name| name == first) {
-        first
-    } else {
-        "several"
-    })
 }
 
 #[cfg(test)]

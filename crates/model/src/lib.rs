@@ -43,7 +43,7 @@ pub use feature::FeatureId;
 pub use health::{AgentCost, Feature, FeatureState, Loss, MapFill, ProgramCost};
 pub use histogram::Histogram;
 pub use ids::{CgroupId, ProcessId};
-pub use joules::{Driver, Joules, ZoneAccount, common_source};
+pub use joules::{Driver, Joules, ZoneAccount};
 pub use level::Level;
 pub use measured::{Measurable, Measured};
 pub use metric::{Kind, METRICS, Metric, SELF_METRICS, SelfSource, Source, Unit};

@@ -33,6 +33,8 @@ pub enum Unit {
     Hertz,
     /// A share between 0 and 1.
     Ratio,
+    /// Joules.
+    Joules,
 }
 
 impl Unit {
@@ -44,6 +46,7 @@ impl Unit {
             Self::Bytes => "bytes",
             Self::Hertz => "hertz",
             Self::Ratio => "ratio",
+            Self::Joules => "joules",
         }
     }
 }
@@ -78,6 +81,8 @@ pub enum Source {
     Destinations(&'static [(&'static str, DestinationCounter)]),
     /// How long was waited while another subject, or the kernel, had the CPU.
     Blame,
+    /// Active energy, by kind of zone and its meter.
+    Energy,
     /// What was the matter in the last window: 1 for one kind of verdict, 0 for the others.
     Verdict,
 }
@@ -98,6 +103,7 @@ impl Source {
             Self::Blame | Self::Verdict | Self::Destinations(_) => {
                 LEVELS.split_at(4).0.split_at(1).1
             }
+            Self::Energy => LEVELS.split_at(1).1,
             _ => LEVELS,
         }
     }
@@ -127,6 +133,8 @@ const NO_PROCESSES: &str =
     "events of processes are switched off, or the kernel lacks a hook for them";
 const NO_TCP: &str = "events of TCP are switched off, or the kernel lacks a hook for them";
 const NO_FILES: &str = "events of files are switched off, or the kernel lacks a hook for them";
+const NO_METER: &str =
+    "the machine has no meter of energy that can be read, and the configuration no model";
 const NO_PMU: &str = "no hardware counter for it on this machine, or no right to use it";
 
 /// The metrics of the levels: `noctule_node_*`, `noctule_container_*`, `noctule_unit_*`,
@@ -294,6 +302,15 @@ pub const METRICS: &[Metric] = &[
         help: "What was the matter with its waits in the last window: 1 for that verdict, else 0.",
         source: Source::Verdict,
         absent: "waits are switched off in the configuration; the first window has not ended",
+    },
+    Metric {
+        name: "energy_joules",
+        kind: Kind::Counter,
+        unit: Unit::Joules,
+        labels: &["zone", "source"],
+        help: "Active energy of the machine's zones that was charged to it, without what they take when idle.",
+        source: Source::Energy,
+        absent: NO_METER,
     },
     Metric {
         name: "process_starts",

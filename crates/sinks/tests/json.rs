@@ -272,7 +272,7 @@ fn energy() -> EnergyReport {
         }],
         kinds: vec![KindReport {
             kind: ZoneKind::Package,
-            source: "powercap",
+            source: EnergySource::Powercap,
             root: true,
         }],
         unrecorded: Joules::default(),

@@ -183,6 +183,7 @@ fn every_metric_of_the_tables_appears_with_its_own_labels() {
     let mut batch = small();
     batch.measured = Measured::from_iter(Counter::all());
     batch.measured.extend(EventCounter::all());
+    fixture::metered(&mut batch);
     for row in &mut batch.subjects {
         row.verdict = Some(VerdictKind::Quiet);
     }
@@ -203,6 +204,26 @@ fn every_metric_of_the_tables_appears_with_its_own_labels() {
     for metric in SELF_METRICS {
         check(metric.name.into(), metric.labels);
     }
+}
+
+#[test]
+fn joules_are_exact_and_absent_without_a_meter() {
+    let mut batch = small();
+    assert!(!render(&batch, Exposition::OpenMetrics).contains("energy"));
+    fixture::metered(&mut batch);
+    let text = render(&batch, Exposition::OpenMetrics);
+    let node = |socket, kind, joules| {
+        format!(
+            "noctule_node_energy_joules_total{{zone=\"package\",socket=\"{socket}\",\
+             source=\"powercap\",kind=\"{kind}\"}} {joules}\n"
+        )
+    };
+    assert!(text.contains(&node(0, "idle", "20")), "{text}");
+    assert!(text.contains(&node(1, "active", "10.000001")), "{text}");
+    let row = "zone=\"package\",source=\"powercap\"} 5.000001";
+    let rows = text.lines().filter(|line| line.ends_with(row));
+    assert!(rows.count() > 1, "{text}");
+    assert!(text.contains("noctule_energy_relative_error_ratio{zone=\"package\",socket=\"1\""));
 }
 
 #[test]

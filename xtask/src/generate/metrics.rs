@@ -58,6 +58,9 @@ format, whichever the scraper asks for. In OpenMetrics the name of a counter's f
   whoever has the socket later; where the kernel tells who accepts it (the feature `tcp_calls`), to
   the group of that process from then on. Connections that were there when the agent started are in
   `tcp_connections` and count their bytes from then on; they are in no connect or accept.
+- Energy is active energy: what zones take when idle is the node's (docs/energy.md). Rows have it by
+  kind of zone, over all sockets. `source` names the meter; `source=\"model\"` is none, but the
+  operator's model. A package contains its cores, a platform its packages: do not add those up.
 - `tcp_connections` and `tcp_listeners` follow what is open. What a group had open is gone with it,
   and the gauge of a row that moves between the overflow row and its own moves with it.
 - `tcp_destination_*` have connections from this side only, by the address and port that they go

@@ -1,7 +1,7 @@
 //! What the meters counted in a window, and where it went.
 
 use noctule_model::{
-    Batch, Driver, FeatureState, Joules, Zone, ZoneAccount, ZoneKind, ZoneReading, common_source,
+    Batch, Driver, EnergySource, FeatureState, Joules, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 
 use super::counts_in_rows;
@@ -40,8 +40,8 @@ pub struct ZoneReport {
 pub struct KindReport {
     /// Which.
     pub kind: ZoneKind,
-    /// The word for its meters.
-    pub source: &'static str,
+    /// Its meter; of the zone that was found first where there are several.
+    pub source: EnergySource,
     /// No other kind contains it: what it has may be added up with other roots.
     pub root: bool,
 }
@@ -121,7 +121,7 @@ pub fn charged_kinds(zones: &[Zone], accounts: &[ZoneAccount]) -> Vec<KindReport
     let kinds = ZoneKind::ALL.into_iter();
     kinds
         .filter_map(|kind| {
-            let source = common_source(of_kind(kind).map(|place| zones[place].source))?;
+            let source = of_kind(kind).map(|place| zones[place].source).next()?;
             let root = of_kind(kind).all(|place| {
                 let around = zones[place].parent;
                 around.is_none_or(|outer| !driven(outer))

@@ -1,6 +1,6 @@
 //! The metrics of the node as a whole and of the agent itself.
 
-use super::{Kind, Metric, NO_TCP, NO_WAITS, Unit};
+use super::{Kind, Metric, NO_METER, NO_TCP, NO_WAITS, Unit};
 
 /// Where a value of the node or of the agent itself comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,10 @@ pub enum SelfSource {
     NodeSteal,
     /// Online CPUs.
     NodeCpus,
+    /// What the meters counted, by where it went.
+    NodeEnergy,
+    /// How sure the active energy is.
+    EnergyError,
     /// CPU time of the agent.
     AgentCpu,
     /// Resident memory of the agent.
@@ -102,6 +106,26 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         "Elapsed CPU time that is neither idle nor charged to a process: interrupts and steal.",
         SelfSource::NodeRemainder,
         "sched_switch could not be attached",
+    ),
+    own(
+        "node_energy_joules",
+        Kind::Counter,
+        Unit::Joules,
+        &["zone", "socket", "source", "kind"],
+        "What the meters counted, by where it went: `idle`, `active` (charged to groups), `interrupts`, \
+         `other` (in no part of the zone, or not driven by the CPUs), `unattributed`. Zones contain \
+         each other: only those of one kind may be added up.",
+        SelfSource::NodeEnergy,
+        NO_METER,
+    ),
+    own(
+        "energy_relative_error_ratio",
+        Kind::Gauge,
+        Unit::Ratio,
+        &["zone", "socket", "source"],
+        "Half-width of the relative error of active energy, over the last minutes; may be above 1.",
+        SelfSource::EnergyError,
+        "there is no meter, or nothing was active",
     ),
     own(
         "node_cpu_interrupt_seconds",

@@ -4,12 +4,13 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use noctule_model::{Batch, Counters, DestinationCounters, ProcessId, Subject};
+use noctule_model::{Batch, Counters, DestinationCounters, Joules, ProcessId, Subject};
 
 use super::Exposition;
 use super::blame::Blame;
 use super::budget::{Line, Table};
 use super::destinations::Destinations;
+use super::energy::Energy;
 use super::figures::Figures;
 use super::labels::{self, OVERFLOW};
 use super::pairs::Pairs;
@@ -98,6 +99,7 @@ impl Exporter {
             labels: "".into(),
             figures: Figures {
                 counters: batch.node.total,
+                joules: Joules::default(),
                 waits: batch.all_waits.clone(),
                 events: batch.node.events,
                 connects: batch.all_connects.clone(),
@@ -127,6 +129,7 @@ impl Exporter {
         Snapshot {
             taken_ns: batch.taken_ns,
             node: batch.node,
+            energy: Energy::of(batch),
             measured: batch.measured,
             levels,
             overflow_blames: self.blames.overflowed(),
@@ -198,6 +201,7 @@ impl Exporter {
         for row in rows() {
             let figures = Figures {
                 counters: row.counters,
+                joules: row.joules,
                 ..Figures::default()
             };
             self.processes.see(&row.id, batch.taken_ns, &figures, None);
@@ -258,7 +262,7 @@ impl Snapshot {
         // Some 120 samples a line, each of 100 to 350 bytes; a guess that is too low costs a copy.
         let mut text = Text::new(exposition, 8192 + lines * 8192);
         for level in &self.levels {
-            levels::write(&mut text, level, self.measured);
+            levels::write(&mut text, level, self.measured, &self.energy);
         }
         own::write(&mut text, self, now_ns);
         text.finish()

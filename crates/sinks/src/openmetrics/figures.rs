@@ -1,11 +1,13 @@
 //! What is told of a row.
 
-use noctule_model::{Counters, DestinationCounters, EventCounters, Histogram, SubjectRow};
+use noctule_model::{Counters, DestinationCounters, EventCounters, Histogram, Joules, SubjectRow};
 
 /// Everything of a row that only goes up.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
     pub(super) counters: Counters,
+    /// 0 where there is no meter.
+    pub(super) joules: Joules,
     /// How long waits were, in nanoseconds; empty where there is no such metric.
     pub(super) waits: Histogram,
     /// 0 where there are no such metrics.
@@ -21,6 +23,7 @@ impl Figures {
     pub(super) fn of_subject(row: &SubjectRow) -> Self {
         Self {
             counters: row.counters,
+            joules: row.joules,
             waits: row.waits.clone(),
             events: row.events.counters,
             connects: row.connects.clone(),
@@ -32,6 +35,7 @@ impl Figures {
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {
             counters: self.counters.since(&earlier.counters),
+            joules: self.joules.since(&earlier.joules),
             waits: self.waits.since(&earlier.waits),
             events: self.events.since(&earlier.events),
             connects: self.connects.since(&earlier.connects),
@@ -49,6 +53,7 @@ impl Figures {
 impl std::ops::AddAssign<&Figures> for Figures {
     fn add_assign(&mut self, other: &Self) {
         self.counters += &other.counters;
+        self.joules += &other.joules;
         self.waits += &other.waits;
         self.events += &other.events;
         self.connects += &other.connects;

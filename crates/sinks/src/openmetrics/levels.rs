@@ -6,6 +6,7 @@ use noctule_model::{
 };
 
 use super::budget::Line;
+use super::energy::{self, Energy};
 use super::figures::Figures;
 use super::snapshot::Level;
 use super::text::{Powers, Text, Value};
@@ -20,7 +21,7 @@ const NO_LABELS: (&[&str], &[&str]) = (&[], &[]);
 
 /// Writes every family of the level that has samples. Families are the outer loop, because
 /// OpenMetrics wants the samples of a family together.
-pub(super) fn write(text: &mut Text, level: &Level, measured: Measured) {
+pub(super) fn write(text: &mut Text, level: &Level, measured: Measured, energy: &Energy) {
     if level.lines.is_empty() {
         return;
     }
@@ -33,6 +34,7 @@ pub(super) fn write(text: &mut Text, level: &Level, measured: Measured) {
             Source::Labelled(parts) | Source::LabelledNanoseconds(parts) => {
                 counters(text, level, metric, measured, parts);
             }
+            Source::Energy => energy::rows(text, level, metric, energy),
             Source::Frequency => frequency(text, level, metric),
             Source::Waits if waits_measured(measured) => waits(text, level, metric),
             Source::Event(counter) => events(text, level, metric, measured, &[("", counter)]),

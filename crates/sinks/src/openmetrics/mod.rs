@@ -41,6 +41,7 @@
 mod blame;
 mod budget;
 mod destinations;
+mod energy;
 mod escape;
 mod exporter;
 mod figures;

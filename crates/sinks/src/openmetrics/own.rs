@@ -42,6 +42,22 @@ impl Family<'_> {
             SelfSource::NodeRemainder => self.put(Value::Nanoseconds(node.remainder_ns())),
             SelfSource::NodeInterrupt => self.put_known(node.interrupt_ns),
             SelfSource::NodeSteal => self.put_known(node.steal_ns),
+            SelfSource::NodeEnergy => {
+                for zone in &snapshot.energy.zones {
+                    let [kind, socket, source] = &zone.labels;
+                    for (part, uj) in zone.parts {
+                        self.put_with(&[kind, socket, source, part], Value::Microjoules(uj));
+                    }
+                }
+            }
+            SelfSource::EnergyError => {
+                for zone in &snapshot.energy.zones {
+                    let [kind, socket, source] = &zone.labels;
+                    if let Some(ratio) = zone.error_ratio.filter(|ratio| ratio.is_finite()) {
+                        self.put_with(&[kind, socket, source], Value::Float(ratio));
+                    }
+                }
+            }
             SelfSource::NodeCpus => self.put(Value::Count(node.cpus.into())),
             SelfSource::AgentCpu => self.put(Value::Nanoseconds(agent.cpu_ns)),
             SelfSource::AgentResident => self.put(Value::Count(agent.resident_bytes)),

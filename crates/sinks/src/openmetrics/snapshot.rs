@@ -5,6 +5,7 @@ use std::sync::Arc;
 use noctule_model::{AgentCost, DestinationCounters, Feature, Loss, Measured, Node};
 
 use super::budget::Line;
+use super::energy::Energy;
 use super::pairs::PairLine;
 
 /// One level, ready to be rendered.
@@ -23,6 +24,7 @@ pub(super) struct Level {
 pub struct Snapshot {
     pub(super) taken_ns: u64,
     pub(super) node: Node,
+    pub(super) energy: Energy,
     pub(super) measured: Measured,
     pub(super) levels: Vec<Level>,
     /// Pairs of a victim and a culprit that found no place.

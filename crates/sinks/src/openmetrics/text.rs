@@ -17,6 +17,8 @@ pub(super) enum Value {
     Count(u64),
     /// Nanoseconds, written as seconds without a rounding error.
     Nanoseconds(u64),
+    /// Microjoules, written as joules without a rounding error.
+    Microjoules(u64),
     /// Anything else; must be finite.
     Float(f64),
 }
@@ -124,6 +126,7 @@ impl Text {
         match value {
             Value::Count(n) => _ = write!(out, "{n}"),
             Value::Nanoseconds(ns) => push_seconds(out, ns),
+            Value::Microjoules(uj) => push_decimal(out, uj, 6),
             Value::Float(x) => _ = write!(out, "{x}"),
         }
         out.push('\n');
@@ -165,17 +168,22 @@ pub(super) fn push_label(out: &mut String, name: &str, value: &str) {
 
 /// Through an `f64` the digits would depend on the size of the counter.
 fn push_seconds(out: &mut String, ns: u64) {
-    let (seconds, mut rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    push_decimal(out, ns, 9);
+}
+
+/// Appends a number whose unit is a power of ten below what is shown.
+fn push_decimal(out: &mut String, value: u64, mut digits: usize) {
+    let unit = 10_u64.pow(digits as u32);
+    let (whole, mut rest) = (value / unit, value % unit);
     if rest == 0 {
-        let _ = write!(out, "{seconds}");
+        let _ = write!(out, "{whole}");
         return;
     }
-    let mut digits = 9;
     while rest % 10 == 0 {
         rest /= 10;
         digits -= 1;
     }
-    let _ = write!(out, "{seconds}.{rest:0digits$}");
+    let _ = write!(out, "{whole}.{rest:0digits$}");
 }
 
 #[cfg(test)]

@@ -1,0 +1,84 @@
+//! Joules of the zones and of the rows.
+
+use noctule_analysis::{KindReport, charged_kinds};
+use noctule_model::{Batch, Metric, Zone, ZoneAccount};
+
+use super::snapshot::Level;
+use super::text::{Text, Value};
+
+/// What a scrape shows of the meters; nothing without one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Energy {
+    /// The kinds of zone that rows have.
+    pub(super) kinds: Vec<KindReport>,
+    /// What the meters counted. The dies of a socket are together: labels do not tell them apart.
+    pub(super) zones: Vec<ZoneLine>,
+}
+
+/// Zones of one kind, socket and meter.
+#[derive(Clone, Debug)]
+pub(super) struct ZoneLine {
+    /// Values of the labels `zone`, `socket` and `source`.
+    pub(super) labels: [String; 3],
+    /// Microjoules by where they went.
+    pub(super) parts: [(&'static str, u64); 5],
+    pub(super) error_ratio: Option<f64>,
+}
+
+impl Energy {
+    pub(super) fn of(batch: &Batch) -> Self {
+        let Some(energy) = &batch.energy else {
+            return Self::default();
+        };
+        let mut zones: Vec<ZoneLine> = Vec::new();
+        for (zone, account) in energy.zones.iter().zip(&batch.zone_accounts) {
+            let line = ZoneLine::new(zone, account);
+            match zones.iter_mut().find(|known| known.labels == line.labels) {
+                Some(known) => known.add(&line),
+                None => zones.push(line),
+            }
+        }
+        Self {
+            kinds: charged_kinds(&energy.zones, &batch.zone_accounts),
+            zones,
+        }
+    }
+}
+
+impl ZoneLine {
+    fn new(zone: &Zone, account: &ZoneAccount) -> Self {
+        Self {
+            labels: [
+                zone.kind.name().to_owned(),
+                zone.socket
+                    .map_or_else(String::new, |socket| socket.to_string()),
+                zone.source.name().to_owned(),
+            ],
+            parts: account.parts(),
+            error_ratio: account.error_ratio,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (part, (_, uj)) in self.parts.iter_mut().zip(other.parts) {
+            part.1 += uj;
+        }
+        let ratios = [self.error_ratio, other.error_ratio];
+        self.error_ratio = ratios.into_iter().flatten().reduce(f64::max);
+    }
+}
+
+/// What the rows of a level were charged.
+pub(super) fn rows(text: &mut Text, level: &Level, metric: &Metric, energy: &Energy) {
+    if energy.kinds.is_empty() {
+        return;
+    }
+    text.family(level.name, metric);
+    for line in &level.lines {
+        for kind in &energy.kinds {
+            let values = [kind.kind.name(), kind.source.name()];
+            let value = Value::Microjoules(line.figures.joules[kind.kind]);
+            text.sample(&line.labels, (metric.labels, &values), value);
+        }
+    }
+}
