@@ -19,13 +19,13 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use noctule_model::{
-    Batch, CgroupId, Counter, Counters, Driver, Energy, Joules, Measured, Node, ProcessId, Zone,
-    ZoneKind,
+    Batch, ByPackage, CgroupId, Counter, Counters, Driver, Energy, Joules, Measured, PackageRow,
+    PackageUse, ProcessId, Zone, ZoneKind,
 };
 
 pub use report::{EnergyReport, KindReport, ZoneReport, charged_kinds};
 use work::Work;
-use zone::{Tick, ZoneState};
+use zone::{Ran, Scope, Tick, ZoneState};
 
 /// Who gets the energy that is taken when nothing runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Attribution {
     zones: Vec<ZoneState>,
     processes: HashMap<ProcessId, Standing>,
     cgroups: HashMap<CgroupId, Standing>,
-    before: Option<(u64, Node)>,
+    before: Option<Totals>,
     tick: Tick,
     sequence: u64,
 }
@@ -52,7 +52,8 @@ pub struct Attribution {
 /// What was charged to a row, and for what.
 #[derive(Debug, Default)]
 struct Standing {
-    counters: Counters,
+    /// By scope: all of it first, then by package.
+    used: Vec<PackageUse>,
     joules: Joules,
     seen: u64,
 }
@@ -72,7 +73,8 @@ impl Attribution {
     pub fn learned(&self, zones: &Energy) -> Self {
         let mut new = Self::new(self.idle);
         for (zone, known) in zones.zones.iter().zip(&self.zones) {
-            let mut state = ZoneState::new(known.account.driver, zone.resolution_uj, self.idle);
+            let driver = known.account.driver;
+            let mut state = ZoneState::new(driver, 0, zone.resolution_uj, self.idle);
             state.learn_from(known);
             new.zones.push(state);
         }
@@ -86,7 +88,7 @@ impl Attribution {
         let Some(energy) = batch.energy.take() else {
             return;
         };
-        self.meet(&energy, batch.measured);
+        self.meet(&energy, batch);
         self.sequence += 1;
         self.work(batch);
         self.divide(&energy);
@@ -97,55 +99,42 @@ impl Attribution {
     }
 
     /// Zones that are new.
-    fn meet(&mut self, energy: &Energy, measured: Measured) {
+    fn meet(&mut self, energy: &Energy, batch: &Batch) {
         for place in self.zones.len()..energy.zones.len() {
             let zone = &energy.zones[place];
-            let driver = driver(place, &energy.zones, measured);
-            let mut state = ZoneState::new(driver, zone.resolution_uj, self.idle);
-            state.account.sockets_mixed = zone.socket.is_some() && is_one_of_several(zone, energy);
+            let driver = driver(place, &energy.zones, batch.measured);
+            let scope = scope(zone, &batch.packages);
+            let mut state = ZoneState::new(driver, scope, zone.resolution_uj, self.idle);
+            state.account.sockets_mixed = scope == 0 && is_one_of_several(zone, energy);
             self.zones.push(state);
         }
     }
 
     /// What everybody did since the batch before.
     fn work(&mut self, batch: &Batch) {
-        let (before_ns, before) = self.before.unwrap_or((batch.taken_ns, batch.node));
-        self.before = Some((batch.taken_ns, batch.node));
+        let measured = batch.measured;
+        let scopes = scopes(&batch.packages);
         let tick = &mut self.tick;
         tick.batch_ns = batch.taken_ns;
-        tick.seconds = batch.taken_ns.saturating_sub(before_ns) as f64 / 1e9;
-        let elapsed = batch.node.elapsed_ns.saturating_sub(before.elapsed_ns);
-        let idle = batch.node.idle_ns.saturating_sub(before.idle_ns);
-        tick.load = 1.0 - (idle as f64 / elapsed.max(1) as f64).min(1.0);
-        let measured = batch.measured;
+        tick.processes.clear(scopes);
+        tick.cgroups.clear(scopes);
         let rows = batch.processes.iter().chain(&batch.exited);
-        let rows = rows.map(|row| (row.id, &row.counters));
-        let processes = grow(
-            &mut self.processes,
-            rows,
-            self.sequence,
-            measured,
-            &mut tick.processes,
-        );
-        let rows = batch.cgroups.iter().map(|row| (row.id, &row.counters));
-        let cgroups = grow(
-            &mut self.cgroups,
-            rows,
-            self.sequence,
-            measured,
-            &mut tick.cgroups,
-        );
+        let rows = rows.map(|row| (row.id, &row.counters, &row.packages));
+        let ran = &mut tick.processes;
+        grow(&mut self.processes, rows, self.sequence, measured, ran);
+        let rows = batch.cgroups.iter();
+        let rows = rows.map(|row| (row.id, &row.counters, &row.packages));
+        let ran = &mut tick.cgroups;
+        grow(&mut self.cgroups, rows, self.sequence, measured, ran);
         for (processes, cgroups) in self.zones.iter().filter_map(ZoneState::owed) {
             let sequence = self.sequence;
             list(processes, &self.processes, sequence, &mut tick.processes);
             list(cgroups, &self.cgroups, sequence, &mut tick.cgroups);
         }
-        let total = Work::new(&batch.node.total.since(&before.total), measured);
-        tick.lost_processes = total.without(&processes);
-        tick.lost_cgroups = total.without(&cgroups);
-        let interrupt_ns = batch.node.interrupt_ns.zip(before.interrupt_ns);
-        let interrupt_ns = interrupt_ns.map_or(0, |(now, before)| now.saturating_sub(before));
-        tick.interrupts = total.scaled_to(interrupt_ns as f64 / 1e9);
+        let now = Totals::of(batch);
+        let before = self.before.replace(now.clone()).unwrap_or(now.clone());
+        tick.seconds = now.taken_ns.saturating_sub(before.taken_ns) as f64 / 1e9;
+        now.since(&before, measured, tick);
     }
 
     fn divide(&mut self, energy: &Energy) {
@@ -165,7 +154,7 @@ impl Attribution {
                 continue;
             }
             // Taken out, because its parts are read meanwhile.
-            let nothing = ZoneState::new(Driver::Nothing, 1, self.idle);
+            let nothing = ZoneState::new(Driver::Nothing, 0, 1, self.idle);
             let mut zone = std::mem::replace(&mut self.zones[place], nothing);
             let parts = parts(place, &energy.zones).map(|part| &self.zones[part].shares);
             let parts: Vec<_> = parts.collect();
@@ -184,11 +173,16 @@ impl Attribution {
             let work = &self.tick;
             add(
                 &mut self.processes,
-                &work.processes,
+                &work.processes.ids,
                 &shares.processes,
                 zone.kind,
             );
-            add(&mut self.cgroups, &work.cgroups, &shares.cgroups, zone.kind);
+            add(
+                &mut self.cgroups,
+                &work.cgroups.ids,
+                &shares.cgroups,
+                zone.kind,
+            );
         }
     }
 
@@ -207,32 +201,42 @@ impl Attribution {
     }
 }
 
-/// Growth of the rows that did anything; the value is its sum.
+/// Growth of the rows that did anything.
 fn grow<'a, K: Copy + Eq + Hash>(
     standings: &mut HashMap<K, Standing>,
-    rows: impl Iterator<Item = (K, &'a Counters)>,
+    rows: impl Iterator<Item = (K, &'a Counters, &'a ByPackage)>,
     sequence: u64,
     measured: Measured,
-    grown: &mut Vec<(K, Work)>,
-) -> Work {
-    grown.clear();
-    let mut sum = Work::default();
-    for (id, counters) in rows {
+    ran: &mut Ran<K>,
+) {
+    let packages = ran.works.len() - 1;
+    for (id, counters, by_package) in rows {
         let standing = standings.entry(id).or_default();
         standing.seen = sequence;
-        let work = Work::new(&counters.since(&standing.counters), measured);
-        // The last figures of a process can stand beside older ones of its zombie. What is nothing at
-        // all was forgotten by the source, and counts from 0 again.
-        standing.counters = match counters.is_zero() {
-            true => Counters::default(),
-            false => standing.counters.max(counters),
+        // The source forgot it, and counts from 0 again.
+        if counters.is_zero() {
+            standing.used.clear();
+        }
+        standing.used.resize(1 + packages, PackageUse::default());
+        let now = |scope: usize| match scope {
+            0 => counters.into(),
+            scope => by_package.of(scope - 1, counters),
         };
-        if !work.is_nothing() {
-            sum += &work;
-            grown.push((id, work));
+        let used = standing.used.iter_mut().enumerate();
+        // The last figures of a process can stand beside older ones of its zombie: nothing goes back.
+        let grown = used.map(|(scope, used)| {
+            let growth = now(scope).since(used);
+            *used += &growth;
+            Work::new(&growth, measured)
+        });
+        let mut grown = grown.peekable();
+        let nothing = grown.peek().is_none_or(Work::is_nothing);
+        if nothing {
+            grown.for_each(drop);
+        } else {
+            ran.push(id, grown);
         }
     }
-    sum
 }
 
 /// Lists those who did nothing in the tick and are owed for ticks before, if they are still there.
@@ -240,24 +244,111 @@ fn list<K: Copy + Eq + Hash>(
     owed: impl Iterator<Item = K>,
     standings: &HashMap<K, Standing>,
     sequence: u64,
-    listed: &mut Vec<(K, Work)>,
+    ran: &mut Ran<K>,
 ) {
-    let known: HashSet<K> = listed.iter().map(|(id, _)| *id).collect();
+    let known: HashSet<K> = ran.ids.iter().copied().collect();
     let there = |id: &K| standings.get(id).is_some_and(|s| s.seen == sequence);
-    let new = owed.filter(|id| !known.contains(id) && there(id));
-    listed.extend(new.map(|id| (id, Work::default())));
+    for id in owed.filter(|id| !known.contains(id) && there(id)) {
+        ran.push(id, []);
+    }
 }
 
 fn add<K: Eq + Hash>(
     standings: &mut HashMap<K, Standing>,
-    places: &[(K, Work)],
+    ids: &[K],
     shares: &[u64],
     kind: ZoneKind,
 ) {
-    for ((id, _), share) in places.iter().zip(shares) {
+    for (id, share) in ids.iter().zip(shares) {
         if let Some(standing) = standings.get_mut(id) {
             standing.joules[kind] += share;
         }
+    }
+}
+
+/// The whole of each scope at one moment.
+#[derive(Clone, Debug, Default)]
+struct Totals {
+    taken_ns: u64,
+    interrupt_ns: Option<u64>,
+    scopes: Vec<Total>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Total {
+    elapsed_ns: u64,
+    idle_ns: u64,
+    used: PackageUse,
+}
+
+impl Totals {
+    fn of(batch: &Batch) -> Self {
+        let node = Total {
+            elapsed_ns: batch.node.elapsed_ns,
+            idle_ns: batch.node.idle_ns,
+            used: (&batch.node.total).into(),
+        };
+        let packages = batch.packages.iter().map(|package| Total {
+            elapsed_ns: package.elapsed_ns,
+            idle_ns: package.idle_ns,
+            used: package.used,
+        });
+        let packages = packages.take(scopes(&batch.packages) - 1);
+        Self {
+            taken_ns: batch.taken_ns,
+            interrupt_ns: batch.node.interrupt_ns,
+            scopes: std::iter::once(node).chain(packages).collect(),
+        }
+    }
+
+    /// Writes what grew into the scopes of the tick.
+    fn since(&self, before: &Self, measured: Measured, tick: &mut Tick) {
+        let interrupt_ns = self.interrupt_ns.zip(before.interrupt_ns);
+        let interrupt_ns = interrupt_ns.map_or(0, |(now, before)| now.saturating_sub(before));
+        tick.scopes.clear();
+        let mut node = Work::default();
+        for (place, now) in self.scopes.iter().enumerate() {
+            let before = before.scopes.get(place).copied().unwrap_or(*now);
+            let elapsed = now.elapsed_ns.saturating_sub(before.elapsed_ns);
+            let idle = now.idle_ns.saturating_sub(before.idle_ns);
+            let work = Work::new(&now.used.since(&before.used), measured);
+            if place == 0 {
+                node = work;
+            }
+            // Where interrupts ran is not known: they follow the work.
+            let share = match node.seconds {
+                0.0 => 0.0,
+                all => work.seconds / all,
+            };
+            let sum = |works: &[Work]| {
+                let mut sum = Work::default();
+                works.iter().for_each(|work| sum += work);
+                sum
+            };
+            tick.scopes.push(Scope {
+                load: 1.0 - (idle as f64 / elapsed.max(1) as f64).min(1.0),
+                lost_processes: work.without(&sum(&tick.processes.works[place])),
+                lost_cgroups: work.without(&sum(&tick.cgroups.works[place])),
+                interrupts: work.scaled_to(interrupt_ns as f64 / 1e9 * share),
+            });
+        }
+    }
+}
+
+/// How many scopes there are: packages count where there are several.
+fn scopes(packages: &[PackageRow]) -> usize {
+    match packages.len() {
+        0 | 1 => 1,
+        several => 1 + several,
+    }
+}
+
+/// Whose work drives the zone: that of its socket where it is known who ran there, else everybody's.
+fn scope(zone: &Zone, packages: &[PackageRow]) -> usize {
+    let of_socket = |package: &PackageRow| u32::try_from(package.id).ok() == zone.socket;
+    match packages {
+        [] | [_] => 0,
+        several => several.iter().position(of_socket).map_or(0, |at| at + 1),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What somebody did on the CPUs in one tick, as far as it costs energy.
 
-use noctule_model::{Counter, Counters, Measured};
+use noctule_model::{Counter, Measured, PackageUse};
 
 /// The exponents of frequency that are tried: energy for each cycle rises with voltage squared, and
 /// voltage with frequency, so that power of work follows the frequency to something between 1 and 3.
@@ -21,13 +21,16 @@ pub(super) struct Work {
 
 impl Work {
     /// From the growth of counters.
-    pub(super) fn new(growth: &Counters, measured: Measured) -> Self {
-        let value = |counter| measured.value(growth, counter).unwrap_or(0) as f64;
+    pub(super) fn new(growth: &PackageUse, measured: Measured) -> Self {
+        let value = |counter, value: u64| {
+            let value = if measured.has(counter) { value } else { 0 };
+            value as f64
+        };
         Self {
-            seconds: growth[Counter::CpuTime] as f64 / 1e9,
-            shared_seconds: 0.0,
-            gigacycles: value(Counter::Cycles) / 1e9,
-            megamisses: value(Counter::CacheMisses) / 1e6,
+            seconds: growth.cpu_ns as f64 / 1e9,
+            shared_seconds: value(Counter::SiblingBusy, growth.sibling_busy_ns) / 1e9,
+            gigacycles: value(Counter::Cycles, growth.cycles) / 1e9,
+            megamisses: value(Counter::CacheMisses, growth.cache_misses) / 1e6,
         }
     }
 

@@ -23,15 +23,57 @@ const RECENT: f64 = 0.99;
 pub(super) struct Tick {
     pub(super) batch_ns: u64,
     pub(super) seconds: f64,
+    pub(super) processes: Ran<ProcessId>,
+    pub(super) cgroups: Ran<CgroupId>,
+    /// The machine first, then each package where there are several.
+    pub(super) scopes: Vec<Scope>,
+}
+
+/// Those who ran, and what they did.
+#[derive(Debug)]
+pub(super) struct Ran<K> {
+    pub(super) ids: Vec<K>,
+    /// For each scope, in its order, the work of each.
+    pub(super) works: Vec<Vec<Work>>,
+}
+
+/// What a part of the machine did as a whole.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Scope {
     /// Share of the CPU time that was not idle.
     pub(super) load: f64,
-    pub(super) processes: Vec<(ProcessId, Work)>,
-    pub(super) cgroups: Vec<(CgroupId, Work)>,
-    /// What the node counted and no process has.
+    /// What was counted and no process has.
     pub(super) lost_processes: Work,
-    /// What it counted and no group has.
+    /// What was counted and no group has.
     pub(super) lost_cgroups: Work,
     pub(super) interrupts: Work,
+}
+
+impl<K> Default for Ran<K> {
+    fn default() -> Self {
+        Self {
+            ids: Vec::new(),
+            works: Vec::new(),
+        }
+    }
+}
+
+impl<K> Ran<K> {
+    /// Forgets everybody. `scopes`: how many there are from now on.
+    pub(super) fn clear(&mut self, scopes: usize) {
+        self.ids.clear();
+        self.works.iter_mut().for_each(Vec::clear);
+        self.works.resize_with(scopes, Vec::new);
+    }
+
+    /// Adds somebody with the work in each scope; that which is not given is none.
+    pub(super) fn push(&mut self, id: K, works: impl IntoIterator<Item = Work>) {
+        self.ids.push(id);
+        let mut works = works.into_iter();
+        for list in &mut self.works {
+            list.push(works.next().unwrap_or_default());
+        }
+    }
 }
 
 /// How the energy of a tick was divided, in microjoules.
@@ -86,6 +128,8 @@ pub(super) struct ZoneState {
     power: Power,
     idle: IdleEnergy,
     resolution_uj: u64,
+    /// Whose work drives it: place in [`Tick::scopes`].
+    scope: usize,
     span: Span,
     owed: Option<Owed>,
     still: bool,
@@ -98,12 +142,13 @@ pub(super) struct ZoneState {
 }
 
 impl ZoneState {
-    pub(super) fn new(driver: Driver, resolution_uj: u64, idle: IdleEnergy) -> Self {
+    pub(super) fn new(driver: Driver, scope: usize, resolution_uj: u64, idle: IdleEnergy) -> Self {
         Self {
             clock: Clock::default(),
             power: Power::new(driver),
             idle,
             resolution_uj,
+            scope,
             span: Span::default(),
             owed: None,
             still: false,
@@ -122,6 +167,7 @@ impl ZoneState {
     /// Takes over what another one has learned of the same zone, and nothing that it counted.
     pub(super) fn learn_from(&mut self, other: &Self) {
         self.power = other.power.clone();
+        self.scope = other.scope;
     }
 
     /// Those whom the next step of the meter has to pay for ticks in which it stood still.
@@ -141,11 +187,12 @@ impl ZoneState {
         let Some(metered) = self.clock.advance(reading, tick.batch_ns) else {
             return;
         };
-        let everybody = tick.processes.iter().map(|(_, work)| work);
-        let everybody = everybody.chain([&tick.lost_processes, &tick.interrupts]);
+        let scope = &tick.scopes[self.scope];
+        let everybody = tick.processes.works[self.scope].iter();
+        let everybody = everybody.chain([&scope.lost_processes, &scope.interrupts]);
         self.power
-            .extend(&mut self.span, tick.seconds, tick.load, everybody);
-        self.weights.of_work(&self.power, tick);
+            .extend(&mut self.span, tick.seconds, scope.load, everybody);
+        self.weights.of_work(&self.power, tick, self.scope);
         if metered.energy_uj == 0 && self.wait(tick) {
             return;
         }
@@ -215,9 +262,13 @@ impl ZoneState {
         };
         let weights = &mut self.weights;
         weights.lost_processes += owed.lost_processes
-            + settle(&mut weights.processes, &tick.processes, &mut owed.processes);
+            + settle(
+                &mut weights.processes,
+                &tick.processes.ids,
+                &mut owed.processes,
+            );
         weights.lost_cgroups +=
-            owed.lost_cgroups + settle(&mut weights.cgroups, &tick.cgroups, &mut owed.cgroups);
+            owed.lost_cgroups + settle(&mut weights.cgroups, &tick.cgroups.ids, &mut owed.cgroups);
         weights.interrupts += owed.interrupts;
         weights.idle_uj += owed.idle_uj;
         weights.other_uj += owed.other_uj;
@@ -295,9 +346,9 @@ impl Shares {
             std::mem::take(&mut self.cgroups),
         );
         processes.clear();
-        processes.resize(tick.processes.len(), 0);
+        processes.resize(tick.processes.ids.len(), 0);
         cgroups.clear();
-        cgroups.resize(tick.cgroups.len(), 0);
+        cgroups.resize(tick.cgroups.ids.len(), 0);
         *self = Self {
             processes,
             cgroups,
@@ -344,17 +395,18 @@ impl Shares {
 }
 
 impl Weights {
-    fn of_work(&mut self, power: &Power, tick: &Tick) {
+    fn of_work(&mut self, power: &Power, tick: &Tick, scope: usize) {
         self.processes.clear();
         self.cgroups.clear();
         let weight = |work: &Work| power.weight(work);
-        let processes = tick.processes.iter().map(|(_, work)| weight(work));
+        let processes = tick.processes.works[scope].iter().map(weight);
         self.processes.extend(processes);
-        let cgroups = tick.cgroups.iter().map(|(_, work)| weight(work));
+        let cgroups = tick.cgroups.works[scope].iter().map(weight);
         self.cgroups.extend(cgroups);
-        self.lost_processes = weight(&tick.lost_processes);
-        self.lost_cgroups = weight(&tick.lost_cgroups);
-        self.interrupts = weight(&tick.interrupts);
+        let scope = &tick.scopes[scope];
+        self.lost_processes = weight(&scope.lost_processes);
+        self.lost_cgroups = weight(&scope.lost_cgroups);
+        self.interrupts = weight(&scope.interrupts);
     }
 
     fn of_parts(&mut self, parts: &[&Shares], tick: &Tick) {
@@ -369,8 +421,12 @@ impl Weights {
             }
             sums.iter().sum::<f64>()
         };
-        let processes = add(|p| &p.processes, &mut self.processes, tick.processes.len());
-        let cgroups = add(|p| &p.cgroups, &mut self.cgroups, tick.cgroups.len());
+        let processes = add(
+            |p| &p.processes,
+            &mut self.processes,
+            tick.processes.ids.len(),
+        );
+        let cgroups = add(|p| &p.cgroups, &mut self.cgroups, tick.cgroups.ids.len());
         self.lost_processes = (cgroups - processes).max(0.0);
         self.lost_cgroups = sum(|part| part.unattributed_uj) as f64;
         self.interrupts = sum(|part| part.interrupts_uj) as f64;
@@ -387,10 +443,10 @@ impl Weights {
 
 impl Owed {
     fn add(&mut self, weights: &Weights, tick: &Tick) {
-        for ((id, _), weight) in tick.processes.iter().zip(&weights.processes) {
+        for (id, weight) in tick.processes.ids.iter().zip(&weights.processes) {
             *self.processes.entry(*id).or_default() += weight;
         }
-        for ((id, _), weight) in tick.cgroups.iter().zip(&weights.cgroups) {
+        for (id, weight) in tick.cgroups.ids.iter().zip(&weights.cgroups) {
             *self.cgroups.entry(*id).or_default() += weight;
         }
         self.lost_processes += weights.lost_processes;
@@ -404,10 +460,10 @@ impl Owed {
 /// Adds what is owed to those who are there; the value is what is owed to the others.
 fn settle<K: Copy + Eq + Hash>(
     weights: &mut [f64],
-    present: &[(K, Work)],
+    present: &[K],
     owed: &mut HashMap<K, f64>,
 ) -> f64 {
-    for (weight, (id, _)) in weights.iter_mut().zip(present) {
+    for (weight, id) in weights.iter_mut().zip(present) {
         *weight += owed.remove(id).unwrap_or(0.0);
     }
     owed.values().sum()
