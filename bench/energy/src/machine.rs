@@ -1,11 +1,10 @@
 //! A machine whose power is known: who ran, how fast, and what that cost.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use noctule_model::{
-    Batch, CgroupId, CgroupRow, Counter, Counters, Energy, EnergySource, FeatureState, Measured,
-    Node, ProcessId, ProcessRow, Zone, ZoneKind, ZoneReading,
+    Batch, ByPackage, CgroupId, CgroupRow, Counter, Counters, Energy, EnergySource, FeatureState,
+    Measured, Node, PackageRow, PackageUse, ProcessId, ProcessRow, Zone, ZoneKind, ZoneReading,
 };
 
 /// What one process does in a tick.
@@ -19,6 +18,8 @@ pub struct Work {
     pub shared: f64,
     /// Average frequency meanwhile, in GHz.
     pub gigahertz: f64,
+    /// Number of the socket that it ran on.
+    pub socket: usize,
     /// It ends with the tick.
     pub ends: bool,
 }
@@ -26,9 +27,12 @@ pub struct Work {
 /// What a machine takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Physics {
-    /// Number of CPUs.
+    /// Number of CPUs of a socket.
     pub cpus: u32,
-    /// Watts when nothing runs.
+    /// Cost of work on each socket, as a multiple of the first one's; one for each socket, each with a
+    /// meter of its own.
+    pub sockets: &'static [f64],
+    /// Watts of a socket when nothing runs.
     pub idle_watts: f64,
     /// Watts of one busy CPU at 1 GHz.
     pub work_watts: f64,
@@ -38,7 +42,7 @@ pub struct Physics {
     pub shared_cost: f64,
     /// Noise of the meter at each tick: the largest part of the power.
     pub noise: f64,
-    /// Whether cycles are measured.
+    /// Whether cycles are measured, and time beside a busy sibling.
     pub cycles: bool,
 }
 
@@ -47,7 +51,8 @@ impl Physics {
     fn cost(&self, work: &Work) -> f64 {
         let shared = work.shared.clamp(0.0, 1.0);
         let weight = 1.0 - shared + shared * self.shared_cost;
-        self.work_watts * work.seconds * weight * work.gigahertz.powf(self.exponent)
+        let watts = self.work_watts * self.sockets[work.socket];
+        watts * work.seconds * weight * work.gigahertz.powf(self.exponent)
     }
 }
 
@@ -64,13 +69,32 @@ pub enum Fault {
     Back,
 }
 
+/// The counter of one socket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meter {
+    counter_uj: f64,
+    shown_uj: u64,
+}
+
+impl Meter {
+    fn add(&mut self, joules: f64, fault: Fault) {
+        self.counter_uj += joules * 1e6;
+        match fault {
+            Fault::None => {}
+            Fault::Stall => return,
+            Fault::Reset => self.counter_uj = 0.0,
+            Fault::Back => self.counter_uj = (self.counter_uj - 5e6).max(0.0),
+        }
+        self.shown_uj = self.counter_uj as u64;
+    }
+}
+
 /// The machine, its counters, and the truth.
 #[derive(Debug)]
 pub struct Machine {
     physics: Physics,
     batch: Batch,
-    counter_uj: f64,
-    shown_uj: u64,
+    meters: Vec<Meter>,
     random: Random,
     /// Joules that each process really cost.
     pub truth: HashMap<u32, f64>,
@@ -82,11 +106,14 @@ impl Machine {
     /// One that has not run yet.
     pub fn new(physics: Physics, seed: u64) -> Self {
         let mut counters = vec![Counter::CpuTime];
-        counters.extend(physics.cycles.then_some(Counter::Cycles));
-        let zone = Zone {
-            name: "package-0".into(),
+        if physics.cycles {
+            counters.extend([Counter::Cycles, Counter::SiblingBusy]);
+        }
+        let sockets = physics.sockets.len();
+        let zone = |socket| Zone {
+            name: format!("package-{socket}"),
             kind: ZoneKind::Package,
-            socket: Some(0),
+            socket: Some(socket as u32),
             die: None,
             source: EnergySource::Powercap,
             parent: None,
@@ -105,18 +132,24 @@ impl Machine {
             physics,
             batch: Batch {
                 node: Node {
-                    cpus: physics.cpus,
+                    cpus: physics.cpus * sockets as u32,
                     ..Node::default()
                 },
+                packages: (0..sockets)
+                    .map(|socket| PackageRow {
+                        id: socket as i32,
+                        cpus: physics.cpus,
+                        ..PackageRow::default()
+                    })
+                    .collect(),
                 measured: counters.into_iter().collect::<Measured>(),
                 energy: Some(Energy {
-                    zones: Arc::from([zone]),
-                    readings: vec![reading],
+                    zones: (0..sockets).map(zone).collect(),
+                    readings: vec![reading; sockets],
                 }),
                 ..Batch::default()
             },
-            counter_uj: 0.0,
-            shown_uj: 0,
+            meters: vec![Meter::default(); sockets],
             random: Random(seed),
             truth: HashMap::new(),
             idle_truth: 0.0,
@@ -125,37 +158,31 @@ impl Machine {
 
     /// A second passes. The batch is what noctule would see at its end.
     pub fn second(&mut self, work: &[Work], fault: Fault) -> Batch {
-        let joules: f64 = work.iter().map(|work| self.run(work)).sum();
-        let noise = 1.0 + self.physics.noise * (2.0 * self.random.number() - 1.0);
-        self.idle_truth += self.physics.idle_watts;
-        self.counter_uj += (self.physics.idle_watts + joules) * noise * 1e6;
-        self.shown_uj = match fault {
-            Fault::None => self.counter_uj as u64,
-            Fault::Stall => self.shown_uj,
-            Fault::Reset => {
-                self.counter_uj = 0.0;
-                0
-            }
-            Fault::Back => {
-                self.counter_uj = (self.counter_uj - 5e6).max(0.0);
-                self.counter_uj as u64
-            }
-        };
+        let mut joules = vec![self.physics.idle_watts; self.meters.len()];
+        for work in work {
+            joules[work.socket] += self.run(work);
+        }
+        self.idle_truth += self.physics.idle_watts * self.meters.len() as f64;
+        for (meter, joules) in self.meters.iter_mut().zip(joules) {
+            let noise = 1.0 + self.physics.noise * (2.0 * self.random.number() - 1.0);
+            meter.add(joules * noise, fault);
+        }
         let batch = &mut self.batch;
         batch.sequence += 1;
         batch.taken_ns += 1_000_000_000;
-        batch.node.elapsed_ns += u64::from(self.physics.cpus) * 1_000_000_000;
-        let used = batch.node.total[Counter::CpuTime];
-        batch.node.idle_ns = batch.node.elapsed_ns.saturating_sub(used);
+        for package in &mut batch.packages {
+            package.elapsed_ns += u64::from(self.physics.cpus) * 1_000_000_000;
+            package.idle_ns = package.elapsed_ns.saturating_sub(package.used.cpu_ns);
+        }
+        let packages = batch.packages.iter();
+        batch.node.elapsed_ns = packages.clone().map(|package| package.elapsed_ns).sum();
+        batch.node.idle_ns = packages.map(|package| package.idle_ns).sum();
         if let Some(energy) = &mut batch.energy {
-            energy.readings[0] = ZoneReading {
-                energy_uj: self.shown_uj,
-                before_ns: batch.taken_ns,
-                after_ns: batch.taken_ns,
-                gaps: 0,
-                state: FeatureState::On,
-                reason: None,
-            };
+            for (reading, meter) in energy.readings.iter_mut().zip(&self.meters) {
+                reading.energy_uj = meter.shown_uj;
+                reading.before_ns = batch.taken_ns;
+                reading.after_ns = batch.taken_ns;
+            }
         }
         let ended: Vec<u32> = work.iter().filter(|w| w.ends).map(|w| w.pid).collect();
         let rows = std::mem::take(&mut batch.processes);
@@ -183,6 +210,7 @@ impl Machine {
             processes,
             cgroups,
             node,
+            packages,
             ..
         } = &mut self.batch;
         let place = processes.iter().position(|row| row.id == id);
@@ -205,8 +233,20 @@ impl Machine {
         let mut growth = Counters::default();
         growth[Counter::CpuTime] = cpu_ns;
         growth[Counter::Cycles] = cycles;
+        growth[Counter::SiblingBusy] = (work.seconds * work.shared * 1e9) as u64;
         processes[place].counters += &growth;
         cgroups[room].counters += &growth;
+        let used = PackageUse::from(&growth);
+        packages[work.socket].used += &used;
+        if packages.len() > 1 {
+            let parts = (0..=work.socket).map(|socket| match socket == work.socket {
+                true => used,
+                false => PackageUse::default(),
+            });
+            let parts = ByPackage::several(parts);
+            processes[place].packages += &parts;
+            cgroups[room].packages += &parts;
+        }
         node.total += &growth;
         joules
     }

@@ -47,7 +47,7 @@ impl Method for Noctule {
             self.joules
                 .insert(row.id.pid, row.joules[ZoneKind::Package]);
         }
-        self.idle_uj = batch.zone_accounts[0].idle_uj;
+        self.idle_uj = batch.zone_accounts.iter().map(|zone| zone.idle_uj).sum();
     }
 
     fn joules(&self, pid: u32) -> f64 {
@@ -89,7 +89,8 @@ impl Window {
         }
         let elapsed = batch.node.elapsed_ns - self.elapsed_ns;
         let idle = batch.node.idle_ns - self.idle_ns;
-        let reading = batch.energy.as_ref()?.readings[0].energy_uj;
+        let readings = &batch.energy.as_ref()?.readings;
+        let reading: u64 = readings.iter().map(|reading| reading.energy_uj).sum();
         let joules = reading.saturating_sub(self.energy_uj) as f64 / 1e6;
         self.elapsed_ns = batch.node.elapsed_ns;
         self.idle_ns = batch.node.idle_ns;

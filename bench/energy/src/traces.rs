@@ -19,6 +19,7 @@ pub struct Trace {
 
 const PLAIN: Physics = Physics {
     cpus: 8,
+    sockets: &[1.0],
     idle_watts: 20.0,
     work_watts: 3.0,
     exponent: 1.0,
@@ -58,6 +59,15 @@ pub const TRACES: &[Trace] = &[
             ..PLAIN
         },
         work: smt,
+        fault: |_| Fault::None,
+    },
+    Trace {
+        name: "two sockets",
+        physics: Physics {
+            sockets: &[1.0, 1.8],
+            ..PLAIN
+        },
+        work: two_sockets,
         fault: |_| Fault::None,
     },
     Trace {
@@ -101,6 +111,7 @@ fn work(pid: u32, seconds: f64, gigahertz: f64) -> Work {
         pid,
         seconds,
         shared: 0.0,
+        socket: 0,
         gigahertz,
         ends: false,
     }
@@ -156,6 +167,16 @@ fn smt(second: u32, random: &mut Random) -> Vec<Work> {
             }
         })
         .collect()
+}
+
+/// Each process stays on its socket, and the second one costs more.
+fn two_sockets(second: u32, random: &mut Random) -> Vec<Work> {
+    let work = sinusoids(second, random).into_iter();
+    work.map(|work| Work {
+        socket: work.pid as usize % 2,
+        ..work
+    })
+    .collect()
 }
 
 /// A steady process beside some that live for 2 ms, a hundred in each second.
