@@ -359,7 +359,7 @@ static __always_inline void blame_unnamed(struct task_account *account, __u64 vi
 	count_loss(LOSS_BLAME_ROW);
 }
 
-/* `account` lost the CPU to `culprit` although it wanted to go on. */
+/* `account` was preempted by `culprit`. */
 static __always_inline void count_preemption(struct task_account *account, __u64 culprit)
 {
 	__u64 victim = victim_of(account);

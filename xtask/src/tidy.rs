@@ -4,6 +4,7 @@
 //! that cannot fail is a defect, and the test below demands a bad example of each.
 
 mod bpf;
+mod documents;
 mod edges;
 mod lock;
 mod manifests;
@@ -75,6 +76,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("registries", text::registries),
     ("licence of BPF", bpf::spdx),
     ("hooks", bpf::hooks),
+    ("clocks", rust::clocks),
+    ("named paths", documents::named_paths),
+    ("retired words", documents::retired_words),
 ];
 
 /// Prints what the checks find; fails on any finding.
@@ -151,6 +155,13 @@ mod tests {
             ),
             ("licence of BPF", "bpf/a/a.bpf.c", "int x;\n".into()),
             ("hooks", "bpf/a/a.bpf.c", format!("{LICENCE}{hook}{hook}")),
+            ("clocks", rust, "fn f() { Instant::now(); }\n".into()),
+            ("named paths", "README.md", "see `bpf/b/b.bpf.c`\n".into()),
+            (
+                "retired words",
+                "README.md",
+                format!("{}\n", documents::RETIRED[0].0),
+            ),
         ]
     }
 

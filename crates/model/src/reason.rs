@@ -12,7 +12,7 @@ pub struct Reason {
     pub waited: f64,
     /// It waited behind somebody.
     pub contended: f64,
-    /// Its quota kept it waiting.
+    /// It was throttled by its CPU quota.
     pub throttled: f64,
     /// It waited while the host or interrupts had the CPU.
     pub taken: f64,

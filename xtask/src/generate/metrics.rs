@@ -41,7 +41,7 @@ format, whichever the scraper asks for. In OpenMetrics the name of a counter's f
 - A series keeps its labels while it lives. A container waits up to 3 seconds for its name before it
   is shown; nothing that it used meanwhile is lost.
 - Each level has a number of series that it may have. What finds no room is added up in one row
-  whose label is `_overflow`, and counted in `noctule_self_folded_subjects`.
+  whose label is `_overflow`, and counted in `noctule_self_overflow_subjects`.
 - Containers, units and cgroups do not overlap. The sum over the three, with those that are gone, is
   what all processes of the node used. `noctule_node_*` also has the softirqs and the hardware
   counts of idle CPUs.
@@ -53,7 +53,7 @@ format, whichever the scraper asks for. In OpenMetrics the name of a counter's f
   `metrics.blame_pairs` in the configuration (1000). The rest is the victim's culprit `_other`, where
   it stays when the culprit gets a series of its own, which starts at 0. So the sum over culprits,
   those that are gone included, is what the victim waited for neighbours and the system. Pairs that
-  found no room are counted in `noctule_self_folded_blame_pairs`.
+  found no room are counted in `noctule_self_overflow_blame_pairs`.
 - A connection belongs to the group that its process was in when it connected or began to listen,
   whoever has the socket later; where the kernel tells who accepts it (the feature `tcp_calls`), to
   the group of that process from then on. Connections that were there when the agent started are in
@@ -68,7 +68,7 @@ format, whichever the scraper asks for. In OpenMetrics the name of a counter's f
   the configuration (100) on the node. The rest is the destination `_other`, as for
   `sched_blame_seconds`: nothing moves from one series to another, and the sum over destinations,
   those that are gone included, is what the row did with all of them. Destinations that found no
-  room are counted in `noctule_self_folded_destinations`.
+  room are counted in `noctule_self_overflow_destinations`.
 
 ## Levels
 ";

@@ -2,7 +2,7 @@
 
 use super::Finding;
 use super::scrub::code;
-use crate::tree::Tree;
+use crate::tree::{File, Tree};
 
 /// Where `unsafe` may be: the mechanism, and the loads and oracles of the tests, which make system
 /// calls that nothing wraps. Clippy asks for SAFETY in both.
@@ -60,6 +60,38 @@ pub(super) fn words(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Crates that are pure functions of what they are given: the caller reads the clock.
+const WITHOUT_CLOCK: [&str; 4] = [
+    "crates/model/src/",
+    "crates/analysis/src/",
+    "crates/text/src/",
+    "crates/sinks/src/",
+];
+
+/// How Rust code reads a clock.
+const CLOCKS: [&str; 4] = [
+    "Instant::now",
+    "SystemTime::now",
+    "clock_gettime",
+    "Utc::now",
+];
+
+/// Pure crates read no clock.
+pub(super) fn clocks(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let pure = |f: &&File| WITHOUT_CLOCK.iter().any(|place| f.path.starts_with(place));
+    for file in tree.ending(".rs").filter(pure) {
+        for (number, line) in (1..).zip(code(&file.text).lines()) {
+            if let Some(clock) = CLOCKS.iter().find(|clock| line.contains(**clock)) {
+                let problem = format!("reads a clock (`{clock}`)");
+                let mend = "let the caller give the time";
+                findings.push(Finding::new(&file.path, problem, mend).at(number));
+            }
+        }
+    }
+    findings
+}
+
 /// rustfmt leaves tabs in comments and literals.
 pub(super) fn tabs(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -102,6 +134,17 @@ mod tests {
             [1, 2, 3, 4, 5]
         );
         assert_eq!(lines(unsafe_code, "crates/kernel/src/a.rs", text), [0; 0]);
+    }
+
+    #[test]
+    fn a_clock_is_seen_in_pure_crates_only() {
+        for clock in CLOCKS {
+            let text = format!("\nlet now = {clock}();\n");
+            for place in WITHOUT_CLOCK {
+                assert_eq!(lines(clocks, &format!("{place}a.rs"), &text), [2]);
+            }
+            assert_eq!(lines(clocks, "crates/noctule/src/a.rs", &text), [0; 0]);
+        }
     }
 
     #[test]

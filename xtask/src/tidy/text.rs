@@ -35,7 +35,7 @@ pub(super) const REGISTRIES: &[&str] = &[
 const LOCK: &str = "Cargo.lock";
 
 /// Most lines of a file, by the end of its name.
-const SIZES: &[(&str, usize)] = &[(".rs", 800), (".bpf.c", 500)];
+const SIZES: &[(&str, usize)] = &[(".rs", 800), (".bpf.c", 500), (".bpf.h", 500)];
 
 /// Files that have grown too large.
 pub(super) fn sizes(tree: &Tree) -> Vec<Finding> {

@@ -1,0 +1,173 @@
+//! What documents say about the tree, and the words that they use.
+
+use super::Finding;
+use crate::tree::{File, Tree};
+
+/// Folders whose files documents name from the root of the repository.
+const FOLDERS: &[&str] = &[
+    "bench/", "bpf/", "crates/", "deploy/", "docs/", "scripts/", "tests/", "vm/", "xtask/",
+];
+
+/// Paths that are not in the tree: where they are named, and why.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("bench/latest.json", "in the target folder"),
+    ("bench/side-by-side.NAME.out", "in the target folder"),
+];
+
+/// Words that were retired, with what to write; docs/glossary.md explains both. Put together here,
+/// so that this file does not break its own rule.
+pub(super) const RETIRED: &[(&str, &str)] = &[
+    (concat!("lost the CPU", " to"), "preempted by"),
+    (
+        concat!("quota kept", " it waiting"),
+        "throttled by its CPU quota",
+    ),
+    (concat!("storage of", " threads"), "task local storage"),
+    (concat!("has words", " for"), "formats, or names"),
+    (concat!("self_", "folded"), "self_overflow"),
+    (concat!("Late", "Fold"), "LateSettle"),
+    (
+        concat!("verdict on", " each feature"),
+        "status of each feature",
+    ),
+    (
+        concat!("verdict of", " each feature"),
+        "status of each feature",
+    ),
+    (concat!("verdict on", " a feature"), "feature status"),
+];
+
+/// The page that lists them.
+const GLOSSARY: &str = "docs/glossary.md";
+
+/// Each path that a document names exists.
+pub(super) fn named_paths(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.ending(".md") {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            let missing = paths(line).chain(links(file, line));
+            for path in missing.filter(|path| !exists(tree, path)) {
+                let problem = format!("names `{path}`, which does not exist");
+                findings.push(Finding::new(&file.path, problem, "name what is there").at(number));
+            }
+        }
+    }
+    findings
+}
+
+/// Words that were retired, in documents, code and comments.
+pub(super) fn retired_words(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let has_words = |f: &&File| {
+        let ends = [".md", ".rs", ".c", ".h", ".toml", ".sh"];
+        ends.iter().any(|end| f.path.ends_with(end)) && f.path != GLOSSARY
+    };
+    for file in tree.files().filter(has_words) {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            for (word, write) in RETIRED.iter().filter(|(word, _)| line.contains(word)) {
+                let problem = format!("says `{word}`");
+                let mend = format!("write `{write}` ({GLOSSARY})");
+                findings.push(Finding::new(&file.path, problem, mend).at(number));
+            }
+        }
+    }
+    findings
+}
+
+/// The paths from the root in a line. A part in capitals stands for any (`vm/expect/KERNEL.toml`).
+fn paths(line: &str) -> impl Iterator<Item = String> + '_ {
+    let part = |c: char| c.is_alphanumeric() || "_./*-".contains(c);
+    let tokens = line.split(move |c| !part(c));
+    let tokens = tokens.map(|token| token.trim_end_matches(['.', '-']));
+    let ours = tokens.filter(|token| {
+        let inside = |folder: &&str| token.len() > folder.len() && token.starts_with(*folder);
+        FOLDERS.iter().any(inside)
+    });
+    ours.filter(|token| !ELSEWHERE.iter().any(|(path, _)| path == token))
+        .map(|token| {
+            let parts = token.split('/').map(|part| {
+                let stem = part.split('.').next().unwrap_or(part);
+                let stands_for_any = stem.len() > 1 && stem.chars().all(|c| c.is_ascii_uppercase());
+                let any = part.replacen(stem, "*", 1);
+                // These are files.
+                match stands_for_any && !["README", "ARCHITECTURE", "CONTRIBUTING"].contains(&stem)
+                {
+                    true => any,
+                    false => part.to_owned(),
+                }
+            });
+            parts.collect::<Vec<_>>().join("/")
+        })
+}
+
+/// The targets of links in a line, from the root.
+fn links(file: &File, line: &str) -> impl Iterator<Item = String> {
+    let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let targets = line
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    let local = targets.filter(|target| !target.contains(':') && !target.starts_with('#'));
+    let from_root = local.map(|target| {
+        let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+        for part in target.split('#').next().unwrap_or_default().split('/') {
+            match part {
+                ".." => drop(parts.pop()),
+                "." | "" => {}
+                part => parts.push(part),
+            }
+        }
+        parts.join("/")
+    });
+    from_root.collect::<Vec<_>>().into_iter()
+}
+
+/// Whether the path is a file or a folder of the tree; `*` is any part of one name.
+fn exists(tree: &Tree, path: &str) -> bool {
+    let wanted: Vec<&str> = path.trim_end_matches('/').split('/').collect();
+    tree.files().any(|file| {
+        let mut parts = file.path.split('/');
+        wanted
+            .iter()
+            .all(|name| parts.next().is_some_and(|part| fits(name, part)))
+    })
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some((begin, end)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    name.len() >= begin.len() + end.len() && name.starts_with(begin) && name.ends_with(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_links_of_documents_are_looked_up() {
+        let text = "`bpf/a/a.bpf.c` and bpf/a/*.bpf.c, vm/expect/KERNEL.toml; bpf/b/b.bpf.c.\n\
+            [here](a.md), [root](../README.md#x), [gone](b.md), [away](https://bpf/x)\n";
+        let tree = Tree::of(&[
+            ("docs/a.md", text),
+            ("README.md", ""),
+            ("bpf/a/a.bpf.c", ""),
+            ("vm/expect/6.1.toml", ""),
+        ]);
+        let found: Vec<_> = named_paths(&tree).into_iter().map(|f| f.problem).collect();
+        let expected = ["bpf/b/b.bpf.c", "docs/b.md"];
+        assert_eq!(
+            found,
+            expected.map(|p| format!("names `{p}`, which does not exist"))
+        );
+    }
+
+    #[test]
+    fn each_retired_word_is_seen_and_has_an_entry() {
+        for (word, _) in RETIRED {
+            let line = format!("x {word} y\n");
+            let findings = retired_words(&Tree::of(&[("a.rs", &line), (GLOSSARY, &line)]));
+            assert_eq!(findings.len(), 1, "{word}");
+        }
+    }
+}
