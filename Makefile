@@ -13,6 +13,9 @@ SYSCONFDIR ?= /etc
 SHARE = $(DESTDIR)$(PREFIX)/share
 
 help: ## list the targets
+	@echo "A clone needs a C compiler and rustup; the rest is installed by the target that needs it."
+	@echo "First: make build, then make run. Before a pull request: make test-quick. See CONTRIBUTING.md."
+	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## build and start the agent, as root; options: make run ARGS='--interval 5s'
