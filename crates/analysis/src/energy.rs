@@ -67,8 +67,8 @@ impl Attribution {
         }
     }
 
-    /// One that has counted nothing, and knows what this one has learned of the zones. To divide the
-    /// batches of a short window again, by what was known at its end.
+    /// One that has counted nothing, and knows what this one has learned of the zones. It divides the
+    /// batches of a short window again by what was known at its end, and learns nothing more.
     #[must_use]
     pub fn learned(&self, zones: &Energy) -> Self {
         let mut new = Self::new(self.idle);

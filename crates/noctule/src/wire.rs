@@ -193,6 +193,11 @@ impl Pipeline {
         })
     }
 
+    /// What has been learned of the zones of energy.
+    pub(crate) fn attribution(&self) -> &Attribution {
+        &self.attribution
+    }
+
     /// Fails where the feature is off, with why.
     pub(crate) fn need(&self, feature: FeatureId) -> Result<()> {
         let features = self.cpu.features();

@@ -38,6 +38,8 @@ pub(super) struct Power {
     chosen: Option<usize>,
     idle: Option<Idle>,
     ticks: u32,
+    /// It has learned all that it will.
+    settled: bool,
 }
 
 impl Power {
@@ -50,6 +52,15 @@ impl Power {
             chosen: None,
             idle: None,
             ticks: 0,
+            settled: false,
+        }
+    }
+
+    /// What it knows now, without learning more: the ticks that it has learned are to be divided again.
+    pub(super) fn settled(&self) -> Self {
+        Self {
+            settled: true,
+            ..self.clone()
         }
     }
 
@@ -80,6 +91,12 @@ impl Power {
     pub(super) fn learn(&mut self, at_ns: u64, span: &Span, energy_uj: u64) -> Option<f64> {
         if span.seconds <= 0.0 {
             return None;
+        }
+        if self.settled {
+            // It has seen the tick: what it would miss of one that it has not.
+            let fit = self.fit();
+            let error = fit.is_ready().then(|| fit.error() * span.seconds * 1e6);
+            return error.map(|error| energy_uj as f64 - error);
         }
         self.ticks = self.ticks.saturating_add(1);
         let watts = energy_uj as f64 / 1e6 / span.seconds;
@@ -125,6 +142,11 @@ impl Power {
             }
             None => self.driven(work),
         }
+    }
+
+    /// The model that is in use.
+    fn fit(&self) -> &Fit {
+        self.chosen.map_or(&self.ratio, |place| &self.fits[place])
     }
 
     /// The plain ratio.
@@ -183,7 +205,7 @@ impl Power {
         if self.envelope.least_load(at_ns)? <= NEAR_IDLE {
             return Some(envelope);
         }
-        let fit = self.chosen.map_or(&self.ratio, |place| &self.fits[place]);
+        let fit = self.fit();
         let fitted = fit.is_ready().then(|| fit.idle_error()).flatten();
         let fitted = fitted.map(|error| Idle {
             watts: fit.idle_watts(),

@@ -166,7 +166,7 @@ impl ZoneState {
 
     /// Takes over what another one has learned of the same zone, and nothing that it counted.
     pub(super) fn learn_from(&mut self, other: &Self) {
-        self.power = other.power.clone();
+        self.power = other.power.settled();
         self.scope = other.scope;
     }
 

@@ -4,18 +4,21 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use anyhow::Result;
-use noctule_analysis::Report;
+use noctule_analysis::{Report, ReportBuilder};
 use noctule_kernel::{Error, ErrorKind};
-use noctule_model::Level;
+use noctule_model::{Batch, Level};
 
 use super::energy_table;
-use super::watch::{Output, watch};
+use super::watch::{Output, watch_each};
 use crate::args::EnergyArgs;
 use crate::config::Config;
 use crate::stop::Signals;
 use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(10);
+/// Batches of which a window may have so many are kept, some MiB each on a large machine. Longer ones
+/// learn in their first part.
+const AGAIN: usize = 60;
 
 pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
@@ -33,13 +36,23 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     if pipeline.tick()?.energy.is_none() {
         return Err(no_meter().into());
     }
-    let (builder, code) = watch(
+    let mut batches = Vec::new();
+    let (builder, code) = watch_each(
         &mut pipeline,
         &signals,
         &args.command,
         WINDOW,
         args.duration,
+        &mut |batch| {
+            if batches.len() <= AGAIN {
+                batches.push(batch.clone());
+            }
+        },
     )?;
+    let builder = match batches.len() {
+        1..=AGAIN => divide_again(batches, &pipeline).unwrap_or(builder),
+        _ => builder,
+    };
     let mut report = builder.report(level, followed);
     sort(&mut report);
     let idle = config.energy.idle.into();
@@ -51,6 +64,20 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
         output.write(&table)?;
     }
     Ok(code)
+}
+
+/// At the begin of a window idle power and the cost of work are not known: when it has ended, its
+/// batches are divided by what was learned in it.
+fn divide_again(batches: Vec<Batch>, pipeline: &Pipeline) -> Option<ReportBuilder> {
+    let known = batches.last()?.energy.as_ref()?;
+    let mut attribution = pipeline.attribution().learned(known);
+    let mut divided = batches.into_iter().map(|mut batch| {
+        attribution.apply(&mut batch);
+        batch
+    });
+    let mut builder = ReportBuilder::new(divided.next()?);
+    divided.for_each(|batch| builder.add(batch));
+    Some(builder)
 }
 
 /// The most energy first; who used a CPU and got none comes after.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use noctule_analysis::ReportBuilder;
+use noctule_model::Batch;
 
 use crate::exit::{self, Usage};
 use crate::limits;
@@ -33,11 +34,26 @@ pub(super) fn watch(
     window: Duration,
     limit: Option<Duration>,
 ) -> Result<(ReportBuilder, u8)> {
+    watch_each(pipeline, signals, command, window, limit, &mut |_| {})
+}
+
+/// The same, and shows each batch.
+pub(super) fn watch_each(
+    pipeline: &mut Pipeline,
+    signals: &Signals,
+    command: &[OsString],
+    window: Duration,
+    limit: Option<Duration>,
+    show: &mut dyn FnMut(&Batch),
+) -> Result<(ReportBuilder, u8)> {
     if command.is_empty() {
         let duration = limit.unwrap_or(window);
-        return Ok((self::window(pipeline, signals, duration)?, exit::DONE));
+        let builder = self::window(pipeline, signals, duration, show)?;
+        return Ok((builder, exit::DONE));
     }
-    let mut builder = ReportBuilder::new(pipeline.tick()?);
+    let first = pipeline.tick()?;
+    show(&first);
+    let mut builder = ReportBuilder::new(first);
     let followed = follow(
         pipeline,
         signals,
@@ -48,6 +64,7 @@ pub(super) fn watch(
                 Progress::Runs => pipeline.tick()?,
                 Progress::Ended => pipeline.last_tick()?,
             };
+            show(&batch);
             let pending = batch.followed_pending;
             builder.add(batch);
             Ok(pending)
@@ -60,16 +77,28 @@ pub(super) fn watch(
 }
 
 /// Watches everything for a time, or until a signal.
-fn window(pipeline: &mut Pipeline, signals: &Signals, duration: Duration) -> Result<ReportBuilder> {
-    let mut builder = ReportBuilder::new(pipeline.tick()?);
+fn window(
+    pipeline: &mut Pipeline,
+    signals: &Signals,
+    duration: Duration,
+    show: &mut dyn FnMut(&Batch),
+) -> Result<ReportBuilder> {
+    let first = pipeline.tick()?;
+    show(&first);
+    let mut builder = ReportBuilder::new(first);
     let end = Instant::now() + duration;
     loop {
         let woken = pipeline.wait(signals, end.min(Instant::now() + STEP))?;
-        if woken == Woken::End || Instant::now() >= end {
-            builder.add(pipeline.last_tick()?);
+        let last = woken == Woken::End || Instant::now() >= end;
+        let batch = match last {
+            true => pipeline.last_tick()?,
+            false => pipeline.tick()?,
+        };
+        show(&batch);
+        builder.add(batch);
+        if last {
             return Ok(builder);
         }
-        builder.add(pipeline.tick()?);
     }
 }
 
