@@ -16,6 +16,7 @@ mod events;
 mod exposition;
 mod hardware;
 mod hist;
+mod joules;
 mod packets;
 mod probes;
 mod top;

@@ -1,0 +1,182 @@
+//! Attribution of energy, with meters that the test turns: a tree over /sys/class, in a mount namespace
+//! of noctule's own.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::support::burner::Burner;
+use super::support::{self, NOCTULE, StopAtEnd};
+
+/// A machine with one package and its memory, as powercap shows them.
+struct Machine {
+    folder: TempDir,
+}
+
+/// Folder of a zone below `class/powercap`, and its name.
+const ZONES: [(&str, &str); 2] = [("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "dram")];
+
+impl Machine {
+    fn new() -> Self {
+        let machine = Self::without_meters();
+        for (zone, name) in ZONES {
+            let folder = machine.zone(zone);
+            fs::create_dir_all(&folder).expect("a folder");
+            for (file, text) in [
+                ("name", name),
+                ("max_energy_range_uj", "262143328850"),
+                ("energy_uj", "1000000"),
+            ] {
+                fs::write(folder.join(file), format!("{text}\n")).expect("a file");
+            }
+        }
+        machine
+    }
+
+    fn without_meters() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { folder }
+    }
+
+    fn zone(&self, zone: &str) -> PathBuf {
+        self.folder.path().join("powercap").join(zone)
+    }
+
+    /// `noctule` on this machine; nothing is mounted outside its namespace.
+    fn noctule(&self, args: &[&str]) -> Output {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c"]);
+        command.arg("mount --bind \"$0\" /sys/class && exec \"$@\"");
+        command.arg(self.folder.path()).arg(NOCTULE).args(args);
+        let output = command.stdin(Stdio::null()).output();
+        output.expect("the binary can be started")
+    }
+
+    /// The JSON that it prints.
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.noctule(args);
+        assert!(output.status.success(), "{args:?}: {}", errors(&output));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// Turns both counters to these microjoules, in one write each: the file stays open at the reader,
+    /// and a number never gets shorter.
+    fn turn(&self, energies: [u64; 2]) {
+        for ((zone, _), uj) in ZONES.iter().zip(energies) {
+            let file = self.zone(zone).join("energy_uj");
+            let mut file = File::options().write(true).open(file).expect("a file");
+            let text = format!("{uj}\n");
+            file.write_all(text.as_bytes()).expect("it is written");
+        }
+    }
+
+    /// Turns them while it lasts.
+    fn run_meters(&self, stop: &AtomicBool) {
+        let mut energies = [1_000_000, 1_000_000];
+        while !stop.load(Ordering::Relaxed) {
+            energies = [energies[0] + 1_234_567, energies[1] + 98_765];
+            self.turn(energies);
+            thread::sleep(Duration::from_millis(30));
+        }
+    }
+}
+
+/// Microjoules of a figure in joules.
+fn uj(joules: &Value) -> u64 {
+    (joules.as_f64().expect("joules") * 1e6).round() as u64
+}
+
+fn assert_zone_closes(zone: &Value) {
+    let parts = ["idle", "active", "interrupt", "other", "unattributed"];
+    let sum: u64 = parts
+        .iter()
+        .map(|part| uj(&zone[format!("{part}_joules")]))
+        .sum();
+    assert_eq!(sum, uj(&zone["joules"]), "{zone}");
+}
+
+fn zone<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    let mut zones = answer["zones"].as_array().expect("zones").iter();
+    zones.find(|zone| zone["zone"] == name).expect("the zone")
+}
+
+#[test]
+fn rows_add_up_to_the_meter_at_every_level() {
+    let _machine = support::shared();
+    let machine = Machine::new();
+    let stop = AtomicBool::new(false);
+    let _busy = Burner::named(b"burner");
+    thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        scope.spawn(|| machine.run_meters(&stop));
+        for level in ["process", "container", "pod", "unit", "cgroup"] {
+            let answer = machine.json(&["energy", "--json", "--by", level, "--for", "3s"]);
+            for kind in ["package", "dram"] {
+                let zone = zone(&answer, kind);
+                assert_zone_closes(zone);
+                assert!(uj(&zone["joules"]) > 1_000_000, "{zone}");
+                let rows = answer["rows"].as_array().expect("rows").iter();
+                let rows = rows.map(|row| uj(&row["energy.joules"][kind]));
+                let unrecorded = answer.get("unrecorded_joules");
+                let unrecorded = unrecorded.map_or(0, |of| uj(&of[kind]));
+                let sum = rows.sum::<u64>() + unrecorded;
+                assert_eq!(sum, uj(&zone["active_joules"]), "{level}: {answer}");
+                assert!(sum > 0, "{level}: {answer}");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_meter_of_a_command_is_exact() {
+    let _machine = support::shared();
+    let machine = Machine::new();
+    let folder = machine.zone("intel-rapl:0");
+    let folder = folder.to_str().expect("text");
+    // The last value stands for long enough to be read at a tick before the last one.
+    let script = format!(
+        "cd {folder}; i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done; echo 8654321 1<> energy_uj; \
+         sleep 2.5"
+    );
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().to_str().expect("text");
+    let output = machine.noctule(&["energy", "--json", "-o", path, "--", "sh", "-c", &script]);
+    assert!(output.status.success(), "{}", errors(&output));
+    let text = fs::read_to_string(path).expect("an answer");
+    let answer: Value = serde_json::from_str(&text).expect("JSON");
+    let package = zone(&answer, "package");
+    assert_zone_closes(package);
+    assert_eq!(uj(&package["joules"]), 7_654_321, "{answer}");
+    assert_eq!(uj(&zone(&answer, "dram")["joules"]), 0, "it did not move");
+    let names = answer["rows"].as_array().expect("rows").iter();
+    let mut names = names.map(|row| row["process.executable.name"].as_str().expect("a name"));
+    assert!(names.any(|name| name == "sh"), "{answer}");
+}
+
+#[test]
+fn without_a_meter_there_is_no_energy_anywhere() {
+    let _machine = support::shared();
+    let machine = Machine::without_meters();
+    let output = machine.noctule(&["energy", "--", "true"]);
+    assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
+    let said = errors(&output);
+    assert!(said.contains("no meter of energy"), "{said}");
+    let stat = machine.json(&["stat", "--json", "--for", "100ms"]);
+    assert!(stat.get("energy").is_none(), "{stat}");
+    let rows = stat["rows"].as_array().expect("rows");
+    assert!(
+        rows.iter().all(|row| row.get("energy.joules").is_none()),
+        "{stat}"
+    );
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
