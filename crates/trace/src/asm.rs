@@ -1,5 +1,7 @@
 //! BPF instructions, with labels and with the place in the source that asked for each.
 
+mod listing;
+
 use crate::source::Span;
 
 /// A register.
@@ -213,6 +215,7 @@ const CLASS_ALU64: u8 = 0x07;
 const MODE_MEM: u8 = 0x60;
 const SOURCE_REG: u8 = 0x08;
 const END: u8 = 0xd0;
+const NEGATE: u8 = 0x80;
 const PSEUDO_MAP_FD: u8 = 1;
 
 impl Assembler {
@@ -250,6 +253,25 @@ impl Assembler {
     /// Turns the lowest 16 bits from the order of the network into the machine's; all above are zero.
     pub(crate) fn network_16(&mut self, dst: Reg) {
         self.push(CLASS_ALU | END | SOURCE_REG, dst, 0, 0, 16);
+    }
+
+    /// The same of 32 bits.
+    pub(crate) fn network_32(&mut self, dst: Reg) {
+        self.push(CLASS_ALU | END | SOURCE_REG, dst, 0, 0, 32);
+    }
+
+    /// An operation on the lower 32 bits; those above become zero.
+    pub(crate) fn alu_32(&mut self, op: Alu, dst: Reg, operand: impl Into<Operand>) {
+        let op = op as u8 | CLASS_ALU;
+        match operand.into() {
+            Operand::Reg(src) => self.push(op | SOURCE_REG, dst, src as u8, 0, 0),
+            Operand::Imm(imm) => self.push(op, dst, 0, 0, imm),
+        }
+    }
+
+    /// The lower 32 bits with the other sign; those above become zero.
+    pub(crate) fn negate_32(&mut self, dst: Reg) {
+        self.push(CLASS_ALU | NEGATE, dst, 0, 0, 0);
     }
 
     /// Loads a constant, in one instruction where its low half says all.

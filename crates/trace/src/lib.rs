@@ -7,6 +7,7 @@
 
 pub mod asm;
 pub mod buckets;
+pub mod classic;
 mod display;
 pub mod emit;
 pub mod format;

@@ -1,0 +1,208 @@
+//! Filters as text: as `tcpdump -ddd` prints them, and as people read them.
+
+use std::fmt::Write as _;
+
+use super::{AluOp, Ancillary, Classic, ClassicError, ClassicInsn, Register, Source, Step, Test};
+
+impl Classic {
+    /// Reads what `tcpdump -ddd` prints: the number of instructions, then four numbers for each, all on
+    /// lines of their own or with commas between them.
+    ///
+    /// # Errors
+    ///
+    /// It is not that, or the instructions are no filter.
+    pub fn parse(text: &str) -> Result<Self, ClassicError> {
+        let wrong = |at, problem| ClassicError { at, problem };
+        let mut parts = text
+            .split(['\n', ','])
+            .map(str::trim)
+            .filter(|part| !part.is_empty());
+        let count = parts.next().and_then(|count| count.parse::<usize>().ok());
+        let count = count.ok_or(wrong(0, "their number stands in front of the instructions"))?;
+        let mut insns = Vec::new();
+        for (at, part) in parts.enumerate() {
+            let insn = insn(part);
+            insns.push(insn.ok_or(wrong(at, "an instruction is four numbers: code jt jf k"))?);
+        }
+        if insns.len() != count {
+            return Err(wrong(
+                insns.len(),
+                "there are not as many as the number says",
+            ));
+        }
+        Self::new(insns)
+    }
+
+    /// A line for each instruction, in the notation of the kernel's `bpf_asm`.
+    pub fn listing(&self) -> String {
+        let mut out = String::new();
+        for (at, step) in self.steps().enumerate() {
+            // Writing to a string does not fail.
+            let _ = writeln!(out, "{at:4}: {}", words(step, at));
+        }
+        out
+    }
+}
+
+fn insn(text: &str) -> Option<ClassicInsn> {
+    let numbers: Option<Vec<u32>> = text.split_whitespace().map(number).collect();
+    let [code, jt, jf, k] = numbers?.try_into().ok()?;
+    Some(ClassicInsn {
+        code: code.try_into().ok()?,
+        jt: jt.try_into().ok()?,
+        jf: jf.try_into().ok()?,
+        k,
+    })
+}
+
+/// Decimal, or hexadecimal with `0x`.
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn words(step: Step, at: usize) -> String {
+    let to = |over: u32| at + 1 + over as usize;
+    match step {
+        Step::LoadPacket { size, at, behind_x } => {
+            let suffix = match size {
+                1 => "b",
+                2 => "h",
+                _ => "",
+            };
+            let x = if behind_x { "x + " } else { "" };
+            format!("ld{suffix} [{x}{at}]")
+        }
+        Step::LoadAncillary(what) => format!("ld {}", ancillary(what)),
+        Step::LoadConstant(register, k) => format!("{} #{k:#x}", load(register)),
+        Step::LoadLength(register) => format!("{} #pktlen", load(register)),
+        Step::LoadCell(register, cell) => format!("{} M[{cell}]", load(register)),
+        Step::LoadHeaderLength(at) => format!("ldx 4*([{at}]&0xf)"),
+        Step::Store(Register::A, cell) => format!("st M[{cell}]"),
+        Step::Store(Register::X, cell) => format!("stx M[{cell}]"),
+        Step::Alu(op, source) => format!("{} {}", alu(op), operand(source)),
+        Step::Negate => "neg".to_owned(),
+        Step::Jump(over) => format!("ja {}", to(over)),
+        Step::Branch(test, source, jt, jf) => {
+            let (holds, fails) = (to(jt.into()), to(jf.into()));
+            format!("{} {}, {holds}, {fails}", name(test), operand(source))
+        }
+        Step::AToX => "tax".to_owned(),
+        Step::XToA => "txa".to_owned(),
+        Step::Return(source) => format!("ret {}", operand(source)),
+        Step::ReturnA => "ret a".to_owned(),
+    }
+}
+
+const fn load(register: Register) -> &'static str {
+    match register {
+        Register::A => "ld",
+        Register::X => "ldx",
+    }
+}
+
+fn operand(source: Source) -> String {
+    match source {
+        Source::Constant(k) => format!("#{k:#x}"),
+        Source::X => "x".to_owned(),
+    }
+}
+
+const fn alu(op: AluOp) -> &'static str {
+    match op {
+        AluOp::Add => "add",
+        AluOp::Sub => "sub",
+        AluOp::Mul => "mul",
+        AluOp::Div => "div",
+        AluOp::Or => "or",
+        AluOp::And => "and",
+        AluOp::Lsh => "lsh",
+        AluOp::Rsh => "rsh",
+        AluOp::Mod => "mod",
+        AluOp::Xor => "xor",
+    }
+}
+
+const fn name(test: Test) -> &'static str {
+    match test {
+        Test::Equal => "jeq",
+        Test::Greater => "jgt",
+        Test::GreaterOrEqual => "jge",
+        Test::AnyBit => "jset",
+    }
+}
+
+const fn ancillary(what: Ancillary) -> &'static str {
+    match what {
+        Ancillary::Protocol => "#proto",
+        Ancillary::PacketType => "#type",
+        Ancillary::Interface => "#ifidx",
+        Ancillary::Mark => "#mark",
+        Ancillary::Queue => "#queue",
+        Ancillary::Hash => "#rxhash",
+        Ancillary::Cpu => "#cpu",
+        Ancillary::VlanTag => "#vlan_tci",
+        Ancillary::VlanTagPresent => "#vlan_avail",
+        Ancillary::VlanProtocol => "#vlan_tpid",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `tcpdump -y EN10MB -ddd 'ip and tcp dst port 80'`.
+    const WEB: &str = "11\n40 0 0 12\n21 0 8 2048\n48 0 0 23\n21 0 6 6\n40 0 0 20\n69 4 0 8191\n\
+                       177 0 0 14\n72 0 0 16\n21 0 1 80\n6 0 0 262144\n6 0 0 0\n";
+
+    #[test]
+    fn what_tcpdump_prints_is_read() {
+        let filter = Classic::parse(WEB).unwrap();
+        assert_eq!(Classic::parse(&WEB.replace('\n', ",")).unwrap(), filter);
+        let text = filter.listing();
+        for line in [
+            "   0: ldh [12]\n",
+            "   1: jeq #0x800, 2, 10\n",
+            "   5: jset #0x1fff, 10, 6\n",
+            "   6: ldx 4*([14]&0xf)\n",
+            "   7: ldh [x + 16]\n",
+            "  10: ret #0x0\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_filter_says_why() {
+        for (text, at, words) in [
+            ("", 0, "number"),
+            ("2,6 0 0 0", 1, "as many"),
+            ("1,6 0 0", 0, "four numbers"),
+            ("1,6 0 0 0 0", 0, "four numbers"),
+            ("1,6 0 0 x", 0, "four numbers"),
+            ("1,70000 0 0 0", 0, "four numbers"),
+            ("0", 0, "from 1 to 4096"),
+            ("1,40 0 0 12", 0, "behind the last"),
+            ("2,21 9 0 1,6 0 0 0", 0, "behind the last"),
+            ("2,52 0 0 0,6 0 0 0", 0, "divides by 0"),
+            ("2,100 0 0 32,6 0 0 0", 0, "shifts"),
+            ("2,96 0 0 3,6 0 0 0", 0, "nobody has written"),
+            ("2,96 0 0 16,6 0 0 0", 0, "no such cell"),
+            ("2,255 0 0 0,6 0 0 0", 0, "no such instruction"),
+            ("2,40 0 0 4294963256,6 0 0 0", 0, "extension"),
+            ("2,40 0 0 4293918720,6 0 0 0", 0, "from a header"),
+            // One way to it writes the cell, the other does not.
+            (
+                "4,21 0 1 0,2 0 0 1,96 0 0 1,6 0 0 0",
+                2,
+                "nobody has written",
+            ),
+        ] {
+            let error = Classic::parse(text).unwrap_err();
+            assert_eq!(error.at, at, "{text}: {error}");
+            assert!(error.problem.contains(words), "{text}: {error}");
+        }
+    }
+}
