@@ -20,6 +20,7 @@ mod iterator;
 mod loss;
 mod older;
 mod packets;
+mod perf_probe;
 mod plain;
 mod plan;
 mod pmu;
@@ -49,6 +50,7 @@ pub use facts::{
 pub use hardware::{CounterSpec, PerfEvent};
 pub use heap::{limit_heap, trim_heap};
 pub use packets::PacketSource;
+pub use perf_probe::{PerfProbe, Sampling};
 pub use plain::{
     AttachedProgram, LoadedProgram, PerCpuEntry, PlainMap, PlainMapKind, PlainProgram,
     PlainProgramKind, PlainRing, Refused, TraceEvents,

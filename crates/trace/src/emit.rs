@@ -4,6 +4,7 @@
 //! are aligned. R7 and R8 hold what is computed, R9 the memory that belongs to this CPU and later the row
 //! of the table. The stack has room for what is fixed and small; what is not lies in that memory.
 
+mod classic;
 mod condition;
 mod number;
 mod packet;
@@ -224,7 +225,7 @@ impl Emitter {
         value_size: usize,
     ) -> Result<(), EmitError> {
         let end = self.asm.label();
-        self.record();
+        self.record(program.classic.as_ref(), end);
         if memory_size > 0 {
             self.lookup_first(MapUse::Memory);
             self.asm.jump(Jump::Eq, Reg::R0, 0, end);

@@ -1,9 +1,13 @@
 //! Kinds of probes: where a program runs, and what it can know there.
 
 mod packet;
+mod perf;
+mod registers;
 
 pub(crate) use packet::{IP_ADDRESS, NO_ADDRESS, RECORD_SIZE};
 pub use packet::{Link, PacketField};
+pub(crate) use perf::PERF_FIELDS;
+pub use perf::perf_format;
 
 /// Where a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -13,6 +17,8 @@ pub enum Probe {
     Tracepoint,
     /// At each packet of an interface, as the filter of a packet socket.
     Packet(Link),
+    /// Each time a perf event overflows: so many times a second, or once in so many events.
+    PerfEvent,
 }
 
 impl Probe {
@@ -20,7 +26,7 @@ impl Probe {
     /// something.
     pub const fn has_thread(self) -> bool {
         match self {
-            Self::Tracepoint => true,
+            Self::Tracepoint | Self::PerfEvent => true,
             // Packets come in interrupts, on top of whatever thread runs.
             Self::Packet(_) => false,
         }

@@ -4,6 +4,7 @@
 //! All numbers have 64 bits. A field that has fewer is extended by its own signedness, so that a
 //! comparison of two numbers needs to know only whether both are below zero or far above.
 
+use crate::classic::Classic;
 use crate::probe::Probe;
 use crate::source::Span;
 
@@ -12,6 +13,8 @@ use crate::source::Span;
 pub struct Program {
     /// Where it runs.
     pub probe: Probe,
+    /// Of a packet: a classic filter that it has to pass first.
+    pub classic: Option<Classic>,
     /// What has to hold.
     pub filter: Option<Condition>,
     /// The parts of the table's key, in order. None: the table has one row.

@@ -123,6 +123,7 @@ impl Session {
             kind: match program.probe {
                 Probe::Tracepoint => PlainProgramKind::Tracepoint,
                 Probe::Packet(_) => PlainProgramKind::SocketFilter,
+                Probe::PerfEvent => PlainProgramKind::PerfEvent,
             },
             name: "noctule_hist",
             insns: &insns,

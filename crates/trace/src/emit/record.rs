@@ -1,18 +1,30 @@
 //! The record of an event: what the fields of a program are read from.
 
 use super::{Emitter, Place, frame};
-use crate::asm::{Reg, Width};
-use crate::probe::Probe;
+use crate::asm::{Label, Reg, Width};
+use crate::classic::Classic;
+use crate::probe::{PERF_FIELDS, Probe};
 
 impl Emitter {
     /// R6: the record, from the program's context in R1. No field lies in its first eight bytes.
-    pub(super) fn record(&mut self) {
+    /// A packet that does not pass the classic filter leads to the label.
+    pub(super) fn record(&mut self, classic: Option<&Classic>, end: Label) {
         match self.probe {
             // The context is the record, behind a pointer to registers that programs cannot read.
             Probe::Tracepoint => self.asm.mov(Reg::R6, Reg::R1),
             Probe::Packet(link) => {
                 self.own_record();
+                if let Some(filter) = classic {
+                    self.classic(filter, end);
+                }
                 self.packet(link);
+            }
+            Probe::PerfEvent => {
+                self.own_record();
+                for (_, offset, from) in PERF_FIELDS {
+                    self.asm.load(Width::B8, Reg::R1, Reg::R9, from);
+                    self.asm.store(Width::B8, Reg::R6, offset, Reg::R1);
+                }
             }
         }
     }
@@ -28,7 +40,7 @@ impl Emitter {
     pub(super) fn context_of_program(&mut self, dst: Reg) {
         match self.probe {
             Probe::Tracepoint => self.asm.mov(dst, Reg::R6),
-            Probe::Packet(_) => self.asm.load(Width::B8, dst, Reg::R6, 0),
+            Probe::Packet(_) | Probe::PerfEvent => self.asm.load(Width::B8, dst, Reg::R6, 0),
         }
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "clippy takes helpers of tests for code")]
 
 mod cases;
+mod classic;
 mod evaluate;
 mod golden;
 mod helpers;

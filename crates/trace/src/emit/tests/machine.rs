@@ -73,9 +73,15 @@ impl Machine<'_> {
                 let address = self.get(insn.dst)?.wrapping_add_signed(insn.offset.into());
                 self.store(address, size(insn.code)?, value)?;
             }
-            4 if insn.code == 0xdc && insn.imm == 16 => {
-                let low = self.get(insn.dst)? as u16;
-                self.set(insn.dst, u16::from_be(low).into())?;
+            4 => {
+                let left = self.get(insn.dst)?;
+                let value = match (insn.code, insn.imm) {
+                    (0xdc, 16) => u16::from_be(left as u16).into(),
+                    (0xdc, 32) => u32::from_be(left as u32).into(),
+                    (0x84, _) => u64::from((left as u32).wrapping_neg()),
+                    _ => alu_32(insn.code & 0xf0, left as u32, self.operand(insn)? as u32)?.into(),
+                };
+                self.set(insn.dst, value)?;
             }
             5 => return self.jump(at, insn),
             7 => {
@@ -249,6 +255,16 @@ fn alu(op: u8, left: u64, right: u64) -> Result<u64, Fault> {
         0xc0 => (left.cast_signed() >> bits).cast_unsigned(),
         _ => return Err(format!("operation {op:#x}")),
     })
+}
+
+/// An operation of 32 bits; shifts are by the low five bits, as the processors do it.
+fn alu_32(op: u8, left: u32, right: u32) -> Result<u32, Fault> {
+    let right = if matches!(op, 0x60 | 0x70) {
+        right & 31
+    } else {
+        right
+    };
+    Ok(alu(op, left.into(), right.into())? as u32)
 }
 
 fn compare(op: u8, left: u64, right: u64) -> Result<bool, Fault> {

@@ -109,6 +109,7 @@ impl Maker<'_> {
         let values = (0..values).map(|_| self.kept()).collect();
         Program {
             probe: Probe::Tracepoint,
+            classic: None,
             filter,
             keys,
             values,

@@ -1,0 +1,184 @@
+//! Perf events as probes: a program that runs each time one overflows, on every CPU.
+
+use std::io;
+
+use perf_event::events::{Hardware, Software};
+use perf_event::{Builder, Counter};
+
+use crate::error::{Context, Error, ErrorKind};
+use crate::facts;
+use crate::plain::{AttachedProgram, LoadedProgram};
+
+/// How often a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampling {
+    /// So many times a second.
+    Frequency(u64),
+    /// Once in so many events.
+    Period(u64),
+}
+
+/// A perf event that programs are attached to.
+#[derive(Clone, Copy, Debug)]
+pub struct PerfProbe {
+    event: Source,
+    sampling: Sampling,
+    on_all_cpus: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Software(Software),
+    Hardware(Hardware),
+}
+
+/// Software events, and in how many of them a program runs once.
+const SOFTWARE: [(&str, Software, u64); 8] = [
+    ("page-faults", Software::PAGE_FAULTS, 1),
+    ("minor-faults", Software::PAGE_FAULTS_MIN, 1),
+    ("major-faults", Software::PAGE_FAULTS_MAJ, 1),
+    ("context-switches", Software::CONTEXT_SWITCHES, 1),
+    ("cpu-migrations", Software::CPU_MIGRATIONS, 1),
+    ("alignment-faults", Software::ALIGNMENT_FAULTS, 1),
+    ("emulation-faults", Software::EMULATION_FAULTS, 1),
+    ("cpu-clock", Software::CPU_CLOCK, 1_000_000),
+];
+
+/// Hardware events, and in how many of them a program runs once.
+const HARDWARE: [(&str, Hardware, u64); 9] = [
+    ("cycles", Hardware::CPU_CYCLES, 1_000_000),
+    ("ref-cycles", Hardware::REF_CPU_CYCLES, 1_000_000),
+    ("instructions", Hardware::INSTRUCTIONS, 1_000_000),
+    ("cache-references", Hardware::CACHE_REFERENCES, 100_000),
+    ("cache-misses", Hardware::CACHE_MISSES, 10_000),
+    ("branches", Hardware::BRANCH_INSTRUCTIONS, 100_000),
+    ("branch-misses", Hardware::BRANCH_MISSES, 10_000),
+    (
+        "stalled-cycles-frontend",
+        Hardware::STALLED_CYCLES_FRONTEND,
+        1_000_000,
+    ),
+    (
+        "stalled-cycles-backend",
+        Hardware::STALLED_CYCLES_BACKEND,
+        1_000_000,
+    ),
+];
+
+impl PerfProbe {
+    /// Each CPU so many times a second, whatever runs there, by the kernel's timers.
+    pub fn profile(hertz: u64) -> Self {
+        Self {
+            event: Source::Software(Software::CPU_CLOCK),
+            sampling: Sampling::Frequency(hertz),
+            on_all_cpus: true,
+        }
+    }
+
+    /// One CPU each time so many nanoseconds have passed.
+    pub fn interval(nanoseconds: u64) -> Self {
+        Self {
+            event: Source::Software(Software::CPU_CLOCK),
+            sampling: Sampling::Period(nanoseconds),
+            on_all_cpus: false,
+        }
+    }
+
+    /// A software event of this name; `None`: there is none.
+    pub fn software(name: &str, period: Option<u64>) -> Option<Self> {
+        let (_, event, usual) = SOFTWARE.iter().find(|(known, ..)| *known == name)?;
+        Some(Self {
+            event: Source::Software(*event),
+            sampling: Sampling::Period(period.unwrap_or(*usual)),
+            on_all_cpus: true,
+        })
+    }
+
+    /// A hardware event of this name; `None`: there is none.
+    pub fn hardware(name: &str, period: Option<u64>) -> Option<Self> {
+        let (_, event, usual) = HARDWARE.iter().find(|(known, ..)| *known == name)?;
+        Some(Self {
+            event: Source::Hardware(*event),
+            sampling: Sampling::Period(period.unwrap_or(*usual)),
+            on_all_cpus: true,
+        })
+    }
+
+    /// The names of the software events.
+    pub fn software_names() -> Vec<&'static str> {
+        SOFTWARE.iter().map(|(name, ..)| *name).collect()
+    }
+
+    /// The names of the hardware events.
+    pub fn hardware_names() -> Vec<&'static str> {
+        HARDWARE.iter().map(|(name, ..)| *name).collect()
+    }
+
+    /// How often a program runs.
+    pub fn sampling(&self) -> Sampling {
+        self.sampling
+    }
+
+    /// Attaches the program on the CPUs that are online now.
+    ///
+    /// # Errors
+    ///
+    /// The kernel or the machine does not have the event; rights; the frequency is above the kernel's
+    /// limit.
+    pub fn attach(&self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
+        let mut cpus = facts::online_cpus();
+        if !self.on_all_cpus {
+            cpus.truncate(1);
+        }
+        // All are opened before the first is enabled: that takes longest.
+        let events: Result<Vec<_>, Error> = cpus
+            .into_iter()
+            .map(|cpu| self.open(cpu).map_err(|error| self.explained(error)))
+            .collect();
+        let mut held = Vec::new();
+        for event in events? {
+            held.extend(program.attach_to(event)?);
+        }
+        Ok(AttachedProgram::new(held))
+    }
+
+    fn open(&self, cpu: u32) -> io::Result<Counter> {
+        let mut builder = match self.event {
+            Source::Software(event) => Builder::new(event),
+            Source::Hardware(event) => Builder::new(event),
+        };
+        builder.any_pid().one_cpu(cpu as usize).include_kernel();
+        match self.sampling {
+            Sampling::Frequency(hertz) => builder.sample_frequency(hertz),
+            Sampling::Period(period) => builder.sample_period(period),
+        };
+        builder.build()
+    }
+
+    fn explained(&self, error: io::Error) -> Error {
+        let words = "opening a perf event";
+        match (self.event, error.raw_os_error()) {
+            (Source::Hardware(_), Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP)) => {
+                let words = "this machine has no hardware counter for that event (virtual machines \
+                             often have none): profile:HZ and software:EVENT need none";
+                Error::new(ErrorKind::Kernel, words)
+            }
+            (_, Some(libc::EINVAL)) if matches!(self.sampling, Sampling::Frequency(_)) => {
+                let words = format!(
+                    "{words}: at most kernel.perf_event_max_sample_rate times a second{}",
+                    most_samples().map_or(String::new(), |most| format!(", which is {most}"))
+                );
+                Error::new(ErrorKind::Kernel, words)
+            }
+            _ => Err::<(), _>(error)
+                .context(words)
+                .err()
+                .unwrap_or_else(|| Error::new(ErrorKind::Other, words)),
+        }
+    }
+}
+
+fn most_samples() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").ok()?;
+    Some(text.trim().to_owned())
+}
