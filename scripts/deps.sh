@@ -33,6 +33,7 @@ missing_for_tests() {
     has tmux || echo tmux
     has ip || echo iproute2
     has systemd-analyze || echo systemd
+    has_tool tcpdump || echo tcpdump
     "$(dirname "$0")/bpf-format.sh" --find >/dev/null || echo clang-format
 }
 

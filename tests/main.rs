@@ -18,6 +18,7 @@ mod hardware;
 mod hist;
 mod joules;
 mod packets;
+mod perf_probes;
 mod probes;
 mod top;
 mod trace;

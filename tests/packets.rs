@@ -25,21 +25,28 @@ fn wire() -> Namespace {
 }
 
 /// Sends whole frames.
-struct Sender(OwnedFd, i32);
+struct Sender(OwnedFd, libc::sockaddr_ll);
+
+/// The address of an interface.
+fn sockaddr(interface: &str, socket: &OwnedFd) -> libc::sockaddr_ll {
+    #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
+    // SAFETY: all bytes may be zero.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let index = name_to_index(socket, interface).expect("it was made");
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_ifindex = index.cast_signed();
+    address
+}
 
 impl Sender {
     fn new(interface: &str) -> Self {
         let socket = socket(AddressFamily::PACKET, SocketType::RAW, None).expect("root");
-        let index = name_to_index(&socket, interface).expect("it was made");
-        Self(socket, index.cast_signed())
+        let address = sockaddr(interface, &socket);
+        Self(socket, address)
     }
 
     fn send(&self, frame: &[u8]) {
-        #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
-        // SAFETY: all bytes may be zero.
-        let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        to.sll_family = libc::AF_PACKET as u16;
-        to.sll_ifindex = self.1;
+        let mut to = self.1;
         to.sll_protocol = u16::from_ne_bytes([frame[12], frame[13]]);
         #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
         // SAFETY: both live for the call, and have the sizes that are given.
@@ -286,4 +293,126 @@ fn what_is_wrong_with_packets_is_said() {
         assert_eq!(code, Some(2), "{errors}");
         assert!(errors.contains(words), "{errors}");
     }
+}
+
+/// What tcpdump compiles, for a live interface.
+fn classic(expression: &str) -> String {
+    let mut command = std::process::Command::new("tcpdump");
+    command.args(["-ddd", "-y", "EN10MB", "-i", "b", "--", expression]);
+    let output = command.output().expect("tcpdump is installed");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// A socket on `b` that the kernel's own classic BPF filters.
+struct Filtered(OwnedFd);
+
+impl Filtered {
+    fn new(code: &str) -> Self {
+        let socket = socket(AddressFamily::PACKET, SocketType::RAW, None).expect("root");
+        let insn = |line: &str| {
+            let numbers: Vec<u32> = line
+                .split(' ')
+                .map(|n| n.parse().expect("a number"))
+                .collect();
+            libc::sock_filter {
+                code: numbers[0] as u16,
+                jt: numbers[1] as u8,
+                jf: numbers[2] as u8,
+                k: numbers[3],
+            }
+        };
+        let mut insns: Vec<_> = code.lines().skip(1).map(insn).collect();
+        let program = libc::sock_fprog {
+            len: insns.len() as u16,
+            filter: insns.as_mut_ptr(),
+        };
+        let mut to = sockaddr("b", &socket);
+        to.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        #[allow(unsafe_code, reason = "no safe call attaches a filter")]
+        // SAFETY: both structures live for the calls, and have the sizes that are given.
+        let results = unsafe {
+            [
+                libc::setsockopt(
+                    socket.as_raw_fd(),
+                    libc::SOL_SOCKET,
+                    libc::SO_ATTACH_FILTER,
+                    (&raw const program).cast(),
+                    size_of_val(&program) as libc::socklen_t,
+                ),
+                libc::bind(
+                    socket.as_raw_fd(),
+                    (&raw const to).cast(),
+                    size_of_val(&to) as libc::socklen_t,
+                ),
+            ]
+        };
+        assert_eq!(results, [0, 0], "{}", io::Error::last_os_error());
+        Self(socket)
+    }
+
+    /// Packets that have passed.
+    fn passed(&self) -> u64 {
+        // Packets and drops.
+        let mut counts = [0_u32; 2];
+        let mut size = size_of_val(&counts) as libc::socklen_t;
+        #[allow(unsafe_code, reason = "no safe call reads these")]
+        // SAFETY: the kernel writes up to the size that is given.
+        let result = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                counts.as_mut_ptr().cast(),
+                &raw mut size,
+            )
+        };
+        assert_eq!(result, 0, "{}", io::Error::last_os_error());
+        counts[0].into()
+    }
+}
+
+/// Each filter runs as our instructions and as the kernel's classic BPF, on the same packets.
+#[test]
+fn filters_of_tcpdump_pass_what_the_kernel_passes() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let cases = [
+        ("tcp port 80", 50),
+        ("udp and dst port 53", 100),
+        ("ip6", 10),
+        ("icmp", 30),
+        ("vlan 100", 5),
+        ("arp or vlan", 7),
+        ("ip[6:2] & 0x1fff != 0", 20),
+        ("host 10.0.0.1 and not tcp and not vlan", 150),
+        ("greater 60", 160),
+        ("ether src 02:00:00:00:00:08 and ip[0] & 0xf > 5", 50),
+    ];
+    let wire = wire();
+    wire.run(|| {
+        let running = cases.map(|(expression, _)| {
+            let code = classic(expression);
+            let hist =
+                |filter| Hist::start("socket:b", "keys=ip_proto", &["--json", "--filter", filter]);
+            (Filtered::new(&code), hist(expression), hist(&code))
+        });
+        let sender = Sender::new("a");
+        for (frame, times, _) in frames() {
+            (0..times).for_each(|_| sender.send(&frame));
+        }
+        for ((expression, expected), (kernel, ours, compiled)) in cases.into_iter().zip(running) {
+            let passed = kernel.passed();
+            assert_eq!(passed, expected, "{expression}: the kernel's own");
+            for answer in [ours, compiled].map(Hist::end_json) {
+                assert_eq!(answer["hits"], passed, "{expression}: {answer}");
+            }
+        }
+    });
+    let (code, errors) = refused(&["socket:lo", "keys=len", "--filter", "tcp prot 80"]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("syntax error"), "{errors}");
+    let (code, errors) = refused(&["socket:lo", "keys=len", "--filter", "2,40 0 0 12"]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("--filter: instruction 1"), "{errors}");
 }

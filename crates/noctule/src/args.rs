@@ -266,18 +266,29 @@ pub(crate) struct EventsArgs {
 ///   noctule hist raw_syscalls:sys_enter 'keys=id.syscall,common_pid.execname'
 ///   noctule hist kmem:kmalloc 'keys=bytes_req.log2' --graph --for 5s
 ///   noctule hist socket:lo 'keys=ip_proto.flags,port_dst:vals=len' --for 5s
+///   noctule hist socket:lo 'keys=ip_src:vals=len' --filter 'tcp port 80' --for 5s
+///   noctule hist profile:99 'keys=comm:sort=hitcount.descending' --for 5s
+///   noctule hist software:page-faults 'keys=comm,ip.sym-offset' --for 5s
 ///
-/// Beside tracepoints: socket:INTERFACE counts packets, socket:any those of all interfaces; their fields
-/// are in docs/probes.md.
+/// Beside tracepoints: socket:INTERFACE counts packets, socket:any those of all interfaces; profile:HZ,
+/// interval:TIME, software:EVENT[:PERIOD] and hardware:EVENT[:PERIOD] count samples. Their fields are in
+/// docs/probes.md.
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct HistArgs {
-    /// The event: SYSTEM:EVENT, or socket:INTERFACE
+    /// SYSTEM:EVENT, socket:INTERFACE, profile:HZ, interval:TIME, software:EVENT, hardware:EVENT
     #[arg(value_name = "EVENT")]
     pub(crate) event: String,
     /// What is counted, such as 'keys=prev_comm:vals=prev_prio if prev_pid > 0'
     #[arg(value_name = "TRIGGER")]
     pub(crate) trigger: String,
+    /// Of packets: count those that pass this filter in tcpdump's language, or in what `tcpdump -ddd`
+    /// has printed for it
+    #[arg(long, value_name = "EXPRESSION")]
+    pub(crate) filter: Option<String>,
+    /// Print the instructions, those of --filter as classic BPF too, and count nothing
+    #[arg(long)]
+    pub(crate) dump: bool,
     /// End by itself after this time [default: when it is interrupted]
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) duration: Option<Duration>,

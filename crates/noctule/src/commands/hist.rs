@@ -1,5 +1,6 @@
 //! `noctule hist`: counts the hits of a tracepoint by key, as the kernel's histogram triggers do.
 
+mod filter;
 mod json;
 mod names;
 
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use noctule_kernel::{Error, ErrorKind, TraceEvents};
+use noctule_trace::emit::emit;
 use noctule_trace::parse;
 use noctule_trace::print::Print;
 use noctule_trace::program::Program;
@@ -34,7 +36,14 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     let target = Target::open(&args.event)?;
     let symbols = Kallsyms::default();
     let groups = Groups::default();
-    let (program, table) = compile(&target, &args.trigger, &symbols, &groups)?;
+    let (mut program, table) = compile(&target, &args.trigger, &symbols, &groups)?;
+    if let Some(text) = &args.filter {
+        program.classic = Some(filter::compile(text, &args.event, &target)?);
+    }
+    if args.dump {
+        output.write(&dump(&program)?)?;
+        return Ok(exit::DONE);
+    }
     let cpus = TraceEvents::possible_cpus();
     let mut session = Session::start(&program, table.size, cpus, |program| target.attach(program))
         .map_err(|error| explained(error, &args.trigger))?;
@@ -71,6 +80,16 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     })?;
     groups.warn_of_late("counted");
     Ok(exit::DONE)
+}
+
+/// The instructions of the classic filter, and those of the program.
+fn dump(program: &Program) -> Result<String> {
+    let code = emit(program)?.code;
+    let classic = program.classic.as_ref();
+    let classic = classic.map_or(String::new(), |filter| {
+        format!("# classic filter\n{}\n", filter.listing())
+    });
+    Ok(format!("{classic}# program\n{code}"))
 }
 
 /// The rows of the cgroups of one owner are one row.

@@ -1,9 +1,11 @@
 //! What a program is attached to, by the name that the user gives it.
 
+mod perf;
+
 use anyhow::{Result, bail};
-use noctule_kernel::{AttachedProgram, Error, LoadedProgram, PacketSource, TraceEvents};
+use noctule_kernel::{AttachedProgram, Error, LoadedProgram, PacketSource, PerfProbe, TraceEvents};
 use noctule_trace::format::EventFormat;
-use noctule_trace::probe::{Link, PacketField, Probe};
+use noctule_trace::probe::{Link, PacketField, Probe, perf_format};
 
 use super::tracepoints;
 use crate::exit::Usage;
@@ -14,6 +16,8 @@ pub(super) enum Target {
     Tracepoint(TraceEvents, EventFormat),
     /// `socket:INTERFACE`.
     Packets(PacketSource, EventFormat),
+    /// `profile:HZ`, `interval:TIME`, `software:EVENT`, `hardware:EVENT`.
+    Perf(PerfProbe, EventFormat),
 }
 
 impl Target {
@@ -21,6 +25,9 @@ impl Target {
     pub(super) fn open(text: &str) -> Result<Self> {
         if let Some(interface) = text.strip_prefix("socket:") {
             return packets(interface);
+        }
+        if let Some(probe) = perf::probe(text)? {
+            return Ok(Self::Perf(probe, perf_format()));
         }
         let events = TraceEvents::open()?;
         let format = tracepoints::one(&events, text)?;
@@ -33,13 +40,24 @@ impl Target {
             Self::Tracepoint(..) => Probe::Tracepoint,
             Self::Packets(source, _) if source.has_ethernet() => Probe::Packet(Link::Ethernet),
             Self::Packets(..) => Probe::Packet(Link::None),
+            Self::Perf(..) => Probe::PerfEvent,
         }
     }
 
     /// The fields of its event.
     pub(super) fn format(&self) -> &EventFormat {
         match self {
-            Self::Tracepoint(_, format) | Self::Packets(_, format) => format,
+            Self::Tracepoint(_, format) | Self::Packets(_, format) | Self::Perf(_, format) => {
+                format
+            }
+        }
+    }
+
+    /// Of packets: whether they begin with an Ethernet header.
+    pub(super) fn has_ethernet(&self) -> Option<bool> {
+        match self {
+            Self::Packets(source, _) => Some(source.has_ethernet()),
+            Self::Tracepoint(..) | Self::Perf(..) => None,
         }
     }
 
@@ -48,6 +66,7 @@ impl Target {
         match self {
             Self::Tracepoint(events, format) => events.attach(program, format.id),
             Self::Packets(source, _) => source.attach(program),
+            Self::Perf(probe, _) => probe.attach(program),
         }
     }
 }

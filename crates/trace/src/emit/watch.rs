@@ -102,7 +102,7 @@ impl Watcher<'_> {
 
     fn program(&mut self, watch: &Watch) -> Result<(), EmitError> {
         let end = self.asm().label();
-        self.emitter.record();
+        self.emitter.record(None, end);
         self.emitter.lookup_first(MapUse::Memory);
         self.emitter.unless_found(end);
         self.asm().mov(Reg::R9, Reg::R0);

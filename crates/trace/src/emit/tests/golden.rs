@@ -73,7 +73,7 @@ fn instructions_are_those_of_the_file() {
     let mut all = String::new();
     for (name, program) in programs() {
         let code = emit(&program).unwrap().code;
-        writeln!(all, "# {name}\n\n{}", code).unwrap();
+        writeln!(all, "# {name}\n\n{code}").unwrap();
     }
     let expected = include_str!("golden.txt");
     assert!(all.trim_end() == expected.trim_end(), "now it is:\n{all}");

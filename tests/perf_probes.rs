@@ -1,0 +1,123 @@
+//! `noctule hist` on perf events: page faults that the test makes, counted exactly, and samples.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use perf_event::Builder;
+use perf_event::events::Software;
+use serde_json::Value;
+
+use super::hist::{Hist, refused};
+use super::support;
+
+const PAGE: usize = 4096;
+
+/// Memory that nobody has touched, of so many pages; it stays until the test has ended.
+fn untouched(pages: NonZeroUsize) -> *mut u8 {
+    #[allow(unsafe_code, reason = "no safe call maps memory of no file")]
+    // SAFETY: new memory, of which nobody else has the address.
+    unsafe {
+        let size = pages.get() * PAGE;
+        let memory = libc::mmap(
+            std::ptr::null_mut(),
+            size,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        assert_ne!(memory, libc::MAP_FAILED);
+        libc::madvise(memory, size, libc::MADV_NOHUGEPAGE);
+        memory.cast()
+    }
+}
+
+fn touch(memory: *mut u8, pages: usize) {
+    for page in 0..pages {
+        #[allow(unsafe_code, reason = "each page is to be written once")]
+        // SAFETY: inside the memory that was mapped.
+        unsafe {
+            memory.add(page * PAGE).write_volatile(1);
+        }
+    }
+}
+
+#[test]
+fn page_faults_are_counted_exactly_with_their_addresses() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    const PAGES: usize = 3000;
+    let memory = untouched(NonZeroUsize::new(PAGES).expect("not 0"));
+    let start = memory as usize;
+    let end = start + PAGES * PAGE;
+    let trigger =
+        format!("keys=common_pid,comm:vals=sample_period if addr >= {start} && addr < {end}");
+    let hist = Hist::start("software:page-faults", &trigger, &["--json"]);
+    let mut counter = Builder::new(Software::PAGE_FAULTS)
+        .build()
+        .expect("software events are always there");
+    counter.enable().expect("it was opened");
+    touch(memory, PAGES);
+    counter.disable().expect("it was opened");
+    let answer = hist.end_json();
+    let faults = counter.read().expect("it was opened");
+    assert_eq!(answer["hits"], PAGES, "{answer}");
+    assert!(faults >= PAGES as u64, "the kernel's own counter: {faults}");
+    let rows = answer["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 1, "{answer}");
+    let tid = rustix::thread::gettid().as_raw_nonzero().get();
+    assert_eq!(rows[0]["common_pid"], tid, "{answer}");
+    assert_eq!(rows[0]["sample_period"], PAGES, "{answer}");
+}
+
+/// How often is the machine's to know; that there is none without samples is not.
+#[test]
+fn samples_come_from_all_cpus_and_intervals_from_one() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let rows = |probe: &str| {
+        let args = ["hist", probe, "keys=common_cpu", "--for", "2s", "--json"];
+        let output = support::noctule(&args);
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        answer["rows"].as_array().expect("rows").len()
+    };
+    let online = std::fs::read_to_string("/proc/stat").expect("it is there");
+    let is_cpu = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
+    assert_eq!(rows("profile:199"), online.lines().filter(is_cpu).count());
+    assert_eq!(rows("interval:50ms"), 1);
+}
+
+#[test]
+fn what_is_no_perf_event_is_said() {
+    let _machine = support::shared();
+    let cases = [
+        ("profile:0", "so many times a second, such as profile:99"),
+        ("profile:", "so many times a second, such as profile:99"),
+        ("interval:1ns", "a time from 10us on"),
+        (
+            "software:faults",
+            "there is no software event faults; there are page-faults",
+        ),
+        (
+            "software:page-faults:0",
+            "the period is a number of events from 1 on",
+        ),
+        (
+            "hardware:cycle",
+            "there is no hardware event cycle; there are cycles",
+        ),
+    ];
+    for (probe, words) in cases {
+        let (code, errors) = refused(&[probe, "keys=comm"]);
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(words), "{errors}");
+    }
+    let (code, errors) = refused(&["profile:100000000", "keys=comm"]);
+    assert_eq!(code, Some(3), "{errors}");
+    assert!(errors.contains("perf_event_max_sample_rate"), "{errors}");
+    if !Path::new("/sys/bus/event_source/devices/cpu").exists() && cfg!(target_arch = "x86_64") {
+        let (code, errors) = refused(&["hardware:cycles", "keys=comm"]);
+        assert_eq!(code, Some(3), "{errors}");
+        assert!(errors.contains("no hardware counter"), "{errors}");
+    }
+}
