@@ -64,6 +64,7 @@ pub(crate) enum Command {
     Top(TopArgs),
     Events(EventsArgs),
     Hist(HistArgs),
+    Trigger(TriggerArgs),
     Trace(TraceArgs),
     Probes(ProbesArgs),
     Doctor(DoctorArgs),
@@ -301,6 +302,55 @@ pub(crate) struct HistArgs {
     /// Draw the distribution of a key with .log2 or .buckets, or of a percentile
     #[arg(long)]
     pub(crate) graph: bool,
+    /// Write the answer to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Do something at an event: the kernel's event triggers
+///
+/// Each EVENT has an ACTION in the kernel's own language (docs.kernel.org/trace/events.html#event-triggers):
+/// stacktrace, snapshot, traceon, traceoff, enable_event:SYSTEM:EVENT or disable_event:SYSTEM:EVENT, each with
+/// or without a count (:N) and a filter (if FILTER). The actions are programs of this command: they work
+/// on kernels without the triggers, and nothing of them is left when it ends. They switch what this
+/// command traces (--trace, and the targets of enable_event), in the kernel, at that event. A count is used
+/// up only when the action changed something.
+///
+/// stacktrace shows the event with the kernel's stack. snapshot shows the last traced events (--keep), which
+/// are not shown before. traceon and traceoff turn all on and off, stacks too.
+///
+/// Examples:
+///   noctule trigger sched:sched_process_exec stacktrace:3 --for 10s
+///   noctule trigger sched:sched_process_exit 'snapshot if comm == "sh"' --trace sched:sched_switch
+///   noctule trigger sched:sched_process_exec traceon sched:sched_process_exit traceoff:5 --off --trace irq:*
+///   noctule trigger signal:signal_generate 'enable_event:sched:sched_switch:1 if sig == 15'
+#[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct TriggerArgs {
+    /// An event and its action, such as sched:sched_process_exit 'stacktrace:5 if prio < 100'
+    #[arg(value_names = ["EVENT", "ACTION"], required = true, num_args = 2..)]
+    pub(crate) pairs: Vec<String>,
+    /// Also trace this event, with or without a filter; can be given several times
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) trace: Vec<String>,
+    /// Begin with tracing off, until a traceon trigger
+    #[arg(long)]
+    pub(crate) off: bool,
+    /// Events that are kept for a snapshot
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) keep: usize,
+    /// End by itself after this time [default: when it is interrupted]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// End after this many events and actions were shown
+    #[arg(long, value_name = "N")]
+    pub(crate) max: Option<u64>,
+    /// Size of the buffer between the kernel and noctule
+    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size::parse)]
+    pub(crate) buffer: u64,
+    /// One JSON object for each event and action, one on a line (docs/json.md)
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Write the answer to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

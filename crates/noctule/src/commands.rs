@@ -22,6 +22,7 @@ mod target;
 mod top;
 mod trace;
 mod tracepoints;
+mod trigger;
 mod wait_table;
 mod waits;
 mod watch;
@@ -39,6 +40,7 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Events(events) => events::run(&events, &config),
         Command::Hist(hist) => hist::run(&hist),
         Command::Probes(probes) => probes::run(&probes),
+        Command::Trigger(trigger) => trigger::run(&trigger),
         Command::Trace(trace) => trace::run(&trace),
         Command::Doctor(doctor) => doctor::run(&doctor, &config),
         Command::Completions(completions) => docs::completions(&completions),

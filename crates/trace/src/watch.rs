@@ -92,8 +92,12 @@ pub struct Trigger {
 /// What a trigger does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Sends the kernel's stack.
-    Stack,
+    /// Sends the kernel's stack, while this switch is on if there is one. The count is used up also while
+    /// it is off, as the kernel's.
+    Stack {
+        /// The number of the switch.
+        switch: Option<u32>,
+    },
     /// Sends a mark: what was seen up to now is to be kept.
     Mark,
     /// Turns a switch on or off, and says so if that changed it.
@@ -111,7 +115,7 @@ impl Action {
     /// It comes after the event is shown, as the kernel's triggers of that kind.
     pub const fn is_after(self) -> bool {
         match self {
-            Self::Stack => true,
+            Self::Stack { .. } => true,
             Self::Mark => false,
             Self::Switch { after, .. } => after,
         }

@@ -116,9 +116,7 @@ impl Watcher<'_> {
         if let Some(shown) = &watch.shown {
             let hidden = self.asm().label();
             for &switch in &shown.switches {
-                self.entry(WatchMap::Switches, switch, hidden);
-                self.asm().load(Width::B8, Reg::R1, Reg::R0, 0);
-                self.asm().jump(Jump::Eq, Reg::R1, 0, hidden);
+                self.gate(switch, hidden);
             }
             if let Some(filter) = &shown.filter {
                 self.emitter.branch(filter, false, hidden)?;
@@ -148,6 +146,13 @@ impl Watcher<'_> {
         self.emitter.unless_found(otherwise);
     }
 
+    /// Goes on if the switch is on, else at the label.
+    fn gate(&mut self, switch: u32, otherwise: Label) {
+        self.entry(WatchMap::Switches, switch, otherwise);
+        self.asm().load(Width::B8, Reg::R1, Reg::R0, 0);
+        self.asm().jump(Jump::Eq, Reg::R1, 0, otherwise);
+    }
+
     fn trigger(&mut self, trigger: &Trigger) -> Result<(), EmitError> {
         let done = self.asm().label();
         if let Some(filter) = &trigger.filter {
@@ -156,7 +161,7 @@ impl Watcher<'_> {
         self.asm().at(None);
         match trigger.action {
             Action::Switch { switch, on, .. } => self.switch(trigger, switch, on, done)?,
-            Action::Stack | Action::Mark => {
+            Action::Stack { .. } | Action::Mark => {
                 if trigger.counted {
                     // On several CPUs at once it can be used more often; user space cuts that off.
                     self.entry(WatchMap::Counts, trigger.number.into(), done);
@@ -165,7 +170,14 @@ impl Watcher<'_> {
                     self.asm().jump(Jump::Eq, Reg::R1, 0, done);
                     self.emitter.add(Reg::R8, 0, -1);
                 }
-                self.send(1 + trigger.number, trigger.action == Action::Stack)?;
+                if let Action::Stack {
+                    switch: Some(switch),
+                } = trigger.action
+                {
+                    self.gate(switch, done);
+                }
+                let stack = matches!(trigger.action, Action::Stack { .. });
+                self.send(1 + trigger.number, stack)?;
             }
         }
         self.asm().bind(done);

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::Watched;
 
-/// One object, without a line feed.
-pub(super) fn event(event: &Watched, arrival: &Arrival, time: u64, text: &str) -> String {
+/// The object of an event.
+pub(super) fn event(event: &Watched, arrival: &Arrival, time: u64, text: &str) -> Value {
     let fields = event.format.fields.iter().map(|field| {
         let found = field_value(field, &arrival.record);
         (field.name.clone(), found.map_or(Value::Null, value))
@@ -24,7 +24,20 @@ pub(super) fn event(event: &Watched, arrival: &Arrival, time: u64, text: &str) -
         "fields": Map::from_iter(fields),
         "text": text,
     })
-    .to_string()
+}
+
+/// What a trigger did at the event.
+pub(super) fn add_trigger(
+    event: &mut Value,
+    label: &str,
+    stack: impl Iterator<Item = (u64, String)>,
+) {
+    event["trigger"] = label.into();
+    let frame = |(address, symbol)| json!({"address": address, "symbol": symbol});
+    let frames: Vec<_> = stack.map(frame).collect();
+    if !frames.is_empty() {
+        event["stack"] = frames.into();
+    }
 }
 
 pub(super) fn gap(time: u64, lost: u64, skipped: u64) -> String {

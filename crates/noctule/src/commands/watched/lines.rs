@@ -2,7 +2,7 @@
 
 use noctule_kernel::TraceEvents;
 use noctule_text::{Align, clock_us, escape, escape_bytes, pad, width};
-use noctule_trace::print;
+use noctule_trace::print::{self, symbol_text};
 use noctule_trace::watch::{Arrival, Losses};
 use rustix::time::ClockId;
 
@@ -59,6 +59,25 @@ impl<'a> Lines<'a> {
 
     /// The lines of an event: in front of it a gap, if events are missing there.
     pub(in crate::commands) fn event(&self, arrival: &Arrival, out: &mut String) {
+        self.line(arrival, None, out);
+    }
+
+    /// The lines of a trigger at its event, with the stack if one was taken.
+    pub(in crate::commands) fn trigger(&self, arrival: &Arrival, label: &str, out: &mut String) {
+        self.line(arrival, Some(label), out);
+        if !self.json {
+            for address in &arrival.stack {
+                *out += &format!("{:TIME$}  => {}\n", "", self.frame(*address));
+            }
+        }
+    }
+
+    /// The function of the kernel that has this address.
+    fn frame(&self, address: u64) -> String {
+        escape(&symbol_text(address, true, 0, &self.names))
+    }
+
+    fn line(&self, arrival: &Arrival, label: Option<&str>, out: &mut String) {
         self.gap(arrival.time_ns, arrival.lost, 0, out);
         let Some(event) = self.events.get(usize::from(arrival.event)) else {
             return;
@@ -66,15 +85,22 @@ impl<'a> Lines<'a> {
         let text = self.text(event, arrival);
         let time = self.unix_ns(arrival.time_ns);
         if self.json {
-            *out += &json::event(event, arrival, time, &text);
+            let mut object = json::event(event, arrival, time, &text);
+            if let Some(label) = label {
+                let frames = arrival.stack.iter();
+                let frames = frames.map(|address| (*address, self.frame(*address)));
+                json::add_trigger(&mut object, label, frames);
+            }
+            *out += &object.to_string();
             out.push('\n');
             return;
         }
         let thread = format!("{}[{}]", escape_bytes(&arrival.comm), arrival.pid);
         let thread = pad(&thread, THREAD.max(width(&thread)), Align::Left);
         let columns = self.width;
+        let label = label.map_or(String::new(), |label| self.paint.bold(label) + ": ");
         let line = format!(
-            "{}  {:>CPU$}  {thread}  {:columns$}  {}\n",
+            "{}  {:>CPU$}  {thread}  {:columns$}  {label}{}\n",
             self.clock(time),
             arrival.cpu,
             event.name,

@@ -1,0 +1,278 @@
+//! What a command's triggers mean for its events.
+
+use anyhow::{Result, bail};
+use noctule_kernel::TraceEvents;
+use noctule_trace::parse;
+use noctule_trace::tree::{self, Command, EventName};
+use noctule_trace::watch::{Action, Shown, Trigger, Watch};
+
+use crate::commands::watched::{self, Node, WatchedEvents};
+use crate::exit::Usage;
+
+/// The events of a command, with their triggers.
+pub(super) struct Setup {
+    pub(super) events: WatchedEvents,
+    /// In the order of their numbers.
+    pub(super) triggers: Vec<Given>,
+    /// How each switch stands at first; the first is that of tracing as a whole.
+    pub(super) switches: Vec<bool>,
+    /// By the place of the event.
+    places: Vec<Place>,
+    /// Some trigger turns tracing on or off.
+    has_tracing_switch: bool,
+}
+
+/// A trigger as it was given.
+pub(super) struct Given {
+    pub(super) command: Command,
+    pub(super) count: Option<u64>,
+    /// As it is shown, without its filter.
+    pub(super) label: String,
+}
+
+/// What happens at an event.
+#[derive(Default)]
+struct Place {
+    shown: Option<Shown>,
+    /// The switch that shows it, if some trigger enables or disables it.
+    switch: Option<u32>,
+    triggers: Vec<Trigger>,
+    /// The commands that it has, with their targets.
+    commands: Vec<Command>,
+}
+
+/// The switch of tracing as a whole.
+const TRACING: u32 = 0;
+
+impl Setup {
+    pub(super) fn new(
+        kernel: &TraceEvents,
+        node: &Node,
+        pairs: &[[String; 2]],
+        traced: &[String],
+        off: bool,
+    ) -> Result<Self> {
+        let mut setup = Self {
+            events: WatchedEvents::default(),
+            triggers: Vec::new(),
+            switches: vec![!off],
+            places: Vec::new(),
+            has_tracing_switch: off,
+        };
+        for text in traced {
+            let (name, filter) = watched::event(text)?;
+            for place in setup.find(kernel, &name)? {
+                let filter = match &filter {
+                    Some(filter) => Some(setup.events.all()[place].condition(filter, text, node)?),
+                    None => None,
+                };
+                setup.places[place].shown = Some(Shown {
+                    switches: Vec::new(),
+                    filter,
+                });
+            }
+        }
+        let mut parsed = Vec::new();
+        for [event, text] in pairs {
+            let (tree, problems) = parse::trigger(text);
+            if !problems.is_empty() {
+                bail!(watched::wrong(&problems, text));
+            }
+            parsed.push((event, text, tree));
+        }
+        setup.check(&parsed, off)?;
+        // First what is enabled, so that what is disabled can be found.
+        for (_, _, tree) in &parsed {
+            if let Command::EnableEvent(target) = &tree.command.node {
+                setup.enabled(kernel, target)?;
+            }
+        }
+        for (event, text, tree) in &parsed {
+            setup.add(kernel, node, event, text, tree)?;
+        }
+        Ok(setup)
+    }
+
+    /// What happens at each event, with its number in the kernel.
+    pub(super) fn watches(&self) -> Vec<(u64, Watch)> {
+        let one = |(event, place): (&watched::Watched, &Place)| {
+            let tracing = self.has_tracing_switch.then_some(TRACING);
+            let shown = place.shown.clone().map(|shown| Shown {
+                switches: tracing.into_iter().chain(place.switch).collect(),
+                ..shown
+            });
+            let watch = Watch {
+                shape: event.shape(),
+                shown,
+                triggers: place.triggers.clone(),
+            };
+            (event.format.id, watch)
+        };
+        self.events
+            .all()
+            .iter()
+            .zip(&self.places)
+            .map(one)
+            .collect()
+    }
+
+    /// The places of the events, with room for what happens there.
+    fn find(&mut self, kernel: &TraceEvents, name: &str) -> Result<Vec<usize>> {
+        let places = self.events.find(kernel, name)?;
+        let count = self.events.all().len();
+        self.places.resize_with(count, Place::default);
+        Ok(places)
+    }
+
+    /// What could never do anything is an error.
+    fn check(&mut self, parsed: &[(&String, &String, tree::Trigger)], off: bool) -> Result<()> {
+        let has = |command: Command| {
+            parsed
+                .iter()
+                .any(|(_, _, tree)| tree.command.node == command)
+        };
+        let (on, out) = (has(Command::TraceOn), has(Command::TraceOff));
+        self.has_tracing_switch = off || on || out;
+        if on && !out && !off {
+            bail!(Usage(
+                "traceon: tracing is on from the start, and nothing turns it off; add --off, or a \
+                 traceoff trigger"
+                    .to_owned()
+            ));
+        }
+        if off && !on {
+            bail!(Usage(
+                "--off: no trigger turns tracing on; add a traceon trigger".to_owned()
+            ));
+        }
+        let shows = !self.places.is_empty()
+            || parsed
+                .iter()
+                .any(|(_, _, tree)| matches!(tree.command.node, Command::EnableEvent(_)));
+        if has(Command::Snapshot) && !shows {
+            bail!(Usage(
+                "snapshot shows the last events that were traced: add --trace EVENT".to_owned()
+            ));
+        }
+        Ok(())
+    }
+
+    /// The event is shown when its switch is on, which begins off unless it is traced anyway.
+    fn enabled(&mut self, kernel: &TraceEvents, target: &EventName) -> Result<()> {
+        let name = format!("{}:{}", target.system, target.event);
+        for place in self.find(kernel, &name)? {
+            if self.places[place].switch.is_some() {
+                continue;
+            }
+            let is_traced = self.places[place].shown.is_some();
+            self.places[place].switch = Some(self.switch(is_traced));
+            self.places[place].shown.get_or_insert_default();
+        }
+        Ok(())
+    }
+
+    fn switch(&mut self, on: bool) -> u32 {
+        self.switches.push(on);
+        u32::try_from(self.switches.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    fn add(
+        &mut self,
+        kernel: &TraceEvents,
+        node: &Node,
+        event: &str,
+        text: &str,
+        tree: &tree::Trigger,
+    ) -> Result<()> {
+        let number = u16::try_from(self.triggers.len())?;
+        let action = self.action(kernel, event, &tree.command.node)?;
+        let count = tree.count.as_ref().map(|count| count.node);
+        for place in self.find(kernel, event)? {
+            let name = &self.events.all()[place].name;
+            let filter = match &tree.filter {
+                Some(filter) => Some(self.events.all()[place].condition(filter, text, node)?),
+                None => None,
+            };
+            if self.places[place].commands.contains(&tree.command.node) {
+                let label = label(tree);
+                bail!(Usage(format!(
+                    "File exists: {name} has a trigger {label} already"
+                )));
+            }
+            self.places[place].commands.push(tree.command.node.clone());
+            self.places[place].triggers.push(Trigger {
+                number,
+                action,
+                counted: count.is_some(),
+                filter,
+            });
+        }
+        self.triggers.push(Given {
+            command: tree.command.node.clone(),
+            count,
+            label: label(tree),
+        });
+        Ok(())
+    }
+
+    fn action(&mut self, kernel: &TraceEvents, event: &str, command: &Command) -> Result<Action> {
+        let tracing = |on| Action::Switch {
+            switch: TRACING,
+            on,
+            after: !on,
+        };
+        Ok(match command {
+            Command::Stacktrace => Action::Stack {
+                switch: self.has_tracing_switch.then_some(TRACING),
+            },
+            Command::Snapshot => Action::Mark,
+            Command::TraceOn => tracing(true),
+            Command::TraceOff => tracing(false),
+            Command::EnableEvent(target) => self.switching(kernel, target, true)?,
+            Command::DisableEvent(target) => self.switching(kernel, target, false)?,
+            Command::Hist(_) => bail!(Usage(format!(
+                "hist is a command of its own: noctule hist {event} 'keys=...'"
+            ))),
+            Command::EnableHist(_) | Command::DisableHist(_) => bail!(Usage(
+                "enable_hist and disable_hist switch a table of another event, which this command \
+                 does not have; the filter of noctule hist says what is counted"
+                    .to_owned()
+            )),
+            Command::Unknown(word) => bail!(Usage(format!("Unknown trigger {word}"))),
+        })
+    }
+
+    /// Shows another event or hides it.
+    fn switching(&mut self, kernel: &TraceEvents, target: &EventName, on: bool) -> Result<Action> {
+        let name = format!("{}:{}", target.system, target.event);
+        let &[place] = &self.find(kernel, &name)?[..] else {
+            bail!(Usage(format!(
+                "{name}: a trigger switches one event, not a pattern"
+            )));
+        };
+        if self.places[place].shown.is_none() {
+            bail!(Usage(format!(
+                "disable_event:{name}: this command does not trace {name}; add --trace {name}"
+            )));
+        }
+        let switch = match self.places[place].switch {
+            Some(switch) => switch,
+            None => self.switch(true),
+        };
+        self.places[place].switch = Some(switch);
+        Ok(Action::Switch {
+            switch,
+            on,
+            after: false,
+        })
+    }
+}
+
+/// `enable_event:sched:sched_switch:3`, as it is shown.
+fn label(tree: &tree::Trigger) -> String {
+    let plain = tree::Trigger {
+        filter: None,
+        ..tree.clone()
+    };
+    plain.to_string()
+}
