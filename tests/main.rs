@@ -22,4 +22,5 @@ mod perf_probes;
 mod probes;
 mod top;
 mod trace;
+mod trigger;
 mod waits;

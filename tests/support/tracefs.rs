@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
@@ -89,6 +90,9 @@ impl<'a> Instance<'a> {
 impl Drop for Instance<'_> {
     fn drop(&mut self) {
         let _ = fs::write(self.tracefs.path(&format!("{}/set_event", self.name)), "");
-        let _ = fs::remove_dir(self.tracefs.path(&self.name));
+        let removed = fs::remove_dir(self.tracefs.path(&self.name));
+        if !thread::panicking() {
+            removed.expect("the instance goes with its triggers");
+        }
     }
 }

@@ -1,0 +1,256 @@
+//! `noctule trigger`: the kernel's event triggers, beside the kernel's own on the same work.
+
+use std::thread;
+
+use serde_json::Value;
+
+use super::support::tracefs::{Instance, Tracefs};
+use super::support::{self, affinity};
+use super::trace::Trace;
+
+/// Closes a descriptor that is not open: an event with a number.
+fn close_none(number: i32) {
+    #[allow(unsafe_code, reason = "no safe call closes what is not open")]
+    // SAFETY: no descriptor of this process is so high.
+    unsafe {
+        libc::close((1 << 20) + number);
+    }
+}
+
+fn uid() {
+    let _ = rustix::process::getuid();
+}
+
+fn gid() {
+    let _ = rustix::process::getgid();
+}
+
+/// The texts of the closes that were shown.
+fn closes(events: &[Value]) -> Vec<&str> {
+    let texts = events
+        .iter()
+        .filter(|event| event["trigger"].is_null())
+        .filter_map(|event| event["text"].as_str());
+    texts.filter(|text| text.starts_with("sys_close")).collect()
+}
+
+fn done<'a>(events: &'a [Value], trigger: &str) -> Vec<&'a Value> {
+    events
+        .iter()
+        .filter(|event| event["trigger"] == trigger)
+        .collect()
+}
+
+/// The calls after which tracing is off or on, with closes between them.
+fn work() {
+    let calls: [fn(); 9] = [uid, uid, gid, uid, gid, gid, uid, gid, uid];
+    for (number, call) in (0..).zip(calls) {
+        close_none(2 * number);
+        close_none(2 * number + 1);
+        call();
+    }
+    close_none(99);
+}
+
+/// Triggers of getuid and of getgid, on the kernel's own tracing and here at once, over the same work of
+/// one thread: both show the same closes.
+fn beside_the_kernels(name: &str, triggers: [&str; 2]) -> Vec<Value> {
+    let tracefs = Tracefs::mount();
+    let (seen, expected) = thread::scope(|scope| {
+        let both = scope.spawn(|| {
+            let tid = rustix::thread::gettid().as_raw_nonzero();
+            let filter = format!("common_pid == {tid}");
+            let instance = Instance::make(&tracefs, name);
+            instance.write("events/syscalls/sys_enter_close/filter", &filter);
+            let [off, on] = triggers.map(|trigger| format!("{trigger} if {filter}"));
+            let traced = format!("syscalls:sys_enter_close if {filter}");
+            let args = [
+                "syscalls:sys_enter_getuid",
+                &off,
+                "syscalls:sys_enter_getgid",
+                &on,
+                "--trace",
+                &traced,
+                "--json",
+            ];
+            let trace = Trace::start("trigger", &args);
+            let theirs = |name: &str, trigger: &str| {
+                instance.write(&format!("events/syscalls/{name}/trigger"), trigger);
+            };
+            theirs("sys_enter_getuid", &off);
+            theirs("sys_enter_getgid", &on);
+            instance.write("events/syscalls/sys_enter_close/enable", "1");
+            work();
+            let lines = instance.lines();
+            (trace.end_json(), lines)
+        });
+        both.join().expect("the thread")
+    });
+    let expected: Vec<_> = expected
+        .iter()
+        .map(String::as_str)
+        .filter(|line| line.starts_with("sys_close"))
+        .collect();
+    // Closes of files that the test itself has open come before the work, and after it.
+    let numbered = |text: &&str| text.contains("0x100");
+    let ours: Vec<_> = closes(&seen).into_iter().filter(numbered).collect();
+    let theirs: Vec<_> = expected.into_iter().filter(|text| numbered(text)).collect();
+    assert_eq!(ours, theirs);
+    assert!(ours.len() > 3 && ours.len() < 19, "{ours:?}");
+    seen
+}
+
+#[test]
+fn traceoff_and_traceon_are_the_kernels() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let seen = beside_the_kernels("noctule-traceoff", ["traceoff:2", "traceon"]);
+    assert_eq!(
+        done(&seen, "traceoff:2").len(),
+        2,
+        "used up only by changes"
+    );
+    assert_eq!(done(&seen, "traceon").len(), 2);
+}
+
+#[test]
+fn enable_event_and_disable_event_are_the_kernels() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let target = "syscalls:sys_enter_close";
+    let (disable, enable) = (
+        format!("disable_event:{target}"),
+        format!("enable_event:{target}:1"),
+    );
+    let seen = beside_the_kernels("noctule-disable", [&disable, &enable]);
+    assert_eq!(done(&seen, &enable).len(), 1);
+    assert_eq!(done(&seen, &disable).len(), 2);
+}
+
+/// Two CPUs at once turn tracing off and on: a count is used up by changes only, and exactly.
+#[test]
+fn counts_are_exact_on_all_cpus() {
+    const COUNT: usize = 500;
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let own = std::process::id();
+    let off = format!("traceoff:{COUNT} if common_tgid == {own}");
+    let on = format!("traceon if common_tgid == {own}");
+    let stack = format!("stacktrace:7 if common_tgid == {own}");
+    let args = [
+        "syscalls:sys_enter_getuid",
+        &off,
+        "syscalls:sys_enter_getgid",
+        &on,
+        "syscalls:sys_exit_getgid",
+        &stack,
+        "--json",
+    ];
+    let trace = Trace::start("trigger", &args);
+    let hammer = || {
+        for _ in 0..50_000 {
+            uid();
+            gid();
+        }
+    };
+    let pinned = thread::spawn(move || {
+        affinity::pin(None, affinity::last_cpu());
+        hammer();
+    });
+    let other = affinity::without_cpu(affinity::last_cpu(), || thread::spawn(hammer));
+    for one in [pinned, other] {
+        one.join().expect("it only calls");
+    }
+    let seen = trace.end_json();
+    assert_eq!(done(&seen, &format!("traceoff:{COUNT}")).len(), COUNT);
+    assert_eq!(done(&seen, "traceon").len(), COUNT);
+    let stacks = done(&seen, "stacktrace:7");
+    assert!(!stacks.is_empty() && stacks.len() <= 7, "{stacks:?}");
+    for event in stacks {
+        let frames = event["stack"].as_array().expect("a stack");
+        let names = frames.iter().filter_map(|frame| frame["symbol"].as_str());
+        let is_call = |name: &str| name.contains("syscall") || name.contains("el0");
+        assert!({ names }.any(is_call), "{event}");
+    }
+}
+
+/// The last events before the trigger, once; none before that.
+#[test]
+fn a_snapshot_shows_the_last_events() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let tid = rustix::thread::gettid().as_raw_nonzero();
+    let filter = format!("common_pid == {tid}");
+    let traced = format!("syscalls:sys_enter_close if {filter} && fd >= 1048576");
+    let snapshot = format!("snapshot:1 if {filter}");
+    let args = [
+        "syscalls:sys_enter_getuid",
+        &snapshot,
+        "--trace",
+        &traced,
+        "--keep",
+        "3",
+    ];
+    let trace = Trace::start("trigger", &args);
+    (0..8).for_each(close_none);
+    uid();
+    (8..12).for_each(close_none);
+    uid();
+    let lines = trace.end();
+    let texts: Vec<_> = lines
+        .iter()
+        .skip(1)
+        .filter_map(|line| line.split("sys_enter_").nth(1))
+        .map(|line| {
+            line.split_once("  ")
+                .map_or(line, |(_, text)| text.trim_start())
+        })
+        .collect();
+    let expected = [
+        "sys_close(fd: 0x100005)",
+        "sys_close(fd: 0x100006)",
+        "sys_close(fd: 0x100007)",
+        "snapshot:1: sys_getuid()",
+    ];
+    assert_eq!(texts, expected, "{lines:#?}");
+}
+
+#[test]
+fn what_could_do_nothing_is_an_error() {
+    const SWITCH: &str = "sched:sched_switch";
+    let _machine = support::shared();
+    let cases: [(&[&str], &str); 8] = [
+        (&[SWITCH, "traceon"], "tracing is on from the start"),
+        (
+            &[SWITCH, "traceoff", "--off"],
+            "no trigger turns tracing on",
+        ),
+        (&[SWITCH, "snapshot"], "add --trace EVENT"),
+        (
+            &[SWITCH, "disable_event:irq:softirq_raise"],
+            "add --trace irq:softirq_raise",
+        ),
+        (
+            &[SWITCH, "stacktrace", SWITCH, "stacktrace:3"],
+            "File exists: sched:sched_switch has a trigger stacktrace:3 already",
+        ),
+        (
+            &[SWITCH, "stacktrce"],
+            "error: Unknown trigger\n  stacktrce\n  ^\nhelp: did you mean `stacktrace`?",
+        ),
+        (
+            &[SWITCH, "stacktrace if prev_pdi == 1"],
+            "sched:sched_switch: error: Field not found",
+        ),
+        (
+            &[SWITCH, "stacktrace", SWITCH],
+            "each EVENT needs its ACTION",
+        ),
+    ];
+    for (args, words) in cases {
+        let output = support::noctule(&[&["trigger"], args].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(words), "{errors}");
+    }
+}
