@@ -234,7 +234,8 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 	if (prev->pid == 0)
 		slot->idle_switches++;
 	slot->since = end;
-	slot->pid = injects_idle(next) ? 0 : next->pid;
+	/* A call takes some ns, and most threads are none of the kernel's. */
+	slot->pid = next->flags & PF_KTHREAD && injects_idle(next) ? 0 : next->pid;
 	slot->tgid = next->tgid;
 }
 
