@@ -151,6 +151,7 @@ fn do_many_things(folder: &std::path::Path) {
 /// The kernel's tracing and noctule watch the same events of the same thread at once. The text of each
 /// event is the same, in the same order.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of events")]
 fn texts_are_those_of_the_kernels_own_trace() {
     const EVENTS: [&str; 25] = [
         "sched:sched_wak*",

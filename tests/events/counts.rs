@@ -41,6 +41,7 @@ fn cell(table: &str, group: &Group, title: &str) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
 fn stat_counts_events_as_the_kernel_does() {
     let _machine = support::shared();
     needs!("tcp_events");

@@ -12,7 +12,6 @@ const FOLDERS: &[&str] = &[
 const ELSEWHERE: &[(&str, &str)] = &[
     ("bench/latest.json", "in the target folder"),
     ("bench/side-by-side.NAME.out", "in the target folder"),
-    ("docs/energy.md", "follows the command that it describes"),
 ];
 
 /// Words that were retired, with what to write; docs/glossary.md explains both. Put together here,

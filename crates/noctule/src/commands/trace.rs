@@ -17,20 +17,7 @@ pub(super) fn run(args: &TraceArgs) -> Result<u8> {
     let kernel = TraceEvents::open()?;
     let node = Node::default();
     let mut events = WatchedEvents::default();
-    let mut shown: Vec<Wanted<'_>> = Vec::new();
-    for text in &args.events {
-        let (name, filter) = watched::event(text)?;
-        for place in events.find(&kernel, &name)? {
-            let condition = match &filter {
-                Some(filter) => Some(events.all()[place].condition(filter, text, &node)?),
-                None => None,
-            };
-            match shown.get_mut(place) {
-                Some(wanted) => wanted.or(condition),
-                None => shown.push(Wanted { condition, text }),
-            }
-        }
-    }
+    let shown = wanted(args, &kernel, &node, &mut events)?;
     let plan: Vec<_> = events
         .all()
         .iter()
@@ -94,6 +81,30 @@ pub(super) fn run(args: &TraceArgs) -> Result<u8> {
     node.groups.refresh();
     node.groups.warn_of_late("shown");
     Ok(exit::DONE)
+}
+
+/// Finds the events that are named; answers which records of each are shown.
+fn wanted<'a>(
+    args: &'a TraceArgs,
+    kernel: &TraceEvents,
+    node: &Node,
+    events: &mut WatchedEvents,
+) -> Result<Vec<Wanted<'a>>> {
+    let mut shown: Vec<Wanted<'_>> = Vec::new();
+    for text in &args.events {
+        let (name, filter) = watched::event(text)?;
+        for place in events.find(kernel, &name)? {
+            let condition = match &filter {
+                Some(filter) => Some(events.all()[place].condition(filter, text, node)?),
+                None => None,
+            };
+            match shown.get_mut(place) {
+                Some(wanted) => wanted.or(condition),
+                None => shown.push(Wanted { condition, text }),
+            }
+        }
+    }
+    Ok(shown)
 }
 
 /// Which records of an event are shown.

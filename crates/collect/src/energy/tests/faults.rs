@@ -29,6 +29,7 @@ fn two_packages() -> Machine {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of faults")]
 fn each_fault_degrades_its_zone_alone() {
     // What befalls the first package in the third second, and what is said. The meter counts on, or
     // has another value afterwards; so much of the 4 x 10 J is in the sum at the end.
