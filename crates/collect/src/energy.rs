@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use noctule_model::{Energy, Zone};
+use noctule_model::{Energy, Node, Unread, UnreadZone, Zone};
 
 mod battery;
 mod channel;
@@ -15,6 +15,7 @@ mod counter;
 mod found;
 mod hwmon;
 mod integral;
+mod model;
 mod perf;
 
 mod powercap;
@@ -25,6 +26,8 @@ mod tests;
 
 use channel::Channel;
 use found::{Found, contain};
+pub use model::CpuWatts;
+use model::Model;
 use sampler::Sampler;
 use source::{Files, Open};
 
@@ -46,7 +49,7 @@ pub struct Meters {
     threads: bool,
     meters: Vec<(Found, Reader)>,
     zones: Arc<[Zone]>,
-    unread: Vec<Unread>,
+    unread: Vec<UnreadZone>,
     probed_ns: u64,
 }
 
@@ -56,42 +59,32 @@ enum Reader {
     Direct(Box<Channel>),
     /// A thread.
     Sampler(Sampler),
+    /// Nobody: it is computed.
+    Model(Model),
 }
 
 impl Reader {
     fn due_ns(&self) -> Option<u64> {
         match self {
             Self::Direct(channel) => channel.due_ns(),
-            Self::Sampler(_) => None,
+            Self::Sampler(_) | Self::Model(_) => None,
         }
     }
 }
 
-/// A zone that exists and has no figures.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread {
-    /// The zone, as it would be listed.
-    pub zone: Zone,
-    /// Why it is not read.
-    pub why: Why,
-}
-
-/// Why a zone has no figures.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// It cannot be read, for this reason.
-    Refused(String),
-    /// Another meter, at this path, covers the same part of the machine.
-    Covered(String),
-}
-
 impl Meters {
-    /// Looks for the meters below this root of sysfs.
-    pub fn probe(sys: &Path, clock: Clock) -> Self {
-        Self::with(sys, clock, Arc::new(Files), true)
+    /// Looks for the meters below this root of sysfs. Where there is none, the model counts.
+    pub fn probe(sys: &Path, clock: Clock, model: Option<CpuWatts>) -> Self {
+        Self::with(sys, clock, model, Arc::new(Files), true)
     }
 
-    fn with(sys: &Path, clock: Clock, files: Arc<dyn Open>, threads: bool) -> Self {
+    fn with(
+        sys: &Path,
+        clock: Clock,
+        model: Option<CpuWatts>,
+        files: Arc<dyn Open>,
+        threads: bool,
+    ) -> Self {
         let mut meters = Self {
             sys: sys.to_owned(),
             clock,
@@ -103,11 +96,21 @@ impl Meters {
             probed_ns: 0,
         };
         meters.look();
+        if let Some(watts) = model.filter(|_| meters.meters.is_empty()) {
+            let model = (Found::model(), Reader::Model(Model::new(watts)));
+            meters.meters.push(model);
+            meters.describe();
+        }
         meters
     }
 
+    /// What is read.
+    pub fn zones(&self) -> &[Zone] {
+        &self.zones
+    }
+
     /// What exists and is not read.
-    pub fn unread(&self) -> &[Unread] {
+    pub fn unread(&self) -> &[UnreadZone] {
         &self.unread
     }
 
@@ -138,8 +141,9 @@ impl Meters {
         }
     }
 
-    /// Reads every zone. `None`: there is no meter.
-    pub fn read(&mut self) -> Option<Energy> {
+    /// Reads every zone. `None`: there is no meter, and no model. The model is for this batch of that
+    /// moment.
+    pub fn read(&mut self, node: &Node, taken_ns: u64) -> Option<Energy> {
         if (self.clock)().saturating_sub(self.probed_ns) >= PROBE_NS {
             self.look();
         }
@@ -151,6 +155,7 @@ impl Meters {
                     channel.reading().clone()
                 }
                 Reader::Sampler(sampler) => sampler.reading((self.clock)()),
+                Reader::Model(model) => model.read(node, taken_ns),
             });
         }
         (!readings.is_empty()).then(|| Energy {
@@ -178,23 +183,32 @@ impl Meters {
             }
             if let Err(why) = self.add(&found) {
                 let zone = found.zone();
-                self.unread.push(Unread { zone, why });
+                self.unread.push(UnreadZone { zone, why });
             }
         }
         if self.meters.len() > known {
-            let mut zones: Vec<Zone> = self.meters.iter().map(|(it, _)| it.zone()).collect();
-            contain(&mut zones);
-            self.zones = zones.into();
+            for (_, reader) in &mut self.meters {
+                if let Reader::Model(model) = reader {
+                    model.stop();
+                }
+            }
+            self.describe();
         }
     }
 
-    fn add(&mut self, found: &Found) -> Result<(), Why> {
+    fn describe(&mut self) {
+        let mut zones: Vec<Zone> = self.meters.iter().map(|(it, _)| it.zone()).collect();
+        contain(&mut zones);
+        self.zones = zones.into();
+    }
+
+    fn add(&mut self, found: &Found) -> Result<(), Unread> {
         let mut read = self.meters.iter().map(|(it, _)| it);
         if let Some(other) = read.find(|it| it.covers_the_same(found)) {
-            return Err(Why::Covered(other.device.display().to_string()));
+            return Err(Unread::Covered(other.device.display().to_string()));
         }
         let channel = Channel::open(found, self.files.as_ref(), self.clock.as_ref());
-        let channel = channel.map_err(Why::Refused)?;
+        let channel = channel.map_err(Unread::Refused)?;
         let reader = match found.input.interval_ns() {
             Some(interval_ns) if self.threads => self.sampler(channel, interval_ns)?,
             _ => Reader::Direct(Box::new(channel)),
@@ -203,15 +217,15 @@ impl Meters {
         Ok(())
     }
 
-    fn sampler(&self, channel: Channel, interval_ns: u64) -> Result<Reader, Why> {
+    fn sampler(&self, channel: Channel, interval_ns: u64) -> Result<Reader, Unread> {
         let threads = self.meters.iter();
         let threads = threads.filter(|(_, it)| matches!(it, Reader::Sampler(_)));
         if threads.count() >= MOST_SENSORS {
             let why = format!("{MOST_SENSORS} sensors of power are read, and no more");
-            return Err(Why::Refused(why));
+            return Err(Unread::Refused(why));
         }
         Sampler::start(channel, interval_ns, self.files.clone(), self.clock.clone())
             .map(Reader::Sampler)
-            .map_err(|error| Why::Refused(error.to_string()))
+            .map_err(|error| Unread::Refused(error.to_string()))
     }
 }

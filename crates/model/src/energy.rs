@@ -49,6 +49,24 @@ impl Zone {
     }
 }
 
+/// A zone that exists and has no figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadZone {
+    /// The zone, as it would be listed.
+    pub zone: Zone,
+    /// Why it is not read.
+    pub why: Unread,
+}
+
+/// Why a zone has no figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It cannot be read, for this reason.
+    Refused(String),
+    /// Another meter, at this path, covers the same part of the machine.
+    Covered(String),
+}
+
 /// One reading of one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneReading {

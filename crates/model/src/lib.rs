@@ -32,7 +32,7 @@ pub use comm::Comm;
 pub use counters::{Cause, Counter, Counters, Preemptor, SOFTIRQ_VECTORS};
 pub use counts::{Countable, Counts, Cumulative};
 pub use destination::{DestinationCounter, DestinationCounters, DestinationRow};
-pub use energy::{Energy, EnergySource, Zone, ZoneKind, ZoneReading};
+pub use energy::{Energy, EnergySource, Unread, UnreadZone, Zone, ZoneKind, ZoneReading};
 pub use event::{
     ConnectError, Event, EventProcess, ExitStatus, FilePath, Origin, Socket, TcpChange, What,
 };

@@ -142,6 +142,7 @@ fn open(found: &Found, files: &dyn Open) -> io::Result<Box<dyn Meter>> {
         Input::Counter { file, .. } => Box::new(EnergyFile(files.open(file)?)),
         Input::Perf { event, cpus } => Box::new(PerfEvents::open(&found.device, event, cpus)?),
         Input::Power { file, .. } => Box::new(PowerFile(files.open(file)?)),
+        Input::Model => return Err(io::ErrorKind::Unsupported.into()),
         Input::Battery { how, .. } => Box::new(Battery::open(&found.device, *how, files)?),
     })
 }

@@ -34,6 +34,8 @@ pub(super) enum Input {
     Perf { event: String, cpus: Vec<u32> },
     /// A sensor of microwatts, which has something new that often.
     Power { file: PathBuf, interval_ms: u64 },
+    /// Nothing: it is computed.
+    Model,
     /// A battery.
     Battery { how: How, interval_ms: u64 },
 }
@@ -42,7 +44,7 @@ impl Input {
     /// How often it is sampled; `None`: it is a counter.
     pub(super) const fn interval_ns(&self) -> Option<u64> {
         match self {
-            Self::Counter { .. } | Self::Perf { .. } => None,
+            Self::Counter { .. } | Self::Perf { .. } | Self::Model => None,
             Self::Power { interval_ms, .. } | Self::Battery { interval_ms, .. } => {
                 Some(*interval_ms * 1_000_000)
             }
@@ -62,6 +64,7 @@ impl Rank {
     pub(super) const HWMON_POWER: Self = Self(4);
     pub(super) const ACPI: Self = Self(5);
     pub(super) const BATTERY: Self = Self(6);
+    pub(super) const MODEL: Self = Self(7);
 }
 
 impl Found {
@@ -70,11 +73,28 @@ impl Found {
         let same =
             |one: Option<u32>, two: Option<u32>| one.is_none() || two.is_none() || one == two;
         self.rank != other.rank
+            && self.rank != Rank::MODEL
+            && other.rank != Rank::MODEL
             && self.kind == other.kind
             && self.kind != ZoneKind::Other
             && self.kind != ZoneKind::Gpu
             && same(self.socket, other.socket)
             && same(self.die, other.die)
+    }
+
+    /// What the operator's model computes: what the CPUs use, as a package does.
+    pub(super) fn model() -> Self {
+        Self {
+            name: "cpus".into(),
+            kind: ZoneKind::Package,
+            socket: None,
+            die: None,
+            source: EnergySource::Model,
+            rank: Rank::MODEL,
+            resolution_uj: 1,
+            device: "the section [energy.model] of the configuration".into(),
+            input: Input::Model,
+        }
     }
 
     pub(super) fn is_known_as(&self, other: &Self) -> bool {
@@ -126,7 +146,10 @@ pub(super) fn contain(zones: &mut [Zone]) {
         let own = &zones[at];
         let holds = |other: &Zone| {
             let same = |own: Option<u32>, others: Option<u32>| others.is_none() || own == others;
-            same(own.socket, other.socket) && same(own.die, other.die)
+            // What is measured is never mixed with what is not.
+            own.is_measured() == other.is_measured()
+                && same(own.socket, other.socket)
+                && same(own.die, other.die)
         };
         let parent = containers(own).iter().find_map(|kind| {
             let of_kind = |other: &Zone| other.kind == *kind && holds(other);

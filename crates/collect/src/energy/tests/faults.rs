@@ -3,7 +3,7 @@
 use noctule_model::{Energy, FeatureState};
 
 use super::super::Meters;
-use super::machine::{Machine, reading};
+use super::machine::{Machine, read, reading};
 
 const EIO: i32 = 5;
 const EACCES: i32 = 13;
@@ -109,7 +109,7 @@ fn each_fault_degrades_its_zone_alone() {
             if second == 2 {
                 fault(&machine);
             }
-            let energy = meters.read().expect("there are meters");
+            let energy = read(&mut meters).expect("there are meters");
             let (package, other) = (reading(&energy, "package-0"), reading(&energy, "package-1"));
             assert_eq!(
                 other.energy_uj,
@@ -139,10 +139,10 @@ fn a_failed_read_keeps_the_moments_of_the_last_good_one() {
     let machine = two_packages();
     let mut meters = machine.meters();
     machine.pass(1);
-    let good = meters.read().expect("there are meters");
+    let good = read(&mut meters).expect("there are meters");
     machine.pass(1);
     machine.fail(PACKAGE, Some(EIO));
-    let failed = meters.read().expect("there are meters");
+    let failed = read(&mut meters).expect("there are meters");
     let moments = |energy| {
         let reading: &noctule_model::ZoneReading = reading(energy, "package-0");
         (reading.before_ns, reading.after_ns)
@@ -157,14 +157,14 @@ fn a_meter_that_stalls_is_told_and_goes_on() {
     for second in 1..=12 {
         machine.pass(1);
         machine.write(OTHER, 1_000_000_000 + second);
-        let energy = meters.read().expect("there are meters");
+        let energy = read(&mut meters).expect("there are meters");
         let stalled = reading(&energy, "package-0");
         assert_eq!(stalled.gaps, u64::from(second >= 10), "second {second}");
         assert_eq!(reading(&energy, "package-1").gaps, 0);
     }
     machine.pass(1);
     machine.write(PACKAGE, 1_000_000_000 + 77);
-    let energy = meters.read().expect("there are meters");
+    let energy = read(&mut meters).expect("there are meters");
     let moved = reading(&energy, "package-0");
     assert_eq!((moved.energy_uj, moved.state), (77, FeatureState::On));
 }
@@ -174,16 +174,16 @@ fn a_meter_that_comes_late_is_appended() {
     let machine = two_packages();
     machine.fail(PACKAGE, Some(EACCES));
     let mut meters = machine.meters();
-    let energy = meters.read().expect("the second package");
+    let energy = read(&mut meters).expect("the second package");
     assert_eq!(energy.zones.len(), 1);
     assert_eq!(meters.unread().len(), 1);
     machine.fail(PACKAGE, None);
     machine.write("/class/powercap/intel-rapl:2/name", "psys");
     machine.write("/class/powercap/intel-rapl:2/energy_uj", 5);
     machine.pass(9);
-    assert_eq!(meters.read().expect("as before").zones.len(), 1);
+    assert_eq!(read(&mut meters).expect("as before").zones.len(), 1);
     machine.pass(1);
-    let energy = meters.read().expect("all");
+    let energy = read(&mut meters).expect("all");
     let names: Vec<_> = energy.zones.iter().map(|zone| zone.name.as_str()).collect();
     assert_eq!(names, ["package-1", "package-0", "psys"]);
     assert!(energy.zones[..2].iter().all(|zone| zone.parent == Some(2)));
@@ -210,7 +210,7 @@ fn a_counter_that_wraps_between_two_batches_is_read_meanwhile() {
         machine.write(PACKAGE, used_uj % 90_000_000);
         meters.poll();
     }
-    let energy = meters.read().expect("there are meters");
+    let energy = read(&mut meters).expect("there are meters");
     let wrapped = reading(&energy, "package-0");
     assert_eq!((wrapped.energy_uj, wrapped.gaps), (used_uj, 0));
 }
@@ -231,7 +231,7 @@ fn power_is_integrated_between_batches_and_faults_stay_alone() {
             meters.poll();
         }
         machine.pass_ns(until - machine.now_ns());
-        meters.read().expect("there are meters")
+        read(meters).expect("there are meters")
     };
     let joules = |energy: &Energy, name: &str| reading(energy, name).energy_uj / 1_000_000;
     let (chip, whole) = ("ltc4245 power1", "power_meter power1");
@@ -275,6 +275,35 @@ fn power_is_integrated_between_batches_and_faults_stay_alone() {
 }
 
 #[test]
+fn a_driver_that_does_not_answer_holds_up_nobody() {
+    let machine = two_packages();
+    machine.write("/class/hwmon/hwmon0/name", "ltc4245");
+    machine.write("/class/hwmon/hwmon0/power1_input", 20_000_000);
+    let mut meters = machine.meters_by(true);
+    let state = |energy: &Energy| reading(energy, "ltc4245 power1").state;
+    let hang = machine.hang();
+    // A sample may be under way: it is the last one.
+    let mut energy = read(&mut meters).expect("there are meters");
+    while state(&energy) == FeatureState::On {
+        meters.prepare();
+        machine.pass(11);
+        machine.write(PACKAGE, machine.now_ns() / 1000);
+        energy = read(&mut meters).expect("there are meters");
+    }
+    let silent = reading(&energy, "ltc4245 power1");
+    let reason = "the driver of the sensor does not answer";
+    assert_eq!(silent.reason.as_deref(), Some(reason));
+    assert_eq!(silent.gaps, 1);
+    assert_eq!(reading(&energy, "package-0").state, FeatureState::On);
+    drop(hang);
+    while state(&energy) != FeatureState::On {
+        meters.prepare();
+        energy = read(&mut meters).expect("there are meters");
+    }
+    assert!(reading(&energy, "ltc4245 power1").gaps >= 1);
+}
+
+#[test]
 fn a_battery_counts_while_it_is_discharged() {
     // How it says what it gives, and the joules of 60 s.
     let cases: [(&[(&str, i64)], u64); 4] = [
@@ -302,10 +331,13 @@ fn a_battery_counts_while_it_is_discharged() {
             write(file, *value);
         }
         let mut meters = machine.meters();
-        assert_eq!(meters.read(), None, "it is charged");
+        assert_eq!(read(&mut meters), None, "it is charged");
         machine.write("/class/power_supply/BAT0/status", "Discharging");
         machine.pass(10);
-        assert_eq!(meters.read().map(|it| it.readings[0].energy_uj), Some(0));
+        assert_eq!(
+            read(&mut meters).map(|it| it.readings[0].energy_uj),
+            Some(0)
+        );
         for second in 1..=60 {
             machine.pass(1);
             for (file, value) in files {
@@ -318,14 +350,14 @@ fn a_battery_counts_while_it_is_discharged() {
             }
             meters.poll();
         }
-        let energy = meters.read().expect("a battery");
+        let energy = read(&mut meters).expect("a battery");
         let used = energy.readings[0].energy_uj;
         let off = used.abs_diff(joules * 1_000_000);
         assert!(off < 100_000, "{files:?}: {used} uJ");
         assert_eq!(energy.readings[0].gaps, 0);
         machine.write("/class/power_supply/BAT0/status", "Full");
         machine.pass(20);
-        let mains = meters.read().expect("it stays");
+        let mains = read(&mut meters).expect("it stays");
         assert_eq!(mains.readings[0].energy_uj, used);
         assert_eq!(
             mains.readings[0].reason.as_deref(),

@@ -1,28 +1,34 @@
 //! A machine for tests: a tree of files, a clock, and files that fail.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use noctule_model::{Energy, ZoneReading};
+use noctule_model::{Energy, Node, ZoneReading};
 use tempfile::TempDir;
 
-use super::super::Meters;
 use super::super::source::{Attribute, Files, Open};
+use super::super::{CpuWatts, Meters};
 
 /// Files below a root, a clock that moves only when it is told to, and the errors of files.
 pub(super) struct Machine {
     root: TempDir,
     now_ns: Arc<AtomicU64>,
     faults: Arc<Faults>,
+    pub(super) model: Cell<Option<CpuWatts>>,
 }
 
 #[derive(Default)]
-struct Faults(Mutex<HashMap<PathBuf, i32>>);
+struct Faults {
+    errors: Mutex<HashMap<PathBuf, i32>>,
+    /// Files of hardware monitors answer when nobody has it.
+    gate: Mutex<()>,
+}
 
 struct Faulty {
     path: PathBuf,
@@ -34,7 +40,12 @@ struct Opener(Arc<Faults>);
 
 impl Faults {
     fn check(&self, path: &Path) -> io::Result<()> {
-        match self.0.lock().expect("no test panics with it").get(path) {
+        match self
+            .errors
+            .lock()
+            .expect("no test panics with it")
+            .get(path)
+        {
             Some(errno) => Err(io::Error::from_raw_os_error(*errno)),
             None => Ok(()),
         }
@@ -55,6 +66,9 @@ impl Open for Opener {
 impl Attribute for Faulty {
     fn text(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.faults.check(&self.path)?;
+        if self.path.to_string_lossy().contains("hwmon") {
+            drop(self.faults.gate.lock().expect("no test panics with it"));
+        }
         self.inner.text(buffer)
     }
 }
@@ -66,6 +80,7 @@ impl Machine {
             root: TempDir::new().expect("a folder"),
             now_ns: Arc::new(AtomicU64::new(1_000_000_000_000)),
             faults: Arc::default(),
+            model: Cell::default(),
         };
         for line in tree.lines().filter(|line| line.starts_with('/')) {
             let (path, value) = line.split_once(" = ").expect("`/path = value`");
@@ -90,7 +105,7 @@ impl Machine {
 
     /// From now on this file fails with that error, or does not.
     pub(super) fn fail(&self, path: &str, errno: Option<i32>) {
-        let mut faults = self.faults.0.lock().expect("no test panics with it");
+        let mut faults = self.faults.errors.lock().expect("no test panics with it");
         match errno {
             Some(errno) => faults.insert(self.path(path), errno),
             None => faults.remove(&self.path(path)),
@@ -109,14 +124,25 @@ impl Machine {
         self.now_ns.load(Ordering::Relaxed)
     }
 
+    /// Hardware monitors do not answer until the value is dropped.
+    pub(super) fn hang(&self) -> MutexGuard<'_, ()> {
+        self.faults.gate.lock().expect("no test panics with it")
+    }
+
     pub(super) fn meters(&self) -> Meters {
+        self.meters_by(false)
+    }
+
+    /// With threads for sensors.
+    pub(super) fn meters_by(&self, threads: bool) -> Meters {
         let now_ns = self.now_ns.clone();
         let clock = Arc::new(move || now_ns.load(Ordering::Relaxed));
         Meters::with(
             self.root.path(),
             clock,
+            self.model.get(),
             Arc::new(Opener(self.faults.clone())),
-            false,
+            threads,
         )
     }
 
@@ -125,6 +151,11 @@ impl Machine {
         let root = self.root.path().display().to_string();
         path.replace(&root, "")
     }
+}
+
+/// A batch of a machine where nothing is computed from its CPUs.
+pub(super) fn read(meters: &mut Meters) -> Option<Energy> {
+    meters.read(&Node::default(), 0)
 }
 
 /// What the zone with that name read.

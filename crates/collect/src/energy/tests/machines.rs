@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use noctule_model::Zone;
+use noctule_model::{EnergySource, FeatureState, Node, Unread, Zone};
 
-use super::super::{Meters, Why};
-use super::machine::Machine;
+use super::super::{CpuWatts, Meters};
+use super::machine::{Machine, read};
 
 #[test]
 fn zones_of_each_machine() {
@@ -31,12 +31,12 @@ fn zones_of_each_machine() {
 #[test]
 fn without_a_meter_there_is_no_energy() {
     let machine = Machine::new("/class/powercap/intel-rapl/enabled = 1");
-    assert_eq!(machine.meters().read(), None);
+    assert_eq!(read(&mut machine.meters()), None);
 }
 
 fn describe(machine: &Machine, mut meters: Meters) -> String {
     let mut out = String::new();
-    if let Some(energy) = meters.read() {
+    if let Some(energy) = read(&mut meters) {
         for zone in energy.zones.iter() {
             writeln!(out, "{}", describe_zone(zone, &energy.zones)).expect("a string");
         }
@@ -44,8 +44,8 @@ fn describe(machine: &Machine, mut meters: Meters) -> String {
     for unread in meters.unread() {
         let name = &unread.zone.name;
         match &unread.why {
-            Why::Covered(by) => writeln!(out, "covered {name} by {}", machine.inside(by)),
-            Why::Refused(why) => writeln!(out, "refused {name}: {why}"),
+            Unread::Covered(by) => writeln!(out, "covered {name} by {}", machine.inside(by)),
+            Unread::Refused(why) => writeln!(out, "refused {name}: {why}"),
         }
         .expect("a string");
     }
@@ -64,4 +64,42 @@ fn describe_zone(zone: &Zone, all: &[Zone]) -> String {
     }
     write!(out, ": {}", zone.source.name()).expect("a string");
     out
+}
+
+#[test]
+fn the_operators_model_counts_where_there_is_no_meter_and_stops_when_one_comes() {
+    let machine = Machine::new("/class/powercap/intel-rapl/enabled = 1");
+    machine.model.set(Some(CpuWatts {
+        idle: 1.5,
+        busy: 10.0,
+    }));
+    let mut meters = machine.meters();
+    // Two CPUs for a minute, of which a quarter was busy: 30 s x 10 W + 90 s x 1.5 W.
+    let node = Node {
+        elapsed_ns: 120_000_000_000,
+        idle_ns: 90_000_000_000,
+        ..Node::default()
+    };
+    let energy = meters.read(&node, 77).expect("a model");
+    assert_eq!(energy.zones[0].source, EnergySource::Model);
+    let reading = &energy.readings[0];
+    assert_eq!((reading.energy_uj, reading.before_ns), (435_000_000, 77));
+    machine.write("/class/powercap/intel-rapl:0/name", "package-0");
+    machine.write("/class/powercap/intel-rapl:0/energy_uj", 5);
+    machine.write("/class/powercap/intel-rapl:0:0/name", "core");
+    machine.write("/class/powercap/intel-rapl:0:0/energy_uj", 5);
+    machine.pass(10);
+    let more = Node {
+        elapsed_ns: 2 * node.elapsed_ns,
+        ..node
+    };
+    let energy = meters.read(&more, 88).expect("a meter");
+    let sources: Vec<_> = energy.zones.iter().map(|it| it.source.name()).collect();
+    assert_eq!(sources, ["model", "powercap", "powercap"]);
+    assert_eq!(energy.zones[2].parent, Some(1), "the meter's own package");
+    assert_eq!(energy.readings[0].energy_uj, 435_000_000);
+    assert_eq!(energy.readings[0].state, FeatureState::Degraded);
+    // Where there is a meter from the start, the model is no zone at all.
+    let energy = machine.meters().read(&node, 99).expect("a meter");
+    assert!(energy.zones.iter().all(Zone::is_measured));
 }

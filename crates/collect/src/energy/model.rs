@@ -1,0 +1,59 @@
+//! A machine without a meter, by what its operator says of it.
+
+use noctule_model::{FeatureState, Node, ZoneReading};
+
+/// What a CPU of this machine uses, in watts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuWatts {
+    /// While it is idle.
+    pub idle: f64,
+    /// While it is busy.
+    pub busy: f64,
+}
+
+/// The energy of the CPUs by the time that they were idle and busy.
+pub(super) struct Model {
+    watts: CpuWatts,
+    reading: ZoneReading,
+}
+
+impl Model {
+    pub(super) fn new(watts: CpuWatts) -> Self {
+        Self {
+            watts,
+            reading: ZoneReading {
+                energy_uj: 0,
+                before_ns: 0,
+                after_ns: 0,
+                gaps: 0,
+                state: FeatureState::On,
+                reason: None,
+            },
+        }
+    }
+
+    /// Of the batch of that moment, whose sums only go up.
+    pub(super) fn read(&mut self, node: &Node, taken_ns: u64) -> ZoneReading {
+        if self.reading.state == FeatureState::On {
+            let busy_ns = node.elapsed_ns.saturating_sub(node.idle_ns);
+            let used = microjoules(self.watts.busy, busy_ns);
+            self.reading.energy_uj = used + microjoules(self.watts.idle, node.idle_ns);
+            (self.reading.before_ns, self.reading.after_ns) = (taken_ns, taken_ns);
+        }
+        self.reading.clone()
+    }
+
+    /// A meter was found: what is measured is never mixed with what is not.
+    pub(super) fn stop(&mut self) {
+        if self.reading.state == FeatureState::On {
+            self.reading.state = FeatureState::Degraded;
+            self.reading.gaps += 1;
+            self.reading.reason = Some("a meter was found: the model is no longer used".into());
+        }
+    }
+}
+
+fn microjoules(watts: f64, ns: u64) -> u64 {
+    let microwatts = (watts * 1e6) as u128;
+    (microwatts * u128::from(ns) / 1_000_000_000) as u64
+}
