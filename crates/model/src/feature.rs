@@ -93,6 +93,8 @@ features! {
     TcpRetransmits: "tcp_retransmits", needs TcpEvents;
     /// File opens.
     FileOpens: "file_opens", needs ProcessEvents;
+    /// Meters of energy.
+    Energy: "energy";
     /// What the BPF programs cost, by the kernel's own statistics.
     SelfCost: "self_cost";
 }

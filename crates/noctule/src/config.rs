@@ -15,13 +15,14 @@ use serde::Deserialize;
 
 use crate::args::RunArgs;
 use crate::exit::Usage;
-use energy::EnergyConfig;
+use energy::{EnergyConfig, Host};
 use events::Events;
 
 /// Everything that can be configured. `deploy/noctule.toml` shows each option with its default.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
+    pub(crate) host: Host,
     pub(crate) collect: Collect,
     pub(crate) energy: EnergyConfig,
     pub(crate) events: Events,
@@ -210,7 +211,11 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), Usage> {
-        for (name, value, least, most) in self.numbers() {
+        for (name, value, least, most) in self
+            .numbers()
+            .into_iter()
+            .chain(self.energy.model.numbers())
+        {
             within(name, value, least, most)?;
         }
         for (name, value, least, most) in self.counts().into_iter().chain(self.events.counts()) {
@@ -399,7 +404,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 39, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 41, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

@@ -9,6 +9,10 @@ use noctule_model::{Feature, FeatureId, FeatureState};
 
 use crate::config::ProgramCost;
 
+mod energy;
+
+pub(crate) use energy::energy;
+
 pub(crate) fn hierarchy(facts: &Facts) -> Feature {
     let id = FeatureId::CgroupPaths;
     let version = match facts.hierarchy.version {

@@ -171,6 +171,8 @@ impl Pipeline {
         let mut not_tried = features::not_tried(&[kernel.features(), &others].concat());
         not_tried.retain(|feature| shown == Shown::All || !feature.id.is_of_events());
         others.extend(not_tried);
+        let meters = meters(config);
+        others.push(features::energy(meters.zones(), meters.unread()));
         let grace = grace(config);
         let isolated = noctule_kernel::isolated_cpus(Path::new("/"));
         let unmeasured = features::programs_unmeasured(config.collect.program_cost, &isolated);
@@ -180,7 +182,7 @@ impl Pipeline {
         Ok(Self {
             cpu,
             life,
-            meters: Meters::probe(Path::new("/sys"), Arc::new(now_ns)),
+            meters,
             registry,
             attribution: Attribution::new(config.energy.idle.into()),
             rollup: Rollup::new(stays.as_nanos() as u64),
@@ -289,7 +291,7 @@ impl Pipeline {
         }
         self.meters.prepare();
         let mut batch = self.cpu.collect(&self.released, &losses)?;
-        batch.energy = self.meters.read();
+        batch.energy = self.meters.read(&batch.node, batch.taken_ns);
         batch.exited.splice(0..0, self.exited.drain(..));
         if let Err(error) = self.complete(&mut batch) {
             // They are in no other batch.
@@ -396,15 +398,27 @@ pub(crate) fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// The meters of energy.
+pub(crate) fn meters(config: &Config) -> Meters {
+    Meters::probe(
+        &config.host.sys,
+        Arc::new(now_ns),
+        config.energy.model.watts(),
+    )
+}
+
 /// What this kernel, these privileges and these files allow; nothing stays loaded.
-pub(crate) fn examine(config: &Config) -> Vec<Feature> {
+pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     let facts = Facts::probe(Path::new("/"));
     let mut features = features::machine(&facts);
     // The second look tells whom the kernel hides.
     let look = |mut pipeline: Pipeline| pipeline.tick().and_then(|_| pipeline.tick());
     match Pipeline::start(config, Shown::All).and_then(look) {
         Ok(batch) => features.extend(batch.features.iter().cloned()),
-        Err(error) => features.extend(features::without_accounting(&facts, format!("{error:#}"))),
+        Err(error) => {
+            features.extend(features::without_accounting(&facts, format!("{error:#}")));
+            features.push(features::energy(meters.zones(), meters.unread()));
+        }
     }
     features
 }

@@ -9,7 +9,7 @@ use fixture::{CONTAINER, SECOND, container, measured, owner, process, ran, small
 use noctule_analysis::{EnergyReport, IdleEnergy, KindReport, Report, Row, ZoneReport};
 use noctule_model::{
     ByPackage, Driver, EnergySource, EventCounter, EventFamily, Events, FeatureState, Joules,
-    Level, Loss, Measured, Node, Owner, Sockets, Zone, ZoneAccount, ZoneKind,
+    Level, Loss, Measured, Node, Owner, Sockets, Unread, UnreadZone, Zone, ZoneAccount, ZoneKind,
 };
 use noctule_sinks::json::{doctor_json, energy_json, stat_json};
 use serde_json::{Value, json};
@@ -232,12 +232,12 @@ fn a_helper_is_not_its_container_and_an_unknown_group_has_no_path() {
 
 #[test]
 fn doctor_says_how_to_mend_where_there_is_a_way() {
-    let doctor: Value = serde_json::from_str(&doctor_json(&small().features)).unwrap();
+    let doctor: Value = serde_json::from_str(&doctor_json(&small().features, &[], &[])).unwrap();
     let expected = json!({"features": [
         {"name": "cpu_time", "state": "on", "reason": "se.sum_exec_runtime"},
         {"name": "cache_misses", "state": "off", "reason": "perf_event_open: \"ENOENT\"",
          "mend": "run on hardware with a PMU"},
-    ]});
+    ], "meters": []});
     assert_eq!(doctor, expected);
 }
 
@@ -321,4 +321,40 @@ fn stat_has_joules_only_where_there_is_a_meter() {
         stat(&report)["rows"][0]["energy.joules"],
         json!({"package": 0.0})
     );
+}
+
+#[test]
+fn doctor_lists_zones_of_energy_and_why_others_are_not_read() {
+    let zone = |name: &str, socket, parent| Zone {
+        name: name.into(),
+        kind: ZoneKind::Package,
+        socket,
+        die: None,
+        source: EnergySource::Powercap,
+        parent,
+        resolution_uj: 61,
+        path: format!("/sys/{name}"),
+    };
+    let unread = |why| UnreadZone {
+        zone: zone("other", None, None),
+        why,
+    };
+    let read = [
+        zone("psys", None, None),
+        zone("package-1", Some(1), Some(0)),
+    ];
+    let others = [
+        unread(Unread::Refused("Permission denied".into())),
+        unread(Unread::Covered("/sys/psys".into())),
+    ];
+    let doctor: Value = serde_json::from_str(&doctor_json(&[], &read, &others)).unwrap();
+    let meters = doctor["meters"].as_array().unwrap();
+    assert_eq!(meters[0].get("part_of"), None);
+    assert_eq!(meters[1]["part_of"], 0);
+    assert_eq!(meters[1]["socket"], 1);
+    assert_eq!(meters[1]["source"], "powercap");
+    assert_eq!(meters[1]["resolution_microjoules"], 61);
+    assert_eq!(meters[2]["refused"], "Permission denied");
+    assert_eq!(meters[3]["covered_by"], "/sys/psys");
+    assert!(meters[..2].iter().all(|it| it.get("refused").is_none()));
 }

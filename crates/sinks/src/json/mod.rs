@@ -7,6 +7,7 @@
 mod by_name;
 mod energy;
 mod events;
+mod meters;
 mod owner;
 mod row;
 mod waits;
@@ -15,13 +16,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use noctule_analysis::Report;
-use noctule_model::{Counter, EventCounter, Events, Feature, FeatureState, Level};
+use noctule_model::{
+    Counter, EventCounter, Events, Feature, FeatureState, Level, UnreadZone, Zone,
+};
 use noctule_text::is_unseen;
 use serde::Serialize;
 
 use energy::EnergyJson;
 pub use energy::energy_json;
 use events::EventsJson;
+use meters::MeterJson;
 pub(crate) use owner::OwnerJson;
 use row::RowJson;
 pub use waits::waits_json;
@@ -65,9 +69,13 @@ pub fn stat_json(report: &Report, level: Level) -> String {
 
 /// The answer of `noctule doctor --json`: `{"features": [{"name", "state", "reason", "mend"}]}`.
 /// `mend` says how to change the state; it is absent where there is nothing to do.
-pub fn doctor_json(features: &[Feature]) -> String {
+///
+/// `meters` are the zones of energy, in the order of a batch, then those that exist and are not read.
+pub fn doctor_json(features: &[Feature], zones: &[Zone], unread: &[UnreadZone]) -> String {
+    let read = zones.iter().map(MeterJson::read);
     let doctor = Doctor {
         features: features.iter().map(FeatureJson::full).collect(),
+        meters: read.chain(unread.iter().map(MeterJson::unread)).collect(),
     };
     to_string(&doctor)
 }
@@ -97,6 +105,7 @@ struct Stat<'a> {
 #[derive(Serialize)]
 struct Doctor<'a> {
     features: Vec<FeatureJson<'a>>,
+    meters: Vec<MeterJson<'a>>,
 }
 
 #[derive(Serialize)]
