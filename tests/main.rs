@@ -11,6 +11,7 @@ mod bad_input;
 mod containers;
 mod counters;
 mod deploy;
+mod energy;
 mod environment;
 mod events;
 mod exposition;
