@@ -18,6 +18,7 @@ mod hardware;
 mod heap;
 mod iterator;
 mod loss;
+mod object;
 mod older;
 mod packets;
 mod perf_probe;
@@ -49,6 +50,7 @@ pub use facts::{
 };
 pub use hardware::{CounterSpec, PerfEvent};
 pub use heap::{limit_heap, trim_heap};
+pub use object::{NoTarget, Places, SECTIONS, Target};
 pub use packets::PacketSource;
 pub use perf_probe::{PerfProbe, Sampling};
 pub use plain::{

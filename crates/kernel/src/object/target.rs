@@ -1,0 +1,518 @@
+//! What a program is attached to, as its ELF section says it: the conventions of libbpf, and those of
+//! the kernel's samples of 2015.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where a program is attached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A tracepoint, through a perf event.
+    Tracepoint {
+        /// Its folder in tracefs.
+        system: String,
+        /// Its name.
+        event: String,
+    },
+    /// A raw tracepoint, by its name alone.
+    RawTracepoint(String),
+    /// A function of the kernel that BTF describes, or an LSM hook; libbpf found it when it loaded.
+    Btf {
+        /// The kind of section, such as `fentry`.
+        kind: String,
+        /// The name of the function.
+        name: String,
+    },
+    /// A function of the kernel.
+    Kprobe {
+        /// Its symbol.
+        function: String,
+        /// Bytes into it.
+        offset: u64,
+        /// At its return.
+        at_return: bool,
+    },
+    /// Several functions of the kernel, which libbpf finds by a pattern.
+    KprobeMulti,
+    /// A system call.
+    Ksyscall {
+        /// Without `sys_`.
+        call: String,
+        /// At its return.
+        at_return: bool,
+    },
+    /// A function of a program or library.
+    Uprobe {
+        /// The file; a plain name is looked for where the dynamic linker does.
+        file: PathBuf,
+        /// The symbol; empty: `offset` is from the begin of the file.
+        function: String,
+        /// Bytes into it.
+        offset: u64,
+        /// At its return.
+        at_return: bool,
+    },
+    /// Several functions of a file, which libbpf finds by a pattern.
+    UprobeMulti,
+    /// A statically defined probe of a program or library.
+    Usdt {
+        /// The file.
+        file: PathBuf,
+        /// Its provider.
+        provider: String,
+        /// Its name.
+        name: String,
+    },
+    /// A sample of what runs, on each CPU.
+    PerfEvent,
+    /// Packets of an interface, seen by a raw socket.
+    Socket,
+    /// Packets of an interface, before the network stack.
+    Xdp,
+    /// Packets of an interface, at traffic control.
+    Tc {
+        /// Those that leave.
+        egress: bool,
+    },
+    /// The tasks of a cgroup of version 2.
+    Cgroup,
+    /// A network namespace.
+    Netns,
+    /// An iterator: it is read, and prints.
+    Iterator,
+    /// It runs when something else asks for it; the words say what.
+    Elsewhere(&'static str),
+}
+
+/// Why a section says no target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoTarget {
+    /// Its name is none of libbpf's conventions.
+    Unknown,
+    /// It is a convention, but needs to be told where: the form that says it.
+    Incomplete(&'static str),
+}
+
+/// What the command line says of the places to attach to.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// A network interface.
+    pub interface: Option<String>,
+    /// The folder of a cgroup.
+    pub cgroup: Option<PathBuf>,
+    /// The file of a network namespace.
+    pub netns: Option<PathBuf>,
+    /// Only this process, where the kernel can tell: uprobes and samples.
+    pub pid: Option<u32>,
+    /// Samples per second and CPU.
+    pub frequency: u64,
+}
+
+/// Prefixes of sections, for suggestions.
+pub const SECTIONS: &[&str] = &[
+    "action",
+    "cgroup",
+    "cgroup_skb",
+    "classifier",
+    "fentry",
+    "fexit",
+    "flow_dissector",
+    "fmod_ret",
+    "freplace",
+    "iter",
+    "kprobe",
+    "kprobe.multi",
+    "kretprobe",
+    "kretprobe.multi",
+    "kretsyscall",
+    "ksyscall",
+    "lsm",
+    "netfilter",
+    "perf_event",
+    "raw_tp",
+    "raw_tracepoint",
+    "sk_lookup",
+    "sk_msg",
+    "sk_reuseport",
+    "sk_skb",
+    "socket",
+    "sockops",
+    "struct_ops",
+    "syscall",
+    "tc",
+    "tcx",
+    "tp",
+    "tp_btf",
+    "tracepoint",
+    "uprobe",
+    "uprobe.multi",
+    "uretprobe",
+    "uretprobe.multi",
+    "usdt",
+    "xdp",
+];
+
+const TRACEPOINT: &str = "tracepoint/SYSTEM/EVENT";
+const RAW: &str = "raw_tp/EVENT";
+const KPROBE: &str = "kprobe/FUNCTION[+OFFSET]";
+const KRETPROBE: &str = "kretprobe/FUNCTION";
+const UPROBE: &str = "uprobe/FILE:FUNCTION[+OFFSET]";
+const URETPROBE: &str = "uretprobe/FILE:FUNCTION";
+const USDT: &str = "usdt/FILE:PROVIDER:NAME";
+const KSYSCALL: &str = "ksyscall/CALL";
+
+impl Target {
+    /// The target that a section's name says.
+    ///
+    /// # Errors
+    ///
+    /// It says none.
+    pub fn of_section(section: &str) -> Result<Self, NoTarget> {
+        let section = section.strip_prefix('?').unwrap_or(section);
+        let (prefix, rest) = section.split_once('/').unwrap_or((section, ""));
+        let kind = prefix.strip_suffix(".s").unwrap_or(prefix);
+        match kind {
+            "tracepoint" | "tp" => tracepoint(rest),
+            "raw_tracepoint" | "raw_tp" | "raw_tracepoint.w" | "raw_tp.w" => {
+                named(rest, RAW).map(Self::RawTracepoint)
+            }
+            "tp_btf" | "fentry" | "fexit" | "fmod_ret" | "fsession" | "lsm" => Ok(Self::Btf {
+                kind: kind.to_owned(),
+                name: named(rest, "tp_btf/EVENT, fentry/FUNCTION or lsm/HOOK")?,
+            }),
+            "kprobe" => kprobe(rest, false),
+            "kretprobe" => kprobe(rest, true),
+            "ksyscall" | "kretsyscall" => Ok(Self::Ksyscall {
+                call: named(rest, KSYSCALL)?,
+                at_return: kind == "kretsyscall",
+            }),
+            "kprobe.multi" | "kretprobe.multi" | "kprobe.session" => {
+                named(rest, "kprobe.multi/PATTERN").map(|_| Self::KprobeMulti)
+            }
+            "uprobe" => uprobe(rest, false),
+            "uretprobe" => uprobe(rest, true),
+            "uprobe.multi" | "uretprobe.multi" | "uprobe.session" => {
+                named(rest, "uprobe.multi/FILE:PATTERN").map(|_| Self::UprobeMulti)
+            }
+            "usdt" => usdt(rest),
+            "iter" => named(rest, "iter/WHAT").map(|_| Self::Iterator),
+            _ => plain(section, kind, rest),
+        }
+    }
+
+    /// Whether it needs kprobes.
+    pub(super) fn is_kprobe(&self) -> bool {
+        matches!(
+            self,
+            Self::Kprobe { .. } | Self::KprobeMulti | Self::Ksyscall { .. }
+        )
+    }
+
+    /// The option that has to be given for it, with its words, if it is missing.
+    pub fn needs(&self, places: &Places) -> Option<&'static str> {
+        let (there, option) = match self {
+            Self::Socket | Self::Xdp | Self::Tc { .. } => (
+                places.interface.is_some(),
+                "needs a network interface: --interface NAME",
+            ),
+            Self::Cgroup => (
+                places.cgroup.is_some(),
+                "needs a cgroup of version 2: --cgroup PATH",
+            ),
+            Self::Netns => (
+                places.netns.is_some(),
+                "needs a network namespace: --netns FILE, such as /proc/self/ns/net",
+            ),
+            Self::Elsewhere(why) => (false, *why),
+            _ => return None,
+        };
+        (!there).then_some(option)
+    }
+}
+
+/// The sections that need no more than their prefix.
+fn plain(section: &str, kind: &str, rest: &str) -> Result<Target, NoTarget> {
+    Ok(match kind {
+        "perf_event" => Target::PerfEvent,
+        "socket" => Target::Socket,
+        "xdp" | "xdp.frags" if rest == "devmap" || rest == "cpumap" => {
+            Target::Elsewhere("runs for the entries of a map of devices or CPUs, not by itself")
+        }
+        "xdp" | "xdp.frags" => Target::Xdp,
+        "tc" | "tcx" | "classifier" => Target::Tc {
+            egress: rest == "egress",
+        },
+        "cgroup_skb" | "cgroup" | "sockops" => Target::Cgroup,
+        "sk_lookup" | "flow_dissector" => Target::Netns,
+        "action" => {
+            Target::Elsewhere("is an action of a traffic-control filter: tc actions add bpf")
+        }
+        "netkit" => {
+            Target::Elsewhere("belongs to a netkit device: bpftool or the tool that made it")
+        }
+        "freplace" => Target::Elsewhere("replaces a function of a program that is loaded already"),
+        "sk_skb" | "sk_msg" => Target::Elsewhere(
+            "is attached to a map of sockets, which only a program that owns the sockets can fill",
+        ),
+        "sk_reuseport" => Target::Elsewhere("is attached by the process that owns the sockets"),
+        "lwt_in" | "lwt_out" | "lwt_xmit" | "lwt_seg6local" => {
+            Target::Elsewhere("belongs to a route: ip route add ... encap bpf")
+        }
+        "lirc_mode2" => Target::Elsewhere("belongs to an infrared receiver: ir-keytable"),
+        "netfilter" => Target::Elsewhere("needs a hook, a family and a priority of netfilter"),
+        "struct_ops" => Target::Elsewhere("is a function of a table in .struct_ops.link"),
+        "syscall" => Target::Elsewhere("is run by BPF_PROG_RUN, not attached"),
+        "lsm_cgroup" => Target::Cgroup,
+        // The kernel's samples of 2015 number them, because each section may have one program.
+        _ if numbered(section, "socket") => Target::Socket,
+        _ if numbered(section, "xdp") => Target::Xdp,
+        _ if numbered(section, "sockops") => Target::Cgroup,
+        _ => return Err(NoTarget::Unknown),
+    })
+}
+
+/// Whether it is the word with a number behind it.
+fn numbered(section: &str, word: &str) -> bool {
+    let rest = section.strip_prefix(word);
+    rest.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn named(rest: &str, form: &'static str) -> Result<String, NoTarget> {
+    if rest.is_empty() {
+        return Err(NoTarget::Incomplete(form));
+    }
+    Ok(rest.to_owned())
+}
+
+fn tracepoint(rest: &str) -> Result<Target, NoTarget> {
+    let (system, event) = rest
+        .split_once('/')
+        .filter(|(system, event)| is_name(system) && is_name(event))
+        .ok_or(NoTarget::Incomplete(TRACEPOINT))?;
+    Ok(Target::Tracepoint {
+        system: system.to_owned(),
+        event: event.to_owned(),
+    })
+}
+
+/// Whether it can be the name of a folder of tracefs.
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(fits)
+}
+
+fn kprobe(rest: &str, at_return: bool) -> Result<Target, NoTarget> {
+    let form = if at_return { KRETPROBE } else { KPROBE };
+    let (function, offset) = with_offset(rest).ok_or(NoTarget::Incomplete(form))?;
+    if function.is_empty() || function.contains(char::is_whitespace) {
+        return Err(NoTarget::Incomplete(form));
+    }
+    Ok(Target::Kprobe {
+        function: function.to_owned(),
+        offset,
+        at_return,
+    })
+}
+
+fn uprobe(rest: &str, at_return: bool) -> Result<Target, NoTarget> {
+    let form = if at_return { URETPROBE } else { UPROBE };
+    let missing = NoTarget::Incomplete(form);
+    let (file, function) = rest.rsplit_once(':').ok_or_else(|| missing.clone())?;
+    let (function, offset) = match number(function) {
+        Some(offset) => ("", offset),
+        None => with_offset(function).ok_or_else(|| missing.clone())?,
+    };
+    if file.is_empty() || (function.is_empty() && offset == 0) {
+        return Err(missing);
+    }
+    Ok(Target::Uprobe {
+        file: Path::new(file).to_owned(),
+        function: function.to_owned(),
+        offset,
+        at_return,
+    })
+}
+
+fn usdt(rest: &str) -> Result<Target, NoTarget> {
+    let mut parts = rest.rsplitn(3, ':');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(name), Some(provider), Some(file)) if ![name, provider, file].contains(&"") => {
+            Ok(Target::Usdt {
+                file: Path::new(file).to_owned(),
+                provider: provider.to_owned(),
+                name: name.to_owned(),
+            })
+        }
+        _ => Err(NoTarget::Incomplete(USDT)),
+    }
+}
+
+/// A symbol and the bytes behind it.
+fn with_offset(text: &str) -> Option<(&str, u64)> {
+    match text.split_once('+') {
+        None => Some((text, 0)),
+        Some((function, offset)) => Some((function, number(offset)?)),
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = |at_return: &bool| if *at_return { "return of " } else { "" };
+        let plus = |offset: &u64| match offset {
+            0 => String::new(),
+            offset => format!("+{offset:#x}"),
+        };
+        match self {
+            Self::Tracepoint { system, event } => write!(f, "tracepoint {system}:{event}"),
+            Self::RawTracepoint(event) => write!(f, "raw tracepoint {event}"),
+            Self::Btf { kind, name } => match kind.as_str() {
+                "tp_btf" => write!(f, "tracepoint {name} (BTF)"),
+                "fentry" => write!(f, "entry of kernel function {name}"),
+                "fexit" => write!(f, "exit of kernel function {name}"),
+                "lsm" => write!(f, "LSM hook {name}"),
+                kind => write!(f, "{kind} of kernel function {name}"),
+            },
+            Self::Kprobe {
+                function,
+                offset,
+                at_return,
+            } => write!(
+                f,
+                "{}kernel function {function}{}",
+                end(at_return),
+                plus(offset)
+            ),
+            Self::KprobeMulti => f.write_str("the kernel functions of its section"),
+            Self::Ksyscall { call, at_return } => {
+                write!(f, "{}system call {call}", end(at_return))
+            }
+            Self::Uprobe {
+                file,
+                function,
+                offset,
+                at_return,
+            } => write!(
+                f,
+                "{}function {function}{} of {}",
+                end(at_return),
+                plus(offset),
+                file.display()
+            ),
+            Self::UprobeMulti => f.write_str("the functions of its section"),
+            Self::Usdt {
+                file,
+                provider,
+                name,
+            } => write!(f, "USDT probe {provider}:{name} of {}", file.display()),
+            Self::PerfEvent => f.write_str("samples of the CPU clock"),
+            Self::Socket => f.write_str("a raw socket"),
+            Self::Xdp => f.write_str("XDP"),
+            Self::Tc { egress: false } => f.write_str("traffic control, ingress"),
+            Self::Tc { egress: true } => f.write_str("traffic control, egress"),
+            Self::Cgroup => f.write_str("a cgroup"),
+            Self::Netns => f.write_str("a network namespace"),
+            Self::Iterator => f.write_str("an iterator"),
+            Self::Elsewhere(why) => f.write_str(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_say_targets() {
+        let cases = [
+            ("tp/sched/sched_switch", "tracepoint sched:sched_switch"),
+            ("tracepoint/a/b", "tracepoint a:b"),
+            ("raw_tp/sys_enter", "raw tracepoint sys_enter"),
+            ("tp_btf/sched_switch", "tracepoint sched_switch (BTF)"),
+            ("fentry.s/do_exit", "entry of kernel function do_exit"),
+            ("kprobe/vfs_read+0x10", "kernel function vfs_read+0x10"),
+            ("kretprobe/vfs_read", "return of kernel function vfs_read"),
+            ("ksyscall/openat", "system call openat"),
+            ("uprobe//bin/sh:main", "function main of /bin/sh"),
+            (
+                "uretprobe/libc.so.6:malloc",
+                "return of function malloc of libc.so.6",
+            ),
+            ("uprobe//bin/sh:0x1234", "function +0x1234 of /bin/sh"),
+            (
+                "usdt//bin/x:provider:name",
+                "USDT probe provider:name of /bin/x",
+            ),
+            ("perf_event", "samples of the CPU clock"),
+            ("socket1", "a raw socket"),
+            ("socket/http", "a raw socket"),
+            ("xdp", "XDP"),
+            ("tc/egress", "traffic control, egress"),
+            ("classifier", "traffic control, ingress"),
+            ("cgroup/connect4", "a cgroup"),
+            ("?iter/task", "an iterator"),
+        ];
+        for (section, words) in cases {
+            let target = Target::of_section(section);
+            assert_eq!(
+                target.map(|t| t.to_string()),
+                Ok(words.to_owned()),
+                "{section}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let cases = [
+            ("uprobe", NoTarget::Incomplete(UPROBE)),
+            ("uprobe//bin/sh:", NoTarget::Incomplete(UPROBE)),
+            ("usdt//bin/sh:name", NoTarget::Incomplete(USDT)),
+            ("kprobe", NoTarget::Incomplete(KPROBE)),
+            ("kprobe/f+x", NoTarget::Incomplete(KPROBE)),
+            ("tracepoint/sched", NoTarget::Incomplete(TRACEPOINT)),
+            ("tracepoint/../x", NoTarget::Incomplete(TRACEPOINT)),
+            ("kporbe/vfs_read", NoTarget::Unknown),
+            ("socket1x", NoTarget::Unknown),
+            ("", NoTarget::Unknown),
+        ];
+        for (section, expected) in cases {
+            assert_eq!(Target::of_section(section), Err(expected), "{section}");
+        }
+    }
+
+    #[test]
+    fn a_target_says_which_option_it_needs() {
+        let xdp = Target::of_section("xdp").unwrap();
+        let mut places = Places::default();
+        assert!(
+            xdp.needs(&places)
+                .is_some_and(|w| w.contains("--interface"))
+        );
+        places.interface = Some("lo".to_owned());
+        assert_eq!(xdp.needs(&places), None);
+        let syscall = Target::of_section("syscall").unwrap();
+        assert!(
+            syscall
+                .needs(&places)
+                .is_some_and(|w| w.contains("BPF_PROG_RUN"))
+        );
+    }
+
+    #[test]
+    fn every_prefix_is_known() {
+        for prefix in SECTIONS {
+            assert_ne!(
+                Target::of_section(prefix),
+                Err(NoTarget::Unknown),
+                "{prefix}"
+            );
+        }
+    }
+}
