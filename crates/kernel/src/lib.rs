@@ -50,7 +50,7 @@ pub use facts::{
 };
 pub use hardware::{CounterSpec, PerfEvent};
 pub use heap::{limit_heap, trim_heap};
-pub use object::{NoTarget, Places, SECTIONS, Target};
+pub use object::{MapContents, MapEntry, Member, NoTarget, Places, SECTIONS, Shape, Target};
 pub use packets::PacketSource;
 pub use perf_probe::{PerfProbe, Sampling};
 pub use plain::{
@@ -69,6 +69,7 @@ pub fn log_libbpf() {
         reason = "libbpf-rs asks for this type"
     )]
     fn say(_: libbpf_rs::PrintLevel, words: String) {
+        object::hear(&words);
         tracing::debug!("{}", words.trim_end());
     }
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, say)));

@@ -1,0 +1,128 @@
+//! What the maps of an object hold.
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::{
+    AsRawLibbpf as _, Map, MapCore as _, MapFlags, MapType, libbpf_sys as sys,
+};
+
+use super::shape::Shape;
+
+/// Entries of one map that are read, at most.
+const MOST: usize = 1 << 20;
+
+/// A map with its entries.
+#[derive(Clone, Debug)]
+pub struct MapContents {
+    /// Its name in the object.
+    pub name: String,
+    /// Its kind, as bpftool says it.
+    pub kind: String,
+    /// The layout of a key.
+    pub key: Shape,
+    /// The layout of a value.
+    pub value: Shape,
+    /// Whether an entry has a value for each CPU.
+    pub per_cpu: bool,
+    /// The entries, or why there are none to be shown.
+    pub entries: Result<Vec<MapEntry>, String>,
+}
+
+/// A key, and its value or its values on each CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapEntry {
+    /// Its bytes.
+    pub key: Vec<u8>,
+    /// One, or one for each CPU that can be online.
+    pub values: Vec<Vec<u8>>,
+}
+
+/// Reads a map. An entry that is made or deleted meanwhile may be missing.
+pub(super) fn contents(map: &Map<'_>, btf: Option<&Btf<'_>>) -> MapContents {
+    let (key_type, value_type) = types(map);
+    let key = Shape::of(btf, key_type, map.key_size() as usize);
+    let value = Shape::of(btf, value_type, map.value_size() as usize);
+    MapContents {
+        name: map.name().to_string_lossy().into_owned(),
+        kind: kind_name(map.map_type()),
+        key,
+        value,
+        per_cpu: is_per_cpu(map.map_type()),
+        entries: entries(map),
+    }
+}
+
+#[allow(unsafe_code, reason = "libbpf-rs does not give the types of a map")]
+fn types(map: &Map<'_>) -> (u32, u32) {
+    let map = map.as_libbpf_object().as_ptr();
+    // SAFETY: the map belongs to an object that is borrowed meanwhile.
+    unsafe {
+        (
+            sys::bpf_map__btf_key_type_id(map),
+            sys::bpf_map__btf_value_type_id(map),
+        )
+    }
+}
+
+fn is_per_cpu(kind: MapType) -> bool {
+    matches!(
+        kind,
+        MapType::PercpuHash | MapType::PercpuArray | MapType::LruPercpuHash
+    )
+}
+
+/// The entries of any map that has a descriptor.
+fn entries(map: &impl libbpf_rs::MapCore) -> Result<Vec<MapEntry>, String> {
+    if let Some(why) = cannot_be_listed(map.map_type()) {
+        return Err(why.to_owned());
+    }
+    let per_cpu = is_per_cpu(map.map_type());
+    let mut entries = Vec::new();
+    for key in map.keys().take(MOST) {
+        let values = if per_cpu {
+            map.lookup_percpu(&key, MapFlags::ANY)
+        } else {
+            map.lookup(&key, MapFlags::ANY)
+                .map(|value| value.map(|value| vec![value]))
+        };
+        match values {
+            Ok(Some(values)) => entries.push(MapEntry { key, values }),
+            // Deleted meanwhile, or an empty place in an array of maps or programs.
+            Ok(None) => {}
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(entries)
+}
+
+fn cannot_be_listed(kind: MapType) -> Option<&'static str> {
+    Some(match kind {
+        MapType::RingBuf | MapType::UserRingBuf => "a ring buffer: records, not entries",
+        MapType::PerfEventArray => "an array of perf events",
+        MapType::Queue | MapType::Stack => "reading an entry takes it out",
+        MapType::BloomFilter => "a filter can be asked, not listed",
+        MapType::SkStorage
+        | MapType::InodeStorage
+        | MapType::CgroupStorage
+        | MapType::PercpuCgroupStorage => "its keys are objects of the kernel",
+        MapType::TaskStorage | MapType::CGrpStorage => "its keys are objects of the kernel",
+        MapType::StructOps => "a table of functions",
+        MapType::Arena => "memory that is mapped",
+        _ => return None,
+    })
+}
+
+/// `PercpuHash` is `percpu_hash`.
+pub(super) fn kind_name(kind: MapType) -> String {
+    if kind == MapType::CGrpStorage {
+        return "cgrp_storage".to_owned();
+    }
+    let mut name = String::new();
+    for c in format!("{kind:?}").chars() {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}

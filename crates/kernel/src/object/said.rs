@@ -1,0 +1,48 @@
+//! What libbpf says while it works: the only place where it names the reason of an error.
+
+use std::cell::RefCell;
+
+/// So many messages are kept; a broken object can cause one for each of its symbols.
+const MOST: usize = 64;
+
+thread_local! {
+    static SAID: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Does it, and gives what libbpf said meanwhile, a line each.
+pub(crate) fn listen<T>(action: impl FnOnce() -> T) -> (T, Vec<String>) {
+    SAID.set(Some(Vec::new()));
+    let done = action();
+    (done, SAID.take().unwrap_or_default())
+}
+
+/// Keeps a message if somebody listens.
+pub(crate) fn hear(words: &str) {
+    SAID.with_borrow_mut(|said| {
+        let Some(said) = said else { return };
+        for line in words.lines().take(MOST.saturating_sub(said.len())) {
+            let line = line.strip_prefix("libbpf: ").unwrap_or(line).trim_end();
+            if !line.is_empty() {
+                said.push(line.to_owned());
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_said_meanwhile_is_kept() {
+        hear("libbpf: before\n");
+        let ((), said) = listen(|| {
+            hear("libbpf: one\n");
+            hear("two\n\n");
+        });
+        hear("after");
+        assert_eq!(said, ["one", "two"]);
+        let ((), said) = listen(|| (0..100).for_each(|_| hear("again")));
+        assert_eq!(said.len(), MOST);
+    }
+}
