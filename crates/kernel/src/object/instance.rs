@@ -1,0 +1,107 @@
+//! What programs print (`bpf_trace_printk`), through an instance of tracefs of our own: `trace_pipe`
+//! of the machine is emptied by whoever reads it, and others may want it.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::folder::{TraceFolder, of_the_dead};
+use crate::error::{Context as _, Error};
+
+const PREFIX: &str = "noctule_";
+/// The event by which programs print since Linux 5.9.
+const EVENT: &str = "events/bpf_trace/bpf_trace_printk/enable";
+
+/// The lines that programs print from now on: of all programs of the machine.
+#[derive(Debug)]
+pub struct Printed {
+    // Closed before the instance is removed.
+    pipe: Option<File>,
+    folder: TraceFolder,
+    name: String,
+    rest: Vec<u8>,
+}
+
+impl Printed {
+    /// Makes an instance and follows it. Instances that a killed process left are removed first.
+    ///
+    /// # Errors
+    ///
+    /// tracefs cannot be written to.
+    pub fn follow() -> Result<Self, Error> {
+        let folder = TraceFolder::open()?;
+        let names = folder
+            .names("instances")
+            .context("listing instances of tracefs")?;
+        for left in of_the_dead(&names, PREFIX) {
+            // Somebody else may have been faster.
+            let _ = folder.remove_folder(&format!("instances/{left}"));
+        }
+        let name = format!("instances/{PREFIX}{}", std::process::id());
+        folder
+            .make_folder(&name)
+            .context("making an instance of tracefs")?;
+        let mut printed = Self {
+            pipe: None,
+            folder,
+            name,
+            rest: Vec::new(),
+        };
+        let path = format!("{}/{EVENT}", printed.name);
+        printed
+            .folder
+            .append(&path, "1")
+            .context(format!("enabling {path}"))?;
+        let path = format!("{}/trace_pipe", printed.name);
+        printed.pipe = Some(printed.folder.open_pipe(&path).context(path)?);
+        Ok(printed)
+    }
+
+    /// The whole lines that came since it was last asked; it does not wait.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read.
+    pub fn lines(&mut self) -> Result<Vec<String>, Error> {
+        let mut bytes = [0; 8192];
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(length) => self.rest.extend_from_slice(&bytes[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("reading trace_pipe"),
+            }
+            if self.rest.len() > 1 << 20 {
+                break;
+            }
+        }
+        let end = self
+            .rest
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let whole: Vec<u8> = self.rest.drain(..end).collect();
+        let text = String::from_utf8_lossy(&whole);
+        Ok(text
+            .lines()
+            .filter(|line| !line.is_empty())
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Readable when a line has come.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().map(AsFd::as_fd)
+    }
+}
+
+impl Drop for Printed {
+    fn drop(&mut self) {
+        self.pipe = None;
+        let _ = self.folder.append(&format!("{}/{EVENT}", self.name), "0");
+        if let Err(error) = self.folder.remove_folder(&self.name) {
+            tracing::warn!("{} of tracefs is left behind: {error}", self.name);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Kprobes as the kernel's samples of 2015 make them: a line in `kprobe_events`, the perf event of
+//! that number, and the program set on it.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::folder::{TraceFolder, of_the_dead};
+use crate::error::{Context as _, Error, ErrorKind};
+
+/// What is said where they are not there.
+pub(super) const NONE: &str = "this kernel has no kprobes (CONFIG_KPROBE_EVENTS); noctule hist and \
+    noctule load take tracepoints, which are on the same paths more often than not";
+
+const GROUP: &str = "noctule";
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// A kprobe event; removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct KprobeEvent {
+    folder: TraceFolder,
+    name: String,
+    function: String,
+    at_return: bool,
+}
+
+impl KprobeEvent {
+    /// Makes one. A function `sys_...` that is not there is looked for under the name that system
+    /// calls have since Linux 4.17.
+    pub(super) fn make(function: &str, offset: u64, at_return: bool) -> Result<Self, Error> {
+        let folder = TraceFolder::open()?;
+        folder.clean();
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("load_{}_{number}", std::process::id());
+        let mut event = Self {
+            folder,
+            name,
+            function: function.to_owned(),
+            at_return,
+        };
+        let made = event.write(function, offset);
+        let made = match (made, function.strip_prefix("sys_")) {
+            (Err(error), Some(call)) if missing(&error) => {
+                event.function = format!("{}{call}", super::SYSCALL_PREFIX);
+                let again = event.write(&event.function, offset);
+                again.map_err(|_| error)
+            }
+            (made, _) => made,
+        };
+        match made {
+            Ok(()) => Ok(event),
+            Err(error) => {
+                // There is nothing to remove.
+                event.name.clear();
+                Err(refused(function, &error))
+            }
+        }
+    }
+
+    fn write(&self, function: &str, offset: u64) -> io::Result<()> {
+        let kind = if self.at_return { 'r' } else { 'p' };
+        let line = match offset {
+            0 => format!("{kind}:{GROUP}/{} {function}\n", self.name),
+            offset => format!("{kind}:{GROUP}/{} {function}+{offset}\n", self.name),
+        };
+        self.folder.append("kprobe_events", &line)
+    }
+
+    /// The number of its perf event.
+    pub(super) fn id(&self) -> Result<u64, Error> {
+        let path = format!("events/{GROUP}/{}/id", self.name);
+        let text = self.folder.read(&path).context(path.clone())?;
+        text.trim().parse().map_err(io::Error::other).context(path)
+    }
+
+    pub(super) fn place(&self) -> String {
+        let end = if self.at_return { "return of " } else { "" };
+        format!("{end}kernel function {} (kprobe_events)", self.function)
+    }
+}
+
+impl Drop for KprobeEvent {
+    fn drop(&mut self) {
+        if self.name.is_empty() {
+            return;
+        }
+        let line = format!("-:{GROUP}/{}\n", self.name);
+        if let Err(error) = self.folder.append("kprobe_events", &line) {
+            tracing::warn!("the kprobe event {} is left behind: {error}", self.name);
+        }
+    }
+}
+
+impl TraceFolder {
+    /// Removes the kprobe events that a killed process left.
+    fn clean(&self) {
+        let names = self.names(&format!("events/{GROUP}")).unwrap_or_default();
+        for left in of_the_dead(&names, "load_") {
+            // Somebody else may have been faster.
+            let _ = self.append("kprobe_events", &format!("-:{GROUP}/{left}\n"));
+        }
+    }
+}
+
+/// What the kernel says of a symbol that it does not have, or has more than once.
+fn missing(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOENT | libc::EINVAL | libc::EADDRNOTAVAIL)
+    )
+}
+
+fn refused(function: &str, error: &io::Error) -> Error {
+    let (kind, words) = match error.raw_os_error() {
+        Some(libc::ENOENT) if !exist() => (ErrorKind::Kernel, NONE.to_owned()),
+        _ if missing(error) => (
+            ErrorKind::Kernel,
+            format!(
+                "this kernel has no function {function} that can be probed (grep {function} \
+                     /proc/kallsyms)"
+            ),
+        ),
+        Some(libc::EACCES | libc::EPERM) => (
+            ErrorKind::Privileges,
+            format!("kprobe_events: {error} (root, and no lockdown of the kernel)"),
+        ),
+        _ => (
+            ErrorKind::Other,
+            format!("kprobe_events, {function}: {error}"),
+        ),
+    };
+    Error::new(kind, words)
+}
+
+/// Whether this kernel has kprobe events.
+pub(super) fn exist() -> bool {
+    TraceFolder::open().is_ok_and(|folder| folder.read("kprobe_events").is_ok())
+}
