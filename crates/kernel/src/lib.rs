@@ -50,7 +50,11 @@ pub use facts::{
 };
 pub use hardware::{CounterSpec, PerfEvent};
 pub use heap::{limit_heap, trim_heap};
-pub use object::{MapContents, MapEntry, Member, NoTarget, Places, SECTIONS, Shape, Target};
+pub use object::{
+    Attachment, BareKind, BareMap, BareObject, BareProgram, ClassicInsn, ForeignObject,
+    ForeignProgram, LoadedObject, MapContents, MapEntry, Member, NoTarget, ObjectError, Places,
+    Printed, RawSocket, Rejected, SECTIONS, Shape, Target, map_kind,
+};
 pub use packets::PacketSource;
 pub use perf_probe::{PerfProbe, Sampling};
 pub use plain::{

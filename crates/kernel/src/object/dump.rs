@@ -2,7 +2,7 @@
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{
-    AsRawLibbpf as _, Map, MapCore as _, MapFlags, MapType, libbpf_sys as sys,
+    AsRawLibbpf as _, Map, MapCore as _, MapFlags, MapHandle, MapType, libbpf_sys as sys,
 };
 
 use super::shape::Shape;
@@ -46,6 +46,18 @@ pub(super) fn contents(map: &Map<'_>, btf: Option<&Btf<'_>>) -> MapContents {
         kind: kind_name(map.map_type()),
         key,
         value,
+        per_cpu: is_per_cpu(map.map_type()),
+        entries: entries(map),
+    }
+}
+
+/// Reads a map of which only the sizes are known.
+pub(super) fn plain_contents(name: &str, map: &MapHandle) -> MapContents {
+    MapContents {
+        name: name.to_owned(),
+        kind: kind_name(map.map_type()),
+        key: super::bare::bytes(map.key_size()),
+        value: super::bare::bytes(map.value_size()),
         per_cpu: is_per_cpu(map.map_type()),
         entries: entries(map),
     }

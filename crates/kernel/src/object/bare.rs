@@ -1,0 +1,232 @@
+//! Programs that come as instructions, with maps of their own: objects that libbpf takes no more, and
+//! what was written by hand.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+use libbpf_rs::{MapHandle, MapType, libbpf_sys as sys};
+
+use super::attach::{Attachment, Loaded, owned};
+use super::dump::{self, MapContents};
+use super::shape::Shape;
+use super::target::{Places, Target};
+use super::{LOG_BYTES, ObjectError, Rejected, until_nul};
+use crate::error::{Context as _, Error, ErrorKind};
+
+/// A map that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BareMap {
+    /// Its name.
+    pub name: String,
+    /// `enum bpf_map_type`.
+    pub kind: u32,
+    /// Bytes of a key.
+    pub key_size: u32,
+    /// Bytes of a value.
+    pub value_size: u32,
+    /// How many entries it can have.
+    pub entries: u32,
+    /// `BPF_F_...`.
+    pub flags: u32,
+}
+
+/// A program that is to be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BareProgram {
+    /// Its name; the kernel keeps 15 characters of it.
+    pub name: String,
+    /// What kind of program it is.
+    pub kind: BareKind,
+    /// Its licence.
+    pub license: String,
+    /// The kernel that it says it is for: kernels before 5.0 compared.
+    pub kernel_version: u32,
+    /// Its instructions, eight bytes each.
+    pub insns: Vec<[u8; 8]>,
+    /// Instructions that load a map, and which of the maps.
+    pub loads: Vec<(usize, u32)>,
+}
+
+/// What kind of program it is, and how it is attached. The default is no kind: the kernel refuses it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BareKind {
+    kind: u32,
+    attach: u32,
+}
+
+impl BareKind {
+    /// The kind that a section's name stands for; `None`: none.
+    pub fn of_section(section: &str) -> Option<Self> {
+        // Sections were numbered.
+        let plain = section.trim_end_matches(|c: char| c.is_ascii_digit());
+        let known = |name: &str| {
+            let name = CString::new(name).ok()?;
+            let (mut kind, mut attach) = (0, 0);
+            #[allow(unsafe_code, reason = "libbpf-rs has not this function")]
+            // SAFETY: the name ends with its NUL, and both numbers are ours.
+            let found = unsafe {
+                sys::libbpf_prog_type_by_name(name.as_ptr(), &raw mut kind, &raw mut attach)
+            };
+            (found == 0).then_some(Self { kind, attach })
+        };
+        known(section).or_else(|| known(plain))
+    }
+}
+
+/// The kind of map that bpftool calls so, such as `percpu_hash`.
+pub fn map_kind(name: &str) -> Option<u32> {
+    let kinds = (1..=sys::BPF_MAP_TYPE_ARENA).map(|number| (number, MapType::from(number)));
+    let mut kinds = kinds.filter(|(_, kind)| *kind != MapType::Unknown);
+    kinds
+        .find(|(_, kind)| dump::kind_name(*kind) == name)
+        .map(|(number, _)| number)
+}
+
+/// Such programs with their maps in the kernel; gone when it is dropped.
+#[derive(Debug)]
+pub struct BareObject {
+    maps: Vec<(String, MapHandle)>,
+    programs: Vec<(String, BareKind, OwnedFd)>,
+}
+
+impl BareObject {
+    /// Makes the maps and loads the programs.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses one; nothing stays loaded.
+    pub fn load(maps: &[BareMap], programs: &[BareProgram]) -> Result<Self, ObjectError> {
+        let mut object = Self {
+            maps: Vec::new(),
+            programs: Vec::new(),
+        };
+        for map in maps {
+            let made = make(map).map_err(ObjectError::plain)?;
+            object.maps.push((map.name.clone(), made));
+        }
+        for program in programs {
+            let fd = object.program(program)?;
+            object
+                .programs
+                .push((program.name.clone(), program.kind, fd));
+        }
+        Ok(object)
+    }
+
+    fn program(&self, program: &BareProgram) -> Result<OwnedFd, ObjectError> {
+        let mut insns = program.insns.clone();
+        for (at, map) in &program.loads {
+            let map = self.maps.get(*map as usize);
+            let (Some((_, map)), Some(insn)) = (map, insns.get_mut(*at)) else {
+                let words = format!("{}: instruction {at} loads no map", program.name);
+                return Err(ObjectError::plain(Error::new(ErrorKind::Other, words)));
+            };
+            insn[4..].copy_from_slice(&map.as_fd().as_raw_fd().to_ne_bytes());
+        }
+        // A log slows the verifier down: it is asked for when there is something to explain.
+        let loaded = load(program, &insns, None).or_else(|_| {
+            let mut log = vec![0; LOG_BYTES];
+            load(program, &insns, Some(&mut log)).map_err(|error| (error, log))
+        });
+        loaded.map_err(|(error, log)| {
+            let rejected = Rejected {
+                program: program.name.clone(),
+                log: until_nul(&log),
+                errno: error.raw_os_error().unwrap_or(0),
+            };
+            let error = Err::<(), _>(error).context(format!("loading {}", program.name));
+            ObjectError {
+                refused: Some(Box::new(rejected)),
+                ..ObjectError::plain(
+                    error
+                        .err()
+                        .unwrap_or_else(|| Error::new(ErrorKind::Other, "")),
+                )
+            }
+        })
+    }
+
+    /// Attaches a program.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no such place, or refuses it.
+    pub fn attach(
+        &self,
+        name: &str,
+        target: &Target,
+        places: &Places,
+    ) -> Result<Attachment, ObjectError> {
+        let Some((name, kind, fd)) = self.programs.iter().find(|(own, ..)| own == name) else {
+            let words = format!("there is no program {name}");
+            return Err(ObjectError::plain(Error::new(ErrorKind::Other, words)));
+        };
+        let loaded = Loaded {
+            fd: fd.as_fd(),
+            attach_type: kind.attach,
+            name,
+        };
+        loaded.attach(target, places).map_err(ObjectError::plain)
+    }
+
+    /// The maps with their entries, of which only the sizes are known.
+    pub fn maps(&self) -> Vec<MapContents> {
+        let maps = self.maps.iter();
+        maps.map(|(name, map)| dump::plain_contents(name, map))
+            .collect()
+    }
+}
+
+fn make(map: &BareMap) -> Result<MapHandle, Error> {
+    let options = sys::bpf_map_create_opts {
+        sz: size_of::<sys::bpf_map_create_opts>() as _,
+        map_flags: map.flags,
+        ..Default::default()
+    };
+    let kind = MapType::from(map.kind);
+    // The kernel takes few characters in names, and needs none.
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+    let name: String = map.name.chars().filter(|c| fits(*c)).take(15).collect();
+    let (key, value) = (map.key_size, map.value_size);
+    MapHandle::create(kind, Some(name), key, value, map.entries, &options)
+        .context(format!("making the map {}", map.name))
+}
+
+fn load(program: &BareProgram, insns: &[[u8; 8]], log: Option<&mut [u8]>) -> io::Result<OwnedFd> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+    let name: String = program.name.chars().filter(|c| fits(*c)).take(15).collect();
+    let name = CString::new(name)?;
+    let license = CString::new(program.license.as_str())?;
+    let mut options = sys::bpf_prog_load_opts {
+        sz: size_of::<sys::bpf_prog_load_opts>() as _,
+        expected_attach_type: program.kind.attach,
+        kern_version: program.kernel_version,
+        ..Default::default()
+    };
+    if let Some(log) = log {
+        options.log_level = 1;
+        options.log_size = u32::try_from(log.len()).unwrap_or(u32::MAX);
+        options.log_buf = log.as_mut_ptr().cast();
+    }
+    #[allow(unsafe_code, reason = "libbpf-rs loads objects only")]
+    // SAFETY: all pointers are to memory that lives for the call: two strings with their NUL, whole
+    // instructions of eight bytes, and options that say their own size.
+    owned(unsafe {
+        sys::bpf_prog_load(
+            program.kind.kind,
+            name.as_ptr(),
+            license.as_ptr(),
+            insns.as_ptr().cast(),
+            insns.len() as _,
+            &raw mut options,
+        )
+    })
+}
+
+/// The layout of bytes of which only the number is known.
+pub(super) fn bytes(size: u32) -> Shape {
+    Shape::Bytes {
+        size: size as usize,
+    }
+}
