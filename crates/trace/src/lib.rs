@@ -27,4 +27,5 @@ pub mod source;
 pub mod table;
 pub mod tree;
 pub mod value;
+pub mod verifier;
 pub mod watch;

@@ -1,0 +1,16 @@
+use super::*;
+
+#[test]
+fn parts_of_a_line_are_found() {
+    assert_eq!(
+        fit(
+            "{} invalid mem access '{}'",
+            "R1 invalid mem access 'scalar'"
+        ),
+        Some(vec!["R1", "scalar"])
+    );
+    assert_eq!(fit("a{}", "ab"), Some(vec!["b"]));
+    assert_eq!(fit("a{}c", "abd"), None);
+    assert_eq!(fit("div by zero", "div by zero"), Some(vec![]));
+    assert_eq!(fit("div by zero", "div by zero!"), None);
+}
