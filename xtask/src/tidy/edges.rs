@@ -36,8 +36,11 @@ const EDGES: &[(&str, &[&str])] = &[
             "noctule-sinks",
             "noctule-web",
             "noctule-tui",
+            "noctule-fixtures",
         ],
     ),
+    // Objects of the tests, which nothing that is shipped has in it.
+    ("noctule-fixtures", &[]),
     // It measures the binary from outside, beside others, and so uses none of its parts.
     ("noctule-bench", &[]),
     // Traces of energy whose truth is known: pure, as what it judges.
