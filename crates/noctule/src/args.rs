@@ -1,5 +1,6 @@
 //! The command line as it is typed. Help, man page and completions come from here.
 
+mod load;
 mod size;
 
 use std::ffi::OsString;
@@ -10,6 +11,8 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use noctule_model::Level;
 use tracing::level_filters::LevelFilter;
+
+pub(crate) use self::load::LoadArgs;
 
 /// Who uses the CPU of this node, for every process, container, pod and unit.
 ///
@@ -65,6 +68,7 @@ pub(crate) enum Command {
     Events(EventsArgs),
     Hist(HistArgs),
     Trigger(TriggerArgs),
+    Load(LoadArgs),
     Trace(TraceArgs),
     Probes(ProbesArgs),
     Doctor(DoctorArgs),

@@ -14,6 +14,7 @@ mod events;
 mod groups;
 mod hist;
 mod kallsyms;
+mod load;
 mod probes;
 mod run;
 mod stat;
@@ -39,6 +40,7 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Top(top) => top::run(&top, &config),
         Command::Events(events) => events::run(&events, &config),
         Command::Hist(hist) => hist::run(&hist),
+        Command::Load(load) => load::run(&load),
         Command::Probes(probes) => probes::run(&probes),
         Command::Trigger(trigger) => trigger::run(&trigger),
         Command::Trace(trace) => trace::run(&trace),

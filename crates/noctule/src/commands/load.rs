@@ -1,0 +1,165 @@
+//! `noctule load`: loads an object that is not ours, attaches its programs, shows what they print and
+//! what they leave in their maps, and detaches everything.
+
+mod errors;
+mod jobs;
+mod loaded;
+mod show;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use noctule_kernel::{Attachment, ForeignObject, LoadedObject, Printed, Target};
+use noctule_trace::elf::{self, Convention};
+
+use self::errors::explained;
+use self::jobs::Job;
+use self::loaded::Object;
+use self::show::Show;
+use super::watch::Output;
+use crate::args::LoadArgs;
+use crate::exit;
+use crate::stop::{Signals, Woken};
+
+pub(super) fn run(args: &LoadArgs) -> Result<u8> {
+    let mut show = Show::new(Output::open(args.output.as_deref())?, args.json);
+    let signals = Signals::catch()?;
+    let file = args.object.display().to_string();
+    let bytes = fs::read(&args.object).with_context(|| file.clone())?;
+    let convention = elf::inspect(&bytes).with_context(|| file.clone())?;
+    tracing::debug!("{file}: {convention:?}");
+    let fail = |error| explained(error, &file, args.verbose);
+    let object = match convention {
+        Convention::Libbpf => {
+            let object = ForeignObject::open(&bytes, &name(args)).map_err(fail)?;
+            Object::Libbpf(Box::new(object))
+        }
+        Convention::Legacy => {
+            Object::of_legacy(&elf::read_legacy(&bytes).with_context(|| file.clone())?)
+        }
+    };
+    let jobs = jobs::of(&object.programs(), args)?;
+    // Before anything can print.
+    let mut printed = follow_printed(args);
+    let mut loaded = object.load(&jobs).map_err(fail)?;
+    let mut running = Running::default();
+    if !args.no_attach {
+        running.tables = loaded.register_tables().map_err(fail)?;
+    }
+    for job in jobs {
+        let attached = match args.no_attach {
+            true => None,
+            false => Some(
+                loaded
+                    .attach(&job.program.name, &job.target, &job.places)
+                    .map_err(fail)?,
+            ),
+        };
+        show.program(&job, attached.as_ref())?;
+        running.programs.push((job, attached));
+    }
+    running.watch(args, &signals, &mut printed, &mut show)?;
+    running.read_iterators(&mut show)?;
+    running.detach(&mut show)?;
+    if let Some(printed) = &mut printed {
+        show.printed(&printed.lines()?)?;
+    }
+    if args.dump {
+        show.maps(&loaded.maps())?;
+    }
+    Ok(exit::DONE)
+}
+
+/// The name of the object in the kernel: that of the file up to its first dot.
+fn name(args: &LoadArgs) -> String {
+    let stem = args
+        .object
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
+    stem.split('.').next().unwrap_or("object").to_owned()
+}
+
+/// What programs print; without tracefs it is not shown, and the rest works.
+fn follow_printed(args: &LoadArgs) -> Option<Printed> {
+    if args.no_attach {
+        return None;
+    }
+    match Printed::follow() {
+        Ok(printed) => Some(printed),
+        Err(error) => {
+            let error = anyhow::Error::new(error);
+            tracing::warn!("what programs print is not shown: {error:#}");
+            None
+        }
+    }
+}
+
+/// What is attached.
+#[derive(Default)]
+struct Running {
+    programs: Vec<(Job, Option<Attachment>)>,
+    tables: Vec<(String, Attachment)>,
+}
+
+impl Running {
+    /// Whether there is nothing to wait for: nothing is attached, or iterators only, which run when
+    /// they are read.
+    fn is_done(&self) -> bool {
+        let waits = |(job, attached): &(Job, Option<Attachment>)| {
+            attached.is_some() && job.target != Target::Iterator
+        };
+        self.tables.is_empty() && !self.programs.iter().any(waits)
+    }
+
+    /// Shows what is printed until the time has come, a signal, or nobody reads.
+    fn watch(
+        &self,
+        args: &LoadArgs,
+        signals: &Signals,
+        printed: &mut Option<Printed>,
+        show: &mut Show<'_>,
+    ) -> Result<()> {
+        let end = args.duration.map(|duration| Instant::now() + duration);
+        while !self.is_done() {
+            let next = Instant::now() + Duration::from_secs(3600);
+            let until = end.map_or(next, |end| end.min(next));
+            let pipe = printed.as_ref().and_then(Printed::fd);
+            let woken = signals.wait(until, &pipe.into_iter().collect::<Vec<_>>())?;
+            if woken == Woken::End || end.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
+            if let Some(printed) = printed {
+                show.printed(&printed.lines()?)?;
+            }
+            if show.is_over() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_iterators(&self, show: &mut Show<'_>) -> Result<()> {
+        for (job, attached) in &self.programs {
+            if let (Target::Iterator, Some(attached)) = (&job.target, attached) {
+                show.iterator(&job.program.name, &LoadedObject::read_iterator(attached)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Detaches everything, after a last look at the sockets.
+    fn detach(&mut self, show: &mut Show<'_>) -> Result<()> {
+        for (job, attached) in &mut self.programs {
+            let passed = attached
+                .take()
+                .and_then(|attached| attached.packets_passed());
+            if let Some(passed) = passed {
+                show.packets(&job.program.name, passed)?;
+            }
+        }
+        self.tables.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! Why an object does not load, in words.
+
+use std::io::Write as _;
+
+use anyhow::anyhow;
+use noctule_kernel::{Error, ErrorKind, ObjectError};
+use noctule_text::escape;
+use noctule_trace::verifier;
+
+/// So much of what libbpf said is shown: the last lines name the reason.
+const LINES: usize = 3;
+
+/// The error with its reason. `verbose`: the log goes to standard error before.
+pub(super) fn explained(error: ObjectError, file: &str, verbose: bool) -> anyhow::Error {
+    if let Some(rejected) = &error.refused {
+        if verbose {
+            let lines = rejected.log.lines().map(|line| escape(line) + "\n");
+            // Without standard error there is nobody to tell.
+            let _ = std::io::stderr().write_all(lines.collect::<String>().as_bytes());
+        }
+        let why = verifier::explain(&rejected.log, rejected.errno).to_string();
+        let why: Vec<_> = why.lines().map(escape).collect();
+        let program = escape(&rejected.program);
+        let text = format!("{file}: the kernel refuses {program}\n{}", why.join("\n"));
+        if rejected.log.is_empty() {
+            return Error::new(ErrorKind::Kernel, text).into();
+        }
+        return anyhow!(text);
+    }
+    let noise =
+        |line: &&String| !line.contains("failed to load object") && !line.contains("-- BEGIN");
+    let said: Vec<_> = error
+        .said
+        .iter()
+        .filter(noise)
+        .map(|line| escape(line))
+        .collect();
+    let from = said.len().saturating_sub(LINES);
+    // An error without a cause below it has words of its own.
+    let own_words = std::error::Error::source(&error.error).is_none();
+    let error = anyhow::Error::new(error.error);
+    if said.is_empty() || own_words {
+        return error.context(file.to_owned());
+    }
+    error.context(format!("{file}: {}", said[from..].join("; ")))
+}

@@ -1,0 +1,134 @@
+//! Which programs are loaded, and what each is attached to.
+
+use anyhow::{Result, bail};
+use noctule_kernel::{ForeignProgram, NoTarget, Places, SECTIONS, Target};
+
+use crate::args::LoadArgs;
+use crate::exit::Usage;
+
+/// A program that is to be loaded.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) program: ForeignProgram,
+    pub(super) target: Target,
+    /// What BTF is asked for in place of what the section says.
+    pub(super) function: Option<String>,
+    pub(super) places: Places,
+}
+
+/// The programs that were asked for. Everything that can be said about them without the kernel is
+/// said here, so that nothing is loaded in vain.
+pub(super) fn of(programs: &[ForeignProgram], args: &LoadArgs) -> Result<Vec<Job>> {
+    let attach = attach(programs, args)?;
+    for name in &args.program {
+        known(programs, name, "--program")?;
+    }
+    let mut jobs = Vec::new();
+    for program in programs {
+        if !args.program.is_empty() && !args.program.contains(&program.name) {
+            continue;
+        }
+        let other = attach.iter().find(|(name, _)| *name == program.name);
+        if other.is_none() && args.program.is_empty() && program.section.starts_with('?') {
+            // It says itself that it is only loaded when it is asked for.
+            continue;
+        }
+        jobs.push(job(program, other.map(|(_, section)| *section), args)?);
+    }
+    if jobs.is_empty() {
+        bail!(Usage(
+            "the object has no program that is loaded by itself: --program NAME".into()
+        ));
+    }
+    Ok(jobs)
+}
+
+fn job(program: &ForeignProgram, other: Option<&str>, args: &LoadArgs) -> Result<Job> {
+    let shown = noctule_text::escape(&program.name);
+    if !program.typed {
+        let section = noctule_text::escape(&program.section);
+        bail!(Usage(format!(
+            "{shown}: its section {section} is none of libbpf's; did you mean {}?",
+            nearest(&program.section)
+        )));
+    }
+    let section = other.unwrap_or(&program.section);
+    let target = match Target::of_section(section) {
+        Ok(target) => target,
+        // It is only verified.
+        Err(_) if args.no_attach => Target::Elsewhere("is only verified"),
+        Err(NoTarget::Incomplete(form)) => bail!(Usage(format!(
+            "{shown}: its section does not say what to attach to: --attach {shown}={form}"
+        ))),
+        Err(NoTarget::Unknown) => bail!(Usage(format!(
+            "{shown}: {} is no section of libbpf; did you mean {}?",
+            noctule_text::escape(section),
+            nearest(section)
+        ))),
+    };
+    let places = places(args);
+    let is_table = matches!(target, Target::Elsewhere(_)) && section.starts_with("struct_ops");
+    match target.needs(&places) {
+        Some(words) if !args.no_attach && !is_table => bail!(Usage(format!("{shown} {words}"))),
+        _ => {}
+    }
+    let function = match &target {
+        Target::Btf { name, .. } if other.is_some() => Some(name.clone()),
+        _ => None,
+    };
+    Ok(Job {
+        program: program.clone(),
+        target,
+        function,
+        places,
+    })
+}
+
+fn places(args: &LoadArgs) -> Places {
+    Places {
+        interface: args.interface.clone(),
+        cgroup: args.cgroup.clone(),
+        netns: args.netns.clone(),
+        pid: args.pid,
+        frequency: args.frequency,
+    }
+}
+
+/// The sections that were given for programs.
+fn attach<'a>(programs: &[ForeignProgram], args: &'a LoadArgs) -> Result<Vec<(&'a str, &'a str)>> {
+    let mut all = Vec::new();
+    for text in &args.attach {
+        let Some((name, section)) = text.split_once('=') else {
+            bail!(Usage(format!(
+                "--attach {text}: expected PROGRAM=SECTION, such as count=tracepoint/sched/sched_switch"
+            )));
+        };
+        known(programs, name, "--attach")?;
+        all.push((name, section));
+    }
+    Ok(all)
+}
+
+fn known(programs: &[ForeignProgram], name: &str, option: &str) -> Result<()> {
+    if programs.iter().any(|program| program.name == name) {
+        return Ok(());
+    }
+    let names: Vec<_> = programs
+        .iter()
+        .map(|p| noctule_text::escape(&p.name))
+        .collect();
+    let names = names.join(", ");
+    bail!(Usage(format!(
+        "{option} {name}: the object has no such program; it has {names}"
+    )))
+}
+
+fn nearest(section: &str) -> &'static str {
+    let prefix = section.split('/').next().unwrap_or(section);
+    let distance = |known: &&&str| strsim::damerau_levenshtein(known, prefix);
+    SECTIONS
+        .iter()
+        .min_by_key(distance)
+        .copied()
+        .unwrap_or("tracepoint")
+}
