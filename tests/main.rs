@@ -18,6 +18,7 @@ mod exposition;
 mod hardware;
 mod hist;
 mod joules;
+mod load;
 mod packets;
 mod perf_probes;
 mod probes;

@@ -1,0 +1,162 @@
+//! Programs that the verifier refuses: each gets its words, and nothing stays.
+
+use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
+
+use super::{Object, fixtures, support};
+
+/// Program, the words of its refusal, and the source that is shown.
+const REFUSED: &[(&str, &str, &str)] = &[
+    (
+        "null_pointer",
+        "possible null pointer: R0 is used without a check for NULL",
+        "return value->numbers[0];",
+    ),
+    (
+        "null_passed",
+        "possible null pointer: R3 is passed without a check",
+        "bpf_map_update_elem",
+    ),
+    (
+        "not_an_address",
+        "memory access: R0 is used as an address, but is a number",
+        "return task[3];",
+    ),
+    (
+        "endless",
+        "program too complex: a loop never ends",
+        "bpf_get_prandom_u32() != 7",
+    ),
+    (
+        "too_long",
+        "program too complex: the verifier gave up: too many steps",
+        "at: ",
+    ),
+    (
+        "uninitialised",
+        "uninitialised data: R7 is read before anything was written to it",
+        "r7",
+    ),
+    (
+        "behind_value",
+        "out of bounds: R",
+        "return value->numbers[index];",
+    ),
+    (
+        "unbounded_index",
+        "a number without bounds is added to a pointer",
+        "return value->numbers[index];",
+    ),
+    (
+        "negative_size",
+        "out of bounds: ",
+        "bpf_get_current_comm(text, size)",
+    ),
+    (
+        "behind_packet",
+        "packet access: the packet may be shorter than what is read",
+        "return data[14];",
+    ),
+    (
+        "behind_context",
+        "context access: the context of this kind of program has nothing",
+        "ctx)[100]",
+    ),
+    (
+        "not_released",
+        "reference leak: something is acquired and not given back",
+        "at: ",
+    ),
+    ("released_twice", "memory access: R", "*record = 1;"),
+    (
+        "not_for_sockets",
+        "helper function: ",
+        "bpf_override_return(",
+    ),
+    (
+        "unknown_helper",
+        "helper function: the program calls a function that this kernel does not have",
+        "no_such_helper()",
+    ),
+    (
+        "lock_kept",
+        "lock: the program ends while it holds a lock",
+        "at: ",
+    ),
+    ("lock_refused", "lock: ", "help: "),
+    (
+        "writes_constant",
+        "memory access: a map is written to that programs may only read",
+        "constant = 2;",
+    ),
+    (
+        "wrong_return",
+        "return value: the program returns what this kind may not return",
+        "at: ",
+    ),
+    (
+        "wrong_argument",
+        "argument: R1 is of the wrong kind for this function",
+        "argument 1 of bpf_map_lookup_elem",
+    ),
+    (
+        "large_stack",
+        "stack: written outside of the stack",
+        "r10 -520",
+    ),
+    (
+        "divided_pointer",
+        "pointer arithmetic: R1 may not be computed with",
+        "r1 *= 3",
+    ),
+];
+
+#[test]
+fn each_refusal_is_explained_and_nothing_stays() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let object = Object::new(fixtures::REJECTED);
+    for (program, words, source) in REFUSED {
+        let (code, errors) = object.refused(&["--program", program, "--no-attach"]);
+        assert_eq!(code, Some(1), "{program}: {errors}");
+        assert!(
+            errors.contains(&format!("the kernel refuses {program}")),
+            "{errors}"
+        );
+        assert!(errors.contains(words), "{program}: {errors}");
+        assert!(errors.contains(source), "{program}: {errors}");
+        assert!(!errors.contains("processed "), "{program}: {errors}");
+    }
+    let (_, errors) = object.refused(&["--program", "null_pointer", "-v"]);
+    assert!(errors.contains("processed "), "the whole log: {errors}");
+    assert_none_named(
+        &["null_pointer", "too_long", "wrong_return"],
+        &["guarded", "table"],
+    );
+}
+
+#[test]
+fn a_licence_and_a_section_of_nobodys_are_named() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let object = Object::new(fixtures::PROPRIETARY);
+    let (code, errors) = object.refused(&["--program", "not_gpl"]);
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(
+        errors.contains("licence: a function is called that only GPL programs may call"),
+        "{errors}"
+    );
+    let (code, errors) = object.refused(&["--program", "misspelt"]);
+    assert_eq!(code, Some(2), "{errors}");
+    let words = "misspelt: its section kporbe/vfs_read is none of libbpf's; did you mean kprobe?";
+    assert!(errors.contains(words), "{errors}");
+}
+
+/// No program and no map of these names is in the kernel, a moment after their last user has gone.
+pub(super) fn assert_none_named(programs: &[&str], maps: &[&str]) {
+    support::wait_until("the programs are gone", || {
+        !ProgInfoIter::default().any(|info| programs.contains(&&*info.name.to_string_lossy()))
+    });
+    support::wait_until("the maps are gone", || {
+        !MapInfoIter::default().any(|info| maps.contains(&&*info.name.to_string_lossy()))
+    });
+}
