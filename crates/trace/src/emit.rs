@@ -8,6 +8,7 @@ mod classic;
 mod condition;
 mod number;
 mod packet;
+mod pair;
 mod record;
 mod table;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use std::fmt;
 use crate::asm::{Assembler, Code, Helper, Jump, Label, Operand, Reg, TooFar, Width};
 use crate::buckets;
 use crate::probe::Probe;
-use crate::program::{Aggregate, Condition, ConditionKind, Part, Program, TEXT_ROOM};
+use crate::program::{Aggregate, Condition, ConditionKind, Pair, Part, Program, TEXT_ROOM};
 
 /// Maps that a program uses, as [`Code::maps`] numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +38,10 @@ pub enum MapUse {
     Stacks = 4,
     /// One entry, all zeros: a new row.
     Zero = 5,
+    /// When the first of two events came, by their key.
+    Firsts = 6,
+    /// One entry per CPU: first events that found no room.
+    Unkept = 7,
 }
 
 /// A program that is complete but for its maps.
@@ -54,6 +59,8 @@ pub struct Emitted {
     pub globs: Vec<[u64; 256]>,
     /// The table of stacks is used.
     pub stacks: bool,
+    /// Bytes of the key that two events have in common; 0: the event stands alone.
+    pub pair_size: usize,
 }
 
 /// Why there are no instructions.
@@ -67,6 +74,8 @@ pub enum EmitError {
     Unreadable,
     /// A key or a row takes more memory than a map of values per CPU has.
     TooLarge,
+    /// Only tracepoints have a time between two of them.
+    NoPair,
 }
 
 impl fmt::Display for EmitError {
@@ -75,6 +84,7 @@ impl fmt::Display for EmitError {
             Self::TooDeep => "the expression is nested too deeply",
             Self::TooLong => "the program is too long",
             Self::Unreadable => "a program cannot read this field",
+            Self::NoPair => "only tracepoints have a time between two of them",
             Self::TooLarge => "a key or a row takes more than 32 KiB",
         })
     }
@@ -113,7 +123,14 @@ mod frame {
     pub(super) const KEY: i16 = -416;
     /// A record that the program makes itself.
     pub(super) const RECORD: i16 = -504;
+    /// Nanoseconds since the first of two events, which have records of their own.
+    pub(super) const LATENCY: i16 = -424;
+    /// The key that two events have in common.
+    pub(super) const PAIR: i16 = -512;
 }
+
+/// Bytes that the key of two events can have.
+pub(crate) const LONGEST_PAIR: usize = 88;
 
 /// How many results can wait.
 const SPILLS: usize = 8;
@@ -135,7 +152,14 @@ pub fn emit(program: &Program) -> Result<Emitted, EmitError> {
         memory_size += key_size;
         Place::memory(at)?
     };
-    if memory_size.max(value_size) > LARGEST_VALUE {
+    let pair_size = match &program.pair {
+        Pair::None => 0,
+        Pair::First(key) | Pair::Second(key) => key.iter().map(Part::size).sum(),
+    };
+    if pair_size > 0 && program.probe != Probe::Tracepoint {
+        return Err(EmitError::NoPair);
+    }
+    if memory_size.max(value_size) > LARGEST_VALUE || pair_size > LONGEST_PAIR {
         return Err(EmitError::TooLarge);
     }
     let mut emitter = Emitter {
@@ -153,6 +177,7 @@ pub fn emit(program: &Program) -> Result<Emitted, EmitError> {
         memory_size,
         globs: emitter.globs,
         stacks: emitter.stacks,
+        pair_size,
     })
 }
 
@@ -226,6 +251,14 @@ impl Emitter {
     ) -> Result<(), EmitError> {
         let end = self.asm.label();
         self.record(program.classic.as_ref(), end);
+        match &program.pair {
+            Pair::None => {}
+            Pair::First(key) => {
+                self.first(key, end)?;
+                return Ok(());
+            }
+            Pair::Second(key) => self.second(key, end)?,
+        }
         if memory_size > 0 {
             self.lookup_first(MapUse::Memory);
             self.asm.jump(Jump::Eq, Reg::R0, 0, end);

@@ -21,6 +21,23 @@ pub struct Program {
     pub keys: Vec<Part>,
     /// What is kept beside the count of hits.
     pub values: Vec<Kept>,
+    /// Where the event stands among two that belong together.
+    pub pair: Pair,
+}
+
+/// Two events whose distance in time is asked for. They belong together when their keys are equal; each
+/// part of these is a number or text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pair {
+    /// The event stands alone.
+    #[default]
+    None,
+    /// The first of both: its time is kept for its key, in place of an earlier one, and nothing is
+    /// counted.
+    First(Vec<Part>),
+    /// The second of both: without a first one of its key nothing is counted, and no other finds that
+    /// one again. Then comes the filter.
+    Second(Vec<Part>),
 }
 
 /// One part of a key.
@@ -141,6 +158,8 @@ pub enum Context {
     Time,
     /// The id of the thread's cgroup in the unified hierarchy.
     Cgroup,
+    /// Nanoseconds since the first of two events; only in [`Pair::Second`].
+    Latency,
 }
 
 /// An operator on two numbers.

@@ -196,6 +196,9 @@ impl Emitter {
 
     fn context(&mut self, what: Context, dst: Reg) {
         match what {
+            Context::Latency => {
+                return self.asm.load(Width::B8, dst, Reg::R10, frame::LATENCY);
+            }
             Context::Pid | Context::Tgid => self.asm.call(Helper::CurrentPidTgid),
             Context::Cpu => self.asm.call(Helper::SmpProcessorId),
             Context::Time => self.asm.call(Helper::KtimeGetNs),
@@ -208,7 +211,7 @@ impl Emitter {
                 self.sign_extend(Width::B4, dst);
             }
             Context::Tgid => self.asm.alu(Alu::Rsh, dst, 32),
-            Context::Cpu | Context::Time | Context::Cgroup => {}
+            Context::Cpu | Context::Time | Context::Cgroup | Context::Latency => {}
         }
     }
 

@@ -13,7 +13,11 @@ const SKIPPED_FRAMES: i32 = 0;
 impl Emitter {
     /// Writes the key.
     pub(super) fn key(&mut self, parts: &[Part]) -> Result<(), EmitError> {
-        let mut place = self.key;
+        self.key_at(parts, self.key)
+    }
+
+    /// Writes the parts of a key from this place on.
+    pub(super) fn key_at(&mut self, parts: &[Part], mut place: Place) -> Result<(), EmitError> {
         for part in parts {
             match part {
                 Part::Number(number) => {

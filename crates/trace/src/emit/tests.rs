@@ -14,7 +14,7 @@ mod packet;
 mod random;
 mod world;
 
-use self::evaluate::Table;
+use self::evaluate::{Table, Waiting};
 use self::maps::Maps;
 use self::random::Maker;
 use self::world::{Random, World};
@@ -71,4 +71,42 @@ fn random_programs_do_what_they_mean() {
         "{hits} {dropped}"
     );
     assert!(deep < PROGRAMS / 50, "{deep}");
+}
+
+/// First and second events of one pair in any order, with room for two keys that wait.
+#[test]
+fn random_pairs_of_events_do_what_they_mean() {
+    let (mut hits, mut unkept) = (0, 0);
+    for seed in 0..PROGRAMS / 4 {
+        let mut random = Random(seed << 20 | 1);
+        let worlds: Vec<_> = (0..3).map(|_| random::world(&mut random, true)).collect();
+        let mut maker = Maker {
+            random,
+            example: &worlds[0],
+            wild: true,
+        };
+        let programs = maker.programs_of_a_pair();
+        let mut order = maker.random;
+        let emitted = programs.each_ref().map(emit);
+        let [Ok(first), Ok(second)] = &emitted else {
+            continue;
+        };
+        let mut maps = Maps::new(second, 2);
+        let (mut table, mut waiting) = (Table::new(&programs[1], 2), Waiting::default());
+        for step in 0..12 {
+            let world = order.one_of(&[0, 1, 2]);
+            let mut world = worlds[world].clone();
+            world.time = step << 50;
+            let which = usize::from(order.once_in(2));
+            let code = if which == 0 { first } else { second };
+            let ran = machine::run(code, &world, &mut maps);
+            assert_eq!(ran, Ok(()), "seed {seed}: {programs:?}");
+            waiting.event(&programs[which], &world, &mut table);
+        }
+        assert_eq!(maps.table(&programs[1]), table, "seed {seed}: {programs:?}");
+        assert_eq!(maps.unkept(), waiting.unkept, "seed {seed}");
+        hits += table.rows.values().map(|(hits, _)| hits).sum::<u64>();
+        unkept += waiting.unkept;
+    }
+    assert!(hits > PROGRAMS / 4 && unkept > 100, "{hits} {unkept}");
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::world::World;
 use crate::buckets;
 use crate::program::{
-    Aggregate, Comparison, Condition, ConditionKind, Context, FieldRead, Number, Operator, Part,
-    Program, TEXT_ROOM, Text,
+    Aggregate, Comparison, Condition, ConditionKind, Context, FieldRead, Number, Operator, Pair,
+    Part, Program, TEXT_ROOM, Text,
 };
 
 /// What is kept of the numbers of a row.
@@ -64,6 +64,43 @@ impl Table {
         *hits += 1;
         for (kept, value) in program.values.iter().zip(values) {
             keep(value, kept.what, number(&kept.number, world));
+        }
+    }
+}
+
+/// First events of a pair that wait for their second ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waiting {
+    times: BTreeMap<Vec<u8>, u64>,
+    pub(super) unkept: u64,
+}
+
+impl Waiting {
+    /// One event: a first one, or a second one, which goes to the table.
+    pub(super) fn event(&mut self, program: &Program, world: &World, table: &mut Table) {
+        let key = |parts: &[Part]| {
+            parts
+                .iter()
+                .flat_map(|k| part(k, world))
+                .collect::<Vec<_>>()
+        };
+        match &program.pair {
+            Pair::None => table.event(program, world),
+            Pair::First(parts) => {
+                let key = key(parts);
+                if self.times.len() >= table.room && !self.times.contains_key(&key) {
+                    self.unkept += 1;
+                } else {
+                    self.times.insert(key, world.time);
+                }
+            }
+            Pair::Second(parts) => {
+                if let Some(first) = self.times.remove(&key(parts)) {
+                    let mut world = world.clone();
+                    world.latency = world.time.wrapping_sub(first);
+                    table.event(program, &world);
+                }
+            }
         }
     }
 }
@@ -161,6 +198,7 @@ pub(super) fn number(of: &Number, world: &World) -> u64 {
         Number::Context(Context::Cpu) => u64::from(world.cpu),
         Number::Context(Context::Time) => world.time,
         Number::Context(Context::Cgroup) => world.cgroup,
+        Number::Context(Context::Latency) => world.latency,
         Number::OfThread(offsets) => {
             let step = |at: u64, offset: &u32| word(at.wrapping_add(u64::from(*offset)), world);
             offsets.iter().fold(world.thread, step)

@@ -46,6 +46,7 @@ fn programs() -> [(&'static str, Program); 3] {
                 filter: filter(above),
                 keys: vec![Part::Number(field(16, 8))],
                 values: kept(field(24, 4), Aggregate::Sum),
+                ..Program::default()
             },
         ),
         (
@@ -56,6 +57,7 @@ fn programs() -> [(&'static str, Program); 3] {
                 filter: filter(ConditionKind::Equals(name, b"kworker/0".to_vec())),
                 keys: Vec::new(),
                 values: kept(field(32, 8), Aggregate::Maximum { signed: true }),
+                ..Program::default()
             },
         ),
         (

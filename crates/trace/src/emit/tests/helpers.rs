@@ -1,6 +1,7 @@
 //! The kernel's functions that programs call.
 
 use super::machine::{Fault, MAP, Machine, RECORD};
+use crate::emit::MapUse;
 
 const EFAULT: i64 = -14;
 /// More than any record or key has.
@@ -11,6 +12,7 @@ impl Machine<'_> {
         let result = match helper {
             1 => return self.map_lookup(),
             2 => self.map_update()?,
+            3 => self.map_delete()?,
             5 => return Ok(self.world.time),
             8 => return Ok(u64::from(self.world.cpu)),
             14 => return Ok(u64::from(self.world.tgid) << 32 | u64::from(self.world.pid)),
@@ -29,7 +31,7 @@ impl Machine<'_> {
     }
 
     fn map(&self, register: u8) -> Result<u64, Fault> {
-        let map = self.get(register)?.checked_sub(MAP).filter(|map| *map < 6);
+        let map = self.get(register)?.checked_sub(MAP).filter(|map| *map < 8);
         map.ok_or_else(|| format!("r{register} is no map"))
     }
 
@@ -40,12 +42,28 @@ impl Machine<'_> {
     }
 
     fn map_update(&mut self) -> Result<i64, Fault> {
+        if self.map(1)? == MapUse::Firsts as u64 {
+            let key = self.bytes(self.get(2)?, self.maps.pair_size)?;
+            let time = self.bytes(self.get(3)?, 8)?;
+            return match self.get(4)? {
+                0 => Ok(self.maps.keep_first(key, time)),
+                flags => Err(format!("flags {flags}")),
+            };
+        }
         if self.map(1)? != 0 || self.maps.key_size == 0 || self.get(4)? != 1 {
             return Err("only the table gets new rows".into());
         }
         let key = self.bytes(self.get(2)?, self.maps.key_size)?;
         let row = self.bytes(self.get(3)?, self.maps.value_size)?;
         Ok(self.maps.insert(key, row))
+    }
+
+    fn map_delete(&mut self) -> Result<i64, Fault> {
+        if self.map(1)? != MapUse::Firsts as u64 {
+            return Err("only first events are removed".into());
+        }
+        let key = self.bytes(self.get(2)?, self.maps.pair_size)?;
+        Ok(self.maps.forget_first(&key))
     }
 
     fn comm(&mut self) -> Result<i64, Fault> {

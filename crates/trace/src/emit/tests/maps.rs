@@ -24,6 +24,12 @@ pub(super) struct Maps {
     memory: Vec<u8>,
     globs: Vec<Vec<u8>>,
     zero: Vec<u8>,
+    pub(super) pair_size: usize,
+    /// First events by key, with the numbers of their values.
+    firsts: BTreeMap<Vec<u8>, usize>,
+    /// Times of first events; those that are gone keep their place.
+    times: Vec<Vec<u8>>,
+    unkept: Vec<u8>,
 }
 
 impl Maps {
@@ -41,13 +47,43 @@ impl Maps {
             memory: vec![b'a'; emitted.memory_size],
             globs: emitted.globs.iter().map(bytes).collect(),
             zero: vec![0; emitted.value_size],
+            pair_size: emitted.pair_size,
+            firsts: BTreeMap::new(),
+            times: Vec::new(),
+            unkept: vec![0; 8],
         }
+    }
+
+    /// `BPF_ANY` among the first events, which have as much room as the table.
+    pub(super) fn keep_first(&mut self, key: Vec<u8>, time: Vec<u8>) -> i64 {
+        if !self.firsts.contains_key(&key) && self.firsts.len() >= self.room {
+            return -7;
+        }
+        self.firsts.insert(key, self.times.len());
+        self.times.push(time);
+        0
+    }
+
+    pub(super) fn forget_first(&mut self, key: &[u8]) -> i64 {
+        if self.firsts.remove(key).is_some() {
+            0
+        } else {
+            -2
+        }
+    }
+
+    /// First events that found no room.
+    pub(super) fn unkept(&self) -> u64 {
+        word(&self.unkept, 0)
     }
 
     /// Bytes of a map's key.
     pub(super) fn key_size(&self, map: u64) -> usize {
         if map == MapUse::Table as u64 && self.key_size > 0 {
             return self.key_size;
+        }
+        if map == MapUse::Firsts as u64 {
+            return self.pair_size;
         }
         4
     }
@@ -56,6 +92,8 @@ impl Maps {
     pub(super) fn lookup(&self, map: u64, key: &[u8]) -> Result<u64, Fault> {
         let slot = if map == MapUse::Table as u64 && self.key_size > 0 {
             self.keys.get(key).copied()
+        } else if map == MapUse::Firsts as u64 {
+            self.firsts.get(key).copied()
         } else {
             let index = key.try_into().map(u32::from_ne_bytes);
             Some(index.map_err(|_| "an index has four bytes")? as usize)
@@ -85,6 +123,8 @@ impl Maps {
             2 => single(&self.memory),
             3 => self.globs.get(slot),
             5 => single(&self.zero),
+            6 => self.times.get(slot),
+            7 => single(&self.unkept),
             _ => None,
         }
     }
@@ -105,6 +145,7 @@ impl Maps {
             0 => self.rows.get_mut(slot),
             1 => Some(&mut self.dropped),
             2 => Some(&mut self.memory),
+            7 => Some(&mut self.unkept),
             _ => None,
         };
         Ok((
@@ -134,7 +175,7 @@ impl Maps {
 /// Map, value and byte.
 fn parts(address: u64) -> Result<(u64, usize, usize), Fault> {
     let outside = || format!("{address:#x} is no memory");
-    let at = address.checked_sub(VALUES).filter(|at| at >> 40 < 6);
+    let at = address.checked_sub(VALUES).filter(|at| at >> 40 < 8);
     let at = at.ok_or_else(outside)?;
     let slot = usize::try_from(at >> 20 & 0xf_ffff).map_err(|_| outside())?;
     Ok((at >> 40, slot, (at & 0xf_ffff) as usize))

@@ -7,7 +7,7 @@ use crate::glob::Glob;
 use crate::probe::Probe;
 use crate::program::{
     Aggregate, Comparison, Condition, ConditionKind, Context, FieldRead, Kept, Number, Operator,
-    Part, Program, Text,
+    Pair, Part, Program, Text,
 };
 use crate::source::Span;
 
@@ -66,6 +66,7 @@ pub(super) fn world(random: &mut Random, wild: bool) -> World {
         tgid: random.below(1 << 22) as u32,
         cpu: random.below(8) as u32,
         time: random.next() >> 8,
+        latency: 0,
         cgroup: random.below(3),
         thread,
         comm,
@@ -113,7 +114,41 @@ impl Maker<'_> {
             filter,
             keys,
             values,
+            pair: Pair::None,
         }
+    }
+
+    /// Two programs whose events belong together by the same key.
+    pub(super) fn programs_of_a_pair(&mut self) -> [Program; 2] {
+        let count = 1 + self.random.below(3);
+        let parts = (0..count).map(|_| match self.random.below(4) {
+            0 => Part::Text(Text::Comm),
+            _ => Part::Number(self.small()),
+        });
+        let key: Vec<_> = parts.collect();
+        let first = Program {
+            pair: Pair::First(key.clone()),
+            ..Program::default()
+        };
+        let mut second = self.program();
+        second.pair = Pair::Second(key);
+        let latency = Number::Context(Context::Latency);
+        second.values.push(Kept {
+            number: latency.clone(),
+            what: Aggregate::Sum,
+        });
+        if self.random.once_in(3) {
+            second.filter = Some(Condition {
+                kind: ConditionKind::Compare {
+                    how: Comparison::Less,
+                    signed: false,
+                    left: latency,
+                    right: Number::Constant(1 << 54),
+                },
+                span: Span::new(0, 0),
+            });
+        }
+        [first, second]
     }
 
     fn part(&mut self) -> Part {

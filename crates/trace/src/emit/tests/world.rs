@@ -20,6 +20,8 @@ pub(super) struct World {
     pub(super) time: u64,
     /// Ends with a NUL, and so does the kernel's.
     pub(super) comm: [u8; 16],
+    /// Since the first of two events.
+    pub(super) latency: u64,
     /// Of `bpf_get_current_cgroup_id`.
     pub(super) cgroup: u64,
     /// The address of the kernel's record of the thread.

@@ -1,0 +1,53 @@
+//! Two events that belong together.
+
+use super::{EmitError, Emitter, MapUse, Place, frame};
+use crate::asm::{Alu, Helper, Jump, Label, Reg, Width};
+use crate::program::Part;
+
+/// `BPF_ANY`.
+const ANY: i32 = 0;
+
+impl Emitter {
+    /// Keeps the time for the key: all of the program.
+    pub(super) fn first(&mut self, key: &[Part], end: Label) -> Result<(), EmitError> {
+        let place = Place::stack(frame::PAIR);
+        let latency = Place::stack(frame::LATENCY);
+        self.key_at(key, place)?;
+        self.asm.call(Helper::KtimeGetNs);
+        self.asm
+            .store(Width::B8, latency.base, latency.offset, Reg::R0);
+        self.asm.map(Reg::R1, MapUse::Firsts as u32);
+        self.address(Reg::R2, place);
+        self.address(Reg::R3, latency);
+        self.asm.mov(Reg::R4, ANY);
+        self.asm.call(Helper::MapUpdate);
+        self.asm.jump(Jump::Eq, Reg::R0, 0, end);
+        self.lookup_first(MapUse::Unkept);
+        self.unless_found(end);
+        self.add(Reg::R0, 0, 1);
+        self.asm.bind(end);
+        self.asm.mov(Reg::R0, 0);
+        self.asm.exit();
+        Ok(())
+    }
+
+    /// Takes the time that was kept for the key. Of several events that find it at the same time, on
+    /// several CPUs, one can remove it: only that one goes on.
+    pub(super) fn second(&mut self, key: &[Part], end: Label) -> Result<(), EmitError> {
+        let place = Place::stack(frame::PAIR);
+        let latency = Place::stack(frame::LATENCY);
+        self.key_at(key, place)?;
+        self.lookup(MapUse::Firsts, place);
+        self.unless_found(end);
+        self.asm.load(Width::B8, Reg::R7, Reg::R0, 0);
+        self.asm.call(Helper::KtimeGetNs);
+        self.asm.alu(Alu::Sub, Reg::R0, Reg::R7);
+        self.asm
+            .store(Width::B8, latency.base, latency.offset, Reg::R0);
+        self.asm.map(Reg::R1, MapUse::Firsts as u32);
+        self.address(Reg::R2, place);
+        self.asm.call(Helper::MapDelete);
+        self.asm.jump(Jump::Ne, Reg::R0, 0, end);
+        Ok(())
+    }
+}
