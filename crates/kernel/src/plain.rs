@@ -28,7 +28,7 @@ pub enum PlainMapKind {
     Array,
     /// Numbered entries, a value for each CPU.
     PerCpuArray,
-    /// Entries by key.
+    /// Entries by key, one value for all CPUs.
     Hash,
     /// Entries by key, a value for each CPU.
     PerCpuHash,

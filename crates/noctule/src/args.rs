@@ -270,6 +270,8 @@ pub(crate) struct EventsArgs {
 ///   noctule hist kmem:kmalloc 'keys=call_site.sym:vals=bytes_req,bytes_req.p99 if bytes_req > 64'
 ///   noctule hist raw_syscalls:sys_enter 'keys=id.syscall,common_pid.execname'
 ///   noctule hist kmem:kmalloc 'keys=bytes_req.log2' --graph --for 5s
+///   noctule hist syscalls:sys_enter_openat 'keys=container,comm'
+///   noctule hist sched:sched_wakeup..sched:sched_switch 'on=pid==next_pid:keys=next_comm:vals=latency.p99'
 ///   noctule hist socket:lo 'keys=ip_proto.flags,port_dst:vals=len' --for 5s
 ///   noctule hist socket:lo 'keys=ip_src:vals=len' --filter 'tcp port 80' --for 5s
 ///   noctule hist profile:99 'keys=comm:sort=hitcount.descending' --for 5s
@@ -281,7 +283,8 @@ pub(crate) struct EventsArgs {
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct HistArgs {
-    /// SYSTEM:EVENT, socket:INTERFACE, profile:HZ, interval:TIME, software:EVENT, hardware:EVENT
+    /// SYSTEM:EVENT, socket:INTERFACE, profile:HZ, interval:TIME, software:EVENT, hardware:EVENT, or two
+    /// of them for the time between: FIRST..SECOND
     #[arg(value_name = "EVENT")]
     pub(crate) event: String,
     /// What is counted, such as 'keys=prev_comm:vals=prev_prio if prev_pid > 0'

@@ -19,7 +19,7 @@ use crate::program::{Condition, Number};
 use crate::source::{Problem, Span};
 use crate::tree::{Expr, Name};
 
-pub use hist::hist;
+pub use hist::{hist, latency};
 
 /// What is known of an event, and of the kernel.
 #[derive(Clone, Copy)]
@@ -77,6 +77,7 @@ pub fn filter(expr: &Expr, scope: &Scope<'_>) -> Result<Condition, Vec<Problem>>
     let mut resolver = Resolver {
         scope,
         problems: Vec::new(),
+        has_latency: false,
     };
     let condition = resolver.condition(expr);
     resolver.finish(condition)
@@ -86,6 +87,8 @@ pub fn filter(expr: &Expr, scope: &Scope<'_>) -> Result<Condition, Vec<Problem>>
 struct Resolver<'a> {
     scope: &'a Scope<'a>,
     problems: Vec<Problem>,
+    /// The event is the second of two.
+    has_latency: bool,
 }
 
 impl Resolver<'_> {

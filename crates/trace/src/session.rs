@@ -9,6 +9,8 @@ use noctule_kernel::{
 
 use crate::emit::{EmitError, Emitted, MapUse, emit};
 use crate::probe::Probe;
+#[cfg(doc)]
+use crate::program::Pair;
 use crate::program::{Aggregate, Program};
 use crate::source::Span;
 use crate::table::Row;
@@ -16,7 +18,9 @@ use crate::table::Row;
 /// Addresses of a stack that are kept, as many as the kernel's own histograms have.
 const FRAMES: usize = 16;
 /// How many maps a program can have.
-const MAPS: usize = 6;
+const MAPS: usize = 8;
+/// First events that can wait for their second ones.
+const FIRSTS: u32 = 16_384;
 /// Rows with more bytes than that are kept for fewer keys: all of them are there from the start, on
 /// each CPU.
 const TABLE_BYTES: usize = 256 << 20;
@@ -85,7 +89,7 @@ impl From<Error> for SessionError {
 pub struct Counted {
     /// A row for each key, in no order.
     pub rows: Vec<Row>,
-    /// Hits that found no room in the table.
+    /// Hits that found no room in the table; first events, too, that found no room to wait.
     pub dropped: u64,
     /// The addresses of each stack that is in a key.
     pub stacks: HashMap<u64, Vec<u64>>,
@@ -100,8 +104,8 @@ pub struct Session {
     kept: Vec<Aggregate>,
     /// Where the number of a stack lies in the key.
     stack: Option<usize>,
-    attached: Option<AttachedProgram>,
-    _program: LoadedProgram,
+    attached: Vec<AttachedProgram>,
+    _programs: Vec<LoadedProgram>,
 }
 
 impl Session {
@@ -118,39 +122,47 @@ impl Session {
     ) -> Result<Self, SessionError> {
         let emitted = emit(program).map_err(SessionError::Emit)?;
         let maps = maps(&emitted, size, cpus)?;
-        let insns: Vec<_> = emitted.code.insns.iter().map(|insn| insn.bytes()).collect();
-        let plain = PlainProgram {
-            kind: match program.probe {
-                Probe::Tracepoint => PlainProgramKind::Tracepoint,
-                Probe::Packet(_) => PlainProgramKind::SocketFilter,
-                Probe::PerfEvent => PlainProgramKind::PerfEvent,
-            },
-            name: "noctule_hist",
-            insns: &insns,
-            loads: &emitted.code.maps,
-            maps: &maps.iter().map(Option::as_ref).collect::<Vec<_>>(),
-        };
-        let loaded = plain.load().map_err(|refused| {
-            let origin = refused_at(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
-            SessionError::Refused {
-                error: refused.error,
-                origin,
-                log: refused.log,
-            }
-        })?;
+        let loaded = load(program, &emitted, &maps)?;
         let attached = attach(&loaded)?;
         Ok(Self {
             maps,
             kept: program.values.iter().map(|kept| kept.what).collect(),
             stack: stack_at(program),
-            attached: Some(attached),
-            _program: loaded,
+            attached: vec![attached],
+            _programs: vec![loaded],
+        })
+    }
+
+    /// The same for two events, of which the first has a program of its own ([`Pair`]). The second is
+    /// best attached before the first, so that no first one misses its second.
+    ///
+    /// # Errors
+    ///
+    /// See [`SessionError`]. Nothing stays loaded then.
+    pub fn start_pair(
+        [first, second]: [&Program; 2],
+        size: u32,
+        cpus: usize,
+        attach: impl FnOnce([&LoadedProgram; 2]) -> Result<Vec<AttachedProgram>, Error>,
+    ) -> Result<Self, SessionError> {
+        let emitted = emit(second).map_err(SessionError::Emit)?;
+        let of_first = emit(first).map_err(SessionError::Emit)?;
+        let maps = maps(&emitted, size, cpus)?;
+        let loaded_first = load(first, &of_first, &maps)?;
+        let loaded = load(second, &emitted, &maps)?;
+        let attached = attach([&loaded_first, &loaded])?;
+        Ok(Self {
+            maps,
+            kept: second.values.iter().map(|kept| kept.what).collect(),
+            stack: stack_at(second),
+            attached,
+            _programs: vec![loaded, loaded_first],
         })
     }
 
     /// Detaches the program: what is read after that belongs to one window.
     pub fn stop(&mut self) {
-        self.attached = None;
+        self.attached.clear();
     }
 
     /// What has been counted up to now. A program that is attached goes on counting meanwhile.
@@ -173,11 +185,13 @@ impl Session {
                 }
             }
         }
-        if let Some(dropped) = self.map(MapUse::Dropped) {
-            let entry = dropped
-                .get_per_cpu(&0_u32.to_ne_bytes())?
-                .unwrap_or_default();
-            counted.dropped = entry.iter().map(|cpu| first_word(cpu)).sum();
+        for dropped in [MapUse::Dropped, MapUse::Unkept] {
+            if let Some(dropped) = self.map(dropped) {
+                let entry = dropped
+                    .get_per_cpu(&0_u32.to_ne_bytes())?
+                    .unwrap_or_default();
+                counted.dropped += entry.iter().map(|cpu| first_word(cpu)).sum::<u64>();
+            }
         }
         if let (Some(at), Some(stacks)) = (self.stack, self.map(MapUse::Stacks)) {
             for row in &counted.rows {
@@ -207,6 +221,34 @@ impl Session {
 fn first_word(bytes: &[u8]) -> u64 {
     let word = bytes.first_chunk().copied();
     word.map_or(0, u64::from_ne_bytes)
+}
+
+/// Loads a program with these maps.
+fn load(
+    program: &Program,
+    emitted: &Emitted,
+    maps: &[Option<PlainMap>],
+) -> Result<LoadedProgram, SessionError> {
+    let insns: Vec<_> = emitted.code.insns.iter().map(|insn| insn.bytes()).collect();
+    let plain = PlainProgram {
+        kind: match program.probe {
+            Probe::Tracepoint => PlainProgramKind::Tracepoint,
+            Probe::Packet(_) => PlainProgramKind::SocketFilter,
+            Probe::PerfEvent => PlainProgramKind::PerfEvent,
+        },
+        name: "noctule_hist",
+        insns: &insns,
+        loads: &emitted.code.maps,
+        maps: &maps.iter().map(Option::as_ref).collect::<Vec<_>>(),
+    };
+    plain.load().map_err(|refused| {
+        let origin = refused_at(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
+        SessionError::Refused {
+            error: refused.error,
+            origin,
+            log: refused.log,
+        }
+    })
 }
 
 /// The maps of a program, in the order of their numbers.
@@ -256,6 +298,11 @@ fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap
             emitted.memory_size,
             1,
         )?;
+    }
+    if emitted.pair_size > 0 {
+        let (key, hash) = (emitted.pair_size, PlainMapKind::Hash);
+        make(MapUse::Firsts, hash, "hist_firsts", key, 8, FIRSTS)?;
+        make(MapUse::Unkept, per_cpu, "hist_unkept", 4, 8, 1)?;
     }
     if emitted.stacks {
         let stack = PlainMapKind::StackTrace;

@@ -150,6 +150,8 @@ pub struct Hist {
     pub keys: Vec<Expr>,
     /// Of `vals=`, `hitcount` too if it was given.
     pub vals: Vec<Expr>,
+    /// Of `on=`: by what two events belong together (ours).
+    pub on: Vec<Expr>,
     /// Of `sort=`.
     pub sort: Vec<Expr>,
     /// Of `size=`: entries of the table.
@@ -172,6 +174,8 @@ pub struct Hist {
     pub actions: Vec<Action>,
     /// Behind `if`.
     pub filter: Option<Expr>,
+    /// The same as it was typed, which the kernel repeats.
+    pub filter_text: Option<String>,
 }
 
 /// `name=expression` in a histogram.

@@ -33,20 +33,39 @@ const LIVE_ROWS: usize = 20;
 pub(super) fn run(args: &HistArgs) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
-    let target = Target::open(&args.event)?;
+    let mut targets = named(&args.event)?;
     let symbols = Kallsyms::default();
     let groups = Groups::default();
-    let (mut program, table) = compile(&target, &args.trigger, &symbols, &groups)?;
+    let (mut programs, table) = compile(&targets, &args.trigger, &symbols, &groups)?;
     if let Some(text) = &args.filter {
-        program.classic = Some(filter::compile(text, &args.event, &target)?);
+        let ([target], [program]) = (targets.as_slice(), programs.as_mut_slice()) else {
+            bail!(Usage(
+                "--filter is for the packets of one interface".to_owned()
+            ));
+        };
+        program.classic = Some(filter::compile(text, &args.event, target)?);
     }
     if args.dump {
-        output.write(&dump(&program)?)?;
+        for program in &programs {
+            output.write(&dump(program)?)?;
+        }
         return Ok(exit::DONE);
     }
     let cpus = TraceEvents::possible_cpus();
-    let mut session = Session::start(&program, table.size, cpus, |program| target.attach(program))
-        .map_err(|error| explained(error, &args.trigger))?;
+    let second = targets.pop();
+    let first = targets.pop();
+    let mut session = match (first, second, programs.as_slice()) {
+        (Some(first), Some(second), [early, late]) => {
+            Session::start_pair([early, late], table.size, cpus, |[early, late]| {
+                Ok(vec![second.attach(late)?, first.attach(early)?])
+            })
+        }
+        (None, Some(only), [program]) => {
+            Session::start(program, table.size, cpus, |program| only.attach(program))
+        }
+        _ => bail!("an event without a program"),
+    }
+    .map_err(|error| explained(error, &args.trigger))?;
     let began = Instant::now();
     let live = output.is_terminal() && !args.json;
     watch(args, &signals, live, |lines| {
@@ -102,11 +121,11 @@ fn by_owner(mut counted: Counted, table: &Table, groups: &Groups) -> Counted {
 
 /// The program and the table of a trigger.
 fn compile(
-    target: &Target,
+    targets: &[Target],
     trigger: &str,
     symbols: &Kallsyms,
     groups: &Groups,
-) -> Result<(Program, Table)> {
+) -> Result<(Vec<Program>, Table)> {
     let (tree, problems) = parse::hist(trigger);
     let refused = |problems: &[Problem]| {
         let shown: Vec<_> = problems
@@ -118,17 +137,36 @@ fn compile(
     if !problems.is_empty() {
         bail!(refused(&problems));
     }
-    let tables = Print::parse(target.format())
-        .map(|print| print.tables())
-        .unwrap_or_default();
-    let scope = Scope {
-        probe: target.probe(),
-        format: target.format(),
-        tables: &tables,
-        function: &|name| symbols.function(name),
+    let tables: Vec<_> = targets
+        .iter()
+        .map(|target| {
+            Print::parse(target.format())
+                .map(|print| print.tables())
+                .unwrap_or_default()
+        })
+        .collect();
+    let function = |name: &str| symbols.function(name);
+    let scope = |which: usize| Scope {
+        probe: targets[which].probe(),
+        format: targets[which].format(),
+        tables: &tables[which],
+        function: &function,
         groups,
     };
-    resolve::hist(&tree, &scope).map_err(|problems| refused(&problems).into())
+    let compiled = match targets {
+        [_, _] => resolve::latency(&tree, &scope(0), &scope(1))
+            .map(|(pair, table)| (Vec::from(pair), table)),
+        _ => resolve::hist(&tree, &scope(0)).map(|(program, table)| (vec![program], table)),
+    };
+    compiled.map_err(|problems| refused(&problems).into())
+}
+
+/// The event, or the two of `FIRST..SECOND`.
+fn named(text: &str) -> Result<Vec<Target>> {
+    match text.split_once("..") {
+        Some((first, second)) => Ok(vec![Target::open(first)?, Target::open(second)?]),
+        None => Ok(vec![Target::open(text)?]),
+    }
 }
 
 /// Draws again and again until the time has come or a signal.

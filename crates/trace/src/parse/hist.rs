@@ -13,8 +13,8 @@ use crate::source::{Problem, Span, Spanned};
 use crate::tree::{Expr, Hist, Variable};
 
 /// Words in front of `=`. Any other word there is the name of a variable.
-const KEYWORDS: [&str; 9] = [
-    "keys", "key", "vals", "val", "values", "sort", "size", "name", "clock",
+const KEYWORDS: [&str; 10] = [
+    "keys", "key", "vals", "val", "values", "on", "sort", "size", "name", "clock",
 ];
 
 /// Words without `=`.
@@ -46,6 +46,7 @@ pub(super) fn hist_in(text: &str, span: Span, problems: &mut Vec<Problem>) -> Hi
     reader.require_keys(body);
     let mut hist = reader.hist;
     hist.filter = filter.map(|span| filter_in(text, span, problems));
+    hist.filter_text = filter.map(|span| at(text, trim(text, span)).to_owned());
     hist
 }
 
@@ -114,6 +115,10 @@ impl<'a> Reader<'a, '_> {
             "val" | "vals" | "values" => {
                 let vals = self.list(value, Context::Value);
                 !mem::replace(&mut self.hist.vals, vals).is_empty()
+            }
+            "on" => {
+                let on = self.list(value, Context::Filter);
+                !mem::replace(&mut self.hist.on, on).is_empty()
             }
             "sort" => {
                 let sort = self.list(value, Context::Sort);

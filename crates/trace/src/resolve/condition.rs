@@ -105,6 +105,7 @@ impl Resolver<'_> {
             && !name.field.starts_with("common_")
             && !matches!(name.field.as_str(), "cpu" | "CPU" | "comm" | "COMM")
             && Identity::named(&name.field).is_none()
+            && !(self.has_latency && name.field == "latency")
         {
             let text = "Invalid value (did you forget quotes)?";
             return self.wrong(right.span, text);

@@ -67,6 +67,10 @@ impl Resolver<'_> {
             "common_pid" => self.known(Context::Pid, 4, true, span),
             "common_tgid" => self.known(Context::Tgid, 4, true, span),
             "cpu" | "CPU" | "common_cpu" => self.known(Context::Cpu, 4, false, span),
+            "latency" if self.has_latency => {
+                let latency = Number::Context(Context::Latency);
+                Some(Meaning::Number(Typed::wide(latency, false)))
+            }
             "common_timestamp" => self.known(Context::Time, 8, false, span),
             "comm" | "COMM" | "common_comm" => {
                 self.thread_is_known(span)?;

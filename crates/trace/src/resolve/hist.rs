@@ -2,12 +2,12 @@
 
 use super::field::{Meaning, Typed};
 use super::{Resolver, Scope};
-use crate::program::{Aggregate, Kept, Number, Operator, Part, Program};
+use crate::program::{Aggregate, Kept, Number, Operator, Pair, Part, Program};
 use crate::source::{Problem, Span};
 use crate::table::{
     Figure, KeyColumn, KeyShow, SortColumn, SortKey, Table, ValueColumn, ValueShow,
 };
-use crate::tree::{Expr, ExprKind, Hist, Modifier, Name};
+use crate::tree::{BinaryOp, Expr, ExprKind, Hist, Modifier, Name};
 
 /// Entries of a table, unless `size` says another number.
 const SIZE: u32 = 2048;
@@ -25,14 +25,87 @@ pub fn hist(hist: &Hist, scope: &Scope<'_>) -> Result<(Program, Table), Vec<Prob
     let mut resolver = Resolver {
         scope,
         problems: Vec::new(),
+        has_latency: false,
     };
     let made = resolver.hist(hist);
     resolver.finish(made)
 }
 
+/// The programs of two events that belong together by `on=`, and the table of the time between them.
+/// Keys, values and the filter are those of the second.
+///
+/// # Errors
+///
+/// What is wrong, in the order of the places.
+pub fn latency(
+    hist: &Hist,
+    first: &Scope<'_>,
+    second: &Scope<'_>,
+) -> Result<([Program; 2], Table), Vec<Problem>> {
+    let mut resolver = Resolver {
+        scope: second,
+        problems: Vec::new(),
+        has_latency: true,
+    };
+    let made = resolver.hist(hist);
+    let mut early = Resolver {
+        scope: first,
+        problems: Vec::new(),
+        has_latency: false,
+    };
+    resolver.has_latency = false;
+    let parts: Vec<_> = hist
+        .on
+        .iter()
+        .map(|on| {
+            let (left, right) = match &on.kind {
+                ExprKind::Binary(op, left, right) if op.node == BinaryOp::Equal => (left, right),
+                _ => (&Box::new(on.clone()), &Box::new(on.clone())),
+            };
+            let parts = (early.key(left)?.0, resolver.key(right)?.0);
+            resolver.same_kind(parts, on.span)
+        })
+        .collect();
+    if hist.on.is_empty() {
+        let words = "Missing `on=`";
+        let help = "by what the two events belong together: `on=FIELD`, or `on=pid==next_pid`";
+        let _: Option<()> = resolver.wrong_with(Span::new(0, 0), words, help);
+    }
+    resolver.problems.append(&mut early.problems);
+    resolver.problems.dedup();
+    let parts: Option<Vec<_>> = parts.into_iter().collect();
+    let made = made.zip(parts).map(|((mut program, table), parts)| {
+        let (left, right): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        program.pair = Pair::Second(right);
+        let early = Program {
+            probe: first.probe,
+            pair: Pair::First(left),
+            ..Program::default()
+        };
+        ([early, program], table)
+    });
+    resolver.finish(made)
+}
+
 impl Resolver<'_> {
+    /// Parts of two keys that can be equal.
+    fn same_kind(&mut self, (left, right): (Part, Part), span: Span) -> Option<(Part, Part)> {
+        match (&left, &right) {
+            (Part::Number(_), Part::Number(_)) => Some((left, right)),
+            (Part::Text(_), Part::Text(_)) if left.size() == right.size() => Some((left, right)),
+            (Part::Text(_), Part::Text(_)) => {
+                self.wrong(span, "Both texts have to be fields of one size")
+            }
+            _ => self.wrong(span, "These cannot be equal"),
+        }
+    }
+
     fn hist(&mut self, hist: &Hist) -> Option<(Program, Table)> {
         self.refuse_variables(hist);
+        if let (Some(on), false) = (hist.on.first(), self.has_latency) {
+            let help = "`noctule hist FIRST..SECOND 'on=...'`";
+            let _: Option<()> = self.wrong_with(on.span, "`on=` is for two events", help);
+        }
         let mut program = Program {
             probe: self.scope.probe,
             ..Program::default()
@@ -179,7 +252,7 @@ impl Resolver<'_> {
                 };
                 KeyShow::Buckets(width)
             }
-            Modifier::Microseconds if is("common_timestamp") => {
+            Modifier::Microseconds if is("common_timestamp") || is("latency") => {
                 number = microseconds(number);
                 KeyShow::Microseconds
             }
@@ -339,7 +412,8 @@ const fn number_of(signed: bool) -> ValueShow {
 }
 
 fn is_time(expr: &Expr) -> bool {
-    matches!(&expr.kind, ExprKind::Name(name) if name.field == "common_timestamp")
+    matches!(&expr.kind, ExprKind::Name(name)
+        if matches!(name.field.as_str(), "common_timestamp" | "latency"))
 }
 
 fn column(operand: &Expr, show: KeyShow, size: usize, signed: bool) -> KeyColumn {
@@ -389,12 +463,19 @@ fn info(hist: &Hist, table: &Table) -> String {
         all => all.iter().map(sort_name).collect::<Vec<_>>().join(","),
     };
     let keys = list(&hist.keys);
+    let on = match hist.on.as_slice() {
+        [] => String::new(),
+        on => format!("on={}:", list(on)),
+    };
     let mut info = format!(
-        "hist:{name}keys={keys}:vals={}:sort={sort}:size={}",
+        "hist:{name}{on}keys={keys}:vals={}:sort={sort}:size={}",
         vals.join(","),
         table.size
     );
-    if let Some(filter) = &hist.filter {
+    if table.nohitcount {
+        info += ":nohitcount";
+    }
+    if let Some(filter) = &hist.filter_text {
         info += &format!(" if {filter}");
     }
     info

@@ -204,7 +204,7 @@ fn histograms_repeat_themselves_as_the_kernel_does() {
         ),
         (
             "keys=bits.flags:vals=site.hex:nohitcount",
-            "hist:keys=bits.flags:vals=site.hex:sort=hitcount:size=2048",
+            "hist:keys=bits.flags:vals=site.hex:sort=hitcount:size=2048:nohitcount",
         ),
     ];
     for (text, info) in cases {
@@ -256,4 +256,48 @@ fn histograms_that_the_kernel_refuses() {
         let first = (problems[0].text.as_str(), problems[0].span.start);
         assert_eq!(first, (words, at), "{text}");
     }
+}
+
+fn latency_of(text: &str) -> Result<([crate::program::Program; 2], String), Vec<Problem>> {
+    let (tree, problems) = parse::hist(text);
+    assert_eq!(problems, [], "{text}");
+    with_scope(|scope| latency(&tree, scope, scope)).map(|(pair, table)| (pair, table.info))
+}
+
+#[test]
+fn two_events_belong_together_by_what_both_have() {
+    use crate::program::{Context, Pair};
+    let text = "on=pid==bits,comm:keys=latency.log2:vals=latency.p99,latency.usecs if latency > 5";
+    let ([first, second], info) = latency_of(text).unwrap();
+    let (Pair::First(early), Pair::Second(late)) = (&first.pair, &second.pair) else {
+        panic!("{first:?}");
+    };
+    assert_eq!(early.len(), 2);
+    assert_eq!(early[1], late[1]);
+    assert_ne!(early[0], late[0]);
+    assert_eq!(first.filter, None);
+    let latency = Number::Context(Context::Latency);
+    assert_eq!(second.values[0].number, latency);
+    let expected = "hist:on=pid == bits,comm:keys=latency.log2:vals=hitcount,latency.p99,latency.usecs\
+                    :sort=hitcount:size=2048 if latency > 5";
+    assert_eq!(info, expected);
+    let refused = [
+        ("keys=pid", "Missing `on=`", 0),
+        ("on=pid==name:keys=pid", "These cannot be equal", 3),
+        (
+            "on=comm_now==name:keys=pid",
+            "Both texts have to be fields of one size",
+            3,
+        ),
+        ("on=none:keys=pid", "Field not found", 3),
+        ("on=latency:keys=pid", "Field not found", 3),
+    ];
+    for (text, words, at) in refused {
+        let problems = latency_of(text).unwrap_err();
+        let first = (problems[0].text.as_str(), problems[0].span.start);
+        assert_eq!(first, (words, at), "{text}");
+    }
+    let alone = hist_of("on=pid:keys=pid").unwrap_err();
+    assert_eq!(alone[0].text, "`on=` is for two events");
+    assert!(hist_of("keys=latency").is_err());
 }

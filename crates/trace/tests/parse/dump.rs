@@ -52,6 +52,7 @@ fn list(elements: &[Expr]) -> String {
 pub(crate) fn hist(hist: &Hist) -> String {
     let mut parts = Vec::new();
     for (word, list) in [
+        ("on", &hist.on),
         ("keys", &hist.keys),
         ("vals", &hist.vals),
         ("sort", &hist.sort),
