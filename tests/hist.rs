@@ -1,9 +1,13 @@
 //! `noctule hist`: counts by key on any tracepoint, exact against what the test itself did.
 
+mod every;
+
+use std::fs;
 use std::io::Read as _;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -39,13 +43,14 @@ impl Hist {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary can be started");
-        wait_until("its program is loaded", || {
+        // It is attached then.
+        wait_until("it waits for its end", || {
             let ended = child.try_wait().expect("our child");
             assert!(ended.is_none(), "{trigger}: {ended:?}");
-            !bpf::held_by(child.id()).is_empty()
+            let call = fs::read_to_string(format!("/proc/{}/syscall", child.id()));
+            let number = call.unwrap_or_default();
+            number.split(' ').next() == Some(&libc::SYS_ppoll.to_string())
         });
-        // It is attached at once, or it has ended with an error.
-        thread::sleep(Duration::from_millis(300));
         Self(child)
     }
 
@@ -231,4 +236,39 @@ fn the_cgroups_of_a_container_are_one_row() {
     let (code, errors) = refused(&["sched:sched_switch", "keys=pod if pod == \"none\""]);
     assert_eq!(code, Some(2), "{errors}");
     assert!(errors.contains("No pod has this name now"), "{errors}");
+}
+
+/// Sleeps of this process are the events, so the time between is known from below and above.
+#[test]
+fn the_time_between_two_events_is_that_of_the_sleeps() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    const SLEEPS: u64 = 20;
+    const SHORTEST: Duration = Duration::from_millis(5);
+    let (say, said) = channel();
+    let (go, gone) = channel::<()>();
+    let sleeper = thread::spawn(move || {
+        let own = rustix::thread::gettid().as_raw_nonzero();
+        say.send(own).expect("the test hears it");
+        gone.recv().expect("the test goes on");
+        let began = Instant::now();
+        (0..SLEEPS).for_each(|_| thread::sleep(SHORTEST));
+        began.elapsed()
+    });
+    let sleeper_id = said.recv().expect("a thread");
+    let pair = "syscalls:sys_enter_clock_nanosleep..syscalls:sys_exit_clock_nanosleep";
+    let values = "latency,latency.min,latency.usecs";
+    let trigger = format!("on=common_pid:keys=comm:vals={values} if common_pid == {sleeper_id}");
+    let hist = Hist::start(pair, &trigger, &["--json"]);
+    go.send(()).expect("it waits");
+    let slept = sleeper.join().expect("it only sleeps").as_nanos();
+    let answer = hist.end_json();
+    let number = |name: &str| u128::from(answer["rows"][0][name].as_u64().expect("a number"));
+    assert_eq!(number("hitcount"), u128::from(SLEEPS), "{answer}");
+    assert!(number("latency") <= slept, "{answer}: {slept}");
+    assert!(number("latency.min") >= SHORTEST.as_nanos(), "{answer}");
+    assert_eq!(answer["dropped"], 0, "{answer}");
+    let (code, errors) = refused(&[pair, "keys=common_pid"]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("Missing `on=`"), "{errors}");
 }

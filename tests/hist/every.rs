@@ -1,0 +1,69 @@
+//! Every tracepoint of this kernel.
+
+#[path = "../../crates/trace/tests/uses/mod.rs"]
+mod uses;
+
+use std::thread;
+
+use noctule_trace::format::EventFormat;
+
+use crate::support;
+use crate::support::tracefs::Tracefs;
+
+/// Events that the binary is started for.
+const SAMPLE: usize = 200;
+
+/// System and event of all that can have a program. Those of ftrace itself are no tracepoints, and
+/// probes of others may go meanwhile.
+fn events(tracefs: &Tracefs) -> Vec<(String, EventFormat)> {
+    let all = tracefs.read("available_events");
+    let mut events = Vec::new();
+    for line in all.lines() {
+        let (system, event) = line.split_once(':').expect("SYSTEM:EVENT");
+        if matches!(system, "ftrace" | "kprobes" | "uprobes" | "synthetic") {
+            continue;
+        }
+        let text = tracefs.read(&format!("events/{system}/{event}/format"));
+        let format = EventFormat::parse(&text).unwrap_or_else(|e| panic!("{line}: {e}"));
+        events.push((line.to_owned(), format));
+    }
+    events
+}
+
+#[test]
+fn fields_of_all_tracepoints_are_used_or_refused_with_a_reason() {
+    let _machine = support::shared();
+    let events = events(&Tracefs::mount());
+    let (mut compiled, mut refused) = (0, 0);
+    for (_, format) in &events {
+        let counts = uses::check(format);
+        compiled += counts.0;
+        refused += counts.1;
+    }
+    assert!(events.len() > 500, "{}", events.len());
+    assert!(compiled > 10 * refused, "{compiled} {refused}");
+}
+
+/// The kernel's verifier takes a program with all fields of an event in it.
+#[test]
+fn programs_of_a_sample_of_all_tracepoints_are_taken() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let events = events(&Tracefs::mount());
+    let step = (events.len() / SAMPLE).max(1);
+    let sample: Vec<_> = events.iter().step_by(step).collect();
+    // Detaching waits for the kernel: several at once.
+    let parts: Vec<_> = sample.chunks(sample.len().div_ceil(4)).collect();
+    thread::scope(|scope| {
+        for part in parts {
+            scope.spawn(move || {
+                for (name, format) in part {
+                    let trigger = uses::trigger(format);
+                    let answer = support::json(&["hist", name, &trigger, "--for=1ms", "--json"]);
+                    assert_eq!(answer["event"], **name, "{answer}");
+                }
+            });
+        }
+    });
+    assert!(sample.len() >= SAMPLE.min(events.len()), "{}", sample.len());
+}
