@@ -61,7 +61,10 @@ pub(crate) fn trigger(format: &EventFormat) -> String {
                 filter.push(format!("{name} ~ \"*x\""));
             }
             FieldKind::CpuMask { .. } => filter.push(format!("{name} & CPUS{{0}}")),
-            FieldKind::Array { .. } | FieldKind::DynamicArray { .. } | FieldKind::Bytes => {}
+            FieldKind::Address
+            | FieldKind::Array { .. }
+            | FieldKind::DynamicArray { .. }
+            | FieldKind::Bytes => {}
         }
     }
     let values = match values.as_slice() {
@@ -90,6 +93,8 @@ pub(crate) fn check(format: &EventFormat) -> (usize, usize) {
                 "",
                 format!("{name} & CPUS{{0-3}}"),
             ),
+            // No tracepoint has one.
+            FieldKind::Address => panic!("{name}"),
             FieldKind::Array { .. } | FieldKind::DynamicArray { .. } | FieldKind::Bytes => {
                 let reason = not_a_number.as_str();
                 (reason, reason, reason, format!("{name} == 1"))
