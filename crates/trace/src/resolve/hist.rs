@@ -458,9 +458,13 @@ fn info(hist: &Hist, table: &Table) -> String {
     };
     let others = hist.vals.iter().filter(|value| !is_hits(value));
     vals.extend(others.map(ToString::to_string));
-    let sort = match hist.sort.as_slice() {
+    let sort = match table.sort.as_slice() {
         [] => "hitcount".to_owned(),
-        all => all.iter().map(sort_name).collect::<Vec<_>>().join(","),
+        all => all
+            .iter()
+            .map(|by| sort_name(hist, by))
+            .collect::<Vec<_>>()
+            .join(","),
     };
     let keys = list(&hist.keys);
     let on = match hist.on.as_slice() {
@@ -481,12 +485,17 @@ fn info(hist: &Hist, table: &Table) -> String {
     info
 }
 
-/// Ascending is not said.
-fn sort_name(expr: &Expr) -> String {
-    match &expr.kind {
-        ExprKind::Modified(inner, modifier) if modifier.node == Modifier::Ascending => {
-            inner.to_string()
-        }
-        _ => expr.to_string(),
+/// A field with the modifier that it has as key or value. Ascending is not said.
+fn sort_name(hist: &Hist, by: &SortKey) -> String {
+    let mut values = hist.vals.iter().filter(|value| !is_hits(value));
+    let field = match by.column {
+        SortColumn::Hits => None,
+        SortColumn::Key(index) => hist.keys.get(index),
+        SortColumn::Value(index) => values.nth(index),
+    };
+    let mut name = field.map_or_else(|| "hitcount".to_owned(), ToString::to_string);
+    if by.descending {
+        name += ".descending";
     }
+    name
 }
