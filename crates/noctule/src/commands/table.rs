@@ -284,3 +284,25 @@ fn machine(report: &Report, paint: Paint) -> String {
         taken("steal", node.steal_ns),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The examples are copied from a terminal: this finds those that are older than the table.
+    #[test]
+    fn the_readme_shows_columns_that_exist() {
+        let page = include_str!("../../../../README.md");
+        let heads: Vec<&str> = page.lines().filter(|l| l.contains(" CPU% ")).collect();
+        assert!(!heads.is_empty(), "README.md has no example of stat");
+        let words = |head: &'static str| head.split("  ").map(str::trim).filter(|w| !w.is_empty());
+        for title in heads.into_iter().flat_map(words) {
+            let known = COLUMNS.iter().any(|column| column.title == title);
+            assert!(
+                known || ["container", "process", "in"].contains(&title),
+                "{title}"
+            );
+        }
+        assert!(page.contains("s interrupts and steal ("));
+    }
+}
