@@ -278,8 +278,8 @@ pub(crate) struct EventsArgs {
 ///   noctule hist software:page-faults 'keys=comm,ip.sym-offset' --for 5s
 ///
 /// Beside tracepoints: socket:INTERFACE counts packets, socket:any those of all interfaces; profile:HZ,
-/// interval:TIME, software:EVENT[:PERIOD] and hardware:EVENT[:PERIOD] count samples. Their fields are in
-/// docs/probes.md.
+/// interval:TIME, software:EVENT and hardware:EVENT, the last two with :PERIOD if wanted, count samples.
+/// Their fields are in docs/probes.md.
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct HistArgs {
