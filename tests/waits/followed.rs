@@ -72,6 +72,7 @@ fn descendants_that_ended_just_before_the_command_are_complete() {
             assert_eq!(rows.len(), told.len(), "{answer}");
             rows.iter().map(|row| number(&row["wait.seconds"])).sum()
         };
-        assert_close(args[0], ours, kernel, 0.01, 0.000_3);
+        // As above: a begin that comes with a hidden process can be lost.
+        assert_close(args[0], ours, kernel, 0.03, 0.000_3);
     }
 }
