@@ -450,7 +450,7 @@ fn info(hist: &Hist, table: &Table) -> String {
     let name = hist
         .name
         .as_ref()
-        .map_or(String::new(), |name| format!("{}:", name.node));
+        .map_or(String::new(), |name| format!("name={}:", name.node));
     let mut vals = if table.nohitcount {
         Vec::new()
     } else {

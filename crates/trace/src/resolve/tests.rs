@@ -196,7 +196,7 @@ fn histograms_repeat_themselves_as_the_kernel_does() {
         ),
         (
             "key=site.sym,pid:val=bits:sort=bits.descending,pid:size=100:name=x if bits > 64",
-            "hist:x:keys=site.sym,pid:vals=hitcount,bits:sort=bits.descending,pid:size=128 if bits > 64",
+            "hist:name=x:keys=site.sym,pid:vals=hitcount,bits:sort=bits.descending,pid:size=128 if bits > 64",
         ),
         (
             "keys=common_stacktrace:vals=hitcount,bits.avg,bits.p99",
