@@ -1,6 +1,7 @@
 //! `noctule hist`: counts by key on any tracepoint, exact against what the test itself did.
 
 mod every;
+mod kernel;
 
 use std::fs;
 use std::io::Read as _;

@@ -1,0 +1,296 @@
+//! The kernel's own histograms beside ours, on the same events: the tables are equal to the byte.
+//!
+//! Only virtual machines have a kernel with `CONFIG_HIST_TRIGGERS`. All triggers of a batch run at
+//! once while one thread does the same work for all of them; the thread waits while the tables are
+//! read, so that its name is still there.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use super::{Hist, close_none};
+use crate::support;
+use crate::support::expect::skip_because;
+use crate::support::tracefs::Tracefs;
+
+/// One trigger of each line.
+const TRIGGERS: &str = include_str!("triggers.txt");
+/// Triggers that run at once.
+const BATCH: usize = 22;
+/// A hit in an interrupt that comes while another of our programs runs is skipped by the kernel
+/// (docs/trace.md): a trigger whose table differs is tried again, alone with those that differ.
+const ROUNDS: usize = 4;
+
+/// A trigger as it is given to both.
+struct Trigger {
+    event: String,
+    text: String,
+    /// A kernel that is older need not take it.
+    since: (u32, u32),
+}
+
+impl Trigger {
+    fn parse(line: &str, thread: i32, program: &Path) -> Self {
+        let (event, rest) = line.split_once(' ').expect("an event");
+        let (rest, since) = match rest.rsplit_once(" 6.") {
+            Some((rest, minor)) => (rest, (6, minor.parse().expect("a release"))),
+            None => (rest, (0, 0)),
+        };
+        let text = match rest.split_once(" if ") {
+            Some((_, filter)) if filter.contains("$PROGRAM") => {
+                rest.replace("$PROGRAM", program.to_str().expect("text"))
+            }
+            Some((hist, filter)) => format!("{hist} if ({filter}) && common_pid == {thread}"),
+            None => format!("{rest} if common_pid == {thread}"),
+        };
+        Self {
+            event: event.to_owned(),
+            text,
+            since,
+        }
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.event.replace(':', "/"))
+    }
+}
+
+/// The thread that does what is counted, each time that it is asked to.
+struct Load {
+    ask: Sender<()>,
+    done: Receiver<()>,
+    thread: i32,
+}
+
+impl Load {
+    fn start(program: PathBuf) -> Self {
+        let (ask, asked) = channel();
+        let (tell, done) = channel();
+        let (say, said) = channel();
+        let work = move || {
+            say.send(rustix::thread::gettid().as_raw_nonzero().get())
+                .expect("the test hears it");
+            while asked.recv().is_ok() {
+                work(&program);
+                tell.send(()).expect("the test hears it");
+            }
+        };
+        let name = "noctule-load".to_owned();
+        thread::Builder::new()
+            .name(name)
+            .spawn(work)
+            .expect("a thread");
+        Self {
+            ask,
+            done,
+            thread: said.recv().expect("its number"),
+        }
+    }
+
+    fn run(&self) {
+        self.ask.send(()).expect("it waits");
+        self.done.recv().expect("it has done it");
+        // It has gone to sleep.
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Files, allocations of many sizes, calls that fail, processes, packets, signals.
+fn work(program: &Path) {
+    let file = program.with_file_name("data");
+    for size in [1, 7, 64, 100, 1000, 5000] {
+        fs::File::create(&file)
+            .and_then(|mut file| file.write_all(&vec![b'x'; size]))
+            .expect("a file");
+        let mut text = Vec::new();
+        fs::File::open(&file)
+            .and_then(|mut file| file.read_to_end(&mut text))
+            .expect("the file");
+        close_none(1 << 20);
+        close_none(100_000 + i32::try_from(size).expect("small"));
+        let _ = fs::read("/proc/self/status").expect("a status");
+        let _ = fs::metadata(program.with_file_name("missing"));
+    }
+    for _ in 0..3 {
+        let status = Command::new(program).status().expect("a program");
+        assert!(status.success());
+    }
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let own = socket.local_addr().expect("an address");
+    for size in [1, 50, 900] {
+        socket.send_to(&vec![0; size], own).expect("it is sent");
+    }
+    let own = rustix::process::getpid();
+    for signal in [
+        rustix::process::Signal::CONT,
+        rustix::process::Signal::WINCH,
+    ] {
+        // Both are ignored.
+        rustix::process::kill_process(own, signal).expect("our own process");
+    }
+}
+
+/// Triggers of the kernel in a place of their own, which goes with all of them.
+struct Instance<'a>(&'a Tracefs);
+
+const INSTANCE: &str = "instances/noctule-test";
+
+impl<'a> Instance<'a> {
+    fn new(tracefs: &'a Tracefs) -> Self {
+        fs::create_dir(tracefs.path(INSTANCE)).expect("an instance");
+        Self(tracefs)
+    }
+
+    fn path(file: &str) -> String {
+        format!("{INSTANCE}/events/{file}")
+    }
+
+    /// Whether the kernel takes the trigger.
+    fn add(&self, trigger: &Trigger) -> bool {
+        let path = self.0.path(&Self::path(&trigger.file("trigger")));
+        let file = fs::OpenOptions::new().append(true).open(path);
+        let line = format!("hist:{}\n", trigger.text);
+        file.expect("a file of triggers")
+            .write_all(line.as_bytes())
+            .is_ok()
+    }
+
+    /// The table of this trigger, found by the head of ours.
+    fn table(&self, trigger: &Trigger, head: &str) -> String {
+        let all = self.0.read(&Self::path(&trigger.file("hist")));
+        let tables = all.split("# event histogram\n").skip(1);
+        let mut tables = tables.map(|table| format!("# event histogram\n{}\n", table.trim_end()));
+        let found = tables.find(|table| table.starts_with(head));
+        let heads = || {
+            all.lines()
+                .filter(|line| line.starts_with("# trigger info"))
+        };
+        found.unwrap_or_else(|| heads().collect::<Vec<_>>().join("\n"))
+    }
+}
+
+impl Drop for Instance<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(self.0.path(INSTANCE));
+    }
+}
+
+/// Head and totals with the rows in the order of the alphabet.
+fn in_order(table: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = table.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// The lines that only one of both has.
+fn differences(event: &str, ours: &str, kernels: &str) -> String {
+    let only = |one: &str, other: &str| {
+        let lines = one
+            .lines()
+            .filter(|line| !other.lines().any(|there| there == *line));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let (ours, kernels) = (only(ours, kernels), only(kernels, ours));
+    format!("{event}\nonly ours:\n{ours}\nonly the kernel's:\n{kernels}\n")
+}
+
+fn release() -> (u32, u32) {
+    let release = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    let mut numbers = release
+        .split(['.', '-', '+'])
+        .map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+#[test]
+fn tables_are_those_of_the_kernel() {
+    let _machine = support::alone();
+    needs_a_virtual_machine!();
+    let tracefs = Tracefs::mount();
+    if !tracefs.path("events/sched/sched_switch/hist").exists() {
+        return skip_because("the kernel is built without CONFIG_HIST_TRIGGERS");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("program");
+    fs::write(&program, "#!/bin/sh\n").expect("a program");
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(&program, mode).expect("it can be executed");
+    let load = Load::start(program.clone());
+    let lines = TRIGGERS.lines().filter(|line| !line.starts_with('#'));
+    let triggers: Vec<_> = lines
+        .map(|line| Trigger::parse(line, load.thread, &program))
+        .collect();
+    let mut left: Vec<&Trigger> = triggers.iter().collect();
+    let mut wrong = Vec::new();
+    let mut equal = 0;
+    for _ in 0..ROUNDS {
+        wrong.clear();
+        let mut again = Vec::new();
+        for batch in left.chunks(BATCH) {
+            for (trigger, difference) in compare(&tracefs, batch, &load) {
+                match difference {
+                    None => equal += 1,
+                    Some(difference) => {
+                        wrong.push(difference);
+                        again.push(trigger);
+                    }
+                }
+            }
+        }
+        left = again;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(equal >= 50, "{equal}");
+}
+
+/// Runs a batch beside the kernel's own; each trigger that the kernel takes, with what differs.
+fn compare<'a>(
+    tracefs: &Tracefs,
+    batch: &[&'a Trigger],
+    load: &Load,
+) -> Vec<(&'a Trigger, Option<String>)> {
+    let instance = Instance::new(tracefs);
+    let (taken, refused): (Vec<&Trigger>, Vec<_>) =
+        batch.iter().partition(|trigger| instance.add(trigger));
+    for trigger in refused {
+        assert!(
+            release() < trigger.since,
+            "the kernel refuses {}",
+            trigger.text
+        );
+    }
+    let ours: Vec<_> = taken
+        .iter()
+        .map(|trigger| Hist::start(&trigger.event, &trigger.text, &[]))
+        .collect();
+    load.run();
+    let mut compared = Vec::new();
+    for (trigger, ours) in taken.into_iter().zip(ours) {
+        let ours = ours.end();
+        let head: String = ours
+            .lines()
+            .take(3)
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let kernels = instance.table(trigger, &head);
+        // The kernel leaves the order of equal rows open.
+        let sorted = trigger.text.contains(":sort=") && !trigger.text.contains("sort=hitcount");
+        let same = if sorted {
+            ours == kernels
+        } else {
+            in_order(&ours) == in_order(&kernels)
+        };
+        let difference = (!same).then(|| differences(&trigger.event, &ours, &kernels));
+        compared.push((trigger, difference));
+    }
+    compared
+}
