@@ -17,9 +17,9 @@ enum {
 #define NOW (~0ULL >> 1)
 
 /*
- * The slot of the CPU on which the thread runs now, or NULL when it runs on none. A CPU that has
- * not switched since the start does not know its thread yet, and one of which the last switch was
- * not seen knows another: the run queue knows.
+ * The slot of the CPU on which the thread runs now, or NULL when it runs on none. The slot does not
+ * name the thread where the CPU has not switched since the start, and names another one where no
+ * program ran at its last switch: then the run queue decides.
  */
 static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 {

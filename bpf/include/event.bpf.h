@@ -50,7 +50,7 @@ _Static_assert(sizeof(struct event_head) == 56, "implicit padding");
 
 ABI_EXPORT(enum, event_kind);
 
-/* Kinds that go into a ring, as bits. What is counted does not depend on it. */
+/* Kinds that go into a ring, as bits. Counters do not depend on it. */
 const volatile __u32 stream_kinds = 0;
 
 /* Records that found no room, by kind. */

@@ -230,7 +230,7 @@ struct files_struct;
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
-	/* Narrower from v7.1 on: only what is unsigned is adapted to another width. */
+	/* Narrower from v7.1 on: CO-RE adapts only unsigned fields to another width. */
 	unsigned int on_cpu;
 	unsigned int on_rq;
 	/* Below 0: SCHED_DEADLINE; below 100: real-time. With priority inheritance. */

@@ -20,7 +20,7 @@ enum {
 	PATH_STEPS = 64,
 };
 
-/* What there is to know of a path beside its bytes. */
+/* Properties of a path beside its bytes. */
 enum path_mark {
 	/* Names at the beginning did not fit. The path then begins with a name, without a slash. */
 	PATH_CUT = 1 << 0,
@@ -34,9 +34,9 @@ enum path_mark {
 };
 
 /*
- * Where a path is made; for a value of a map, because it is too large for the stack. What the walk
- * remembers is kept there as well: the verifier takes what it reads from a map for unknown, and so
- * all ways through a step are one to it. With the same in registers it gave up after a million
+ * Buffer in which a path is made; a map value, because it is too large for the stack. The state of
+ * the walk is kept there as well: the verifier treats a value read from a map as unknown, so all
+ * branches of a step end in one state. With the same in registers it gave up after a million
  * instructions.
  */
 struct path_buffer {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The account of a thread: what it used, and how much of that was settled with its cgroup and its
- * process already. Shared by every object that counts something for the current thread.
+ * The account of a thread: its counters, and the part of them that is settled with its cgroup and
+ * its process. Shared by every object that counts something for the current thread.
  *
  * `total` is written only on the CPU on which the thread is current, so plain additions lose
  * nothing; `base` where a snapshot reads the thread, and by settling (at its end, or when it is
- * moved to another cgroup). The difference is what the thread used since. Time and switches are
+ * moved to another cgroup). The difference is the use since then. Time and switches are
  * kept by the kernel in task_struct: for them `total` stays 0 and only `base` is used.
  */
 #ifndef NOCTULE_TASK_BPF_H
@@ -73,12 +73,11 @@ struct task_account {
 	__u32 wait_row;
 	/* Is switched out because its real-time or deadline budget is used up. */
 	__u8 held;
-	/* The scheduler has noted as queued what sleeps: its next note is not the begin of a wait.
-	 */
+	/* It sleeps, and last_queued is set all the same: not the beginning of a wait. */
 	__u8 phantom;
 	/*
-	 * The package on which it runs, or ran last, plus 1; 0: not known. What it used since it
-	 * was settled it used there.
+	 * The package on which it runs, or ran last, plus 1; 0: unknown. All its counters since it
+	 * was settled grew there.
 	 */
 	__u8 package;
 	__u8 reserved;
@@ -86,31 +85,31 @@ struct task_account {
 	__u32 listed;
 	__u32 reserved_too;
 	/*
-	 * How much of what the thread has ever waited (run_delay) is charged: where it gets a CPU
-	 * or is moved to another, and by walks, while a wait goes on. Each has one writer, so that
-	 * nothing is charged twice whoever comes first.
+	 * The parts of run_delay that are charged: `charged` where the thread gets a CPU or
+	 * migrates, `ahead` by walks, while a wait goes on. Each has one writer, so that nothing is
+	 * charged twice in either order.
 	 */
 	__u64 charged;
 	__u64 ahead;
-	/* What it had waited when its last wait ended. */
+	/* run_delay at the end of its last wait. */
 	__u64 before;
 	/* Which queue it waits in, if that can be throttled, and how long that was before. */
 	__u64 queue;
 	__u64 throttled_at;
-	/* What the scheduler does not note on this kernel: sched_info.last_queued, run_delay. */
+	/* In place of sched_info.last_queued and run_delay, on a kernel without them. */
 	__u64 queued;
 	__u64 delay;
-	/* Start of its process, in nanoseconds since boot; 0: it was not known any more. */
+	/* Start of its process, in nanoseconds since boot; 0: its leader was gone. */
 	__u64 process_start;
 	/* The read of the page cache that goes on: its file, where it is and its last page. */
 	__u64 read_mapping;
 	__u64 read_index;
 	__u64 read_last;
-	/* The snapshot that has seen the thread, by its moment. */
+	/* The moment of the last snapshot that has read the thread. */
 	__u64 seen;
-	/* On a leader: the one that has told what is carried for the process. */
+	/* On a leader: the moment of the last that has read the carried sums of the process. */
 	__u64 carried_seen;
-	/* What the thread used after the moment of a snapshot, and which that is. */
+	/* Its use after the moment of a snapshot, and that moment. */
 	__u64 later[COUNTERS_OF_SLICES];
 	__u64 later_than;
 	struct counters total;
@@ -135,7 +134,7 @@ struct {
 	__type(value, struct task_account);
 } accounts SEC(".maps");
 
-/* What runs on a CPU, and what its idle task caused: idle tasks are not in any task list. */
+/* A CPU: the running thread, and the counters of its idle task, which is in no task list. */
 struct cpu_slot {
 	/* CLOCK_MONOTONIC of the end of the last slice; 0 before the first. */
 	__u64 since;
@@ -155,20 +154,22 @@ struct cpu_slot {
 	/* Last value of each hardware counter, to charge the difference at the next switch. */
 	struct bpf_perf_event_value last[4];
 	struct counters idle;
-	/* What `idle_ns` was at the moment of a snapshot, and which that is. */
+	/* `idle_ns` at the moment of a snapshot, and that moment. */
 	__u64 idle_then;
 	__u64 sampled_at;
-	/* What `clock_offset` was by the last measurement alone. */
+	/* `clock_offset` by the last measurement alone. */
 	__u64 measured;
-	/* Where the kernel has its run queue. */
+	/* Address of its run queue. */
 	__u64 queue;
-	/* What interrupts and the host took since boot (struct moment), up to `since`. */
+	/* Time of interrupts and steal since boot (struct moment), up to `since`. */
 	__u64 stolen;
 	__u64 interrupts;
 	/* For how long its sibling was busy, up to `since`. */
 	__u64 sibling_busy;
-	/* CLOCK_MONOTONIC since which the CPU is idle, where a walk saw that the switch to its idle
-	   task was not seen; else it lies before `since`. */
+	/*
+	 * CLOCK_MONOTONIC since which the CPU is idle, where no program ran at the switch to its
+	 * idle task and a walk noticed; else it is before `since`.
+	 */
 	__u64 idle_began;
 	__u64 reserved[4];
 };
@@ -219,7 +220,7 @@ static __always_inline void note_queued(struct task_account *account, __u64 cloc
 		account->queued = clock;
 }
 
-/* It gets its CPU, or is taken off a queue. Must come after what the notes are read for. */
+/* It gets its CPU, or is dequeued. Callers read queued_since() and run_delay() before. */
 static __always_inline void note_dequeued(struct task_account *account, __u64 clock)
 {
 	if (scheduler_notes || !account->queued)
@@ -229,7 +230,7 @@ static __always_inline void note_dequeued(struct task_account *account, __u64 cl
 	account->queued = 0;
 }
 
-/* What the kernel itself keeps for each thread: time and switches. */
+/* The counters that the kernel itself keeps for each thread: time and switches. */
 static __always_inline void kernel_counters(struct task_struct *task, struct counters *c)
 {
 	c->v[COUNTER_CPU_TIME] = task->se.sum_exec_runtime;
@@ -279,7 +280,7 @@ static __always_inline void drop_account(struct task_struct *task)
 		bpf_map_delete_elem(&accounts, &address);
 }
 
-/* What the thread has waited until now does not count, the wait that goes on included. */
+/* Waits until now do not count, including the elapsed part of one that has not ended. */
 static __always_inline void begin_waits(struct task_struct *task, struct task_account *account)
 {
 	__u64 waited = run_delay(task, account);
@@ -298,9 +299,9 @@ static __always_inline void begin_waits(struct task_struct *task, struct task_ac
 }
 
 /*
- * What a thread did before the agent started does not count. Who makes an account can lose its CPU
- * before it comes here, and the thread run and end meanwhile: then who finds it first begins it,
- * and the maker, who comes late, changes nothing.
+ * The past of a thread before the agent started does not count. The program that made an account
+ * can lose its CPU before it comes here, and the thread can run and end meanwhile: then the program
+ * that finds the account first begins it, and the late one changes nothing.
  */
 static __always_inline void begin_account(struct task_struct *task, struct task_account *account)
 {

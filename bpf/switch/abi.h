@@ -13,7 +13,7 @@ enum sample_flag {
 	SAMPLE_FOLLOWED = 1 << 2,
 	/* Was on a CPU while it was read. */
 	SAMPLE_RUNNING = 1 << 3,
-	/* The counters are what ended threads and earlier cgroups leave to the process. */
+	/* Carried sums: of ended threads of the process, and of its threads in earlier cgroups. */
 	SAMPLE_CARRIED = 1 << 4,
 	/* The process has ended, and these are its last figures. */
 	SAMPLE_EXITED = 1 << 5,
@@ -21,13 +21,13 @@ enum sample_flag {
 	SAMPLE_LATE = 1 << 6,
 	/* The CPU that it was on had switched since the moment of the snapshot. */
 	SAMPLE_SWITCHED = 1 << 7,
-	/* Of a process that ends: what it used in this package. Its record comes after those. */
+	/* Of a process that ends: its sums on another package. The record of its end follows. */
 	SAMPLE_ELSEWHERE = 1 << 8,
 };
 
 /*
- * One thread, with what it used since it was read or settled before; or what is carried for a
- * process; or a process that has ended, with what was not read of it.
+ * One thread, with its counters since it was last read or settled; or the carried sums of a
+ * process; or a process that has ended, with its counters that were not read yet.
  */
 struct task_sample {
 	__u32 pid;
@@ -42,9 +42,9 @@ struct task_sample {
 	 * being taken; else 0.
 	 */
 	__u32 later_than;
-	/* Of what is carried: the process is listed, to be read. */
+	/* In carried sums: the process is on the list. */
 	__u32 listed;
-	/* Where it used this. */
+	/* The package on which the counters grew. */
 	__u32 package;
 	char comm[16];
 	struct counters counters;
@@ -52,7 +52,7 @@ struct task_sample {
 
 _Static_assert(sizeof(struct task_sample) == 64 + 8 * COUNTER_COUNT, "implicit padding");
 
-/* What a thread used that was settled while the snapshot was taken. */
+/* The counters of a thread that was settled while the snapshot was taken. */
 struct late_settle {
 	struct task_sample sample;
 	/* The moment of the snapshot. */
@@ -62,11 +62,11 @@ struct late_settle {
 	 * it already.
 	 */
 	__u64 row_before;
-	/* The same in what is carried for its process. */
+	/* The same in the carried sums of its process. */
 	__u64 process_before;
 };
 
-/* A process that is there. */
+/* A process that is alive. */
 struct living {
 	__u32 tgid;
 	__u32 reserved;
@@ -81,11 +81,11 @@ struct cpu_place {
 };
 
 enum place_limit {
-	/* Packages that are told apart. */
+	/* CPUs of packages above it count for package 0. */
 	MOST_PACKAGES = 16,
 };
 
-/* What ended threads, and threads that went elsewhere, used in a cgroup on a package. */
+/* Key of the sums of threads that ended in a cgroup or left it, by package. */
 struct settled_key {
 	__u64 cgroup;
 	__u64 package;
@@ -101,21 +101,21 @@ enum group {
 	GROUP_FOLLOWED = -2,
 };
 
-/* Where waits are divided that go on; those that end, on the CPU that the thread gets. */
+/* Where a wait that has not ended is divided; one that ends is divided on its CPU. */
 enum division_place {
 	DIVISION_WALK,
 	DIVISION_MOVE,
 	DIVISIONS_ELSEWHERE,
 };
 
-/* Whose records are made beside those of the CPUs. */
+/* Records that are made beside those of the CPUs. */
 enum scratch {
 	SCRATCH_WALK,
 	SCRATCH_MOVE,
 	SCRATCHES,
 };
 
-/* Who waited, and who had the CPU. */
+/* The group that waited, and the group that had the CPU. */
 struct blame_key {
 	__u64 victim;
 	__u64 culprit;
@@ -129,7 +129,7 @@ struct blame {
 
 /* The waits of one group. */
 struct wait_row {
-	/* Whose it is; 0 when it is free, and in the row of those without one. */
+	/* The group of the row; 0 in a free row, and in row 0. */
 	__u64 group;
 	/* Culprits for which `blames` had no room. */
 	struct blame unnamed;

@@ -17,9 +17,9 @@ enum {
 	WAIT_PARTS = PART_UNATTRIBUTED + 1,
 };
 
-/* One wait, and what it is divided into. */
+/* One wait, and the parts into which it is divided. */
 struct division {
-	/* Who waited, on which CPU, by whose clock. */
+	/* The group that waited; since when and until when, by the clock of the CPU. */
 	__u64 victim;
 	__u64 from;
 	struct moment to;
@@ -88,7 +88,7 @@ __u32 blames_full;
 
 static const struct blame no_blame;
 
-/* The group whose figures a wait of the thread is in. */
+/* The group to which a wait of the thread is charged. */
 static __always_inline __u64 victim_of(struct task_account *account)
 {
 	return account->followed ? GROUP_FOLLOWED : account->cgroup;
@@ -107,7 +107,7 @@ static __always_inline enum rank task_rank(struct task_struct *task)
 	return prio < 0 ? RANK_DEADLINE : prio < MAX_RT_PRIO ? RANK_REALTIME : RANK_FAIR;
 }
 
-/* Who has the CPU while the thread runs; `account` can be NULL. */
+/* The runner while the thread has the CPU; `account` can be NULL. */
 static __always_inline runner runner_of(struct task_struct *task, struct task_account *account)
 {
 	__u64 group = account ? victim_of(account) : group_without_account(task);
@@ -141,7 +141,7 @@ static __always_inline __u32 row_number(__u64 group)
 	return known ? *known : 0;
 }
 
-/* The row of the group in which the thread waits; NULL never, but the verifier wants to be told. */
+/* The row of the group in which the thread waits; never NULL, but the verifier needs the check. */
 static __always_inline struct wait_row *wait_row(struct task_account *account, __u64 victim)
 {
 	struct wait_row *row = bpf_map_lookup_elem(&waits, &account->wait_row);
@@ -311,15 +311,15 @@ __noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
 		charge_runner(number, epoch->shares[i].runner, ns);
 		rest -= ns;
 	}
-	/* Shares that found no room, and what is rounded away. */
+	/* Shares that found no room, and rounding. */
 	it->parts[PART_UNATTRIBUTED] += rest;
 	return to - part;
 }
 
 /*
  * Divides a wait among those that had the CPU. Functions that are not static are verified once, and
- * not in each state in which they are called: inlined, this made up nine tenths of what the kernel
- * has to verify. Such a function takes numbers only, and user space cannot adapt it for 5.10.
+ * not in each state in which they are called: inlined, this was nine tenths of the verifier's
+ * work. Such a function takes numbers only, and user space cannot adapt it for 5.10.
  *
  * It is also called for a wait that goes on, while the CPU goes on: then a slice that is written
  * meanwhile can take the place of the oldest one. The parts add up to the wait all the same.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: the list of threads that have run since the snapshot before, or have something else to
- * be read. A snapshot reads those alone, so that a thread that sleeps costs nothing: to walk over
- * all threads of a node takes the kernel some 0.4 us for each.
+ * Account: the list of threads that have run since the last snapshot, or have changed otherwise. A
+ * snapshot reads those alone, so that a sleeping thread costs nothing: a walk over all threads of a
+ * node takes some 0.4 us for each.
  */
 #ifndef NOCTULE_LISTED_BPF_H
 #define NOCTULE_LISTED_BPF_H
@@ -18,7 +18,7 @@ enum {
 /* A listed thread can be found by its number (v6.2). Else every snapshot walks over all threads. */
 const volatile bool lists_threads = true;
 
-/* A ring of the numbers of threads. The reader sets to 0 what it has read. */
+/* A ring of pids. The reader sets each entry to 0 after it has read it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, LISTED_ENTRIES); /* 1 where there is no list, set at load */

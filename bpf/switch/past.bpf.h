@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a CPU remembers of who had it: the last slices one by one, and what is older in epochs, each
- * with a sum for each group. So a wait of a second is divided among those who ran meanwhile however
+ * The recent past of a CPU: the last slices one by one, and older time in epochs, each with a sum
+ * for each group. So a wait of a second is divided among the groups that ran meanwhile, however
  * often they took turns: 100,000 switches a second fill the ring of slices in 0.3 ms.
  */
 #ifndef NOCTULE_PAST_BPF_H

@@ -8,8 +8,7 @@
 
 #include "abi.h"
 
-/* They are numbered from 0. Where there is one, nothing is told apart, and no map is looked into.
- */
+/* Packages are numbered from 0. With one package the verifier removes every look-up. */
 const volatile __u32 packages = 1;
 
 /* Some cores have two hardware threads. */
@@ -33,7 +32,7 @@ static __always_inline __u32 package_of_cpu(__u32 cpu)
 	return place && place->package < packages ? place->package : 0;
 }
 
-/* The package in which the thread used what is not settled yet. */
+/* The package of the CPU time that is not settled yet. */
 static __always_inline __u32 package_of(struct task_struct *task, struct task_account *account)
 {
 	if (packages < 2)
@@ -44,9 +43,9 @@ static __always_inline __u32 package_of(struct task_struct *task, struct task_ac
 }
 
 /*
- * For how long the sibling of the CPU was busy since this was asked before, for the slice that ends
- * at `slot->since`. The sibling writes its slot meanwhile: what is then wrong in one slice is made
- * up for by the next.
+ * For how long the sibling of the CPU was busy since the last call, for the slice that ends at
+ * `slot->since`. The sibling writes its slot meanwhile: an error in one slice is corrected in the
+ * next, because both read the same running sum.
  */
 static __always_inline __u64 sibling_growth(struct cpu_slot *slot, __u32 cpu)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Settling: when a thread ends or changes its cgroup, what it used goes to the row of the cgroup
- * that it was in and to its process, so that both sums stay closed. Between settlements a switch
- * touches nothing that is shared.
+ * Settling: when a thread ends or changes its cgroup, its counters are added to the row of that
+ * cgroup and to its process, so that both sums stay closed. Between settlements a switch touches
+ * nothing that is shared.
  */
 #ifndef NOCTULE_SETTLE_BPF_H
 #define NOCTULE_SETTLE_BPF_H
@@ -14,7 +14,7 @@
 #include "slice.bpf.h"
 #include "wait.bpf.h"
 
-/* What ended threads, and threads that moved away, left to each cgroup, by package. */
+/* Sums of the threads that ended in each cgroup or left it, by package. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192); /* set at load */
@@ -33,9 +33,9 @@ struct process_key {
 };
 
 /*
- * What ended threads, and threads while they were in other cgroups, left to their process. Not kept
- * with the leader: that can be freed before the process ends, at such an exec. With the words that
- * the last record needs, for a process of which the end is not seen: user space then makes it.
+ * Carried sums of each process: of its ended threads, and of its threads in earlier cgroups. Not
+ * kept with the leader, which such an exec can free before the process ends. The name and parent
+ * are kept too: user space makes the last record of a process whose end no program has seen.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -55,13 +55,13 @@ const volatile __u32 exits_wakeup_bytes = 1 << 19;
 /* The cgroups for which `settled` had no room, together. */
 struct counters overflow;
 
-/* Processes that were followed, and those of which the end was reported. */
+/* Followed processes that were started, and whose end was reported. */
 __u64 followed_started;
 __u64 followed_reported;
 
 /*
- * A record that is being made: too large for a stack that other functions need, too. One walk is
- * made at a time, the kernel makes one move at a time, and a CPU one switch.
+ * Scratch space for a record, which is too large for the stack. There is one walk at a time, one
+ * move between cgroups at a time, and one switch at a time on each CPU.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -79,7 +79,7 @@ static __always_inline void add(struct counters *to, const struct counters *what
 		__sync_fetch_and_add(&to->v[i], what->v[i]);
 }
 
-/* Everything that the thread ever used. */
+/* The counters of the thread since it was created. */
 static __always_inline void used_so_far(struct task_struct *task, struct task_account *account,
 					struct cpu_slot *slot, struct counters *c)
 {
@@ -95,9 +95,9 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 }
 
 /*
- * Takes away what the thread used on a CPU after the moment of the snapshot, which can be more than
- * there is: the account is younger than the moment, or was settled since; or interrupts and steal
- * were in that time, which the kernel charges to nobody. User space takes what is below 0 for 0.
+ * Subtracts the use after the moment of the snapshot. The result can be below 0: the account is
+ * younger than the moment, or was settled since; or the time includes interrupts and steal, which
+ * the kernel charges to nobody. User space reads a value below 0 as 0.
  */
 static __always_inline void without_later(struct task_account *account, struct counters *c,
 					  __u64 at)
@@ -109,8 +109,8 @@ static __always_inline void without_later(struct task_account *account, struct c
 }
 
 /*
- * Takes what the thread used since it was settled, up to the moment of the snapshot, to be
- * written now. What another CPU settles meanwhile is not there any more, and is in its rows.
+ * Takes the counters since the last settlement, up to the moment of the snapshot, to be written
+ * now. A part that another CPU settles meanwhile is in the rows of that CPU, and not here.
  */
 static __always_inline void take_unsettled(struct task_struct *task, struct task_account *account,
 					   struct cpu_slot *slot, struct counters *c)
@@ -171,7 +171,7 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
 }
 
-/* What is carried for the process of the thread; NULL where there is no room. */
+/* The carried sums of the process of the thread; NULL where there is no room. */
 static __always_inline struct task_sample *carried_row(struct task_struct *task,
 						       struct task_account *account)
 {
@@ -181,8 +181,7 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
 
 	if (row)
 		return row;
-	/* The process of a thread that is seen for the first time when it was reaped is not known.
-	 */
+	/* 0: the thread was first seen after it was reaped, and its process is unknown. */
 	if (key.start) {
 		bpf_map_update_elem(&carried, &key, &no_sample, BPF_NOEXIST);
 		row = bpf_map_lookup_elem(&carried, &key);
@@ -197,8 +196,8 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
 }
 
 /*
- * The row is read with any thread of the process. One that ends may be the last that runs for long,
- * and does not know its leader any more: so the leader is listed by the number of the process.
+ * The row is read with any thread of the process. After this thread ends none may run for long,
+ * and its pointer to the leader is gone: so the leader is listed by the number of the process.
  */
 static __always_inline void carry(struct task_struct *task, struct task_account *account,
 				  const struct counters *used)
@@ -213,10 +212,10 @@ static __always_inline void carry(struct task_struct *task, struct task_account 
 }
 
 /*
- * The thread is settled while a snapshot is taken that has not seen it: what it used then is
- * missing among the threads, and perhaps in the row of its cgroup, for the rows are read one after
- * the other. Without the record the next snapshot has it, so it leaves room for those that are
- * needed.
+ * The thread is settled while a snapshot is taken that has not read it: its counters are missing
+ * among the threads, and perhaps in the row of its cgroup, because the rows are read one after the
+ * other. Without this record the next snapshot has them, so it leaves room in the ring for records
+ * that cannot be had later.
  */
 static __always_inline void report_late(struct task_struct *task, struct task_account *account,
 					const struct counters *used, __u64 cgroup, __u64 row_before,
@@ -244,10 +243,10 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 }
 
 /*
- * Settles the thread with its cgroup; `used` is what it used since it was settled before, with what
- * it waits now (`open`, NULL if it does not). Two CPUs can do it at once for one thread (it ends
- * while it is moved): each exchange takes what was not taken yet, so that the parts add up to the
- * whole whoever is first.
+ * Settles the thread with its cgroup. `used` becomes its counters since the last settlement, with
+ * its wait that has not ended (`open`; NULL: it does not wait). Two CPUs can settle one thread at
+ * once, when it ends while it is moved: each exchange takes the part that is left, so that the
+ * parts add up to the whole in either order.
  */
 static __always_inline void settle(struct task_struct *task, struct task_account *account,
 				   struct counters *used, const struct division *open, __u64 at)
@@ -265,14 +264,14 @@ static __always_inline void settle(struct task_struct *task, struct task_account
 	before = fetch_and_add(&row->v[COUNTER_CPU_TIME], used->v[COUNTER_CPU_TIME]);
 	for (int i = COUNTER_CPU_TIME + 1; i < COUNTER_COUNT; i++)
 		__sync_fetch_and_add(&row->v[i], used->v[i]);
-	/* How long one that runs, and is moved, ran after the moment is not noted. */
+	/* For a running thread that is moved, its use after the moment is not recorded. */
 	if (at && account->seen != at && row != &overflow && (account->dead || !is_on_cpu(task)))
 		report_late(task, account, used, cgroup, before, at);
 }
 
 /*
- * Reports what a process that ends used in other packages than its last thread, and takes the rows
- * out.
+ * Reports the sums of a process that ends on packages other than that of its last thread, and
+ * deletes their rows.
  */
 static __always_inline void report_elsewhere(struct process_key key, __u64 later_than)
 {
@@ -300,8 +299,8 @@ static __always_inline void report_elsewhere(struct process_key key, __u64 later
 }
 
 /*
- * Reports the end of a process. `last`: what its last thread used, where that was not carried; what
- * was is added and its row taken out.
+ * Reports the end of a process. `last`: the counters of its last thread that were not carried. The
+ * carried sums are added and their row is deleted.
  */
 static __always_inline void report_exit(struct task_struct *leader, struct task_account *account,
 					const struct counters *last, __u64 later_than)
@@ -349,8 +348,8 @@ static __always_inline void leave_package(struct task_struct *task, struct task_
 }
 
 /*
- * The thread gets a CPU. If that is in another package, what it used is settled as it is where a
- * thread goes to another cgroup.
+ * The thread gets a CPU. If the CPU is on another package, its counters are settled, as when a
+ * thread moves to another cgroup.
  */
 static __always_inline void enter_package(struct task_struct *task, struct task_account *account,
 					  __u32 cpu)
@@ -378,8 +377,8 @@ static __always_inline struct task_account *moved_account(struct task_struct *ta
 }
 
 /*
- * Settles a thread that has changed its cgroup, in two steps. First: what it has waited until now,
- * it waited in the group that it leaves; it is noted in the division of `number`.
+ * Settles a thread that has changed its cgroup, in two steps. First: its wait until now belongs to
+ * the group that it leaves, and is kept in the division of `number`.
  */
 static __always_inline void divide_moved(struct task_struct *task, __u32 number)
 {
@@ -392,7 +391,7 @@ static __always_inline void divide_moved(struct task_struct *task, __u32 number)
 		open_wait(task, account, number, bpf_ktime_get_ns(), 0);
 }
 
-/* Then: that and what it used. The record of `number` is used for it. */
+/* Second: that wait and its counters, with the scratch record of `number`. */
 static __always_inline void settle_moved(struct task_struct *task, __u32 number)
 {
 	struct task_sample *sample = bpf_map_lookup_elem(&scratches, &number);
@@ -404,7 +403,7 @@ static __always_inline void settle_moved(struct task_struct *task, __u32 number)
 	settle(task, account, &sample->counters, open, sample_at);
 	carry(task, account, &sample->counters);
 	account->cgroup = cgroup_of(task);
-	/* User space learns of the group when it reads the thread. */
+	/* The next snapshot reads it, and reports the new group. */
 	list_thread(task, account);
 }
 

@@ -19,17 +19,17 @@ enum {
 };
 
 /*
- * The moment (CLOCK_MONOTONIC) of the snapshot that user space takes; 0 while it takes none. To
- * read everything takes milliseconds, and more when the reader loses its CPU: whatever changes
- * meanwhile keeps what it was at the moment, so that the sums close however long it takes.
+ * The moment (CLOCK_MONOTONIC) of the snapshot that user space takes; 0 while it takes none. A
+ * complete reading takes milliseconds, and more when the reader loses its CPU. Each account that
+ * changes meanwhile keeps its value of that moment, so that the sums close.
  */
 __u64 sample_at;
 
 /*
  * Compares the clocks. The scheduler's is as old as its last update, so of the last two
  * measurements the smaller one is taken: one that was late (an interrupt, a CPU that the host took
- * away) makes no difference, and a clock that NTP slews, by up to a tenth, is followed. What is
- * longer ago than that says little.
+ * away) makes no difference, and a clock that NTP slews, by up to a tenth, is followed. An older
+ * measurement is not compared, because the clocks have drifted since.
  */
 static __always_inline void calibrate(struct cpu_slot *slot, __u64 clock)
 {
@@ -52,8 +52,8 @@ static __always_inline void calibrate(struct cpu_slot *slot, __u64 clock)
 }
 
 /*
- * The moment up to which the kernel charged `prev`, by the scheduler's clock. What is done for
- * balancing before a CPU goes idle is charged to nobody. With the kernel's own moments, busy and
+ * The moment up to which the kernel charged `prev`, by the scheduler's clock. The kernel charges
+ * load balancing before a CPU goes idle to nobody. With the kernel's own moments, busy and
  * idle time neither overlap nor leave a gap; by the tracepoint they overlapped by 6 us per wake-up
  * on a virtual machine: a task that wakes an idle CPU is charged from the wake-up on, because the
  * scheduler skips the second update of its clock (rq_clock_skip_update).
@@ -71,9 +71,9 @@ static __always_inline __u64 charged_until(struct task_struct *prev, __u64 clock
 }
 
 /*
- * Whether the thread injects idle time (PF_IDLE, which it has only while it does) to keep the
- * machine cool. That is all that is meant by its name, idle_inject/N, or kidle_inj/N in older
- * kernels; what it does else are some us.
+ * Whether the thread injects idle time to keep the machine cool. It is recognized by its name,
+ * idle_inject/N, or kidle_inj/N in older kernels: it has PF_IDLE only while it injects, and runs
+ * for some us beside that.
  */
 static __noinline bool injects_idle(struct task_struct *task)
 {
@@ -86,9 +86,9 @@ static __noinline bool injects_idle(struct task_struct *task)
 }
 
 /*
- * Whether the CPU was idle: it had its idle task, or a thread that injects idle time, which `slot`
- * then has not as the one that runs. Without branches, each of which doubles the states of the
- * verifier: a number less 1 is below 0 if it is 0.
+ * Whether the CPU was idle: it ran its idle task, or a thread that injects idle time, for which
+ * `slot->pid` is 0. Without branches, each of which doubles the states of the verifier: 0 less 1 is
+ * negative.
  */
 static __always_inline bool was_idle(const struct cpu_slot *slot, struct task_struct *prev)
 {
@@ -100,9 +100,9 @@ static __always_inline bool was_idle(const struct cpu_slot *slot, struct task_st
 }
 
 /*
- * Since when the idle task has the CPU. Where the switch to it was not seen, because it was from a
- * process that the kernel hides from programs, the scheduler of v6.12 and later has noted it (for
- * its deadline server). Before, what that process used last counts as idle too.
+ * Since when the idle task has the CPU. No program runs at a switch from a process that the kernel
+ * hides from tracing programs. For that case the scheduler of v6.12 and later has recorded the
+ * moment (for its deadline server). Before v6.12 the last slice of such a process counts as idle.
  */
 static __always_inline __u64 idle_since(struct cpu_slot *slot, struct task_struct *idle,
 					__u64 since, __u64 end)
@@ -117,7 +117,7 @@ static __always_inline __u64 idle_since(struct cpu_slot *slot, struct task_struc
 	return began > since && began < end ? began : since;
 }
 
-/* The same while the CPU is idle, for whoever reads the slot. */
+/* Records the same moment while the CPU is idle, for the reader of the slot. */
 static __always_inline void note_idle(struct cpu_slot *slot)
 {
 	struct rq *rq = (void *)slot->queue;
@@ -138,7 +138,7 @@ struct span {
 	__u64 later;
 };
 
-/* Where there is a snapshot: the thread used that of a counter after its moment. */
+/* During a snapshot: `used` of the counter came after its moment. */
 static __always_inline void note_later(struct task_account *account, enum counter counter,
 				       __u64 used, __u64 at)
 {
@@ -161,9 +161,9 @@ static __always_inline __u64 portion_of(__u64 value, __u64 part, __u64 whole)
 }
 
 /*
- * The thread used that of a counter in the slice of the CPU that ends. What of the slice is after
- * the moment of the snapshot is taken to have its part of it: what was at that moment is known to
- * user space alone.
+ * Charges `used` of a counter for the slice that ends. The part of the slice after the moment of
+ * the snapshot gets its proportional part of it: only user space could read the hardware counter at
+ * that moment.
  */
 static __always_inline void charge_span(struct task_account *account, enum counter counter,
 					__u64 used, const struct cpu_slot *slot,
@@ -175,7 +175,7 @@ static __always_inline void charge_span(struct task_account *account, enum count
 			   slot->sampled_at);
 }
 
-/* A slice ends while a snapshot is taken: keeps what was at its moment. */
+/* A slice ends while a snapshot is taken: keeps the values of its moment. */
 static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struct *prev, bool idle,
 					__u64 since, __u64 end, __u64 at, struct span *span)
 {
@@ -234,7 +234,7 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 	if (prev->pid == 0)
 		slot->idle_switches++;
 	slot->since = end;
-	/* A call takes some ns, and most threads are none of the kernel's. */
+	/* The call takes some ns: only for threads of the kernel, of which there are few. */
 	slot->pid = next->flags & PF_KTHREAD && injects_idle(next) ? 0 : next->pid;
 	slot->tgid = next->tgid;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Who used the CPU, and who waited for it. The scheduler itself keeps each thread's time and
- * switches: the task iterator reads them at the tick, at no cost per switch. What the scheduler
- * does not keep is added here: idle time per CPU, hardware counters, and settling the accounts of
- * threads that end or move.
+ * CPU time and run-queue latency. The scheduler itself keeps each thread's time and switches: the
+ * task iterator reads them at the tick, at no cost per switch. The programs here add idle time per
+ * CPU, hardware counters, waits with their culprits, and settle the accounts of threads that end or
+ * move.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -166,10 +166,9 @@ int BPF_PROG(process_free, struct task_struct *task)
 }
 
 /*
- * As functions that are called one after the other, what they leave on the stack is gone when they
- * return: the verifier sees each round of the walk begin as the one before, and needs a tenth of
- * the instructions. They have atomic operations: user space can take those out for older kernels
- * from programs only.
+ * As functions of their own they leave nothing on the stack of the caller: each round of the walk
+ * begins in the same verifier state as the one before, which takes a tenth of the instructions.
+ * They have atomic operations: user space can take those out for older kernels from programs only.
  */
 static __noinline void divide_moved_thread(struct task_struct *thread)
 {

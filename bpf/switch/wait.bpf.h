@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Account: run-queue latency, the time that threads spend runnable but not running. The scheduler
- * notes when a thread was queued and, in run_delay, how long it has waited ever; so a switch needs
- * no hook at wake-ups to know how long the thread waited that gets the CPU. What is charged here is
- * at each moment what the kernel has in run_delay, and of a long wait that goes on what it has
- * lasted.
+ * records when a thread was queued (sched_info.last_queued) and the sum of all its waits
+ * (run_delay). From both a switch computes how long the next thread waited, without a hook at
+ * wake-ups. The sum that is charged here equals run_delay, plus the elapsed part of a long wait
+ * that has not ended.
  */
 #ifndef NOCTULE_WAIT_BPF_H
 #define NOCTULE_WAIT_BPF_H
@@ -33,9 +33,9 @@ enum {
 const volatile bool has_prev_state = false;
 
 /*
- * Whether the thread that leaves its CPU could go on. `preempt` alone does not tell: it is set only
- * where the kernel itself was preempted. __state can have been changed by a waker since the
- * decision; the argument has what was decided.
+ * Whether the thread that leaves its CPU is still runnable. `preempt` alone does not say so: it is
+ * set only where the kernel itself was preempted. A waker can have changed __state since the
+ * scheduler decided; the argument has the state of the decision.
  */
 static __always_inline bool still_runnable(unsigned long long *ctx, bool preempt,
 					   struct task_struct *prev)
@@ -86,7 +86,7 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 	return it;
 }
 
-/* Charges what the thread waited on a CPU whose run queue is locked, up to now. */
+/* Charges the wait of the thread up to now, on a CPU whose run queue is locked. */
 static __always_inline void charge_wait(struct task_struct *task, struct task_account *account,
 					struct past *past, __u32 cpu, __u64 from,
 					const struct moment *now)
@@ -123,14 +123,14 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 		blame_unnamed(account, it->victim, it->unnamed);
 }
 
-/* Everything up to `total` counts as charged, whatever it was. */
+/* Counts everything up to `total` as charged, without attributing it. */
 static __always_inline void skip_waits(struct task_account *account, __u64 total)
 {
 	account->charged = total - account->ahead;
 	account->before = total;
 }
 
-/* Whether what the scheduler has noted is the moment of a migration in which the thread slept. */
+/* Whether last_queued is only the moment of a migration during which the thread slept. */
 static __always_inline bool is_phantom(struct task_account *account, __u64 queued)
 {
 	return account->phantom && queued < account->throttled_at + PHANTOM_NS;
@@ -153,12 +153,12 @@ static __always_inline void end_wait(struct task_struct *task, struct task_accou
 		count_loss(LOSS_WAIT_START);
 	} else {
 		account->before = total;
-		/* Not so when a walk has charged ahead what this clock says is still to come. */
+		/* Not positive when a walk has charged more than this clock has reached. */
 		if (waited > 0) {
 			account->charged += waited;
 			if ((__u64)waited < here)
 				here = waited;
-			/* Waits of which no program has seen the end. */
+			/* The part of earlier waits whose end no program has seen. */
 			account->total.v[COUNTER_WAIT_UNATTRIBUTED] += waited - here;
 			charge_wait(task, account, past, cpu, now->clock - here, now);
 		}
@@ -171,7 +171,7 @@ static __always_inline void end_wait(struct task_struct *task, struct task_accou
 	account->phantom = 0;
 }
 
-/* The thread is switched out although it could go on: it waits from now on. */
+/* The thread is preempted: it stays runnable, and waits from now on. */
 static __always_inline void begin_wait(struct task_struct *task, struct task_account *account,
 				       runner next, __u64 clock)
 {
@@ -193,7 +193,7 @@ static __always_inline void begin_wait(struct task_struct *task, struct task_acc
 		count_preemption(account, group_of(next));
 }
 
-/* A thread in a queue is taken to another CPU: what it waited on this one is charged. */
+/* A queued thread migrates to another CPU: charges its wait on the old one. */
 static __always_inline void move_wait(struct task_struct *task, struct task_account *account,
 				      __u32 to)
 {
@@ -208,12 +208,12 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 		return;
 	rq = queue_of(task)->rq;
 	moment_of(rq, &now);
-	/* The scheduler has taken it off the queue, and added what it waited there. */
+	/* The scheduler has dequeued it, and added its wait to run_delay. */
 	note_dequeued(account, now.clock);
 	total = run_delay(task, account);
 	/*
-	 * It sleeps, and is noted as queued all the same: when it is woken, that stays. No hook
-	 * sees the wake-up, so how long it waits then is not known.
+	 * It sleeps with delayed dequeue, and last_queued is set all the same. A wake-up does not
+	 * set it anew, and no hook sees the wake-up: the length of its next wait is unknown.
 	 */
 	if (bpf_core_field_exists(task->se.sched_delayed) && task->se.sched_delayed) {
 		skip_waits(account, total);
@@ -238,13 +238,13 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 }
 
 /*
- * Divides what a wait that goes on has lasted up to `at` (CLOCK_MONOTONIC), unless that is less
- * than `least`; the caller adds the parts to the sums of the group and the process. NULL: there is
- * none.
+ * Divides the elapsed part of a wait that has not ended, up to `at` (CLOCK_MONOTONIC), if it is at
+ * least `least`; the caller adds the parts to the sums of the group and the process. Returns NULL
+ * where there is nothing to charge.
  *
- * The run queue is not locked. The thread can get its CPU just here; then what is claimed is given
- * back, or, in some nanoseconds between two instructions of the hook, told twice, and made up for
- * by the next waits of the thread.
+ * The run queue is not locked: the thread can get its CPU meanwhile. Then the claim is given back.
+ * Within some nanoseconds between two instructions of the hook the part is charged twice; the next
+ * waits of the thread are charged less by the same amount.
  */
 static __always_inline struct division *open_wait(struct task_struct *task,
 						  struct task_account *account, __u32 number,
@@ -296,9 +296,9 @@ static __always_inline struct division *open_wait(struct task_struct *task,
 }
 
 /*
- * What the thread has waited and nobody charged, while it does not wait: an end of a wait was not
- * seen, because a program was kept from running. It counts as charged now. A switch charges before
- * the scheduler counts, so it is read in the other order.
+ * Returns the waits that nobody has charged, of a thread that does not wait now: the kernel skipped
+ * the program at the end of a wait. They count as charged from here on. A switch charges before the
+ * scheduler counts, so this reads in the other order.
  */
 static __always_inline __u64 take_unseen(struct task_struct *task, struct task_account *account)
 {
@@ -316,9 +316,9 @@ static __always_inline __u64 take_unseen(struct task_struct *task, struct task_a
 }
 
 /*
- * The switch to `prev` was not seen: a program can be kept from running. The scheduler has noted
- * when it was, but not for the idle task. What the thread waited before it is unattributed, and
- * charged when the thread is read.
+ * No program ran at the switch to `prev`: the kernel can skip a program. The scheduler has recorded
+ * the moment of the switch (last_arrival), but not for the idle task. The wait before it is
+ * unattributed, and charged when the thread is read.
  */
 static __always_inline void note_unseen(struct past *past, struct task_struct *prev, __u32 cpu,
 					const struct moment *now)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a snapshot reads: the threads that are listed, or, where they cannot be, all.
+ * The reading of threads for a snapshot: those on the list, or all threads where there is no list.
  */
 #ifndef NOCTULE_WALK_BPF_H
 #define NOCTULE_WALK_BPF_H
@@ -104,7 +104,7 @@ static __always_inline void look_for_quota(struct task_struct *task)
 		quotas_seen = 1;
 }
 
-/* What there is to do with a thread at a walk that does not read it. */
+/* Visits a thread in a walk that only maintains the list. */
 static __always_inline void look_at(struct seq_file *seq, struct task_struct *task,
 				    struct task_account *account)
 {
@@ -128,7 +128,7 @@ static __always_inline void look_at(struct seq_file *seq, struct task_struct *ta
 	bpf_seq_write(seq, &living, sizeof(living));
 }
 
-/* Writes what is carried for the process, with the first of its threads that is read. */
+/* Writes the carried sums of the process, before the first of its threads that is read. */
 static __always_inline void write_carried(struct seq_file *seq, struct task_struct *task,
 					  struct task_account *account, struct task_sample *sample)
 {
@@ -148,7 +148,7 @@ static __always_inline void write_carried(struct seq_file *seq, struct task_stru
 	}
 }
 
-/* Writes the thread, with what it waits now (`open`, NULL if it does not). */
+/* Writes the thread, with its wait that has not ended (`open`; NULL: it does not wait). */
 static __always_inline void write_thread(struct seq_file *seq, struct task_struct *task,
 					 struct task_account *account, const struct division *open,
 					 struct task_sample *sample)
@@ -172,9 +172,10 @@ static __always_inline void write_thread(struct seq_file *seq, struct task_struc
 }
 
 /*
- * Reads a thread, for which there is room. The reader can be kept from going on between any two
- * lines. What is settled meanwhile is rather missing for once than told twice: what is carried is
- * read first and noted as told last, a thread is noted as seen before it is read.
+ * Reads a thread, for which there is room. The reader can lose its CPU between any two lines. At
+ * most once: CPU time that is settled meanwhile can be missing from this snapshot, and is never
+ * reported twice. So the carried sums are read first and marked as reported last, and a thread is
+ * marked as seen before it is read.
  */
 static __always_inline void sample_thread(struct seq_file *seq, struct task_struct *task,
 					  struct task_account *account)
@@ -227,9 +228,9 @@ struct queue_walk {
 };
 
 /*
- * Lists the next thread of a queue. The queue is not locked: the way can lead into another one, or
- * into memory that was freed. So what is found is only taken for a number, and listing a thread
- * that need not be read does no harm.
+ * Lists the next thread of a queue. The queue is not locked: the walk can end up in another queue,
+ * or in freed memory. So only the pid is taken from it, and listing a thread that need not be read
+ * does no harm.
  */
 static long list_next_queued(__u32 index, struct queue_walk *walk)
 {
@@ -256,8 +257,8 @@ static long list_next_queued(__u32 index, struct queue_walk *walk)
 }
 
 /*
- * Lists who is queued on the CPU: a thread that was woken and has not run since was listed by no
- * switch, and waits.
+ * Lists the threads that are queued on the CPU: no switch has listed a thread that was woken and
+ * has not run since.
  */
 static __always_inline void list_queued(const struct cpu_slot *slot)
 {
