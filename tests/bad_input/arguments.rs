@@ -17,7 +17,7 @@ fn wrong_arguments_end_with_2_and_the_nearest_word() {
             &["stat", "--by", "contaner"],
             &["contaner", "container", "--by"],
         ),
-        (&["stat", "--for", "5"], &["--for", "unit"]),
+        (&["stat", "--for", "5q"], &["--for", "unit"]),
         (&["stat", "--for", LONG], &["--for", "100 years"]),
         (
             &["stat", "--for", LONG, "--", "true"],

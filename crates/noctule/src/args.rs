@@ -2,6 +2,7 @@
 
 mod load;
 mod size;
+mod values;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use noctule_model::Level;
 use tracing::level_filters::LevelFilter;
 
 pub(crate) use self::load::LoadArgs;
+pub(crate) use self::values::address;
 
 /// Who uses the CPU of this node, for every process, container, pod and unit.
 ///
@@ -20,7 +22,8 @@ pub(crate) use self::load::LoadArgs;
 /// they find. Needs root, or CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH.
 ///
 /// Exit status: 0 done; 1 failed; 2 wrong arguments or configuration; 3 the privileges or the kernel
-/// do not allow it. With a COMMAND, its own status.
+/// do not allow it. With a COMMAND, its own status; 127 where there is no such command, 126 where it
+/// cannot be executed.
 #[derive(Debug, Parser)]
 #[command(
     name = "noctule",
@@ -83,14 +86,14 @@ pub(crate) enum Command {
 /// SIGINT and SIGTERM.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunArgs {
-    /// Address and port to listen on [default: 127.0.0.1:9470]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Address and port to listen on; :PORT is on 127.0.0.1 [default: 127.0.0.1:9470]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Allow plain HTTP on an address other than loopback, readable by whoever reaches it
     #[arg(long)]
     pub(crate) allow_plain_http: bool,
     /// Time between two collections [default: 1s]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub(crate) interval: Option<Duration>,
     /// Also expose each process in /metrics (many series)
     #[arg(long)]
@@ -105,21 +108,21 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     pub(crate) events_keep: Option<u32>,
     /// End by itself after this time
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
 }
 
 /// Who used the CPU in a window, with every counter there is
 ///
 /// With a COMMAND: runs it, and tells what it and all its descendants used until it ended. The
-/// command's output is untouched; the table follows when it has ended.
+/// command's output is untouched; the table goes to standard error when it has ended.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StatArgs {
     /// What a row stands for [default: container; with a COMMAND: process]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) by: Option<By>,
     /// Length of the window [default: 5s; with a COMMAND: until it ends]
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
     /// Show at most this many rows
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -127,11 +130,11 @@ pub(crate) struct StatArgs {
     /// One JSON object, with all rows, instead of the table (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the answer to this file instead of standard output
+    /// Write the answer to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Command to run and follow
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -146,7 +149,7 @@ pub(crate) struct EnergyArgs {
     #[arg(long, value_name = "LEVEL")]
     pub(crate) by: Option<By>,
     /// Length of the window [default: 10s; with a COMMAND: until it ends]
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
     /// Show at most this many rows
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -154,11 +157,11 @@ pub(crate) struct EnergyArgs {
     /// One JSON object, with all rows, instead of the tables (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the answer to this file instead of standard output
+    /// Write the answer to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Command to run and follow
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -173,7 +176,7 @@ pub(crate) struct WaitsArgs {
     #[arg(long, value_name = "LEVEL", default_value = "container")]
     pub(crate) by: WaitsBy,
     /// Length of the window [default: 10s; with a COMMAND: until it ends]
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
     /// Show at most this many rows
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -181,11 +184,11 @@ pub(crate) struct WaitsArgs {
     /// One JSON object, with all rows, instead of the table (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the answer to this file instead of standard output
+    /// Write the answer to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Command to run and follow
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -203,10 +206,10 @@ pub(crate) struct TopArgs {
     pub(crate) waits: bool,
     /// Time between two screens
     #[arg(long, value_name = "DURATION", default_value = "1s",
-          value_parser = duration)]
+          value_parser = values::duration)]
     pub(crate) interval: Duration,
     /// End by itself after this time
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
 }
 
@@ -230,7 +233,7 @@ pub(crate) struct EventsArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) container: Option<String>,
     /// Only files below this path
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = values::path())]
     pub(crate) path: Option<PathBuf>,
     /// Also files that are opened for reading only
     #[arg(long)]
@@ -242,16 +245,16 @@ pub(crate) struct EventsArgs {
     #[arg(long)]
     pub(crate) existing: bool,
     /// End by itself after this time
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
     /// One JSON object for each event, one on a line (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the events to this file instead of standard output
+    /// Write the events to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Command to run and follow
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -298,10 +301,10 @@ pub(crate) struct HistArgs {
     #[arg(long)]
     pub(crate) dump: bool,
     /// End by itself after this time [default: when it is interrupted]
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
     /// Time between two drawings on a terminal
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::duration)]
     pub(crate) interval: Duration,
     /// One JSON object instead of the table (docs/json.md)
     #[arg(long, conflicts_with = "graph")]
@@ -347,7 +350,7 @@ pub(crate) struct TriggerArgs {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) keep: usize,
     /// End by itself after this time [default: when it is interrupted]
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
     /// End after this many events and actions were shown
     #[arg(long, value_name = "N")]
@@ -383,7 +386,7 @@ pub(crate) struct TraceArgs {
     #[arg(value_name = "EVENT", required = true)]
     pub(crate) events: Vec<String>,
     /// End by itself after this time [default: when it is interrupted]
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
     /// End after this many events
     #[arg(long, value_name = "N")]
@@ -486,17 +489,6 @@ pub(crate) enum EventKind {
     Tcp,
     File,
     Oom,
-}
-
-/// The longest time that an option takes: the clocks can be moved ahead by it.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if duration > LONGEST {
-        return Err("must be 100 years at most".into());
-    }
-    Ok(duration)
 }
 
 impl From<By> for Level {

@@ -13,7 +13,7 @@ use noctule_analysis::{JudgeOptions, Thresholds};
 use noctule_model::Level;
 use serde::Deserialize;
 
-use crate::args::RunArgs;
+use crate::args::{self, RunArgs};
 use crate::exit::Usage;
 use energy::{EnergyConfig, Host};
 use events::Events;
@@ -153,8 +153,14 @@ impl Default for Metrics {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Web {
+    #[serde(deserialize_with = "address")]
     pub(crate) listen: SocketAddr,
     pub(crate) plain_http: bool,
+}
+
+fn address<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(from)?;
+    args::address(&text).map_err(|error| serde::de::Error::custom(format!("{text:?} {error}")))
 }
 
 impl Default for Web {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args as ClapArgs;
 
-use super::duration;
+use super::values::duration;
 
 /// Load a BPF object that is not ours, attach its programs, and show what they leave
 ///

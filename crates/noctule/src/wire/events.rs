@@ -224,8 +224,15 @@ fn is_below(path: &str, top: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The group with this path: as the kernel names it, or as a directory of the mounted hierarchy.
+/// The group with this path: as the kernel names it, or as a directory of the mounted hierarchy, from
+/// the current directory too.
 pub(super) fn group_at(path: &Path, mount: &Path) -> Result<CgroupId> {
+    let here = std::path::absolute(path)
+        .ok()
+        .and_then(|path| path.canonicalize().ok());
+    let path = &here
+        .filter(|here| here.starts_with(mount))
+        .unwrap_or_else(|| path.to_owned());
     let directory = match path.strip_prefix(mount) {
         Ok(_) => path.to_owned(),
         Err(_) => mount.join(path.strip_prefix("/").unwrap_or(path)),
