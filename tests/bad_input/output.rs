@@ -146,38 +146,73 @@ fn the_commands_own_status_is_passed_on() {
         let args = [&["stat", "--"], *command].concat();
         let output = ended(Command::new(NOCTULE).args(&args));
         assert_eq!(output.status.code(), Some(*expected), "{command:?}");
-        let table = String::from_utf8(output.stdout).expect("UTF-8");
+        let table = String::from_utf8(output.stderr).expect("UTF-8");
         assert_says(&table, &["(exited)", "CPUs"]);
     }
     // Also when nobody reads our part.
     let mut child = Command::new(NOCTULE)
         .args(["stat", "--", "sh", "-c", "exit 7"])
-        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("the binary can be started");
-    drop(child.stdout.take());
+    drop(child.stderr.take());
     assert_eq!(end_of(&mut child).code(), Some(7));
+}
+
+/// As with `perf stat`: a pipe behind it gets what the command prints and nothing else.
+#[test]
+fn standard_output_is_the_commands_alone() {
+    let _machine = support::shared();
+    let cases: &[(&[&str], &str)] = &[
+        (&["stat", "--"], "CPU%"),
+        // Without the two dashes too; what follows the command's name is the command's.
+        (&["stat"], "CPU%"),
+        (&["stat", "--json", "--"], "\"window_seconds\""),
+        (&["waits", "--"], "verdict"),
+        (&["waits", "--json", "--"], "\"window_seconds\""),
+        (&["events", "--"], "exec"),
+        (&["events", "--json", "--"], "\"process.exec\""),
+    ];
+    for (args, report) in cases {
+        let args = [*args, &["sh", "-c", "echo out"]].concat();
+        let output = ended(Command::new(NOCTULE).args(&args));
+        assert!(output.status.success(), "{args:?}");
+        assert_eq!(output.stdout, b"out\n", "{args:?}");
+        assert_says(&String::from_utf8_lossy(&output.stderr), &[report]);
+    }
 }
 
 #[test]
 fn a_command_that_cannot_be_run_is_named() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str, mode: u32| {
+    let file = |name: &str, text: &str, mode: u32| {
         let path = folder.path().join(name);
-        fs::write(&path, "neither a program nor a script").expect("our file");
+        fs::write(&path, text).expect("our file");
         fs::set_permissions(&path, Permissions::from_mode(mode)).expect("our file");
         path.to_str().expect("UTF-8").to_owned()
     };
+    let neither = "neither a program nor a script";
+    let missing = folder.path().join("none");
     let cases = [
-        ("no-such-command-anywhere".to_owned(), "No such file"),
-        ("/".to_owned(), "Permission denied"),
-        (file("not-to-be-run", 0o644), "Permission denied"),
-        (file("no-program", 0o755), "Exec format error"),
+        ("no-such-command-anywhere", 127, "No such file"),
+        (missing.to_str().expect("UTF-8"), 127, "No such file"),
+        ("/", 126, "Permission denied"),
+        (
+            &file("not-to-be-run", neither, 0o644),
+            126,
+            "Permission denied",
+        ),
+        (
+            &file("no-program", neither, 0o755),
+            126,
+            "Exec format error",
+        ),
+        (&file("no-shell", "#!/none/sh\n", 0o755), 126, "interpreter"),
     ];
-    for (command, words) in cases {
-        let (code, said) = failure(&["stat", "--", &command]);
-        assert_eq!(code, 2, "{said}");
-        assert_says(&said, &[&command, words]);
+    for (command, status, words) in cases {
+        let (code, said) = failure(&["stat", "--", command]);
+        assert_eq!(code, status, "{said}");
+        assert_says(&said, &[command, words]);
     }
 }

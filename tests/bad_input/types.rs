@@ -189,7 +189,7 @@ fn page_reads_are_counted_by_a_probe_where_there_is_nothing_better() {
         "stat", "--by", "process", "--json", "--", "sh", "-c", &script,
     ];
     let answer = with_types(types, &command).output();
-    let answer = answer.expect("it can be started").stdout;
+    let answer = answer.expect("it can be started").stderr;
     let answer: Value = serde_json::from_slice(&answer).expect("JSON");
     let reads = |row: &Value| row["page_cache.reads"].as_u64();
     let rows = support::rows(&answer, |row| reads(row).is_some());

@@ -32,7 +32,7 @@ fn printed(options: &[&str], command: &[&OsStr]) -> String {
         .stdin(Stdio::null())
         .output()
         .expect("the binary can be started");
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let text = String::from_utf8(output.stderr).expect("UTF-8");
     let found: Vec<char> = text.chars().filter(|c| obeyed(*c)).collect();
     assert!(found.is_empty(), "{found:?} in {text:?}");
     for line in text.lines() {

@@ -63,7 +63,8 @@ pub(crate) fn noctule(args: &[&str]) -> Output {
     output.expect("the binary can be started")
 }
 
-/// The JSON that `noctule` prints with these arguments; fails when it fails.
+/// The JSON that `noctule` prints with these arguments, of a command on standard error; fails when it
+/// fails.
 pub(crate) fn json(args: &[&str]) -> Value {
     let output = noctule(args);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -72,7 +73,13 @@ pub(crate) fn json(args: &[&str]) -> Value {
         "{args:?}: {}\n{errors}",
         output.status
     );
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}\n{errors}"))
+    let answer = match args.contains(&"--") {
+        // Beside warnings.
+        true => errors.lines().find(|line| line.starts_with('{')),
+        false => std::str::from_utf8(&output.stdout).ok(),
+    };
+    let answer = answer.unwrap_or_default();
+    serde_json::from_str(answer).unwrap_or_else(|e| panic!("{args:?}: {e}\n{errors}"))
 }
 
 /// The rows of a `stat --json` answer for which `keep` holds.

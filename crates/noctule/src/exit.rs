@@ -14,6 +14,26 @@ pub(crate) const USAGE: u8 = 2;
 /// The privileges or the kernel do not allow it.
 pub(crate) const NOT_ALLOWED: u8 = 3;
 
+/// The command that is to be followed cannot be executed: as a shell's.
+pub(crate) const NO_PROGRAM: u8 = 126;
+/// There is no such command: as a shell's.
+pub(crate) const NO_COMMAND: u8 = 127;
+
+/// The command that is to be followed could not be started.
+#[derive(Debug)]
+pub(crate) struct NotStarted {
+    pub(crate) code: u8,
+    pub(crate) words: String,
+}
+
+impl std::fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for NotStarted {}
+
 /// The arguments or the configuration are wrong; the words name the place.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
@@ -60,6 +80,9 @@ fn words(error: &anyhow::Error) -> String {
 fn code(error: &anyhow::Error) -> u8 {
     if error.is::<Usage>() {
         return USAGE;
+    }
+    if let Some(command) = error.downcast_ref::<NotStarted>() {
+        return command.code;
     }
     let kind = error
         .chain()

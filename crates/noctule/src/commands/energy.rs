@@ -21,7 +21,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 const AGAIN: usize = 60;
 
 pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
-    let mut output = Output::open(args.output.as_deref())?;
+    let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let signals = Signals::catch()?;
     let followed = !args.command.is_empty();
     let level = args.by.map_or(

@@ -146,7 +146,7 @@ struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     fn open(args: &'a EventsArgs) -> Result<Self> {
-        let output = Output::open(args.output.as_deref())?;
+        let output = Output::beside(args.output.as_deref(), &args.command)?;
         Ok(Self {
             paint: output.paint(),
             output,

@@ -78,7 +78,7 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
         redraw(
             &table.draw(&snapshot(&counted), &names, area),
             lines,
-            &mut Output::Terminal,
+            &mut Output::Standard,
         )
     })?;
     session.stop();
@@ -195,7 +195,7 @@ fn watch(
         }
     }
     if live {
-        redraw("", &mut lines, &mut Output::Terminal)?;
+        redraw("", &mut lines, &mut Output::Standard)?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use crate::wire::{Pipeline, Shown};
 const WINDOW: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
-    let mut output = Output::open(args.output.as_deref())?;
+    let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let signals = Signals::catch()?;
     let followed = !args.command.is_empty();
     let level = args.by.map_or(

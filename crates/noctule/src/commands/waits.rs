@@ -21,7 +21,7 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
             "collect.waits is false in the configuration: set it to true".into()
         ));
     }
-    let mut output = Output::open(args.output.as_deref())?;
+    let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let signals = Signals::catch()?;
     let mut pipeline = Pipeline::start(config, Shown::Waits)?;
     pipeline.need(FeatureId::CpuWaits)?;

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, ErrorKind, IsTerminal, Write, stdout};
+use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use noctule_analysis::ReportBuilder;
 use noctule_model::Batch;
 
-use crate::exit::{self, Usage};
+use crate::exit::{self, NotStarted};
 use crate::limits;
 use crate::print::Paint;
 use crate::stop::{Signals, Woken};
@@ -163,17 +163,26 @@ pub(super) fn follow(
     })
 }
 
-/// A name that means no program is the user's error; that there is no room for another process is
-/// not.
+/// The status of a shell: 127 where there is no such command, 126 where it cannot be executed. That
+/// there is no room for another process is a failure of ours.
 fn not_started(program: &OsStr, error: io::Error) -> anyhow::Error {
     use rustix::io::Errno;
     let name = program.to_string_lossy();
-    match Errno::from_io_error(&error) {
+    // With a slash it is no search: the file is there, and its interpreter is not.
+    let exists = name.contains('/') && Path::new(program).exists();
+    let code = match Errno::from_io_error(&error) {
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => {
-            anyhow::Error::new(error).context(format!("starting {name}"))
+            return anyhow::Error::new(error).context(format!("starting {name}"));
         }
-        _ => Usage(format!("{name}: {error}")).into(),
-    }
+        Some(Errno::NOENT) if !exists => exit::NO_COMMAND,
+        _ => exit::NO_PROGRAM,
+    };
+    let why = match Errno::from_io_error(&error) {
+        Some(Errno::NOENT) if exists => "its interpreter does not exist".into(),
+        _ => error.to_string(),
+    };
+    let words = format!("command {name}: {why}");
+    NotStarted { code, words }.into()
 }
 
 /// Goes on until the ends of the command and of all its descendants that have ended were reported,
@@ -209,7 +218,10 @@ fn code(status: ExitStatus) -> u8 {
 
 /// Where the answer goes. A file is made before anything else, so that a wrong path is known early.
 pub(super) enum Output<'a> {
-    Terminal,
+    /// Standard output.
+    Standard,
+    /// Standard error: standard output belongs to the command that is followed.
+    BesideCommand,
     File(&'a Path, File),
 }
 
@@ -223,8 +235,14 @@ pub(super) enum Reader {
 
 impl<'a> Output<'a> {
     pub(super) fn open(path: Option<&'a Path>) -> Result<Self> {
+        Self::beside(path, &[])
+    }
+
+    /// The same, for a report on this command, if there is one.
+    pub(super) fn beside(path: Option<&'a Path>, command: &[OsString]) -> Result<Self> {
         match path {
-            None => Ok(Self::Terminal),
+            None if command.is_empty() => Ok(Self::Standard),
+            None => Ok(Self::BesideCommand),
             Some(path) => {
                 let file = File::create(path).with_context(|| path.display().to_string())?;
                 Ok(Self::File(path, file))
@@ -233,28 +251,32 @@ impl<'a> Output<'a> {
     }
 
     pub(super) fn write(&mut self, text: &str) -> Result<Reader> {
-        let written = match self {
-            Self::Terminal => match stdout().lock().write_all(text.as_bytes()) {
-                // Whoever read has seen enough; the command's status is passed on all the same.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Reader::Gone),
-                written => written.context("standard output"),
-            },
-            Self::File(path, file) => file
-                .write_all(text.as_bytes())
-                .with_context(|| path.display().to_string()),
+        let text = text.as_bytes();
+        let (written, place) = match self {
+            Self::Standard => (stdout().lock().write_all(text), "standard output".into()),
+            Self::BesideCommand => (stderr().lock().write_all(text), "standard error".into()),
+            Self::File(path, file) => (file.write_all(text), path.display().to_string()),
         };
-        written.map(|()| Reader::There)
+        match written {
+            // The reader has seen enough; the command's status is passed on all the same.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
+            written => written.context(place).map(|()| Reader::There),
+        }
     }
 
     pub(super) fn is_terminal(&self) -> bool {
-        matches!(self, Self::Terminal) && stdout().is_terminal()
+        match self {
+            Self::Standard => stdout().is_terminal(),
+            Self::BesideCommand => stderr().is_terminal(),
+            Self::File(..) => false,
+        }
     }
 
     pub(super) fn paint(&self) -> Paint {
-        if self.is_terminal() {
-            Paint::of(&stdout())
-        } else {
-            Paint::none()
+        match self {
+            Self::Standard => Paint::of(&stdout()),
+            Self::BesideCommand => Paint::of(&stderr()),
+            Self::File(..) => Paint::none(),
         }
     }
 }
