@@ -58,7 +58,7 @@ pub enum Source {
     Nanoseconds(Counter),
     /// A counter as it is.
     Count(Counter),
-    /// Several counters, told apart by the metric's own label.
+    /// Several counters, distinguished by the metric's own label.
     Labelled(&'static [(&'static str, Counter)]),
     /// The same with counters in nanoseconds, shown in seconds.
     LabelledNanoseconds(&'static [(&'static str, Counter)]),
@@ -68,7 +68,7 @@ pub enum Source {
     Waits,
     /// A counter of events as it is.
     Event(EventCounter),
-    /// Several counters of events, told apart by the metric's own label.
+    /// Several counters of events, distinguished by the metric's own label.
     LabelledEvents(&'static [(&'static str, EventCounter)]),
     /// Established connections.
     Connections,
@@ -76,7 +76,7 @@ pub enum Source {
     Listeners,
     /// How long it took to connect.
     Connects,
-    /// Counters of destinations, told apart by the metric's own labels: `destination` first, then
+    /// Counters of destinations, distinguished by the metric's own labels: `destination` first, then
     /// one for the part, where there are several.
     Destinations(&'static [(&'static str, DestinationCounter)]),
     /// How long was waited while another subject, or the kernel, had the CPU.
@@ -217,7 +217,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &["vector"],
-        help: "Softirqs that ran on top of it, whoever caused them.",
+        help: "Softirqs that interrupted it; it need not have caused them.",
         source: Source::Labelled(&[
             ("hi", Counter::Softirq(0)),
             ("timer", Counter::Softirq(1)),

@@ -18,11 +18,11 @@ const HEAD: &str = "\
 
 What works where, feature by feature, as `noctule doctor` names them. Each kernel is booted in a
 virtual machine, and the tests fail when it is not as this page says: `cargo xtask vm`. On your own
-kernel `noctule doctor` tells.
+kernel `noctule doctor` says it.
 
 - **on**: everything of it works.
-- **limited**: it works with the limit that the note tells.
-- **off**: it is absent, for the reason that the note tells; its figures are absent, never 0.
+- **limited**: it works with the limit in the note.
+- **off**: it is absent, for the reason in the note; its figures are absent, never 0.
 ";
 
 /// What a table says of one feature.

@@ -55,8 +55,8 @@ format, whichever the scraper asks for. In OpenMetrics the name of a counter's f
   those that are gone included, is what the victim waited for neighbours and the system. Pairs that
   found no room are counted in `noctule_self_overflow_blame_pairs`.
 - A connection belongs to the group that its process was in when it connected or began to listen,
-  whoever has the socket later; where the kernel tells who accepts it (the feature `tcp_calls`), to
-  the group of that process from then on. Connections that were there when the agent started are in
+  even if another process has the socket later; where the kernel shows which process accepts it (the
+  feature `tcp_calls`), to the group of that process from then on. Connections that were there when the agent started are in
   `tcp_connections` and count their bytes from then on; they are in no connect or accept.
 - Energy is active energy: what zones take when idle is the node's (docs/energy.md). Rows have it by
   kind of zone, over all sockets. `source` names the meter; `source=\"model\"` is none, but the
