@@ -205,6 +205,14 @@ pub(crate) fn softirqs() -> BTreeMap<String, u64> {
     text.lines().filter_map(line).collect()
 }
 
+/// Resident memory of a process, MiB.
+pub(crate) fn resident_mib(pid: u32) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.expect("kB").parse::<f64>().expect("a number") / 1024.0
+}
+
 /// Memory that processes can still get, in KiB.
 pub(crate) fn available_kilobytes() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");

@@ -62,14 +62,6 @@ fn entries(reading: &Reading) -> [f64; 3] {
     })
 }
 
-/// Resident memory of a process, MiB.
-fn resident(pid: u32) -> f64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    kib.expect("kB").parse::<f64>().expect("a number") / 1024.0
-}
-
 /// Every counter, by name and labels.
 fn counters(samples: &[Sample]) -> BTreeMap<String, f64> {
     let counter = |s: &&Sample| s.name.ends_with("_total") || s.name.ends_with("_bucket");
@@ -135,7 +127,7 @@ fn what_comes_and_goes_leaves_nothing_behind() {
     // A little of everything, so that what is taken once is taken.
     storm(&parent);
     let first = Reading::fresh(&agent);
-    let (baseline, memory) = (entries(&first), resident(agent.pid()));
+    let (baseline, memory) = (entries(&first), oracle::resident_mib(agent.pid()));
     let mut maker = groups(&parent);
     maker.reap();
     let between = Reading::fresh(&agent);
@@ -161,10 +153,10 @@ fn what_comes_and_goes_leaves_nothing_behind() {
         let listed = |s: &Sample| s.labels.values().any(|value| value.starts_with(&gone));
         !reading.samples.iter().any(listed)
     });
-    let mut now = resident(agent.pid());
+    let mut now = oracle::resident_mib(agent.pid());
     println!("memory: {memory:.1} MiB, then {now:.1} MiB");
     wait_until("memory is back at what it was before", || {
-        now = resident(agent.pid());
+        now = oracle::resident_mib(agent.pid());
         now < memory + SLACK_MIB
     });
     println!("and {now:.1} MiB");
