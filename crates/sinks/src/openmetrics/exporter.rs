@@ -258,12 +258,23 @@ impl Snapshot {
     ///
     /// A metric that is not measured, or of which no series exists, is absent altogether.
     pub fn render(&self, exposition: Exposition, now_ns: u64) -> String {
+        self.render_levels(exposition) + &self.render_own(exposition, now_ns)
+    }
+
+    /// The first and by far the larger part of the text, which is the same at every moment.
+    pub fn render_levels(&self, exposition: Exposition) -> String {
         let lines: usize = self.levels.iter().map(|level| level.lines.len()).sum();
         // Some 120 samples a line, each of 100 to 350 bytes; a guess that is too low costs a copy.
         let mut text = Text::new(exposition, 8192 + lines * 8192);
         for level in &self.levels {
             levels::write(&mut text, level, self.measured, &self.energy);
         }
+        text.part()
+    }
+
+    /// The rest: the node as a whole and the agent itself.
+    pub fn render_own(&self, exposition: Exposition, now_ns: u64) -> String {
+        let mut text = Text::new(exposition, 8192);
         own::write(&mut text, self, now_ns);
         text.finish()
     }

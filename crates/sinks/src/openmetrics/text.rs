@@ -132,6 +132,11 @@ impl Text {
         out.push('\n');
     }
 
+    /// What was written, where more of the exposition follows.
+    pub(super) fn part(self) -> String {
+        self.out
+    }
+
     pub(super) fn finish(mut self) -> String {
         if self.exposition == Exposition::OpenMetrics {
             self.out.push_str("# EOF\n");
