@@ -16,6 +16,7 @@ mod hist;
 mod kallsyms;
 mod load;
 mod probes;
+mod published;
 mod run;
 mod stat;
 mod table;

@@ -4,14 +4,17 @@
 //! published. The server knows neither batches nor formats; it gets [`Handlers`].
 //!
 //! It runs on a thread of its own and its resources are bounded whatever clients do: a fixed
-//! number of connections, each with a bounded buffer and a bounded life. So neither a client that
-//! sends its header a byte at a time nor one that never reads the answer can hold memory or keep the
-//! agent from ending. What they can do is take all connections for some seconds; on an address
-//! that strangers reach, a proxy belongs in front.
+//! number of connections, each with a bounded buffer and a bounded life, and one copy of a page for
+//! all of them. So neither a client that sends its header a byte at a time nor one that never reads the
+//! answer can hold memory or keep the agent from ending. Nor can they keep a scraper out: the oldest
+//! connection without a request, or the oldest answer, gives way to a new one.
 
 mod connection;
+mod page;
 mod routes;
+mod seats;
 mod server;
 
-pub use routes::{Handlers, Page};
+pub use page::{Page, Shared};
+pub use routes::Handlers;
 pub use server::{Bound, Server, bind};

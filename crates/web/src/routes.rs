@@ -8,14 +8,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-/// A body and what it is.
-#[derive(Clone, Debug)]
-pub struct Page {
-    /// Value of the header `Content-Type`.
-    pub content_type: &'static str,
-    /// The body.
-    pub body: String,
-}
+use crate::page::{Page, Shared};
 
 /// Gives the page of `/metrics` for a header `Accept`; `None` before the first batch.
 type Metrics = dyn Fn(Option<&str>) -> Option<Page> + Send + Sync;
@@ -33,6 +26,10 @@ pub struct Handlers {
     /// Whether the agent is ready; the reason why not goes to the client as it is.
     pub ready: Arc<Ready>,
 }
+
+/// An extension of an answer: the page that it holds until it is sent.
+#[derive(Clone)]
+pub(crate) struct Held(pub(crate) Arc<Shared>);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -65,9 +62,11 @@ async fn metrics(State(handlers): State<Handlers>, headers: HeaderMap) -> Respon
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
     match (handlers.metrics)(accept) {
         Some(page) => {
-            let mut response = answer(StatusCode::OK, page.content_type, page.body);
+            let shared = Held(page.shared.clone());
+            let mut response = answer(StatusCode::OK, page.content_type, page.into_body());
             let vary = header::HeaderValue::from_static("accept");
             response.headers_mut().insert(header::VARY, vary);
+            response.extensions_mut().insert(shared);
             response
         }
         None => text(

@@ -2,20 +2,22 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use rustix::net::sockopt::set_socket_send_buffer_size;
+use tokio::sync::watch;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 
 use crate::connection::{self, Limits};
 use crate::routes::{Handlers, router};
+use crate::seats::{Room, Seats};
 
-/// Connections at a time; more wait in the kernel's queue.
-const CONNECTIONS: usize = 64;
+/// What the kernel keeps for a client that does not read, for each connection (it doubles the number).
+/// Without a limit it is up to 4 MiB, which counts as the agent's memory.
+const SEND_BYTES: usize = 64 * 1024;
 
 /// How long a stop waits for answers that are under way.
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -32,6 +34,8 @@ pub struct Bound {
 pub fn bind(address: SocketAddr) -> io::Result<Bound> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
+    // Connections inherit it.
+    set_socket_send_buffer_size(&listener, SEND_BYTES)?;
     let address = listener.local_addr()?;
     Ok(Bound { listener, address })
 }
@@ -52,15 +56,10 @@ impl Bound {
     /// Starts answering, on a thread of its own. Fails when there is no thread, timer or poller to
     /// be had.
     pub fn serve(self, handlers: Handlers) -> io::Result<Server> {
-        self.serve_within(handlers, CONNECTIONS, Limits::DEFAULT)
+        self.serve_within(handlers, Room::DEFAULT, Limits::DEFAULT)
     }
 
-    fn serve_within(
-        self,
-        handlers: Handlers,
-        connections: usize,
-        limits: Limits,
-    ) -> io::Result<Server> {
+    fn serve_within(self, handlers: Handlers, room: Room, limits: Limits) -> io::Result<Server> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -74,7 +73,7 @@ impl Bound {
         let thread = std::thread::Builder::new()
             .name("noctule-web".into())
             .spawn(move || {
-                runtime.block_on(accept(listener, router, connections, limits, stopped));
+                runtime.block_on(accept(listener, router, room, limits, stopped));
             })?;
         Ok(Server {
             stop,
@@ -109,23 +108,18 @@ impl Drop for Server {
 async fn accept(
     listener: tokio::net::TcpListener,
     router: Router,
-    connections: usize,
+    room: Room,
     limits: Limits,
     stopped: watch::Receiver<bool>,
 ) {
-    let room = Arc::new(Semaphore::new(connections));
+    let seats = Seats::new(room);
     let mut open = JoinSet::new();
     let mut watching = stopped.clone();
     let mut stop = std::pin::pin!(watching.wait_for(|stop| *stop));
     loop {
-        // The place comes first: what is not accepted costs no memory here.
-        let next = async {
-            let place = room.clone().acquire_owned().await;
-            (listener.accept().await, place)
-        };
-        let (accepted, place) = tokio::select! {
+        let accepted = tokio::select! {
             _ = &mut stop => break,
-            next = next => next,
+            accepted = listener.accept() => accepted,
         };
         // Forget the connections that have ended.
         while open.try_join_next().is_some() {}
@@ -134,11 +128,16 @@ async fn accept(
             sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let serve = connection::serve(stream, router.clone(), limits, stopped.clone());
-        open.spawn(async move {
-            serve.await;
-            drop(place);
-        });
+        let seat = seats.take();
+        open.spawn(connection::serve(
+            stream,
+            router.clone(),
+            seat,
+            limits,
+            stopped.clone(),
+        ));
+        // A flood of connections must not keep those that are there from being served.
+        yield_now().await;
     }
     drop(listener);
     let all = async { while open.join_next().await.is_some() {} };
@@ -149,9 +148,11 @@ async fn accept(
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::sync::{Arc, Mutex, Weak};
+    use std::time::Instant;
 
     use super::*;
-    use crate::Page;
+    use crate::{Page, Shared};
 
     /// Far longer than anything here takes: a test that waits so long fails, none passes by it.
     const WATCHDOG: Duration = Duration::from_secs(60);
@@ -163,20 +164,44 @@ mod tests {
         last_answer: NEVER,
     };
 
-    /// A server with a body that no socket buffer holds.
-    fn serve(connections: usize, limits: Limits) -> (Server, SocketAddr) {
+    /// What makes the pages of a server.
+    type Pages = dyn Fn() -> Page + Send + Sync;
+
+    /// A page that no socket buffer holds.
+    fn page(shared: Arc<Shared>) -> Page {
+        Page {
+            content_type: "text/plain",
+            shared,
+            own: "the end".into(),
+        }
+    }
+
+    fn large(bytes: usize) -> Arc<Shared> {
+        Arc::new(Shared::new("x".repeat(bytes)))
+    }
+
+    fn serve(room: Room, limits: Limits) -> (Server, SocketAddr) {
+        let shared = large(64 << 20);
+        serve_pages(room, limits, Arc::new(move || page(shared.clone())))
+    }
+
+    fn serve_pages(room: Room, limits: Limits, pages: Arc<Pages>) -> (Server, SocketAddr) {
         let bound = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = bound.address();
-        let page = || Page {
-            content_type: "text/plain",
-            body: "x".repeat(64 << 20),
-        };
         let handlers = Handlers {
-            metrics: Arc::new(move |_| Some(page())),
+            metrics: Arc::new(move |_| Some(pages())),
             ready: Arc::new(|| Ok(())),
         };
-        let server = bound.serve_within(handlers, connections, limits).unwrap();
+        let server = bound.serve_within(handlers, room, limits).unwrap();
         (server, address)
+    }
+
+    fn room(each: usize) -> Room {
+        Room {
+            waiting: each,
+            answering: each,
+            ..Room::DEFAULT
+        }
     }
 
     fn client(address: SocketAddr, sent: &str) -> TcpStream {
@@ -210,7 +235,7 @@ mod tests {
             header: SOON,
             ..PATIENT
         };
-        let (_server, address) = serve(1, limits);
+        let (_server, address) = serve(room(1), limits);
         rest(client(address, "GET /livez HTTP/1.1\r\nhost:"));
         rest(client(address, ""));
         // An idle connection is one whose next header does not come.
@@ -224,28 +249,92 @@ mod tests {
             last_answer: SOON,
             ..PATIENT
         };
-        let (_server, address) = serve(1, limits);
-        let deaf = client(address, METRICS);
-        // There is one place; who gets an answer has got the place of the deaf one.
-        assert!(rest(client(address, LIVEZ)).starts_with(b"HTTP/1.1 200"));
+        let shared = large(64 << 20);
+        let pages = {
+            let shared = shared.clone();
+            Arc::new(move || page(shared.clone()))
+        };
+        let (_server, address) = serve_pages(Room::DEFAULT, limits, pages);
+        let mut deaf = client(address, METRICS);
+        assert_eq!(&first_bytes(&mut deaf), b"HTTP/1.1 200");
+        let begun = Instant::now();
+        // The one here and the one of the server.
+        while Arc::strong_count(&shared) > 2 {
+            assert!(begun.elapsed() < WATCHDOG, "the page is still held");
+            std::thread::yield_now();
+        }
         assert!(rest(deaf).len() < 64 << 20);
+        assert!(rest(client(address, LIVEZ)).starts_with(b"HTTP/1.1 200"));
     }
 
     #[test]
-    fn who_finds_no_place_waits_for_one() {
-        let (_server, address) = serve(2, PATIENT);
-        let hanging = [client(address, "GET"), client(address, "GET")];
-        let mut waiting = client(address, LIVEZ);
-        waiting.set_read_timeout(Some(SOON)).unwrap();
-        assert!(waiting.read(&mut [0]).is_err(), "answered without a place");
-        drop(hanging);
-        waiting.set_read_timeout(Some(WATCHDOG)).unwrap();
-        assert_eq!(&first_bytes(&mut waiting), b"HTTP/1.1 200");
+    fn requests_that_never_end_keep_nobody_out() {
+        let (_server, address) = serve(room(2), PATIENT);
+        let hanging: Vec<_> = (0..5).map(|_| client(address, "GET")).collect();
+        let mut answered = client(address, LIVEZ);
+        assert_eq!(&first_bytes(&mut answered), b"HTTP/1.1 200");
+        // The oldest gave way, without an answer.
+        for gone in hanging.into_iter().take(3) {
+            assert_eq!(rest(gone), b"");
+        }
+    }
+
+    #[test]
+    fn answers_that_nobody_reads_keep_nobody_out() {
+        let (_server, address) = serve(room(2), PATIENT);
+        let mut deaf: Vec<_> = (0..5).map(|_| client(address, METRICS)).collect();
+        for stream in &mut deaf[3..] {
+            assert_eq!(&first_bytes(stream), b"HTTP/1.1 200");
+        }
+        let mut answered = client(address, LIVEZ);
+        assert_eq!(&first_bytes(&mut answered), b"HTTP/1.1 200");
+        assert!(rest(deaf.remove(0)).len() < 64 << 20);
+    }
+
+    #[test]
+    fn a_page_arrives_whole_with_its_own_end() {
+        let shared = large(1 << 20);
+        let pages = Arc::new(move || page(shared.clone()));
+        let (_server, address) = serve_pages(Room::DEFAULT, PATIENT, pages);
+        let close = METRICS.replace("host", "connection: close\r\nhost");
+        let answer = String::from_utf8(rest(client(address, &close))).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("content-length: 1048583"), "{head}");
+        assert!(body == format!("{}the end", "x".repeat(1 << 20)));
+    }
+
+    /// Each answer has a page of its own here, as when there is a new snapshot for each.
+    #[test]
+    fn clients_that_do_not_read_hold_a_bounded_number_of_bytes() {
+        let made: Arc<Mutex<Vec<Weak<Shared>>>> = Arc::default();
+        let pages = {
+            let made = made.clone();
+            Arc::new(move || {
+                let shared = large(4 << 20);
+                made.lock().unwrap().push(Arc::downgrade(&shared));
+                page(shared)
+            })
+        };
+        let (_server, address) = serve_pages(Room::DEFAULT, PATIENT, pages);
+        let mut deaf = Vec::new();
+        for _ in 0..20 {
+            let mut stream = client(address, METRICS);
+            assert_eq!(&first_bytes(&mut stream), b"HTTP/1.1 200");
+            deaf.push(stream);
+        }
+        let made = made.lock().unwrap();
+        let held = made.iter().filter(|page| page.strong_count() > 0).count();
+        // The newest, those for which there is room, and one that is being let go.
+        assert!(
+            held <= 1 + (Room::DEFAULT.old_bytes >> 22) + 1,
+            "{held} of 4 MiB"
+        );
+        assert_eq!(made.len(), 20);
     }
 
     #[test]
     fn a_stop_waits_for_no_client() {
-        let (server, address) = serve(2, PATIENT);
+        let (server, address) = serve(room(2), PATIENT);
         let mut deaf = client(address, METRICS);
         assert_eq!(&first_bytes(&mut deaf), b"HTTP/1.1 200");
         let hanging = client(address, "GET / HTTP/1.1\r\nx-slow: ");

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use noctule_web::{Handlers, Page, Server, bind};
+use noctule_web::{Handlers, Page, Server, Shared, bind};
 
 struct Answer {
     status: u16,
@@ -40,7 +40,8 @@ fn serve(agent: &Arc<Mutex<Agent>>) -> (Server, SocketAddr) {
             agent.accept.push(accept.map(Into::into));
             agent.metrics.clone().map(|body| Page {
                 content_type: "text/plain; version=0.0.4; charset=utf-8",
-                body,
+                shared: Arc::new(Shared::new(body)),
+                own: String::new(),
             })
         }),
         ready: Arc::new(move || match &other.lock().unwrap().not_ready {

@@ -8,10 +8,11 @@ use anyhow::{Context as _, Result};
 use arc_swap::ArcSwapOption;
 use noctule_analysis::{Judge, ReportBuilder};
 use noctule_model::{Batch, Feature, FeatureState, Level};
-use noctule_sinks::openmetrics::{Exporter, Exposition, Options, Snapshot};
+use noctule_sinks::openmetrics::{Exporter, Options};
 use noctule_text::{duration, escape};
-use noctule_web::{Handlers, Page};
+use noctule_web::Handlers;
 
+use super::published::Published;
 use super::table;
 use crate::args::RunArgs;
 use crate::config::Config;
@@ -39,7 +40,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let address = bound.address();
     let file = config.events.place().map(EventFile::open).transpose()?;
     let mut pipeline = Pipeline::start(&config, Shown::All)?;
-    let last: Arc<ArcSwapOption<Snapshot>> = Arc::default();
+    let last: Arc<ArcSwapOption<Published>> = Arc::default();
     let server = bound
         .serve(handlers(&last, &config))
         .context("starting the HTTP server")?;
@@ -59,7 +60,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     batch.losses.extend(file.as_ref().map(EventFile::loss));
     judge.observe(&batch);
     announce(&address.to_string(), &batch.features);
-    last.store(Some(Arc::new(exporter.observe(&batch))));
+    last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
 
     // A journal gets log lines, no tables.
     let mut first_look = stdout().is_terminal().then(|| ReportBuilder::new(batch));
@@ -85,7 +86,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             batch.losses.extend(file.as_ref().map(EventFile::loss));
             judge.observe(&batch);
             judge.mark(&mut batch);
-            last.store(Some(Arc::new(exporter.observe(&batch))));
+            last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
             first_look = first_look.and_then(|look| look_once(look, batch));
         }
         // After a stop (suspend, a stopped process) the ticks that were missed are not made up for.
@@ -135,23 +136,15 @@ fn keep(pipeline: &mut Pipeline, file: Option<&EventFile>) -> Result<()> {
     Ok(())
 }
 
-fn handlers(last: &Arc<ArcSwapOption<Snapshot>>, config: &Config) -> Handlers {
+fn handlers(last: &Arc<ArcSwapOption<Published>>, config: &Config) -> Handlers {
     let (metrics, ready) = (last.clone(), last.clone());
     let stale_ns = (config.interval() * STALE_TICKS).as_nanos() as u64 + 1_000_000_000;
     Handlers {
-        metrics: Arc::new(move |accept| {
-            let snapshot = metrics.load_full()?;
-            let exposition = Exposition::negotiate(accept);
-            let body = snapshot.render(exposition, wire::now_ns());
-            Some(Page {
-                content_type: exposition.content_type(),
-                body,
-            })
-        }),
+        metrics: Arc::new(move |accept| Some(metrics.load_full()?.page(accept, wire::now_ns()))),
         ready: Arc::new(move || match ready.load_full() {
             None => Err("nothing is collected yet".into()),
-            Some(snapshot) => {
-                let age = wire::now_ns().saturating_sub(snapshot.taken_ns());
+            Some(last) => {
+                let age = wire::now_ns().saturating_sub(last.taken_ns());
                 if age > stale_ns {
                     return Err(format!("the last batch is {} old", duration(age)));
                 }
