@@ -135,7 +135,7 @@ impl Gone {
         listed.chain(gone.map(|(group, histogram)| (*group, Cow::Borrowed(histogram))))
     }
 
-    /// The same for who made whom wait. What a culprit that went had done is told with its name.
+    /// The same for who made whom wait. What a culprit that is gone did is reported with its name.
     pub(crate) fn blames(&self, last: &Batch) -> HashMap<(Group, Group), Blame> {
         let mut cells = self.blames.clone();
         for row in &last.blames {

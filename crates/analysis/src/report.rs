@@ -88,7 +88,7 @@ impl ReportBuilder {
         for row in batch.exited.drain(..) {
             match self.exited.entry(row.id) {
                 Entry::Vacant(place) => drop(place.insert(row)),
-                // Of a process whose end was made up for, because its record did not come: it came
+                // Of a process whose end was inferred, because its record did not come: it came
                 // late, with no more than what was left, but with the last group and name.
                 Entry::Occupied(mut known) => {
                     let counters = known.get().counters.max(&row.counters);

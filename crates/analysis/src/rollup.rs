@@ -21,10 +21,10 @@ use growth::Growth;
 use standing::Standing;
 use waits::{Distributions, Matrix};
 
-/// Pairs of a victim and a culprit that are told apart, over all subjects.
+/// Pairs of a victim and a culprit that have rows of their own, over all subjects.
 const MAX_PAIRS: usize = 1 << 14;
 
-/// Destinations that are told apart, over all subjects.
+/// Destinations that have rows of their own, over all subjects.
 const MAX_DESTINATIONS: usize = 1 << 14;
 
 /// Charges the growth of each cgroup to its subject.
@@ -32,7 +32,7 @@ const MAX_DESTINATIONS: usize = 1 << 14;
 /// Working with growth keeps a subject's counters monotonic whatever happens to its groups: one
 /// that is removed, or whose owner becomes known late, takes nothing back.
 ///
-/// The kernel side knows cgroups only. Here, what a cgroup waited for others is taken from the
+/// The kernel side has cgroups only. Here, what a cgroup waited for others is taken from the
 /// matrix instead of its counters, and told by who the culprit is: a group of the same subject, the
 /// system, or a neighbour.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub struct Rollup {
     subjects: HashMap<Arc<Subject>, Standing>,
     /// All that was ever charged to a subject.
     total: Counters,
-    /// How many more pairs of a victim and a culprit can be told apart.
+    /// How many more pairs of a victim and a culprit can have rows of their own.
     room: usize,
     /// How many more destinations can be.
     destination_room: usize,

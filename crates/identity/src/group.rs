@@ -72,7 +72,7 @@ impl Group {
     }
 }
 
-/// Whether files may tell more of the owner than its path did.
+/// Whether files may have more of the owner than its path did.
 pub(crate) fn wants_names(owner: &Owner) -> bool {
     use Runtime::{Containerd, Crio, Docker, Ecs, Oci, Podman};
     match &owner.container {

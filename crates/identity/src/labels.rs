@@ -31,7 +31,7 @@ const SANDBOX: &[(&str, &str)] = &[
 /// What files say of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
-    /// Its id, for a container that the path did not tell.
+    /// Its id, for a container that the path did not name.
     pub(crate) id: Option<String>,
     /// Who made it, where the file is of one runtime only.
     pub(crate) runtime: Option<Runtime>,

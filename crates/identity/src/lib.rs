@@ -1,11 +1,11 @@
 //! Who a cgroup belongs to: container, pod and unit.
 //!
-//! The cgroup path alone tells runtime, container id, pod UID, QoS class and systemd unit
+//! The cgroup path alone gives runtime, container id, pod UID, QoS class and systemd unit
 //! ([`classify`]). Names come late, from files that the runtimes leave on the node, read by a
 //! thread of their own: no socket, no API, and nothing that hangs can hold up the data. A
 //! [`Registry`] puts both together and remembers the dead for a while.
 //!
-//! This crate knows no BPF and no clock: changes of the tree come in as events, time as an
+//! This crate uses no BPF and no clock: changes of the tree come in as events, time as an
 //! argument, and every file is looked up under an injected root.
 
 mod config;

@@ -38,11 +38,11 @@ const DRIVERS: &[&str] = &["overlay", "vfs", "btrfs", "zfs"];
 pub(crate) struct Query {
     /// Its path.
     pub(crate) path: String,
-    /// Its container, if the path tells it.
+    /// Its container, if the path has it.
     pub(crate) container: Option<String>,
 }
 
-/// What was found; `None` when no file tells of it (yet). The error is in words.
+/// What was found; `None` when no file names it (yet). The error is in words.
 pub(crate) type Answer = Result<Option<Names>, String>;
 
 /// Looks names up. Every call may block for as long as a file system does.

@@ -15,7 +15,7 @@ const MAX_COMPONENTS: usize = 256;
 /// root of the hierarchy; in a cgroup namespace a leading `/../..` is ignored.
 ///
 /// The deepest component that is a container wins and what is below belongs to it; containers
-/// around it are its `chain`. Names that only files tell are `None`. The unit is the innermost
+/// around it are its `chain`. Names that only files have are `None`. The unit is the innermost
 /// service or scope down to the container's own group, as systemd writes it (see
 /// [`crate::unescape`]); units that run inside the container do not count.
 ///
@@ -108,7 +108,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A runtime that is told to use systemd's form of a path and uses cgroupfs makes one directory
+/// A runtime that is configured for systemd's form of a path and uses cgroupfs makes one directory
 /// `<slice>:<prefix>:<id>`. Returns the slice (else the whole) and `<prefix>-<id>` (else the whole).
 fn split_mismatch(component: &str) -> (&str, Cow<'_, str>) {
     let mut parts = component.splitn(3, ':');

@@ -91,7 +91,7 @@ const RULES: &[Rule] = &[
     Rule(Within("ecstasks.slice"), "docker-", MaybeScope, Hash, R::Ecs, Workload),
     Rule(Within("ecs"), "", Exactly(""), Hash, R::Ecs, Workload),
     Rule(Anywhere, "", Exactly(""), Fargate, R::Ecs, Workload),
-    // The prefix tells.
+    // The prefix decides.
     Rule(Anywhere, "docker-", MaybeScope, Hash, R::Docker, Workload),
     Rule(Anywhere, "docker-", MaybeScope, Build, R::Docker, Workload),
     Rule(Anywhere, "cri-containerd-", MaybeScope, Hash, R::Containerd, Workload),
@@ -101,7 +101,7 @@ const RULES: &[Rule] = &[
     Rule(Anywhere, "libpod-payload-", MaybeScope, Hash, R::Podman, Workload),
     Rule(Anywhere, "libpod-", MaybeScope, Hash, R::Podman, Workload),
     Rule(Anywhere, "kata_", Exactly(""), Hash, R::Oci, Workload),
-    // The parent tells. A pod's own containers are containerd's, as far as a path can say: the
+    // The parent decides. A pod's own containers are containerd's, as far as a path can say: the
     // files of Docker correct it where cri-dockerd made them.
     Rule(Child("docker"), "", Exactly(""), Hash, R::Docker, Workload),
     Rule(Child("k8s.io"), "", Exactly(""), Hash, R::Containerd, Workload),
@@ -127,7 +127,7 @@ const RULES: &[Rule] = &[
     // The defaults of runc and crun with systemd, where nobody gave them a path.
     Rule(Anywhere, "runc-", Exactly(".scope"), Name, R::Oci, Workload),
     Rule(Anywhere, "crun-", Exactly(".scope"), Name, R::Oci, Workload),
-    // Whoever made it, 64 hex digits are a container.
+    // In any parent, 64 hex digits are a container.
     Rule(Anywhere, "", MaybeScope, Hash, R::Oci, Workload),
     Rule(Anywhere, "", MaybeScope, AnyHash, R::Oci, Workload),
 ];

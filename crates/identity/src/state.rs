@@ -1,4 +1,4 @@
-//! Containers of plain runc and crun: their state files tell which cgroup is theirs.
+//! Containers of plain runc and crun: their state files name their cgroup.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

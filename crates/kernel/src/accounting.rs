@@ -51,7 +51,7 @@ const MOMENT_NS: u64 = 300_000;
 const MOMENT_CPU_NS: u64 = 20_000;
 
 /// A thread that ends is for some microseconds in no list any more, and still on its CPU. The walk
-/// waits for those: at their last switch they tell what they used.
+/// waits for those: at their last switch they report what they used.
 const LAST_SWITCH: Duration = Duration::from_micros(100);
 
 /// The loaded and attached accounts. Dropping it detaches everything.
@@ -99,7 +99,7 @@ impl Exits {
 /// What the accounts held at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// The moment of the snapshot (`CLOCK_MONOTONIC`, nanoseconds): CPU time is told as it was then.
+    /// The moment of the snapshot (`CLOCK_MONOTONIC`, nanoseconds): CPU time is that of this moment.
     pub taken_ns: u64,
     /// Every CPU that is online, with its slot, in ascending order.
     pub cpus: Vec<(u32, CpuSlot)>,
@@ -126,7 +126,7 @@ pub struct Snapshot {
     /// Processes that ended since the last snapshot.
     pub ended: Vec<TaskSample>,
     /// Followed processes that were not reported as ended before the tasks were read, and those of
-    /// which the end is told by the next snapshot. More than there are among the tasks: some have
+    /// which the end is reported by the next snapshot. More than there are among the tasks: some have
     /// ended, and their last figures are still to come.
     pub followed: u64,
 }
@@ -329,7 +329,7 @@ impl Accounting {
         self.places.topology()
     }
 
-    /// What the scheduler of this kernel tells.
+    /// What the scheduler of this kernel records.
     pub fn scheduler(&self) -> Scheduler {
         self.scheduler
     }
@@ -361,7 +361,7 @@ impl Accounting {
         self.walk.always();
     }
 
-    /// The next snapshot tells which processes are there.
+    /// The next snapshot lists the processes that are alive.
     pub fn list_living(&mut self) {
         self.walk.now();
     }
@@ -373,7 +373,7 @@ impl Accounting {
 
     /// Takes everything. CPU time, of threads and idle, is that of one moment, however long the
     /// reading takes; other counters are as old as their reading. A thread that ends meanwhile,
-    /// or moves, tells what it used by a record; where the ring has no room for that, it is missing
+    /// or moves, reports what it used by a record; where the ring has no room for that, it is missing
     /// from this snapshot and whole in the next.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let online = facts::online_cpus();
@@ -402,7 +402,7 @@ impl Accounting {
         if self.orphans.has_missing() {
             self.walk.hurry();
         }
-        // From here on nothing fails: what is taken is told.
+        // From here on nothing fails: what is taken is reported.
         let exits = self.exits.take();
         for ended in &exits.ended {
             self.orphans.reported(ended);
@@ -668,7 +668,7 @@ fn exit_ring(
     builder.build().context("the ring of ended processes")
 }
 
-/// Whoever starts from here on has an account from its first moment.
+/// A thread that starts from here on has an account from its first moment.
 fn attach_lives(switch: &SwitchSkel<'static>) -> Result<Vec<Link>, Error> {
     let progs = &switch.progs;
     let wakeup_new = progs.sched_wakeup_new.attach();

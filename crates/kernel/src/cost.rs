@@ -21,7 +21,7 @@ enum Skips {
     Lost,
     /// Nothing, as long as the kernel runs this one, which is attached to the same.
     MadeUpBy(OwnedFd),
-    /// Nothing by itself: it makes up for another.
+    /// Nothing by itself: it is the second copy of another.
     MakesUp,
 }
 

@@ -36,9 +36,9 @@ pub struct Facts {
     pub tracepoints_preempt: bool,
     /// Names out of `HOOKS` that this kernel has: raw tracepoints, and functions with BTF.
     pub hooks: BTreeSet<&'static str>,
-    /// What tracepoints tell that did not always.
+    /// Arguments of tracepoints that older kernels lack.
     pub tracepoints: Tracepoints,
-    /// The field of `struct cfs_rq` that tells how long it was throttled; `None` where there are no
+    /// The field of `struct cfs_rq` that has how long it was throttled; `None` where there are no
     /// quotas (CONFIG_CFS_BANDWIDTH) or the field has another name.
     pub throttle_clock: Option<&'static str>,
     /// What can be read of the scheduler.
@@ -64,7 +64,7 @@ pub struct Facts {
     pub pid_namespace: bool,
 }
 
-/// What the scheduler tells, by the options that the kernel was built with.
+/// What the scheduler records, by the options that the kernel was built with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scheduler {
     /// The run queue of a thread, and with it its clock (CONFIG_FAIR_GROUP_SCHED).
@@ -89,11 +89,11 @@ impl Scheduler {
 /// Arguments of hooks that came later than the hooks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tracepoints {
-    /// `sched_switch` tells the state of the thread that leaves (Linux 5.18).
+    /// `sched_switch` has the state of the thread that leaves (Linux 5.18).
     pub prev_state: bool,
-    /// `sched_process_exit` tells whether the thread is the last one (6.16).
+    /// `sched_process_exit` says whether the thread is the last one (6.16).
     pub group_dead: bool,
-    /// `mark_victim` tells the task, not only the id of one of its threads (6.9, and stable
+    /// `mark_victim` has the task, not only the id of one of its threads (6.9, and stable
     /// releases of older kernels).
     pub victim_task: bool,
     /// `tcp_retransmit_skb` tells of failed attempts too, with their error (6.17).

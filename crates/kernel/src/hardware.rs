@@ -169,7 +169,7 @@ impl Hardware {
         self.specs.iter().map(|spec| spec.counter)
     }
 
-    /// Follows CPUs that came and went, and tells the kernel side; called once a tick. An event of a CPU that goes
+    /// Follows CPUs that came and went, and updates the kernel side; called once a tick. An event of a CPU that goes
     /// offline is dead for good, so it is closed here and opened anew when the CPU is back.
     pub(crate) fn follow(&mut self, online: &[u32], map: &MapHandle) -> Vec<(u32, io::Error)> {
         if self.specs.is_empty() {

@@ -1,7 +1,7 @@
 //! The mechanism: what this kernel has ([`Facts`]), what to load ([`Plan`]), loading and attaching
 //! ([`Accounting`], [`CgroupEvents`]), and typed views of what the programs left in their maps.
 //!
-//! This is the only crate with `unsafe`, and the only one that knows libbpf. It names nothing: a
+//! This is the only crate with `unsafe`, and the only one that uses libbpf. It names nothing: a
 //! thread is a pid here, a cgroup a number.
 
 mod abi;

@@ -211,7 +211,7 @@ fn refused(logs: &[(String, Vec<u8>)], said: &[String]) -> Option<Box<Rejected>>
     }))
 }
 
-/// The number of an error that libbpf names; 0: of none that is told apart here.
+/// The number of an error that libbpf names; 0: none of those that are distinguished here.
 fn errno(name: &str) -> i32 {
     let known = [
         ("-EPERM", libc::EPERM),

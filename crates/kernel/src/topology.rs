@@ -6,13 +6,13 @@ use std::path::Path;
 use crate::facts::{cpu_list, line};
 use crate::skel::switch::types::place_limit;
 
-/// Packages that are told apart; what is used on others counts as used on the first.
+/// The most packages; CPU time on further ones counts for the first.
 const MOST: usize = place_limit::MOST_PACKAGES.0 as usize;
 
 /// Where the CPUs are that are online, or were.
 ///
-/// The kernel tells it of a CPU only while that is online, so what is known of one stays. Packages
-/// are those of the start: one of which the first CPU comes later is told when the agent is started
+/// The kernel reports it only while a CPU is online, so the last reading stays. Packages
+/// are those of the start: one whose first CPU comes later is reported when the agent is started
 /// anew, and counts as the first until then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
@@ -37,7 +37,7 @@ struct Place {
 }
 
 impl Topology {
-    /// What the kernel tells of these CPUs under `root`. Where it tells nothing (no
+    /// The topology of these CPUs under `root`. Where the kernel has none (no
     /// physical_package_id, or -1 as on some arm64), all are in one package.
     pub fn probe(root: &Path, online: &[u32]) -> Self {
         let read: Vec<_> = online.iter().map(|cpu| (*cpu, read(root, *cpu))).collect();
@@ -73,7 +73,7 @@ impl Topology {
     }
 
     /// The kernel's numbers (physical_package_id) of the packages, in the order in which figures
-    /// have them. Numbers need not follow each other. 0 where the kernel does not tell.
+    /// have them. Numbers need not follow each other. 0 where the kernel does not say.
     pub fn packages(&self) -> &[i32] {
         &self.packages
     }
@@ -102,7 +102,7 @@ impl Topology {
             .unwrap_or(1)
     }
 
-    /// CPUs of which the package is not told apart.
+    /// CPUs of packages beyond the most.
     pub(crate) fn strangers(&self) -> &[u32] {
         &self.strangers
     }

@@ -67,7 +67,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A copy without what is told of single processes: much smaller.
+    /// A copy without single processes: much smaller.
     #[must_use]
     pub fn without_processes(&self) -> Self {
         Self {
@@ -101,10 +101,10 @@ pub struct Node {
     pub elapsed_ns: u64,
     /// The part of it in which they were idle. Interrupts that arrive on an idle CPU are in here.
     pub idle_ns: u64,
-    /// What interrupts took of it, where the kernel tells (CONFIG_IRQ_TIME_ACCOUNTING), up to the
+    /// What interrupts took of it, where the kernel measures it (CONFIG_IRQ_TIME_ACCOUNTING), up to the
     /// last switch of each CPU.
     pub interrupt_ns: Option<u64>,
-    /// What the host took of it, where the kernel tells (CONFIG_PARAVIRT_TIME_ACCOUNTING).
+    /// What the host took of it, where the kernel measures it (CONFIG_PARAVIRT_TIME_ACCOUNTING).
     pub steal_ns: Option<u64>,
     /// How often a CPU left its idle task.
     pub idle_switches: u64,
@@ -116,7 +116,7 @@ pub struct Node {
     pub events: EventCounters,
     /// What is open now.
     pub sockets: Sockets,
-    /// Frequency at which the reference cycles count, if the machine tells it.
+    /// Frequency at which the reference cycles count, if the machine has it.
     pub nominal_hertz: Option<u64>,
 }
 
@@ -146,7 +146,7 @@ pub struct ProcessRow {
     pub owner: Option<Arc<Owner>>,
     /// A thread of the kernel.
     pub kernel_thread: bool,
-    /// Descends from the command that the agent was told to follow, however it was reparented.
+    /// Descends from the command that the agent follows, however it was reparented.
     pub followed: bool,
     /// It is gone, and these are its last figures.
     pub exited: bool,

@@ -24,8 +24,8 @@ pub enum Cause {
     Own,
     /// A thread of the kernel, or a unit outside containers, ran.
     System,
-    /// Interrupts took the CPU from whoever ran. Only where the kernel measures their time
-    /// (`CONFIG_IRQ_TIME_ACCOUNTING`); elsewhere it is in the time of whoever ran.
+    /// Interrupts took the CPU from the running thread. Only where the kernel measures their time
+    /// (`CONFIG_IRQ_TIME_ACCOUNTING`); elsewhere it is in the time of the running thread.
     Interrupt,
     /// The host took the CPU from the virtual machine (steal time).
     Host,
@@ -120,7 +120,7 @@ pub enum Counter {
     /// Nanoseconds of waiting for a CPU, by cause. A wait is counted when it ends; one that lasts for
     /// more than 10 ms, also at each batch while it goes on.
     Wait(Cause),
-    /// Preemptions by whoever got the CPU.
+    /// Preemptions, by the group that got the CPU.
     PreemptedBy(Preemptor),
     /// Softirqs of one vector (0..10) that ran on top of the thread.
     Softirq(u8),
@@ -194,7 +194,7 @@ impl Measurable for Counter {
 
 impl Counters {
     /// Average frequency while these counters grew, in hertz: cycles / reference cycles x nominal
-    /// frequency; where the machine has no reference cycles or does not tell their frequency,
+    /// frequency; where the machine has no reference cycles or does not report their frequency,
     /// cycles / CPU time, which is lower when a hypervisor or an interrupt takes part of that time.
     /// `None` when cycles are not measured or nothing ran.
     pub fn frequency_hertz(&self, measured: Measured, nominal_hertz: Option<u64>) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! Arrays of counters that are told apart by an enum.
+//! Arrays of counters, indexed by an enum.
 
 use std::marker::PhantomData;
 use std::ops::{Add, AddAssign, Index, IndexMut};

@@ -100,7 +100,7 @@ pub enum ZoneKind {
     Uncore,
     /// Memory of a socket.
     Dram,
-    /// The platform as the processor knows it, packages included: on most laptops the whole machine.
+    /// The platform as the processor meters it, packages included: on most laptops the whole machine.
     Psys,
     /// The whole machine: its power supply, or its battery.
     Platform,

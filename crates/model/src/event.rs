@@ -13,7 +13,7 @@ pub struct Event {
     /// Whose it is. `None` for a gap, and for a socket whose owner is not known: it was there
     /// before the agent, and no process has it open.
     pub process: Option<EventProcess>,
-    /// How the agent knows.
+    /// How the agent learned of it.
     pub origin: Origin,
     /// What happened.
     pub what: What,
@@ -34,7 +34,7 @@ pub struct EventProcess {
     pub owner: Option<Arc<Owner>>,
 }
 
-/// How the agent knows of an event.
+/// How the agent learned of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// It happened while the agent watched.
@@ -42,7 +42,7 @@ pub enum Origin {
     Seen,
     /// It was there already when the agent started.
     Existing,
-    /// Its own record was lost; a look at what is there now told it. Then the time is that of the
+    /// Its own record was lost; a list of what is alive showed it. Then the time is that of the
     /// look, and what only the record had is absent.
     Reconciled,
 }
@@ -82,7 +82,7 @@ pub enum What {
     /// A process died of the OOM killer.
     OomKill {
         /// Resident set when it was chosen, bytes, as in the kernel's log; `None` where the kernel
-        /// tells only which thread it was (before Linux 6.9): when that ends its memory is gone.
+        /// names only the thread (before Linux 6.9): when that ends its memory is gone.
         rss_bytes: Option<u64>,
         /// The lowest memory limit of its group and those above; `None` when none has a limit.
         limit_bytes: Option<u64>,
@@ -110,7 +110,7 @@ pub enum What {
     },
 }
 
-/// A path in bytes: Linux knows no encoding.
+/// A path in bytes: Linux has no encoding of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePath {
     /// The bytes.
@@ -151,7 +151,7 @@ pub enum TcpChange {
         duration_ns: u64,
     },
     /// A connection was established from the other side. Its process is the one that accepts it, or,
-    /// where the kernel does not tell that, the one that listens.
+    /// where the kernel does not show that, the one that listens.
     Accept,
     /// Segments were sent again.
     Retransmit {

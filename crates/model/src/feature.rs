@@ -57,7 +57,7 @@ features! {
     Instructions: "instructions", needs CpuTime;
     /// The hardware counter of cache misses.
     CacheMisses: "cache_misses", needs CpuTime;
-    /// How many packages (sockets) are told apart.
+    /// How many packages (sockets) have accounts of their own.
     Packages: "packages", needs CpuTime;
     /// For how long both hardware threads of a core were busy.
     SmtOverlap: "smt_overlap", needs CpuTime;

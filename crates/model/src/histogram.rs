@@ -3,7 +3,7 @@
 use crate::Cumulative;
 
 /// Counts of values in log-linear buckets: 16 of width 1, then 8 for each power of two. A value is
-/// told as the middle of its bucket, which is off by 1/16 at most; values of 2^40 and more are in
+/// reported as the middle of its bucket, which is off by 1/16 at most; values of 2^40 and more are in
 /// the last bucket. Histograms of different nodes can be added up.
 ///
 /// Only buckets that hold something take room.
@@ -176,10 +176,10 @@ mod tests {
             let bucket = Histogram::bucket(value);
             assert!(Histogram::lower_bound(bucket) <= value, "{value}");
             assert!(value < Histogram::lower_bound(bucket + 1), "{value}");
-            let told = Histogram::middle(bucket as u16);
+            let shown = Histogram::middle(bucket as u16);
             assert!(
-                told.abs_diff(value) * 16 <= value,
-                "{value} is told as {told}"
+                shown.abs_diff(value) * 16 <= value,
+                "{value} is reported as {shown}"
             );
         }
         assert_eq!(Histogram::bucket(u64::MAX), Histogram::BUCKETS - 1);

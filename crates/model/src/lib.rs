@@ -1,6 +1,6 @@
 //! Plain data of noctule: what flows from the sources to the sinks.
 //!
-//! This crate knows no file, no kernel, no clock and no serialisation format. Every format has its
+//! This crate uses no file, no kernel, no clock and no serialisation format. Every format has its
 //! own counterpart type in the crate that writes it, so that a field can be renamed here without
 //! changing what users see.
 

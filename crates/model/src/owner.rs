@@ -27,7 +27,7 @@ pub enum Runtime {
     Garden,
     /// A job step of Slurm.
     Slurm,
-    /// runc or crun used directly, or a runtime that the path does not tell.
+    /// runc or crun used directly, or a runtime that the path does not show.
     Oci,
 }
 
@@ -72,7 +72,7 @@ pub struct Container {
     pub runtime: Runtime,
     /// What it is for.
     pub role: ContainerRole,
-    /// Its name, when a file of the runtime tells it.
+    /// Its name, when a file of the runtime has it.
     pub name: Option<String>,
     /// Ids of the containers around it, outermost first (kind, k3d, Docker in Docker).
     pub chain: Vec<String>,
@@ -85,9 +85,9 @@ pub struct Pod {
     pub uid: String,
     /// `guaranteed`, `burstable` or `besteffort`; `unknown` when the path does not show the level.
     pub qos: &'static str,
-    /// Name, when a file of the runtime tells it.
+    /// Name, when a file of the runtime has it.
     pub name: Option<String>,
-    /// Namespace, when a file of the runtime tells it.
+    /// Namespace, when a file of the runtime has it.
     pub namespace: Option<String>,
 }
 

@@ -68,7 +68,7 @@ pub enum Blamed {
     Kernel,
     /// Another subject.
     Subject(Arc<Subject>),
-    /// Groups that cannot be told apart, for want of room or because they are gone for long.
+    /// Groups without a row of their own, for want of room or because they are gone for long.
     Unnamed,
 }
 

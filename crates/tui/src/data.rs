@@ -198,7 +198,7 @@ impl Data {
     fn watch_losses(&mut self, losses: &[Loss]) {
         for loss in losses {
             let known = self.losses.entry((loss.kind, loss.place));
-            // What was lost before the first batch is history; doctor tells it.
+            // What was lost before the first batch is history; doctor shows it.
             let losing = known.or_insert(Losing {
                 count: loss.count,
                 quiet: LENGTH,

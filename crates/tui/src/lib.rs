@@ -5,7 +5,7 @@
 //!
 //! - `data`: the last minute of batches, and what is derived from them;
 //! - `table`: which rows and columns there are, and their order;
-//! - `state`: what the user chose; it knows no terminal;
+//! - `state`: what the user chose; it depends on no terminal;
 //! - `draw`: the state as lines of text;
 //! - `terminal`: the screen, the keyboard and the loop.
 

@@ -1,4 +1,4 @@
-//! The state: what was received and what the user asked for. It knows no terminal.
+//! The state: what was received and what the user asked for. It depends on no terminal.
 
 pub(crate) mod keys;
 pub(crate) mod layout;
@@ -37,7 +37,7 @@ pub(crate) enum Input {
     Size(Size),
 }
 
-/// Lines of the open pane at a width; 0 while none is open. Drawing knows it.
+/// Lines of the open pane at a width; 0 while none is open. Drawing computes it.
 pub(crate) type PaneHeight = fn(&App, u16) -> usize;
 
 /// The row that the detail pane shows.

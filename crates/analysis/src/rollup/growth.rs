@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     const A: CgroupId = CgroupId(1);
-    /// A row that is told by a cgroup, and the rest.
+    /// A row of a cgroup, and the rest.
     const B: Option<u64> = Some(2);
     const REST: Option<u64> = None;
 

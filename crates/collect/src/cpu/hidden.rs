@@ -34,7 +34,7 @@ pub(super) struct Hidden {
     changed: bool,
 }
 
-/// What a process used, as far as it was told.
+/// What a process used, as far as it was reported.
 struct Used {
     /// Clock ticks from boot to its start: with the pid, one process for ever.
     start: u64,
@@ -53,8 +53,8 @@ impl Hidden {
         }
     }
 
-    /// Looks for them where that is due and the snapshot tells who is there. True: the next snapshot
-    /// is to tell it as well.
+    /// Looks for them where that is due and the snapshot lists the living processes. True: the next
+    /// snapshot must list them as well.
     pub(super) fn look(&mut self, snapshot: &Snapshot) -> bool {
         let (Some(living), Some(_)) = (&snapshot.living, &self.hierarchy) else {
             return false;
@@ -135,7 +135,7 @@ impl Used {
     fn of(pid: u32) -> Option<Self> {
         let process = Process::new(pid as i32).ok()?;
         let stat = process.stat().ok()?;
-        // A zombie is told when it ends.
+        // A zombie was reported when it ended.
         if matches!(stat.state(), Ok(ProcState::Zombie | ProcState::Dead)) {
             return None;
         }
@@ -146,7 +146,7 @@ impl Used {
         })
     }
 
-    /// What it used since it was read before, as the kernel side tells it of others; `None` when it
+    /// What it used since it was last read, as the kernel side reports it for others; `None` when it
     /// has ended.
     fn sample(
         &mut self,
@@ -267,7 +267,7 @@ mod tests {
         );
         let comm = fs::read("/proc/self/comm").expect("its name");
         assert!(sample.comm_bytes().starts_with(comm.trim_ascii_end()));
-        let whom = hidden.changed().expect("it is told");
+        let whom = hidden.changed().expect("it is reported");
         assert!(whom.contains(&format!("({own})")), "{whom}");
         assert_eq!(hidden.changed(), None, "and told once");
     }

@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// One batch: what is told of each process, as pid, group, and whether it is gone.
+    /// One batch: what each process reports, as pid, group, and whether it is gone.
     fn step(
         processes: &mut Processes,
         seconds: u64,

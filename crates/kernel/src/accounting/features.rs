@@ -32,12 +32,10 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature 
              its earlier group"
         ),
         None if walks_over_threads(facts) => return Feature::on(id, "cgroup_attach_task"),
-        None => {
-            "cgroup_attach_task: it tells of the leader alone, and this kernel has no walk over \
+        None => "cgroup_attach_task: it names the leader alone, and this kernel has no walk over \
                  the threads of a process (bpf_iter_task_new, Linux 6.7): what the others used in \
                  the tick of a move is charged to their earlier group"
-                .to_owned()
-        }
+            .to_owned(),
     };
     Feature::degraded(id, reason)
 }
@@ -103,7 +101,7 @@ pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Fact
     }
 }
 
-/// Whether the part of a wait that is due to a quota is told apart.
+/// Whether the throttled part of a wait is measured.
 pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
     let id = FeatureId::WaitThrottle;
     if !waits {
@@ -122,14 +120,14 @@ pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
         .mended_by(format!("{MEND}; Linux 6.6 has a better one")),
         None => Feature::off(
             id,
-            "this kernel has no quotas (CONFIG_CFS_BANDWIDTH), or does not tell how long a queue \
+            "this kernel has no quotas (CONFIG_CFS_BANDWIDTH), or does not record how long a queue \
              was throttled: such waits count as contention",
         )
         .mended_by(MEND),
     })
 }
 
-/// What is told apart by package, and of the threads of a core.
+/// What is measured by package, and of the threads of a core.
 pub(super) fn places(facts: &Facts) -> [Feature; 2] {
     let topology = &facts.topology;
     let (packages, overlap) = (FeatureId::Packages, FeatureId::SmtOverlap);
@@ -141,8 +139,8 @@ pub(super) fn places(facts: &Facts) -> [Feature; 2] {
         (_, [first, ..]) => Feature::degraded(
             packages,
             format!(
-                "{count} are told apart, which is the most: what is used on others, as on CPU \
-                 {first}, counts as used on the first"
+                "{count} have accounts, which is the most: CPU time on further ones, as on CPU \
+                 {first}, counts for the first"
             ),
         ),
     };
@@ -154,7 +152,7 @@ pub(super) fn places(facts: &Facts) -> [Feature; 2] {
         2 => Feature::on(overlap, "sched_switch of both threads of a core"),
         threads => Feature::off(
             overlap,
-            format!("cores have {threads} hardware threads: it is told where they have two"),
+            format!("cores have {threads} hardware threads: measured where they have two"),
         ),
     };
     [packages, overlap]

@@ -65,7 +65,7 @@ impl Orphans {
             }
         }
         self.missing = missing;
-        // One that used several packages has a row for each: the last tells its end.
+        // One that used several packages has a row for each: the last reports its end.
         let mut told = HashSet::new();
         for row in ended.iter_mut().rev() {
             if !told.insert(process(row)) {

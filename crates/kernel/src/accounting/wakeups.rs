@@ -49,7 +49,7 @@ impl Wakeups {
         }
     }
 
-    /// Attaches the hook if waits cannot be told without.
+    /// Attaches the hook if waits cannot be measured without.
     pub(super) fn attach_always(
         &mut self,
         switch: &SwitchSkel<'static>,

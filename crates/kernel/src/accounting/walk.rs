@@ -2,7 +2,7 @@
 //! else to be read. The kernel side lists them (`bpf/switch/listed.bpf.h`), so a thread that sleeps
 //! costs nothing.
 //!
-//! Now and then there is a walk over all threads: it tells which processes are there, and lists whom
+//! Now and then there is a walk over all threads: it reports which processes are alive, and lists the threads that
 //! nothing else did. It takes the kernel some 0.4 us a thread, so where there are few it is made for
 //! every snapshot, else as often as a small part of a CPU allows. Before Linux 6.2 a listed thread
 //! cannot be found again, and every snapshot walks over all threads and reads each.
@@ -90,7 +90,7 @@ impl Walk {
         })
     }
 
-    /// From now on every snapshot knows which processes are there.
+    /// From now on every snapshot lists the processes that are alive.
     pub(super) fn always(&mut self) {
         self.always = true;
     }
@@ -101,7 +101,7 @@ impl Walk {
         iterator::read(&self.all, "the iterator of tasks", &mut self.bytes)
     }
 
-    /// The next snapshot knows it.
+    /// The next snapshot has it.
     pub(super) fn now(&mut self) {
         self.due_ns = 0;
     }

@@ -47,7 +47,7 @@ impl Hierarchy {
     pub fn id_from_thread() -> Result<Vec<u32>, Error> {
         let btf = Btf::from_vmlinux().context("reading the kernel's types")?;
         let missing = || {
-            let words = "the kernel's types do not tell the cgroup of a thread";
+            let words = "the kernel's types do not have the cgroup of a thread";
             Error::new(ErrorKind::Kernel, words)
         };
         // As the kernel walks: task->cgroups->subsys[cpu]->cgroup->kn->id.

@@ -1,5 +1,5 @@
 //! What programs print (`bpf_trace_printk`), through an instance of tracefs of our own: `trace_pipe`
-//! of the machine is emptied by whoever reads it, and others may want it.
+//! of the machine is emptied by each reader, and other tools may read it.
 
 use std::fs::File;
 use std::io::{self, Read as _};

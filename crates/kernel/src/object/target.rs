@@ -89,7 +89,7 @@ pub enum Target {
 pub enum NoTarget {
     /// Its name is none of libbpf's conventions.
     Unknown,
-    /// It is a convention, but needs to be told where: the form that says it.
+    /// It is a convention, but needs a target: the form that names it.
     Incomplete(&'static str),
 }
 
@@ -102,7 +102,7 @@ pub struct Places {
     pub cgroup: Option<PathBuf>,
     /// The file of a network namespace.
     pub netns: Option<PathBuf>,
-    /// Only this process, where the kernel can tell: uprobes and samples.
+    /// Only this process, where the kernel can filter: uprobes and samples.
     pub pid: Option<u32>,
     /// Samples per second and CPU.
     pub frequency: u64,

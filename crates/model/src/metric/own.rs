@@ -135,7 +135,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         "Time that interrupts took from CPUs, as the scheduler accounts it (rq->clock_task), up to the \
          last switch of each.",
         SelfSource::NodeInterrupt,
-        "the kernel does not tell it (CONFIG_IRQ_TIME_ACCOUNTING)",
+        "the kernel does not measure it (CONFIG_IRQ_TIME_ACCOUNTING)",
     ),
     own(
         "node_cpu_steal_seconds",
@@ -145,7 +145,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         "Time that the host took from CPUs (steal), as the scheduler accounts it, up to the last \
          switch of each.",
         SelfSource::NodeSteal,
-        "the kernel does not tell it (CONFIG_PARAVIRT_TIME_ACCOUNTING)",
+        "the kernel does not measure it (CONFIG_PARAVIRT_TIME_ACCOUNTING)",
     ),
     own(
         "node_cpus",

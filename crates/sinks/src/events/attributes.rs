@@ -47,7 +47,7 @@ impl<'a> Attributes<'a> {
                 cpu_ns,
                 rss_peak_bytes,
             } => Self::Exit(Exit {
-                // Without the record nobody knows what it died of.
+                // Without the record the cause of its death is unknown.
                 oom_killed: (status.is_some() || *oom_killed).then_some(*oom_killed),
                 duration: duration_ns.map(seconds),
                 cpu: cpu_ns.map(seconds),

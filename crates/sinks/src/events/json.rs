@@ -9,7 +9,7 @@ use crate::json::{OwnerJson, to_string};
 /// One event of `noctule events --json` and of the file of `noctule run --events`: a compact JSON
 /// object, without a newline at its end.
 ///
-/// What is not known has no key. Text that strangers chose is told byte by byte: see `docs/json.md`.
+/// An unknown value has no key. Text that strangers chose is written byte by byte: see `docs/json.md`.
 pub fn event_json(event: &Event) -> String {
     to_string(&EventJson {
         time_unix_nano: event.time_unix_ns,

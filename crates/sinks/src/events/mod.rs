@@ -1,6 +1,6 @@
 //! Events, as programs read them (one JSON object each) and as people do (the parts of a line).
 //!
-//! Both tell the bytes of strangers without loss: what is not UTF-8 becomes `\xHH`, and a backslash
+//! Both keep the bytes of strangers without loss: what is not UTF-8 becomes `\xHH`, and a backslash
 //! is doubled, so that the two cannot be taken for each other.
 
 mod attributes;

@@ -133,7 +133,7 @@ impl Used {
         let value = |counter| measured.value(counters, counter);
         let vectors = (0..).zip(SOFTIRQ_VECTORS);
         let vectors = vectors.map(|(vector, name)| (name, Counter::Softirq(vector)));
-        // A cause that is not told apart is in another.
+        // A cause that is not measured is in another.
         let causes = Cause::ALL.into_iter();
         let told = causes.filter_map(|cause| value(Counter::Wait(cause)));
         let wait = told.reduce(|a, b| a + b);

@@ -95,7 +95,7 @@ impl<'a> RowJson<'a> {
         let others = row.others_ns();
         let causes = Cause::ALL
             .into_iter()
-            // Where a cause cannot be told apart, 0 seconds would be a lie.
+            // Where a cause cannot be measured, 0 seconds would be wrong.
             .filter(|cause| measured.has(Counter::Wait(*cause)))
             .map(|cause| (cause.name(), seconds(row.wait_ns[cause as usize])));
         let preemptions =

@@ -49,7 +49,7 @@ struct Entry {
     before: Counters,
     /// The figures in that batch.
     now: Figures,
-    /// As the batch tells it.
+    /// As the batch has it.
     frequency_hertz: Option<f64>,
     verdict: Option<VerdictKind>,
     sockets: Sockets,

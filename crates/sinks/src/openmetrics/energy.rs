@@ -11,7 +11,7 @@ use super::text::{Text, Value};
 pub(super) struct Energy {
     /// The kinds of zone that rows have.
     pub(super) kinds: Vec<KindReport>,
-    /// What the meters counted. The dies of a socket are together: labels do not tell them apart.
+    /// What the meters counted. The dies of a socket are together: labels do not distinguish them.
     pub(super) zones: Vec<ZoneLine>,
 }
 

@@ -1,4 +1,4 @@
-//! What is told of a row.
+//! The figures of a row.
 
 use noctule_model::{Counters, DestinationCounters, EventCounters, Histogram, Joules, SubjectRow};
 

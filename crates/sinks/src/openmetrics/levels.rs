@@ -79,7 +79,7 @@ fn events(
     labelled(text, level, metric, measured, parts, |f| &f.events);
 }
 
-/// Counters that are told apart by the metric's own label; a metric without one has one part.
+/// Counters that are distinguished by the metric's own label; a metric without one has one part.
 fn labelled<K: Measurable, const N: usize>(
     text: &mut Text,
     level: &Level,

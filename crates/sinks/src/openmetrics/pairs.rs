@@ -13,7 +13,7 @@ use super::figures::Figures;
 /// The partner of all that has no series of its own.
 const OTHER: &str = "_other";
 
-/// What is told of a subject for each of its partners.
+/// The figures of a subject for each of its partners.
 pub(super) trait Relation {
     /// With whom.
     type Partner: Ord + Clone + Debug + 'static;
@@ -22,7 +22,7 @@ pub(super) trait Relation {
     /// What decides who gets a place: the largest first.
     type Rank: Ord;
 
-    /// The partners of a subject that are told apart.
+    /// The partners of a subject that have rows of their own.
     fn of(row: &SubjectRow) -> impl Iterator<Item = (&Self::Partner, Self::Amount)>;
 
     /// Value of the label; `None` for who never has series.
@@ -31,7 +31,7 @@ pub(super) trait Relation {
     /// `None` while there is too little for series.
     fn rank(amount: &Self::Amount) -> Option<Self::Rank>;
 
-    /// The amount of all partners together, those that are told apart and others. Grows by no less
+    /// The amount of all partners together, those with rows of their own and others. Grows by no less
     /// than these do.
     fn all(figures: &Figures) -> Self::Amount;
 }

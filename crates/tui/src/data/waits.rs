@@ -14,7 +14,7 @@ use noctule_text::escape;
 
 use crate::data::level::{self, Key};
 
-/// Levels at which waits are known: they are told apart by cgroup, not by process.
+/// Levels at which waits are known: they are kept by cgroup, not by process.
 const LEVELS: [Level; 4] = [Level::Container, Level::Unit, Level::Pod, Level::Cgroup];
 
 /// How many intervals a verdict takes, and how long it takes at least.

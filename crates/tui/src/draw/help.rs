@@ -65,7 +65,7 @@ fn about(cause: Cause) -> &'static str {
         Cause::Neighbour => "another container or group had the CPU",
         Cause::Own => "another thread of the group itself had the CPU",
         Cause::System => "a thread of the kernel, or a unit outside containers, had the CPU",
-        Cause::Interrupt => "interrupts took the CPU from whoever had it",
+        Cause::Interrupt => "interrupts took the CPU from the running thread",
         Cause::Host => "the host took the CPU from this virtual machine (steal)",
         Cause::Idle => "nobody had the CPU: it was idle and had to wake up",
         Cause::Unattributed => "who had the CPU is not known any more",
