@@ -1,6 +1,6 @@
 //! BPF instructions, with labels and with the place in the source that asked for each.
 
-mod listing;
+pub(crate) mod listing;
 
 use crate::source::Span;
 

@@ -4,6 +4,56 @@ use std::fmt;
 
 use super::{Code, Insn};
 
+/// The names of the kernel's functions that programs call, by their numbers.
+const HELPERS: &str = include_str!("helpers.txt");
+
+/// The number of such a function.
+pub(crate) fn helper(name: &str) -> Option<i32> {
+    let at = HELPERS.lines().position(|known| known == name)?;
+    i32::try_from(at).ok().filter(|number| *number > 0)
+}
+
+/// The names of all such functions.
+pub(crate) fn helpers() -> impl Iterator<Item = &'static str> {
+    HELPERS.lines().skip(1)
+}
+
+/// Signs of the operations of numbers, with the bits that say which one it is.
+pub(crate) const OPERATIONS: [(&str, u8); 12] = [
+    ("+=", 0x00),
+    ("-=", 0x10),
+    ("*=", 0x20),
+    ("/=", 0x30),
+    ("|=", 0x40),
+    ("&=", 0x50),
+    ("<<=", 0x60),
+    (">>=", 0x70),
+    ("%=", 0x90),
+    ("^=", 0xa0),
+    ("=", 0xb0),
+    ("s>>=", 0xc0),
+];
+
+/// Signs of conditions, with the bits that say which one it is.
+pub(crate) const CONDITIONS: [(&str, u8); 11] = [
+    ("==", 0x10),
+    (">", 0x20),
+    (">=", 0x30),
+    ("&", 0x40),
+    ("!=", 0x50),
+    ("s>", 0x60),
+    ("s>=", 0x70),
+    ("<", 0xa0),
+    ("<=", 0xb0),
+    ("s<", 0xc0),
+    ("s<=", 0xd0),
+];
+
+/// Types of what is read and written, by the bits that say its size.
+pub(crate) const TYPES: [&str; 4] = ["u32", "u16", "u8", "u64"];
+/// The same where the sign is extended.
+pub(crate) const SIGNED: [&str; 4] = ["s32", "s16", "s8", "s64"];
+
 impl fmt::Display for Code {
     /// A line for each instruction, with its number. Maps have the numbers of [`Code::maps`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -16,7 +66,9 @@ impl fmt::Display for Code {
             match self.maps.iter().find(|(place, _)| *place == at) {
                 Some((_, map)) => writeln!(f, "{at:3} r{} = map {map}", insn.dst)?,
                 None if insn.code == 0x18 => {
-                    writeln!(f, "{at:3} r{} = {high:#x} {:#010x}", insn.dst, insn.imm)?;
+                    let whole = u64::from(high.cast_unsigned()) << 32;
+                    let whole = whole | u64::from(insn.imm.cast_unsigned());
+                    writeln!(f, "{at:3} r{} = {whole:#x} ll", insn.dst)?;
                 }
                 None => writeln!(f, "{at:3} {insn}")?,
             }
@@ -35,60 +87,71 @@ impl fmt::Display for Insn {
             offset,
             imm,
         } = *self;
-        let size = ["u32", "u16", "u8", "u64"][usize::from(code >> 3 & 3)];
-        match code & 7 {
-            0 => write!(f, "r{dst} = {imm:#010x}"),
-            1 => write!(f, "r{dst} = *({size} *)(r{src} {offset:+})"),
-            2 => write!(f, "*({size} *)(r{dst} {offset:+}) = {imm}"),
-            3 => write!(f, "*({size} *)(r{dst} {offset:+}) = r{src}"),
-            5 | 6 => jump(*self, f),
+        let at = usize::from(code >> 3 & 3);
+        let size = TYPES[at];
+        match (code & 7, code & 0xe0) {
+            (0, 0x20) => write!(f, "r0 = *({size} *)skb[{imm}]"),
+            (0, 0x40) => write!(f, "r0 = *({size} *)skb[r{src} {imm:+}]"),
+            (0, _) => write!(f, "r{dst} = {imm:#x} ll"),
+            (1, 0x80) => write!(f, "r{dst} = *({} *)(r{src} {offset:+})", SIGNED[at]),
+            (1, _) => write!(f, "r{dst} = *({size} *)(r{src} {offset:+})"),
+            (2, _) => write!(f, "*({size} *)(r{dst} {offset:+}) = {imm}"),
+            (3, 0xc0) => {
+                let sign = OPERATIONS
+                    .iter()
+                    .find(|(_, bits)| i32::from(*bits) == imm)
+                    .map_or("?=", |(sign, _)| sign);
+                write!(f, "lock *({size} *)(r{dst} {offset:+}) {sign} r{src}")
+            }
+            (3, _) => write!(f, "*({size} *)(r{dst} {offset:+}) = r{src}"),
+            (5 | 6, _) => jump(*self, f),
             _ => operation(*self, f),
         }
     }
 }
 
 fn jump(insn: Insn, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let sign = match insn.code & 0xf0 {
-        0x00 => return write!(f, "goto {:+}", insn.offset),
+    let (dst, offset) = (insn.dst, insn.offset);
+    match insn.code & 0xf0 {
+        0x00 => return write!(f, "goto {offset:+}"),
         0x80 => return write!(f, "call {}", insn.imm),
         0x90 => return f.write_str("exit"),
-        0x10 => "==",
-        0x20 => ">",
-        0x30 => ">=",
-        0x40 => "&",
-        0x50 => "!=",
-        0x60 => "s>",
-        0x70 => "s>=",
-        0xa0 => "<",
-        0xb0 => "<=",
-        0xc0 => "s<",
-        _ => "s<=",
-    };
-    let (dst, offset) = (insn.dst, insn.offset);
-    write!(f, "if r{dst} {sign} {} goto {offset:+}", operand(insn, 'r'))
+        _ => {}
+    }
+    let bits = insn.code & 0xf0;
+    let known = CONDITIONS.iter().find(|(_, known)| *known == bits);
+    let sign = known.map_or("?", |(sign, _)| sign);
+    let register = if insn.code & 7 == 6 { 'w' } else { 'r' };
+    let other = operand(insn, register);
+    write!(f, "if {register}{dst} {sign} {other} goto {offset:+}")
 }
 
 fn operation(insn: Insn, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     // Of 32 bits: the kernel calls the lower halves w0 to w9.
     let register = if insn.code & 7 == 4 { 'w' } else { 'r' };
     let dst = insn.dst;
-    let sign = match insn.code & 0xf0 {
+    let bits = insn.code & 0xf0;
+    match bits {
         0x80 => return write!(f, "{register}{dst} = -{register}{dst}"),
-        0xd0 => return write!(f, "r{dst} = be{} r{dst}", insn.imm),
-        0x00 => "+=",
-        0x10 => "-=",
-        0x20 => "*=",
-        0x30 => "/=",
-        0x40 => "|=",
-        0x50 => "&=",
-        0x60 => "<<=",
-        0x70 => ">>=",
-        0x90 => "%=",
-        0xa0 => "^=",
-        0xb0 => "=",
-        _ => "s>>=",
-    };
-    write!(f, "{register}{dst} {sign} {}", operand(insn, register))
+        0xd0 => {
+            let order = match insn.code {
+                0xd7 => "bswap",
+                0xdc => "be",
+                _ => "le",
+            };
+            return write!(f, "r{dst} = {order}{} r{dst}", insn.imm);
+        }
+        0xb0 if insn.offset != 0 => {
+            let from = operand(insn, register);
+            return write!(f, "{register}{dst} = (s{}){from}", insn.offset);
+        }
+        _ => {}
+    }
+    let signed = if insn.offset == 1 { "s" } else { "" };
+    let known = OPERATIONS.iter().find(|(_, known)| *known == bits);
+    let sign = known.map_or("?=", |(sign, _)| sign);
+    let other = operand(insn, register);
+    write!(f, "{register}{dst} {signed}{sign} {other}")
 }
 
 fn operand(insn: Insn, register: char) -> String {
