@@ -21,6 +21,7 @@ pub mod parse;
 pub mod print;
 pub mod probe;
 pub mod program;
+pub mod raw;
 pub mod resolve;
 pub mod session;
 pub mod source;
