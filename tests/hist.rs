@@ -3,7 +3,6 @@
 mod every;
 mod kernel;
 
-use std::fs;
 use std::io::Read as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::channel;
@@ -14,7 +13,7 @@ use serde_json::Value;
 
 use super::support::cgroup::{Below, Group};
 use super::support::container::hex_id;
-use super::support::{self, NOCTULE, Part, affinity, bpf, wait_until};
+use super::support::{self, NOCTULE, Part, affinity, bpf};
 
 /// Asks for the parent, as often as wanted: one system call each.
 fn getppid(times: u64) {
@@ -44,14 +43,7 @@ impl Hist {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary can be started");
-        // It is attached then.
-        wait_until("it waits for its end", || {
-            let ended = child.try_wait().expect("our child");
-            assert!(ended.is_none(), "{trigger}: {ended:?}");
-            let call = fs::read_to_string(format!("/proc/{}/syscall", child.id()));
-            let number = call.unwrap_or_default();
-            number.split(' ').next() == Some(&libc::SYS_ppoll.to_string())
-        });
+        support::wait_until_it_waits(&mut child);
         Self(child)
     }
 

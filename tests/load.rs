@@ -1,6 +1,7 @@
 //! `noctule load`: objects that are not ours, against what the test itself did; and what is left behind.
 
 mod broken;
+mod raw;
 mod rejected;
 
 use std::fs;
@@ -50,6 +51,23 @@ struct Load {
 
 impl Load {
     fn start(bytes: &[u8], more: &[&str]) -> Self {
+        let load = Self::spawn(bytes, more);
+        wait_until("its program is loaded", || {
+            !bpf::held_by(load.child.id()).is_empty()
+        });
+        // It is attached at once, or it has ended with an error.
+        thread::sleep(Duration::from_millis(500));
+        load
+    }
+
+    /// A classic filter is no program that could be seen.
+    fn start_plain(bytes: &[u8], more: &[&str]) -> Self {
+        let mut load = Self::spawn(bytes, more);
+        support::wait_until_it_waits(&mut load.child);
+        load
+    }
+
+    fn spawn(bytes: &[u8], more: &[&str]) -> Self {
         let object = Object::new(bytes);
         let child = Command::new(NOCTULE)
             .args(["load", &object.path(), "--json", "--dump"])
@@ -58,11 +76,6 @@ impl Load {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary can be started");
-        wait_until("its program is loaded", || {
-            !bpf::held_by(child.id()).is_empty()
-        });
-        // It is attached at once, or it has ended with an error.
-        thread::sleep(Duration::from_millis(500));
         Self {
             child,
             _object: object,

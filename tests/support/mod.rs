@@ -134,6 +134,18 @@ pub(crate) fn wait_for<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T 
     }
 }
 
+/// Waits until a command waits for its end: what it was to attach is attached then.
+#[track_caller]
+pub(crate) fn wait_until_it_waits(child: &mut std::process::Child) {
+    wait_until("it waits for its end", || {
+        let ended = child.try_wait().expect("our child");
+        assert!(ended.is_none(), "{ended:?}");
+        let call = std::fs::read_to_string(format!("/proc/{}/syscall", child.id()));
+        let number = call.unwrap_or_default();
+        number.split(' ').next() == Some(&libc::SYS_ppoll.to_string())
+    });
+}
+
 /// Waits until it holds, as [`wait_for`] does.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -53,7 +53,7 @@ pub use heap::{limit_heap, trim_heap};
 pub use object::{
     Attachment, BareKind, BareMap, BareObject, BareProgram, ClassicInsn, ForeignObject,
     ForeignProgram, LoadedObject, MapContents, MapEntry, Member, NoTarget, ObjectError, Places,
-    Printed, RawSocket, Rejected, SECTIONS, Shape, Target, map_kind,
+    Printed, Rejected, SECTIONS, Shape, Target, map_kind,
 };
 pub use packets::PacketSource;
 pub use perf_probe::{PerfProbe, Sampling};

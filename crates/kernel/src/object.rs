@@ -27,7 +27,7 @@ pub use dump::{MapContents, MapEntry};
 pub use instance::Printed;
 pub(crate) use said::hear;
 pub use shape::{Member, Shape};
-pub use socket::{ClassicInsn, RawSocket};
+pub use socket::ClassicInsn;
 pub use target::{NoTarget, Places, SECTIONS, Target};
 
 use crate::error::{Context as _, Error, ErrorKind};
@@ -63,6 +63,12 @@ impl ObjectError {
             said: Vec::new(),
             refused: None,
         }
+    }
+}
+
+impl From<Error> for ObjectError {
+    fn from(error: Error) -> Self {
+        Self::plain(error)
     }
 }
 

@@ -12,7 +12,7 @@ use perf_event::Builder;
 use perf_event::events::{Software, Tracepoint};
 
 use super::kprobe_event::KprobeEvent;
-use super::socket::RawSocket;
+use super::socket::{ClassicInsn, RawSocket};
 use super::target::{Places, Target};
 use crate::error::{Context as _, Error, ErrorKind};
 use crate::facts;
@@ -56,6 +56,23 @@ impl Attachment {
 
     pub(super) fn of_libbpf(link: Link, target: &Target) -> Self {
         Self::new(vec![Held::Libbpf(link)], target.to_string())
+    }
+
+    /// Attaches a classic filter to packets: of an interface, or without one to a socket that is given
+    /// none, so that the kernel only checks the filter.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses the filter, or there is no such interface.
+    pub fn of_filter(filter: &[ClassicInsn], interface: Option<&str>) -> Result<Self, Error> {
+        let socket = RawSocket::with_filter(filter).context("attaching a classic filter")?;
+        let mut place = "a raw socket".to_owned();
+        if let Some(name) = interface {
+            let what = format!("binding the socket of a classic filter to {name}");
+            socket.bind(name).context(what)?;
+            place += &format!(" of {name} (classic filter)");
+        }
+        Ok(Self::new(vec![Held::Socket(socket)], place))
     }
 
     /// The link of libbpf, of which an iterator is made.

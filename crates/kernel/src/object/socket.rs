@@ -8,7 +8,7 @@ use super::attach::owned;
 
 /// A socket that is given every packet of an interface for which its program says so.
 #[derive(Debug)]
-pub struct RawSocket(OwnedFd);
+pub(super) struct RawSocket(OwnedFd);
 
 /// One instruction of classic BPF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +34,8 @@ impl RawSocket {
         Ok(socket)
     }
 
-    /// A socket of this interface (`any`: of all of them) with a classic filter.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses the filter, or there is no such interface.
-    pub fn with_filter(interface: &str, filter: &[ClassicInsn]) -> io::Result<Self> {
+    /// A socket with a classic filter, which is given no packet yet.
+    pub(super) fn with_filter(filter: &[ClassicInsn]) -> io::Result<Self> {
         let socket = Self::open()?;
         let mut insns: Vec<libc::sock_filter> = filter
             .iter()
@@ -57,7 +53,6 @@ impl RawSocket {
             filter: insns.as_mut_ptr(),
         };
         socket.set(libc::SO_ATTACH_FILTER, &program)?;
-        socket.bind(interface)?;
         Ok(socket)
     }
 
@@ -92,7 +87,8 @@ impl RawSocket {
         }
     }
 
-    fn bind(&self, interface: &str) -> io::Result<()> {
+    /// From now on it is given the packets of this interface (`any`: of all of them).
+    pub(super) fn bind(&self, interface: &str) -> io::Result<()> {
         let index = if interface == "any" {
             0
         } else {
@@ -143,15 +139,6 @@ impl RawSocket {
         } else {
             Ok(counts.tp_packets.into())
         }
-    }
-
-    /// As [`super::Attachment::packets_passed`].
-    ///
-    /// # Errors
-    ///
-    /// The system's.
-    pub fn packets_passed(&self) -> io::Result<u64> {
-        self.packets()
     }
 }
 

@@ -22,12 +22,27 @@ use super::values::duration;
 ///   noctule load filter.bpf.o --interface lo --for 5s --dump --json
 ///   noctule load tasks.bpf.o --program dump_task
 ///   noctule load new.bpf.o --no-attach -v
+///   noctule load --raw web.filter --interface eth0 --for 5s
+///   noctule load --raw count.bpf.txt --type tracepoint/sched/sched_switch --license GPL --dump
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LoadArgs {
-    /// The object, as clang -target bpf -c writes it
-    #[arg(value_name = "OBJECT")]
+    /// The object, as clang -target bpf -c writes it; with --raw the instructions
+    #[arg(value_name = "FILE")]
     pub(crate) object: PathBuf,
+    /// The file holds plain instructions (docs/load.md): classic ones as `tcpdump -ddd` and bpf_asm
+    /// print them, extended ones as text or bytes
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// Kind of the instructions, as a section of an object says it [default of classic ones: socket]
+    #[arg(long = "type", value_name = "SECTION", requires = "raw")]
+    pub(crate) kind: Option<String>,
+    /// Licence of the instructions; some functions of the kernel are for GPL programs only
+    #[arg(long, value_name = "LICENCE", requires = "raw", default_value = "")]
+    pub(crate) license: String,
+    /// Kernel that the instructions say they are for; compared before Linux 5.0 [default: this one]
+    #[arg(long, value_name = "VERSION", requires = "raw")]
+    pub(crate) kernel_version: Option<String>,
     /// Only this program of the object; can be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) program: Vec<String>,

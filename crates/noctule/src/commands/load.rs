@@ -4,6 +4,7 @@
 mod errors;
 mod jobs;
 mod loaded;
+mod raw;
 mod show;
 
 use std::fs;
@@ -16,6 +17,7 @@ use noctule_trace::elf::{self, Convention};
 use self::errors::explained;
 use self::jobs::Job;
 use self::loaded::Object;
+use self::raw::Lines;
 use self::show::Show;
 use super::watch::Output;
 use crate::args::LoadArgs;
@@ -27,18 +29,11 @@ pub(super) fn run(args: &LoadArgs) -> Result<u8> {
     let signals = Signals::catch()?;
     let file = args.object.display().to_string();
     let bytes = fs::read(&args.object).with_context(|| file.clone())?;
-    let convention = elf::inspect(&bytes).with_context(|| file.clone())?;
-    tracing::debug!("{file}: {convention:?}");
-    let fail = |error| explained(error, &file, args.verbose);
-    let object = match convention {
-        Convention::Libbpf => {
-            let object = ForeignObject::open(&bytes, &name(args)).map_err(fail)?;
-            Object::Libbpf(Box::new(object))
-        }
-        Convention::Legacy => {
-            Object::of_legacy(&elf::read_legacy(&bytes).with_context(|| file.clone())?)
-        }
+    let (object, lines) = match args.raw {
+        true => raw::object(args, &file, &name(args), &bytes)?,
+        false => (opened(&bytes, args, &file)?, Lines::default()),
     };
+    let fail = |error| explained(error, &file, &lines, args.verbose);
     let jobs = jobs::of(&object.programs(), args)?;
     // Before anything can print.
     let mut printed = follow_printed(args);
@@ -69,6 +64,26 @@ pub(super) fn run(args: &LoadArgs) -> Result<u8> {
         show.maps(&loaded.maps())?;
     }
     Ok(exit::DONE)
+}
+
+/// The object in a file.
+fn opened(bytes: &[u8], args: &LoadArgs, file: &str) -> Result<Object> {
+    let context = || match bytes.starts_with(b"\x7fELF") {
+        true => file.to_owned(),
+        false => format!("{file} (plain instructions need --raw)"),
+    };
+    let convention = elf::inspect(bytes).with_context(context)?;
+    tracing::debug!("{file}: {convention:?}");
+    Ok(match convention {
+        Convention::Libbpf => {
+            let object = ForeignObject::open(bytes, &name(args));
+            let fail = |error| explained(error, file, &Lines::default(), args.verbose);
+            Object::Libbpf(Box::new(object.map_err(fail)?))
+        }
+        Convention::Legacy => {
+            Object::of_legacy(&elf::read_legacy(bytes).with_context(|| file.to_owned())?)
+        }
+    })
 }
 
 /// The name of the object in the kernel: that of the file up to its first dot.

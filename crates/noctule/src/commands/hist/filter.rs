@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 use noctule_trace::classic::Classic;
+use noctule_trace::raw::is_classic;
 
 use crate::commands::target::Target;
 use crate::exit::Usage;
@@ -22,18 +23,11 @@ pub(super) fn compile(text: &str, event: &str, target: &Target) -> Result<Classi
             "--filter is for packets: socket:INTERFACE".to_owned()
         ));
     };
-    if is_compiled(text) {
+    if is_classic(text) {
         return Classic::parse(text).map_err(|error| Usage(format!("--filter: {error}")).into());
     }
     let printed = tcpdump(text, has_ethernet.then_some(interface))?;
     Classic::parse(&printed).with_context(|| format!("what tcpdump makes of {text:?}"))
-}
-
-/// A number of instructions in front of them, which is no expression.
-fn is_compiled(text: &str) -> bool {
-    let first = text.trim_start().split([',', '\n']).next();
-    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
-    text.contains([',', '\n']) && first.is_some_and(|word| is_number(word.trim()))
 }
 
 /// What tcpdump prints. `ethernet`: the interface, if it has Ethernet headers.
@@ -59,23 +53,4 @@ fn tcpdump(text: &str, ethernet: Option<&str>) -> Result<String> {
         bail!(Usage(format!("--filter: {}", noctule_text::escape(last))));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_compiled;
-
-    #[test]
-    fn instructions_begin_with_their_number() {
-        assert!(is_compiled("1,6 0 0 0") && is_compiled("2\n6 0 0 0\n6 0 0 0\n"));
-        for expression in [
-            "tcp port 80",
-            "1",
-            "",
-            "host 10.0.0.1 or host 10.0.0.2",
-            "port 1,2",
-        ] {
-            assert!(!is_compiled(expression), "{expression}");
-        }
-    }
 }

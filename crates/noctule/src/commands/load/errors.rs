@@ -7,18 +7,30 @@ use noctule_kernel::{Error, ErrorKind, ObjectError};
 use noctule_text::escape;
 use noctule_trace::verifier;
 
+use super::raw::Lines;
+
 /// So much of what libbpf said is shown: the last lines name the reason.
 const LINES: usize = 3;
 
-/// The error with its reason. `verbose`: the log goes to standard error before.
-pub(super) fn explained(error: ObjectError, file: &str, verbose: bool) -> anyhow::Error {
+/// The error with its reason. `lines`: the text of plain instructions; `verbose`: the log goes to standard
+/// error before.
+pub(super) fn explained(
+    error: ObjectError,
+    file: &str,
+    lines: &Lines,
+    verbose: bool,
+) -> anyhow::Error {
     if let Some(rejected) = &error.refused {
         if verbose {
             let lines = rejected.log.lines().map(|line| escape(line) + "\n");
             // Without standard error there is nobody to tell.
             let _ = std::io::stderr().write_all(lines.collect::<String>().as_bytes());
         }
-        let why = verifier::explain(&rejected.log, rejected.errno).to_string();
+        let mut why = verifier::explain(&rejected.log, rejected.errno);
+        if let Some(at) = &mut why.at {
+            at.source = at.source.take().or_else(|| lines.source(at.instruction));
+        }
+        let why = why.to_string();
         let why: Vec<_> = why.lines().map(escape).collect();
         let program = escape(&rejected.program);
         let text = format!("{file}: the kernel refuses {program}\n{}", why.join("\n"));

@@ -1,8 +1,8 @@
 //! What is in the kernel: an object of libbpf's, or plain instructions with their maps.
 
 use noctule_kernel::{
-    Attachment, BareKind, BareMap, BareObject, BareProgram, ForeignObject, ForeignProgram,
-    LoadedObject, MapContents, ObjectError, Places, Target,
+    Attachment, BareKind, BareMap, BareObject, BareProgram, ClassicInsn, ForeignObject,
+    ForeignProgram, LoadedObject, MapContents, ObjectError, Places, Target,
 };
 use noctule_trace::elf::LegacyObject;
 
@@ -12,6 +12,8 @@ use super::jobs::Job;
 pub(super) enum Object {
     Libbpf(Box<ForeignObject>),
     Bare(Vec<BareMap>, Vec<(ForeignProgram, BareProgram)>),
+    /// The filter of a socket, which the kernel checks when it is attached.
+    Classic(ForeignProgram, Vec<ClassicInsn>),
 }
 
 impl Object {
@@ -53,6 +55,7 @@ impl Object {
         match self {
             Self::Libbpf(object) => object.programs(),
             Self::Bare(_, programs) => programs.iter().map(|(shown, _)| shown.clone()).collect(),
+            Self::Classic(shown, _) => vec![shown.clone()],
         }
     }
 
@@ -75,6 +78,10 @@ impl Object {
                 let programs: Vec<_> = programs.filter(kept).collect();
                 BareObject::load(&maps, &programs).map(Loaded::Bare)
             }
+            Self::Classic(_, filter) => {
+                Attachment::of_filter(&filter, None)?;
+                Ok(Loaded::Classic(filter))
+            }
         }
     }
 }
@@ -83,6 +90,7 @@ impl Object {
 pub(super) enum Loaded {
     Libbpf(LoadedObject),
     Bare(BareObject),
+    Classic(Vec<ClassicInsn>),
 }
 
 impl Loaded {
@@ -95,6 +103,9 @@ impl Loaded {
         match self {
             Self::Libbpf(object) => object.attach(name, target, places),
             Self::Bare(object) => object.attach(name, target, places),
+            Self::Classic(filter) => {
+                Ok(Attachment::of_filter(filter, places.interface.as_deref())?)
+            }
         }
     }
 
@@ -102,7 +113,7 @@ impl Loaded {
     pub(super) fn register_tables(&mut self) -> Result<Vec<(String, Attachment)>, ObjectError> {
         match self {
             Self::Libbpf(object) => object.register_tables(),
-            Self::Bare(_) => Ok(Vec::new()),
+            Self::Bare(_) | Self::Classic(_) => Ok(Vec::new()),
         }
     }
 
@@ -110,6 +121,7 @@ impl Loaded {
         match self {
             Self::Libbpf(object) => object.maps(),
             Self::Bare(object) => object.maps(),
+            Self::Classic(_) => Vec::new(),
         }
     }
 }
