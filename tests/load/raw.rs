@@ -92,11 +92,14 @@ fn classic_instructions_pass_what_they_should() {
     }
 }
 
+/// A text, options, the exit status, and words of the error.
+type Case<'a> = (&'a str, &'a [&'a str], Option<i32>, &'a [&'a str]);
+
 #[test]
 fn what_is_wrong_with_instructions_is_said_with_its_place() {
     let _machine = support::shared();
     let tracepoint = ["--raw", "--type", "tracepoint/syscalls/sys_enter_getppid"];
-    let cases: [(&str, &[&str], Option<i32>, &[&str]); 8] = [
+    let cases: [Case<'_>; 8] = [
         (
             "r0 = 0\nexti\n",
             &tracepoint,
@@ -140,7 +143,7 @@ fn what_is_wrong_with_instructions_is_said_with_its_place() {
             Some(1),
             &[
                 "memory access: R0 is used as an address",
-                "some.bpf.o:3: r1 = *(u64 *)(r0 +0)",
+                "some.bpf.o:3: r1 = *(u64 *)(r0 +0)\n      instruction 1: ",
                 "help: ",
             ],
         ),

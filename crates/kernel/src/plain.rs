@@ -184,6 +184,8 @@ pub struct PlainProgram<'a> {
 pub struct Refused {
     /// Why, as the system says it.
     pub error: Error,
+    /// The number of the system's error.
+    pub errno: i32,
     /// What the verifier wrote.
     pub log: String,
 }
@@ -238,12 +240,13 @@ impl PlainProgram<'_> {
                 Err(_) => {
                     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
                     let log = String::from_utf8_lossy(&log[..end]).into_owned();
-                    let error = io::Error::from_raw_os_error(error);
+                    let errno = error;
+                    let error = io::Error::from_raw_os_error(errno);
                     let error = Err::<(), _>(error).context("loading a BPF program");
                     let error = error
                         .err()
                         .unwrap_or_else(|| Error::new(ErrorKind::Other, ""));
-                    Err(Refused { error, log })
+                    Err(Refused { error, errno, log })
                 }
             }
         })

@@ -17,6 +17,7 @@ mod kallsyms;
 mod load;
 mod probes;
 mod published;
+mod refusal;
 mod run;
 mod stat;
 mod table;

@@ -46,6 +46,22 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// A failure whose words have lines of their own. What strangers chose in them is escaped already.
+#[derive(Debug)]
+pub(crate) struct Explained {
+    pub(crate) text: String,
+    /// The privileges or the kernel are the reason.
+    pub(crate) not_allowed: bool,
+}
+
+impl std::fmt::Display for Explained {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Explained {}
+
 /// Prints the error with its causes and finds the code for it. A broken pipe is a success: whoever
 /// read has seen enough.
 pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
@@ -61,10 +77,11 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
 }
 
 /// The error with its causes, safe for a terminal: names of files, cgroups and processes are chosen
-/// by strangers. Only a usage error has lines of its own; it shows what the user typed.
+/// by strangers. Only a usage error, which shows what the user typed, and an explanation have lines of
+/// their own.
 fn words(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
-    if !error.is::<Usage>() {
+    if !error.is::<Usage>() && !error.is::<Explained>() {
         return noctule_text::escape(&text);
     }
     let lines = text.lines().map(|line| {
@@ -83,6 +100,13 @@ fn code(error: &anyhow::Error) -> u8 {
     }
     if let Some(command) = error.downcast_ref::<NotStarted>() {
         return command.code;
+    }
+    if let Some(explained) = error.downcast_ref::<Explained>() {
+        return if explained.not_allowed {
+            NOT_ALLOWED
+        } else {
+            FAILED
+        };
     }
     let kind = error
         .chain()
@@ -107,5 +131,12 @@ mod tests {
         );
         let usage = anyhow::Error::new(Usage("no field \u{9b}x\n  a\\b\n  ^".into()));
         assert_eq!(words(&usage), "no field \\u{9b}x\n  a\\b\n  ^");
+        let explained = |not_allowed| {
+            let text = "the kernel refuses it\n  reason: \u{9b}".to_owned();
+            anyhow::Error::new(Explained { text, not_allowed })
+        };
+        let lines = "the kernel refuses it\n  reason: \\u{9b}";
+        assert_eq!(words(&explained(true)), lines);
+        assert_eq!((code(&explained(true)), code(&explained(false))), (3, 1));
     }
 }

@@ -36,6 +36,8 @@ pub enum SessionError {
     Refused {
         /// What the system said.
         error: Error,
+        /// The number of the system's error.
+        errno: i32,
         /// What asked for the instruction that was refused, if the log says which one that was.
         origin: Option<Span>,
         /// What the verifier wrote.
@@ -245,6 +247,7 @@ fn load(
         let origin = refused_at(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
         SessionError::Refused {
             error: refused.error,
+            errno: refused.errno,
             origin,
             log: refused.log,
         }
@@ -360,6 +363,7 @@ mod tests {
         let error = Error::new(noctule_kernel::ErrorKind::Kernel, "loading");
         let refused = SessionError::Refused {
             error,
+            errno: 13,
             origin: None,
             log: log.to_owned(),
         };

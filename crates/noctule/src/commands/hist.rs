@@ -8,19 +8,20 @@ use std::io::{IsTerminal as _, stdout};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use noctule_kernel::{Error, ErrorKind, TraceEvents};
+use noctule_kernel::TraceEvents;
 use noctule_trace::emit::emit;
 use noctule_trace::parse;
 use noctule_trace::print::Print;
 use noctule_trace::program::Program;
 use noctule_trace::resolve::{self, Scope};
-use noctule_trace::session::{Counted, Session, SessionError};
+use noctule_trace::session::{Counted, Session};
 use noctule_trace::source::Problem;
 use noctule_trace::table::{Area, Snapshot, Table};
 
 use self::names::Names;
 use super::groups::Groups;
 use super::kallsyms::Kallsyms;
+use super::refusal::not_started;
 use super::target::Target;
 use super::watch::{Output, Reader};
 use crate::args::HistArgs;
@@ -65,7 +66,7 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
         }
         _ => bail!("an event without a program"),
     }
-    .map_err(|error| explained(error, &args.trigger))?;
+    .map_err(|error| not_started(&args.event, Some(&args.trigger), error))?;
     let began = Instant::now();
     let live = output.is_terminal() && !args.json;
     watch(args, &signals, live, |lines| {
@@ -85,7 +86,7 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     let window = began.elapsed();
     let counted = session
         .read()
-        .map_err(|error| explained(error, &args.trigger))?;
+        .map_err(|error| not_started(&args.event, Some(&args.trigger), error))?;
     drop(session);
     let counted = by_owner(counted, &table, &groups);
     let names = Names::new(&symbols, &groups, &counted);
@@ -235,19 +236,4 @@ fn size() -> (usize, usize) {
     size.map_or(USUAL, |size| {
         (usize::from(size.ws_col).max(20), usize::from(size.ws_row))
     })
-}
-
-/// The error with the place in what the user typed, where the verifier says one.
-fn explained(error: SessionError, trigger: &str) -> anyhow::Error {
-    match error {
-        SessionError::Kernel(error) => error.into(),
-        SessionError::Refused {
-            origin: Some(span), ..
-        } => {
-            let problem = Problem::new(span, error.to_string());
-            Error::new(ErrorKind::Kernel, problem.show(trigger).trim_end()).into()
-        }
-        SessionError::Refused { .. } => Error::new(ErrorKind::Kernel, error.to_string()).into(),
-        error => error.into(),
-    }
 }

@@ -5,6 +5,7 @@ use noctule_kernel::TraceEvents;
 use noctule_trace::program::{Condition, ConditionKind};
 use noctule_trace::watch::{Plan, Shown, Watch, WatchSession};
 
+use super::refusal::not_started;
 use super::watch::{Output, Reader};
 use super::watched::{self, Lines, More, Node, WatchedEvents};
 use crate::args::TraceArgs;
@@ -42,7 +43,7 @@ pub(super) fn run(args: &TraceArgs) -> Result<u8> {
     };
     let mut session = WatchSession::start(&kernel, &plan).map_err(|(place, error)| {
         let name = &events.all()[place].name;
-        watched::not_started(name, shown.get(place).map(|wanted| wanted.text), error)
+        not_started(name, shown.get(place).map(|wanted| wanted.text), error)
     })?;
     let lines = Lines::new(
         events.all(),

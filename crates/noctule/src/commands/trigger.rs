@@ -10,6 +10,7 @@ use noctule_trace::tree::Command;
 use noctule_trace::watch::{Arrival, Plan, WatchSession};
 
 use self::setup::Setup;
+use super::refusal::not_started;
 use super::watch::{Output, Reader};
 use super::watched::{self, Lines, More, Node};
 use crate::args::TriggerArgs;
@@ -36,9 +37,8 @@ pub(super) fn run(args: &TriggerArgs) -> Result<u8> {
         counts: &counts,
         ring: watched::ring(args.buffer)?,
     };
-    let mut session = WatchSession::start(&kernel, &plan).map_err(|(place, error)| {
-        watched::not_started(&setup.events.all()[place].name, None, error)
-    })?;
+    let mut session = WatchSession::start(&kernel, &plan)
+        .map_err(|(place, error)| not_started(&setup.events.all()[place].name, None, error))?;
     let lines = Lines::new(
         setup.events.all(),
         &node.symbols,

@@ -7,15 +7,14 @@ mod names;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
-use noctule_kernel::{Error, ErrorKind, TraceEvents};
+use anyhow::{Result, bail};
+use noctule_kernel::TraceEvents;
 use noctule_trace::format::EventFormat;
 use noctule_trace::parse;
 use noctule_trace::print::{FieldTable, Print};
 use noctule_trace::probe::Probe;
 use noctule_trace::program::Condition;
 use noctule_trace::resolve::{self, Scope};
-use noctule_trace::session::SessionError;
 use noctule_trace::source::Problem;
 use noctule_trace::tree::Expr;
 use noctule_trace::watch::{Arrival, Losses, Shape, WatchSession};
@@ -157,33 +156,6 @@ pub(super) fn event(text: &str) -> Result<(String, Option<Expr>)> {
         bail!(wrong(&problems, text));
     }
     Ok((tree.event.node, tree.filter))
-}
-
-/// The error of an event, with the place in what the user typed where the verifier says one.
-pub(super) fn not_started(name: &str, source: Option<&str>, error: SessionError) -> anyhow::Error {
-    match (error, source) {
-        (SessionError::Kernel(error), _) => anyhow::Error::from(error).context(name.to_owned()),
-        (
-            error @ SessionError::Refused {
-                origin: Some(_), ..
-            },
-            Some(source),
-        ) => {
-            let SessionError::Refused {
-                origin: Some(span), ..
-            } = &error
-            else {
-                return anyhow!("{name}: {error}");
-            };
-            let problem = Problem::new(*span, error.to_string());
-            let shown = problem.show(source);
-            Error::new(ErrorKind::Kernel, format!("{name}: {}", shown.trim_end())).into()
-        }
-        (error @ SessionError::Refused { .. }, _) => {
-            Error::new(ErrorKind::Kernel, format!("{name}: {error}")).into()
-        }
-        (error, _) => anyhow!("{name}: {error}"),
-    }
 }
 
 /// Bytes of a ring that has room for this many: a power of two, and a page at least.

@@ -195,6 +195,7 @@ impl Shared {
             let origin = refused_at(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
             SessionError::Refused {
                 error: refused.error,
+                errno: refused.errno,
                 origin,
                 log: refused.log,
             }

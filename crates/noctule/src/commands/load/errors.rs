@@ -2,12 +2,12 @@
 
 use std::io::Write as _;
 
-use anyhow::anyhow;
-use noctule_kernel::{Error, ErrorKind, ObjectError};
+use noctule_kernel::ObjectError;
 use noctule_text::escape;
 use noctule_trace::verifier;
 
 use super::raw::Lines;
+use crate::exit::Explained;
 
 /// So much of what libbpf said is shown: the last lines name the reason.
 const LINES: usize = 3;
@@ -33,11 +33,10 @@ pub(super) fn explained(
         let why = why.to_string();
         let why: Vec<_> = why.lines().map(escape).collect();
         let program = escape(&rejected.program);
+        let file = escape(file);
         let text = format!("{file}: the kernel refuses {program}\n{}", why.join("\n"));
-        if rejected.log.is_empty() {
-            return Error::new(ErrorKind::Kernel, text).into();
-        }
-        return anyhow!(text);
+        let not_allowed = rejected.log.is_empty();
+        return Explained { text, not_allowed }.into();
     }
     let noise =
         |line: &&String| !line.contains("failed to load object") && !line.contains("-- BEGIN");
