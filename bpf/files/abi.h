@@ -17,7 +17,7 @@ struct file_open {
 	__u32 marks;
 };
 
-_Static_assert(sizeof(struct file_open) == 72, "implicit padding");
+_Static_assert(sizeof(struct file_open) == 88, "implicit padding");
 
 /* The opens of one cgroup. */
 struct file_counts {

@@ -35,7 +35,10 @@ struct event_process {
 	/* Thread-group id; 0: not known. */
 	__u32 pid;
 	__u32 reserved;
+	/* Of its leader. */
 	char comm[16];
+	/* Of the thread that acted; empty: it was the leader. */
+	char thread[16];
 };
 
 struct event_head {
@@ -46,7 +49,7 @@ struct event_head {
 	struct event_process process;
 };
 
-_Static_assert(sizeof(struct event_head) == 56, "implicit padding");
+_Static_assert(sizeof(struct event_head) == 72, "implicit padding");
 
 ABI_EXPORT(enum, event_kind);
 
@@ -75,11 +78,17 @@ static __always_inline void emit(void *ring, void *record, __u32 size, enum even
 static __always_inline void describe_process(struct event_process *process,
 					     struct task_struct *task)
 {
-	process->start = task->group_leader->start_boottime;
+	struct task_struct *leader = task->group_leader;
+
+	process->start = leader->start_boottime;
 	process->cgroup = cgroup_of(task);
 	process->pid = task->tgid;
 	process->reserved = 0;
-	bpf_probe_read_kernel(process->comm, sizeof(process->comm), task->comm);
+	bpf_probe_read_kernel(process->comm, sizeof(process->comm), leader->comm);
+	/* A record can have been another's before. */
+	process->thread[0] = 0;
+	if (task->pid != task->tgid)
+		bpf_probe_read_kernel(process->thread, sizeof(process->thread), task->comm);
 }
 
 #endif

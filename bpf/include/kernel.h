@@ -490,6 +490,11 @@ enum pageflags {
 
 #pragma clang attribute pop
 
+/* Opaque to us: bpf_iter_num_new fills it. */
+struct bpf_iter_num {
+	__u64 opaque[1];
+} __attribute__((aligned(8)));
+
 /* Opaque to us: bpf_iter_task_new fills it. */
 struct bpf_iter_task {
 	__u64 opaque[3];

@@ -16,8 +16,10 @@ enum {
 	PATH_BYTES = 4096,
 	/* A path that was written ends here. One byte less, so that its length is below a power. */
 	PATH_END = PATH_BYTES - 1,
-	/* Names and mounts that are walked at most. */
-	PATH_STEPS = 64,
+	/* Names and mounts that are walked at most: each name has a slash and a letter. */
+	PATH_STEPS = PATH_BYTES / 2 + 256,
+	/* The same without iterators of numbers: the verifier walks them all. */
+	PATH_STEPS_OLDER = 512,
 };
 
 /* Properties of a path beside its bytes. */
@@ -92,6 +94,9 @@ static __always_inline bool step_up(struct path_buffer *made)
 		above = BPF_CORE_READ(mount, mnt_parent);
 		if (above == mount) {
 			made->marks |= PATH_UNREACHABLE;
+			/* A file that is mounted alone, such as the program of runc. */
+			if (made->begin == PATH_END && BPF_CORE_READ(dentry, d_parent) != dentry)
+				prepend_name(made, dentry);
 			return false;
 		}
 		enter_mount(made, (void *)above + offset, BPF_CORE_READ(mount, mnt_mountpoint));
@@ -127,6 +132,34 @@ static __always_inline void begin_walk(const struct path *path, struct path_buff
 	enter_mount(made, BPF_CORE_READ(path, mnt), dentry);
 }
 
+/* One step, unless the root of the process is reached; false: there is none further. */
+static __always_inline bool walks_on(struct path_buffer *made, const struct dentry *root,
+				     const struct vfsmount *root_mnt)
+{
+	return !(made->dentry == root && made->mnt == root_mnt) && step_up(made);
+}
+
+/* False: the path is longer than that. */
+static __always_inline bool walk(struct path_buffer *made, const struct dentry *root,
+				 const struct vfsmount *root_mnt)
+{
+	struct bpf_iter_num it;
+	bool done = false;
+
+	/* v6.4: 6018e1f407cc ("bpf: implement numbers iterator"). */
+	if (!bpf_ksym_exists(bpf_iter_num_new)) {
+		for (int i = 0; i < PATH_STEPS_OLDER; i++)
+			if (!walks_on(made, root, root_mnt))
+				return true;
+		return false;
+	}
+	bpf_iter_num_new(&it, 0, PATH_STEPS);
+	while (!done && bpf_iter_num_next(&it))
+		done = !walks_on(made, root, root_mnt);
+	bpf_iter_num_destroy(&it);
+	return done;
+}
+
 /*
  * Makes the path as `task` sees it, and returns its length, 1 to PATH_END; copy_path() takes it out
  * of the buffer. `path` may be any pointer into the kernel's memory; `task` must be one that the
@@ -137,16 +170,9 @@ static __always_inline __u32 path_of(const struct path *path, struct task_struct
 {
 	struct dentry *root = task->fs->root.dentry;
 	struct vfsmount *root_mnt = task->fs->root.mnt;
-	int i;
 
 	begin_walk(path, made);
-	for (i = 0; i < PATH_STEPS; i++) {
-		if (made->dentry == root && made->mnt == root_mnt)
-			break;
-		if (!step_up(made))
-			break;
-	}
-	if (i == PATH_STEPS)
+	if (!walk(made, root, root_mnt))
 		made->marks |= PATH_CUT;
 	if (made->begin == PATH_END) {
 		made->begin = PATH_END - 1;

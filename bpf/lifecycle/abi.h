@@ -3,6 +3,7 @@
 #define NOCTULE_LIFECYCLE_ABI_H
 
 #include "../include/event.bpf.h"
+#include "../include/path.bpf.h"
 
 struct process_start {
 	struct event_head head;
@@ -10,7 +11,7 @@ struct process_start {
 	__u32 reserved;
 };
 
-_Static_assert(sizeof(struct process_start) == 64, "implicit padding");
+_Static_assert(sizeof(struct process_start) == 80, "implicit padding");
 
 enum exec_limit {
 	EXEC_ARGS = 4096,
@@ -22,12 +23,13 @@ struct process_exec {
 	/* What follows the struct: the path, then the arguments, each with its NUL. */
 	__u32 path_length;
 	__u32 args_length;
-	__u8 path_truncated;
+	/* Bits of enum path_mark. */
+	__u8 path_marks;
 	__u8 args_truncated;
 	__u8 reserved[2];
 };
 
-_Static_assert(sizeof(struct process_exec) == 72, "implicit padding");
+_Static_assert(sizeof(struct process_exec) == 88, "implicit padding");
 
 enum exit_flag {
 	/* It died of the OOM killer. */
@@ -47,7 +49,7 @@ struct process_exit {
 	__u32 flags;
 };
 
-_Static_assert(sizeof(struct process_exit) == 88, "implicit padding");
+_Static_assert(sizeof(struct process_exit) == 104, "implicit padding");
 
 struct oom_kill {
 	struct event_head head;
@@ -57,7 +59,7 @@ struct oom_kill {
 	__u64 limit;
 };
 
-_Static_assert(sizeof(struct oom_kill) == 72, "implicit padding");
+_Static_assert(sizeof(struct oom_kill) == 88, "implicit padding");
 
 /* What happened to the processes of a cgroup. */
 struct process_row {
@@ -78,5 +80,6 @@ ABI_EXPORT(struct, oom_kill);
 ABI_EXPORT(struct, process_row);
 ABI_EXPORT(enum, exit_flag);
 ABI_EXPORT(enum, exec_limit);
+ABI_EXPORT(enum, path_mark);
 
 #endif

@@ -29,12 +29,12 @@ static __always_inline __u32 add_path(struct exec_scratch *made, struct task_str
 	__u32 length;
 
 	made->event.path_length = 0;
-	made->event.path_truncated = false;
+	made->event.path_marks = 0;
 	if (!program)
 		return 0;
 	length = path_of(&program->f_path, task, &made->path);
 	made->event.path_length = length;
-	made->event.path_truncated = made->path.marks & PATH_CUT;
+	made->event.path_marks = made->path.marks;
 	copy_path(made->text, &made->path, length);
 	return length;
 }

@@ -43,7 +43,8 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	event.head.time = bpf_ktime_get_boot_ns();
 	event.head.kind = EVENT_PROCESS_START;
 	describe_process(&event.head.process, child);
-	event.parent = parent->tgid;
+	/* Not who forked it: with CLONE_PARENT that is a sibling, as at each start by runc. */
+	event.parent = child->real_parent->tgid;
 	emit(&facts, &event, sizeof(event), EVENT_PROCESS_START);
 	return 0;
 }

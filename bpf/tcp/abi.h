@@ -50,7 +50,7 @@ struct tcp_event {
 	__u32 reason;
 };
 
-_Static_assert(sizeof(struct tcp_event) == 152, "implicit padding");
+_Static_assert(sizeof(struct tcp_event) == 168, "implicit padding");
 
 /* What happened to the sockets of a cgroup. */
 struct tcp_row {
@@ -119,7 +119,7 @@ struct socket_sample {
 	__u32 reserved;
 };
 
-_Static_assert(sizeof(struct socket_sample) == 104, "implicit padding");
+_Static_assert(sizeof(struct socket_sample) == 120, "implicit padding");
 
 ABI_EXPORT(struct, tcp_event);
 ABI_EXPORT(struct, tcp_row);

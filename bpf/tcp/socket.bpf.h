@@ -48,7 +48,7 @@ struct socket_account {
 	__u32 acceptance;
 };
 
-_Static_assert(sizeof(struct socket_account) == 88, "implicit padding");
+_Static_assert(sizeof(struct socket_account) == 104, "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

@@ -213,3 +213,57 @@ fn the_agent_counts_and_tells_what_its_configuration_asks_for() {
         );
     }
 }
+
+#[test]
+fn a_file_without_a_name_says_so() {
+    let _machine = support::shared();
+    needs!("file_opens");
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().canonicalize().expect("a path");
+    let stream = Stream::start(&["--kind", "file"]);
+    let script = "exec 3> gone; rm gone; : > /proc/self/fd/3; : > last";
+    let id = shell(&folder, script);
+    let gone = folder.join("gone");
+    let gone = gone.to_str().expect("in UTF-8");
+    let deleted = stream.wait_for("one that was deleted", |e| {
+        is(e, "file.open", id) && e["file.deleted"] == true
+    });
+    assert_eq!(deleted["file.path"], gone, "{deleted}");
+    let before = stream.of(|e| is(e, "file.open", id) && e["file.path"] == gone);
+    assert_eq!(before.len(), 2, "{before:?}");
+    assert_eq!(before[0]["file.deleted"], Value::Null, "it was there");
+    // A file of memory is in no folder.
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    let memory = rustix::fs::memfd_create("ours", flags).expect("a file");
+    let descriptor = rustix::fd::AsRawFd::as_raw_fd(&memory);
+    fs::write(format!("/proc/self/fd/{descriptor}"), "x").expect("it can be opened");
+    let id = std::process::id();
+    let event = stream.wait_for("one of memory", |e| {
+        is(e, "file.open", id) && e["file.unreachable"] == true
+    });
+    assert_eq!(event["file.path"], "/memfd:ours", "{event}");
+}
+
+#[test]
+fn long_paths_are_whole() {
+    let _machine = support::shared();
+    needs!("file_opens");
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().canonicalize().expect("a path");
+    let stream = Stream::start(&["--kind", "file"]);
+    // Many names, and few that are long: as long as a path may be that a system call takes.
+    let room = 4000 - folder.as_os_str().len();
+    let paths = [
+        vec!["d"; 300].join("/"),
+        vec!["n".repeat(250); room / 251].join("/"),
+    ];
+    for path in paths {
+        let below = folder.join(path);
+        fs::create_dir_all(&below).expect("folders");
+        let file = below.join("file");
+        fs::write(&file, "x").expect("a file");
+        let file = file.to_str().expect("in UTF-8");
+        let event = stream.wait_for("it is opened", |e| e["file.path"] == file);
+        assert_eq!(event["file.path.truncated"], Value::Null);
+    }
+}

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -109,4 +110,39 @@ fn a_full_disk_costs_events_which_are_counted_and_nothing_else() {
         e["event.name"] == "process.exit" && e["process.linux.cgroup"] == path.as_str()
     });
     assert!(seen.count() as u64 + told > 2000, "{told}");
+}
+
+#[test]
+fn a_restart_leaves_a_gap_for_the_time_between() {
+    let _machine = support::shared();
+    needs!("process_events");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("events.jsonl");
+    let path = file.to_str().expect("in UTF-8");
+    let arguments = ["--interval", "200ms", "--events", path];
+    let mut agent = Agent::start(&arguments);
+    support::wait_until("something is in the file", || {
+        fs::metadata(&file).is_ok_and(|found| found.len() > 0)
+    });
+    let gap = |e: &&Value| e["event.name"] == "gap" && !e["gap.since_unix_nano"].is_null();
+    assert_eq!(events(&file).iter().find(gap), None, "it begins here");
+    agent.signal(Signal::KILL);
+    agent.end();
+    let text = fs::read_to_string(&file).expect("text");
+    let whole = text.rsplit_once('\n').expect("a line").0;
+    let last = whole.lines().last().expect("a line");
+    let last: Value = serde_json::from_str(last).expect("JSON");
+    let count = whole.lines().count();
+    let _agent = Agent::start(&arguments);
+    let told = support::wait_for("there is a gap", || {
+        let all = events(&file);
+        let at = all.iter().position(|e| gap(&e))?;
+        Some((at, all[at].clone()))
+    });
+    assert_eq!(told.0, count, "in front of what the new one tells");
+    let told = told.1;
+    assert_eq!(told["gap.since_unix_nano"], last["time_unix_nano"]);
+    let time = |e: &Value| e["time_unix_nano"].as_u64().expect("a time");
+    assert!(time(&told) > time(&last), "{told}");
+    assert_eq!(told["lost"], Value::Null, "nobody knows how many: {told}");
 }

@@ -311,3 +311,48 @@ fn a_million_bytes_of_arguments_are_cut_and_say_so() {
     assert_eq!(args[..2], ["/bin/true", "first"]);
     assert!(args.len() >= 3 && args.len() < 12, "{}", args.len());
 }
+
+#[test]
+fn the_parent_is_who_waits_for_it_and_not_who_forked_it() {
+    let _machine = support::shared();
+    needs!("process_events");
+    let group = Group::new("sibling");
+    let stream = Stream::start(&["--kind", "process"]);
+    let mut load = Load::own(&group, "sibling");
+    let sibling: u32 = load.hear().parse().expect("a pid");
+    let start = stream.wait_for("it starts", |e| is(e, "process.start", sibling));
+    support::oracle::reap(sibling);
+    assert_eq!(start["process.parent_pid"], std::process::id(), "{start}");
+    load.say("end");
+    load.wait_for_end();
+    load.reap();
+}
+
+#[test]
+fn a_process_has_the_name_of_its_leader_whichever_thread_acts() {
+    let _machine = support::shared();
+    needs!("tcp_events");
+    needs!("file_opens");
+    let group = Group::new("named");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    let stream = Stream::start(&["--kind", "process,tcp,file"]);
+    let mut load = Load::own(&group, "named-thread");
+    let id = load.pid();
+    let comm = std::fs::read_to_string(format!("/proc/{id}/comm")).expect("it runs");
+    load.ask(file.to_str().expect("in UTF-8"));
+    load.say("end");
+    load.wait_for_end();
+    load.reap();
+    for name in ["tcp.connect", "file.open"] {
+        let event = stream.wait_for("a thread did it", |e| is(e, name, id));
+        assert_eq!(event["process.executable.name"], comm.trim(), "{event}");
+        assert_eq!(event["thread.name"], "worker", "{event}");
+    }
+    // What the leader does has no other name.
+    for name in ["tcp.listen", "process.exit"] {
+        let event = stream.wait_for("the leader did it", |e| is(e, name, id));
+        assert_eq!(event["process.executable.name"], comm.trim(), "{event}");
+        assert_eq!(event["thread.name"], Value::Null, "{event}");
+    }
+}

@@ -348,11 +348,14 @@ fn file_open(record: FileOpenRecord) -> RawEvent {
             },
             cgroup: CgroupId(record.cgroup),
             comm: Comm::new(&record.comm),
+            thread: (record.thread[0] != 0).then(|| Comm::new(&record.thread)),
         }),
         what: What::FileOpen {
             path: FilePath {
                 bytes: record.path,
                 truncated: record.truncated,
+                deleted: record.deleted,
+                unreachable: record.unreachable,
             },
             flags: record.flags,
             error: record.error,
@@ -369,6 +372,7 @@ fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)], time_unix_ns
         origin: Origin::Seen,
         what: What::Gap {
             lost: growth.filter(|(_, count)| *count > 0).collect(),
+            since_unix_ns: None,
         },
     }
 }
@@ -420,6 +424,7 @@ impl Clock {
             id: raw.id,
             start_unix_ns: self.boot_unix_ns + raw.id.start_ns,
             comm: raw.comm,
+            thread: raw.thread,
             cgroup: raw.cgroup,
             owner: None,
         }

@@ -26,8 +26,10 @@ pub struct EventProcess {
     pub id: ProcessId,
     /// Wall-clock time of its start, nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// Its command name then.
+    /// Its command name then: that of its leader.
     pub comm: Comm,
+    /// The name of the thread that acted, where that is not the leader.
+    pub thread: Option<Comm>,
     /// Its group then. For a socket: when it was connected or began to listen.
     pub cgroup: CgroupId,
     /// What is known of that group; filled by the identity step.
@@ -107,6 +109,9 @@ pub enum What {
     Gap {
         /// How many, by name of the event.
         lost: Vec<(&'static str, u64)>,
+        /// In a file: nobody watched from then on, nanoseconds since 1970, up to the time of this
+        /// event; how much that was is not known.
+        since_unix_ns: Option<u64>,
     },
 }
 
@@ -117,6 +122,11 @@ pub struct FilePath {
     pub bytes: Vec<u8>,
     /// The path was longer than the kernel side keeps; its end is here.
     pub truncated: bool,
+    /// The file was in no folder any more; the path is its last one.
+    pub deleted: bool,
+    /// The file is not below the root of the process: in a detached mount or in none, or outside of
+    /// its chroot.
+    pub unreachable: bool,
 }
 
 /// How a process ended.

@@ -26,6 +26,7 @@ fn process(comm: &[u8], owner: Option<Owner>) -> EventProcess {
         },
         start_unix_ns: AT - SECOND,
         comm: Comm::new(comm),
+        thread: None,
         cgroup: owner.as_ref().map_or(CgroupId(9), |owner| owner.cgroup),
         owner: owner.map(Arc::new),
     }
@@ -43,7 +44,7 @@ fn event(what: What) -> Event {
 fn path(bytes: &[u8]) -> FilePath {
     FilePath {
         bytes: bytes.to_vec(),
-        truncated: false,
+        ..FilePath::default()
     }
 }
 
@@ -117,6 +118,7 @@ fn processes() -> Vec<Event> {
     } = &mut cut
     {
         (path.truncated, *args_truncated) = (true, true);
+        (path.deleted, path.unreachable) = (true, true);
     }
     let start = What::ProcessStart { parent_pid: 4710 };
     vec![
@@ -132,7 +134,10 @@ fn processes() -> Vec<Event> {
         event(exit(ExitStatus::Code(3), false)),
         event(exit(ExitStatus::Signal(11), false)),
         Event {
-            process: Some(process(b"hog", Some(container(71, None)))),
+            process: Some(EventProcess {
+                thread: Some(Comm::new(b"hog-worker")),
+                ..process(b"hog", Some(container(71, None)))
+            }),
             ..event(exit(ExitStatus::Signal(9), true))
         },
         Event {
@@ -215,14 +220,29 @@ fn others() -> Vec<Event> {
     if let What::FileOpen { path, .. } = &mut cut {
         path.truncated = true;
     }
+    let mut gone = open(0o1, None);
+    if let What::FileOpen { path, .. } = &mut gone {
+        (path.deleted, path.unreachable) = (true, true);
+    }
     let lost = vec![("file.open", 120), ("process.exec", 3)];
     vec![
         event(open(0o101, None)),
         event(cut),
+        event(gone),
         event(open(0x4000_0000, Some(4000))),
         Event {
             process: None,
-            ..event(What::Gap { lost })
+            ..event(What::Gap {
+                lost,
+                since_unix_ns: None,
+            })
+        },
+        Event {
+            process: None,
+            ..event(What::Gap {
+                lost: Vec::new(),
+                since_unix_ns: Some(AT - 90 * SECOND),
+            })
         },
     ]
 }

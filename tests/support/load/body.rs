@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{Write as _, stdin, stdout};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
@@ -24,6 +25,8 @@ const LOADS: &[(&str, fn())] = &[
     ("threads", threads),
     ("leader-ends", leader_ends),
     ("exec-from-thread", exec_from_thread),
+    ("sibling", sibling),
+    ("named-thread", named_thread),
     ("crowd", crowd),
     ("one-of-crowd", one_of_crowd),
     ("pages", pages),
@@ -209,6 +212,40 @@ fn exec_from_thread() {
         panic!("/bin/sh: {error}");
     });
     burn_on();
+}
+
+/// Starts a process that becomes a child of its own parent, as each start of a container does, and
+/// says which.
+fn sibling() {
+    tell("ready");
+    // SAFETY: as fork(2): the child has the memory to itself, and ends at once.
+    #[allow(unsafe_code, reason = "the standard library starts children only")]
+    let id = unsafe {
+        let id = libc::syscall(libc::SYS_clone, libc::CLONE_PARENT, 0, 0, 0, 0);
+        if id == 0 {
+            libc::_exit(0);
+        }
+        id
+    };
+    tell(&id.to_string());
+    hear();
+}
+
+/// A thread with a name of its own does what can be told: it opens a file in this folder for writing,
+/// and connects to a listener.
+fn named_thread() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tell("ready");
+    let path = hear();
+    let worker = thread::Builder::new().name("worker".into()).spawn(move || {
+        std::fs::write(path, "x").expect("a file");
+        drop(TcpStream::connect(address).expect("a connection"));
+    });
+    let worker = worker.expect("a thread").join();
+    worker.expect("it has done all that");
+    tell("done");
+    hear();
 }
 
 /// Starts 200 processes of several threads, one after the other, and waits for each.

@@ -178,6 +178,7 @@ impl Known {
                 id: row.id,
                 cgroup: row.cgroup,
                 comm: row.comm,
+                thread: None,
             };
             let parent_pid = row.parent_pid;
             untimed(process, What::ProcessStart { parent_pid })
@@ -226,7 +227,11 @@ const UNSEEN_CLOSE: TcpChange = TcpChange::Close {
 fn untimed(process: RawProcess, what: What) -> RawEvent {
     RawEvent {
         time_ns: 0,
-        process: Some(process),
+        // Which of its threads it was is not known either.
+        process: Some(RawProcess {
+            thread: None,
+            ..process
+        }),
         what,
     }
 }
@@ -244,6 +249,7 @@ mod tests {
             id: ProcessId { pid, start_ns },
             cgroup: CgroupId(1),
             comm: Comm::new(b"some"),
+            thread: None,
         }
     }
 

@@ -84,8 +84,10 @@ pub struct RawProcess {
     pub id: ProcessId,
     /// Its group.
     pub cgroup: CgroupId,
-    /// Its command name.
+    /// Its command name: that of its leader.
     pub comm: Comm,
+    /// The name of the thread that acted, where that is not the leader.
+    pub thread: Option<Comm>,
 }
 
 impl RawEvent {
@@ -102,17 +104,25 @@ impl RawEvent {
         let owner = &head.process;
         Some(Self {
             time_ns: head.time,
-            process: owner_of(owner.pid, owner.start, owner.cgroup, &owner.comm),
+            process: owner_of(
+                owner.pid,
+                owner.start,
+                owner.cgroup,
+                [&owner.comm, &owner.thread],
+            ),
             what,
         })
     }
 }
 
-fn owner_of(pid: u32, start_ns: u64, cgroup: u64, comm: &[i8; 16]) -> Option<RawProcess> {
+/// `names`: of the leader, and of the thread that acted if it is another.
+fn owner_of(pid: u32, start_ns: u64, cgroup: u64, names: [&[i8; 16]; 2]) -> Option<RawProcess> {
+    let [comm, thread] = names.map(|name| Comm::new(&name.map(|c| c as u8)));
     (pid != 0).then(|| RawProcess {
         id: ProcessId { pid, start_ns },
         cgroup: CgroupId(cgroup),
-        comm: Comm::new(&comm.map(|c| c as u8)),
+        comm,
+        thread: (names[1][0] != 0).then_some(thread),
     })
 }
 
@@ -125,6 +135,7 @@ fn start(bytes: &[u8]) -> Option<What> {
 
 fn exec(bytes: &[u8]) -> Option<What> {
     let record: process::process_exec = plain(bytes)?;
+    let has = |mark: process::path_mark| u32::from(record.path_marks) & mark.0 != 0;
     let text = bytes.get(size_of::<process::process_exec>()..)?;
     let (path, rest) = text.split_at_checked(record.path_length as usize)?;
     let args = rest.get(..record.args_length as usize)?;
@@ -136,7 +147,9 @@ fn exec(bytes: &[u8]) -> Option<What> {
     Some(What::ProcessExec {
         path: FilePath {
             bytes: path.to_vec(),
-            truncated: record.path_truncated != 0,
+            truncated: has(process::path_mark::PATH_CUT),
+            deleted: has(process::path_mark::PATH_DELETED),
+            unreachable: has(process::path_mark::PATH_UNREACHABLE),
         },
         args,
         args_truncated: record.args_truncated != 0,
@@ -270,7 +283,12 @@ pub(super) fn socket(bytes: &[u8]) -> Option<SocketSample> {
     let listens = has(flag::SOCKET_LISTENS);
     let owner = &sample.owner;
     Some(SocketSample {
-        owner: owner_of(owner.pid, owner.start, owner.cgroup, &owner.comm)?,
+        owner: owner_of(
+            owner.pid,
+            owner.start,
+            owner.cgroup,
+            [&owner.comm, &owner.thread],
+        )?,
         socket: socket_of(sample.socket, &sample.ends, listens),
         listens,
         begun: listens || has(flag::SOCKET_ESTABLISHED),

@@ -35,6 +35,18 @@ pub(super) fn whole(file: &File) -> io::Result<Found> {
     Ok(Found { whole, half })
 }
 
+/// The time of the last whole line; `None` when there is none.
+pub(super) fn last_unix_ns(file: &File, whole: u64) -> Option<u64> {
+    // A number of 64 bits has 20 digits at most.
+    let mut begin = [0; BEGIN.len() + 21];
+    let start = last_end(file, whole.checked_sub(1)?).ok()?;
+    let length = begin.len().min((whole - start) as usize);
+    file.read_exact_at(&mut begin[..length], start).ok()?;
+    let digits = begin[..length].strip_prefix(BEGIN)?;
+    let digits = digits.split(|byte| !byte.is_ascii_digit()).next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
 /// The place behind the last newline, 0 if there is none.
 fn last_end(file: &File, length: u64) -> io::Result<u64> {
     let mut end = length;

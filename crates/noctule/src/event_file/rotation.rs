@@ -50,6 +50,18 @@ impl Rotation {
         self.place.path.display()
     }
 
+    /// When the last event was that is there, in this file or, if that is empty, the one before, in
+    /// nanoseconds since 1970.
+    pub(super) fn last_unix_ns(&self) -> Option<u64> {
+        let open = self.open.as_ref().filter(|open| open.regular)?;
+        if open.bytes > 0 {
+            return lines::last_unix_ns(&open.file, open.bytes);
+        }
+        let before = File::open(self.numbered(1)).ok()?;
+        let found = lines::whole(&before).ok()?;
+        lines::last_unix_ns(&before, found.whole)
+    }
+
     /// How much the present file has room for.
     pub(super) fn room(&self) -> u64 {
         match &self.open {

@@ -9,14 +9,33 @@ use noctule_model::{Event, What};
 pub(super) struct Tally {
     counts: BTreeMap<&'static str, u64>,
     here: u64,
+    /// Nobody watched from then on, up to the first event that is told.
+    since_unix_ns: Option<u64>,
 }
 
 impl Tally {
+    /// What a file lacks that ends at that time, when it is opened again.
+    pub(super) fn since(unix_ns: Option<u64>) -> Self {
+        Self {
+            since_unix_ns: unix_ns,
+            ..Self::default()
+        }
+    }
+
+    /// Whether it has a time in which nobody watched.
+    pub(super) fn has_time(&self) -> bool {
+        self.since_unix_ns.is_some()
+    }
+
     /// Counts an event that does not reach the file. A gap is no event: what it told of is passed
     /// on, and was counted where it was lost.
     pub(super) fn add(&mut self, event: &Event) {
         match &event.what {
-            What::Gap { lost } => {
+            What::Gap {
+                lost,
+                since_unix_ns,
+            } => {
+                self.since_unix_ns = self.since_unix_ns.or(*since_unix_ns);
                 for (name, count) in lost {
                     *self.counts.entry(name).or_default() += count;
                 }
@@ -33,10 +52,11 @@ impl Tally {
             *self.counts.entry(name).or_default() += count;
         }
         self.here += other.here;
+        self.since_unix_ns = self.since_unix_ns.or(other.since_unix_ns);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.counts.is_empty()
+        self.counts.is_empty() && self.since_unix_ns.is_none()
     }
 
     /// Events that were lost on the way to the file, and not before.
@@ -48,6 +68,7 @@ impl Tally {
     pub(super) fn gap(&self) -> What {
         What::Gap {
             lost: self.counts.iter().map(|(name, n)| (*name, *n)).collect(),
+            since_unix_ns: self.since_unix_ns,
         }
     }
 }

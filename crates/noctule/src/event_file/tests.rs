@@ -20,7 +20,7 @@ fn event(bytes: usize) -> Event {
         what: What::FileOpen {
             path: FilePath {
                 bytes: vec![b'x'; path],
-                truncated: false,
+                ..FilePath::default()
             },
             flags: 0,
             error: None,
@@ -145,7 +145,15 @@ fn half_a_line_is_cut_off_and_whole_ones_are_kept() {
         let (mut writer, _queue) = writer(place(&path, LARGE, 1));
         assert_eq!(lines(&path).len(), whole, "{text:.80}");
         writer.write(&of(vec![event(200)]));
-        assert_eq!(lines(&path).len(), whole + 1, "{text:.80}");
+        let all = lines(&path);
+        // What is missing since the last whole line is told in between.
+        let gap = usize::from(whole > 0);
+        assert_eq!(all.len(), whole + gap + 1, "{text:.80}");
+        let since = all
+            .iter()
+            .filter_map(|line| line["gap.since_unix_nano"].as_u64());
+        let expected = vec![event(200).time_unix_ns; gap];
+        assert_eq!(since.collect::<Vec<_>>(), expected, "{text:.80}");
     }
 }
 
@@ -221,6 +229,7 @@ fn a_gap_that_is_lost_is_passed_on_and_counted_once() {
     let gap = Event {
         what: What::Gap {
             lost: vec![("process.exec", 3), ("file.open", 1)],
+            since_unix_ns: None,
         },
         ..event(200)
     };

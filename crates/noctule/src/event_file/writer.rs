@@ -23,8 +23,10 @@ pub(super) struct Writer {
     /// Lines that were not handed to the kernel yet, and what they tell.
     lines: Vec<u8>,
     told: Tally,
-    /// What the file lacks and does not say yet.
+    /// What the file lacks and does not say yet: at first the time since its last event.
     missing: Tally,
+    /// Something has come: from then on the agent watches.
+    begun: bool,
     /// The last write failed, and that was said.
     failing: bool,
     /// The queue was full at the last turn, and that was said.
@@ -34,11 +36,12 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(file: Rotation, queue: Arc<Queue>) -> Self {
         Self {
+            missing: Tally::since(file.last_unix_ns()),
+            begun: false,
             file,
             queue,
             lines: Vec::new(),
             told: Tally::default(),
-            missing: Tally::default(),
             failing: false,
             slow: false,
         }
@@ -67,7 +70,10 @@ impl Writer {
         }
         self.slow = lacks > 0;
         self.missing.append(&waiting.missing);
-        self.gap();
+        self.begun |= !self.lines.is_empty() || !waiting.missing.is_empty();
+        if self.begun {
+            self.gap(now_unix_ns());
+        }
         self.flush();
     }
 
@@ -75,7 +81,10 @@ impl Writer {
         let line = line(event);
         self.make_room(&line);
         if !self.missing.is_empty() {
-            self.gap();
+            self.gap(match self.missing.has_time() {
+                true => event.time_unix_ns,
+                false => now_unix_ns(),
+            });
             self.make_room(&line);
         }
         self.lines.extend_from_slice(line.as_bytes());
@@ -90,11 +99,11 @@ impl Writer {
         }
     }
 
-    /// Tells what is missing, at this place.
-    fn gap(&mut self) {
+    /// Tells what is missing, at this place, and up to this time.
+    fn gap(&mut self, time_unix_ns: u64) {
         if !self.missing.is_empty() {
             let gap = Event {
-                time_unix_ns: now_unix_ns(),
+                time_unix_ns,
                 process: None,
                 origin: Origin::Seen,
                 what: std::mem::take(&mut self.missing).gap(),

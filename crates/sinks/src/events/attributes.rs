@@ -36,6 +36,8 @@ impl<'a> Attributes<'a> {
             } => Self::Exec(Exec {
                 path: lossless(&path.bytes),
                 path_truncated: path.truncated,
+                deleted: path.deleted,
+                unreachable: path.unreachable,
                 args: args.iter().map(|arg| lossless(arg)).collect(),
                 args_truncated: *args_truncated,
                 uid: *uid,
@@ -66,7 +68,14 @@ impl<'a> Attributes<'a> {
                 change: Change::new(*change),
             }),
             What::FileOpen { path, flags, error } => Self::File(File::new(path, *flags, *error)),
-            What::Gap { lost } => Self::Gap(Gap { lost: Lost(lost) }),
+            What::Gap {
+                lost,
+                since_unix_ns,
+            } => Self::Gap(Gap {
+                since: *since_unix_ns,
+                // Of a time in which nobody watched it is not known.
+                lost: Some(Lost(lost)).filter(|lost| since_unix_ns.is_none() || !lost.0.is_empty()),
+            }),
         }
     }
 }
@@ -86,6 +95,16 @@ pub(super) struct Exec {
         skip_serializing_if = "is_false"
     )]
     path_truncated: bool,
+    #[serde(
+        rename = "process.executable.deleted",
+        skip_serializing_if = "is_false"
+    )]
+    deleted: bool,
+    #[serde(
+        rename = "process.executable.unreachable",
+        skip_serializing_if = "is_false"
+    )]
+    unreachable: bool,
     #[serde(rename = "process.command_args")]
     args: Vec<String>,
     #[serde(rename = "process.command_args.truncated")]
@@ -257,6 +276,10 @@ pub(super) struct File {
     path: String,
     #[serde(rename = "file.path.truncated", skip_serializing_if = "is_false")]
     truncated: bool,
+    #[serde(rename = "file.deleted", skip_serializing_if = "is_false")]
+    deleted: bool,
+    #[serde(rename = "file.unreachable", skip_serializing_if = "is_false")]
+    unreachable: bool,
     #[serde(rename = "file.flags")]
     flags: Vec<Cow<'static, str>>,
     #[serde(rename = "error.type", skip_serializing_if = "Option::is_none")]
@@ -270,6 +293,8 @@ impl File {
         Self {
             path: lossless(&path.bytes),
             truncated: path.truncated,
+            deleted: path.deleted,
+            unreachable: path.unreachable,
             flags: names::open_flags(flags),
             error: error.map(names::error),
             errno: error,
@@ -279,7 +304,13 @@ impl File {
 
 #[derive(Serialize)]
 pub(super) struct Gap<'a> {
-    lost: Lost<'a>,
+    #[serde(
+        rename = "gap.since_unix_nano",
+        skip_serializing_if = "Option::is_none"
+    )]
+    since: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<Lost<'a>>,
 }
 
 /// Counts by name of the event.

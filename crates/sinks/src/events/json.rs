@@ -41,6 +41,8 @@ struct ProcessJson<'a> {
     created: u64,
     #[serde(rename = "process.executable.name")]
     name: String,
+    #[serde(rename = "thread.name", skip_serializing_if = "Option::is_none")]
+    thread: Option<String>,
     #[serde(flatten)]
     owner: OwnerJson<'a>,
 }
@@ -51,6 +53,7 @@ impl<'a> ProcessJson<'a> {
             pid: process.id.pid,
             created: process.start_unix_ns,
             name: process.comm.text(),
+            thread: process.thread.map(|thread| thread.text()),
             owner: match &process.owner {
                 Some(owner) => OwnerJson::new(owner, Level::Process),
                 None => OwnerJson::unnamed(process.cgroup),

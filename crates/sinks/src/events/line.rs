@@ -140,14 +140,23 @@ fn told(what: &What) -> (&'static str, String, Tone) {
                 }
             }
         }
-        What::Gap { lost } => ("", gap(lost), Tone::Bad),
+        What::Gap {
+            lost,
+            since_unix_ns,
+        } => ("", gap(lost, *since_unix_ns), Tone::Bad),
     }
 }
 
 /// What is missing from a path that is too long is its begin.
 fn file(path: &FilePath) -> String {
     let cut = if path.truncated { "…" } else { "" };
-    format!("{cut}{}", escape_bytes(&path.bytes))
+    let marks = match (path.deleted, path.unreachable) {
+        (false, false) => "",
+        (true, false) => " (deleted)",
+        (false, true) => " (unreachable)",
+        (true, true) => " (deleted, unreachable)",
+    };
+    format!("{cut}{}{marks}", escape_bytes(&path.bytes))
 }
 
 /// The arguments, each after a blank; the first is the program by another name and is left out.
@@ -277,7 +286,10 @@ fn end(address: SocketAddr) -> String {
     SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
 }
 
-fn gap(lost: &[(&'static str, u64)]) -> String {
+fn gap(lost: &[(&'static str, u64)], since_unix_ns: Option<u64>) -> String {
+    if lost.is_empty() && since_unix_ns.is_some() {
+        return "--- nobody watched before ---".into();
+    }
     let sum = lost
         .iter()
         .fold(0, |sum: u64, (_, n)| sum.saturating_add(*n));

@@ -16,8 +16,10 @@ pub struct FileOpenRecord {
     pub start_ns: u64,
     /// Id of its cgroup.
     pub cgroup: u64,
-    /// Command name of the thread, with NULs.
+    /// Command name of the leader, with NULs.
     pub comm: [u8; 16],
+    /// The same of the thread that opened it; empty: it was the leader.
+    pub thread: [u8; 16],
     /// Flags as in open(2), without O_CLOEXEC.
     pub flags: u32,
     /// Why it was not opened (errno).
@@ -50,6 +52,7 @@ impl FileOpenRecord {
             start_ns: process.start,
             cgroup: process.cgroup,
             comm: process.comm.map(|c| c as u8),
+            thread: process.thread.map(|c| c as u8),
             flags: head.flags,
             error: (head.error != 0).then_some(head.error),
             path: path.get(..head.length as usize)?.to_vec(),
@@ -74,6 +77,7 @@ mod tests {
         bytes.extend(42_u32.to_ne_bytes()); // pid
         bytes.extend(0_u32.to_ne_bytes());
         bytes.extend(*b"cat\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        bytes.extend([0; 16]); // its leader opened it
         bytes.extend(0o1101_u32.to_ne_bytes());
         bytes.extend(13_i32.to_ne_bytes());
         bytes.extend(length.to_ne_bytes());
@@ -96,7 +100,7 @@ mod tests {
     #[test]
     fn what_is_no_record_is_left_out() {
         let whole = record(3, types::path_mark(0), b"/ab");
-        for short in [0, 8, 71, 74] {
+        for short in [0, 8, 87, 90] {
             assert_eq!(FileOpenRecord::parse(&whole[..short]), None, "{short}");
         }
         let mut other = whole;
