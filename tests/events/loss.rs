@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -142,6 +142,43 @@ fn after_a_gap_only_what_was_missed_is_told() {
     let began =
         |e: &&Value| e["noctule.origin"] == "reconciled" && e["event.name"] == "process.start";
     assert_eq!(told.iter().filter(began).count(), 1);
+}
+
+/// Of all that was there before, nothing begins because a gap was told.
+#[test]
+fn the_first_gap_makes_nothing_new_of_what_is_older() {
+    let _machine = support::shared();
+    needs!("tcp_events");
+    let group = Group::new("elder");
+    let mut elder = Load::own(&group, "sockets");
+    let id = elder.pid();
+    let address = elder.ask("listen 127.0.0.1:0");
+    elder.ask(&format!("hold {address} 3"));
+    let config = small_ring();
+    let config = config.path().to_str().expect("in UTF-8");
+    let stream = Stream::start(&["--config", config, "--kind", "process,tcp"]);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let began = now.expect("after 1970").as_nanos() as u64;
+    stream.signal(Signal::STOP);
+    flood(&group);
+    let missed = Load::shell(&group, "read word");
+    stream.signal(Signal::CONT);
+    stream.wait_for("the start of one is found out", |e| {
+        is(e, "process.start", missed.pid())
+    });
+    drop(missed);
+    let (told, _) = stream.end();
+    let reconciled = |e: &&Value| e["noctule.origin"] == "reconciled";
+    let older = |e: &&Value| {
+        let start = e["process.creation.time_unix_nano"].as_u64();
+        start.is_some_and(|start| start + 1_000_000_000 < began)
+    };
+    let reconciled: Vec<_> = told.iter().filter(reconciled).collect();
+    let mut false_starts = reconciled.iter().copied().filter(older);
+    let false_start = false_starts.find(|e| e["event.name"] == "process.start");
+    assert_eq!(false_start, None);
+    let mut own = reconciled.iter().filter(|e| e["process.pid"] == id);
+    assert_eq!(own.next(), None);
 }
 
 /// After a loss the sockets that are there are counted again, while others come and go.
