@@ -79,8 +79,14 @@ enum {
 	TCP_ESTABLISHED = 1,
 	TCP_SYN_SENT = 2,
 	TCP_SYN_RECV = 3,
+	TCP_FIN_WAIT1 = 4,
+	TCP_FIN_WAIT2 = 5,
+	TCP_TIME_WAIT = 6,
 	TCP_CLOSE = 7,
+	TCP_CLOSE_WAIT = 8,
+	TCP_LAST_ACK = 9,
 	TCP_LISTEN = 10,
+	TCP_CLOSING = 11,
 	EEXIST = 17,
 	EADDRNOTAVAIL = 99,
 	ENETDOWN = 100,
@@ -360,7 +366,13 @@ struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	__u64 bytes_sent;
 	__u64 bytes_retrans;
+	__u64 bytes_acked;
 	__u64 bytes_received;
+	/* Sequence numbers: the first that is not acknowledged, the next that is sent, the next
+	   that is written. */
+	__u32 snd_una;
+	__u32 snd_nxt;
+	__u32 write_seq;
 	__u32 delivered;
 	__u32 srtt_us;
 	__u32 total_retrans;

@@ -37,20 +37,23 @@ struct tcp_event {
 	struct socket_ends ends;
 	/* Of the connecting, or of the connection; 0: not known. */
 	__u64 duration_ns;
-	/* Payload, each byte once. */
+	/* Payload, each byte once: what the other end has acknowledged, and what came. */
 	__u64 sent;
 	__u64 received;
 	/* Segments that were sent again: at a retransmit those of now, at the end all. */
 	__u32 retransmits;
+	/* Those of them that this host dropped itself: a queue was full. */
+	__u32 failed;
 	/* Smoothed round-trip time; 0: none was measured. */
 	__u32 rtt_us;
 	/* errno that the application gets; 0: none. */
 	__u32 error;
 	/* enum connect_error. */
 	__u32 reason;
+	__u32 reserved;
 };
 
-_Static_assert(sizeof(struct tcp_event) == 168, "implicit padding");
+_Static_assert(sizeof(struct tcp_event) == 176, "implicit padding");
 
 /* What happened to the sockets of a cgroup. */
 struct tcp_row {
@@ -108,6 +111,8 @@ enum socket_flag {
 	SOCKET_WANTED = 1 << 4,
 	/* That it is established was not seen, and is made up for. */
 	SOCKET_BEGUN_LATE = 1 << 5,
+	/* Its request (SYN) is counted in the kernel's sum of acknowledged bytes. */
+	SOCKET_SYN_COUNTED = 1 << 6,
 };
 
 struct socket_sample {

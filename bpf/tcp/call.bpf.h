@@ -138,7 +138,7 @@ static __always_inline void return_from_accept(struct sock *sk)
 	if (!leave_queue(account))
 		return;
 	read_ends(&ends, tcp);
-	now = read_payload(tcp);
+	now = read_payload(tcp, account->flags, sk->__sk_common.skc_state);
 	settle(account, settled(account), &now, &ends, false, false);
 	own(account, task);
 	report_accept(account, tcp);

@@ -35,7 +35,10 @@ static __always_inline void adopt(struct sock *sk, struct tcp_sock *tcp, struct 
 	if (!account)
 		return;
 	account->since = 0;
-	account->settled = read_payload(tcp);
+	account->retransmits = tcp->total_retrans;
+	if (state != TCP_SYN_SENT && is_request_counted(tcp))
+		account->flags |= SOCKET_SYN_COUNTED;
+	account->settled = read_payload(tcp, account->flags, state);
 	enlist(account, sk);
 	/* Its last change of state may have found no account. */
 	if (sk->__sk_common.skc_state == TCP_CLOSE && state != TCP_CLOSE) {

@@ -24,7 +24,7 @@ static __always_inline void end_late(struct socket_account *account, struct tcp_
 {
 	account->since = 0;
 	end_listen(account, tcp);
-	end_connection(account, tcp, true);
+	end_connection(account, tcp, TCP_CLOSE);
 }
 
 /*
@@ -83,7 +83,7 @@ static __always_inline void catch_up(struct socket_account *account, struct sock
 	/* It may have ended while it was made to begin. */
 	if (sk->__sk_common.skc_state == TCP_CLOSE && account->flags & SOCKET_ESTABLISHED) {
 		account->since = 0;
-		end_connection(account, tcp, true);
+		end_connection(account, tcp, TCP_CLOSE);
 	}
 }
 

@@ -100,8 +100,8 @@ static __always_inline bool look_at(struct seq_file *answer, const struct socket
 				    struct payload *settled, struct tcp_sock *tcp, __u64 cookie)
 {
 	const struct sock_common *common = &((struct sock *)tcp)->__sk_common;
-	struct payload now = read_payload(tcp);
 	int state = common->skc_state;
+	struct payload now = read_payload(tcp, account->flags, state);
 	struct socket_ends ends = {};
 	bool grown;
 

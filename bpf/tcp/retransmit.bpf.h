@@ -5,7 +5,10 @@
 #ifndef NOCTULE_TCP_RETRANSMIT_BPF_H
 #define NOCTULE_TCP_RETRANSMIT_BPF_H
 
-#include "state.bpf.h"
+#include "emit.bpf.h"
+
+/* tcp_retransmit_skb tells of failed attempts too, with an error as its last argument: v6.17. */
+const volatile bool has_retransmit_error = false;
 
 /* One buffer can be several segments: the device, or the kernel right before it, cuts it. */
 static __always_inline __u32 segments_of(const struct sk_buff *buffer)
@@ -16,30 +19,74 @@ static __always_inline __u32 segments_of(const struct sk_buff *buffer)
 	return segments ? segments : 1;
 }
 
-static __always_inline void count_retransmits(struct socket_account *account,
+static __always_inline void count_retransmits(struct socket_account *account, bool connects,
 					      const struct socket_ends *ends, __u32 segments)
 {
 	/* Nobody's, as far as is known: the sum of the node has them. */
 	__u64 cgroup = account ? account->owner.cgroup : 0;
 
 	add_to(tcp_row(cgroup)->retransmits, segments);
-	if (account && account->flags & SOCKET_CONNECTS)
+	if (account && connects)
 		add_to(destination_row(account, ends)->retransmits, segments);
 }
 
-static __always_inline void retransmit(struct sock *sk, __u32 segments)
+/* Segments of the socket that were sent again and are not told. The socket is locked. */
+static __always_inline __u32 untold(struct socket_account *account, const struct tcp_sock *tcp)
+{
+	__u32 now = tcp->total_retrans, before = account->retransmits;
+
+	account->retransmits = now;
+	return now > before ? now - before : 0;
+}
+
+/*
+ * `error`: this host has dropped them. Before v6.17 that is not told, and found at the next
+ * attempt: the kernel has counted it.
+ */
+static __always_inline void retransmit(struct sock *sk, __u32 segments, bool error)
 {
 	struct socket_account *account = known_account(sk);
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	struct tcp_event event = {};
+	__u32 all = segments;
 
 	if (!tcp)
 		return;
+	if (account && !is_copy(account, sk))
+		all = untold(account, tcp);
+	if (!all)
+		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_RETRANSMIT);
-	event.retransmits = segments;
-	count_retransmits(account, &event.ends, segments);
+	event.retransmits = all;
+	if (error)
+		event.failed = all;
+	else if (!has_retransmit_error && all > segments)
+		event.failed = all - segments;
+	count_retransmits(account, account && account->flags & SOCKET_CONNECTS, &event.ends, all);
 	if (is_reported(account, EVENT_TCP_RETRANSMIT))
 		emit(&facts, &event, sizeof(event), EVENT_TCP_RETRANSMIT);
+}
+
+/* At the end: attempts that failed after the last that did not. `event` becomes one of `kind`
+ * again.
+ */
+static __always_inline void tell_rest(struct socket_account *account, struct tcp_sock *tcp,
+				      bool connects, struct tcp_event *event, enum event_kind kind)
+{
+	__u32 rest = untold(account, tcp);
+
+	if (!rest)
+		return;
+	count_retransmits(account, connects, &event->ends, rest);
+	if (!is_reported(account, EVENT_TCP_RETRANSMIT))
+		return;
+	event->head.kind = EVENT_TCP_RETRANSMIT;
+	event->retransmits = rest;
+	event->failed = has_retransmit_error ? 0 : rest;
+	emit(&facts, event, sizeof(*event), EVENT_TCP_RETRANSMIT);
+	event->head.kind = kind;
+	event->retransmits = 0;
+	event->failed = 0;
 }
 
 /* The answer to a connection request is sent again: `sk` listens, and the other end is known. */
@@ -54,7 +101,7 @@ static __always_inline void retransmit_answer(struct sock *sk, const struct requ
 	describe_socket(&event, tcp, account, EVENT_TCP_RETRANSMIT);
 	read_addresses(&event.ends, &request->__req_common);
 	event.retransmits = 1;
-	count_retransmits(account, &event.ends, 1);
+	count_retransmits(account, false, &event.ends, 1);
 	if (is_reported(account, EVENT_TCP_RETRANSMIT))
 		emit(&facts, &event, sizeof(event), EVENT_TCP_RETRANSMIT);
 }

@@ -46,9 +46,12 @@ struct socket_account {
 	__u32 flags;
 	/* enum acceptance. */
 	__u32 acceptance;
+	/* Segments that were sent again, as far as they were told. */
+	__u32 retransmits;
+	__u32 reserved;
 };
 
-_Static_assert(sizeof(struct socket_account) == 104, "implicit padding");
+_Static_assert(sizeof(struct socket_account) == 112, "implicit padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -123,15 +126,41 @@ static __always_inline void read_ends(struct socket_ends *ends, const struct tcp
 	ends->netns_cookie = netns_cookie(&sk->__sk_common);
 }
 
+/* In these states the end of the stream (FIN) is in its sequence. */
+static __always_inline bool has_sent_end(int state)
+{
+	__u32 states = 1 << TCP_FIN_WAIT1 | 1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSING |
+		       1 << TCP_LAST_ACK | 1 << TCP_TIME_WAIT;
+
+	return states >> (state & 31) & 1;
+}
+
 /*
- * Payload that was sent at least once: what was sent again is subtracted. The kernel counts a
- * segment as sent again before that can fail, and then not as sent.
+ * Payload that the other end has acknowledged. The kernel's sums of what was sent have attempts
+ * that this host dropped itself. It counts the request and the end of the stream as a byte each.
+ * `state`: the last one of a connection that has ended.
  */
-static __always_inline __u64 bytes_sent(const struct tcp_sock *tcp)
+static __always_inline __u64 bytes_acknowledged(const struct tcp_sock *tcp, __u32 flags, int state)
+{
+	__u64 bytes = tcp->bytes_acked;
+	__u32 others = 0;
+
+	if (flags & SOCKET_SYN_COUNTED)
+		others++;
+	if (has_sent_end(state) && tcp->snd_una == tcp->write_seq)
+		others++;
+	return bytes > others ? bytes - others : 0;
+}
+
+/*
+ * Whether that counts the request, of a connection that is older than the agent: what was sent, and
+ * was not dropped here, is acknowledged or on its way.
+ */
+static __always_inline bool is_request_counted(const struct tcp_sock *tcp)
 {
 	__u64 sent = tcp->bytes_sent, again = tcp->bytes_retrans;
 
-	return sent > again ? sent - again : 0;
+	return tcp->bytes_acked + (tcp->snd_nxt - tcp->snd_una) > sent - again;
 }
 
 /* The kernel counts the end of the stream (FIN) as a byte. */
@@ -144,9 +173,13 @@ static __always_inline __u64 bytes_received(const struct tcp_sock *tcp)
 	return bytes && flags & done ? bytes - 1 : bytes;
 }
 
-static __always_inline struct payload read_payload(const struct tcp_sock *tcp)
+static __always_inline struct payload read_payload(const struct tcp_sock *tcp, __u32 flags,
+						   int state)
 {
-	struct payload payload = {.sent = bytes_sent(tcp), .received = bytes_received(tcp)};
+	struct payload payload = {
+		.sent = bytes_acknowledged(tcp, flags, state),
+		.received = bytes_received(tcp),
+	};
 
 	return payload;
 }
@@ -166,6 +199,9 @@ static __always_inline struct socket_account *make_account(struct sock *sk,
 	account->settled.sent = 0;
 	account->settled.received = 0;
 	account->acceptance = ACCEPT_DONE;
+	account->retransmits = 0;
+	if (flags & SOCKET_CONNECTS)
+		flags |= SOCKET_SYN_COUNTED;
 	account->flags = flags | (is_wanted(owner) ? SOCKET_WANTED : 0);
 	describe_process(&account->owner, owner);
 	return account;

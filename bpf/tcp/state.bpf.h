@@ -6,7 +6,7 @@
 #ifndef NOCTULE_TCP_STATE_BPF_H
 #define NOCTULE_TCP_STATE_BPF_H
 
-#include "emit.bpf.h"
+#include "retransmit.bpf.h"
 
 /*
  * The functions behind connect(2) and accept(2) are watched where they return; that of IPv6 only
@@ -80,6 +80,8 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		add_to(destination->connect_ns, event.duration_ns);
 	} else {
 		add_to(row->accepts, 1);
+		/* Those of its answer were told of who listens. */
+		account->retransmits = tcp->total_retrans;
 	}
 	account->since = event.head.time;
 	if (calls_are_seen && !connects)
@@ -100,14 +102,20 @@ static __always_inline void fail(struct socket_account *account, struct tcp_sock
 	if (!event.error && !event.ends.local_port)
 		event.error = EADDRNOTAVAIL;
 	event.reason = reason_of(event.error);
+	tell_rest(account, tcp, true, &event, EVENT_TCP_CONNECT_FAILED);
 	report_failure(account, &event);
 }
 
+/*
+ * `from`: the state before. Where that is not known, a connection that has no error has mostly sent
+ * its end.
+ */
 static __always_inline void end_connection(struct socket_account *account, struct tcp_sock *tcp,
-					   bool late)
+					   int from)
 {
-	bool connects = account->flags & SOCKET_CONNECTS;
-	struct payload now = read_payload(tcp), *before = settled(account);
+	bool late = from == TCP_CLOSE, connects = account->flags & SOCKET_CONNECTS;
+	int state = late && !((struct sock *)tcp)->sk_err ? TCP_LAST_ACK : from;
+	struct payload now = read_payload(tcp, account->flags, state), *before = settled(account);
 	struct tcp_event event = {};
 
 	/* The socket may be connected again. */
@@ -123,6 +131,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	event.sent = before->sent;
 	event.received = before->received;
 	delist(account);
+	tell_rest(account, tcp, connects, &event, EVENT_TCP_CLOSE);
 	if (!is_reported(account, EVENT_TCP_CLOSE))
 		return;
 	event.retransmits = tcp->total_retrans;
@@ -186,7 +195,7 @@ static __always_inline void end_socket(struct sock *sk, struct tcp_sock *tcp, in
 	if (established && begins_late(account))
 		begin_late(account, tcp);
 	if (account->flags & SOCKET_ESTABLISHED) {
-		end_connection(account, tcp, false);
+		end_connection(account, tcp, from);
 	} else if (account->flags & SOCKET_CONNECTS &&
 		   (from == TCP_SYN_SENT || from == TCP_SYN_RECV) &&
 		   !(connects_are_seen(sk) && is_in_connect(sk))) {

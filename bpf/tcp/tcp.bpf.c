@@ -7,13 +7,9 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 #include "call.bpf.h"
-#include "retransmit.bpf.h"
 
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
-
-/* tcp_retransmit_skb tells of failed attempts too, with an error as its last argument: v6.17. */
-const volatile bool has_retransmit_error = false;
 
 /* inet_csk_accept has two arguments: v6.10; before it had four. */
 const volatile bool accept_takes_struct = false;
@@ -91,9 +87,9 @@ SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(retransmit_skb, struct sock *sk, const struct sk_buff *buffer)
 {
 	/* Volatile: must not be read before the kernel is known to have it. */
-	if (has_retransmit_error && (int)*(volatile unsigned long long *)&ctx[2])
-		return 0;
-	retransmit(sk, segments_of(buffer));
+	bool error = has_retransmit_error && (int)*(volatile unsigned long long *)&ctx[2];
+
+	retransmit(sk, segments_of(buffer), error);
 	return 0;
 }
 

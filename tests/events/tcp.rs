@@ -319,6 +319,40 @@ fn retransmits_are_the_senders_and_as_many_as_the_kernel_counts() {
     assert_eq!(number(&close, "retransmits"), of_connection);
 }
 
+/// A queue that is full refuses what the kernel sends, and the kernel tries again: nothing of that
+/// arrives twice.
+#[test]
+fn what_the_own_host_drops_is_not_sent() {
+    const BYTES: u64 = 2_000_000;
+    let _machine = support::shared();
+    needs!("tcp_events");
+    let link = Link::new();
+    link.narrow();
+    let stream = Stream::start(&KINDS);
+    let mut far = Load::in_namespace(&link.far, "sockets");
+    let mut near = Load::in_namespace(&link.near, "sockets");
+    let id = near.pid();
+    let address = far.ask(&format!("listen {}:0", Link::FAR));
+    let before = (link.near.retransmits(), link.near.netstat("TCPRetransFail"));
+    near.ask(&format!("connect {address}"));
+    far.ask("accept");
+    far.say(&format!("receive {BYTES}"));
+    assert_eq!(near.ask(&format!("send {BYTES}")), BYTES.to_string());
+    assert_eq!(far.hear(), BYTES.to_string());
+    end(&mut near);
+    end(&mut far);
+    let close = stream.wait_for("it is closed", |e| is(e, "tcp.close", id));
+    assert_eq!(number(&close, "bytes_sent"), BYTES, "{close}");
+    let kernel = link.near.retransmits() - before.0;
+    let failed = link.near.netstat("TCPRetransFail") - before.1;
+    assert!(kernel > 0, "the queue was never full");
+    let told = stream.of(|e| is(e, "tcp.retransmit", id));
+    let sum = |key: &str| -> u64 { told.iter().filter_map(|e| e[key].as_u64()).sum() };
+    assert_eq!(sum("tcp.segments"), kernel);
+    assert_eq!(sum("tcp.segments_failed"), failed);
+    assert_eq!(number(&close, "retransmits"), kernel);
+}
+
 #[test]
 fn equal_addresses_in_two_namespaces_are_never_mixed() {
     let _machine = support::shared();

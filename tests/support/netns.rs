@@ -72,9 +72,21 @@ impl Namespace {
 
     /// One of the kernel's counters of TCP in it, by its name in /proc/net/snmp.
     pub(crate) fn tcp(&self, wanted: &str) -> u64 {
-        let output = self.command("cat").arg("/proc/net/snmp").output();
+        self.counter("snmp", "Tcp: ", wanted)
+    }
+
+    /// The same of those in /proc/net/netstat.
+    pub(crate) fn netstat(&self, wanted: &str) -> u64 {
+        self.counter("netstat", "TcpExt: ", wanted)
+    }
+
+    fn counter(&self, file: &str, kind: &str, wanted: &str) -> u64 {
+        let output = self
+            .command("cat")
+            .arg(format!("/proc/net/{file}"))
+            .output();
         let text = String::from_utf8(output.expect("cat").stdout).expect("text");
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(kind));
         let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
         let mut both = names.split(' ').zip(values.split(' '));
         let found = both.find(|(name, _)| *name == wanted);
@@ -143,6 +155,16 @@ impl Link {
         let words = ["qdisc", "replace", "dev", "link0", "root", "netem", "loss"];
         let mut command = self.near.command("tc");
         let output = command.args(words).arg(loss).output().expect("ip and tc");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words}");
+    }
+
+    /// What the near side sends waits in a short queue before a slow link, and is dropped when that
+    /// is full.
+    pub(crate) fn narrow(&self) {
+        let words = "qdisc replace dev link0 root tbf rate 20mbit burst 3000 limit 6000";
+        let mut command = self.near.command("tc");
+        let output = command.args(words.split(' ')).output().expect("ip and tc");
         let words = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words}");
     }

@@ -165,12 +165,14 @@ pub enum TcpChange {
     Accept,
     /// Segments were sent again.
     Retransmit {
-        /// How many.
+        /// How many, as the kernel counts them.
         segments: u32,
+        /// Those of them that the host itself dropped, because a queue was full.
+        failed: u32,
     },
     /// A connection ended.
     Close {
-        /// Payload that was sent, each byte once; like the rest `None` when the record was lost.
+        /// Payload that the other end has acknowledged, each byte once; like the rest `None` when the record was lost.
         bytes_sent: Option<u64>,
         /// Payload that was received.
         bytes_received: Option<u64>,

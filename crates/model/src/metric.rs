@@ -407,7 +407,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::Bytes,
         labels: &["direction"],
-        help: "Payload, each byte once, as of the tick; of the group that connected or began to listen.",
+        help: "Payload, each byte once, sent when it is acknowledged, as of the tick; of the group that connected or began to listen.",
         source: Source::LabelledEvents(&[
             ("sent", EventCounter::TcpBytesSent),
             ("received", EventCounter::TcpBytesReceived),
@@ -458,7 +458,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::Bytes,
         labels: &["destination", "direction"],
-        help: "Payload of connections from this side, each byte once, as of the tick, by where to.",
+        help: "Payload of connections from this side, each byte once, sent when it is acknowledged, as of the tick, by where to.",
         source: Source::Destinations(&[
             ("sent", DestinationCounter::BytesSent),
             ("received", DestinationCounter::BytesReceived),

@@ -209,7 +209,14 @@ fn sockets() -> Vec<Event> {
         event(given_up),
         event(failed(ConnectError::Unreachable, 113)),
         event(failed(ConnectError::Other, 4000)),
-        event(tcp(TcpChange::Retransmit { segments: 1 })),
+        event(tcp(TcpChange::Retransmit {
+            segments: 1,
+            failed: 0,
+        })),
+        event(tcp(TcpChange::Retransmit {
+            segments: 5,
+            failed: 2,
+        })),
         event(closed(Some(2_100 * MILLISECOND), Some(100))),
         event(closed(None, None)),
     ]

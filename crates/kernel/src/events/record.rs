@@ -204,6 +204,7 @@ fn socket_change(kind: process::event_kind, bytes: &[u8]) -> Option<What> {
         kinds::EVENT_TCP_ACCEPT => TcpChange::Accept,
         kinds::EVENT_TCP_RETRANSMIT => TcpChange::Retransmit {
             segments: record.retransmits,
+            failed: record.failed,
         },
         kinds::EVENT_TCP_CLOSE => TcpChange::Close {
             bytes_sent: Some(record.sent),

@@ -217,6 +217,11 @@ struct Change {
     errno: Option<i32>,
     #[serde(rename = "tcp.segments", skip_serializing_if = "Option::is_none")]
     segments: Option<u32>,
+    #[serde(
+        rename = "tcp.segments_failed",
+        skip_serializing_if = "Option::is_none"
+    )]
+    failed: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_sent: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -248,8 +253,9 @@ impl Change {
                 duration_seconds: Some(seconds(duration_ns)),
                 ..none
             },
-            TcpChange::Retransmit { segments } => Self {
+            TcpChange::Retransmit { segments, failed } => Self {
                 segments: Some(segments),
+                failed: Some(failed).filter(|failed| *failed > 0),
                 ..none
             },
             TcpChange::Close {

@@ -232,9 +232,13 @@ fn tcp(change: TcpChange, socket: &Socket) -> (String, Tone) {
             (what, Tone::Bad)
         }
         TcpChange::Accept => (format!("{} accepted", ends(socket, "<-")), Tone::Good),
-        TcpChange::Retransmit { segments } => {
+        TcpChange::Retransmit { segments, failed } => {
             let many = if segments == 1 { "" } else { "s" };
-            let what = format!("{out} {segments} segment{many} sent again");
+            let here = match failed {
+                0 => String::new(),
+                failed => format!(", {failed} dropped by this host"),
+            };
+            let what = format!("{out} {segments} segment{many} sent again{here}");
             (what, Tone::Notice)
         }
         TcpChange::Close {
