@@ -1,6 +1,6 @@
 //! What a row stands for, and how an owner is named there.
 
-use crate::{Owner, Subject};
+use crate::{ContainerRole, Owner, Subject};
 
 /// What a row of a report stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,27 +25,59 @@ fn short(id: &str) -> &str {
     if whole { &id[..12] } else { id }
 }
 
+/// How the root group is called: `/` is easily overlooked.
+const ROOT: &str = "(root)";
+
 impl Owner {
     /// A name for people: container, pod, unit or path, whichever the level shows. Not escaped.
     pub fn name(&self, level: Level) -> String {
-        if let (Level::Pod, Some(pod)) = (level, &self.pod) {
-            return match (&pod.namespace, &pod.name) {
-                (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
-                _ => pod.uid.clone(),
-            };
-        }
+        let path = || self.short_path().to_owned();
         match level {
             Level::Process => String::new(),
-            Level::Pod | Level::Container => match (self.subject(), &self.container) {
-                (Subject::Container(id), Some(container)) => {
-                    let name = || short(&id).to_owned();
-                    container.name.clone().unwrap_or_else(name)
-                }
-                (Subject::Unit(unit), _) => unit,
-                _ => self.path.clone(),
+            Level::Pod => self
+                .pod_name()
+                .unwrap_or_else(|| self.name(Level::Container)),
+            Level::Container => match self.subject() {
+                Subject::Container(_) => self.container_name().unwrap_or_else(path),
+                Subject::Unit(unit) => unit,
+                _ => path(),
             },
-            Level::Unit => self.unit.clone().unwrap_or_else(|| self.path.clone()),
-            Level::Cgroup => self.path.clone(),
+            Level::Unit => self.unit.clone().unwrap_or_else(path),
+            Level::Cgroup => path(),
+        }
+    }
+
+    /// `namespace/pod`, or the UID of the pod while its name is not known.
+    pub fn pod_name(&self) -> Option<String> {
+        let pod = self.pod.as_ref()?;
+        Some(match (&pod.namespace, &pod.name) {
+            (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
+            (None, Some(name)) => name.clone(),
+            _ => pod.uid.clone(),
+        })
+    }
+
+    /// `namespace/pod/container`, or the name alone outside of pods. An id stands where there is no
+    /// name.
+    pub fn container_name(&self) -> Option<String> {
+        let container = self.container.as_ref()?;
+        let own = match (&container.name, container.role) {
+            (Some(name), _) => name,
+            (None, ContainerRole::Sandbox) => "(sandbox)",
+            (None, _) => short(&container.id),
+        };
+        match (&self.pod, self.pod_name()) {
+            (Some(pod), Some(around)) if pod.name.is_some() => Some(format!("{around}/{own}")),
+            _ if own == "(sandbox)" => Some(short(&container.id).to_owned()),
+            _ => Some(own.to_owned()),
+        }
+    }
+
+    /// The path of the group; `(root)` for the root of the hierarchy.
+    pub fn short_path(&self) -> &str {
+        match self.path.as_str() {
+            "/" => ROOT,
+            path => path,
         }
     }
 }
@@ -53,6 +85,58 @@ impl Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{CgroupId, Container, Pod, Runtime};
+
+    #[test]
+    fn names_of_people_come_first() {
+        let id = "0123456789abcdef".repeat(4);
+        let owner = |name: Option<&str>, pod: Option<&str>| Owner {
+            path: "/kubepods/pod1/x".into(),
+            container: Some(Container {
+                id: id.clone(),
+                runtime: Runtime::Crio,
+                role: ContainerRole::Workload,
+                name: name.map(str::to_owned),
+                chain: vec![],
+            }),
+            pod: Some(Pod {
+                uid: "6f0f".into(),
+                qos: "unknown",
+                name: pod.map(str::to_owned),
+                namespace: Some("prod".into()),
+            }),
+            ..Owner::unknown(CgroupId(7))
+        };
+        let cases = [
+            (
+                Some("web"),
+                Some("shop-0"),
+                "prod/shop-0/web",
+                "prod/shop-0",
+            ),
+            (
+                None,
+                Some("shop-0"),
+                "prod/shop-0/0123456789ab",
+                "prod/shop-0",
+            ),
+            (Some("web"), None, "web", "6f0f"),
+            (None, None, "0123456789ab", "6f0f"),
+        ];
+        for (name, pod, container, of_pod) in cases {
+            let owner = owner(name, pod);
+            assert_eq!(owner.name(Level::Container), container);
+            assert_eq!(owner.name(Level::Pod), of_pod);
+            assert_eq!(owner.name(Level::Unit), "/kubepods/pod1/x");
+        }
+        let root = Owner {
+            path: "/".into(),
+            ..Owner::unknown(CgroupId(1))
+        };
+        for level in [Level::Container, Level::Pod, Level::Unit, Level::Cgroup] {
+            assert_eq!(root.name(level), "(root)");
+        }
+    }
 
     #[test]
     fn only_the_id_of_a_container_is_cut() {

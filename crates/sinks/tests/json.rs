@@ -129,7 +129,7 @@ fn events_have_keys_where_they_are_measured() {
     let told = |report: &Report| {
         let stat: Value = serde_json::from_str(&stat_json(report, Level::Cgroup)).unwrap();
         let row = stat["rows"][0].as_object().unwrap().clone();
-        let of_event = |key: &str| !["process.linux.cgroup", "cgroup.id"].contains(&key);
+        let of_event = |key: &str| !["name", "process.linux.cgroup", "cgroup.id"].contains(&key);
         let row = row.into_iter().filter(|(key, _)| of_event(key)).collect();
         (stat.get("node").cloned(), Value::Object(row))
     };
@@ -176,7 +176,7 @@ fn what_is_not_measured_has_no_key() {
     report.measured = Measured::NONE;
     let text = stat_json(&report, Level::Cgroup);
     let stat: Value = serde_json::from_str(&text).unwrap();
-    let expected = json!({"process.linux.cgroup": "/", "cgroup.id": 1});
+    let expected = json!({"name": "(root)", "process.linux.cgroup": "/", "cgroup.id": 1});
     assert_eq!(stat["rows"][0], expected);
     assert_eq!(stat.get("remainder_seconds"), None);
     assert!(!text.contains("null"));

@@ -40,12 +40,21 @@ pub fn keep_end(text: &str, max: usize) -> String {
     })
 }
 
-/// Of a path the end is kept, of everything else the beginning.
-pub fn shorten(name: &str, width: usize) -> String {
-    match name.starts_with('/') {
-        true => keep_end(name, width),
-        false => keep_start(name, width),
+/// The name, or its beginning, `…` and its end, in at most `max` columns. The last part of a path is
+/// kept whole where there is room for it: names of one pod or folder begin alike.
+pub fn shorten(name: &str, max: usize) -> String {
+    if width(name) <= max || max < 4 {
+        return keep_start(name, max);
     }
+    let last = name.rfind('/').map_or(0, |at| width(&name[at..]));
+    let tail = match last {
+        0 => max / 3,
+        last if last + 2 <= max => last,
+        _ => max * 2 / 3,
+    };
+    // Both are cut, and each has its own mark.
+    let (head, end) = (keep_start(name, max - tail), keep_end(name, tail + 1));
+    head.trim_end_matches('…').to_owned() + &end
 }
 
 fn take<'a>(
@@ -123,6 +132,22 @@ mod tests {
         assert_eq!(keep_end("日本語", 4), "…語");
         assert_eq!(keep_start("x", 0), "");
         assert_eq!(width("e\u{301}a"), 2);
+    }
+
+    #[test]
+    fn names_are_shortened_in_the_middle() {
+        let cases = [
+            ("nginx", 5, "nginx"),
+            ("web/shop-7d9f/shop-77aa", 17, "web/sh…/shop-77aa"),
+            ("/kubepods/pod1/container", 12, "/…/container"),
+            ("systemd-journal-flush.service", 12, "systemd…vice"),
+            ("nginx", 3, "ng…"),
+        ];
+        for (name, max, expected) in cases {
+            let short = shorten(name, max);
+            assert!(width(&short) <= max, "{short}");
+            assert_eq!(short, expected);
+        }
     }
 
     #[test]

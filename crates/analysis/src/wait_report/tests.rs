@@ -107,7 +107,7 @@ fn groups_of_one_container_are_its_own_and_units_are_the_system() {
     let expected = [
         ("bbbb", 20),
         ("backup.service", 10),
-        ("/", 9),
+        ("(root)", 9),
         ("kernel threads", 7),
         ("others", 6),
     ];

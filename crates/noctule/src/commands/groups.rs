@@ -171,19 +171,23 @@ fn who(owner: &Owner, identity: Identity) -> String {
     }
 }
 
-/// The names that a condition can mean an owner by: the one that is shown, and ids in full.
+/// The names that a condition can mean an owner by: the one that is shown, its own name without
+/// those around it, and ids in full.
 fn names(owner: &Owner, identity: Identity) -> impl Iterator<Item = String> {
-    let container = owner
-        .container
-        .as_ref()
-        .map(|container| container.id.clone());
-    let pod = owner.pod.as_ref().map(|pod| pod.uid.clone());
-    let id = match identity {
-        Identity::Container => container,
-        Identity::Pod => pod,
-        Identity::Cgroup | Identity::Unit => None,
+    let (container, pod) = (owner.container.as_ref(), owner.pod.as_ref());
+    let (name, id) = match identity {
+        Identity::Container => (
+            container.and_then(|container| container.name.clone()),
+            container.map(|container| container.id.clone()),
+        ),
+        Identity::Pod => (
+            pod.and_then(|pod| pod.name.clone()),
+            pod.map(|pod| pod.uid.clone()),
+        ),
+        Identity::Cgroup => (Some(owner.path.clone()), None),
+        Identity::Unit => (None, None),
     };
-    [Some(owner.name(level(identity))), id]
+    [Some(owner.name(level(identity))), name, id]
         .into_iter()
         .flatten()
 }

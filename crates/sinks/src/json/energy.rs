@@ -155,7 +155,7 @@ impl<'a> EnergyRow<'a> {
         };
         Self {
             process: process.map(|process| ProcessJson::new(report, process)),
-            owner: OwnerJson::new(&row.owner, level),
+            owner: OwnerJson::named(&row.owner, level),
             cpu: report
                 .measured
                 .value(&row.counters, noctule_model::Counter::CpuTime)

@@ -6,6 +6,8 @@ use serde::Serialize;
 /// Whose the figures of a row are.
 #[derive(Default, Serialize)]
 pub(crate) struct OwnerJson<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     #[serde(
         rename = "process.linux.cgroup",
         skip_serializing_if = "Option::is_none"
@@ -51,6 +53,14 @@ impl<'a> OwnerJson<'a> {
                 .with_container(owner)
                 .with_pod(owner)
                 .with_unit(owner),
+        }
+    }
+
+    /// With the name for people, of rows that stand for no process.
+    pub(crate) fn named(owner: &'a Owner, level: Level) -> Self {
+        Self {
+            name: Some(owner.name(level)).filter(|_| level != Level::Process),
+            ..Self::new(owner, level)
         }
     }
 

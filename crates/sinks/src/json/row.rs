@@ -92,7 +92,7 @@ impl<'a> RowJson<'a> {
         let process = row.process.as_ref().filter(|_| level == Level::Process);
         Self {
             process: process.map(|process| ProcessJson::new(report, process)),
-            owner: OwnerJson::new(&row.owner, level),
+            owner: OwnerJson::named(&row.owner, level),
             used: Used {
                 packages: by_package(report, row),
                 ..Used::new(&row.counters, report.measured, report.node.nominal_hertz)

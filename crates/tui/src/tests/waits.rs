@@ -111,8 +111,8 @@ fn most_waited_comes_first_and_each_has_its_verdict() {
     let app = contended(app(Level::Container, 160, 30));
     let expected = [
         ("session-3.scope", Some(VerdictKind::SelfContended)),
-        ("shop-77aa", Some(VerdictKind::Throttled)),
-        ("shop-4e1d", Some(VerdictKind::NoisyNeighbour)),
+        ("web/shop-7d9f/shop-77aa", Some(VerdictKind::Throttled)),
+        ("web/shop-7d9f/shop-4e1d", Some(VerdictKind::NoisyNeighbour)),
         ("nginx.service", Some(VerdictKind::Quiet)),
     ];
     let expected = expected.map(|(name, kind)| (name.to_owned(), kind));
@@ -128,7 +128,7 @@ fn a_verdict_takes_its_window_and_stays_until_the_next() {
         let much = if i < 6 { 1 } else { 70 };
         app = feed(app, [second(&mut fake, much)]);
         if i > 0 {
-            seen.push(verdict(&app, "shop-4e1d"));
+            seen.push(verdict(&app, "web/shop-7d9f/shop-4e1d"));
         }
     }
     let kinds = [
@@ -205,7 +205,7 @@ fn the_worst_verdict_and_the_name_of_the_culprit_sort() {
     let app = contended(app(Level::Container, 160, 30));
     let worst = press(app.clone(), "< <");
     assert_eq!(COLUMNS[worst.sort()].title, "VERDICT");
-    assert_eq!(names(&worst)[0], "shop-4e1d");
+    assert_eq!(names(&worst)[0], "web/shop-7d9f/shop-4e1d");
     assert_eq!(names(&worst)[3], "nginx.service");
 }
 
@@ -213,8 +213,11 @@ fn the_worst_verdict_and_the_name_of_the_culprit_sort() {
 fn the_filter_finds_victims_by_culprit_and_by_verdict_too() {
     let app = contended(app(Level::Container, 160, 30));
     for (keys, found) in [
-        ("/ j o b - 1 7", vec!["session-3.scope", "shop-4e1d"]),
-        ("/ n o i s y", vec!["shop-4e1d"]),
+        (
+            "/ j o b - 1 7",
+            vec!["session-3.scope", "web/shop-7d9f/shop-4e1d"],
+        ),
+        ("/ n o i s y", vec!["web/shop-7d9f/shop-4e1d"]),
         ("/ N G I", vec!["nginx.service"]),
         ("/ z z", vec![]),
     ] {
@@ -225,9 +228,15 @@ fn the_filter_finds_victims_by_culprit_and_by_verdict_too() {
 #[test]
 fn a_selected_group_stays_selected_in_the_other_view() {
     let app = press(contended(app(Level::Container, 160, 30)), "Down Down");
-    assert_eq!(names(&app)[app.selected().unwrap()], "shop-77aa");
+    assert_eq!(
+        names(&app)[app.selected().unwrap()],
+        "web/shop-7d9f/shop-77aa"
+    );
     let app = press(app, "w");
-    assert_eq!(names(&app)[app.selected().unwrap()], "shop-77aa");
+    assert_eq!(
+        names(&app)[app.selected().unwrap()],
+        "web/shop-7d9f/shop-77aa"
+    );
     let app = press(app, "1");
     assert_eq!(press(app, "Down w").selected(), None, "no process waits");
 }
@@ -244,9 +253,12 @@ fn a_pause_freezes_verdicts_and_does_not_miss_any() {
         paused,
         (0..3).map(|_| second(&mut fake, 70)).collect::<Vec<_>>(),
     );
-    assert_eq!(verdict(&later, "shop-4e1d"), None);
+    assert_eq!(verdict(&later, "web/shop-7d9f/shop-4e1d"), None);
     let on = press(later, "Space");
-    assert_eq!(verdict(&on, "shop-4e1d"), Some(VerdictKind::NoisyNeighbour));
+    assert_eq!(
+        verdict(&on, "web/shop-7d9f/shop-4e1d"),
+        Some(VerdictKind::NoisyNeighbour)
+    );
 }
 
 #[test]
