@@ -22,6 +22,7 @@ mod load;
 mod packets;
 mod perf_probes;
 mod probes;
+mod selected;
 mod top;
 mod trace;
 mod trigger;

@@ -177,12 +177,9 @@ fn wrong_wishes_are_the_callers_errors() {
         ),
         (
             &["--cgroup", "/no/such/group"],
-            "--cgroup /no/such/group: no such group",
+            "--cgroup /no/such/group: no cgroup has that name; nearest first: ",
         ),
-        (
-            &["--container", "nobody"],
-            "--container nobody: no container has that id or name",
-        ),
+        (&["--container", "nobody"], "--container nobody: "),
         (&["--path", "/etc", "--kind", "tcp"], "--kind"),
     ];
     for (args, words) in cases {

@@ -12,6 +12,7 @@ mod judge;
 mod reason;
 mod report;
 mod rollup;
+mod select;
 mod wait_report;
 
 pub use energy::{Attribution, EnergyReport, IdleEnergy, KindReport, ZoneReport, charged_kinds};
@@ -19,4 +20,5 @@ pub use evidence::{Baseline, Evidence, Thresholds};
 pub use judge::{Judge, JudgeOptions};
 pub use report::{Report, ReportBuilder, Row};
 pub use rollup::Rollup;
+pub use select::{Missing, Named, Selection};
 pub use wait_report::{Culprit, Party, Verdict, WaitReport, WaitReportRow};

@@ -1,7 +1,7 @@
 //! Who used what between two batches: the answer of `stat` and `top`.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use noctule_model::{
@@ -9,8 +9,8 @@ use noctule_model::{
     Loss, Measured, Node, Owner, PackageRow, ProcessId, ProcessRow, Sockets, Subject,
 };
 
-use crate::EnergyReport;
 use crate::gone::Gone;
+use crate::{EnergyReport, Selection};
 
 /// One row.
 #[derive(Clone, Debug)]
@@ -67,6 +67,7 @@ pub struct ReportBuilder {
     last: Option<Batch>,
     exited: HashMap<ProcessId, ProcessRow>,
     gone: Gone,
+    selection: Selection,
 }
 
 impl ReportBuilder {
@@ -77,7 +78,14 @@ impl ReportBuilder {
             last: None,
             exited: HashMap::new(),
             gone: Gone::default(),
+            selection: Selection::default(),
         }
+    }
+
+    /// Reports have only the rows that fit. What is said of the node stays that of all.
+    #[must_use]
+    pub fn select(self, selection: Selection) -> Self {
+        Self { selection, ..self }
     }
 
     /// Extends the window to this batch. Batches must come in order and none may be left out, for
@@ -126,8 +134,11 @@ impl ReportBuilder {
         let last = self.last.as_ref().unwrap_or(&self.first);
         let rows = match level {
             Level::Process => self.processes(last, followed_only),
-            _ if followed_only => group(self.processes(last, true), level),
-            _ => group(self.cgroups(last), level),
+            // The groups have what all their processes used.
+            _ if followed_only || !self.selection.pids().is_empty() => {
+                group(self.selected(self.processes(last, followed_only)), level)
+            }
+            _ => group(self.selected(self.cgroups(last)), level),
         };
         let mut rows: Vec<Row> = rows.into_iter().filter(Row::is_active).collect();
         rows.sort_by(|a, b| {
@@ -153,6 +164,10 @@ impl ReportBuilder {
                 total[Counter::CpuTime].saturating_sub(in_rows())
             }
             _ => 0,
+        };
+        let rows = match level {
+            Level::Process => self.selected(rows),
+            _ => rows,
         };
         Report {
             window_ns: last.taken_ns.saturating_sub(self.first.taken_ns),
@@ -209,6 +224,43 @@ impl ReportBuilder {
             ..loss.clone()
         });
         grown.filter(|loss| loss.count > 0).collect()
+    }
+
+    /// Those of the rows that fit; `rows` has all processes of the window where those matter.
+    fn selected(&self, mut rows: Vec<Row>) -> Vec<Row> {
+        if self.selection.is_empty() {
+            return rows;
+        }
+        let tree = self.selected_processes();
+        rows.retain(|row| {
+            let process = row.process.as_ref().map(|process| process.id);
+            let in_tree = |id| tree.as_ref().is_none_or(|tree| tree.contains(&id));
+            self.selection.fits(&row.owner) && process.is_none_or(in_tree)
+        });
+        rows
+    }
+
+    fn selected_processes(&self) -> Option<HashSet<ProcessId>> {
+        let (first, last) = self.ends();
+        let ended = self.exited.values().chain(&first.processes);
+        self.selection.tree(last.processes.iter().chain(ended))
+    }
+
+    /// The groups of which the waits are wanted; `None`: all. Of a process they are its group's.
+    pub(crate) fn selected_groups(&self) -> Option<HashSet<CgroupId>> {
+        if self.selection.is_empty() {
+            return None;
+        }
+        let (_, last) = self.ends();
+        if !self.selection.pids().is_empty() {
+            let rows = self.selected(self.processes(last, false));
+            let groups = rows
+                .iter()
+                .filter_map(|row| Some(row.process.as_ref()?.cgroup));
+            return Some(groups.collect());
+        }
+        let rows = self.selected(self.cgroups(last));
+        Some(rows.iter().map(|row| row.owner.cgroup).collect())
     }
 
     /// What the window had and its last batch has no more.

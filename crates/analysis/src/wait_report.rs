@@ -328,8 +328,13 @@ impl ReportBuilder {
 
     fn drafts(&self, growth: &Growth<'_>, level: Level) -> Vec<Draft> {
         let owners = growth.owners();
+        let selected = self.selected_groups();
+        let wanted = |id: &CgroupId| selected.as_ref().is_none_or(|ids| ids.contains(id));
         let mut drafts: HashMap<Key, Draft> = HashMap::new();
         for row in self.cgroups(growth.last) {
+            if !wanted(&row.owner.cgroup) {
+                continue;
+            }
             let draft = drafts
                 .entry(key(&row.owner, level))
                 .or_insert_with(|| Draft::new(Party::Group(row.owner.clone())));
@@ -339,13 +344,13 @@ impl ReportBuilder {
         let mut overflow = Draft::new(Party::Unnamed);
         for (group, histogram) in growth.waits() {
             match group {
-                Group::Cgroup(id) => {
+                Group::Cgroup(id) if wanted(&id) => {
                     if let Some(draft) = drafts.get_mut(&key(&owner(&owners, id), level)) {
                         draft.histogram += &histogram;
                     }
                 }
                 Group::Unnamed => overflow.histogram += &histogram,
-                Group::Kernel | Group::Followed => {}
+                Group::Cgroup(_) | Group::Kernel | Group::Followed => {}
             }
         }
         for row in growth.blames() {
@@ -355,6 +360,9 @@ impl ReportBuilder {
                 }
                 continue;
             };
+            if !wanted(&id) {
+                continue;
+            }
             let victim = key(&owner(&owners, id), level);
             let party = party(row.culprit, &owners);
             let culprit = party.key(level);
@@ -366,7 +374,8 @@ impl ReportBuilder {
                 }
             }
         }
-        drafts.into_values().chain([overflow]).collect()
+        let overflow = selected.is_none().then_some(overflow);
+        drafts.into_values().chain(overflow).collect()
     }
 
     fn draft_of_command(&self, growth: &Growth<'_>, level: Level) -> Draft {

@@ -241,6 +241,12 @@ impl Events {
         done.context("the table of wanted cgroups")
     }
 
+    /// The group is gone; whether it was in the table.
+    pub fn forget_cgroup(&self, cgroup: CgroupId) -> bool {
+        let wanted = &self.lifecycle.maps.wanted_cgroups;
+        wanted.delete(&cgroup.0.to_ne_bytes()).is_ok()
+    }
+
     /// Looks at each file of each process: makes the sockets known that nobody saw begin, and makes
     /// up for changes of others that nobody saw. Whether a new one is wanted is decided here.
     pub fn survey_sockets(&mut self) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! The command line as it is typed. Help, man page and completions come from here.
 
 mod load;
+mod names;
 mod size;
 mod values;
 
@@ -14,6 +15,7 @@ use noctule_model::Level;
 use tracing::level_filters::LevelFilter;
 
 pub(crate) use self::load::LoadArgs;
+pub(crate) use self::names::Names;
 pub(crate) use self::values::address;
 
 /// Who uses the CPU of this node, for every process, container, pod and unit.
@@ -133,6 +135,8 @@ pub(crate) struct StatArgs {
     /// Write the answer to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) names: Names,
     /// Command to run and follow
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -160,6 +164,8 @@ pub(crate) struct EnergyArgs {
     /// Write the answer to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) names: Names,
     /// Command to run and follow
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -187,6 +193,8 @@ pub(crate) struct WaitsArgs {
     /// Write the answer to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) names: Names,
     /// Command to run and follow
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -204,6 +212,8 @@ pub(crate) struct TopArgs {
     /// Begin with who waits for the CPU
     #[arg(long)]
     pub(crate) waits: bool,
+    #[command(flatten)]
+    pub(crate) names: Names,
     /// Time between two screens
     #[arg(long, value_name = "DURATION", default_value = "1s",
           value_parser = values::duration)]
@@ -223,15 +233,6 @@ pub(crate) struct EventsArgs {
     /// Which kinds [default: process,tcp,oom; file when only files are asked about]
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub(crate) kind: Vec<EventKind>,
-    /// Only this process and its descendants
-    #[arg(long, value_name = "PID", conflicts_with = "command")]
-    pub(crate) pid: Option<u32>,
-    /// Only this cgroup and those below it: its path in the hierarchy, or below /sys/fs/cgroup
-    #[arg(long, value_name = "PATH")]
-    pub(crate) cgroup: Option<PathBuf>,
-    /// Only this container: its id, the begin of it that no other has, or its name
-    #[arg(long, value_name = "ID")]
-    pub(crate) container: Option<String>,
     /// Only files below this path
     #[arg(long, value_name = "PREFIX", value_parser = values::path())]
     pub(crate) path: Option<PathBuf>,
@@ -253,6 +254,8 @@ pub(crate) struct EventsArgs {
     /// Write the events to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) names: Names,
     /// Command to run and follow
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

@@ -11,6 +11,7 @@ mod exit;
 mod features;
 mod limits;
 mod print;
+mod select;
 mod stop;
 mod wire;
 

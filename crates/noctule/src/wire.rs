@@ -4,6 +4,7 @@
 //! hands the batches to its sink.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use noctule_analysis::{Attribution, Rollup};
+use noctule_analysis::{Attribution, Rollup, Selection};
 use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace, Meters};
 use noctule_identity::Registry;
 use noctule_kernel::{
@@ -19,11 +20,13 @@ use noctule_kernel::{
     FileEvents, FileOptions, Hierarchy, LoadedEvents, Plan, Stream, Wanted,
 };
 use noctule_model::{
-    Batch, CgroupEvent, CgroupId, Event, Feature, FeatureId, FeatureState, ProcessRow,
+    Batch, CgroupEvent, CgroupId, Event, Feature, FeatureId, FeatureState, Owner, ProcessRow,
 };
 
+use crate::args::Names;
 use crate::config::Config;
 use crate::features;
+use crate::select;
 use crate::stop::{Signals, Woken};
 
 mod events;
@@ -31,9 +34,9 @@ mod events;
 use events::EventStream;
 pub(crate) use events::Scope;
 
-/// How often a container is looked for: its name is read by a thread of its own.
-const CONTAINER_LOOKS: u32 = 20;
-const CONTAINER_STEP: Duration = Duration::from_millis(50);
+/// How often a name is looked for.
+const NAME_LOOKS: u32 = 20;
+const NAME_STEP: Duration = Duration::from_millis(50);
 
 /// A group whose directory was removed counts as released after that time: page cache that is charged
 /// to it can keep the kernel from letting go of it for hours, while no thread can be in it.
@@ -215,39 +218,42 @@ impl Pipeline {
 
     /// Lets only those through that the scope names, and makes their sockets known.
     fn narrow(&mut self, scope: &Scope) -> Result<()> {
-        let groups = match (&scope.cgroup, &scope.container) {
-            (Some(path), _) => Some(vec![events::group_at(path, &self.cgroup_mount)?]),
-            (None, Some(words)) => Some(self.find_container(words)?),
-            (None, None) => None,
-        };
+        let selection = self.select(&scope.names, &[])?;
         let Some(mut stream) = self.events.take() else {
             return Ok(());
         };
-        if let Some(groups) = groups {
-            stream.want_groups(groups)?;
+        if selection.has_names() {
+            stream.want_groups(selection, &self.registry)?;
         }
-        if let Some(pid) = scope.pid {
-            stream.want_tree(pid, || self.tick())?;
+        for pid in &scope.names.pid {
+            stream.want_tree(*pid, || self.tick())?;
         }
         stream.source.adopt_sockets()?;
         self.events = Some(stream);
         Ok(())
     }
 
-    fn find_container(&mut self, words: &str) -> Result<Vec<CgroupId>> {
-        let mut find = || {
-            let batch = self.tick()?;
-            events::groups_of_container(words, &batch, &self.cgroup_mount, &mut self.registry)
-        };
-        let mut found = find();
-        for _ in 0..CONTAINER_LOOKS {
-            if found.is_ok() {
-                break;
-            }
-            thread::sleep(CONTAINER_STEP);
-            found = find();
+    /// What was chosen by name. A name that nothing has now is an error with those that there are,
+    /// but with a command, which may make it.
+    pub(crate) fn select(&mut self, names: &Names, command: &[OsString]) -> Result<Selection> {
+        let selection = select::selection(names, &self.cgroup_mount)?;
+        if !selection.has_names() || !command.is_empty() {
+            return Ok(selection);
         }
-        found
+        // The names of containers are read by another thread.
+        for look in 0.. {
+            self.tick()?;
+            let owners: Vec<&Owner> = self.registry.owners().map(|owner| &**owner).collect();
+            let Some(missing) = selection.missing(&owners) else {
+                break;
+            };
+            if look >= NAME_LOOKS {
+                return Err(select::nothing_fits(missing).into());
+            }
+            self.registry.catch_up(NAME_STEP);
+            thread::sleep(NAME_STEP);
+        }
+        Ok(selection)
     }
 
     /// What is there is taken note of, and listed if that is wanted.
@@ -324,6 +330,7 @@ impl Pipeline {
         self.attribution.apply(batch);
         self.rollup.apply(batch);
         if let Some(stream) = &mut self.events {
+            stream.want_more(&self.registry);
             stream.reconcile(batch, &mut self.registry)?;
         }
         Ok(())
@@ -388,6 +395,12 @@ impl Pipeline {
             self.released.push(id);
         }
         self.registry.apply(&events, now);
+        if let Some(stream) = &mut self.events
+            && !events.is_empty()
+        {
+            stream.want_more(&self.registry);
+            stream.want_no_more(&self.released);
+        }
         Ok(())
     }
 }

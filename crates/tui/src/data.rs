@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use noctule_analysis::{ReportBuilder, Row, Thresholds};
+use noctule_analysis::{ReportBuilder, Row, Selection, Thresholds};
 use noctule_model::{
     AgentCost, Batch, CgroupId, CgroupRow, Counter, Counters, Feature, FeatureId, FeatureState,
     Joules, Level, Loss, Measured, Node, Owner, ProcessId, ProcessRow,
@@ -34,6 +34,7 @@ pub(crate) struct Data {
     pub(crate) window: Option<Window>,
     /// Who waited.
     pub(crate) waits: Waits,
+    selection: Selection,
     histories: [History; LEVELS.len()],
     node: History,
     losses: HashMap<(&'static str, &'static str), Losing>,
@@ -79,11 +80,12 @@ pub(crate) struct Agent {
 impl Data {
     /// Nothing was received yet. `interval` is the time between two batches, `thresholds` are those
     /// of the verdicts.
-    pub(crate) fn new(interval: Duration, thresholds: Thresholds) -> Self {
+    pub(crate) fn new(interval: Duration, thresholds: Thresholds, selection: Selection) -> Self {
         Self {
             last: None,
             window: None,
-            waits: Waits::new(interval, thresholds),
+            waits: Waits::new(interval, thresholds, selection.clone()),
+            selection,
             histories: Default::default(),
             node: History::default(),
             losses: HashMap::new(),
@@ -99,7 +101,7 @@ impl Data {
             return;
         };
         let agent_before_ns = previous.agent.cpu_ns;
-        let mut builder = ReportBuilder::new(previous);
+        let mut builder = ReportBuilder::new(previous).select(self.selection.clone());
         builder.add(batch);
         // Every level, not only the one that is shown, at the price of five passes over a batch:
         // whoever changes the level finds the minute there already.

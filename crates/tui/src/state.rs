@@ -109,7 +109,11 @@ impl App {
             color: options.color,
             interval: options.interval,
             utc_offset: options.utc_offset,
-            shown: Data::new(options.interval, options.thresholds),
+            shown: Data::new(
+                options.interval,
+                options.thresholds,
+                options.selection.clone(),
+            ),
             live: None,
             paused: false,
             view: View::Use,

@@ -25,7 +25,7 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     let signals = Signals::catch()?;
     let followed = !args.command.is_empty();
     let level = args.by.map_or(
-        if followed {
+        if followed || !args.names.pid.is_empty() {
             Level::Process
         } else {
             Level::Container
@@ -36,6 +36,7 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     if pipeline.tick()?.energy.is_none() {
         return Err(no_meter().into());
     }
+    let selection = pipeline.select(&args.names, &args.command)?;
     let mut batches = Vec::new();
     let (builder, code) = watch_each(
         &mut pipeline,
@@ -53,7 +54,7 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
         1..=AGAIN => divide_again(batches, &pipeline).unwrap_or(builder),
         _ => builder,
     };
-    let mut report = builder.report(level, followed);
+    let mut report = builder.select(selection).report(level, followed);
     sort(&mut report);
     let idle = config.energy.idle.into();
     if args.json {

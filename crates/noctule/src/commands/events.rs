@@ -1,6 +1,5 @@
 //! `noctule events`: what happens, as it happens.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -103,37 +102,23 @@ fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
         let words = "--path, --reads and --failures are about opens of files: add `file` to --kind";
         return Err(Usage(words.into()));
     }
-    if let Some(pid) = args.pid {
-        check_process(pid)?;
+    if !args.names.pid.is_empty() && !args.command.is_empty() {
+        return Err(Usage(
+            "--pid cannot be used with a COMMAND, which is followed itself".into(),
+        ));
     }
     Ok(Scope {
         process: has(EventKind::Process),
         tcp: has(EventKind::Tcp),
         file: has(EventKind::File),
         oom: has(EventKind::Oom),
-        pid: args.pid,
-        cgroup: args.cgroup.clone(),
-        container: args.container.clone(),
+        names: args.names.clone(),
         path: args.path.clone(),
         reads: args.reads,
         failures: args.failures,
         existing: args.existing,
         command: !args.command.is_empty(),
     })
-}
-
-/// A wrong number would wait for ever for something to happen.
-fn check_process(pid: u32) -> Result<(), Usage> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"));
-    let status = status.map_err(|_| Usage(format!("--pid {pid}: there is no such process")))?;
-    let mut lines = status.lines();
-    let group = lines.find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());
-    match group {
-        Some(group) if group != pid => Err(Usage(format!(
-            "--pid {pid}: it is a thread of the process {group}: say --pid {group}"
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// Where events go, and how they look.
@@ -222,10 +207,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_said_with_the_mend() {
-        let cases: [(&[&str], &str); 6] = [
+        let cases: [(&[&str], &str); 5] = [
             (&["--kind", "proces"], "'process'"),
             (&["--kind", "tcp", "--reads"], "add `file`"),
-            (&["--pid", "4194305"], "no such process"),
             (&["--pid", "-1"], "unexpected argument"),
             (&["--pid", "1", "--", "true"], "cannot be used with"),
             (&["--for", "soon"], "soon"),

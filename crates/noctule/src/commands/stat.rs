@@ -19,7 +19,7 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
     let signals = Signals::catch()?;
     let followed = !args.command.is_empty();
     let level = args.by.map_or(
-        if followed {
+        if followed || !args.names.pid.is_empty() {
             Level::Process
         } else {
             Level::Container
@@ -32,6 +32,7 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
         _ => Shown::All,
     };
     let mut pipeline = Pipeline::start(config, shown)?;
+    let selection = pipeline.select(&args.names, &args.command)?;
     let (builder, code) = watch(
         &mut pipeline,
         &signals,
@@ -39,7 +40,7 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
         WINDOW,
         args.duration,
     )?;
-    let report = builder.report(level, followed);
+    let report = builder.select(selection).report(level, followed);
     if args.json {
         output.write(&format!(
             "{}\n",

@@ -31,6 +31,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, batches) = sync_channel(LANE);
     let (interval, duration, config) = (args.interval, args.duration, config.clone());
+    let names = args.names.clone();
     let thresholds = config.verdicts.thresholds();
     let stopped = stop.clone();
     // The pipeline is made on the thread that drives it: its rings are not to be moved.
@@ -38,8 +39,9 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     let source = thread::Builder::new()
         .name("collect".into())
         .spawn(move || {
-            let pipeline = Pipeline::start(&config, Shown::Use)?;
-            let _ = started.send(());
+            let mut pipeline = Pipeline::start(&config, Shown::Use)?;
+            let selection = pipeline.select(&names, &[])?;
+            let _ = started.send(selection);
             let end = duration.map(|d| Instant::now() + d);
             feed(pipeline, &sender, &signals, interval, end, &stopped)
         })
@@ -49,10 +51,10 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
             .join()
             .unwrap_or_else(|_| bail!("the collecting thread panicked"))
     };
-    if ready.recv().is_err() {
+    let Ok(selection) = ready.recv() else {
         joined()?;
         bail!("the collecting thread ended before it began");
-    }
+    };
     let options = noctule_tui::Options {
         level: match (args.by, args.waits) {
             (Some(by), _) => by.into(),
@@ -61,6 +63,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         },
         waits: args.waits,
         thresholds,
+        selection,
         interval,
         hostname: rustix::system::uname()
             .nodename()

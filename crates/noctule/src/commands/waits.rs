@@ -25,6 +25,7 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let signals = Signals::catch()?;
     let mut pipeline = Pipeline::start(config, Shown::Waits)?;
     pipeline.need(FeatureId::CpuWaits)?;
+    let selection = pipeline.select(&args.names, &args.command)?;
     let (builder, code) = watch(
         &mut pipeline,
         &signals,
@@ -34,7 +35,9 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     )?;
     let level = Level::from(args.by);
     let followed = !args.command.is_empty();
-    let report = builder.waits(level, followed, &config.verdicts.thresholds());
+    let report = builder
+        .select(selection)
+        .waits(level, followed, &config.verdicts.thresholds());
     if args.json {
         let json = noctule_sinks::json::waits_json(&report, level);
         output.write(&format!("{json}\n"))?;

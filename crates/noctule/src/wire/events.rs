@@ -1,20 +1,20 @@
 //! The events of the pipeline: whose are wanted, when they are read, and what a look at the machine
 //! adds to them.
 
-use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
+use noctule_analysis::Selection;
 use noctule_collect::EventSource;
 use noctule_identity::Registry;
 use noctule_kernel::{FileEvents, Stream};
 use noctule_model::{Batch, CgroupId, Event, Owner, ProcessId, ProcessRow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::exit::Usage;
+use crate::args::Names;
+use crate::select;
 
 /// How often a tree of processes is looked through until nothing new is in it.
 const TREE_LOOKS: u32 = 16;
@@ -26,9 +26,7 @@ pub(crate) struct Scope {
     pub(crate) tcp: bool,
     pub(crate) file: bool,
     pub(crate) oom: bool,
-    pub(crate) pid: Option<u32>,
-    pub(crate) cgroup: Option<PathBuf>,
-    pub(crate) container: Option<String>,
+    pub(crate) names: Names,
     pub(crate) path: Option<PathBuf>,
     pub(crate) reads: bool,
     pub(crate) failures: bool,
@@ -39,11 +37,11 @@ pub(crate) struct Scope {
 
 impl Scope {
     pub(super) fn filters_processes(&self) -> bool {
-        self.pid.is_some() || self.command
+        !self.names.pid.is_empty() || self.command
     }
 
     pub(super) fn filters_cgroups(&self) -> bool {
-        self.cgroup.is_some() || self.container.is_some()
+        self.names.has_names()
     }
 
     pub(super) fn stream(&self) -> Stream {
@@ -66,6 +64,10 @@ enum Whose {
 pub(super) struct EventStream {
     pub(super) source: EventSource,
     whose: Whose,
+    /// Which groups are wanted.
+    selection: Selection,
+    /// More groups are wanted than there is room for.
+    full: bool,
     latency: Duration,
     /// There is something in the ring, and then it is read.
     due: Option<Instant>,
@@ -78,6 +80,8 @@ impl EventStream {
         Self {
             source,
             whose: Whose::All,
+            selection: Selection::default(),
+            full: false,
             latency,
             due: None,
             found: Vec::new(),
@@ -181,13 +185,62 @@ impl EventStream {
         Ok(())
     }
 
-    /// From now on only the events of these groups, and those below them, are told.
-    pub(super) fn want_groups(&mut self, groups: Vec<CgroupId>) -> Result<()> {
-        for group in &groups {
-            self.source.kernel().want_cgroup(*group)?;
+    /// From now on only the events of the groups that fit, and of those below them, are reported.
+    pub(super) fn want_groups(&mut self, selection: Selection, names: &Registry) -> Result<()> {
+        self.whose = Whose::Groups(Vec::new());
+        self.selection = selection;
+        self.want_fitting(names)
+    }
+
+    /// Groups that fit and were made, or became known by name, in the meantime.
+    pub(super) fn want_more(&mut self, names: &Registry) {
+        let wanted = self.want_fitting(names);
+        let full = wanted.is_err();
+        if let Err(error) = wanted
+            && !self.full
+        {
+            tracing::warn!("events of new cgroups are missing: {error:#}");
         }
-        self.whose = Whose::Groups(groups);
+        self.full = full;
+    }
+
+    fn want_fitting(&mut self, names: &Registry) -> Result<()> {
+        let Self {
+            source,
+            whose: Whose::Groups(wanted),
+            selection,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        let mut fits: Vec<&Owner> = names
+            .owners()
+            .map(|owner| &**owner)
+            .filter(|owner| selection.fits(owner))
+            .collect();
+        fits.sort_unstable_by_key(|owner| owner.path.len());
+        let mut tops: Vec<&str> = Vec::new();
+        for owner in fits {
+            // The kernel side looks at the groups above, too.
+            if tops.iter().any(|top| is_below(&owner.path, top)) {
+                continue;
+            }
+            tops.push(&owner.path);
+            if !wanted.contains(&owner.cgroup) {
+                source.kernel().want_cgroup(owner.cgroup)?;
+                wanted.push(owner.cgroup);
+            }
+        }
         Ok(())
+    }
+
+    /// Groups that are gone make room in the kernel side's table.
+    pub(super) fn want_no_more(&mut self, gone: &[CgroupId]) {
+        if let Whose::Groups(wanted) = &mut self.whose {
+            let kernel = self.source.kernel();
+            wanted.retain(|id| !gone.contains(id) || !kernel.forget_cgroup(*id));
+        }
     }
 
     /// From now on only the events of this process and its descendants are told. `look` takes a
@@ -202,7 +255,7 @@ impl EventStream {
             let batch = look()?;
             let row = batch.processes.iter().find(|row| row.id.pid == root);
             let Some(row) = row else {
-                return Err(Usage(format!("--pid {root}: there is no such process")).into());
+                return Err(select::unseen(root));
             };
             if !self.source.follow_tree(row.id, &batch)? {
                 break;
@@ -222,66 +275,6 @@ impl EventStream {
 fn is_below(path: &str, top: &str) -> bool {
     let rest = path.strip_prefix(top.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// The group with this path: as the kernel names it, or as a directory of the mounted hierarchy, from
-/// the current directory too.
-pub(super) fn group_at(path: &Path, mount: &Path) -> Result<CgroupId> {
-    let here = std::path::absolute(path)
-        .ok()
-        .and_then(|path| path.canonicalize().ok());
-    let path = &here
-        .filter(|here| here.starts_with(mount))
-        .unwrap_or_else(|| path.to_owned());
-    let directory = match path.strip_prefix(mount) {
-        Ok(_) => path.to_owned(),
-        Err(_) => mount.join(path.strip_prefix("/").unwrap_or(path)),
-    };
-    let found = std::fs::metadata(&directory)
-        .ok()
-        .filter(std::fs::Metadata::is_dir);
-    let found = found.with_context(|| {
-        let (path, mount) = (path.display(), mount.display());
-        Usage(format!("--cgroup {path}: no such group below {mount}"))
-    });
-    Ok(CgroupId(found?.ino()))
-}
-
-/// The groups of the container with this id, or the beginning of it, or this name: the one that all
-/// its others are in, also those that it will make, where that is found below `mount`.
-pub(super) fn groups_of_container(
-    words: &str,
-    batch: &Batch,
-    mount: &Path,
-    names: &mut Registry,
-) -> Result<Vec<CgroupId>> {
-    let owners = batch.cgroups.iter().filter_map(|row| row.owner.as_ref());
-    let fits = owners.filter_map(|owner| {
-        let container = owner.container.as_ref()?;
-        let named = container.name.as_deref() == Some(words);
-        (named || container.id.starts_with(words)).then_some((&container.id, owner))
-    });
-    let fits: Vec<_> = fits.collect();
-    let Some((first, _)) = fits.first() else {
-        let words = format!("--container {words}: no container has that id or name");
-        return Err(Usage(words).into());
-    };
-    if let Some((other, _)) = fits.iter().find(|(id, _)| id != first) {
-        let words = format!("--container {words}: both {first} and {other} begin like that");
-        return Err(Usage(words).into());
-    }
-    let groups = fits.iter().map(|(_, owner)| outermost(owner, mount, names));
-    let groups: BTreeSet<CgroupId> = groups.collect();
-    Ok(groups.into_iter().collect())
-}
-
-/// The outermost group that belongs to the same container.
-fn outermost(owner: &Owner, mount: &Path, names: &mut Registry) -> CgroupId {
-    let id = |owner: &Owner| owner.container.as_ref().map(|c| c.id.clone());
-    let above = Path::new(&owner.path).ancestors().skip(1);
-    let above = above.map_while(|path| group_at(path, mount).ok());
-    let above = above.take_while(|group| id(&names.owner(*group)) == id(owner));
-    above.last().unwrap_or(owner.cgroup)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use noctule_analysis::{
-    Judge, JudgeOptions, Party, ReportBuilder, Row, Thresholds, Verdict, WaitReport, WaitReportRow,
+    Judge, JudgeOptions, Party, ReportBuilder, Row, Selection, Thresholds, Verdict, WaitReport,
+    WaitReportRow,
 };
 use noctule_model::{
     Batch, Cause, CgroupId, Counters, Histogram, Joules, Level, Owner, Preemptor, Subject,
@@ -39,6 +40,7 @@ pub(crate) fn verdict_window(interval: Duration) -> Duration {
 pub(crate) struct Waits {
     levels: [Waiting; LEVELS.len()],
     thresholds: Thresholds,
+    selection: Selection,
 }
 
 #[derive(Clone, Debug)]
@@ -90,7 +92,7 @@ impl LastVerdict {
 
 impl Waits {
     /// Nothing was seen yet.
-    pub(crate) fn new(interval: Duration, thresholds: Thresholds) -> Self {
+    pub(crate) fn new(interval: Duration, thresholds: Thresholds, selection: Selection) -> Self {
         // A batch that comes a little early must not put the verdict off by a whole interval.
         let window = verdict_window(interval).saturating_sub(interval / 2);
         let levels = LEVELS.map(|level| Waiting {
@@ -104,7 +106,11 @@ impl Waits {
             judged: None,
             rows: Vec::new(),
         });
-        Self { levels, thresholds }
+        Self {
+            levels,
+            thresholds,
+            selection,
+        }
     }
 
     /// Takes the next batch. Every one must be given, in order.
@@ -124,6 +130,13 @@ impl Waits {
         for waiting in &mut self.levels {
             let report = window.waits(waiting.level, false, &self.thresholds);
             waiting.rows = rows(report, waiting.judged.as_ref(), waiting.level);
+            // The verdicts are those of all groups.
+            let selection = &self.selection;
+            waiting.rows.retain(|row| match &row.now.party {
+                _ if row.now.waited() || selection.is_empty() => true,
+                Party::Group(owner) => selection.pids().is_empty() && selection.fits(owner),
+                _ => false,
+            });
         }
     }
 

@@ -149,7 +149,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[ctrl('c')], EVERYWHERE, Action::Quit, "quit, also while typing", None),
     bind(&[char('?'), char('h')], NOT_TYPING, Action::Help, "this help, and out of it", Some("help")),
     bind(&[key(KeyCode::Esc)], PANES, Action::Back, "close the pane", Some("close")),
-    bind(&[char('/')], TABLE, Action::Filter, "filter by name, path, container id or pid", Some("filter")),
+    bind(&[char('/')], TABLE, Action::Filter, "filter by name, namespace, pod, container, unit, path, id or pid", Some("filter")),
     bind(&[key(KeyCode::Enter)], TABLE, Action::Open, "everything about the selected row", Some("details")),
     bind(&[char('w')], TABLE, Action::Waits, "who waits for the CPU, and back to who uses it", Some("waits")),
     bind(&[char(' ')], NOT_TYPING, Action::Pause, "freeze the screen; data is collected on", Some("pause")),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use noctule_analysis::Thresholds;
+use noctule_analysis::{Selection, Thresholds};
 use noctule_model::Level;
 
 /// What the view must be told.
@@ -14,6 +14,8 @@ pub struct Options {
     pub waits: bool,
     /// When a wait is worth a verdict.
     pub thresholds: Thresholds,
+    /// Which rows are shown.
+    pub selection: Selection,
     /// Time between two batches: the span of the graphs is 60 of it.
     pub interval: Duration,
     /// Name of the machine.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use noctule_analysis::Row;
+use noctule_analysis::{Named, Row};
 use noctule_model::{Level, VerdictKind};
 use noctule_text::escape;
 
@@ -144,7 +144,8 @@ fn finds(line: &Line, level: Level, filter: &str) -> bool {
         || verdict.contains(filter)
 }
 
-/// Whether the row's name, owner, pid, container id or path contains the filter. Names are compared
+/// Whether the row's name, pid, container id or path contains the filter, or the name of its
+/// namespace, pod, container or unit. Names are compared
 /// as they are shown, so that what can be read can be typed.
 fn matches(row: &Row, level: Level, filter: &str) -> bool {
     let contains = |text: &str| text.to_lowercase().contains(filter);
@@ -152,6 +153,10 @@ fn matches(row: &Row, level: Level, filter: &str) -> bool {
         || contains(&level::name(row, level))
         || contains(&escape(&row.name(Level::Container)))
         || contains(&escape(&row.owner.path))
+        || Named::ALL.iter().any(|named| {
+            let name = named.of(&row.owner);
+            name.is_some_and(|name| contains(&escape(&name)))
+        })
         || row
             .owner
             .container

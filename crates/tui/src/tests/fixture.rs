@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use noctule_analysis::Thresholds;
+use noctule_analysis::{Selection, Thresholds};
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Container, ContainerRole, Counter,
     Counters, Feature, FeatureId, FeatureState, Group, Histogram, Level, Measured, Node, Owner,
@@ -254,6 +254,7 @@ pub(crate) fn app(level: Level, width: u16, height: u16) -> App {
         level,
         waits: false,
         thresholds: Thresholds::default(),
+        selection: Selection::default(),
         interval: Duration::from_nanos(TICK),
         hostname: "bat-1".into(),
         utc_offset: |_| 2 * 3600,

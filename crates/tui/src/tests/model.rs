@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use noctule_analysis::Thresholds;
+use noctule_analysis::{Selection, Thresholds};
 use noctule_model::{FeatureId, FeatureState, Level, Loss, ProgramCost};
 
 use super::fixture::{Fake, TICK};
@@ -22,7 +22,11 @@ fn pids(data: &Data) -> Vec<u32> {
 }
 
 fn data() -> Data {
-    Data::new(Duration::from_nanos(TICK), Thresholds::default())
+    Data::new(
+        Duration::from_nanos(TICK),
+        Thresholds::default(),
+        Selection::default(),
+    )
 }
 
 fn two_processes() -> Fake {

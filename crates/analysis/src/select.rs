@@ -1,0 +1,314 @@
+//! Which rows are wanted, by the names of their owners and by process.
+
+use std::collections::{HashMap, HashSet};
+
+use glob::Pattern;
+use noctule_model::{Owner, ProcessId, ProcessRow};
+
+/// By which name of an owner rows are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// The Kubernetes namespace of its pod.
+    Namespace,
+    /// Its pod: name, `namespace/pod`, or UID.
+    Pod,
+    /// Its container: name, `namespace/pod/container`, id, or the beginning of the id.
+    Container,
+    /// Its systemd unit; `.service` can be left out.
+    Unit,
+    /// The path of its cgroup, or of one above it; `(root)` is the root group alone.
+    Cgroup,
+}
+
+impl Named {
+    /// Each, from the widest to the narrowest.
+    pub const ALL: [Self; 5] = [
+        Self::Namespace,
+        Self::Pod,
+        Self::Container,
+        Self::Unit,
+        Self::Cgroup,
+    ];
+
+    /// The word for it, as the option of a command has it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Namespace => "namespace",
+            Self::Pod => "pod",
+            Self::Container => "container",
+            Self::Unit => "unit",
+            Self::Cgroup => "cgroup",
+        }
+    }
+
+    /// The name for people that an owner has here, if it has one.
+    pub fn of(self, owner: &Owner) -> Option<String> {
+        match self {
+            Self::Namespace => owner.pod.as_ref()?.namespace.clone(),
+            Self::Pod => owner.pod_name(),
+            Self::Container => owner.container_name(),
+            Self::Unit => owner.unit.clone(),
+            Self::Cgroup => Some(owner.short_path().to_owned()),
+        }
+    }
+
+    fn fits(self, pattern: &Pattern, owner: &Owner) -> bool {
+        let fits =
+            |name: &Option<String>| name.as_deref().is_some_and(|name| pattern.matches(name));
+        if fits(&self.of(owner)) {
+            return true;
+        }
+        match self {
+            Self::Namespace => false,
+            Self::Pod => {
+                (owner.pod.as_ref()).is_some_and(|pod| fits(&pod.name) || pattern.matches(&pod.uid))
+            }
+            Self::Container => owner.container.as_ref().is_some_and(|container| {
+                let id = &container.id;
+                let hash = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let begins = hash && id.starts_with(pattern.as_str());
+                begins || fits(&container.name) || pattern.matches(id)
+            }),
+            Self::Unit => (owner.unit.as_deref())
+                .and_then(|unit| unit.strip_suffix(".service"))
+                .is_some_and(|unit| pattern.matches(unit)),
+            Self::Cgroup => above(&owner.path).any(|path| pattern.matches(path)),
+        }
+    }
+}
+
+/// The path and those of the groups above it.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| match path.rsplit_once('/')? {
+        ("", "") => None,
+        ("", _) => Some("/"),
+        (above, _) => Some(above),
+    })
+}
+
+/// What rows must fit. Patterns of one kind are alternatives; each kind that is given must fit.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    names: Vec<(Named, Vec<Pattern>)>,
+    pids: Vec<u32>,
+}
+
+/// Patterns that nothing fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Each pattern with its kind: one alone, or all of them where each fits something by itself.
+    pub wanted: Vec<(Named, String)>,
+    /// The names that there are, of the kind of the first, sorted.
+    pub there: Vec<String>,
+}
+
+impl Selection {
+    /// Also requires a name that fits one of these patterns: `*`, `?` and `[...]` as in a shell, and
+    /// `*` stands for slashes too. An empty list requires nothing. The error says what is wrong.
+    pub fn with_names(mut self, named: Named, patterns: &[String]) -> Result<Self, String> {
+        let parsed = patterns.iter().map(|text| match Pattern::new(text) {
+            Ok(pattern) => Ok(pattern),
+            Err(error) => Err(format!("--{} {text}: {error}", named.word())),
+        });
+        let parsed = parsed.collect::<Result<Vec<_>, _>>()?;
+        if !parsed.is_empty() {
+            self.names.push((named, parsed));
+        }
+        Ok(self)
+    }
+
+    /// Also requires one of these processes, or a descendant of one. An empty list requires nothing.
+    #[must_use]
+    pub fn with_processes(mut self, pids: &[u32]) -> Self {
+        self.pids.extend(pids);
+        self
+    }
+
+    /// Everything fits.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.pids.is_empty()
+    }
+
+    /// Whether names are required.
+    pub fn has_names(&self) -> bool {
+        !self.names.is_empty()
+    }
+
+    /// The processes of which one is required.
+    pub fn pids(&self) -> &[u32] {
+        &self.pids
+    }
+
+    /// Whether the names of the owner fit.
+    pub fn fits(&self, owner: &Owner) -> bool {
+        self.names.iter().all(|(named, patterns)| {
+            let mut patterns = patterns.iter();
+            patterns.any(|pattern| named.fits(pattern, owner))
+        })
+    }
+
+    /// The processes that are required, and their descendants among these; `None`: any.
+    pub(crate) fn tree<'a>(
+        &self,
+        processes: impl Iterator<Item = &'a ProcessRow>,
+    ) -> Option<HashSet<ProcessId>> {
+        if self.pids.is_empty() {
+            return None;
+        }
+        let mut children: HashMap<u32, Vec<ProcessId>> = HashMap::new();
+        let mut found = HashSet::new();
+        let mut next = Vec::new();
+        for row in processes {
+            children.entry(row.parent_pid).or_default().push(row.id);
+            if self.pids.contains(&row.id.pid) {
+                next.push(row.id);
+            }
+        }
+        while let Some(id) = next.pop() {
+            if found.insert(id) {
+                next.extend(children.get(&id.pid).into_iter().flatten());
+            }
+        }
+        Some(found)
+    }
+
+    /// The first pattern that fits none of these owners; or all, where no owner fits each kind.
+    pub fn missing(&self, owners: &[&Owner]) -> Option<Missing> {
+        let there = |named: Named| {
+            let mut names: Vec<String> = owners.iter().filter_map(|it| named.of(it)).collect();
+            names.sort_unstable();
+            names.dedup();
+            names
+        };
+        let each = || {
+            let kinds = self.names.iter();
+            kinds.flat_map(|(named, patterns)| patterns.iter().map(|pattern| (*named, pattern)))
+        };
+        let alone =
+            each().find(|(named, pattern)| !owners.iter().any(|it| named.fits(pattern, it)));
+        let words = |(named, pattern): (Named, &Pattern)| (named, pattern.as_str().to_owned());
+        if let Some(alone) = alone {
+            return Some(Missing {
+                wanted: vec![words(alone)],
+                there: there(alone.0),
+            });
+        }
+        if owners.iter().any(|owner| self.fits(owner)) {
+            return None;
+        }
+        let (named, _) = self.names.first()?;
+        Some(Missing {
+            wanted: each().map(words).collect(),
+            there: there(*named),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::{CgroupId, Container, ContainerRole, Pod, Runtime};
+
+    use super::*;
+
+    fn unit(path: &str, unit: &str) -> Owner {
+        Owner {
+            path: path.into(),
+            unit: Some(unit.into()),
+            ..Owner::unknown(CgroupId(7))
+        }
+    }
+
+    fn container() -> Owner {
+        Owner {
+            container: Some(Container {
+                id: "0123456789abcdef".repeat(4),
+                runtime: Runtime::Containerd,
+                role: ContainerRole::Workload,
+                name: Some("web".into()),
+                chain: vec![],
+            }),
+            pod: Some(Pod {
+                uid: "6f0f".into(),
+                qos: "burstable",
+                name: Some("shop-0".into()),
+                namespace: Some("prod".into()),
+            }),
+            ..unit("/kubepods.slice/pod1/cri.scope", "cri.scope")
+        }
+    }
+
+    fn selection(named: Named, pattern: &str) -> Selection {
+        let patterns = [pattern.to_owned()];
+        let selection = Selection::default().with_names(named, &patterns);
+        selection.expect("a pattern")
+    }
+
+    #[test]
+    fn owners_fit_by_each_of_their_names() {
+        let nginx = unit("/system.slice/nginx.service", "nginx.service");
+        let cases = [
+            (Named::Namespace, "prod", &container(), true),
+            (Named::Namespace, "pro", &container(), false),
+            (Named::Pod, "shop-?", &container(), true),
+            (Named::Pod, "prod/*", &container(), true),
+            (Named::Pod, "6f0f", &container(), true),
+            (Named::Container, "web", &container(), true),
+            (Named::Container, "prod/shop-0/web", &container(), true),
+            (Named::Container, "012345", &container(), true),
+            (Named::Container, "w[a-d]b", &container(), false),
+            (Named::Container, "*", &nginx, false),
+            (Named::Unit, "nginx", &nginx, true),
+            (Named::Unit, "ngin*.service", &nginx, true),
+            (Named::Unit, "ngin", &nginx, false),
+            (Named::Cgroup, "/system.slice", &nginx, true),
+            (Named::Cgroup, "/system", &nginx, false),
+            (Named::Cgroup, "*nginx*", &nginx, true),
+            (Named::Cgroup, "/", &nginx, true),
+            (Named::Cgroup, "(root)", &nginx, false),
+        ];
+        for (named, pattern, owner, fits) in cases {
+            let found = selection(named, pattern).fits(owner);
+            assert_eq!(found, fits, "--{} {pattern}", named.word());
+        }
+        assert!(Selection::default().fits(&nginx));
+    }
+
+    #[test]
+    fn a_name_that_nothing_has_comes_with_those_that_there_are() {
+        let nginx = unit("/system.slice/nginx.service", "nginx.service");
+        let all = [&container(), &nginx];
+        let missing = selection(Named::Unit, "ngnix").missing(&all);
+        let missing = missing.expect("nothing fits");
+        assert_eq!(missing.wanted, [(Named::Unit, "ngnix".to_owned())]);
+        assert_eq!(missing.there, ["cri.scope", "nginx.service"]);
+        assert_eq!(selection(Named::Pod, "*").missing(&all), None);
+        // Each fits something, and nothing fits both.
+        let both = selection(Named::Pod, "*").with_names(Named::Unit, &["nginx".into()]);
+        let missing = both.expect("patterns").missing(&all);
+        assert_eq!(missing.expect("nothing fits").wanted.len(), 2);
+        let wrong = Selection::default().with_names(Named::Unit, &["[a".into()]);
+        assert!(wrong.is_err_and(|error| error.starts_with("--unit [a: ")));
+    }
+
+    #[test]
+    fn descendants_fit_with_their_process() {
+        let row = |pid, parent_pid| ProcessRow {
+            id: ProcessId { pid, start_ns: 1 },
+            parent_pid,
+            ..ProcessRow::default()
+        };
+        let rows = [row(1, 0), row(5, 1), row(6, 5), row(7, 6), row(8, 1)];
+        let tree = |pids: &[u32]| {
+            let tree = Selection::default()
+                .with_processes(pids)
+                .tree(rows.iter())?;
+            let mut pids: Vec<u32> = tree.iter().map(|id| id.pid).collect();
+            pids.sort_unstable();
+            Some(pids)
+        };
+        assert_eq!(tree(&[5]), Some(vec![5, 6, 7]));
+        assert_eq!(tree(&[6, 8]), Some(vec![6, 7, 8]));
+        assert_eq!(tree(&[9]), Some(vec![]));
+        assert_eq!(tree(&[]), None);
+    }
+}

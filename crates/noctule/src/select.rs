@@ -1,0 +1,155 @@
+//! What was chosen by name, and what is said where nothing has that name.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use noctule_analysis::{Missing, Named, Selection};
+use noctule_kernel::{Error, ErrorKind};
+
+use crate::args::Names;
+use crate::exit::Usage;
+
+/// Names that are listed where none fits.
+const LISTED: usize = 8;
+
+/// What was asked for. `mount`: where the counted hierarchy is.
+pub(crate) fn selection(names: &Names, mount: &Path) -> Result<Selection, Usage> {
+    names.pid.iter().try_for_each(|pid| check_process(*pid))?;
+    let paths: Vec<String> = names.cgroup.iter().map(|it| path(it, mount)).collect();
+    let all = [
+        (Named::Namespace, &names.namespace),
+        (Named::Pod, &names.pod),
+        (Named::Container, &names.container),
+        (Named::Unit, &names.unit),
+        (Named::Cgroup, &paths),
+    ];
+    let selection = Selection::default().with_processes(&names.pid);
+    all.into_iter()
+        .try_fold(selection, |selection, (named, patterns)| {
+            selection.with_names(named, patterns).map_err(Usage)
+        })
+}
+
+/// The path in the hierarchy, of one below its mount and of one from the current directory too.
+fn path(text: &str, mount: &Path) -> String {
+    let below = |path: &Path| {
+        let rest = path.strip_prefix(mount).ok()?;
+        Some(format!("/{}", rest.to_str()?))
+    };
+    let here = || below(&Path::new(text).canonicalize().ok()?);
+    let found = below(Path::new(text)).or_else(here);
+    let path = found.unwrap_or_else(|| match text.starts_with(['/', '*', '(', '[', '?']) {
+        true => text.to_owned(),
+        false => format!("/{text}"),
+    });
+    match path.trim_end_matches('/') {
+        "" => "/".to_owned(),
+        path => path.to_owned(),
+    }
+}
+
+/// A wrong number would wait for ever for something to happen.
+fn check_process(pid: u32) -> Result<(), Usage> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"));
+    let status = status.map_err(|_| no_process(pid))?;
+    let mut lines = status.lines();
+    let group = lines.find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());
+    match group {
+        Some(group) if group != pid => Err(Usage(format!(
+            "--pid {pid}: it is a thread of the process {group}: say --pid {group}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn no_process(pid: u32) -> Usage {
+    Usage(format!("--pid {pid}: there is no such process"))
+}
+
+/// The process has ended, or no program in the kernel sees it.
+pub(crate) fn unseen(pid: u32) -> anyhow::Error {
+    let Ok(name) = fs::read_to_string(format!("/proc/{pid}/comm")) else {
+        return no_process(pid).into();
+    };
+    let words = format!(
+        "--pid {pid}: this kernel hides {} from tracing programs, so that its events cannot be seen; \
+         noctule stat --pid {pid} has its CPU time",
+        name.trim_end()
+    );
+    Error::new(ErrorKind::Kernel, words).into()
+}
+
+/// Which names there are, the nearest first.
+pub(crate) fn nothing_fits(missing: Missing) -> Usage {
+    let asked = missing.wanted.iter();
+    let asked: Vec<String> = asked
+        .map(|(named, text)| format!("--{} {text}", named.word()))
+        .collect();
+    let asked = asked.join(" ");
+    let Some((named, wanted)) = missing.wanted.first() else {
+        return Usage(asked);
+    };
+    let word = named.word();
+    let mut there = missing.there;
+    if there.is_empty() {
+        return Usage(format!("{asked}: there is no {word} on this node"));
+    }
+    // A container is mostly asked for by the last part of its name.
+    let near = |name: &str| {
+        let last = name.rsplit('/').next().unwrap_or(name);
+        let score = |name| strsim::jaro_winkler(wanted, name);
+        score(name).max(score(last))
+    };
+    there.sort_by(|a, b| near(b).total_cmp(&near(a)));
+    let more = there.len().saturating_sub(LISTED);
+    there.truncate(LISTED);
+    let more = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let what = match missing.wanted.len() {
+        1 => format!("no {word} has that name"),
+        _ => "nothing fits all of these".to_owned(),
+    };
+    let there = there.join(", ");
+    Usage(format!("{asked}: {what}; nearest first: {there}{more}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_groups_are_those_of_the_hierarchy() {
+        let mount = Path::new("/sys/fs/cgroup");
+        let cases = [
+            ("/sys/fs/cgroup/a/b", "/a/b"),
+            ("/sys/fs/cgroup", "/"),
+            ("/a/b/", "/a/b"),
+            ("/", "/"),
+            ("system.slice/x", "/system.slice/x"),
+            ("*.slice", "*.slice"),
+            ("(root)", "(root)"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(path(text, mount), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_nothing_has_is_answered_by_the_nearest_names() {
+        let names = ["cron.service", "nginx.service", "ssh.service"];
+        let said = nothing_fits(Missing {
+            wanted: vec![(Named::Unit, "ngnix".into())],
+            there: names.map(str::to_owned).to_vec(),
+        });
+        let expected = "--unit ngnix: no unit has that name; nearest first: nginx.service, ";
+        assert!(said.0.starts_with(expected), "{}", said.0);
+        let none = nothing_fits(Missing {
+            wanted: vec![(Named::Pod, "x".into())],
+            there: vec![],
+        });
+        assert_eq!(none.0, "--pod x: there is no pod on this node");
+    }
+}

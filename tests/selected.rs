@@ -1,0 +1,88 @@
+//! Rows and events that were chosen by name.
+
+use super::support::cgroup::{Below, Group};
+use super::support::load::Load;
+use super::support::stream::Stream;
+use super::support::{self, noctule};
+
+/// The paths of the rows.
+fn paths(args: &[&str]) -> Vec<String> {
+    let answer = support::json(&[args, &["--json", "--for", "1s"]].concat());
+    let rows = answer["rows"].as_array().expect("rows").iter();
+    let path = |row: &serde_json::Value| row["process.linux.cgroup"].as_str().map(str::to_owned);
+    rows.filter_map(path).collect()
+}
+
+#[test]
+fn rows_are_those_that_were_chosen() {
+    let _machine = support::shared();
+    needs!("cpu_time", "cpu_waits");
+    let (wanted, other) = (Group::new("chosen"), Group::new("not-chosen"));
+    let busy = "while :; do :; done";
+    let unit = Below::new(&format!(
+        "{}/chosen.service",
+        wanted.path().trim_start_matches('/')
+    ));
+    let loads = [&unit.group, &other].map(|group| Load::shell(group, busy));
+    let pid = loads[0].pid().to_string();
+    let (above, own) = (wanted.path(), unit.group.path());
+    let glob = format!("{above}/*.service");
+    let filters: [&[&str]; 6] = [
+        &["--cgroup", &above],
+        &["--cgroup", &glob],
+        &["--unit", "chosen"],
+        &["--unit", "ch*n.service", "--cgroup", &above],
+        &["--pid", &pid],
+        &["--pid", &pid, "--unit", "chosen"],
+    ];
+    for filter in filters {
+        for command in [
+            &["stat", "--by", "process"][..],
+            &["stat", "--by", "cgroup"],
+        ] {
+            let found = paths(&[command, filter].concat());
+            assert_eq!(found, [own.as_str()], "{command:?} {filter:?}");
+        }
+        let found = paths(&[&["waits", "--by", "cgroup"], filter].concat());
+        assert_eq!(found, [own.as_str()], "waits {filter:?}");
+    }
+}
+
+#[test]
+fn a_name_that_nothing_has_is_answered_by_those_that_there_are() {
+    let _machine = support::shared();
+    needs!("process_events");
+    let group = Group::new("near");
+    let unit = Below::new(&format!(
+        "{}/nearest.service",
+        group.path().trim_start_matches('/')
+    ));
+    let _load = Load::shell(&unit.group, "read line");
+    for command in ["stat", "waits", "top", "events"] {
+        let output = noctule(&[command, "--for", "1s", "--unit", "naerest"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+        let expected = "--unit naerest: no unit has that name; nearest first: nearest.service";
+        assert!(said.contains(expected), "{command}: {said}");
+    }
+}
+
+#[test]
+fn events_of_a_unit_are_seen_after_it_was_started_again() {
+    let _machine = support::shared();
+    needs!("process_events", "cgroup_events");
+    let group = Group::new("again");
+    let path = format!("{}/again.service", group.path().trim_start_matches('/'));
+    let first = Below::new(&path);
+    let stream = Stream::start(&["--unit", "again", "--kind", "process"]);
+    drop(first);
+    // Another group by the same name.
+    let second = Below::new(&path);
+    let id = second.group.id();
+    support::wait_until("its events are seen", || {
+        let mut load = Load::shell(&second.group, ":");
+        load.wait_for_end();
+        load.reap();
+        !stream.of(|e| e["cgroup.id"] == id).is_empty()
+    });
+}
