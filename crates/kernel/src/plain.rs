@@ -98,6 +98,31 @@ impl PlainMap {
         written.context("writing an entry of a map")
     }
 
+    /// Removes all entries; those of an array become zero.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn clear(&self) -> Result<(), Error> {
+        let what = "clearing a map";
+        if self.kind == PlainMapKind::PerCpuArray {
+            let zeros =
+                vec![vec![0; self.handle.value_size() as usize]; TraceEvents::possible_cpus()];
+            let key = 0_u32.to_ne_bytes();
+            let cleared = self.handle.update_percpu(&key, &zeros, MapFlags::ANY);
+            return cleared.context(what);
+        }
+        // Not while they are listed: the list goes on from the key before.
+        let keys: Vec<_> = self.handle.keys().collect();
+        for key in keys {
+            match self.handle.delete(&key) {
+                Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => {}
+                deleted => deleted.context(what)?,
+            }
+        }
+        Ok(())
+    }
+
     /// The entry of this key on each CPU that can be online; `None`: there is none.
     ///
     /// # Errors
@@ -301,6 +326,17 @@ fn owned(fd: RawFd) -> Result<OwnedFd, i32> {
     #[allow(unsafe_code, reason = "libbpf gives plain numbers")]
     // SAFETY: the descriptor was made for us just now, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Waits until no CPU runs a program that it has begun by now.
+pub fn wait_for_programs() {
+    use rustix::thread::{MembarrierCommand, membarrier};
+
+    // It waits for all readers of RCU, as which programs run. Kernels with CPUs that have no ticks
+    // (nohz_full) refuse it; a program ends within microseconds there too.
+    if membarrier(MembarrierCommand::Global).is_err() {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
 }
 
 impl LoadedProgram {

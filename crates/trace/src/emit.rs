@@ -42,6 +42,8 @@ pub enum MapUse {
     Firsts = 6,
     /// One entry per CPU: first events that found no room.
     Unkept = 7,
+    /// One entry: not 0 while the table is paused.
+    Paused = 8,
 }
 
 /// A program that is complete but for its maps.
@@ -61,6 +63,8 @@ pub struct Emitted {
     pub stacks: bool,
     /// Bytes of the key that two events have in common; 0: the event stands alone.
     pub pair_size: usize,
+    /// The table can be paused.
+    pub pausable: bool,
 }
 
 /// Why there are no instructions.
@@ -178,6 +182,7 @@ pub fn emit(program: &Program) -> Result<Emitted, EmitError> {
         globs: emitter.globs,
         stacks: emitter.stacks,
         pair_size,
+        pausable: program.pausable,
     })
 }
 
@@ -258,6 +263,12 @@ impl Emitter {
                 return Ok(());
             }
             Pair::Second(key) => self.second(key, end)?,
+        }
+        if program.pausable {
+            self.lookup_first(MapUse::Paused);
+            self.unless_found(end);
+            self.asm.load(Width::B8, Reg::R0, Reg::R0, 0);
+            self.asm.jump(Jump::Ne, Reg::R0, 0, end);
         }
         if memory_size > 0 {
             self.lookup_first(MapUse::Memory);

@@ -23,6 +23,8 @@ pub struct Program {
     pub values: Vec<Kept>,
     /// Where the event stands among two that belong together.
     pub pair: Pair,
+    /// The table can be paused while it counts.
+    pub pausable: bool,
 }
 
 /// Two events whose distance in time is asked for. They belong together when their keys are equal; each

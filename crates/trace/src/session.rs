@@ -18,7 +18,7 @@ use crate::table::Row;
 /// Addresses of a stack that are kept, as many as the kernel's own histograms have.
 const FRAMES: usize = 16;
 /// How many maps a program can have.
-const MAPS: usize = 8;
+const MAPS: usize = 9;
 /// First events that can wait for their second ones.
 const FIRSTS: u32 = 16_384;
 /// Rows with more bytes than that are kept for fewer keys: all of them are there from the start, on
@@ -99,67 +99,110 @@ pub struct Counted {
     pub kept: Vec<Aggregate>,
 }
 
-/// A program that is attached to its event; detached when it is dropped.
+/// Attaches a loaded program to its event.
+pub type Attach<'a> = Box<dyn FnOnce(&LoadedProgram) -> Result<AttachedProgram, Error> + 'a>;
+
+/// A table whose programs are attached to their events; detached when it is dropped.
 #[derive(Debug)]
 pub struct Session {
     maps: Vec<Option<PlainMap>>,
     kept: Vec<Aggregate>,
     /// Where the number of a stack lies in the key.
     stack: Option<usize>,
+    paused: bool,
     attached: Vec<AttachedProgram>,
-    _programs: Vec<LoadedProgram>,
+    programs: Vec<LoadedProgram>,
 }
 
 impl Session {
-    /// Loads the program and attaches it. `size`: entries of the table; `cpus`: how many can be online.
+    /// Loads the programs and attaches them in this order. They count into one table, whose layout is that
+    /// of the first; of the two of a [`Pair`] the second comes first, so that no first event misses its
+    /// second one. `size`: entries of the table; `cpus`: how many can be online; `paused`: nothing is
+    /// counted until [`Self::pause`] says so.
     ///
     /// # Errors
     ///
     /// See [`SessionError`]. Nothing stays loaded then.
     pub fn start(
-        program: &Program,
+        programs: Vec<(&Program, Attach<'_>)>,
         size: u32,
         cpus: usize,
-        attach: impl FnOnce(&LoadedProgram) -> Result<AttachedProgram, Error>,
+        paused: bool,
     ) -> Result<Self, SessionError> {
-        let emitted = emit(program).map_err(SessionError::Emit)?;
-        let maps = maps(&emitted, size, cpus)?;
-        let loaded = load(program, &emitted, &maps)?;
-        let attached = attach(&loaded)?;
-        Ok(Self {
-            maps,
-            kept: program.values.iter().map(|kept| kept.what).collect(),
-            stack: stack_at(program),
-            attached: vec![attached],
-            _programs: vec![loaded],
-        })
+        let mut all = Vec::new();
+        for (program, attach) in programs {
+            all.push((program, emit(program).map_err(SessionError::Emit)?, attach));
+        }
+        let Some((layout, emitted, _)) = all.first() else {
+            return Err(SessionError::Emit(EmitError::NoPair));
+        };
+        let (kept, stack) = (
+            layout.values.iter().map(|kept| kept.what).collect(),
+            stack_at(layout),
+        );
+        let mut session = Self {
+            maps: maps(emitted, size, cpus)?,
+            kept,
+            stack,
+            paused: false,
+            attached: Vec::new(),
+            programs: Vec::new(),
+        };
+        session.pause(paused)?;
+        let mut attaches = Vec::new();
+        for (program, emitted, attach) in all {
+            session
+                .programs
+                .push(load(program, &emitted, &session.maps)?);
+            attaches.push(attach);
+        }
+        for (program, attach) in session.programs.iter().zip(attaches) {
+            session.attached.push(attach(program)?);
+        }
+        Ok(session)
     }
 
-    /// The same for two events, of which the first has a program of its own ([`Pair`]). The second is
-    /// best attached before the first, so that no first one misses its second.
+    /// From now on nothing is counted, or all is again. It does nothing where the programs cannot be
+    /// paused.
     ///
     /// # Errors
     ///
-    /// See [`SessionError`]. Nothing stays loaded then.
-    pub fn start_pair(
-        [first, second]: [&Program; 2],
-        size: u32,
-        cpus: usize,
-        attach: impl FnOnce([&LoadedProgram; 2]) -> Result<Vec<AttachedProgram>, Error>,
-    ) -> Result<Self, SessionError> {
-        let emitted = emit(second).map_err(SessionError::Emit)?;
-        let of_first = emit(first).map_err(SessionError::Emit)?;
-        let maps = maps(&emitted, size, cpus)?;
-        let loaded_first = load(first, &of_first, &maps)?;
-        let loaded = load(second, &emitted, &maps)?;
-        let attached = attach([&loaded_first, &loaded])?;
-        Ok(Self {
-            maps,
-            kept: second.values.iter().map(|kept| kept.what).collect(),
-            stack: stack_at(second),
-            attached,
-            _programs: vec![loaded, loaded_first],
-        })
+    /// The kernel refuses.
+    pub fn pause(&mut self, paused: bool) -> Result<(), SessionError> {
+        if let Some(state) = self.map(MapUse::Paused) {
+            state.set(0, &u64::from(paused).to_ne_bytes())?;
+            self.paused = paused;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is counted at the moment.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Removes all rows, and what was dropped. Nothing is counted meanwhile, for some milliseconds: a
+    /// program that has found its row could write to it when it is another's already.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn clear(&mut self) -> Result<(), SessionError> {
+        let before = self.paused;
+        self.pause(true)?;
+        noctule_kernel::wait_for_programs();
+        for which in [MapUse::Table, MapUse::Dropped, MapUse::Unkept] {
+            if let Some(map) = self.map(which) {
+                map.clear()?;
+            }
+        }
+        self.pause(before)
+    }
+
+    /// How often the kernel did not run a program because another one ran on that CPU: hits, whether or not
+    /// the filter would have held. Counted since Linux 6.7.
+    pub fn skipped(&self) -> u64 {
+        self.programs.iter().map(LoadedProgram::skipped).sum()
     }
 
     /// Detaches the program: what is read after that belongs to one window.
@@ -231,6 +274,12 @@ fn load(
     emitted: &Emitted,
     maps: &[Option<PlainMap>],
 ) -> Result<LoadedProgram, SessionError> {
+    // Memory is a program's own: that of a socket can be interrupted by that of a tracepoint. The kernel
+    // keeps the maps as long as the program.
+    let (memory, globs) = (memory(emitted)?, globs(&emitted.globs)?);
+    let mut maps: Vec<_> = maps.iter().map(Option::as_ref).collect();
+    maps[MapUse::Memory as usize] = memory.as_ref();
+    maps[MapUse::Globs as usize] = globs.as_ref();
     let insns: Vec<_> = emitted.code.insns.iter().map(|insn| insn.bytes()).collect();
     let plain = PlainProgram {
         kind: match program.probe {
@@ -241,7 +290,7 @@ fn load(
         name: "noctule_hist",
         insns: &insns,
         loads: &emitted.code.maps,
-        maps: &maps.iter().map(Option::as_ref).collect::<Vec<_>>(),
+        maps: &maps,
     };
     plain.load().map_err(|refused| {
         let origin = refused_at(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
@@ -254,7 +303,7 @@ fn load(
     })
 }
 
-/// The maps of a program, in the order of their numbers.
+/// The maps that all programs of a table have, in the order of their numbers.
 fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap>>, SessionError> {
     let is_array = emitted.key_size == 0;
     let entries = if is_array { 1 } else { size };
@@ -292,16 +341,6 @@ fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap
         make(MapUse::Dropped, per_cpu, "hist_dropped", 4, 8, 1)?;
         make(MapUse::Zero, PlainMapKind::Array, "hist_zero", 4, value, 1)?;
     }
-    if emitted.memory_size > 0 {
-        make(
-            MapUse::Memory,
-            per_cpu,
-            "hist_memory",
-            4,
-            emitted.memory_size,
-            1,
-        )?;
-    }
     if emitted.pair_size > 0 {
         let (key, hash) = (emitted.pair_size, PlainMapKind::Hash);
         make(MapUse::Firsts, hash, "hist_firsts", key, 8, FIRSTS)?;
@@ -311,8 +350,19 @@ fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap
         let stack = PlainMapKind::StackTrace;
         make(MapUse::Stacks, stack, "hist_stacks", 4, 8 * FRAMES, entries)?;
     }
-    maps[MapUse::Globs as usize] = globs(&emitted.globs)?;
+    if emitted.pausable {
+        make(MapUse::Paused, PlainMapKind::Array, "hist_paused", 4, 8, 1)?;
+    }
     Ok(maps)
+}
+
+/// The memory of a program; `None`: it needs none.
+fn memory(emitted: &Emitted) -> Result<Option<PlainMap>, Error> {
+    if emitted.memory_size == 0 {
+        return Ok(None);
+    }
+    let kind = PlainMapKind::PerCpuArray;
+    PlainMap::create(kind, "hist_memory", 4, emitted.memory_size, 1).map(Some)
 }
 
 /// The patterns of a program's filters; `None`: it has none.

@@ -7,6 +7,7 @@
 mod cells;
 mod draw;
 mod graph;
+mod join;
 mod kernel;
 mod key;
 mod names;
@@ -31,6 +32,8 @@ pub use row::{Merged, Row};
 pub struct Table {
     /// The trigger as the kernel repeats it behind `# trigger info: `, without the final ` [active]`.
     pub info: String,
+    /// The same of other events that count into it, where it differs.
+    pub more_info: Vec<String>,
     /// The parts of the key, in the order of the program.
     pub keys: Vec<KeyColumn>,
     /// The values behind the count of hits, which is not one of them.

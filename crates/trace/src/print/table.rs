@@ -37,6 +37,18 @@ pub enum TableKind {
 }
 
 impl FieldTable {
+    /// A table with one value.
+    pub fn of_value(field: &str, value: u64, name: &str) -> Self {
+        Self {
+            field: field.to_owned(),
+            mask: u64::MAX,
+            kind: TableKind::Symbols,
+            zero: None,
+            entries: vec![(value, name.to_owned())],
+            complete: true,
+        }
+    }
+
     /// The text that the kernel prints for this value of the field (extended to 64 bits by the field's
     /// sign).
     pub fn render_value(&self, value: u64) -> String {

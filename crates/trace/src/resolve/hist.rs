@@ -2,6 +2,7 @@
 
 use super::field::{Meaning, Typed};
 use super::{Resolver, Scope};
+use crate::print::FieldTable;
 use crate::program::{Aggregate, Kept, Number, Operator, Pair, Part, Program};
 use crate::source::{Problem, Span};
 use crate::table::{
@@ -108,8 +109,14 @@ impl Resolver<'_> {
         }
         let mut program = Program {
             probe: self.scope.probe,
+            pausable: hist.pause.is_some(),
             ..Program::default()
         };
+        for span in [hist.cont, hist.clear].into_iter().flatten() {
+            let help = "`--control FILE` takes `pause`, `cont` and `clear` while the table counts";
+            let text = "Can't clear or continue a nonexistent hist trigger";
+            let _: Option<()> = self.wrong_with(span, text, help);
+        }
         let mut table = Table {
             size: self.size(hist).unwrap_or(SIZE),
             nohitcount: hist.nohitcount.is_some(),
@@ -186,6 +193,14 @@ impl Resolver<'_> {
             }
             self.thread_is_known(operand.span)?;
             return Some((Part::Stack, column(operand, KeyShow::Stack, 8, false)));
+        }
+        if let (ExprKind::Name(name), None) = (&operand.kind, modifier)
+            && (name.field == "event" && self.scope.format.field("event").is_none())
+        {
+            let id = self.scope.format.id;
+            let names = FieldTable::of_value("event", id, &self.scope.format.name);
+            let shown = column(operand, KeyShow::Flags(names), 8, false);
+            return Some((Part::Number(Number::Constant(id)), shown));
         }
         if let ExprKind::Variable(_) = operand.kind {
             let words = "Using variable references in keys not supported";
@@ -265,7 +280,7 @@ impl Resolver<'_> {
     }
 
     /// The names that the event's print format has for a field.
-    fn table_of(&mut self, operand: &Expr, span: Span) -> Option<crate::print::FieldTable> {
+    fn table_of(&mut self, operand: &Expr, span: Span) -> Option<FieldTable> {
         let tables = self.scope.tables;
         let found = match &operand.kind {
             ExprKind::Name(name) => tables.iter().find(|table| table.field == name.field),

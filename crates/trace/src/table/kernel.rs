@@ -18,8 +18,11 @@ impl Table {
         let mut out = String::new();
         let state = if now.paused { "paused" } else { "active" };
         // Writing to a string does not fail.
-        let _ = write!(out, "# event histogram\n#\n# trigger info: {}", self.info);
-        let _ = write!(out, " [{state}]\n#\n\n");
+        out.push_str("# event histogram\n#\n");
+        for info in [&self.info].into_iter().chain(&self.more_info) {
+            let _ = writeln!(out, "# trigger info: {info} [{state}]");
+        }
+        out.push_str("#\n\n");
         let whole = share::wholes(self, now.rows);
         for row in self.sorted(now.rows, names) {
             self.key_text(row, Shown(names), &mut out);

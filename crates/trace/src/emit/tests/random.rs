@@ -115,6 +115,7 @@ impl Maker<'_> {
             keys,
             values,
             pair: Pair::None,
+            pausable: false,
         }
     }
 
