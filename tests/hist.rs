@@ -2,6 +2,7 @@
 
 mod every;
 mod kernel;
+mod shared;
 
 use std::io::Read as _;
 use std::process::{Child, Command, Output, Stdio};

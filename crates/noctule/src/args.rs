@@ -282,6 +282,8 @@ pub(crate) struct EventsArgs {
 ///   noctule hist socket:lo 'keys=ip_src:vals=len' --filter 'tcp port 80' --for 5s
 ///   noctule hist profile:99 'keys=comm:sort=hitcount.descending' --for 5s
 ///   noctule hist software:page-faults 'keys=comm,ip.sym-offset' --for 5s
+///   noctule hist 'sched:sched_process_*' 'keys=event,common_comm' --for 5s
+///   noctule hist irq:softirq_entry name=all:keys=comm irq:irq_handler_entry name=all:keys=comm --for 5s
 ///
 /// Beside tracepoints: socket:INTERFACE counts packets, socket:any those of all interfaces; profile:HZ,
 /// interval:TIME, software:EVENT and hardware:EVENT, the last two with :PERIOD if wanted, count samples.
@@ -289,17 +291,19 @@ pub(crate) struct EventsArgs {
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct HistArgs {
-    /// SYSTEM:EVENT, socket:INTERFACE, profile:HZ, interval:TIME, software:EVENT, hardware:EVENT, or two
-    /// of them for the time between: FIRST..SECOND
-    #[arg(value_name = "EVENT")]
-    pub(crate) event: String,
-    /// What is counted, such as 'keys=prev_comm:vals=prev_prio if prev_pid > 0'
-    #[arg(value_name = "TRIGGER")]
-    pub(crate) trigger: String,
+    /// An event and what is counted of it, such as sched:sched_switch 'keys=prev_comm if prev_pid > 0'.
+    /// An event is SYSTEM:EVENT, a pattern of such, socket:INTERFACE, profile:HZ, interval:TIME,
+    /// software:EVENT, hardware:EVENT, or two of them for the time between: FIRST..SECOND
+    #[arg(value_names = ["EVENT", "TRIGGER"], required = true, num_args = 2..)]
+    pub(crate) pairs: Vec<String>,
     /// Of packets: count those that pass this filter in tcpdump's language, or in what `tcpdump -ddd`
     /// has printed for it
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) filter: Option<String>,
+    /// Take the orders pause, cont and clear from this FIFO, one on a line, each with the name= of a
+    /// table if it is not for all; `-`: from standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) control: Option<PathBuf>,
     /// Print the instructions, those of --filter as classic BPF too, and count nothing
     #[arg(long)]
     pub(crate) dump: bool,

@@ -1,24 +1,24 @@
 //! `noctule hist`: counts the hits of a tracepoint by key, as the kernel's histogram triggers do.
 
+mod control;
 mod filter;
 mod json;
 mod names;
+mod plan;
 
 use std::io::{IsTerminal as _, stdout};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use noctule_kernel::TraceEvents;
+use noctule_kernel::{LoadedProgram, TraceEvents};
 use noctule_trace::emit::emit;
-use noctule_trace::parse;
-use noctule_trace::print::Print;
 use noctule_trace::program::Program;
-use noctule_trace::resolve::{self, Scope};
-use noctule_trace::session::{Counted, Session};
-use noctule_trace::source::Problem;
+use noctule_trace::session::{Attach, Counted, Session};
 use noctule_trace::table::{Area, Snapshot, Table};
 
+use self::control::{Control, Order};
 use self::names::Names;
+use self::plan::Job;
 use super::groups::Groups;
 use super::kallsyms::Kallsyms;
 use super::refusal::not_started;
@@ -30,76 +30,154 @@ use crate::stop::{Signals, Woken};
 
 /// Rows of the live table.
 const LIVE_ROWS: usize = 20;
+/// The kernel writes this between the tables of one event.
+const BETWEEN: &str = "\n\n";
 
 pub(super) fn run(args: &HistArgs) -> Result<u8> {
+    let (pairs, rest) = args.pairs.as_chunks::<2>();
+    if !rest.is_empty() {
+        bail!(Usage(
+            "each EVENT needs its TRIGGER, such as sched:sched_switch keys=prev_comm".to_owned()
+        ));
+    }
     let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
-    let mut targets = named(&args.event)?;
     let symbols = Kallsyms::default();
     let groups = Groups::default();
-    let (mut programs, table) = compile(&targets, &args.trigger, &symbols, &groups)?;
+    let mut control = args.control.as_deref().map(Control::open).transpose()?;
+    let mut jobs = plan::of(pairs, &symbols, &groups, control.is_some())?;
     if let Some(text) = &args.filter {
-        let ([target], [program]) = (targets.as_slice(), programs.as_mut_slice()) else {
+        let [job] = jobs.as_mut_slice() else {
             bail!(Usage(
                 "--filter is for the packets of one interface".to_owned()
             ));
         };
-        program.classic = Some(filter::compile(text, &args.event, target)?);
+        let ([target], [program]) = (job.targets.as_slice(), job.programs.as_mut_slice()) else {
+            bail!(Usage(
+                "--filter is for the packets of one interface".to_owned()
+            ));
+        };
+        program.classic = Some(filter::compile(text, &job.events, target)?);
     }
     if args.dump {
-        for program in &programs {
+        for program in jobs.iter().flat_map(|job| &job.programs) {
             output.write(&dump(program)?)?;
         }
         return Ok(exit::DONE);
     }
-    let cpus = TraceEvents::possible_cpus();
-    let second = targets.pop();
-    let first = targets.pop();
-    let mut session = match (first, second, programs.as_slice()) {
-        (Some(first), Some(second), [early, late]) => {
-            Session::start_pair([early, late], table.size, cpus, |[early, late]| {
-                Ok(vec![second.attach(late)?, first.attach(early)?])
-            })
-        }
-        (None, Some(only), [program]) => {
-            Session::start(program, table.size, cpus, |program| only.attach(program))
-        }
-        _ => bail!("an event without a program"),
-    }
-    .map_err(|error| not_started(&args.event, Some(&args.trigger), error))?;
+    let running = jobs.into_iter().map(Running::start);
+    let mut running: Vec<_> = running.collect::<Result<_>>()?;
     let began = Instant::now();
+    let node = (&symbols, &groups);
     let live = output.is_terminal() && !args.json;
-    watch(args, &signals, live, |lines| {
-        let counted = by_owner(session.read()?, &table, &groups);
-        let names = Names::new(&symbols, &groups, &counted);
-        let (width, height) = size();
-        // The head, and the line about the rows that have no place, and that of the cursor.
-        let rows = height.saturating_sub(3).clamp(1, LIVE_ROWS);
-        let area = Area { width, rows };
-        redraw(
-            &table.draw(&snapshot(&counted), &names, area),
-            lines,
-            &mut Output::Standard,
-        )
-    })?;
-    session.stop();
+    watch(args, &signals, &mut control, &mut running, live, node)?;
+    running.iter_mut().for_each(|one| one.session.stop());
     let window = began.elapsed();
-    let counted = session
-        .read()
-        .map_err(|error| not_started(&args.event, Some(&args.trigger), error))?;
-    drop(session);
-    let counted = by_owner(counted, &table, &groups);
-    let names = Names::new(&symbols, &groups, &counted);
-    let now = snapshot(&counted);
-    output.write(&if args.json {
-        json::answer(&args.event, &table, &now, &names.lossless(), window)? + "\n"
-    } else if args.graph {
-        graph(&table, &now, &names)?
-    } else {
-        table.kernel_text(&now, &names)
-    })?;
+    let mut texts = Vec::new();
+    for one in running {
+        texts.push(one.answer(args, window, node)?);
+    }
+    output.write(&texts.join(if args.json { "" } else { BETWEEN }))?;
     groups.warn_of_late("counted");
     Ok(exit::DONE)
+}
+
+/// What only the node knows.
+type Known<'a> = (&'a Kallsyms, &'a Groups);
+
+/// A table that counts.
+struct Running {
+    session: Session,
+    table: Table,
+    events: String,
+    trigger: String,
+    name: Option<String>,
+}
+
+impl Running {
+    fn start(job: Job) -> Result<Self> {
+        let attach = |target: Target| -> Attach<'_> {
+            Box::new(move |program: &LoadedProgram| target.attach(program))
+        };
+        let programs = job.programs.iter().zip(job.targets.into_iter().map(attach));
+        let cpus = TraceEvents::possible_cpus();
+        let session = Session::start(programs.collect(), job.table.size, cpus, job.paused);
+        let session =
+            session.map_err(|error| not_started(&job.events, Some(&job.trigger), error))?;
+        Ok(Self {
+            session,
+            table: job.table,
+            events: job.events,
+            trigger: job.trigger,
+            name: job.name,
+        })
+    }
+
+    /// What was counted; the rows of the cgroups of one owner are one row.
+    fn counted(&self, groups: &Groups) -> Result<Counted> {
+        let read = self.session.read();
+        let mut counted =
+            read.map_err(|error| not_started(&self.events, Some(&self.trigger), error))?;
+        groups.refresh();
+        let mut first = |identity, id| groups.first(identity, id);
+        counted.rows = self.table.by_owner(counted.rows, &counted.kept, &mut first);
+        Ok(counted)
+    }
+
+    fn snapshot<'a>(&self, counted: &'a Counted) -> Snapshot<'a> {
+        Snapshot {
+            rows: &counted.rows,
+            dropped: counted.dropped,
+            paused: self.session.is_paused(),
+        }
+    }
+
+    /// The live table.
+    fn draw(&self, rows: usize, (symbols, groups): Known<'_>) -> Result<String> {
+        let counted = self.counted(groups)?;
+        let names = Names::new(symbols, groups, &counted);
+        let width = size().0;
+        let area = Area { width, rows };
+        Ok(self.table.draw(&self.snapshot(&counted), &names, area))
+    }
+
+    /// The answer at the end.
+    fn answer(
+        self,
+        args: &HistArgs,
+        window: Duration,
+        (symbols, groups): Known<'_>,
+    ) -> Result<String> {
+        let skipped = self.session.skipped();
+        let counted = self.counted(groups)?;
+        let names = Names::new(symbols, groups, &counted);
+        let now = self.snapshot(&counted);
+        if args.json {
+            let named = names.lossless();
+            let answer = json::answer(&self.events, &self.table, &now, &named, (window, skipped));
+            return Ok(answer? + "\n");
+        }
+        if skipped > 0 {
+            tracing::warn!(
+                "{}: the kernel did not run the program for {skipped} hits, because another BPF program \
+                 ran on that CPU; they are not counted, whether or not the filter holds",
+                noctule_text::escape(&self.events)
+            );
+        }
+        match args.graph {
+            true => graph(&self.table, &now, &names),
+            false => Ok(self.table.kernel_text(&now, &names)),
+        }
+    }
+
+    fn obey(&mut self, order: Order) -> Result<()> {
+        let done = match order {
+            Order::Pause => self.session.pause(true),
+            Order::Continue => self.session.pause(false),
+            Order::Clear => self.session.clear(),
+        };
+        done.map_err(|error| not_started(&self.events, None, error))
+    }
 }
 
 /// The instructions of the classic filter, and those of the program.
@@ -112,87 +190,50 @@ fn dump(program: &Program) -> Result<String> {
     Ok(format!("{classic}# program\n{code}"))
 }
 
-/// The rows of the cgroups of one owner are one row.
-fn by_owner(mut counted: Counted, table: &Table, groups: &Groups) -> Counted {
-    groups.refresh();
-    let mut first = |identity, id| groups.first(identity, id);
-    counted.rows = table.by_owner(counted.rows, &counted.kept, &mut first);
-    counted
-}
-
-/// The program and the table of a trigger.
-fn compile(
-    targets: &[Target],
-    trigger: &str,
-    symbols: &Kallsyms,
-    groups: &Groups,
-) -> Result<(Vec<Program>, Table)> {
-    let (tree, problems) = parse::hist(trigger);
-    let refused = |problems: &[Problem]| {
-        let shown: Vec<_> = problems
-            .iter()
-            .map(|problem| problem.show(trigger))
-            .collect();
-        Usage(shown.join("").trim_end().to_owned())
-    };
-    if !problems.is_empty() {
-        bail!(refused(&problems));
-    }
-    let tables: Vec<_> = targets
-        .iter()
-        .map(|target| {
-            Print::parse(target.format())
-                .map(|print| print.tables())
-                .unwrap_or_default()
-        })
-        .collect();
-    let function = |name: &str| symbols.function(name);
-    let scope = |which: usize| Scope {
-        probe: targets[which].probe(),
-        format: targets[which].format(),
-        tables: &tables[which],
-        function: &function,
-        groups,
-    };
-    let compiled = match targets {
-        [_, _] => resolve::latency(&tree, &scope(0), &scope(1))
-            .map(|(pair, table)| (Vec::from(pair), table)),
-        _ => resolve::hist(&tree, &scope(0)).map(|(program, table)| (vec![program], table)),
-    };
-    compiled.map_err(|problems| refused(&problems).into())
-}
-
-/// The event, or the two of `FIRST..SECOND`.
-fn named(text: &str) -> Result<Vec<Target>> {
-    match text.split_once("..") {
-        Some((first, second)) => Ok(vec![Target::open(first)?, Target::open(second)?]),
-        None => Ok(vec![Target::open(text)?]),
-    }
-}
-
-/// Draws again and again until the time has come or a signal.
+/// Draws again and again, and obeys, until the time has come or a signal.
 fn watch(
     args: &HistArgs,
     signals: &Signals,
+    control: &mut Option<Control>,
+    running: &mut [Running],
     live: bool,
-    mut draw: impl FnMut(&mut usize) -> Result<Reader>,
+    node: Known<'_>,
 ) -> Result<()> {
     let end = args.duration.map(|duration| Instant::now() + duration);
     let mut lines = 0;
+    let step = if live {
+        args.interval
+    } else {
+        Duration::from_secs(3600)
+    };
+    let mut next = Instant::now() + step;
     loop {
-        let step = if live {
-            args.interval
-        } else {
-            Duration::from_secs(3600)
-        };
-        let next = Instant::now() + step;
         let until = end.map_or(next, |end| end.min(next));
-        let woken = signals.wait(until, &[])?;
+        let orders = control.as_ref().and_then(Control::fd);
+        let woken = signals.wait(until, &orders.into_iter().collect::<Vec<_>>())?;
         if woken == Woken::End || end.is_some_and(|end| Instant::now() >= end) {
             break;
         }
-        if live && draw(&mut lines)? == Reader::Gone {
-            return Ok(());
+        if let (Woken::Data, Some(control)) = (woken, &mut *control) {
+            for (order, name) in control.orders()? {
+                let is_meant = |one: &&mut Running| name.is_none() || one.name == name;
+                running
+                    .iter_mut()
+                    .filter(is_meant)
+                    .try_for_each(|one| one.obey(order))?;
+            }
+            continue;
+        }
+        next = Instant::now() + step;
+        if live {
+            // The head, and the line about the rows that have no place, and that of the cursor.
+            let rows = size().1 / running.len().max(1);
+            let rows = rows.saturating_sub(3).clamp(1, LIVE_ROWS);
+            let drawn = running.iter().map(|one| one.draw(rows, node));
+            let text: String = drawn.collect::<Result<_>>()?;
+            if redraw(&text, &mut lines, &mut Output::Standard)? == Reader::Gone {
+                return Ok(());
+            }
         }
     }
     if live {
@@ -209,14 +250,6 @@ fn redraw(text: &str, lines: &mut usize, output: &mut Output<'_>) -> Result<Read
     };
     *lines = text.lines().count();
     output.write(&format!("{back}{text}"))
-}
-
-fn snapshot(counted: &Counted) -> Snapshot<'_> {
-    Snapshot {
-        rows: &counted.rows,
-        dropped: counted.dropped,
-        paused: false,
-    }
 }
 
 fn graph(table: &Table, now: &Snapshot<'_>, names: &Names<'_>) -> Result<String> {

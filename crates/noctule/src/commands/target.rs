@@ -2,6 +2,9 @@
 
 mod perf;
 
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use anyhow::{Result, bail};
 use noctule_kernel::{AttachedProgram, Error, LoadedProgram, PacketSource, PerfProbe, TraceEvents};
 use noctule_trace::format::EventFormat;
@@ -13,7 +16,7 @@ use crate::exit::Usage;
 /// Where a program is to be attached.
 pub(super) enum Target {
     /// `SYSTEM:EVENT`.
-    Tracepoint(TraceEvents, EventFormat),
+    Tracepoint(Rc<TraceEvents>, EventFormat),
     /// `socket:INTERFACE`.
     Packets(PacketSource, EventFormat),
     /// `profile:HZ`, `interval:TIME`, `software:EVENT`, `hardware:EVENT`.
@@ -24,14 +27,30 @@ impl Target {
     /// What the text names.
     pub(super) fn open(text: &str) -> Result<Self> {
         if let Some(interface) = text.strip_prefix("socket:") {
-            return packets(interface);
+            let (source, format) = packets(interface)?;
+            return Ok(Self::Packets(source, named(format, text)));
         }
         if let Some(probe) = perf::probe(text)? {
-            return Ok(Self::Perf(probe, perf_format()));
+            return Ok(Self::Perf(probe, named(perf_format(), text)));
         }
         let events = TraceEvents::open()?;
         let format = tracepoints::one(&events, text)?;
-        Ok(Self::Tracepoint(events, format))
+        Ok(Self::Tracepoint(Rc::new(events), format))
+    }
+
+    /// All that a pattern of tracepoints matches (`sched:sched_process_*`), or what the text names.
+    pub(super) fn open_all(text: &str) -> Result<Vec<Self>> {
+        if !text.contains(['*', '?', '[']) || text.contains("..") {
+            return Ok(vec![Self::open(text)?]);
+        }
+        let events = Rc::new(TraceEvents::open()?);
+        let names = tracepoints::matching(&events, text)?;
+        tracepoints::not_too_many(names.len())?;
+        let open = |(system, event): &(String, String)| {
+            let format = tracepoints::one(&events, &format!("{system}:{event}"))?;
+            Ok(Self::Tracepoint(Rc::clone(&events), format))
+        };
+        names.iter().map(open).collect()
     }
 
     /// Where the program runs.
@@ -71,7 +90,18 @@ impl Target {
     }
 }
 
-fn packets(interface: &str) -> Result<Target> {
+/// The format of a probe that is no tracepoint: with the name that the user gives it, and a number that
+/// no tracepoint has.
+fn named(format: EventFormat, text: &str) -> EventFormat {
+    static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
+    EventFormat {
+        name: text.to_owned(),
+        id: NEXT.fetch_add(1, Ordering::Relaxed),
+        ..format
+    }
+}
+
+fn packets(interface: &str) -> Result<(PacketSource, EventFormat)> {
     // The kernel's own rule for names of interfaces (`dev_valid_name`).
     let is_name = !matches!(interface, "" | "." | "..")
         && interface.len() < 16
@@ -94,5 +124,5 @@ fn packets(interface: &str) -> Result<Target> {
             shown.join(", ")
         )));
     };
-    Ok(Target::Packets(source, PacketField::format()))
+    Ok((source, PacketField::format()))
 }

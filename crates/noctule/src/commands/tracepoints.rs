@@ -7,6 +7,19 @@ use noctule_trace::glob::Glob;
 
 use crate::exit::Usage;
 
+/// The most events of one command: each has a program of its own.
+const MOST_EVENTS: usize = 512;
+
+/// Refuses more events than one command can have.
+pub(super) fn not_too_many(count: usize) -> Result<()> {
+    if count > MOST_EVENTS {
+        bail!(Usage(format!(
+            "{count} events match; one command traces at most {MOST_EVENTS}: give a narrower pattern"
+        )));
+    }
+    Ok(())
+}
+
 /// The layout of an event that is given as `SYSTEM:EVENT`.
 pub(super) fn one(events: &TraceEvents, text: &str) -> Result<EventFormat> {
     let Some((system, event)) = text.split_once(':').or_else(|| text.split_once('/')) else {

@@ -31,8 +31,6 @@ pub(super) use lines::Lines;
 
 /// Between two readings of the ring: so long an event can take to be shown, twice.
 const STEP: Duration = Duration::from_millis(100);
-/// The most events of one command: each has a program of its own.
-const MOST_EVENTS: usize = 512;
 
 /// An event that is watched.
 pub(super) struct Watched {
@@ -139,12 +137,7 @@ impl WatchedEvents {
                 }
             });
         }
-        if self.all.len() > MOST_EVENTS {
-            let count = self.all.len();
-            bail!(Usage(format!(
-                "{count} events match; one command traces at most {MOST_EVENTS}: give a narrower pattern"
-            )));
-        }
+        tracepoints::not_too_many(self.all.len())?;
         Ok(places)
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn answer(
     table: &Table,
     now: &Snapshot<'_>,
     names: &dyn NodeNames,
-    window: Duration,
+    (window, skipped): (Duration, u64),
 ) -> Result<String> {
     let titles = table.titles();
     let row = |cells: Vec<Cell>| {
@@ -20,7 +20,7 @@ pub(super) fn answer(
         Value::Object(Map::from_iter(members))
     };
     let rows: Vec<_> = table.cells(now, names).into_iter().map(row).collect();
-    let answer = json!({
+    let mut answer = json!({
         "event": event,
         "trigger": table.info,
         "window_seconds": window.as_secs_f64(),
@@ -29,6 +29,16 @@ pub(super) fn answer(
         "dropped": now.dropped,
         "rows": rows,
     });
+    if !table.more_info.is_empty() {
+        let all = [&table.info].into_iter().chain(&table.more_info);
+        answer["triggers"] = all.cloned().collect();
+    }
+    if now.paused {
+        answer["paused"] = true.into();
+    }
+    if skipped > 0 {
+        answer["skipped"] = skipped.into();
+    }
     Ok(serde_json::to_string(&answer)?)
 }
 

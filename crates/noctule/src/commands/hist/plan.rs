@@ -1,0 +1,178 @@
+//! Which tables there are, and which programs count into each.
+
+use anyhow::{Result, bail};
+use noctule_trace::parse;
+use noctule_trace::print::Print;
+use noctule_trace::program::{Pair, Program};
+use noctule_trace::resolve::{self, Scope};
+use noctule_trace::source::{Problem, Span};
+use noctule_trace::table::Table;
+use noctule_trace::tree::Hist;
+
+use crate::commands::groups::Groups;
+use crate::commands::kallsyms::Kallsyms;
+use crate::commands::target::Target;
+use crate::exit::Usage;
+
+/// A table with its programs, each of which has its target.
+pub(super) struct Job {
+    /// The events, as they were given.
+    pub(super) events: String,
+    /// The trigger of the first of them.
+    pub(super) trigger: String,
+    /// Of `name=`.
+    pub(super) name: Option<String>,
+    pub(super) table: Table,
+    /// The first one made the table; the second of a pair comes before its first.
+    pub(super) programs: Vec<Program>,
+    pub(super) targets: Vec<Target>,
+    /// It begins paused.
+    pub(super) paused: bool,
+}
+
+/// The tables of these events and triggers. Those of one name count into one table.
+pub(super) fn of(
+    pairs: &[[String; 2]],
+    symbols: &Kallsyms,
+    groups: &Groups,
+    pausable: bool,
+) -> Result<Vec<Job>> {
+    let mut jobs: Vec<Job> = Vec::new();
+    for [events, trigger] in pairs {
+        let (tree, problems) = parse::hist(trigger);
+        if !problems.is_empty() {
+            bail!(refused(None, &problems, trigger));
+        }
+        let job = job(events, trigger, &tree, symbols, groups)?;
+        let known = jobs
+            .iter_mut()
+            .find(|known| known.name.is_some() && known.name == job.name);
+        match (known, &tree.name) {
+            (Some(known), Some(name)) => known.join(job, name.span)?,
+            _ => jobs.push(job),
+        }
+    }
+    for job in &mut jobs {
+        let pausable = pausable || job.programs.iter().any(|program| program.pausable);
+        for program in &mut job.programs {
+            program.pausable = pausable;
+        }
+    }
+    Ok(jobs)
+}
+
+impl Job {
+    /// Counts the events of another trigger of the same name into this table.
+    fn join(&mut self, other: Self, name: Span) -> Result<()> {
+        let is_pair = |job: &Self| job.programs.iter().any(|one| one.pair != Pair::None);
+        let fits = match (self.programs.first(), other.programs.first()) {
+            _ if is_pair(self) || is_pair(&other) => Err("the time between two events has its own"),
+            (Some(own), Some(program)) => self.table.join(own, program, other.table),
+            _ => Ok(()),
+        };
+        if let Err(why) = fits {
+            // The kernel's own words.
+            let text = "Named hist trigger doesn't match existing named hist trigger (includes \
+                        variables)";
+            let problem = Problem::new(name, text).with_help(why);
+            bail!(refused(Some(&other.events), &[problem], &other.trigger));
+        }
+        self.events += &format!(",{}", other.events);
+        self.programs.extend(other.programs);
+        self.targets.extend(other.targets);
+        self.paused |= other.paused;
+        Ok(())
+    }
+}
+
+fn job(
+    events: &str,
+    trigger: &str,
+    tree: &Hist,
+    symbols: &Kallsyms,
+    groups: &Groups,
+) -> Result<Job> {
+    let (targets, programs, table) = match events.split_once("..") {
+        Some((first, second)) => {
+            let (first, second) = (Target::open(first)?, Target::open(second)?);
+            let made = with_scope(&first, symbols, groups, |first| {
+                with_scope(&second, symbols, groups, |second| {
+                    resolve::latency(tree, first, second)
+                })
+            });
+            let ([early, late], table) =
+                made.map_err(|problems| refused(None, &problems, trigger))?;
+            (vec![second, first], vec![late, early], table)
+        }
+        None => one_table(events, trigger, tree, symbols, groups)?,
+    };
+    Ok(Job {
+        events: events.to_owned(),
+        trigger: trigger.to_owned(),
+        name: tree.name.as_ref().map(|name| name.node.clone()),
+        table,
+        programs,
+        targets,
+        paused: tree.pause.is_some(),
+    })
+}
+
+/// The programs of one event, or of all that a pattern matches, and their table.
+fn one_table(
+    events: &str,
+    trigger: &str,
+    tree: &Hist,
+    symbols: &Kallsyms,
+    groups: &Groups,
+) -> Result<(Vec<Target>, Vec<Program>, Table)> {
+    let targets = Target::open_all(events)?;
+    let of_several = targets.len() > 1;
+    let mut programs: Vec<Program> = Vec::new();
+    let mut all = Table::default();
+    for target in &targets {
+        let event = of_several.then_some(target.format().name.as_str());
+        let made = with_scope(target, symbols, groups, |scope| resolve::hist(tree, scope));
+        let (program, table) = made.map_err(|problems| refused(event, &problems, trigger))?;
+        match programs.first() {
+            None => all = table,
+            Some(first) => {
+                if let Err(why) = all.join(first, &program, table) {
+                    let of = &targets[0].format().name;
+                    let text = format!("It cannot share a table with {of}: {why}");
+                    let problem = Problem::new(Span::new(0, 0), text);
+                    bail!(refused(event, &[problem], trigger));
+                }
+            }
+        }
+        programs.push(program);
+    }
+    Ok((targets, programs, all))
+}
+
+fn with_scope<T>(
+    target: &Target,
+    symbols: &Kallsyms,
+    groups: &Groups,
+    what: impl FnOnce(&Scope<'_>) -> T,
+) -> T {
+    let tables = Print::parse(target.format()).map(|print| print.tables());
+    what(&Scope {
+        probe: target.probe(),
+        format: target.format(),
+        tables: &tables.unwrap_or_default(),
+        function: &|name: &str| symbols.function(name),
+        groups,
+    })
+}
+
+/// What is wrong with a trigger; `event`: the one of several that it is wrong for.
+fn refused(event: Option<&str>, problems: &[Problem], trigger: &str) -> Usage {
+    let shown: Vec<_> = problems
+        .iter()
+        .map(|problem| problem.show(trigger))
+        .collect();
+    let event = event.map_or(String::new(), |event| {
+        format!("{}: ", noctule_text::escape(event))
+    });
+    Usage(format!("{event}{}", shown.join("").trim_end()))
+}

@@ -1,0 +1,206 @@
+//! Several events in one command: tables that they share, and tables that are paused and cleared.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{Hist, getppid, refused, support};
+
+/// Asks for the user, as often as wanted: one system call each.
+fn getuid(times: u64) {
+    for _ in 0..times {
+        let _ = rustix::process::getuid();
+    }
+}
+
+/// This thread alone.
+fn own() -> String {
+    let thread = rustix::thread::gettid();
+    format!("common_pid == {}", thread.as_raw_nonzero())
+}
+
+/// Hits by the name of the event.
+fn hits(answer: &Value, event: &str) -> u64 {
+    let rows = answer["rows"].as_array().expect("rows");
+    let found = rows.iter().find(|row| row["event"]["name"] == event);
+    found.and_then(|row| row["hitcount"].as_u64()).unwrap_or(0)
+}
+
+#[test]
+fn events_of_one_name_count_into_one_table() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let trigger = format!("name=calls:keys=event,common_pid if {}", own());
+    let more = ["syscalls:sys_enter_getuid", &trigger, "--json"];
+    let hist = Hist::start("syscalls:sys_enter_getppid", &trigger, &more);
+    getppid(300);
+    getuid(200);
+    let answer = hist.end_json();
+    assert_eq!(hits(&answer, "sys_enter_getppid"), 300, "{answer}");
+    assert_eq!(hits(&answer, "sys_enter_getuid"), 200, "{answer}");
+    assert_eq!(
+        (&answer["hits"], &answer["entries"]),
+        (&500.into(), &2.into()),
+        "{answer}"
+    );
+    // Without the event as a key their hits are in one row, and each trigger is repeated.
+    let trigger = format!("name=calls:keys=common_pid if {}", own());
+    let other = format!("{trigger} && common_cpu >= 0");
+    let hist = Hist::start(
+        "syscalls:sys_enter_getppid",
+        &trigger,
+        &["syscalls:sys_enter_getuid", &other],
+    );
+    getppid(3);
+    getuid(4);
+    let text = hist.end();
+    assert!(text.contains("hitcount:          7\n"), "{text}");
+    assert_eq!(
+        text.matches("# trigger info: hist:name=calls:").count(),
+        2,
+        "{text}"
+    );
+    assert_eq!(text.matches("Totals:").count(), 1, "{text}");
+    // Without a name each has its own.
+    let trigger = format!("keys=common_pid if {}", own());
+    let hist = Hist::start(
+        "syscalls:sys_enter_getppid",
+        &trigger,
+        &["syscalls:sys_enter_getuid", &trigger],
+    );
+    getppid(3);
+    getuid(4);
+    let text = hist.end();
+    let (first, second) = text
+        .split_once("\n\n\n# event histogram")
+        .expect("two tables");
+    assert!(first.contains("hitcount:          3\n"), "{text}");
+    assert!(second.contains("hitcount:          4\n"), "{text}");
+}
+
+#[test]
+fn a_pattern_of_events_has_one_table() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let trigger = format!("keys=event if {}", own());
+    let hist = Hist::start("syscalls:sys_enter_get?id", &trigger, &["--json"]);
+    getppid(300);
+    getuid(200);
+    let answer = hist.end_json();
+    assert_eq!(hits(&answer, "sys_enter_getuid"), 200, "{answer}");
+    assert_eq!(hits(&answer, "sys_enter_getppid"), 0, "{answer}");
+    let cases = [
+        (
+            "syscalls:sys_enter_getp*",
+            "keys=who",
+            "sys_enter_getpeername: error: Field not found",
+        ),
+        (
+            "sched:sched_process_*",
+            "keys=old_pid",
+            "sched_process_exit: error: Field not found",
+        ),
+        (
+            "nothing:*",
+            "keys=comm",
+            "this kernel has no event nothing:*",
+        ),
+    ];
+    for (events, trigger, words) in cases {
+        let (code, errors) = refused(&[events, trigger]);
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(words), "{errors}");
+    }
+}
+
+#[test]
+fn tables_that_cannot_be_shared_are_refused() {
+    let _machine = support::shared();
+    let first = ["sched:sched_switch", "name=a:keys=prev_comm:vals=prev_prio"];
+    let cases = [
+        (
+            "sched:sched_switch",
+            "name=a:keys=prev_comm",
+            "the values are not the same",
+        ),
+        (
+            "sched:sched_switch",
+            "name=a:keys=prev_pid:vals=prev_prio",
+            "a key has another size",
+        ),
+        (
+            "sched:sched_switch",
+            "name=a:keys=next_comm:vals=prev_prio",
+            "the keys have other names",
+        ),
+    ];
+    for (event, trigger, why) in cases {
+        let (code, errors) = refused(&[&first[..], &[event, trigger]].concat());
+        assert_eq!(code, Some(2), "{errors}");
+        let words = format!(
+            "sched:sched_switch: error: Named hist trigger doesn't match existing named hist \
+                             trigger (includes variables)\n  {trigger}\n       ^\nhelp: {why}"
+        );
+        assert!(errors.contains(&words), "{errors}");
+    }
+    let (code, errors) = refused(&["sched:sched_switch", "keys=prev_pid:clear"]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(
+        errors.contains("Can't clear or continue a nonexistent hist trigger"),
+        "{errors}"
+    );
+    let (code, errors) = refused(&["sched:sched_switch", "keys=prev_pid", "sched:sched_waking"]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("each EVENT needs its TRIGGER"), "{errors}");
+}
+
+#[test]
+fn a_table_is_paused_continued_and_cleared() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("orders");
+    let made = Command::new("mkfifo").arg(&path).status();
+    assert!(made.expect("mkfifo is there").success());
+    let shown = path.to_str().expect("UTF-8");
+    let trigger = format!(
+        "name=mine:keys=common_cpu:vals=common_pid.min:pause if {}",
+        own()
+    );
+    let more = ["--json", "--control", shown];
+    let mut hist = Hist::start("syscalls:sys_enter_getppid", &trigger, &more);
+    let mut orders = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .expect("a FIFO");
+    let mut order = |line: &str| {
+        writeln!(orders, "{line}").expect("written");
+        support::wait_until("the order is read", || {
+            rustix::io::ioctl_fionread(&orders).expect("a FIFO") == 0
+        });
+        support::wait_until_it_waits(&mut hist.0);
+    };
+    getppid(11);
+    order("cont");
+    getppid(13);
+    order("clear mine");
+    getppid(17);
+    order("pause other");
+    getppid(19);
+    order("pause mine");
+    getppid(23);
+    let answer = hist.end_json();
+    assert_eq!(answer["hits"], 17 + 19, "{answer}");
+    assert_eq!(answer["paused"], true, "{answer}");
+    let (code, errors) = refused(&[
+        "sched:sched_switch",
+        "keys=prev_pid",
+        "--control",
+        "/etc/passwd",
+    ]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("mkfifo"), "{errors}");
+}
