@@ -8,6 +8,7 @@ mod bar;
 mod energy;
 mod evidence;
 mod gone;
+mod history;
 mod judge;
 mod reason;
 mod report;
@@ -17,6 +18,7 @@ mod wait_report;
 
 pub use energy::{Attribution, EnergyReport, IdleEnergy, KindReport, ZoneReport, charged_kinds};
 pub use evidence::{Baseline, Evidence, Thresholds};
+pub use history::{EventLog, EventLogLimits};
 pub use judge::{Judge, JudgeOptions};
 pub use report::{Report, ReportBuilder, Row};
 pub use rollup::Rollup;

@@ -1,0 +1,140 @@
+//! The last events, in bounded room.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use noctule_model::{Event, ExitStatus, Origin, TcpChange, What};
+
+/// How much is kept, of the rare and of the ordinary events each.
+#[derive(Clone, Copy, Debug)]
+pub struct EventLogLimits {
+    /// Events.
+    pub events: usize,
+    /// Bytes, paths and arguments included.
+    pub bytes: usize,
+}
+
+impl Default for EventLogLimits {
+    fn default() -> Self {
+        Self {
+            events: 4000,
+            bytes: 2 << 20,
+        }
+    }
+}
+
+/// The last events. What tells of trouble has room of its own, so that a storm of processes that start
+/// and end does not push it out.
+#[derive(Clone, Debug)]
+pub struct EventLog {
+    limits: EventLogLimits,
+    rare: Ring,
+    ordinary: Ring,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Ring {
+    events: VecDeque<Arc<Event>>,
+    bytes: usize,
+    /// How many were forgotten, and when the last of them happened.
+    forgotten: u64,
+    forgotten_unix_ns: u64,
+}
+
+impl EventLog {
+    /// A log without events.
+    pub fn new(limits: EventLogLimits) -> Self {
+        Self {
+            limits,
+            rare: Ring::default(),
+            ordinary: Ring::default(),
+        }
+    }
+
+    /// Takes events, in order. What was there before the agent is no news, and left out.
+    pub fn add(&mut self, events: impl IntoIterator<Item = Event>) {
+        let news = |event: &Event| event.origin != Origin::Existing;
+        for event in events.into_iter().filter(news) {
+            let ring = match is_rare(&event.what) {
+                true => &mut self.rare,
+                false => &mut self.ordinary,
+            };
+            ring.add(event, &self.limits);
+        }
+    }
+
+    /// The last `most` events of a span of time (nanoseconds since 1970) that are `wanted`, in order.
+    pub fn within(
+        &self,
+        from_unix_ns: u64,
+        to_unix_ns: u64,
+        most: usize,
+        wanted: impl Fn(&Event) -> bool,
+    ) -> Vec<Arc<Event>> {
+        let inside =
+            |e: &&Arc<Event>| (from_unix_ns..=to_unix_ns).contains(&e.time_unix_ns) && wanted(e);
+        let of = |ring: &'_ Ring| -> Vec<Arc<Event>> {
+            ring.events
+                .iter()
+                .rev()
+                .filter(inside)
+                .take(most)
+                .cloned()
+                .collect()
+        };
+        let mut found = of(&self.rare);
+        found.extend(of(&self.ordinary));
+        found.sort_by_key(|event| std::cmp::Reverse(event.time_unix_ns));
+        found.truncate(most);
+        found.reverse();
+        found
+    }
+
+    /// How many ordinary events were forgotten, and the moment from which on none was (nanoseconds since
+    /// 1970).
+    pub fn forgotten(&self) -> (u64, u64) {
+        let rings = [&self.rare, &self.ordinary];
+        let count = rings.iter().map(|ring| ring.forgotten).sum();
+        let last = rings.iter().map(|ring| ring.forgotten_unix_ns).max();
+        (count, last.unwrap_or(0))
+    }
+}
+
+impl Ring {
+    fn add(&mut self, event: Event, limits: &EventLogLimits) {
+        self.bytes += bytes(&event);
+        self.events.push_back(Arc::new(event));
+        while self.events.len() > limits.events || self.bytes > limits.bytes {
+            let Some(oldest) = self.events.pop_front() else {
+                return;
+            };
+            self.bytes -= bytes(&oldest);
+            self.forgotten += 1;
+            self.forgotten_unix_ns = self.forgotten_unix_ns.max(oldest.time_unix_ns);
+        }
+    }
+}
+
+/// Whether it tells of trouble.
+fn is_rare(what: &What) -> bool {
+    match what {
+        What::OomKill { .. } | What::Gap { .. } => true,
+        What::ProcessExit {
+            status, oom_killed, ..
+        } => *oom_killed || matches!(status, Some(ExitStatus::Signal(_))),
+        What::Tcp { change, .. } => matches!(change, TcpChange::ConnectFailed { .. }),
+        _ => false,
+    }
+}
+
+fn bytes(event: &Event) -> usize {
+    let text = match &event.what {
+        What::ProcessExec { path, args, .. } => {
+            path.bytes.len() + args.iter().map(|arg| arg.len() + 24).sum::<usize>()
+        }
+        What::FileOpen { path, .. } => path.bytes.len(),
+        What::Gap { lost, .. } => lost.len() * 24,
+        _ => 0,
+    };
+    size_of::<Event>() + 16 + text
+}
