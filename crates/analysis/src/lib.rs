@@ -18,7 +18,11 @@ mod wait_report;
 
 pub use energy::{Attribution, EnergyReport, IdleEnergy, KindReport, ZoneReport, charged_kinds};
 pub use evidence::{Baseline, Evidence, Thresholds};
-pub use history::{EventLog, EventLogLimits};
+pub use history::{
+    EventLog, EventLogLimits, Hurt, JudgedWindow, NodePoint, OwnerId, OwnerPoint, OwnerSum,
+    PairPoint, PairSum, SpanStep, TimePoint, TimeSpan, TimeSpanQuery, Timeline, TimelineLimits,
+    TimelineView,
+};
 pub use judge::{Judge, JudgeOptions};
 pub use report::{Report, ReportBuilder, Row};
 pub use rollup::Rollup;

@@ -1,4 +1,228 @@
-use super::{EventLog, EventLogLimits};
+use noctule_model::{
+    Batch, Blamed, CgroupId, Counter, Histogram, Node, Owner, Subject, SubjectBlame, SubjectRow,
+};
+
+use super::*;
+use crate::ReportBuilder;
+
+const SECOND: u64 = 1_000_000_000;
+/// A moment on the border of every step.
+const START: u64 = 1_700_000_100 * SECOND;
+
+fn subject(name: &str) -> Subject {
+    Subject::Unit(name.into())
+}
+
+/// A second of a machine in which each name used the CPU for `used` times the seconds until then, and
+/// the first waited as long behind the second.
+fn batch(at: u64, names: &[&str], used: u64) -> Arc<Batch> {
+    let rows = names.iter().enumerate().map(|(number, name)| {
+        let owner = Owner {
+            unit: Some((*name).into()),
+            ..Owner::unknown(CgroupId(number as u64 + 1))
+        };
+        let mut row = SubjectRow::new(subject(name), Arc::new(owner));
+        row.counters[Counter::CpuTime] = at * used;
+        if number == 0 && names.len() > 1 {
+            row.counters[Counter::Wait(noctule_model::Cause::Neighbour)] = at * used;
+            let mut counts = vec![0; Histogram::BUCKETS];
+            counts[Histogram::bucket(4_000_000)] = 10 * at;
+            row.waits = Histogram::from_counts(counts);
+            row.blame = vec![SubjectBlame {
+                culprit: Blamed::Subject(Arc::new(subject(names[1]))),
+                wait_ns: at * used,
+            }];
+        }
+        row
+    });
+    let mut subjects: Vec<SubjectRow> = rows.collect();
+    subjects.sort_by(|a, b| a.subject.cmp(&b.subject));
+    let mut node = Node {
+        cpus: 2,
+        elapsed_ns: 2 * at * SECOND,
+        idle_ns: at * SECOND,
+        ..Node::default()
+    };
+    node.total[Counter::CpuTime] = at * used * names.len() as u64;
+    Arc::new(Batch {
+        sequence: at,
+        taken_ns: at * SECOND,
+        time_unix_ns: START + at * SECOND,
+        node,
+        subjects,
+        ..Batch::default()
+    })
+}
+
+fn history(limits: TimelineLimits, seconds: u64, names: &[&str]) -> Timeline {
+    let mut history = Timeline::new(limits);
+    for at in 0..=seconds {
+        history.observe(&batch(at, names, SECOND / 10));
+    }
+    history
+}
+
+fn query(from: u64, to: u64, steps: usize) -> TimeSpanQuery {
+    TimeSpanQuery {
+        from_unix_ns: START + from * SECOND,
+        to_unix_ns: START + to * SECOND,
+        steps,
+        waits_of: None,
+        pair: None,
+    }
+}
+
+fn name(view: &TimelineView, id: OwnerId) -> String {
+    view.parties[&id].name(Level::Container)
+}
+
+#[test]
+fn a_range_adds_up_to_what_the_batches_counted() {
+    let view = history(TimelineLimits::default(), 60, &["a", "b"]).view();
+    let range = view.range(&query(0, 60, 20));
+    assert_eq!((range.step_ns, range.buckets.len()), (3 * SECOND, 20));
+    let sum = |of: fn(&SpanStep) -> u64| range.buckets.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|b| b.covered_ns), 60 * SECOND);
+    assert_eq!(sum(|b| b.elapsed_ns), 120 * SECOND);
+    assert_eq!(sum(|b| b.used_ns), 12 * SECOND);
+    let owners: u64 = range.owners.iter().map(|owner| owner.cpu_ns).sum();
+    assert_eq!(owners, 12 * SECOND);
+    assert!(range.buckets.iter().all(|b| b.covered_ns == 3 * SECOND));
+}
+
+#[test]
+fn who_waited_and_who_had_the_cpu_have_their_names_and_one_sum() {
+    let view = history(TimelineLimits::default(), 10, &["a", "b"]).view();
+    let range = view.range(&query(0, 10, 10));
+    let pair = range.pairs[0];
+    assert_eq!(
+        (name(&view, pair.victim), name(&view, pair.culprit)),
+        ("a".into(), "b".into())
+    );
+    assert_eq!(pair.wait_ns, SECOND);
+    let owner = |id| {
+        range
+            .owners
+            .iter()
+            .find(|owner| owner.id == id)
+            .expect("a row")
+    };
+    assert_eq!(owner(pair.victim).waited_ns(), SECOND);
+    assert_eq!(owner(pair.culprit).hurts_ns, SECOND);
+    let followed = TimeSpanQuery {
+        waits_of: Some(pair.victim),
+        pair: Some((pair.victim, pair.culprit)),
+        ..query(0, 10, 10)
+    };
+    let followed = view.range(&followed);
+    let pairs: u64 = followed.buckets.iter().map(|b| b.pair_ns).sum();
+    let waits: u64 = followed.buckets.iter().map(|b| b.lengths.count()).sum();
+    assert_eq!((pairs, waits), (SECOND, 100));
+}
+
+#[test]
+fn a_step_without_points_is_a_gap_and_others_stay_where_they_are() {
+    let mut history = history(TimelineLimits::default(), 10, &["a"]);
+    history.observe(&batch(30, &["a"], SECOND / 10));
+    let view = history.view();
+    let range = view.range(&query(0, 30, 30));
+    let covered: Vec<u64> = range.buckets.iter().map(|b| b.covered_ns).collect();
+    assert_eq!(covered[..10], [SECOND; 10]);
+    assert_eq!(covered[10..29], [0; 19]);
+    assert_eq!(covered[29], 20 * SECOND, "its growth is that of the gap");
+    let later = view.range(&query(1, 31, 10));
+    assert_eq!(later.from_unix_ns, START, "borders are multiples of a step");
+}
+
+#[test]
+fn places_are_limited_and_the_rest_is_in_the_node_alone() {
+    let limits = TimelineLimits {
+        points: 5,
+        owners: 2,
+        ..TimelineLimits::default()
+    };
+    let view = history(limits, 20, &["a", "b", "c", "d"]).view();
+    assert_eq!(view.points.len(), 5);
+    assert!(
+        view.points
+            .iter()
+            .all(|p| p.owners.len() == 2 && p.more_owners == 2)
+    );
+    let range = view.range(&query(0, 20, 20));
+    assert_eq!(range.crowded, 5);
+    assert_eq!(
+        range.buckets.iter().map(|b| b.used_ns).sum::<u64>(),
+        2 * SECOND
+    );
+}
+
+#[test]
+fn who_is_in_no_point_is_forgotten() {
+    let limits = TimelineLimits {
+        points: 3,
+        ..TimelineLimits::default()
+    };
+    let mut history = history(limits, 3, &["gone"]);
+    assert_eq!(history.view().parties.len(), 1);
+    for at in 4..10 {
+        history.observe(&batch(at, &["new"], SECOND / 10));
+    }
+    let view = history.view();
+    let names: Vec<String> = view.parties.keys().map(|id| name(&view, *id)).collect();
+    assert_eq!(names, ["new"]);
+}
+
+#[test]
+fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
+    let mut history = history(TimelineLimits::default(), 1, &["a"]);
+    let quiet = ReportBuilder::new(Batch::default()).waits(
+        Level::Container,
+        false,
+        &crate::Thresholds::default(),
+    );
+    let row = |kind| {
+        let verdict = crate::Verdict {
+            kind,
+            ..crate::Verdict::default()
+        };
+        crate::WaitReportRow {
+            party: Party::Kernel,
+            cpu_ns: 0,
+            histogram: Histogram::default(),
+            wait_ns: Default::default(),
+            culprits: Vec::new(),
+            preemptions: Default::default(),
+            throttles: 0,
+            verdict,
+        }
+    };
+    let hurt = WaitReport {
+        rows: vec![row(VerdictKind::Host)],
+        ..quiet.clone()
+    };
+    let mut since = Vec::new();
+    for (at, report) in [&hurt, &hurt, &quiet, &hurt].into_iter().enumerate() {
+        history.observe(&batch(at as u64 + 2, &["a"], SECOND));
+        history.judge(report, Level::Container);
+        let view = history.view();
+        let judged = view.judged_at(u64::MAX).expect("judged");
+        since.push(
+            judged
+                .findings
+                .first()
+                .map(|f| (f.since_unix_ns - START) / SECOND),
+        );
+    }
+    assert_eq!(since, [Some(2), Some(2), None, Some(5)]);
+    let view = history.view();
+    assert!(view.judged_at(START + 2 * SECOND - 1).is_none());
+    assert!(
+        view.judged_at(START + 4 * SECOND)
+            .expect("judged")
+            .findings
+            .is_empty()
+    );
+}
 
 fn event(at: u64, what: noctule_model::What) -> noctule_model::Event {
     noctule_model::Event {

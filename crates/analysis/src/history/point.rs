@@ -1,0 +1,370 @@
+//! What happened between two batches, in little room.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use noctule_model::{
+    Batch, Blamed, Cause, Counter, EventCounters, Histogram, Measured, Node, Owner, SubjectRow,
+};
+
+use super::{OwnerId, Somebody, TimelineLimits};
+use crate::Party;
+
+/// How long was waited for each cause, by index of [`Cause`], microseconds.
+type Waits = [u32; Cause::ALL.len()];
+
+/// Buckets of a histogram and their counts.
+type Packed = Box<[(u16, u32)]>;
+
+/// The growth between two batches.
+#[derive(Clone, Debug)]
+pub struct TimePoint {
+    /// Number of the batch that ends it.
+    pub sequence: u64,
+    /// When it ended, nanoseconds since 1970.
+    pub time_unix_ns: u64,
+    /// Its length, nanoseconds of `CLOCK_MONOTONIC`.
+    pub length_ns: u64,
+    /// The machine.
+    pub node: NodePoint,
+    /// Those who used or wanted the CPU, most first.
+    pub owners: Box<[OwnerPoint]>,
+    /// Owners that found no place; their figures are in those of the node alone.
+    pub more_owners: u32,
+    /// Who made whom wait, most first.
+    pub pairs: Box<[PairPoint]>,
+    /// Energy of each zone, microjoules, in the order of the batch's zones; empty without a meter.
+    pub zones: Box<[u64]>,
+}
+
+/// The machine between two batches.
+#[derive(Clone, Debug, Default)]
+pub struct NodePoint {
+    /// CPUs online at the end.
+    pub cpus: u32,
+    /// Time of all CPUs, nanoseconds.
+    pub elapsed_ns: u64,
+    /// The part in which they were idle.
+    pub idle_ns: u64,
+    /// The part that threads used.
+    pub used_ns: u64,
+    /// What interrupts took; `None` where the kernel does not keep it apart.
+    pub interrupt_ns: Option<u64>,
+    /// What the host took; `None` where the kernel does not keep it apart.
+    pub steal_ns: Option<u64>,
+    /// By index of [`Cause`], nanoseconds; 0 where `measured` lacks it.
+    pub wait_ns: [u64; Cause::ALL.len()],
+    /// How long each wait was.
+    pub lengths: Histogram,
+    /// Events.
+    pub events: EventCounters,
+    /// What was lost.
+    pub losses: u64,
+    /// Which counters mean anything.
+    pub measured: Measured,
+    /// CPU time of the agent itself, nanoseconds.
+    pub agent_ns: u64,
+}
+
+/// One owner between two batches.
+#[derive(Clone, Debug, Default)]
+pub struct OwnerPoint {
+    /// Who.
+    pub id: OwnerId,
+    /// Time on a CPU, microseconds.
+    pub cpu_us: u32,
+    /// What others waited while it had the CPU, microseconds.
+    pub hurts_us: u32,
+    /// What it waited.
+    pub wait_us: Waits,
+    /// How long each of its waits was: bucket of [`Histogram`] and count. `None`: it waited, and the
+    /// point had no room.
+    pub lengths: Option<Box<[(u16, u32)]>>,
+}
+
+/// Who made whom wait between two batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairPoint {
+    /// Who waited.
+    pub victim: OwnerId,
+    /// Who had the CPU meanwhile.
+    pub culprit: OwnerId,
+    /// For how long, microseconds.
+    pub wait_us: u32,
+}
+
+/// The numbers of owners.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    ids: HashMap<Somebody, Numbered>,
+    next: OwnerId,
+    parties: Arc<HashMap<OwnerId, Party>>,
+}
+
+#[derive(Debug)]
+struct Numbered {
+    id: OwnerId,
+    /// The last batch that named it.
+    seen: u64,
+}
+
+impl Numbers {
+    fn id(&mut self, who: Somebody, sequence: u64, owner: Option<&Arc<Owner>>) -> OwnerId {
+        let next = &mut self.next;
+        let named = self.ids.entry(who.clone()).or_insert_with(|| {
+            *next += 1;
+            Numbered { id: *next, seen: 0 }
+        });
+        named.seen = sequence;
+        let party = match (who, owner) {
+            (Somebody::Kernel, _) => Some(Party::Kernel),
+            (Somebody::Unnamed, _) => Some(Party::Unnamed),
+            (Somebody::Subject(_), owner) => owner.cloned().map(Party::Group),
+        };
+        // A name can come late.
+        if let Some(party) = party
+            && self.parties.get(&named.id) != Some(&party)
+        {
+            Arc::make_mut(&mut self.parties).insert(named.id, party);
+        }
+        named.id
+    }
+
+    /// The number of somebody at the level of containers, where one has been given.
+    pub(super) fn of(&self, party: &Party) -> Option<OwnerId> {
+        let who = match party {
+            Party::Group(owner) => Somebody::from(&owner.subject()),
+            Party::Kernel => Somebody::Kernel,
+            Party::Unnamed => Somebody::Unnamed,
+            Party::Command => return None,
+        };
+        self.ids.get(&who).map(|numbered| numbered.id)
+    }
+
+    /// Forgets who is in no point: the oldest has this number.
+    pub(super) fn forget(&mut self, oldest: u64) {
+        let before = self.ids.len();
+        let parties = &mut self.parties;
+        self.ids.retain(|_, named| {
+            let stays = named.seen >= oldest;
+            if !stays {
+                Arc::make_mut(parties).remove(&named.id);
+            }
+            stays
+        });
+        if self.ids.len() < before {
+            self.ids.shrink_to(2 * self.ids.len());
+        }
+    }
+
+    pub(super) fn parties(&self) -> Arc<HashMap<OwnerId, Party>> {
+        self.parties.clone()
+    }
+}
+
+/// An owner that may get a place.
+struct Candidate<'a> {
+    row: &'a SubjectRow,
+    before: Option<&'a SubjectRow>,
+    cpu_ns: u64,
+    hurts_ns: u64,
+    wait_ns: [u64; Cause::ALL.len()],
+}
+
+impl Candidate<'_> {
+    fn waited_ns(&self) -> u64 {
+        self.wait_ns.iter().sum()
+    }
+
+    fn weight(&self) -> u64 {
+        self.cpu_ns + self.hurts_ns + self.waited_ns()
+    }
+}
+
+impl TimePoint {
+    pub(super) fn between(
+        first: &Batch,
+        last: &Batch,
+        limits: &TimelineLimits,
+        names: &mut Numbers,
+    ) -> Self {
+        let before: HashMap<_, _> = first.subjects.iter().map(|r| (&r.subject, r)).collect();
+        let before = |row: &SubjectRow| before.get(&row.subject).copied();
+        let mut pairs: Vec<(Somebody, Somebody, u64)> = Vec::new();
+        let mut hurts: HashMap<Somebody, u64> = HashMap::new();
+        for row in &last.subjects {
+            for (culprit, wait_ns) in blamed(before(row), row) {
+                let culprit = Somebody::from(culprit);
+                *hurts.entry(culprit.clone()).or_default() += wait_ns;
+                pairs.push((Somebody::from(&row.subject), culprit, wait_ns));
+            }
+        }
+        let mut drafts: Vec<Candidate<'_>> = last
+            .subjects
+            .iter()
+            .map(|row| Candidate::new(before(row), row, &hurts))
+            .filter(|draft| draft.weight() > 0)
+            .collect();
+        drafts.sort_unstable_by_key(|draft| std::cmp::Reverse(draft.weight()));
+        let more_owners = drafts.len().saturating_sub(limits.owners);
+        drafts.truncate(limits.owners);
+        let sequence = last.sequence;
+        let owners = owners(&drafts, limits.lengths, sequence, names);
+        pairs.sort_unstable_by_key(|(.., wait_ns)| std::cmp::Reverse(*wait_ns));
+        pairs.truncate(limits.pairs);
+        let pairs = pairs.into_iter().map(|(victim, culprit, wait_ns)| {
+            let mut id = |who: Somebody| {
+                let owner = owner_of(&who, last);
+                names.id(who, sequence, owner)
+            };
+            PairPoint {
+                victim: id(victim),
+                culprit: id(culprit),
+                wait_us: micros(wait_ns),
+            }
+        });
+        Self {
+            sequence,
+            time_unix_ns: last.time_unix_ns,
+            length_ns: last.taken_ns.saturating_sub(first.taken_ns),
+            node: NodePoint::between(first, last),
+            pairs: pairs.collect(),
+            owners,
+            more_owners: more_owners as u32,
+            zones: zones(first, last),
+        }
+    }
+}
+
+impl<'a> Candidate<'a> {
+    fn new(
+        before: Option<&'a SubjectRow>,
+        row: &'a SubjectRow,
+        hurts: &HashMap<Somebody, u64>,
+    ) -> Self {
+        let grown = |counter| {
+            let earlier = before.map_or(0, |before| before.counters[counter]);
+            row.counters[counter].saturating_sub(earlier)
+        };
+        Self {
+            cpu_ns: grown(Counter::CpuTime),
+            hurts_ns: hurts
+                .get(&Somebody::from(&row.subject))
+                .copied()
+                .unwrap_or(0),
+            wait_ns: Cause::ALL.map(|cause| grown(Counter::Wait(cause))),
+            before,
+            row,
+        }
+    }
+
+    fn lengths(&self) -> Histogram {
+        match self.before {
+            Some(before) => self.row.waits.since(&before.waits),
+            None => self.row.waits.clone(),
+        }
+    }
+}
+
+/// The points of the owners, with the lengths of their waits for as long as there is room: who waited
+/// most comes first.
+fn owners(
+    drafts: &[Candidate<'_>],
+    mut room: usize,
+    sequence: u64,
+    names: &mut Numbers,
+) -> Box<[OwnerPoint]> {
+    let mut by_wait: Vec<usize> = (0..drafts.len()).collect();
+    by_wait.sort_unstable_by_key(|&at| std::cmp::Reverse(drafts[at].waited_ns()));
+    let mut lengths: Vec<Option<Packed>> = vec![None; drafts.len()];
+    for at in by_wait {
+        let packed: Packed = drafts[at]
+            .lengths()
+            .buckets()
+            .map(|(bound, count)| (Histogram::bucket(bound) as u16, saturated(count)))
+            .collect();
+        if packed.len() <= room {
+            room -= packed.len();
+            lengths[at] = Some(packed);
+        }
+    }
+    let points = drafts.iter().zip(lengths).map(|(draft, lengths)| {
+        let who = Somebody::from(&draft.row.subject);
+        OwnerPoint {
+            id: names.id(who, sequence, Some(&draft.row.owner)),
+            cpu_us: micros(draft.cpu_ns),
+            hurts_us: micros(draft.hurts_ns),
+            wait_us: draft.wait_ns.map(micros),
+            lengths,
+        }
+    });
+    points.collect()
+}
+
+/// Who made the subject wait, and for how long.
+fn blamed<'a>(
+    before: Option<&'a SubjectRow>,
+    row: &'a SubjectRow,
+) -> impl Iterator<Item = (&'a Blamed, u64)> {
+    let earlier = move |culprit: &Blamed| {
+        let before = &before?.blame;
+        let at = before.binary_search_by(|blame| blame.culprit.cmp(culprit));
+        Some(before[at.ok()?].wait_ns)
+    };
+    let grown = row.blame.iter().map(move |blame| {
+        let earlier = earlier(&blame.culprit).unwrap_or(0);
+        (&blame.culprit, blame.wait_ns.saturating_sub(earlier))
+    });
+    grown.filter(|(_, wait_ns)| *wait_ns > 0)
+}
+
+fn owner_of<'a>(who: &Somebody, batch: &'a Batch) -> Option<&'a Arc<Owner>> {
+    let Somebody::Subject(subject) = who else {
+        return None;
+    };
+    let rows = &batch.subjects;
+    let at = rows.binary_search_by(|row| row.subject.cmp(subject)).ok()?;
+    Some(&rows[at].owner)
+}
+
+fn zones(first: &Batch, last: &Batch) -> Box<[u64]> {
+    let before = first.energy.as_ref().map_or(&[][..], |e| &e.readings);
+    let now = last.energy.as_ref().map_or(&[][..], |e| &e.readings);
+    let grown = now.iter().enumerate().map(|(at, reading)| {
+        // A zone that appeared has no growth yet.
+        let earlier = before.get(at).map_or(reading.energy_uj, |r| r.energy_uj);
+        reading.energy_uj.saturating_sub(earlier)
+    });
+    grown.collect()
+}
+
+impl NodePoint {
+    fn between(first: &Batch, last: &Batch) -> Self {
+        let (a, b): (&Node, &Node) = (&first.node, &last.node);
+        let grown = |counter| b.total[counter].saturating_sub(a.total[counter]);
+        let known = |b: Option<u64>, a: Option<u64>| Some(b?.saturating_sub(a?));
+        let lost = |batch: &Batch| batch.losses.iter().map(|loss| loss.count).sum::<u64>();
+        Self {
+            cpus: b.cpus,
+            elapsed_ns: b.elapsed_ns.saturating_sub(a.elapsed_ns),
+            idle_ns: b.idle_ns.saturating_sub(a.idle_ns),
+            used_ns: grown(Counter::CpuTime),
+            interrupt_ns: known(b.interrupt_ns, a.interrupt_ns),
+            steal_ns: known(b.steal_ns, a.steal_ns),
+            wait_ns: Cause::ALL.map(|cause| grown(Counter::Wait(cause))),
+            lengths: last.all_waits.since(&first.all_waits),
+            events: b.events.since(&a.events),
+            losses: lost(last).saturating_sub(lost(first)),
+            measured: last.measured,
+            agent_ns: last.agent.cpu_ns.saturating_sub(first.agent.cpu_ns),
+        }
+    }
+}
+
+fn micros(ns: u64) -> u32 {
+    saturated((ns + 500) / 1000)
+}
+
+fn saturated(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
