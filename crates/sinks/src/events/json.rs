@@ -1,9 +1,12 @@
 //! One event as a JSON object.
 
+use std::sync::Arc;
+
 use noctule_model::{Event, EventProcess, Level, Origin};
 use serde::Serialize;
 
 use super::attributes::Attributes;
+use super::line::event_line;
 use crate::json::{OwnerJson, to_string};
 
 /// One event of `noctule events --json` and of the file of `noctule run --events`: a compact JSON
@@ -11,13 +14,54 @@ use crate::json::{OwnerJson, to_string};
 ///
 /// An unknown value has no key. Text that strangers chose is written byte by byte: see `docs/json.md`.
 pub fn event_json(event: &Event) -> String {
-    to_string(&EventJson {
-        time_unix_nano: event.time_unix_ns,
-        name: event.what.name(),
-        origin: origin(event.origin),
-        process: event.process.as_ref().map(ProcessJson::new),
-        attributes: Attributes::new(&event.what),
+    to_string(&EventJson::new(event))
+}
+
+/// The answer of the API to `events`: the objects of [`event_json`], each with the words of its line.
+/// `forgotten`: how many found no room any more, and the moment from which on none was.
+pub fn events_json(events: &[Arc<Event>], forgotten: (u64, u64)) -> String {
+    let rows = events.iter().map(|event| {
+        let line = event_line(event, 0);
+        EventRow {
+            event: EventJson::new(event),
+            place: line.place,
+            text: line.what,
+            tone: line.tone.name(),
+        }
+    });
+    to_string(&EventRows {
+        rows: rows.collect(),
+        forgotten: forgotten.0,
+        complete_since_unix_nano: forgotten.1,
     })
+}
+
+#[derive(Serialize)]
+struct EventRows<'a> {
+    rows: Vec<EventRow<'a>>,
+    forgotten: u64,
+    complete_since_unix_nano: u64,
+}
+
+#[derive(Serialize)]
+struct EventRow<'a> {
+    #[serde(flatten)]
+    event: EventJson<'a>,
+    place: String,
+    text: String,
+    tone: &'static str,
+}
+
+impl<'a> EventJson<'a> {
+    fn new(event: &'a Event) -> Self {
+        Self {
+            time_unix_nano: event.time_unix_ns,
+            name: event.what.name(),
+            origin: origin(event.origin),
+            process: event.process.as_ref().map(ProcessJson::new),
+            attributes: Attributes::new(&event.what),
+        }
+    }
 }
 
 #[derive(Serialize)]

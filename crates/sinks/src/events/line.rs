@@ -44,6 +44,19 @@ pub enum Tone {
     Bad,
 }
 
+impl Tone {
+    /// Its name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Quiet => "quiet",
+            Self::Good => "good",
+            Self::Notice => "notice",
+            Self::Bad => "bad",
+        }
+    }
+}
+
 /// The parts of the line for an event. `utc_offset` is local time less UTC, in seconds, at the time of
 /// the event.
 pub fn event_line(event: &Event, utc_offset: i32) -> EventLine {

@@ -8,5 +8,5 @@ mod json;
 mod line;
 mod names;
 
-pub use json::event_json;
+pub use json::{event_json, events_json};
 pub use line::{EventLine, Tone, event_line};
