@@ -7,6 +7,7 @@
 mod by_name;
 mod energy;
 mod events;
+mod history;
 mod meters;
 mod owner;
 mod row;
@@ -17,7 +18,7 @@ use std::fmt::Write as _;
 
 use noctule_analysis::Report;
 use noctule_model::{
-    Counter, EventCounter, Events, Feature, FeatureState, Level, UnreadZone, Zone,
+    AgentCost, Counter, EventCounter, Events, Feature, FeatureState, Level, Loss, UnreadZone, Zone,
 };
 use noctule_text::is_unseen;
 use serde::Serialize;
@@ -25,10 +26,11 @@ use serde::Serialize;
 use energy::EnergyJson;
 pub use energy::energy_json;
 use events::EventsJson;
+pub use history::{HistoryRows, HistorySort, history_json, now_json};
 use meters::MeterJson;
 pub(crate) use owner::OwnerJson;
 use row::RowJson;
-pub use waits::waits_json;
+pub use waits::{pairs_json, waits_json};
 
 /// The answer of `noctule stat --json`, and of `noctule top`'s recording.
 ///
@@ -78,6 +80,79 @@ pub fn doctor_json(features: &[Feature], zones: &[Zone], unread: &[UnreadZone]) 
         meters: read.chain(unread.iter().map(MeterJson::unread)).collect(),
     };
     to_string(&doctor)
+}
+
+/// The answer of the API to `node`: the machine in the window, and the agent itself.
+pub fn node_json(report: &Report, agent: &AgentFacts<'_>) -> String {
+    let node = &report.node;
+    let events = Events {
+        counters: node.events,
+        sockets: report.sockets,
+    };
+    to_string(&NodeAnswer {
+        time_unix_nano: report.time_unix_ns,
+        sequence: agent.sequence,
+        host: agent.host,
+        version: agent.version,
+        window_seconds: seconds(report.window_ns),
+        cpus: node.cpus,
+        used_seconds: seconds(node.total[Counter::CpuTime]),
+        idle_seconds: seconds(node.idle_ns),
+        remainder_seconds: seconds(node.remainder_ns()),
+        interrupt_seconds: node.interrupt_ns.map(seconds),
+        steal_seconds: node.steal_ns.map(seconds),
+        node: EventsJson::new(&events, report.measured),
+        agent: AgentJson {
+            cpu_seconds: seconds(agent.cost.cpu_ns),
+            resident_bytes: agent.cost.resident_bytes,
+        },
+        losses: agent.losses.iter().map(|l| (l.kind, l.count)).collect(),
+    })
+}
+
+/// What the agent says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentFacts<'a> {
+    /// Number of the last batch.
+    pub sequence: u64,
+    /// Name of the machine.
+    pub host: &'a str,
+    /// Version of the agent.
+    pub version: &'a str,
+    /// What it cost since it started.
+    pub cost: &'a AgentCost,
+    /// What was lost since it started.
+    pub losses: &'a [Loss],
+}
+
+#[derive(Serialize)]
+struct NodeAnswer<'a> {
+    time_unix_nano: u64,
+    sequence: u64,
+    #[serde(rename = "host.name")]
+    host: &'a str,
+    #[serde(rename = "noctule.version")]
+    version: &'a str,
+    window_seconds: f64,
+    cpus: u32,
+    used_seconds: f64,
+    idle_seconds: f64,
+    remainder_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupt_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steal_seconds: Option<f64>,
+    node: EventsJson,
+    agent: AgentJson,
+    losses: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct AgentJson {
+    #[serde(rename = "cpu.seconds")]
+    cpu_seconds: f64,
+    #[serde(rename = "memory.rss_bytes")]
+    resident_bytes: u64,
 }
 
 #[derive(Serialize)]

@@ -82,7 +82,7 @@ struct VerdictJson {
 }
 
 /// An object whose keys come from the model.
-struct Named<T>(Vec<(&'static str, T)>);
+pub(super) struct Named<T>(pub(super) Vec<(&'static str, T)>);
 
 impl<T: Serialize> Serialize for Named<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -102,7 +102,7 @@ impl<'a> RowJson<'a> {
             Preemptor::ALL.map(|preemptor| (preemptor.name(), row.preemptions[preemptor as usize]));
         Self {
             name: row.party.name(level),
-            owner: owner(&row.party, level),
+            owner: party_owner(&row.party, level),
             cpu: seconds(row.cpu_ns),
             wait: WaitJson::new(row),
             causes: Named(causes.collect()),
@@ -147,16 +147,51 @@ impl<'a> CulpritJson<'a> {
     fn new(culprit: &'a Culprit, others_ns: u64, level: Level) -> Self {
         Self {
             name: culprit.party.name(level),
-            owner: owner(&culprit.party, level),
+            owner: party_owner(&culprit.party, level),
             seconds: seconds(culprit.blame.wait_ns),
             share: culprit.blame.wait_ns as f64 / others_ns.max(1) as f64,
         }
     }
 }
 
-fn owner(party: &Party, level: Level) -> OwnerJson<'_> {
+pub(super) fn party_owner(party: &Party, level: Level) -> OwnerJson<'_> {
     match party {
         Party::Group(owner) => OwnerJson::new(owner, level),
         Party::Kernel | Party::Command | Party::Unnamed => OwnerJson::default(),
     }
+}
+
+/// The answer of the API to `pairs`: who had the CPU while whom waited in the window, the longest first.
+pub fn pairs_json(report: &WaitReport, level: Level) -> String {
+    let pair = |row: &WaitReportRow, culprit: &Culprit| PairJson {
+        victim: row.party.name(level),
+        culprit: culprit.party.name(level),
+        seconds: seconds(culprit.blame.wait_ns),
+        preemptions: culprit.blame.preemptions,
+    };
+    let mut rows: Vec<PairJson> = report
+        .rows
+        .iter()
+        .flat_map(|row| row.culprits.iter().map(move |culprit| pair(row, culprit)))
+        .collect();
+    rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    to_string(&Pairs {
+        window_seconds: seconds(report.window_ns),
+        rows,
+    })
+}
+
+#[derive(Serialize)]
+struct Pairs {
+    window_seconds: f64,
+    rows: Vec<PairJson>,
+}
+
+#[derive(Serialize)]
+struct PairJson {
+    victim: String,
+    culprit: String,
+    #[serde(rename = "wait.seconds")]
+    seconds: f64,
+    preemptions: u64,
 }

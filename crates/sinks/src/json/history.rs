@@ -1,0 +1,467 @@
+//! The figures of a span of time, for pictures: columns, one value for each step.
+
+use noctule_analysis::{
+    Hurt, JudgedWindow, OwnerId, OwnerSum, PairSum, Party, SpanStep, TimeSpan, TimeSpanQuery,
+    TimelineView,
+};
+use noctule_model::{
+    Cause, ConnectError, Counter, EventCounter, ExitKind, Histogram, Level, VerdictKind, Zone,
+};
+use serde::Serialize;
+
+use super::owner::OwnerJson;
+use super::waits::{Named, party_owner};
+use super::{seconds, to_string};
+
+/// How the owners of a span are listed.
+#[derive(Clone, Debug, Default)]
+pub struct HistoryRows {
+    /// What comes first.
+    pub sort: HistorySort,
+    /// Most rows of owners.
+    pub owners: usize,
+    /// Most pairs.
+    pub pairs: usize,
+    /// Only owners whose name, path or container id contains it; in lower case.
+    pub filter: String,
+}
+
+/// The order of the owners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HistorySort {
+    /// Most CPU time first.
+    #[default]
+    Cpu,
+    /// The longest waits first.
+    Wait,
+    /// Who made others wait most first.
+    Hurts,
+    /// By name.
+    Name,
+}
+
+impl HistorySort {
+    /// Each with its name.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("cpu", Self::Cpu),
+        ("wait", Self::Wait),
+        ("hurts", Self::Hurts),
+        ("name", Self::Name),
+    ];
+}
+
+/// Distributions begin at 2^10 ns (1 µs) and end at 2^33 ns (9 s); each row doubles.
+const POWERS: std::ops::RangeInclusive<u32> = 10..=33;
+
+/// The answer of the API to `history`. `zones` are those of the last batch.
+pub fn history_json(
+    view: &TimelineView,
+    query: &TimeSpanQuery,
+    rows: &HistoryRows,
+    zones: &[Zone],
+) -> String {
+    let span = view.range(query);
+    let end = |point: Option<&std::sync::Arc<noctule_analysis::TimePoint>>| {
+        point.map(|point| point.time_unix_ns)
+    };
+    to_string(&HistoryJson {
+        sequence: span.sequence,
+        oldest: end(view.points.first()),
+        newest: end(view.points.last()),
+        from: span.from_unix_ns,
+        to: query.to_unix_ns,
+        step_seconds: seconds(span.step_ns),
+        cpus: span.cpus,
+        covered_seconds: each(&span, |step| Some(seconds(step.covered_ns))),
+        node: NodeSteps::new(&span),
+        waits: WaitSteps::new(&span, query),
+        owners_total: span.owners.len(),
+        crowded: span.crowded,
+        owners: owners(view, &span, rows),
+        pairs: pairs(view, &span, rows.pairs),
+        pair: query.pair.map(|(victim, culprit)| PairSteps {
+            victim,
+            culprit,
+            wait: each(&span, |step| rate(step, step.pair_ns)),
+        }),
+        energy: energy(&span, zones),
+        events: EventSteps::new(&span),
+        losses: each(&span, |step| (step.covered_ns > 0).then_some(step.losses)),
+        agent: each(&span, |step| rate(step, step.agent_ns)),
+        now: view
+            .judged_at(query.to_unix_ns)
+            .map(|window| NowJson::new(window)),
+    })
+}
+
+/// The answer of the API to `now`: who was hurt in the last judged window.
+pub fn now_json(window: Option<&JudgedWindow>) -> String {
+    #[derive(Serialize)]
+    struct Answer<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        now: Option<NowJson<'a>>,
+    }
+    to_string(&Answer {
+        now: window.map(NowJson::new),
+    })
+}
+
+/// One value for each step; `null` is a gap.
+type Steps<T> = Vec<Option<T>>;
+
+#[derive(Serialize)]
+struct HistoryJson<'a> {
+    sequence: u64,
+    #[serde(rename = "oldest_unix_nano", skip_serializing_if = "Option::is_none")]
+    oldest: Option<u64>,
+    #[serde(rename = "newest_unix_nano", skip_serializing_if = "Option::is_none")]
+    newest: Option<u64>,
+    #[serde(rename = "from_unix_nano")]
+    from: u64,
+    #[serde(rename = "to_unix_nano")]
+    to: u64,
+    step_seconds: f64,
+    cpus: u32,
+    covered_seconds: Steps<f64>,
+    node: NodeSteps,
+    waits: WaitSteps,
+    owners_total: usize,
+    crowded: usize,
+    owners: Vec<OwnerRow<'a>>,
+    pairs: Vec<PairRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pair: Option<PairSteps>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    energy: Vec<ZoneSteps<'a>>,
+    events: EventSteps,
+    losses: Steps<u64>,
+    agent: Steps<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    now: Option<NowJson<'a>>,
+}
+
+/// Time of all CPUs, in CPUs.
+#[derive(Serialize)]
+struct NodeSteps {
+    used: Steps<f64>,
+    idle: Steps<f64>,
+    remainder: Steps<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupt: Option<Steps<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steal: Option<Steps<f64>>,
+}
+
+#[derive(Serialize)]
+struct WaitSteps {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    of: Option<OwnerId>,
+    causes: Named<Steps<f64>>,
+    p50_seconds: Steps<f64>,
+    p90_seconds: Steps<f64>,
+    p99_seconds: Steps<f64>,
+    max_seconds: Steps<f64>,
+    bounds_seconds: Vec<f64>,
+    lengths: Vec<Vec<u64>>,
+    missing: usize,
+}
+
+#[derive(Serialize)]
+struct OwnerRow<'a> {
+    id: OwnerId,
+    name: String,
+    #[serde(flatten)]
+    owner: OwnerJson<'a>,
+    #[serde(rename = "cpu.seconds")]
+    cpu: f64,
+    #[serde(rename = "wait.seconds")]
+    wait: f64,
+    #[serde(rename = "hurts.seconds")]
+    hurts: f64,
+    causes: Named<f64>,
+    cpus: Steps<f64>,
+}
+
+#[derive(Serialize)]
+struct PairRow {
+    victim: OwnerId,
+    #[serde(rename = "victim.name")]
+    victim_name: String,
+    culprit: OwnerId,
+    #[serde(rename = "culprit.name")]
+    culprit_name: String,
+    #[serde(rename = "wait.seconds")]
+    wait: f64,
+}
+
+#[derive(Serialize)]
+struct PairSteps {
+    victim: OwnerId,
+    culprit: OwnerId,
+    wait: Steps<f64>,
+}
+
+#[derive(Serialize)]
+struct ZoneSteps<'a> {
+    zone: &'static str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part_of: Option<usize>,
+    watts: Steps<f64>,
+}
+
+/// How many in each step; kinds that are not counted are absent.
+#[derive(Serialize)]
+struct EventSteps {
+    #[serde(flatten)]
+    counts: Named<Steps<u64>>,
+}
+
+#[derive(Serialize)]
+struct NowJson<'a> {
+    time_unix_nano: u64,
+    window_seconds: f64,
+    rows: Vec<HurtJson<'a>>,
+    more: usize,
+}
+
+#[derive(Serialize)]
+struct HurtJson<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<OwnerId>,
+    name: String,
+    #[serde(flatten)]
+    owner: OwnerJson<'a>,
+    verdict: HurtVerdict,
+    #[serde(rename = "wait.seconds")]
+    wait: f64,
+    since_unix_nano: u64,
+}
+
+#[derive(Serialize)]
+struct HurtVerdict {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    culprit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    culprit_id: Option<OwnerId>,
+    reason: String,
+}
+
+fn each<T>(span: &TimeSpan, of: impl Fn(&SpanStep) -> Option<T>) -> Steps<T> {
+    span.buckets.iter().map(of).collect()
+}
+
+/// Seconds in each second, to a tenth of a millisecond; nothing in a gap.
+fn rate(step: &SpanStep, ns: u64) -> Option<f64> {
+    let covered = step.covered_ns;
+    (covered > 0).then(|| (ns as f64 / covered as f64 * 1e4).round() / 1e4)
+}
+
+/// As [`rate`], of something that is measured in each step or in none.
+fn known(span: &TimeSpan, of: impl Fn(&SpanStep) -> Option<u64>) -> Option<Steps<f64>> {
+    let steps = each(span, |step| rate(step, of(step)?));
+    steps.iter().any(Option::is_some).then_some(steps)
+}
+
+impl NodeSteps {
+    fn new(span: &TimeSpan) -> Self {
+        Self {
+            used: each(span, |step| rate(step, step.used_ns)),
+            idle: each(span, |step| rate(step, step.idle_ns)),
+            remainder: each(span, |step| {
+                let rest = step.elapsed_ns.saturating_sub(step.idle_ns);
+                rate(step, rest.saturating_sub(step.used_ns))
+            }),
+            interrupt: known(span, |step| step.interrupt_ns),
+            steal: known(span, |step| step.steal_ns),
+        }
+    }
+}
+
+impl WaitSteps {
+    fn new(span: &TimeSpan, query: &TimeSpanQuery) -> Self {
+        let measured = |cause: &Cause| span.measured.has(Counter::Wait(*cause));
+        let causes = Cause::ALL.into_iter().filter(measured).map(|cause| {
+            let steps = each(span, |step| rate(step, step.wait_ns[cause as usize]));
+            (cause.name(), steps)
+        });
+        let quantile = |q| each(span, |step| step.lengths.quantile(q).map(seconds));
+        Self {
+            of: query.waits_of,
+            causes: Named(causes.collect()),
+            p50_seconds: quantile(0.5),
+            p90_seconds: quantile(0.9),
+            p99_seconds: quantile(0.99),
+            max_seconds: each(span, |step| step.lengths.max().map(seconds)),
+            bounds_seconds: POWERS.map(|power| seconds(1 << power)).collect(),
+            lengths: span.buckets.iter().map(|s| lengths(&s.lengths)).collect(),
+            missing: span.buckets.iter().map(|step| step.lengths_missing).sum(),
+        }
+    }
+}
+
+/// Waits below each bound and not below the one before; the last has what is longer. Without waits
+/// it is empty.
+fn lengths(waits: &Histogram) -> Vec<u64> {
+    if waits.is_empty() {
+        return Vec::new();
+    }
+    let mut before = 0;
+    let mut counts: Vec<u64> = POWERS
+        .map(|power| {
+            let below = waits.count_below_power(power);
+            let count = below - before;
+            before = below;
+            count
+        })
+        .collect();
+    counts.push(waits.count() - before);
+    counts
+}
+
+fn name(party: &Party) -> String {
+    party.name(Level::Container)
+}
+
+fn owners<'a, 'b>(
+    view: &'a TimelineView,
+    span: &'b TimeSpan,
+    rows: &HistoryRows,
+) -> Vec<OwnerRow<'a>> {
+    let with_party = |owner: &'b OwnerSum| Some((view.parties.get(&owner.id)?, owner));
+    let mut listed: Vec<(&Party, &OwnerSum)> = span
+        .owners
+        .iter()
+        .filter_map(with_party)
+        .filter(|(party, _)| matches(party, &rows.filter))
+        .collect();
+    match rows.sort {
+        HistorySort::Cpu => {}
+        HistorySort::Wait => listed.sort_by_key(|(_, o)| std::cmp::Reverse(o.waited_ns())),
+        HistorySort::Hurts => listed.sort_by_key(|(_, o)| std::cmp::Reverse(o.hurts_ns)),
+        HistorySort::Name => listed.sort_by_cached_key(|(party, _)| name(party)),
+    }
+    listed.truncate(rows.owners);
+    let row = |(party, owner): (&'a Party, &OwnerSum)| {
+        let steps = span.buckets.iter().zip(&owner.steps);
+        let causes = Cause::ALL
+            .into_iter()
+            .filter(|cause| span.measured.has(Counter::Wait(*cause)))
+            .map(|cause| (cause.name(), seconds(owner.wait_ns[cause as usize])));
+        OwnerRow {
+            id: owner.id,
+            name: name(party),
+            owner: party_owner(party, Level::Container),
+            cpu: seconds(owner.cpu_ns),
+            wait: seconds(owner.waited_ns()),
+            hurts: seconds(owner.hurts_ns),
+            causes: Named(causes.collect()),
+            cpus: steps.map(|(step, ns)| rate(step, *ns)).collect(),
+        }
+    };
+    listed.into_iter().map(row).collect()
+}
+
+fn matches(party: &Party, filter: &str) -> bool {
+    let contains = |text: &str| text.to_lowercase().contains(filter);
+    let of_owner = || match party {
+        Party::Group(owner) => {
+            let container = owner.container.as_ref();
+            contains(&owner.path) || container.is_some_and(|it| contains(&it.id))
+        }
+        Party::Kernel | Party::Command | Party::Unnamed => false,
+    };
+    filter.is_empty() || contains(&name(party)) || of_owner()
+}
+
+fn pairs(view: &TimelineView, span: &TimeSpan, most: usize) -> Vec<PairRow> {
+    let row = |pair: &PairSum| {
+        Some(PairRow {
+            victim: pair.victim,
+            victim_name: name(view.parties.get(&pair.victim)?),
+            culprit: pair.culprit,
+            culprit_name: name(view.parties.get(&pair.culprit)?),
+            wait: seconds(pair.wait_ns),
+        })
+    };
+    span.pairs.iter().filter_map(row).take(most).collect()
+}
+
+fn energy<'a>(span: &TimeSpan, zones: &'a [Zone]) -> Vec<ZoneSteps<'a>> {
+    let steps = |at: usize| {
+        each(span, move |step| {
+            let uj = *step.zones.get(at)?;
+            rate(step, uj.saturating_mul(1000))
+        })
+    };
+    let zones = zones.iter().enumerate().map(|(at, zone)| ZoneSteps {
+        zone: zone.kind.name(),
+        name: &zone.name,
+        part_of: zone.parent,
+        watts: steps(at),
+    });
+    zones.collect()
+}
+
+impl EventSteps {
+    fn new(span: &TimeSpan) -> Self {
+        let one = |name, counter| (name, vec![counter]);
+        let kinds = [
+            one("process.starts", EventCounter::ProcessStarts),
+            (
+                "process.exits",
+                ExitKind::ALL.map(EventCounter::ProcessExits).to_vec(),
+            ),
+            one("oom.kills", EventCounter::OomKills),
+            one("tcp.connects", EventCounter::TcpConnects),
+            (
+                "tcp.connect_failures",
+                ConnectError::ALL
+                    .map(EventCounter::TcpConnectFailures)
+                    .to_vec(),
+            ),
+            one("tcp.retransmits", EventCounter::TcpRetransmits),
+        ];
+        let measured = kinds
+            .into_iter()
+            .filter(|(_, counters)| counters.iter().all(|it| span.measured.has(*it)));
+        let counts = measured.map(|(name, counters)| {
+            let sum = |step: &SpanStep| counters.iter().map(|it| step.events[*it]).sum();
+            let steps = each(span, |step| (step.covered_ns > 0).then(|| sum(step)));
+            (name, steps)
+        });
+        Self {
+            counts: Named(counts.collect()),
+        }
+    }
+}
+
+impl<'a> NowJson<'a> {
+    fn new(window: &'a JudgedWindow) -> Self {
+        Self {
+            time_unix_nano: window.time_unix_ns,
+            window_seconds: seconds(window.window_ns),
+            rows: window.findings.iter().map(HurtJson::new).collect(),
+            more: window.more,
+        }
+    }
+}
+
+impl<'a> HurtJson<'a> {
+    fn new(hurt: &'a Hurt) -> Self {
+        Self {
+            id: hurt.id,
+            name: name(&hurt.party),
+            owner: party_owner(&hurt.party, Level::Container),
+            verdict: HurtVerdict {
+                kind: VerdictKind::name(hurt.kind),
+                culprit: hurt.culprit.as_ref().map(name),
+                culprit_id: hurt.culprit_id,
+                reason: noctule_text::reason(&hurt.reason),
+            },
+            wait: seconds(hurt.wait_ns),
+            since_unix_nano: hurt.since_unix_ns,
+        }
+    }
+}
