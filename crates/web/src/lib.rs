@@ -9,12 +9,19 @@
 //! answer can hold memory or keep the agent from ending. Nor can they keep a scraper out: the oldest
 //! connection without a request, or the oldest answer, gives way to a new one.
 
+mod api;
 mod connection;
+mod host;
 mod page;
+mod query;
 mod routes;
 mod seats;
+mod secure;
 mod server;
 
+pub use api::{Agent, Api, RESOURCES, Refusal, Resource, Ticks};
+pub use host::Hosts;
 pub use page::{Page, Shared};
+pub use query::Query;
 pub use routes::Handlers;
 pub use server::{Bound, Server, bind};

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 
+use crate::api::{self, Api};
 use crate::connection::{self, Limits};
 use crate::routes::{Handlers, router};
 use crate::seats::{Room, Seats};
@@ -56,10 +57,16 @@ impl Bound {
     /// Starts answering, on a thread of its own. Fails when there is no thread, timer or poller to
     /// be had.
     pub fn serve(self, handlers: Handlers) -> io::Result<Server> {
-        self.serve_within(handlers, Room::DEFAULT, Limits::DEFAULT)
+        self.serve_within(router(handlers), Room::DEFAULT, Limits::DEFAULT)
     }
 
-    fn serve_within(self, handlers: Handlers, room: Room, limits: Limits) -> io::Result<Server> {
+    /// The same, with the API.
+    pub fn serve_with_api(self, handlers: Handlers, api: Api) -> io::Result<Server> {
+        let routes = router(handlers).merge(api::routes(api));
+        self.serve_within(routes, Room::DEFAULT, Limits::DEFAULT)
+    }
+
+    fn serve_within(self, router: Router, room: Room, limits: Limits) -> io::Result<Server> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -69,7 +76,6 @@ impl Bound {
             tokio::net::TcpListener::from_std(self.listener)?
         };
         let (stop, stopped) = watch::channel(false);
-        let router = router(handlers);
         let thread = std::thread::Builder::new()
             .name("noctule-web".into())
             .spawn(move || {
@@ -192,7 +198,7 @@ mod tests {
             metrics: Arc::new(move |_| Some(pages())),
             ready: Arc::new(|| Ok(())),
         };
-        let server = bound.serve_within(handlers, room, limits).unwrap();
+        let server = bound.serve_within(router(handlers), room, limits).unwrap();
         (server, address)
     }
 

@@ -1,0 +1,239 @@
+//! The JSON API: what is answered below `/api/v1/`, made once for all clients that ask for the same.
+//!
+//! The agent answers from what it last published, so an answer stays the same until the next batch: it
+//! has that batch's tag, is made once, and is sent to everybody who asks for it meanwhile.
+
+mod encoding;
+mod store;
+mod stream;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use crate::host::Hosts;
+use crate::query::{Query, QueryError};
+use crate::secure;
+use encoding::accepts_gzip;
+use store::{Made, Store};
+use stream::Streams;
+pub use stream::Ticks;
+
+/// One resource of the API, `GET /api/v1/NAME`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// The last part of its path.
+    pub name: &'static str,
+    /// The parameters that its query may have.
+    pub parameters: &'static [&'static str],
+}
+
+const TABLE: &[&str] = &["sort", "limit", "filter"];
+
+/// Everything that the API has. `docs/openapi.json` describes each.
+pub const RESOURCES: &[Resource] = &[
+    Resource::new("node", &[]),
+    Resource::new("processes", TABLE),
+    Resource::new("containers", TABLE),
+    Resource::new("pods", TABLE),
+    Resource::new("units", TABLE),
+    Resource::new("cgroups", TABLE),
+    Resource::new("waits", &[]),
+    Resource::new("pairs", &[]),
+    Resource::new("now", &[]),
+    Resource::new("energy", &[]),
+    Resource::new("events", &["from", "to", "limit", "filter", "kind"]),
+    Resource::new("features", &[]),
+    Resource::new(
+        "history",
+        &[
+            "from", "to", "seconds", "steps", "owners", "pairs", "sort", "filter", "waits_of",
+            "pair",
+        ],
+    ),
+    Resource::new("openapi.json", &[]),
+];
+
+/// Answers without a figure, which stay the same for as long as the agent runs.
+const DESCRIPTION: &str = include_str!("../../../docs/openapi.json");
+
+impl Resource {
+    const fn new(name: &'static str, parameters: &'static [&'static str]) -> Self {
+        Self { name, parameters }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The query is wrong: these words say where, and what is right.
+    Query(String),
+    /// There are no figures of this kind now: these words say why.
+    NotYet(String),
+}
+
+/// Who answers. Every method is called on the server's only thread and must take some milliseconds at
+/// most.
+pub trait Agent: Send + Sync {
+    /// The number of what was last published; `None` before the first time. Answers with the same
+    /// number, of the same agent, are equal.
+    fn published(&self) -> Option<u64>;
+
+    /// The JSON of a resource.
+    fn answer(&self, resource: &str, query: &Query) -> Result<String, Refusal>;
+}
+
+/// What the API needs.
+pub struct Api {
+    /// Who answers.
+    pub agent: Arc<dyn Agent>,
+    /// Says when something was published.
+    pub ticks: Ticks,
+    /// Names by which requests may call the server.
+    pub hosts: Hosts,
+    /// Differs from one start of the agent to the next: tags of one are no tags of the other.
+    pub start: u64,
+}
+
+#[derive(Clone)]
+struct Shared {
+    agent: Arc<dyn Agent>,
+    store: Arc<Store>,
+    streams: Arc<Streams>,
+}
+
+pub(crate) fn routes(api: Api) -> Router {
+    let shared = Shared {
+        agent: api.agent,
+        store: Arc::new(Store::new(api.start)),
+        streams: Arc::new(Streams::new(&api.ticks)),
+    };
+    let routes = Router::new()
+        .route("/api/v1/stream", get(stream))
+        .route("/api/v1/{resource}", get(resource))
+        .route(
+            "/api/{*rest}",
+            get(async || refuse(StatusCode::NOT_FOUND, "there is no such resource")),
+        )
+        .method_not_allowed_fallback(async || {
+            refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD")
+        })
+        .with_state(shared);
+    secure::protect(routes, Arc::new(api.hosts))
+}
+
+async fn resource(
+    State(shared): State<Shared>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let Some(resource) = RESOURCES.iter().find(|it| it.name == name) else {
+        let names: Vec<&str> = RESOURCES.iter().map(|it| it.name).collect();
+        let words = format!("there is no such resource; there are {}", names.join(", "));
+        return refuse(StatusCode::NOT_FOUND, &words);
+    };
+    let query = match Query::parse(query.as_deref().unwrap_or_default(), resource.parameters) {
+        Ok(query) => query,
+        Err(QueryError(words)) => return refuse(StatusCode::BAD_REQUEST, &words),
+    };
+    match shared.made(resource, &query) {
+        Ok(made) => made.response(&headers),
+        Err(Refusal::Query(words)) => refuse(StatusCode::BAD_REQUEST, &words),
+        Err(Refusal::NotYet(words)) => refuse(StatusCode::SERVICE_UNAVAILABLE, &words),
+    }
+}
+
+impl Shared {
+    fn made(&self, resource: &Resource, query: &Query) -> Result<Arc<Made>, Refusal> {
+        if resource.name == "openapi.json" {
+            let text = || Ok(DESCRIPTION.into());
+            return self.store.of("openapi.json", 0, text);
+        }
+        let Some(published) = self.agent.published() else {
+            let words = "no figures yet: the first batches are being collected";
+            return Err(Refusal::NotYet(words.into()));
+        };
+        let key = format!("{}?{}", resource.name, query.canonical());
+        self.store
+            .of(&key, published, || self.agent.answer(resource.name, query))
+    }
+}
+
+async fn stream(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
+    if let Err(QueryError(words)) = Query::parse(query.as_deref().unwrap_or_default(), &[]) {
+        return refuse(StatusCode::BAD_REQUEST, &words);
+    }
+    match shared.streams.open() {
+        Some(response) => response,
+        None => {
+            let mut response = refuse(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many clients have a stream open",
+            );
+            let seconds = HeaderValue::from_static("10");
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+            response
+        }
+    }
+}
+
+/// `{"error": WORDS}`.
+pub(crate) fn refuse(status: StatusCode, words: &str) -> Response {
+    let mut body = String::from("{\"error\":\"");
+    for c in words.chars() {
+        match c {
+            '"' | '\\' => body.extend(['\\', c]),
+            c if c.is_control() || !c.is_ascii() => body.push('?'),
+            c => body.push(c),
+        }
+    }
+    body.push_str("\"}\n");
+    let headers = [
+        (header::CONTENT_TYPE, "application/json"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    (status, headers, body).into_response()
+}
+
+/// Whether the client has this already.
+pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let sent = headers.get_all(header::IF_NONE_MATCH).iter();
+    let mut tags = sent
+        .filter_map(|v| v.to_str().ok())
+        .flat_map(|v| v.split(','));
+    tags.any(|known| known.trim().trim_start_matches("W/") == tag)
+}
+
+/// An answer with its tag, compressed where the client takes that.
+pub(crate) fn tagged(
+    headers: &HeaderMap,
+    tag: &str,
+    content_type: &'static str,
+    plain: &hyper::body::Bytes,
+    packed: Option<&hyper::body::Bytes>,
+) -> Response {
+    let mut answer = if is_known(headers, tag) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        let packed = packed.filter(|_| accepts_gzip(headers));
+        let body = axum::body::Body::from(packed.unwrap_or(plain).clone());
+        let mut answer = ([(header::CONTENT_TYPE, content_type)], body).into_response();
+        if packed.is_some() {
+            let gzip = HeaderValue::from_static("gzip");
+            answer.headers_mut().insert(header::CONTENT_ENCODING, gzip);
+        }
+        answer
+    };
+    let kept = answer.headers_mut();
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        kept.insert(header::ETAG, tag);
+    }
+    kept.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    kept.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    answer
+}

@@ -1,0 +1,125 @@
+//! The answers to what was asked since the last batch.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::http::HeaderMap;
+use axum::response::Response;
+use flate2::Compression;
+use hyper::body::Bytes;
+
+use super::encoding::gzip;
+use super::{Refusal, tagged};
+
+/// Answers that are kept, and their bytes: pages that show the same share one.
+const ANSWERS: usize = 32;
+const BYTES: usize = 8 << 20;
+
+/// An answer that was made.
+#[derive(Debug)]
+pub(crate) struct Made {
+    tag: String,
+    plain: Bytes,
+    packed: Option<Bytes>,
+}
+
+impl Made {
+    pub(crate) fn response(&self, headers: &HeaderMap) -> Response {
+        let packed = self.packed.as_ref();
+        tagged(headers, &self.tag, "application/json", &self.plain, packed)
+    }
+
+    fn bytes(&self) -> usize {
+        self.plain.len() + self.packed.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+/// The newest answers, the oldest first.
+#[derive(Debug)]
+pub(crate) struct Store {
+    start: u64,
+    kept: Mutex<VecDeque<Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    key: String,
+    published: u64,
+    made: Arc<Made>,
+}
+
+impl Store {
+    pub(crate) fn new(start: u64) -> Self {
+        Self {
+            start,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// The answer for a key, of this publication: the one that is kept, or one that is made now.
+    pub(crate) fn of(
+        &self,
+        key: &str,
+        published: u64,
+        make: impl FnOnce() -> Result<String, Refusal>,
+    ) -> Result<Arc<Made>, Refusal> {
+        // Nobody panics with it; and then what is kept is still whole.
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |it: &&Kept| it.key == key && it.published == published;
+        if let Some(known) = kept.iter().find(same) {
+            return Ok(known.made.clone());
+        }
+        let plain = Bytes::from(make()?);
+        let made = Arc::new(Made {
+            tag: format!("\"{:x}-{published:x}\"", self.start),
+            packed: gzip(&plain, Compression::fast()),
+            plain,
+        });
+        // What was published before is of no use any more.
+        kept.retain(|it| it.published == published || it.published == 0);
+        kept.push_back(Kept {
+            key: key.to_owned(),
+            published,
+            made: made.clone(),
+        });
+        let mut bytes: usize = kept.iter().map(|it| it.made.bytes()).sum();
+        while kept.len() > ANSWERS || (bytes > BYTES && !kept.is_empty()) {
+            let gone = kept.pop_front();
+            bytes -= gone.map_or(0, |it| it.made.bytes());
+        }
+        Ok(made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_made_once_for_each_publication() {
+        let store = Store::new(7);
+        let mut count = 0;
+        for published in [1, 1, 2, 2, 2] {
+            let made = store.of("a?", published, || {
+                count += 1;
+                Ok("{}".into())
+            });
+            assert_eq!(made.expect("made").tag, format!("\"7-{published}\""));
+        }
+        assert_eq!(count, 2);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_a_refusal_is_not_kept() {
+        let store = Store::new(7);
+        let refused = store.of("b?", 1, || Err(Refusal::Query("no".into())));
+        assert!(refused.is_err());
+        for key in 0..100 {
+            let large = || Ok("x".repeat(1 << 20));
+            store.of(&key.to_string(), 1, large).expect("made");
+        }
+        let kept = store.kept.lock().expect("a lock");
+        let bytes: usize = kept.iter().map(|it| it.made.bytes()).sum();
+        assert!(bytes <= BYTES && kept.len() <= ANSWERS && !kept.is_empty());
+    }
+}

@@ -1,0 +1,125 @@
+//! Server-sent events: each client hears of a batch when it is published, and then asks for what it
+//! shows. A client that is slow misses ticks; nothing is queued for it.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use hyper::body::{Bytes, Frame};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Sleep, sleep};
+
+/// Clients at a time. Fewer than there are connections: a scraper always finds one.
+const STREAMS: usize = 32;
+
+/// A stream ends before the connection does, so that the client begins the next one in its own time.
+const LIFE: Duration = Duration::from_secs(25);
+
+/// The agent's end: it says that something was published.
+#[derive(Clone, Debug)]
+pub struct Ticks(Arc<watch::Sender<Option<Bytes>>>);
+
+impl Default for Ticks {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(Some(Bytes::from_static(
+            b": no figures yet\n\n",
+        )))))
+    }
+}
+
+impl Ticks {
+    /// Tells every stream; `json` is one line.
+    pub fn publish(&self, published: u64, json: &str) {
+        let text = format!("id: {published}\nevent: tick\ndata: {json}\n\n");
+        self.0.send_replace(Some(text.into()));
+    }
+
+    /// Ends every stream: a stop does not wait for them.
+    pub fn close(&self) {
+        self.0.send_replace(None);
+    }
+}
+
+/// The places of the streams.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    ticks: watch::Receiver<Option<Bytes>>,
+    places: Arc<Semaphore>,
+}
+
+impl Streams {
+    pub(crate) fn new(ticks: &Ticks) -> Self {
+        Self {
+            ticks: ticks.0.subscribe(),
+            places: Arc::new(Semaphore::new(STREAMS)),
+        }
+    }
+
+    /// A stream that begins with the last tick; `None` where there is no place.
+    pub(crate) fn open(&self) -> Option<Response> {
+        let place = self.places.clone().try_acquire_owned().ok()?;
+        let mut ticks = self.ticks.clone();
+        ticks.mark_changed();
+        let body = Body::new(Stream {
+            next: next(ticks),
+            end: Box::pin(sleep(LIFE)),
+            begun: false,
+            _place: place,
+        });
+        let headers = [
+            (header::CONTENT_TYPE, "text/event-stream"),
+            (header::CACHE_CONTROL, "no-store"),
+        ];
+        Some((headers, body).into_response())
+    }
+}
+
+type Next = Pin<Box<dyn Future<Output = Option<(Bytes, watch::Receiver<Option<Bytes>>)>> + Send>>;
+
+/// The next tick; `None` when the agent ends.
+fn next(mut ticks: watch::Receiver<Option<Bytes>>) -> Next {
+    Box::pin(async move {
+        ticks.changed().await.ok()?;
+        let text = ticks.borrow_and_update().clone()?;
+        Some((text, ticks))
+    })
+}
+
+struct Stream {
+    next: Next,
+    end: Pin<Box<Sleep>>,
+    begun: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+impl HttpBody for Stream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if !self.begun {
+            self.begun = true;
+            // The client begins anew after this many milliseconds.
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"retry: 500\n\n")))));
+        }
+        if self.end.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        match self.next.as_mut().poll(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Ready(Some((text, ticks))) => {
+                self.next = next(ticks);
+                Poll::Ready(Some(Ok(Frame::data(text))))
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Whose requests are answered: the header `Host` against the names of this server.
+//!
+//! A page of somebody else can make a browser believe that its name is this machine's address (DNS
+//! rebinding), and then reads what is answered here. Its requests still have its own name in `Host`. An
+//! address needs no name, so requests to addresses are answered.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Names by which the server may be asked.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts(Vec<String>);
+
+impl Hosts {
+    /// These names, beside addresses and `localhost`.
+    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
+        let lower = |name: String| name.trim_end_matches('.').to_ascii_lowercase();
+        Self(names.into_iter().map(lower).collect())
+    }
+
+    /// Whether a value of the header is one of them; the port does not matter.
+    pub(crate) fn allows(&self, host: &str) -> bool {
+        if let Some(rest) = host.strip_prefix('[') {
+            let address = rest.split_once(']').map(|(address, _)| address);
+            return address.is_some_and(|it| it.parse::<Ipv6Addr>().is_ok());
+        }
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        name == "localhost" || name.parse::<IpAddr>().is_ok() || self.0.contains(&name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_listed_names_are_allowed_and_no_others() {
+        let hosts = Hosts::new(["Node1.example.".to_owned()]);
+        let cases = [
+            ("127.0.0.1:9470", true),
+            ("127.0.0.1", true),
+            ("[::1]:9470", true),
+            ("[::1]", true),
+            ("10.1.2.3:80", true),
+            ("localhost:9470", true),
+            ("LOCALHOST.", true),
+            ("node1.example:9470", true),
+            ("node1.example", true),
+            ("evil.example:9470", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("xnode1.example", false),
+            ("[evil]", false),
+            ("", false),
+            (":9470", false),
+        ];
+        for (host, allowed) in cases {
+            assert_eq!(hosts.allows(host), allowed, "{host}");
+        }
+    }
+}

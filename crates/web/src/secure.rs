@@ -1,0 +1,56 @@
+//! The headers of every answer of the page and its API, and who gets one.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+
+use crate::api::refuse;
+use crate::host::Hosts;
+
+/// Only what this server itself sends runs, and it talks to nobody else.
+pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
+    frame-ancestors 'none'; require-trusted-types-for 'script'";
+
+/// The same for every answer.
+const HEADERS: [(HeaderName, &str); 5] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+];
+
+/// Answers requests to this server only, and adds the headers.
+pub(crate) fn protect(routes: Router, hosts: Arc<Hosts>) -> Router {
+    routes.layer(from_fn_with_state(hosts, guard))
+}
+
+async fn guard(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST);
+    let host = host.and_then(|it| it.to_str().ok());
+    let mut response = match host.is_some_and(|host| hosts.allows(host)) {
+        true => next.run(request).await,
+        false => refuse(
+            StatusCode::MISDIRECTED_REQUEST,
+            "the header Host names another server: ask by address or localhost, or add the name to \
+             hosts in the section [web] of the configuration",
+        ),
+    };
+    for (name, value) in HEADERS {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
