@@ -156,6 +156,8 @@ pub(crate) struct Web {
     #[serde(deserialize_with = "address")]
     pub(crate) listen: SocketAddr,
     pub(crate) plain_http: bool,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) events: bool,
 }
 
 fn address<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
@@ -168,6 +170,8 @@ impl Default for Web {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9470)),
             plain_http: false,
+            hosts: Vec::new(),
+            events: true,
         }
     }
 }
@@ -410,7 +414,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 41, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 43, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod config;
 mod event_file;
 mod exit;
 mod features;
+mod feed;
 mod limits;
 mod print;
 mod select;

@@ -21,6 +21,7 @@ use noctule_kernel::{
 };
 use noctule_model::{
     Batch, CgroupEvent, CgroupId, Event, Feature, FeatureId, FeatureState, Owner, ProcessRow,
+    UnreadZone,
 };
 
 use crate::args::Names;
@@ -84,19 +85,29 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     /// Loads and attaches what works here of what is shown.
     pub(crate) fn start(config: &Config, shown: Shown) -> Result<Self> {
+        Self::start_keeping(config, shown, false)
+    }
+
+    /// The same of everything, with the events that the page shows.
+    pub(crate) fn start_agent(config: &Config) -> Result<Self> {
+        Self::start_keeping(config, Shown::All, config.web.events)
+    }
+
+    fn start_keeping(config: &Config, shown: Shown, for_page: bool) -> Result<Self> {
         let events = &config.events;
         let to_file = !events.file.as_os_str().is_empty();
+        let keeps = to_file || for_page;
         let scope = Scope {
-            process: to_file && events.processes,
-            oom: to_file && events.processes,
+            process: keeps && events.processes,
+            oom: keeps && events.processes,
             tcp: to_file && events.tcp,
             file: to_file && events.files,
             ..Scope::default()
         };
         let mut this = Self::load(config, &scope, shown)?;
         this.narrow(&scope)?;
-        if to_file {
-            this.list_existing(true)?;
+        if keeps {
+            this.list_existing(to_file)?;
         }
         Ok(this)
     }
@@ -196,6 +207,11 @@ impl Pipeline {
             exited: Vec::new(),
             trimmed_ns: now_ns(),
         })
+    }
+
+    /// Meters of energy that exist and are not read.
+    pub(crate) fn unread_zones(&self) -> &[UnreadZone] {
+        self.meters.unread()
     }
 
     /// What has been learned of the zones of energy.

@@ -18,9 +18,10 @@ use crate::args::RunArgs;
 use crate::config::Config;
 use crate::event_file::EventFile;
 use crate::exit;
+use crate::feed::Feed;
 use crate::print::Paint;
 use crate::stop::{Signals, Woken};
-use crate::wire::{self, Pipeline, Shown};
+use crate::wire::{self, Pipeline};
 
 /// Batches that may be missed before the agent no longer counts as ready.
 const STALE_TICKS: u32 = 5;
@@ -39,10 +40,11 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     })?;
     let address = bound.address();
     let file = config.events.place().map(EventFile::open).transpose()?;
-    let mut pipeline = Pipeline::start(&config, Shown::All)?;
+    let mut pipeline = Pipeline::start_agent(&config)?;
+    let feed = Feed::new(&config, pipeline.unread_zones());
     let last: Arc<ArcSwapOption<Published>> = Arc::default();
     let server = bound
-        .serve(handlers(&last, &config))
+        .serve_with_api(handlers(&last, &config), feed.api(&config))
         .context("starting the HTTP server")?;
 
     let mut exporter = Exporter::new(Options {
@@ -63,7 +65,10 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
 
     // A journal gets log lines, no tables.
-    let mut first_look = stdout().is_terminal().then(|| ReportBuilder::new(batch));
+    let mut first_look = stdout()
+        .is_terminal()
+        .then(|| ReportBuilder::new(batch.clone()));
+    feed.publish(batch, None);
     let interval = config.interval();
     let end = args.duration.map(|d| Instant::now() + d);
     let mut next = Instant::now() + interval;
@@ -73,7 +78,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         if pipeline.wait(&signals, deadline)? == Woken::End {
             break;
         }
-        keep(&mut pipeline, file.as_ref())?;
+        keep(&mut pipeline, file.as_ref(), &feed)?;
         let now = Instant::now();
         if end.is_some_and(|end| now >= end) {
             break;
@@ -84,16 +89,18 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         }
         if let Some(mut batch) = ticks.take(pipeline.tick())? {
             batch.losses.extend(file.as_ref().map(EventFile::loss));
-            judge.observe(&batch);
+            let judged = judge.observe(&batch);
             judge.mark(&mut batch);
             last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
-            first_look = first_look.and_then(|look| look_once(look, batch));
+            first_look = first_look.and_then(|look| look_once(look, batch.clone()));
+            feed.publish(batch, judged.as_ref());
         }
         // After a stop (suspend, a stopped process) the ticks that were missed are not made up for.
         next = (next + interval).max(Instant::now());
     }
+    feed.close();
     server.stop();
-    keep(&mut pipeline, file.as_ref())?;
+    keep(&mut pipeline, file.as_ref(), &feed)?;
     if let Some(file) = file {
         file.close();
     }
@@ -127,12 +134,13 @@ impl Ticks {
     }
 }
 
-/// Takes the events that came, and hands them to the file.
-fn keep(pipeline: &mut Pipeline, file: Option<&EventFile>) -> Result<()> {
+/// Takes the events that came, and hands them to the file and the page.
+fn keep(pipeline: &mut Pipeline, file: Option<&EventFile>, feed: &Feed) -> Result<()> {
     let events = pipeline.events()?;
     if let Some(file) = file {
-        file.write(events);
+        file.write(events.clone());
     }
+    feed.log(events);
     Ok(())
 }
 

@@ -1,0 +1,241 @@
+//! What the API answers from: the last batches, the last minutes, the last events.
+//!
+//! The thread of the pipeline publishes; the thread of the web server answers. Between them is a lock
+//! that each holds only to exchange pointers.
+
+mod query;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use noctule_analysis::{
+    EventLog, EventLogLimits, Report, ReportBuilder, TimeSpanQuery, Timeline, TimelineLimits,
+    WaitReport,
+};
+use noctule_model::{Batch, Event, Level, UnreadZone, Zone};
+use noctule_sinks::json::{self, AgentFacts};
+use noctule_web::{Agent, Api, Hosts, Query, Refusal, Ticks};
+
+use crate::config::Config;
+use crate::wire;
+use query::{HistoryQuery, events_query, table_query};
+
+/// Most rows of a table that one answer has.
+const MOST_ROWS: usize = 10_000;
+
+/// The agent's end of the API.
+pub(crate) struct Feed {
+    state: Mutex<State>,
+    ticks: Ticks,
+    host: String,
+    unread: Vec<UnreadZone>,
+    idle: noctule_analysis::IdleEnergy,
+}
+
+struct State {
+    timeline: Timeline,
+    log: EventLog,
+    last: Option<Window>,
+    waits: Option<Arc<WaitReport>>,
+}
+
+/// The last two batches.
+#[derive(Clone)]
+struct Window {
+    first: Arc<Batch>,
+    last: Arc<Batch>,
+}
+
+impl Feed {
+    pub(crate) fn new(config: &Config, unread: &[UnreadZone]) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State {
+                timeline: Timeline::new(TimelineLimits::default()),
+                log: EventLog::new(EventLogLimits::default()),
+                last: None,
+                waits: None,
+            }),
+            ticks: Ticks::default(),
+            host: rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned(),
+            unread: unread.to_vec(),
+            idle: config.energy.idle.into(),
+        })
+    }
+
+    /// For the server.
+    pub(crate) fn api(self: &Arc<Self>, config: &Config) -> Api {
+        Api {
+            agent: self.clone(),
+            ticks: self.ticks.clone(),
+            hosts: Hosts::new(config.web.hosts.iter().cloned()),
+            start: wire::now_ns(),
+        }
+    }
+
+    /// Takes a batch, and the report of the window that it ends, if it ends one.
+    pub(crate) fn publish(&self, batch: Batch, judged: Option<&Arc<WaitReport>>) {
+        let batch = Arc::new(batch);
+        let mut state = self.state();
+        let before = state
+            .last
+            .take()
+            .map_or_else(|| batch.clone(), |it| it.last);
+        let point = state.timeline.observe(&batch);
+        if let Some(report) = judged {
+            state.timeline.judge(report, Level::Container);
+            state.waits = Some(report.clone());
+        }
+        state.last = Some(Window {
+            first: before,
+            last: batch,
+        });
+        drop(state);
+        if let Some(point) = point {
+            let (sequence, time) = (point.sequence, point.time_unix_ns);
+            let json = format!("{{\"sequence\":{sequence},\"time_unix_nano\":{time}}}");
+            self.ticks.publish(sequence, &json);
+        }
+    }
+
+    /// Takes events, in order.
+    pub(crate) fn log(&self, events: Vec<Event>) {
+        if !events.is_empty() {
+            self.state().log.add(events);
+        }
+    }
+
+    /// Ends the streams.
+    pub(crate) fn close(&self) {
+        self.ticks.close();
+    }
+
+    /// Nobody panics with the lock, and what is in it is whole at any time.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn window(&self) -> Result<Window, Refusal> {
+        let window = self.state().last.clone();
+        window.ok_or_else(|| Refusal::NotYet("no figures yet".into()))
+    }
+
+    fn report(&self, level: Level) -> Result<Report, Refusal> {
+        let Window { first, last } = self.window()?;
+        let mut builder = ReportBuilder::new((*first).clone());
+        builder.add((*last).clone());
+        Ok(builder.report(level, false))
+    }
+
+    fn table(&self, level: Level, query: &Query) -> Result<String, Refusal> {
+        let wanted = table_query(query)?;
+        let mut report = self.report(level)?;
+        wanted.apply(&mut report, level);
+        Ok(json::stat_json(&report, level))
+    }
+
+    fn node(&self) -> Result<String, Refusal> {
+        let Window { last, .. } = self.window()?;
+        let facts = AgentFacts {
+            sequence: last.sequence,
+            host: &self.host,
+            version: env!("CARGO_PKG_VERSION"),
+            cost: &last.agent,
+            losses: &last.losses,
+        };
+        Ok(json::node_json(&self.report(Level::Unit)?, &facts))
+    }
+
+    fn energy(&self) -> Result<String, Refusal> {
+        let report = self.report(Level::Container)?;
+        Ok(json::energy_json(&report, Level::Container, self.idle))
+    }
+
+    fn judged(&self) -> Result<Arc<WaitReport>, Refusal> {
+        let waits = self.state().waits.clone();
+        waits.ok_or_else(|| {
+            Refusal::NotYet(
+                "no window is judged yet: the first takes verdicts.window_seconds".into(),
+            )
+        })
+    }
+
+    fn features(&self) -> Result<String, Refusal> {
+        let Window { last, .. } = self.window()?;
+        Ok(json::doctor_json(
+            &last.features,
+            zones(&last),
+            &self.unread,
+        ))
+    }
+
+    fn events(&self, query: &Query) -> Result<String, Refusal> {
+        let wanted = events_query(query)?;
+        let state = self.state();
+        let events = state
+            .log
+            .within(wanted.from_ns, wanted.to_ns, wanted.limit, |event| {
+                wanted.fits(event)
+            });
+        let forgotten = state.log.forgotten();
+        drop(state);
+        Ok(noctule_sinks::events::events_json(&events, forgotten))
+    }
+
+    fn history(&self, query: &Query) -> Result<String, Refusal> {
+        let Window { last, .. } = self.window()?;
+        let wanted = HistoryQuery::parse(query, last.time_unix_ns)?;
+        let view = self.state().timeline.view();
+        let query = TimeSpanQuery {
+            from_unix_ns: wanted.from_ns,
+            to_unix_ns: wanted.to_ns,
+            steps: wanted.steps,
+            waits_of: wanted.waits_of,
+            pair: wanted.pair,
+        };
+        Ok(json::history_json(
+            &view,
+            &query,
+            &wanted.rows,
+            zones(&last),
+        ))
+    }
+
+    fn now(&self) -> Result<String, Refusal> {
+        let view = self.state().timeline.view();
+        Ok(json::now_json(view.judged.last().map(|window| &**window)))
+    }
+}
+
+impl Agent for Feed {
+    fn published(&self) -> Option<u64> {
+        let state = self.state();
+        let window = state.last.as_ref()?;
+        // The first batch has no growth.
+        (window.first.sequence < window.last.sequence).then_some(window.last.sequence)
+    }
+
+    fn answer(&self, resource: &str, query: &Query) -> Result<String, Refusal> {
+        match resource {
+            "node" => self.node(),
+            "processes" => self.table(Level::Process, query),
+            "containers" => self.table(Level::Container, query),
+            "pods" => self.table(Level::Pod, query),
+            "units" => self.table(Level::Unit, query),
+            "cgroups" => self.table(Level::Cgroup, query),
+            "waits" => Ok(json::waits_json(&*self.judged()?, Level::Container)),
+            "pairs" => Ok(json::pairs_json(&*self.judged()?, Level::Container)),
+            "now" => self.now(),
+            "energy" => self.energy(),
+            "events" => self.events(query),
+            "features" => self.features(),
+            "history" => self.history(query),
+            other => Err(Refusal::NotYet(format!("nobody answers {other}"))),
+        }
+    }
+}
+
+fn zones(batch: &Batch) -> &[Zone] {
+    batch.energy.as_ref().map_or(&[], |energy| &energy.zones)
+}

@@ -1,0 +1,233 @@
+//! The values of the API's parameters.
+
+use std::cmp::Reverse;
+use std::str::FromStr;
+
+use noctule_analysis::{OwnerId, Report, Row};
+use noctule_model::{Cause, Counter, Event, Level, Measured};
+use noctule_sinks::events::event_line;
+use noctule_sinks::json::{HistoryRows, HistorySort};
+use noctule_web::{Query, Refusal};
+
+use super::MOST_ROWS;
+
+/// Most steps of a history.
+const MOST_STEPS: usize = 1000;
+/// Most owners and pairs of a history.
+const MOST_OWNERS: usize = 500;
+/// Most events of one answer.
+const MOST_EVENTS: usize = 2000;
+
+const SECOND: f64 = 1e9;
+
+/// The value of a parameter, or what it is when it is not given.
+fn value<T: FromStr>(query: &Query, name: &str, usual: T, is: &str) -> Result<T, Refusal> {
+    match query.get(name) {
+        None => Ok(usual),
+        Some(text) => text
+            .parse()
+            .map_err(|_| Refusal::Query(format!("{name}: must be {is}"))),
+    }
+}
+
+/// A whole number of at least 1 and at most `most`.
+fn number(query: &Query, name: &str, usual: usize, most: usize) -> Result<usize, Refusal> {
+    let is = format!("a whole number from 1 to {most}");
+    let number = value(query, name, usual, &is)?;
+    match (1..=most).contains(&number) {
+        true => Ok(number),
+        false => Err(Refusal::Query(format!("{name}: must be {is}"))),
+    }
+}
+
+/// Seconds since 1970, as nanoseconds.
+fn moment(query: &Query, name: &str, usual_ns: u64) -> Result<u64, Refusal> {
+    const IS: &str = "seconds since 1970";
+    if query.get(name).is_none() {
+        return Ok(usual_ns);
+    }
+    let seconds: f64 = value(query, name, 0.0, IS)?;
+    match (0.0..1e10).contains(&seconds) {
+        true => Ok((seconds * SECOND) as u64),
+        false => Err(Refusal::Query(format!("{name}: must be {IS}"))),
+    }
+}
+
+/// One of some words.
+fn one_of<T: Copy>(query: &Query, name: &str, words: &[(&str, T)]) -> Result<T, Refusal> {
+    let given = query.get(name).unwrap_or(words[0].0);
+    let found = words.iter().find(|(word, _)| *word == given);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        Refusal::Query(format!("{name}: must be one of {}", words.join(", ")))
+    })
+}
+
+fn filter(query: &Query) -> String {
+    query.get("filter").unwrap_or_default().to_lowercase()
+}
+
+/// Which rows of a table, and in which order.
+pub(super) struct TableQuery {
+    sort: TableSort,
+    limit: usize,
+    filter: String,
+}
+
+#[derive(Clone, Copy)]
+enum TableSort {
+    Counter(Counter),
+    Wait,
+    Name,
+}
+
+pub(super) fn table_query(query: &Query) -> Result<TableQuery, Refusal> {
+    let sorts = [
+        ("cpu", TableSort::Counter(Counter::CpuTime)),
+        ("wait", TableSort::Wait),
+        ("name", TableSort::Name),
+        ("preempted", TableSort::Counter(Counter::SwitchesPreempted)),
+        ("throttled", TableSort::Counter(Counter::SwitchesThrottled)),
+        ("page_reads", TableSort::Counter(Counter::PageReads)),
+        ("page_writes", TableSort::Counter(Counter::PageWrites)),
+    ];
+    Ok(TableQuery {
+        sort: one_of(query, "sort", &sorts)?,
+        limit: number(query, "limit", MOST_ROWS, MOST_ROWS)?,
+        filter: filter(query),
+    })
+}
+
+impl TableQuery {
+    pub(super) fn apply(&self, report: &mut Report, level: Level) {
+        let rows = &mut report.rows;
+        rows.retain(|row| matches(row, level, &self.filter));
+        let measured = report.measured;
+        match self.sort {
+            TableSort::Counter(Counter::CpuTime) => {}
+            TableSort::Counter(it) => rows.sort_by_key(|row| Reverse(row.counters[it])),
+            TableSort::Wait => rows.sort_by_key(|row| Reverse(waited(row, measured))),
+            TableSort::Name => rows.sort_by_cached_key(|row| row.name(level)),
+        }
+        rows.truncate(self.limit);
+    }
+}
+
+fn waited(row: &Row, measured: Measured) -> u64 {
+    let causes = Cause::ALL.into_iter().map(Counter::Wait);
+    causes
+        .filter_map(|it| measured.value(&row.counters, it))
+        .sum()
+}
+
+/// Whether the row's name, owner, pid, container id or path contains the filter, which is in lower case.
+fn matches(row: &Row, level: Level, filter: &str) -> bool {
+    let contains = |text: &str| text.to_lowercase().contains(filter);
+    let container = row.owner.container.as_ref();
+    filter.is_empty()
+        || contains(&row.name(level))
+        || contains(&row.owner.name(Level::Container))
+        || contains(&row.owner.path)
+        || container.is_some_and(|it| contains(&it.id))
+        || (row.process.as_ref()).is_some_and(|it| it.id.pid.to_string().contains(filter))
+}
+
+/// Which events.
+pub(super) struct EventsQuery {
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    pub(super) limit: usize,
+    kinds: Vec<String>,
+    filter: String,
+}
+
+pub(super) fn events_query(query: &Query) -> Result<EventsQuery, Refusal> {
+    let kinds = query.get("kind").unwrap_or_default().split(',');
+    Ok(EventsQuery {
+        from_ns: moment(query, "from", 0)?,
+        to_ns: moment(query, "to", u64::MAX)?,
+        limit: number(query, "limit", 200, MOST_EVENTS)?,
+        kinds: kinds
+            .filter(|kind| !kind.is_empty())
+            .map(Into::into)
+            .collect(),
+        filter: filter(query),
+    })
+}
+
+impl EventsQuery {
+    /// A kind is the name of an event or its beginning: `process`, `oom.kill`.
+    pub(super) fn fits(&self, event: &Event) -> bool {
+        let name = event.what.name();
+        let fits = |kind: &String| {
+            let rest = name.strip_prefix(kind.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        // A gap concerns every kind.
+        let kind = self.kinds.is_empty() || name == "gap" || self.kinds.iter().any(fits);
+        kind && (self.filter.is_empty() || self.finds(event))
+    }
+
+    fn finds(&self, event: &Event) -> bool {
+        let line = event_line(event, 0);
+        let texts = [&line.who, &line.place, &line.what];
+        texts
+            .iter()
+            .any(|text| text.to_lowercase().contains(&self.filter))
+    }
+}
+
+/// Which part of the history.
+pub(super) struct HistoryQuery {
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    pub(super) steps: usize,
+    pub(super) waits_of: Option<OwnerId>,
+    pub(super) pair: Option<(OwnerId, OwnerId)>,
+    pub(super) rows: HistoryRows,
+}
+
+impl HistoryQuery {
+    /// `now_ns`: the last batch, nanoseconds since 1970.
+    pub(super) fn parse(query: &Query, now_ns: u64) -> Result<Self, Refusal> {
+        let seconds = number(query, "seconds", 300, 86_400)?;
+        let to_ns = moment(query, "to", now_ns)?;
+        let from_ns = moment(
+            query,
+            "from",
+            to_ns.saturating_sub(seconds as u64 * 1_000_000_000),
+        )?;
+        if from_ns >= to_ns {
+            return Err(Refusal::Query("from: must be before to".into()));
+        }
+        let id = "the id of an owner";
+        let waits_of = match query.get("waits_of") {
+            None => None,
+            Some(_) => Some(value(query, "waits_of", 0, id)?),
+        };
+        let pair = match query.get("pair") {
+            None => None,
+            Some(text) => Some(ids(text).ok_or_else(|| {
+                Refusal::Query("pair: must be two ids of owners, VICTIM-CULPRIT".into())
+            })?),
+        };
+        Ok(Self {
+            from_ns,
+            to_ns,
+            steps: number(query, "steps", 150, MOST_STEPS)?,
+            waits_of,
+            pair,
+            rows: HistoryRows {
+                sort: one_of(query, "sort", &HistorySort::ALL)?,
+                owners: number(query, "owners", 50, MOST_OWNERS)?,
+                pairs: number(query, "pairs", 100, MOST_OWNERS)?,
+                filter: filter(query),
+            },
+        })
+    }
+}
+
+fn ids(text: &str) -> Option<(OwnerId, OwnerId)> {
+    let (victim, culprit) = text.split_once('-')?;
+    Some((victim.parse().ok()?, culprit.parse().ok()?))
+}
