@@ -7,6 +7,7 @@
 mod support;
 
 mod accounting;
+mod api;
 mod bad_input;
 mod containers;
 mod counters;

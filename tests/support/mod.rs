@@ -25,6 +25,7 @@ pub(crate) mod prometheus;
 pub(crate) mod reading;
 pub(crate) mod record;
 pub(crate) mod scheduler;
+pub(crate) mod schema;
 pub(crate) mod stream;
 pub(crate) mod tmux;
 pub(crate) mod tracefs;
