@@ -3,13 +3,14 @@
 //! `perf stat` counts the same events for one process.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use noctule_collect::{CpuSource, Grace};
-use noctule_kernel::{Accounting, CounterSpec, CpuSlots, Facts, PerfEvent, Plan, Wanted};
+use noctule_kernel::{
+    Accounting, CounterSpec, CpuSlots, Facts, HostRoots, PerfEvent, Plan, Wanted,
+};
 use noctule_model::{Counter, FeatureState, ProcessRow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -31,7 +32,7 @@ const STAND_INS: [(Counter, PerfEvent, &str); 3] = [
 const COUNTED: &[(Counter, PerfEvent, &str)] = STAND_INS.split_at(1).1;
 
 fn source() -> CpuSource {
-    let facts = Facts::probe(Path::new("/"));
+    let facts = Facts::probe(&HostRoots::default());
     let kernel = accounting(&facts);
     for name in NAMES {
         assert_eq!(state(&kernel, name), FeatureState::On, "{name}");
@@ -236,7 +237,7 @@ fn counters_take_no_descriptor_that_something_else_needs() {
     let before = open_events();
     // Enough for everything else, and by far for the counters.
     let low = Limit::set(open_files().len() as u64 + 256);
-    let mut kernel = accounting(&Facts::probe(Path::new("/")));
+    let mut kernel = accounting(&Facts::probe(&HostRoots::default()));
     for name in NAMES {
         assert_eq!(state(&kernel, name), FeatureState::Degraded, "{name}");
     }

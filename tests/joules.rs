@@ -1,9 +1,9 @@
-//! Attribution of energy, with meters that the test turns: a tree over /sys/class, in a mount namespace
-//! of noctule's own.
+//! Attribution of energy, with meters that the test turns: a tree in the place of the host's sysfs.
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -40,23 +40,37 @@ impl Machine {
         machine
     }
 
+    /// Its `class` is its own; the rest of sysfs is that of this machine.
     fn without_meters() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        Self { folder }
+        let machine = Self { folder };
+        for entry in fs::read_dir("/sys").expect("sysfs").flatten() {
+            if entry.file_name() != "class" {
+                let link = machine.sys().join(entry.file_name());
+                fs::create_dir_all(machine.sys()).expect("a folder");
+                symlink(entry.path(), link).expect("a link");
+            }
+        }
+        let text = format!("[host]\nsys = \"{}\"\n", machine.sys().display());
+        fs::write(machine.config(), text).expect("a file");
+        machine
+    }
+
+    fn sys(&self) -> PathBuf {
+        self.folder.path().join("sys")
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder.path().join("noctule.toml")
     }
 
     fn zone(&self, zone: &str) -> PathBuf {
-        self.folder.path().join("powercap").join(zone)
+        self.sys().join("class/powercap").join(zone)
     }
 
-    /// `noctule` on this machine; nothing is mounted outside its namespace.
+    /// `noctule` on this machine.
     fn noctule(&self, args: &[&str]) -> Output {
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "--propagation", "private", "sh", "-c"]);
-        command.arg("mount --bind \"$0\" /sys/class && exec \"$@\"");
-        command.arg(self.folder.path()).arg(NOCTULE).args(args);
-        let output = command.stdin(Stdio::null()).output();
-        output.expect("the binary can be started")
+        with_config(&self.config(), args)
     }
 
     /// The JSON that it prints.
@@ -175,6 +189,32 @@ fn without_a_meter_there_is_no_energy_anywhere() {
         rows.iter().all(|row| row.get("energy.joules").is_none()),
         "{stat}"
     );
+}
+
+#[test]
+fn a_folder_that_is_no_sysfs_is_an_error() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("noctule.toml");
+    for (name, file) in [
+        ("sys", "devices/system/cpu/online"),
+        ("proc", "self/mountinfo"),
+    ] {
+        let text = format!("[host]\n{name} = \"{}\"\n", folder.path().display());
+        fs::write(&config, text).expect("a file");
+        let output = with_config(&config, &["doctor"]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        let said = errors(&output);
+        assert!(said.contains(&format!("host.{name} is ")), "{said}");
+        assert!(said.contains(file), "{said}");
+    }
+}
+
+fn with_config(config: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(NOCTULE);
+    command.arg("--config").arg(config).args(args);
+    let output = command.stdin(Stdio::null()).output();
+    output.expect("the binary can be started")
 }
 
 fn errors(output: &Output) -> String {

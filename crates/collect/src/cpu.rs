@@ -97,7 +97,7 @@ impl CpuSource {
             waits: Waits::new(grace.cgroup),
             node: NodeTime::new(kernel.started_ns(), kernel.scheduler()),
             agent,
-            features: Features::new(features),
+            features: Features::new(features, facts.roots.sys.clone()),
             nominal_hertz: facts.nominal_hertz,
             sequence: 0,
             kernel,

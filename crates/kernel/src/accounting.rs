@@ -177,7 +177,7 @@ impl Accounting {
         wanted: &Wanted,
         cpus: &CpuSlots,
     ) -> Result<Self, Error> {
-        let online = facts::online_cpus();
+        let online = facts::online_cpus(&facts.roots.sys);
         let first = online.first().copied().unwrap_or(0);
         let (mut hardware, unavailable) = Hardware::probe(&plan.counters, first);
 
@@ -376,10 +376,11 @@ impl Accounting {
     /// or moves, reports what it used by a record; where the ring has no room for that, it is missing
     /// from this snapshot and whole in the next.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
-        let online = facts::online_cpus();
+        let online = self.places.online_now();
         if online.is_empty() {
-            let place = "the list of CPUs (/sys/devices/system/cpu/online) cannot be read";
-            return Err(Error::new(ErrorKind::Other, place));
+            let words =
+                "the list of CPUs (devices/system/cpu/online in the host's sysfs) cannot be read";
+            return Err(Error::new(ErrorKind::Other, words));
         }
         for (cpu, error) in self.hardware.follow(&online, &self.hardware_map) {
             tracing::debug!(cpu, %error, "hardware counters of a CPU");

@@ -9,6 +9,7 @@ use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 use procfs::process::Process;
 use rustix::process::{Resource, getrlimit};
 
+use crate::roots::HostRoots;
 use crate::topology::Topology;
 
 mod cgroup;
@@ -19,6 +20,8 @@ pub use cgroup::{CgroupVersion, Hierarchy};
 /// be read is absent.
 #[derive(Clone, Debug)]
 pub struct Facts {
+    /// Where the host's sysfs and procfs are.
+    pub roots: HostRoots,
     /// `uname -r`.
     pub release: String,
     /// What the process may do.
@@ -150,12 +153,14 @@ pub(crate) const HOOKS: &[&str] = &[
 ];
 
 impl Facts {
-    /// Looks at the kernel under `root`, which is `/` except in tests of the file readers.
-    pub fn probe(root: &Path) -> Self {
+    /// Looks at the kernel through these mounts.
+    pub fn probe(roots: &HostRoots) -> Self {
+        let HostRoots { sys, proc } = roots;
         let btf = Btf::from_vmlinux().ok();
-        let release = line(&root.join("proc/sys/kernel/osrelease")).unwrap_or_default();
+        let release = line(&proc.join("sys/kernel/osrelease")).unwrap_or_default();
         let capabilities = Capabilities::of_self();
         Self {
+            roots: roots.clone(),
             capabilities,
             btf: btf.is_some(),
             task_storage: btf.as_ref().is_some_and(task_storage),
@@ -170,14 +175,14 @@ impl Facts {
             release,
             scheduler: btf.as_ref().map(Scheduler::probe).unwrap_or_default(),
             throttle_clock: btf.as_ref().and_then(throttle_clock),
-            hierarchy: Hierarchy::probe(root),
-            tracefs: tracefs(root),
-            perf_event_paranoid: line(&root.join("proc/sys/kernel/perf_event_paranoid"))
+            hierarchy: Hierarchy::probe(proc),
+            tracefs: tracefs(sys),
+            perf_event_paranoid: line(&proc.join("sys/kernel/perf_event_paranoid"))
                 .and_then(|l| l.parse().ok()),
-            lockdown: line(&root.join("sys/kernel/security/lockdown")).and_then(|l| chosen(&l)),
+            lockdown: line(&sys.join("kernel/security/lockdown")).and_then(|l| chosen(&l)),
             possible_cpus: libbpf_rs::num_possible_cpus().map_or(1, |n| n as u32),
-            topology: Topology::probe(root, &online_cpus()),
-            nominal_hertz: nominal_hertz(root),
+            topology: Topology::probe(sys, &online_cpus(sys)),
+            nominal_hertz: nominal_hertz(roots),
             pid_namespace: pid_namespace(),
         }
     }
@@ -206,23 +211,22 @@ impl Capabilities {
 }
 
 /// The CPUs that are online now, ascending; none when the kernel's list cannot be read.
-pub(crate) fn online_cpus() -> Vec<u32> {
-    line(Path::new("/sys/devices/system/cpu/online")).map_or_else(Vec::new, |l| cpu_list(&l))
+pub(crate) fn online_cpus(sys: &Path) -> Vec<u32> {
+    line(&sys.join("devices/system/cpu/online")).map_or_else(Vec::new, |l| cpu_list(&l))
 }
 
-/// The scheduler of sched_ext that is enabled now (Linux 6.12).
-pub fn ext_scheduler(root: &Path) -> Option<String> {
-    let folder = root.join("sys/kernel/sched_ext");
+/// The scheduler of sched_ext that is enabled now (Linux 6.12), by this mount of sysfs.
+pub fn ext_scheduler(sys: &Path) -> Option<String> {
+    let folder = sys.join("kernel/sched_ext");
     let state = line(&folder.join("state"))?;
     let name = || line(&folder.join("root/ops")).unwrap_or_else(|| "(unnamed)".to_owned());
     (state != "disabled").then(name)
 }
 
-/// CPUs that are kept free of interruptions (isolcpus, nohz_full), ascending, under `root` as for
-/// [`Facts::probe`].
-pub fn isolated_cpus(root: &Path) -> BTreeSet<u32> {
+/// CPUs that are kept free of interruptions (isolcpus, nohz_full), ascending, by this mount of sysfs.
+pub fn isolated_cpus(sys: &Path) -> BTreeSet<u32> {
     let files = ["isolated", "nohz_full"];
-    let files = files.map(|file| root.join("sys/devices/system/cpu").join(file));
+    let files = files.map(|file| sys.join("devices/system/cpu").join(file));
     let lists = files.iter().filter_map(|file| line(file));
     lists.flat_map(|list| cpu_list(&list)).collect()
 }
@@ -334,11 +338,11 @@ fn throttle_clock(btf: &Btf<'_>) -> Option<&'static str> {
 }
 
 /// Where tracefs is mounted.
-pub(crate) fn tracefs(root: &Path) -> Option<PathBuf> {
-    let places = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+pub(crate) fn tracefs(sys: &Path) -> Option<PathBuf> {
+    let places = ["kernel/tracing", "kernel/debug/tracing"];
     places
         .into_iter()
-        .map(|p| root.join(p))
+        .map(|p| sys.join(p))
         .find(|p| p.join("trace").exists())
 }
 
@@ -348,12 +352,13 @@ fn chosen(line: &str) -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-fn nominal_hertz(root: &Path) -> Option<u64> {
-    let file = root.join("sys/devices/system/cpu/cpu0/cpufreq/base_frequency");
+fn nominal_hertz(roots: &HostRoots) -> Option<u64> {
+    let cpu = roots.sys.join("devices/system/cpu/cpu0");
+    let file = cpu.join("cpufreq/base_frequency");
     if let Some(khz) = line(&file).and_then(|l| l.parse::<u64>().ok()) {
         return Some(khz * 1000);
     }
-    let cpuinfo = fs::read_to_string(root.join("proc/cpuinfo")).ok()?;
+    let cpuinfo = fs::read_to_string(roots.proc.join("cpuinfo")).ok()?;
     let name = cpuinfo.lines().find(|l| l.starts_with("model name"))?;
     let ghz: f64 = name
         .split_once('@')?
@@ -415,7 +420,7 @@ mod tests {
     #[test]
     fn isolated_cpus_are_those_of_both_lists() {
         let root = tempfile::tempdir().expect("a folder");
-        let cpus = root.path().join("sys/devices/system/cpu");
+        let cpus = root.path().join("devices/system/cpu");
         fs::create_dir_all(&cpus).expect("a folder");
         let write = |file, list| fs::write(cpus.join(file), list).expect("a file");
         assert!(isolated_cpus(root.path()).is_empty(), "no such files");

@@ -25,6 +25,7 @@ mod perf_probe;
 mod plain;
 mod plan;
 mod pmu;
+mod roots;
 mod settings;
 mod skel;
 mod table;
@@ -63,6 +64,7 @@ pub use plain::{
 };
 pub use plan::{Plan, Wanted, Way, missing_privileges};
 pub use pmu::EnergyEvent;
+pub use roots::HostRoots;
 pub use topology::Topology;
 
 /// From now on what libbpf says goes to the log, at level `debug`: where there are several ways, that

@@ -1,6 +1,7 @@
 //! Perf events as probes: a program that runs each time one overflows, on every CPU.
 
 use std::io;
+use std::path::Path;
 
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter};
@@ -126,7 +127,7 @@ impl PerfProbe {
     /// The kernel or the machine does not have the event; rights; the frequency is above the kernel's
     /// limit.
     pub fn attach(&self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
-        let mut cpus = facts::online_cpus();
+        let mut cpus = facts::online_cpus(Path::new("/sys"));
         if !self.on_all_cpus {
             cpus.truncate(1);
         }

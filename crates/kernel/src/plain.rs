@@ -396,9 +396,9 @@ impl TraceEvents {
     ///
     /// Neither can be done: rights, or a kernel without tracefs.
     pub fn open() -> Result<Self, Error> {
-        let facts_root = std::path::Path::new("/");
-        let tracefs = Tracefs::open(facts::tracefs(facts_root).as_deref())?;
-        let online = facts::online_cpus().first().copied().unwrap_or(0);
+        let sys = std::path::Path::new("/sys");
+        let tracefs = Tracefs::open(facts::tracefs(sys).as_deref())?;
+        let online = facts::online_cpus(sys).first().copied().unwrap_or(0);
         Ok(Self { tracefs, online })
     }
 

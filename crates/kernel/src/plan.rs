@@ -200,9 +200,11 @@ mod tests {
 
     use super::*;
     use crate::facts::{Capabilities, CgroupVersion, Hierarchy, Scheduler, Tracepoints};
+    use crate::roots::HostRoots;
 
     fn facts(hooks: &[&'static str]) -> Facts {
         Facts {
+            roots: HostRoots::default(),
             release: "6.1.0".into(),
             capabilities: Capabilities {
                 bpf: true,

@@ -37,10 +37,10 @@ struct Place {
 }
 
 impl Topology {
-    /// The topology of these CPUs under `root`. Where the kernel has none (no
+    /// The topology of these CPUs by this mount of sysfs. Where the kernel has none (no
     /// physical_package_id, or -1 as on some arm64), all are in one package.
-    pub fn probe(root: &Path, online: &[u32]) -> Self {
-        let read: Vec<_> = online.iter().map(|cpu| (*cpu, read(root, *cpu))).collect();
+    pub fn probe(sys: &Path, online: &[u32]) -> Self {
+        let read: Vec<_> = online.iter().map(|cpu| (*cpu, read(sys, *cpu))).collect();
         let mut packages: Vec<i32> = read.iter().map(|(_, place)| place.number).collect();
         packages.sort_unstable();
         packages.dedup();
@@ -57,8 +57,8 @@ impl Topology {
     }
 
     /// Learns of CPUs that came, and of cores whose other thread came or went.
-    pub(crate) fn follow(&mut self, root: &Path, online: &[u32]) {
-        self.add(online.iter().map(|cpu| (*cpu, read(root, *cpu))).collect());
+    pub(crate) fn follow(&mut self, sys: &Path, online: &[u32]) {
+        self.add(online.iter().map(|cpu| (*cpu, read(sys, *cpu))).collect());
     }
 
     fn add(&mut self, read: Vec<(u32, Place)>) {
@@ -113,8 +113,8 @@ impl Topology {
     }
 }
 
-fn read(root: &Path, cpu: u32) -> Place {
-    let folder = root.join(format!("sys/devices/system/cpu/cpu{cpu}/topology"));
+fn read(sys: &Path, cpu: u32) -> Place {
+    let folder = sys.join(format!("devices/system/cpu/cpu{cpu}/topology"));
     let number = line(&folder.join("physical_package_id"));
     let siblings = line(&folder.join("thread_siblings_list"));
     let siblings = siblings.map_or_else(Vec::new, |list| cpu_list(&list));
@@ -137,7 +137,7 @@ mod tests {
     fn machine(cpus: &[(u32, &str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().expect("a folder");
         for (cpu, package, siblings) in cpus {
-            let folder = format!("sys/devices/system/cpu/cpu{cpu}/topology");
+            let folder = format!("devices/system/cpu/cpu{cpu}/topology");
             let folder = root.path().join(folder);
             fs::create_dir_all(&folder).expect("a folder");
             fs::write(folder.join("physical_package_id"), format!("{package}\n")).expect("a file");

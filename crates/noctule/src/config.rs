@@ -221,6 +221,7 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), Usage> {
+        self.host.check()?;
         for (name, value, least, most) in self
             .numbers()
             .into_iter()

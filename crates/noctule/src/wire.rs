@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -129,7 +129,7 @@ impl Pipeline {
     }
 
     fn load(config: &Config, scope: &Scope, shown: Shown) -> Result<Self> {
-        let facts = Facts::probe(Path::new("/"));
+        let facts = Facts::probe(&config.host.roots());
         let wanted = wanted(config);
         let mut plan = Plan::new(&facts, &wanted)?;
         if shown == Shown::Waits {
@@ -188,7 +188,7 @@ impl Pipeline {
         let meters = meters(config);
         others.push(features::energy(meters.zones(), meters.unread()));
         let grace = grace(config);
-        let isolated = noctule_kernel::isolated_cpus(Path::new("/"));
+        let isolated = noctule_kernel::isolated_cpus(&config.host.sys);
         let unmeasured = features::programs_unmeasured(config.collect.program_cost, &isolated);
         let cpu = CpuSource::new(kernel, &facts, grace, programs, &others, unmeasured);
         // A subject stays from when the last of its groups is no longer listed.
@@ -438,7 +438,7 @@ pub(crate) fn meters(config: &Config) -> Meters {
 
 /// What this kernel, these privileges and these files allow; nothing stays loaded.
 pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
-    let facts = Facts::probe(Path::new("/"));
+    let facts = Facts::probe(&config.host.roots());
     let mut features = features::machine(&facts);
     // The second look tells whom the kernel hides.
     let look = |mut pipeline: Pipeline| pipeline.tick().and_then(|_| pipeline.tick());

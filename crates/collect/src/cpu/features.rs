@@ -1,6 +1,6 @@
 //! The status of features, which can change while the agent runs.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use noctule_model::{Feature, FeatureId, FeatureState};
@@ -11,13 +11,16 @@ pub(super) struct Features {
     /// As they were at the start.
     first: Vec<Feature>,
     now: Arc<[Feature]>,
+    /// Mount of sysfs.
+    sys: PathBuf,
     /// The scheduler that a program of somebody has put in the place of the kernel's.
     scheduler: Option<String>,
 }
 
 impl Features {
-    pub(super) fn new(first: Vec<Feature>) -> Self {
+    pub(super) fn new(first: Vec<Feature>, sys: PathBuf) -> Self {
         Self {
+            sys,
             now: first.as_slice().into(),
             first,
             scheduler: None,
@@ -46,7 +49,7 @@ impl Features {
 
     /// Under a scheduler of sched_ext a thread that waits need not be in the queue of a CPU.
     pub(super) fn follow_scheduler(&mut self) {
-        self.set_scheduler(noctule_kernel::ext_scheduler(Path::new("/")));
+        self.set_scheduler(noctule_kernel::ext_scheduler(&self.sys));
     }
 
     fn set_scheduler(&mut self, scheduler: Option<String>) {
@@ -72,7 +75,7 @@ mod tests {
     fn a_limit_comes_and_goes() {
         let off = Feature::off(FeatureId::Cycles, "no PMU");
         let on = Feature::on(WAITS, "sched_switch");
-        let mut features = Features::new(vec![off.clone(), on.clone()]);
+        let mut features = Features::new(vec![off.clone(), on.clone()], "/sys".into());
         features.set_scheduler(Some("rusty".to_owned()));
         let limited = &features.all()[1];
         assert_eq!(limited.state, FeatureState::Degraded);

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use noctule_kernel::{
@@ -25,6 +26,8 @@ const NAMED: usize = 4;
 
 /// The processes that tracing programs do not see.
 pub(super) struct Hidden {
+    /// Mount of procfs.
+    proc: PathBuf,
     /// The hierarchy that is counted; `None` where /proc has other numbers than the kernel side.
     hierarchy: Option<Hierarchy>,
     due_ns: u64,
@@ -45,6 +48,7 @@ struct Used {
 impl Hidden {
     pub(super) fn new(facts: &Facts) -> Self {
         Self {
+            proc: facts.roots.proc.clone(),
             hierarchy: (!facts.pid_namespace).then(|| facts.hierarchy.clone()),
             due_ns: 0,
             suspects: HashMap::new(),
@@ -67,11 +71,13 @@ impl Hidden {
         self.hidden.retain(|pid, _| !seen.contains(pid));
         self.changed |= self.hidden.len() != known;
         let mut before = std::mem::take(&mut self.suspects);
-        for pid in pids().filter(|pid| !seen.contains(pid)) {
+        for pid in pids(&self.proc).filter(|pid| !seen.contains(pid)) {
             if self.hidden.contains_key(&pid) {
                 continue;
             }
-            let Some(used) = Used::of(pid) else { continue };
+            let Some(used) = Used::of(&self.proc, pid) else {
+                continue;
+            };
             match before
                 .remove(&pid)
                 .filter(|first| first.start == used.start)
@@ -97,7 +103,7 @@ impl Hidden {
         };
         let mut read = Vec::with_capacity(self.hidden.len());
         self.hidden.retain(|pid, used| {
-            let sample = used.sample(*pid, hierarchy, topology);
+            let sample = used.sample(&self.proc, *pid, hierarchy, topology);
             self.changed |= sample.is_none();
             read.extend(sample);
             sample.is_some()
@@ -132,8 +138,8 @@ impl Hidden {
 
 impl Used {
     /// `None` for one that has ended, or that cannot be read.
-    fn of(pid: u32) -> Option<Self> {
-        let process = Process::new(pid as i32).ok()?;
+    fn of(proc: &Path, pid: u32) -> Option<Self> {
+        let process = process(proc, pid)?;
         let stat = process.stat().ok()?;
         // A zombie was reported when it ended.
         if matches!(stat.state(), Ok(ProcState::Zombie | ProcState::Dead)) {
@@ -150,11 +156,12 @@ impl Used {
     /// has ended.
     fn sample(
         &mut self,
+        proc: &Path,
         pid: u32,
         hierarchy: &Hierarchy,
         topology: &Topology,
     ) -> Option<TaskSample> {
-        let process = Process::new(pid as i32).ok()?;
+        let process = process(proc, pid)?;
         let stat = process.stat().ok()?;
         if stat.starttime != self.start {
             return None;
@@ -172,7 +179,7 @@ impl Used {
         };
         sample.counters.v[Counter::CpuTime.index()] = cpu_ns.saturating_sub(self.cpu_ns);
         // The kernel writes the name as it is; its last byte is a line feed.
-        let comm = fs::read(format!("/proc/{pid}/comm")).ok()?;
+        let comm = fs::read(proc.join(format!("{pid}/comm"))).ok()?;
         let comm = comm.strip_suffix(b"\n").unwrap_or(&comm);
         let kept = sample.comm.len() - 1;
         for (to, from) in sample.comm.iter_mut().take(kept).zip(comm) {
@@ -196,8 +203,12 @@ fn cgroup(process: &Process, hierarchy: &Hierarchy) -> Option<u64> {
     Some(fs::metadata(path).ok()?.ino())
 }
 
-fn pids() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten();
+fn process(proc: &Path, pid: u32) -> Option<Process> {
+    Process::new_with_root(proc.join(pid.to_string())).ok()
+}
+
+fn pids(proc: &Path) -> impl Iterator<Item = u32> + use<> {
+    let entries = fs::read_dir(proc).into_iter().flatten();
     let names =
         entries.filter_map(|entry: io::Result<_>| entry.ok()?.file_name().into_string().ok());
     names.filter_map(|name| name.parse().ok())
@@ -209,8 +220,11 @@ mod tests {
 
     use super::*;
 
+    const PROC: &str = "/proc";
+
     fn looking() -> Hidden {
         Hidden {
+            proc: PROC.into(),
             hierarchy: Some(Hierarchy {
                 version: CgroupVersion::V2,
                 id: 0,
@@ -229,7 +243,7 @@ mod tests {
         Snapshot {
             taken_ns,
             living: Some(
-                pids()
+                pids(Path::new(PROC))
                     .filter(|pid| *pid != own)
                     .map(|pid| (pid, 0))
                     .collect(),
@@ -280,7 +294,7 @@ mod tests {
         hidden.changed();
         let all = Snapshot {
             taken_ns: 3 * LOOK_NS,
-            living: Some(pids().map(|pid| (pid, 0)).collect()),
+            living: Some(pids(Path::new(PROC)).map(|pid| (pid, 0)).collect()),
             ..Snapshot::default()
         };
         hidden.look(&all);

@@ -1,17 +1,19 @@
 //! Tells the kernel side where each CPU is, and keeps that up to date.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
 use crate::abi::CpuSlot;
 use crate::error::{Context as _, Error};
-use crate::facts::Facts;
+use crate::facts::{self, Facts};
 use crate::skel::switch::SwitchSkel;
 use crate::topology::Topology;
 
 /// Where the CPUs are, here and in the map of the kernel side.
 pub(super) struct Places {
+    /// Mount of sysfs.
+    sys: PathBuf,
     topology: Topology,
     /// At the start: the programs were loaded for that.
     has_siblings: bool,
@@ -24,6 +26,7 @@ pub(super) struct Places {
 impl Places {
     pub(super) fn new(switch: &SwitchSkel<'static>, facts: &Facts) -> Result<Self, Error> {
         Ok(Self {
+            sys: facts.roots.sys.clone(),
             has_siblings: facts.topology.has_siblings(),
             topology: facts.topology.clone(),
             possible: facts.possible_cpus,
@@ -40,13 +43,18 @@ impl Places {
         self.has_siblings
     }
 
+    /// The CPUs that are online now.
+    pub(super) fn online_now(&self) -> Vec<u32> {
+        facts::online_cpus(&self.sys)
+    }
+
     /// Called with each snapshot; does something when CPUs came or went. Who looks while a CPU comes
     /// can be early: it is looked again with the next change.
     pub(super) fn follow(&mut self, online: &[u32]) -> Result<(), Error> {
         if self.online == online {
             return Ok(());
         }
-        self.topology.follow(Path::new("/"), online);
+        self.topology.follow(&self.sys, online);
         self.online = online.to_vec();
         for cpu in self.topology.cpus().filter(|cpu| *cpu < self.possible) {
             let sibling = self.topology.sibling_of(cpu).map_or(0, |other| other + 1);

@@ -86,7 +86,10 @@ impl FileEvents {
             .context("loading the BPF object files")?;
         let records = Rc::new(RefCell::new(Vec::new()));
         let ring = ring(&skel, records.clone())?;
-        let online = facts::online_cpus().first().copied().unwrap_or(0);
+        let online = facts::online_cpus(&facts.roots.sys)
+            .first()
+            .copied()
+            .unwrap_or(0);
         let mut links = Vec::new();
         for program in skel.object_mut().progs_mut() {
             let Some(target) = targets.iter().find(|t| program.name() == t.program) else {

@@ -29,12 +29,12 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// Decides from what is mounted under `root` and from /proc/self/cgroup. On hybrid hosts every
+    /// Decides from what is mounted and from /proc/self/cgroup, by this mount of procfs. On hybrid hosts every
     /// task can be in the root of v2, so v2 is taken only when no v1 hierarchy has the cpu
     /// controller.
-    pub fn probe(root: &Path) -> Self {
-        let membership = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-        let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
+    pub fn probe(proc: &Path) -> Self {
+        let membership = fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
+        let mounts = fs::read_to_string(proc.join("self/mountinfo")).unwrap_or_default();
         Self::decide(&membership, &mounts)
     }
 

@@ -158,7 +158,7 @@ impl Loaded<'_> {
     }
 
     fn tracepoint(&self, system: &str, event: &str) -> Result<Vec<Held>, Error> {
-        let tracefs = Tracefs::open(facts::tracefs(Path::new("/")).as_deref())?;
+        let tracefs = Tracefs::open(facts::tracefs(Path::new("/sys")).as_deref())?;
         let Some(id) = tracefs.id(system, event)? else {
             let words = format!(
                 "{}: this kernel has no tracepoint {system}:{event}",
@@ -171,7 +171,10 @@ impl Loaded<'_> {
 
     /// To the perf event of a tracepoint or of a kprobe, by its number. Its programs run on all CPUs.
     fn event(&self, id: u64, what: &str) -> Result<Vec<Held>, Error> {
-        let cpu = facts::online_cpus().first().copied().unwrap_or(0);
+        let cpu = facts::online_cpus(Path::new("/sys"))
+            .first()
+            .copied()
+            .unwrap_or(0);
         let event = Builder::new(Tracepoint::with_id(id))
             .any_pid()
             .one_cpu(cpu as usize)
@@ -183,7 +186,7 @@ impl Loaded<'_> {
     fn samples(&self, places: &Places) -> Result<Vec<Held>, Error> {
         let what = format!("attaching {} to samples", self.name);
         let mut held = Vec::new();
-        for cpu in facts::online_cpus() {
+        for cpu in facts::online_cpus(Path::new("/sys")) {
             let mut builder = Builder::new(Software::CPU_CLOCK);
             match places.pid {
                 Some(pid) => builder.observe_pid(pid.cast_signed()),

@@ -18,7 +18,7 @@ pub(super) struct TraceFolder(OwnedFd);
 impl TraceFolder {
     pub(super) fn open() -> Result<Self, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = match facts::tracefs(Path::new("/")) {
+        let root = match facts::tracefs(Path::new("/sys")) {
             Some(path) => openat(CWD, &path, flags, Mode::empty()),
             None => detached(),
         };

@@ -30,7 +30,7 @@ struct Known {
 
 impl Known {
     fn new() -> Self {
-        let hierarchy = Hierarchy::probe(Path::new("/"));
+        let hierarchy = Hierarchy::probe(Path::new("/proc"));
         let mount = hierarchy.mount.clone();
         let registry = Registry::new(Config {
             // Without a mount ids stay without paths.

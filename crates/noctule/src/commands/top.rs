@@ -32,7 +32,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     let (sender, batches) = sync_channel(LANE);
     let (interval, duration, config) = (args.interval, args.duration, config.clone());
     let names = args.names.clone();
-    let thresholds = config.verdicts.thresholds();
+    let (thresholds, hostname) = (config.verdicts.thresholds(), config.host.name());
     let stopped = stop.clone();
     // The pipeline is made on the thread that drives it: its rings are not to be moved.
     let (started, ready) = sync_channel(1);
@@ -65,10 +65,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         thresholds,
         selection,
         interval,
-        hostname: rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned(),
+        hostname,
         utc_offset: print::utc_offset,
         color: std::env::var_os("NO_COLOR").is_none(),
     };

@@ -4,17 +4,62 @@ use std::path::PathBuf;
 
 use noctule_analysis::IdleEnergy;
 use noctule_collect::CpuWatts;
+use noctule_kernel::HostRoots;
 use serde::Deserialize;
+
+use crate::exit::Usage;
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Host {
     pub(crate) sys: PathBuf,
+    pub(crate) proc: PathBuf,
+    pub(crate) name: String,
 }
 
 impl Default for Host {
     fn default() -> Self {
-        Self { sys: "/sys".into() }
+        let HostRoots { sys, proc } = HostRoots::default();
+        Self {
+            sys,
+            proc,
+            name: String::new(),
+        }
+    }
+}
+
+impl Host {
+    pub(crate) fn roots(&self) -> HostRoots {
+        HostRoots {
+            sys: self.sys.clone(),
+            proc: self.proc.clone(),
+        }
+    }
+
+    /// Name of the node. In a container the machine's name can be that of the container.
+    pub(crate) fn name(&self) -> String {
+        if !self.name.is_empty() {
+            return self.name.clone();
+        }
+        let name = rustix::system::uname();
+        name.nodename().to_string_lossy().into_owned()
+    }
+
+    /// Where a mount is not what it should be, everything would be absent without a reason.
+    pub(super) fn check(&self) -> Result<(), Usage> {
+        let mounts = [
+            ("sys", &self.sys, "devices/system/cpu/online"),
+            ("proc", &self.proc, "self/mountinfo"),
+        ];
+        let missing = |(_, folder, file): &(_, &PathBuf, _)| !folder.join(file).exists();
+        match mounts.into_iter().find(missing) {
+            None => Ok(()),
+            Some((name, folder, file)) => Err(Usage(format!(
+                "host.{name} is {}: there is no {file} in it; it must be a mount of the host's \
+                 {name}fs, by default /{name}",
+                folder.display()
+            ))),
+        }
     }
 }
 
