@@ -1,5 +1,7 @@
 //! Attribution of energy, with meters that the test turns: a tree in the place of the host's sysfs.
 
+mod truth;
+
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::symlink;

@@ -12,6 +12,7 @@ use super::{oracle, wait_for, wait_until};
 
 mod body;
 mod memory;
+mod metered;
 mod sockets;
 mod waiting;
 

@@ -3,8 +3,8 @@
  * A meter of which the truth is known: zones of powercap whose energy this module computes from the
  * busy time of each CPU. Test code for the virtual machines of `cargo xtask vm`; it is not shipped.
  *
- * Each CPU is a package: busy_mw for its busy time, idle_mw all the time, and a ripple of ripple_mw
- * in every second tenth of a second. Memory has dram_busy_mw and dram_idle_mw. Counters wrap at
+ * Each CPU is a package: busy_mw for its busy time, and more_mw more for each CPU before it; idle_mw
+ * all the time, and a ripple of ripple_mw in every second tenth of a second. Memory has dram_busy_mw and dram_idle_mw. Counters wrap at
  * range_uj. /sys/module/noctule_meter/parameters/truth has the sums, which do not.
  */
 #include <linux/cpumask.h>
@@ -19,6 +19,8 @@
 
 static ulong busy_mw = 20000;
 module_param(busy_mw, ulong, 0444);
+static ulong more_mw = 10000;
+module_param(more_mw, ulong, 0444);
 static ulong idle_mw = 4000;
 module_param(idle_mw, ulong, 0444);
 static ulong ripple_mw = 1000;
@@ -27,7 +29,7 @@ static ulong dram_busy_mw = 3000;
 module_param(dram_busy_mw, ulong, 0444);
 static ulong dram_idle_mw = 1000;
 module_param(dram_idle_mw, ulong, 0444);
-/* At 25 W a package wraps every 3 s. */
+/* At 25 W, which is the first one when busy, a package wraps every 3 s. */
 static ulong range_uj = 75000000 - 1;
 module_param(range_uj, ulong, 0444);
 
@@ -61,7 +63,7 @@ static u64 energy_uj(const struct meter_zone *zone, u64 *now, u64 *busy_time)
 	if (zone->dram)
 		return div_u64(busy * dram_busy_mw + *now * dram_idle_mw, 1000);
 	div64_u64_rem(*now, 2 * RIPPLE_US, &phase);
-	sum = busy * busy_mw + *now * idle_mw;
+	sum = busy * (busy_mw + zone->cpu * more_mw) + *now * idle_mw;
 	sum += div64_u64(*now, 2 * RIPPLE_US) * RIPPLE_US * ripple_mw;
 	sum += min(phase, RIPPLE_US) * ripple_mw;
 	return div_u64(sum, 1000);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{MARK, VARIABLE, memory, sockets, waiting};
+use super::{MARK, VARIABLE, memory, metered, sockets, waiting};
 use crate::support::affinity::{last_cpu, pin};
 
 /// Every load, by name.
@@ -47,7 +47,13 @@ extern "C" fn load() {
         return;
     };
     let name = text.split(' ').next().expect("one part at least");
-    let all = [LOADS, waiting::LOADS, memory::LOADS, sockets::LOADS];
+    let all = [
+        LOADS,
+        waiting::LOADS,
+        memory::LOADS,
+        metered::LOADS,
+        sockets::LOADS,
+    ];
     let mut all = all.into_iter().flatten();
     let found = all.find(|(known, _)| *known == name);
     let (_, body) = found.unwrap_or_else(|| panic!("no load is called {name}"));
@@ -130,7 +136,7 @@ fn sampler() {
     tell(&notes);
 }
 
-fn spoken_to() -> bool {
+pub(super) fn spoken_to() -> bool {
     let input = stdin();
     let now = Timespec {
         tv_sec: 0,

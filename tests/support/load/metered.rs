@@ -1,0 +1,76 @@
+//! Loads that keep to a CPU, for a meter of energy whose truth is the busy time of each CPU.
+
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::body::{argument, burn, hear, spoken_to, tell};
+use super::{VARIABLE, binary};
+use crate::support::affinity::pin;
+
+/// Every load, by name.
+pub(super) const LOADS: &[(&str, fn())] = &[("duty", duty), ("brood", brood), ("brief", brief)];
+
+/// How long a cycle of [`duty`] is, in milliseconds.
+const CYCLE: u64 = 100;
+/// CPU time of a process of [`brood`], in seconds.
+const BRIEF: f64 = 0.002;
+
+/// `duty CPU PERCENT`: from the first word until the second uses the CPU for that part of the time.
+/// A word that is a number moves it to that CPU; any other ends it. Then it tells what it used:
+/// `CPU NANOSECONDS` for each CPU in turn.
+fn duty() {
+    let mut cpu: usize = argument(0).expect("a CPU");
+    let percent: u64 = argument(1).expect("percent");
+    pin(None, cpu);
+    tell("ready");
+    hear();
+    let mut used = Vec::new();
+    let mut from = own_cpu_ns();
+    loop {
+        burn((percent * CYCLE) as f64 / 100e3);
+        thread::sleep(Duration::from_millis((100 - percent) * CYCLE / 100));
+        if !spoken_to() {
+            continue;
+        }
+        let word = hear();
+        used.push(format!("{cpu} {}", own_cpu_ns() - from));
+        from = own_cpu_ns();
+        match word.parse() {
+            Ok(next) => cpu = next,
+            Err(_) => break,
+        }
+        pin(None, cpu);
+    }
+    tell(&used.join(";"));
+}
+
+/// `brood CPU COUNT MILLISECONDS`: when it is told to, starts so many processes that use 2 ms each, one
+/// after the other, each that long after the one before.
+fn brood() {
+    pin(None, argument(0).expect("a CPU"));
+    let count: u32 = argument(1).expect("a number");
+    let apart = Duration::from_millis(argument(2).expect("a time"));
+    tell("ready");
+    hear();
+    for _ in 0..count {
+        let mut command = Command::new(binary());
+        command.env(VARIABLE, "brief").stdin(Stdio::null());
+        let mut child = command.spawn().expect("it can be started");
+        assert!(child.wait().expect("our own child").success());
+        thread::sleep(apart);
+    }
+    tell("done");
+    hear();
+}
+
+fn brief() {
+    burn(BRIEF);
+}
+
+fn own_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
