@@ -380,7 +380,7 @@ fn parts(place: usize, zones: &[Zone]) -> impl Iterator<Item = usize> {
 }
 
 /// Whether rows have the zone in their sum of its kind: one of the same kind around it has all of it.
-fn counts_in_rows(place: usize, zones: &[Zone]) -> bool {
+pub fn counts_in_rows(place: usize, zones: &[Zone]) -> bool {
     let around = std::iter::successors(zones[place].parent, |&outer| zones[outer].parent);
     around
         .take(zones.len())

@@ -16,7 +16,9 @@ mod rollup;
 mod select;
 mod wait_report;
 
-pub use energy::{Attribution, EnergyReport, IdleEnergy, KindReport, ZoneReport, charged_kinds};
+pub use energy::{
+    Attribution, EnergyReport, IdleEnergy, KindReport, ZoneReport, charged_kinds, counts_in_rows,
+};
 pub use evidence::{Baseline, Evidence, Thresholds};
 pub use history::{
     EventLog, EventLogLimits, Hurt, JudgedWindow, NodePoint, OwnerId, OwnerPoint, OwnerSum,

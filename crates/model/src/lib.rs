@@ -46,7 +46,10 @@ pub use ids::{CgroupId, ProcessId};
 pub use joules::{Driver, Joules, ZoneAccount};
 pub use level::Level;
 pub use measured::{Measurable, Measured};
-pub use metric::{Kind, METRICS, Metric, SELF_METRICS, SelfSource, Source, Unit};
+pub use metric::{
+    KEPLER_METRICS, KeplerLevel, KeplerMetric, KeplerOffer, KeplerPart, KeplerSource,
+    KeplerVersion, Kind, METRICS, Metric, SELF_METRICS, SelfSource, Source, Unit,
+};
 pub use owner::{CgroupEvent, Container, ContainerRole, Owner, Pod, Runtime, Subject};
 pub use package::{ByPackage, PackageRow, PackageUse};
 pub use reason::{Reason, ReasonCulprit, Unusual};

@@ -1,10 +1,14 @@
 //! The metric table: every metric is defined here once. The exposition formats and the
 //! documentation derive from it.
 
+mod kepler;
 mod own;
 
 use crate::{
     Cause, ConnectError, Counter, DestinationCounter, EventCounter, ExitKind, FileMode, Preemptor,
+};
+pub use kepler::{
+    KEPLER_METRICS, KeplerLevel, KeplerMetric, KeplerOffer, KeplerPart, KeplerSource, KeplerVersion,
 };
 pub use own::{SELF_METRICS, SelfSource};
 
@@ -535,6 +539,30 @@ mod tests {
     fn the_tables_keep_the_naming_rules() {
         check(METRICS);
         check(SELF_METRICS);
+    }
+
+    #[test]
+    fn each_of_keplers_names_stands_once_for_its_version() {
+        let mut names = HashSet::new();
+        for metric in KEPLER_METRICS {
+            let name = metric.name;
+            assert!(names.insert((metric.version.name(), name)), "{name}");
+            assert!(name.starts_with("kepler_") && !name.ends_with("_total"));
+            match metric.offer {
+                KeplerOffer::Given(_) => {
+                    assert!(metric.help.ends_with('.'), "{name}: help is a sentence");
+                    assert!(!metric.labels().is_empty(), "{name} has no labels");
+                }
+                KeplerOffer::Not(why) => assert!(!why.is_empty(), "{name}"),
+            }
+        }
+        // What is offered has one meaning, whichever version it comes from.
+        let offered = KEPLER_METRICS
+            .iter()
+            .filter(|it| matches!(it.offer, KeplerOffer::Given(_)));
+        let offered: Vec<_> = offered.map(|it| it.name).collect();
+        let once: HashSet<_> = offered.iter().collect();
+        assert_eq!(once.len(), offered.len());
     }
 
     #[test]

@@ -1,0 +1,332 @@
+//! The names of Kepler's metrics: which of them are offered, and why others are not.
+
+use super::Kind;
+use crate::{Counter, ZoneKind};
+
+use KeplerLevel::{Container, Node, Other, Pod, Process};
+use KeplerOffer::{Given, Not};
+use KeplerPart::{Active, Idle, Total};
+use KeplerSource::{AllJoules, Count, Joules, JoulesOf, Milliseconds, Seconds, UsageRatio, Watts};
+use KeplerVersion::{V07, V011};
+
+/// Which Kepler has the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeplerVersion {
+    /// 0.7 to 0.9, with eBPF. Only totals are offered.
+    V07,
+    /// 0.10 and 0.11.
+    V011,
+}
+
+impl KeplerVersion {
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V07 => "0.7",
+            Self::V011 => "0.11",
+        }
+    }
+}
+
+/// What the rows of a metric are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeplerLevel {
+    /// The machine.
+    Node,
+    /// Processes; only where processes are exposed at all.
+    Process,
+    /// Containers.
+    Container,
+    /// Pods: the sums of their containers.
+    Pod,
+    /// Virtual machines, and Kepler itself.
+    Other,
+}
+
+/// Which part of the energy of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeplerPart {
+    /// All of it.
+    Total,
+    /// What is not idle.
+    Active,
+    /// What the zone takes when nothing runs.
+    Idle,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeplerSource {
+    /// Joules by kind of zone; at the levels below the node active energy, whatever the part.
+    Joules(KeplerPart),
+    /// The same in the last tick, by its length.
+    Watts(KeplerPart),
+    /// Share of the CPU time that was not idle, in the last tick.
+    UsageRatio,
+    /// Joules of one kind of zone, by `mode`.
+    JoulesOf(ZoneKind),
+    /// Joules of packages and memory together.
+    AllJoules,
+    /// A counter in nanoseconds, shown in seconds.
+    Seconds(Counter),
+    /// A counter in nanoseconds, shown in whole milliseconds.
+    Milliseconds(Counter),
+    /// A counter as it is.
+    Count(Counter),
+}
+
+/// Whether a name is offered.
+#[derive(Clone, Copy, Debug)]
+pub enum KeplerOffer {
+    /// It is, with that value.
+    Given(KeplerSource),
+    /// It is not, for this reason.
+    Not(&'static str),
+}
+
+/// One name of Kepler.
+#[derive(Clone, Copy, Debug)]
+pub struct KeplerMetric {
+    /// Without the suffix `_total`.
+    pub name: &'static str,
+    /// Behaviour.
+    pub kind: Kind,
+    /// Who has it.
+    pub version: KeplerVersion,
+    /// Whose it is.
+    pub level: KeplerLevel,
+    /// What it is, in one sentence; empty where it is not offered.
+    pub help: &'static str,
+    /// Its value.
+    pub offer: KeplerOffer,
+}
+
+impl KeplerMetric {
+    /// The labels that its samples can have, in their order. `start` and, in 0.11, `source` are ours:
+    /// without them a pid that is used again would make a series twice, and a model would look like a
+    /// meter.
+    pub const fn labels(&self) -> &'static [&'static str] {
+        use {Container, Node, Other, Pod, Process};
+        use {V07, V011};
+        match (self.version, self.level, self.offer) {
+            (V011, Node, Given(UsageRatio)) => &["node_name"],
+            (V011, Node, _) => &["node_name", "zone", "path", "source"],
+            (V011, Process, Given(Seconds(_))) => {
+                &["node_name", "pid", "start", "comm", "type", "container_id"]
+            }
+            (V011, Process, _) => &[
+                "node_name",
+                "pid",
+                "start",
+                "comm",
+                "type",
+                "container_id",
+                "state",
+                "zone",
+                "source",
+            ],
+            (V011, Container, Given(Seconds(_))) => &[
+                "node_name",
+                "container_id",
+                "container_name",
+                "runtime",
+                "pod_id",
+                "state",
+            ],
+            (V011, Container, _) => &[
+                "node_name",
+                "container_id",
+                "container_name",
+                "runtime",
+                "pod_id",
+                "state",
+                "zone",
+                "source",
+            ],
+            (V011, Pod, _) => &[
+                "node_name",
+                "pod_id",
+                "pod_name",
+                "pod_namespace",
+                "state",
+                "zone",
+                "source",
+            ],
+            (V07, Node, _) => &["instance", "package", "mode", "source"],
+            (V07, Container, Given(JoulesOf(_) | AllJoules)) => &[
+                "container_id",
+                "container_name",
+                "pod_name",
+                "container_namespace",
+                "mode",
+                "source",
+            ],
+            (V07, Container, _) => &[
+                "container_id",
+                "container_name",
+                "pod_name",
+                "container_namespace",
+            ],
+            (V07, Process, Given(JoulesOf(_) | AllJoules)) => {
+                &["pid", "start", "command", "container_id", "mode", "source"]
+            }
+            (V07, Process, _) => &["pid", "start", "command", "container_id"],
+            (_, Pod | Other, _) => &[],
+        }
+    }
+}
+
+const fn given(
+    version: KeplerVersion,
+    level: KeplerLevel,
+    name: &'static str,
+    source: KeplerSource,
+    help: &'static str,
+) -> KeplerMetric {
+    let kind = match source {
+        Watts(_) | UsageRatio => Kind::Gauge,
+        _ => Kind::Counter,
+    };
+    let offer = Given(source);
+    KeplerMetric {
+        name,
+        kind,
+        version,
+        level,
+        help,
+        offer,
+    }
+}
+
+const fn not(
+    version: KeplerVersion,
+    name: &'static str,
+    kind: Kind,
+    why: &'static str,
+) -> KeplerMetric {
+    let offer = Not(why);
+    KeplerMetric {
+        name,
+        kind,
+        version,
+        level: Other,
+        help: "",
+        offer,
+    }
+}
+
+const NO_GPU: &str = "no meter of accelerators that says who uses them is read";
+const NO_IDLE: &str = "its idle part is not known, and nothing says who uses it: see `noctule_node_energy_joules_total`";
+const NO_OTHER: &str = "0.7 has platform less package and memory there, idle and not; `noctule_node_energy_joules_total{kind=\"other\"}` is the part that no zone in it has";
+const NO_ROWS: &str = "nothing says who uses it";
+const NO_VM: &str = "a virtual machine is the process of its hypervisor; one of libvirt is a container with the runtime `libvirt`";
+const NO_SELF: &str = "it describes Kepler itself: see `noctule_self_build_info`";
+const NO_FACTS: &str = "it describes the hardware: the node exporter has it";
+const NO_REDFISH: &str = "no management controller is asked over the network";
+
+const RECEIVED: Counter = Counter::Softirq(3);
+const SENT: Counter = Counter::Softirq(2);
+const BLOCK: Counter = Counter::Softirq(4);
+
+/// Every name, offered or not.
+#[rustfmt::skip]
+pub const KEPLER_METRICS: &[KeplerMetric] = &[
+    given(V011, Node, "kepler_node_cpu_joules", Joules(Total), "Energy that the meter of the zone counted."),
+    given(V011, Node, "kepler_node_cpu_active_joules", Joules(Active), "Energy that is not idle."),
+    given(V011, Node, "kepler_node_cpu_idle_joules", Joules(Idle), "Energy that the zone takes when nothing runs."),
+    given(V011, Node, "kepler_node_cpu_watts", Watts(Total), "Power in the last tick."),
+    given(V011, Node, "kepler_node_cpu_active_watts", Watts(Active), "Power that is not idle, in the last tick."),
+    given(V011, Node, "kepler_node_cpu_idle_watts", Watts(Idle), "Idle power in the last tick."),
+    given(V011, Node, "kepler_node_cpu_usage_ratio", UsageRatio, "Share of the CPU time that was not idle, in the last tick."),
+    given(V011, Process, "kepler_process_cpu_joules", Joules(Active), "Active energy of the process."),
+    given(V011, Process, "kepler_process_cpu_watts", Watts(Active), "Active power of the process in the last tick."),
+    given(V011, Process, "kepler_process_cpu_seconds", Seconds(Counter::CpuTime), "CPU time of the process."),
+    given(V011, Container, "kepler_container_cpu_joules", Joules(Active), "Active energy of the container."),
+    given(V011, Container, "kepler_container_cpu_watts", Watts(Active), "Active power of the container in the last tick."),
+    given(V011, Container, "kepler_container_cpu_seconds", Seconds(Counter::CpuTime), "CPU time of the container."),
+    given(V011, Pod, "kepler_pod_cpu_joules", Joules(Active), "Active energy of the pod's containers."),
+    given(V011, Pod, "kepler_pod_cpu_watts", Watts(Active), "Active power of the pod's containers in the last tick."),
+    not(V011, "kepler_node_cpu_info", Kind::Gauge, NO_FACTS),
+    not(V011, "kepler_vm_cpu_joules", Kind::Counter, NO_VM),
+    not(V011, "kepler_vm_cpu_watts", Kind::Gauge, NO_VM),
+    not(V011, "kepler_node_gpu_joules", Kind::Counter, NO_GPU),
+    not(V011, "kepler_node_gpu_active_joules", Kind::Counter, NO_GPU),
+    not(V011, "kepler_node_gpu_idle_joules", Kind::Counter, NO_GPU),
+    not(V011, "kepler_node_gpu_watts", Kind::Gauge, NO_GPU),
+    not(V011, "kepler_node_gpu_active_watts", Kind::Gauge, NO_GPU),
+    not(V011, "kepler_node_gpu_idle_watts", Kind::Gauge, NO_GPU),
+    not(V011, "kepler_process_gpu_joules", Kind::Counter, NO_GPU),
+    not(V011, "kepler_process_gpu_watts", Kind::Gauge, NO_GPU),
+    not(V011, "kepler_container_gpu_joules", Kind::Counter, NO_GPU),
+    not(V011, "kepler_container_gpu_watts", Kind::Gauge, NO_GPU),
+    not(V011, "kepler_pod_gpu_joules", Kind::Counter, NO_GPU),
+    not(V011, "kepler_pod_gpu_watts", Kind::Gauge, NO_GPU),
+    not(V011, "kepler_platform_watts", Kind::Gauge, NO_REDFISH),
+    not(V011, "kepler_build_info", Kind::Gauge, NO_SELF),
+    given(V07, Node, "kepler_node_package_joules", JoulesOf(ZoneKind::Package), "Energy of the packages."),
+    given(V07, Node, "kepler_node_core_joules", JoulesOf(ZoneKind::Core), "Energy of the cores."),
+    given(V07, Node, "kepler_node_dram_joules", JoulesOf(ZoneKind::Dram), "Energy of memory."),
+    given(V07, Node, "kepler_node_platform_joules", JoulesOf(ZoneKind::Platform), "Energy of the machine."),
+    not(V07, "kepler_node_uncore_joules", Kind::Counter, NO_IDLE),
+    not(V07, "kepler_node_gpu_joules", Kind::Counter, NO_IDLE),
+    not(V07, "kepler_node_other_joules", Kind::Counter, NO_OTHER),
+    not(V07, "kepler_node_info", Kind::Counter, NO_FACTS),
+    not(V07, "kepler_exporter_build_info", Kind::Gauge, NO_SELF),
+    given(V07, Container, "kepler_container_joules", AllJoules, "Active energy of packages and memory together."),
+    given(V07, Container, "kepler_container_package_joules", JoulesOf(ZoneKind::Package), "Active energy of packages."),
+    given(V07, Container, "kepler_container_core_joules", JoulesOf(ZoneKind::Core), "Active energy of cores."),
+    given(V07, Container, "kepler_container_dram_joules", JoulesOf(ZoneKind::Dram), "Active energy of memory."),
+    given(V07, Container, "kepler_container_platform_joules", JoulesOf(ZoneKind::Platform), "Active energy of the machine."),
+    given(V07, Container, "kepler_container_cpu_cycles", Count(Counter::Cycles), "CPU cycles."),
+    given(V07, Container, "kepler_container_cpu_ref_cycles", Count(Counter::ReferenceCycles), "Cycles at the nominal frequency."),
+    given(V07, Container, "kepler_container_cpu_instructions", Count(Counter::Instructions), "Retired instructions."),
+    given(V07, Container, "kepler_container_cache_miss", Count(Counter::CacheMisses), "Last-level cache misses."),
+    given(V07, Container, "kepler_container_bpf_cpu_time_ms", Milliseconds(Counter::CpuTime), "CPU time in milliseconds."),
+    given(V07, Container, "kepler_container_bpf_net_tx_irq", Count(SENT), "Softirqs that send packets."),
+    given(V07, Container, "kepler_container_bpf_net_rx_irq", Count(RECEIVED), "Softirqs that receive packets."),
+    given(V07, Container, "kepler_container_bpf_block_irq", Count(BLOCK), "Softirqs of block devices."),
+    given(V07, Process, "kepler_process_joules", AllJoules, "Active energy of packages and memory together."),
+    given(V07, Process, "kepler_process_package_joules", JoulesOf(ZoneKind::Package), "Active energy of packages."),
+    given(V07, Process, "kepler_process_core_joules", JoulesOf(ZoneKind::Core), "Active energy of cores."),
+    given(V07, Process, "kepler_process_dram_joules", JoulesOf(ZoneKind::Dram), "Active energy of memory."),
+    given(V07, Process, "kepler_process_platform_joules", JoulesOf(ZoneKind::Platform), "Active energy of the machine."),
+    given(V07, Process, "kepler_process_cpu_cycles", Count(Counter::Cycles), "CPU cycles."),
+    given(V07, Process, "kepler_process_cpu_ref_cycles", Count(Counter::ReferenceCycles), "Cycles at the nominal frequency."),
+    given(V07, Process, "kepler_process_cpu_instructions", Count(Counter::Instructions), "Retired instructions."),
+    given(V07, Process, "kepler_process_cache_miss", Count(Counter::CacheMisses), "Last-level cache misses."),
+    given(V07, Process, "kepler_process_bpf_cpu_time_ms", Milliseconds(Counter::CpuTime), "CPU time in milliseconds."),
+    given(V07, Process, "kepler_process_bpf_net_tx_irq", Count(SENT), "Softirqs that send packets."),
+    given(V07, Process, "kepler_process_bpf_net_rx_irq", Count(RECEIVED), "Softirqs that receive packets."),
+    given(V07, Process, "kepler_process_bpf_block_irq", Count(BLOCK), "Softirqs of block devices."),
+    not(V07, "kepler_container_uncore_joules", Kind::Counter, NO_ROWS),
+    not(V07, "kepler_container_gpu_joules", Kind::Counter, NO_GPU),
+    not(V07, "kepler_container_other_joules", Kind::Counter, NO_ROWS),
+    not(V07, "kepler_process_uncore_joules", Kind::Counter, NO_ROWS),
+    not(V07, "kepler_process_gpu_joules", Kind::Counter, NO_GPU),
+    not(V07, "kepler_process_other_joules", Kind::Counter, NO_ROWS),
+    not(V07, "kepler_container_bpf_page_cache_hit", Kind::Counter, "0.7 divides it by a million at each interval, so that it is nearly always 0: see `noctule_container_page_cache_accesses_total`"),
+    not(V07, "kepler_process_bpf_page_cache_hit", Kind::Counter, "as for containers: see `noctule_process_page_cache_accesses_total`"),
+    not(V07, "kepler_container_gpu_compute_util", Kind::Counter, NO_GPU),
+    not(V07, "kepler_container_gpu_mem_util", Kind::Counter, NO_GPU),
+    not(V07, "kepler_process_gpu_compute_util", Kind::Counter, NO_GPU),
+    not(V07, "kepler_process_gpu_mem_util", Kind::Counter, NO_GPU),
+    not(V07, "kepler_vm_joules", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_package_joules", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_core_joules", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_uncore_joules", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_dram_joules", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_other_joules", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_gpu_joules", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_platform_joules", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_cpu_cycles", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_cpu_ref_cycles", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_cpu_instructions", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_cache_miss", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_bpf_cpu_time_ms", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_bpf_page_cache_hit", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_bpf_net_tx_irq", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_bpf_net_rx_irq", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_bpf_block_irq", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_gpu_compute_util", Kind::Counter, NO_VM),
+    not(V07, "kepler_vm_gpu_mem_util", Kind::Counter, NO_VM),
+];
