@@ -12,6 +12,7 @@ use super::budget::{Line, Table};
 use super::destinations::Destinations;
 use super::energy::Energy;
 use super::figures::Figures;
+use super::kepler::{self, Kepler};
 use super::labels::{self, OVERFLOW};
 use super::pairs::Pairs;
 use super::snapshot::{Level, Snapshot};
@@ -41,6 +42,8 @@ pub struct Options {
     pub process_grace_ns: u64,
     /// Version of the agent, for `noctule_self_build_info`.
     pub version: &'static str,
+    /// Name of the node, where Kepler's names are wanted beside ours.
+    pub kepler_node: Option<String>,
 }
 
 impl Default for Options {
@@ -55,6 +58,7 @@ impl Default for Options {
             settle_ns: 3_000_000_000,
             process_grace_ns: 60_000_000_000,
             version: env!("CARGO_PKG_VERSION"),
+            kepler_node: None,
         }
     }
 }
@@ -69,6 +73,7 @@ pub struct Exporter {
     processes: Table<ProcessId>,
     blames: Pairs<Blame>,
     destinations: Pairs<Destinations>,
+    kepler: Option<Kepler>,
     /// The node's counters in the batch before.
     before: Counters,
 }
@@ -84,6 +89,7 @@ impl Exporter {
             processes: Table::new(options.max_processes, options.process_grace_ns),
             blames: Pairs::new(options.blame_pairs, options.blame_grace_ns),
             destinations: Pairs::new(options.destinations, options.blame_grace_ns),
+            kepler: options.kepler_node.as_deref().map(Kepler::new),
             before: Counters::default(),
             options,
         }
@@ -126,6 +132,9 @@ impl Exporter {
             self.observe_processes(batch);
             levels.push(level("process", "pid", &mut self.processes, batch));
         }
+        let processes = self.options.process_level.then_some(&self.processes);
+        let names = self.kepler.as_mut();
+        let names = names.map(|it| it.observe(batch, &self.containers, processes));
         Snapshot {
             taken_ns: batch.taken_ns,
             node: batch.node,
@@ -138,6 +147,7 @@ impl Exporter {
             losses: batch.losses.clone(),
             agent: batch.agent.clone(),
             version: self.options.version,
+            kepler: names,
         }
     }
 
@@ -276,6 +286,9 @@ impl Snapshot {
     pub fn render_own(&self, exposition: Exposition, now_ns: u64) -> String {
         let mut text = Text::new(exposition, 8192);
         own::write(&mut text, self, now_ns);
+        if let Some(names) = &self.kepler {
+            kepler::write(&mut text, names, self);
+        }
         text.finish()
     }
 }

@@ -1,6 +1,6 @@
 //! What identifies a series, and when that is settled.
 
-use noctule_model::{Batch, Owner, ProcessRow, Subject, SubjectRow};
+use noctule_model::{Batch, Owner, ProcessId, ProcessRow, Subject, SubjectRow};
 
 use super::budget::Admission;
 use super::text::push_label;
@@ -73,6 +73,12 @@ fn push_container_labels(labels: &mut String, owner: &Owner) {
 /// group, and the child calls exec.
 const GROWN_UP_NS: u64 = 1_000_000_000;
 
+/// When a process was created, in Unix seconds.
+pub(super) fn start(id: ProcessId, batch: &Batch) -> String {
+    let created_ms = batch.boot_unix_ns.saturating_add(id.start_ns) / 1_000_000;
+    format!("{}.{:03}", created_ms / 1000, created_ms % 1000)
+}
+
 /// Whether a process may be exposed now. It waits for its group's owner as long as a container
 /// waits for its name; then the group is named by its id. Of one that is gone the last group and
 /// name come with its end.
@@ -82,9 +88,8 @@ pub(super) fn of_process(row: &ProcessRow, batch: &Batch, patience_over: bool) -
     if row.gone || !row.exited && (young || row.owner.is_none() && !patience_over) {
         return Admission::Wait;
     }
-    let created_ms = created_ns / 1_000_000;
-    let (s, ms) = (created_ms / 1000, created_ms % 1000);
-    let mut labels = format!("pid=\"{}\",start=\"{s}.{ms:03}\",", row.id.pid);
+    let start = start(row.id, batch);
+    let mut labels = format!("pid=\"{}\",start=\"{start}\",", row.id.pid);
     push_label(&mut labels, "comm", &row.comm.text());
     labels.push(',');
     let subject = match &row.owner {

@@ -45,6 +45,7 @@ mod energy;
 mod escape;
 mod exporter;
 mod figures;
+mod kepler;
 mod labels;
 mod levels;
 mod negotiate;

@@ -6,6 +6,7 @@ use noctule_model::{AgentCost, DestinationCounters, Feature, Loss, Measured, Nod
 
 use super::budget::Line;
 use super::energy::Energy;
+use super::kepler::Names;
 use super::pairs::PairLine;
 
 /// One level, ready to be rendered.
@@ -34,4 +35,6 @@ pub struct Snapshot {
     pub(super) losses: Vec<Loss>,
     pub(super) agent: AgentCost,
     pub(super) version: &'static str,
+    /// Under Kepler's names, where these are wanted.
+    pub(super) kepler: Option<Names>,
 }

@@ -51,8 +51,19 @@ impl Text {
             self.sample.extend([level, "_"]);
         }
         self.sample.push_str(metric.name);
+        self.head(metric.kind, metric.unit.name(), metric.help);
+    }
+
+    /// Starts a family with this name. Its samples must follow at once.
+    pub(super) fn named_family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
+        self.sample.clear();
+        self.sample.push_str(name);
+        self.head(kind, unit, help);
+    }
+
+    fn head(&mut self, kind: Kind, unit: &str, help: &str) {
         let family = self.sample.len();
-        let kind = match metric.kind {
+        let kind = match kind {
             Kind::Counter => {
                 self.sample.push_str("_total");
                 "counter"
@@ -68,11 +79,11 @@ impl Text {
             &self.sample
         };
         let _ = writeln!(self.out, "# TYPE {name} {kind}");
-        if open && !metric.unit.name().is_empty() {
-            let _ = writeln!(self.out, "# UNIT {name} {}", metric.unit.name());
+        if open && !unit.is_empty() {
+            let _ = writeln!(self.out, "# UNIT {name} {unit}");
         }
         let _ = write!(self.out, "# HELP {name} ");
-        push_help(&mut self.out, metric.help, open);
+        push_help(&mut self.out, help, open);
         self.out.push('\n');
     }
 

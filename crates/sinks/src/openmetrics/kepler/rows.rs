@@ -1,0 +1,246 @@
+//! The rows below the node under Kepler's labels.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use noctule_model::{Batch, Counters, Joules, Owner, Pod, ProcessId, ProcessRow, Runtime, Subject};
+
+use super::super::budget::Table;
+use super::super::figures::Figures;
+use super::super::labels::OVERFLOW;
+use super::push_label;
+
+/// Identity labels by the names of 0.11 and of 0.7.
+type Labels = [Arc<str>; 2];
+
+/// One set of series.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) labels: Labels,
+    pub(super) counters: Counters,
+    pub(super) joules: Joules,
+    /// Growth in the last tick; `None` in the first batch that shows the row.
+    pub(super) tick: Option<Joules>,
+}
+
+/// What is remembered of rows from one batch to the next.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// Without a subject: what found no room.
+    containers: HashMap<Option<Subject>, Known>,
+    pods: BTreeMap<String, Row>,
+    processes: HashMap<ProcessId, Known>,
+    sequence: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    labels: Labels,
+    /// As of the last batch.
+    joules: Joules,
+    pod: Option<Arc<Owner>>,
+    sequence: u64,
+}
+
+impl Rows {
+    /// Containers and their pods.
+    pub(super) fn containers(
+        &mut self,
+        node_name: &str,
+        batch: &Batch,
+        table: &Table<Subject>,
+    ) -> [Vec<Row>; 2] {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        let owners: HashMap<&Subject, &Arc<Owner>> = batch
+            .subjects
+            .iter()
+            .map(|row| (&row.subject, &row.owner))
+            .collect();
+        let mut pods: BTreeMap<String, Row> = BTreeMap::new();
+        let mut rows = Vec::new();
+        for (subject, _, figures) in table.shown() {
+            let key = Some(subject.clone());
+            let make = || {
+                let owner = owners.get(subject)?;
+                Some((container_labels(node_name, owner)?, Some(Arc::clone(owner))))
+            };
+            let Some((row, grown, owner)) =
+                step(&mut self.containers, &key, sequence, figures, make)
+            else {
+                continue;
+            };
+            if let Some(pod) = owner.as_ref().and_then(|owner| owner.pod.as_ref()) {
+                // It keeps what containers had that are gone: its series only goes up.
+                let known = self.pods.get(&pod.uid);
+                let sum = pods.entry(pod.uid.clone()).or_insert_with(|| Row {
+                    tick: known.map(|_| Joules::default()),
+                    ..known.cloned().unwrap_or_else(|| new_pod(node_name, pod))
+                });
+                sum.joules += &grown;
+                if let Some(tick) = &mut sum.tick {
+                    *tick += &grown;
+                }
+            }
+            rows.push(row);
+        }
+        if let Some(overflow) = table.overflow() {
+            let labels = || {
+                let base = [("node_name", node_name), ("container_id", OVERFLOW)];
+                Some(([joined(&base).into(), joined(&base[1..]).into()], None))
+            };
+            let nothing = Figures::default();
+            let figures = [overflow, &nothing];
+            let row = step(&mut self.containers, &None, sequence, figures, labels);
+            rows.extend(row.map(|(row, ..)| row));
+        }
+        self.containers
+            .retain(|_, known| known.sequence == sequence);
+        self.pods = pods;
+        [rows, self.pods.values().cloned().collect()]
+    }
+
+    /// Processes; called after [`Rows::containers`].
+    pub(super) fn processes(
+        &mut self,
+        node_name: &str,
+        batch: &Batch,
+        table: &Table<ProcessId>,
+    ) -> Vec<Row> {
+        let sequence = self.sequence;
+        let listed = batch.processes.iter().chain(&batch.exited);
+        let listed: HashMap<ProcessId, &ProcessRow> = listed.map(|row| (row.id, row)).collect();
+        let mut rows = Vec::new();
+        for (id, _, figures) in table.shown() {
+            let labels = || Some((process_labels(node_name, listed.get(id)?, batch), None));
+            let row = step(&mut self.processes, id, sequence, figures, labels);
+            rows.extend(row.map(|(row, ..)| row));
+        }
+        self.processes.retain(|_, known| known.sequence == sequence);
+        rows
+    }
+}
+
+/// The row of a batch, what it grew by, and whose it is. `figures`: those so far, and the part that is in
+/// the overflow.
+fn step<K: Eq + Hash + Clone>(
+    known: &mut HashMap<K, Known>,
+    key: &K,
+    sequence: u64,
+    figures: [&Figures; 2],
+    make: impl FnOnce() -> Option<(Labels, Option<Arc<Owner>>)>,
+) -> Option<(Row, Joules, Option<Arc<Owner>>)> {
+    let [now, charged] = figures;
+    let joules = now.joules.since(&charged.joules);
+    let before = known.get(key).map(|known| known.joules);
+    if before.is_none() {
+        let (labels, pod) = make()?;
+        let new = Known {
+            labels,
+            joules,
+            pod,
+            sequence,
+        };
+        known.insert(key.clone(), new);
+    }
+    let entry = known.get_mut(key)?;
+    let grown = joules.since(&before.unwrap_or_default());
+    (entry.joules, entry.sequence) = (joules, sequence);
+    let row = Row {
+        labels: entry.labels.clone(),
+        counters: now.counters.since(&charged.counters),
+        joules,
+        tick: before.map(|_| grown),
+    };
+    Some((row, grown, entry.pod.clone()))
+}
+
+fn new_pod(node_name: &str, pod: &Pod) -> Row {
+    let labels = joined(&[
+        ("node_name", node_name),
+        ("pod_id", &pod.uid),
+        ("pod_name", pod.name.as_deref().unwrap_or("")),
+        ("pod_namespace", pod.namespace.as_deref().unwrap_or("")),
+    ]);
+    Row {
+        labels: [labels.into(), "".into()],
+        counters: Counters::default(),
+        joules: Joules::default(),
+        tick: None,
+    }
+}
+
+fn container_labels(node_name: &str, owner: &Owner) -> Option<Labels> {
+    let container = owner.container.as_ref()?;
+    let pod = owner.pod.as_ref();
+    let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+    let name = text(container.name.as_ref());
+    let new = joined(&[
+        ("node_name", node_name),
+        ("container_id", &container.id),
+        ("container_name", &name),
+        ("runtime", runtime(container.runtime)),
+        ("pod_id", &text(pod.map(|pod| &pod.uid))),
+    ]);
+    let old = joined(&[
+        ("container_id", &container.id),
+        ("container_name", &name),
+        ("pod_name", &text(pod.and_then(|pod| pod.name.as_ref()))),
+        (
+            "container_namespace",
+            &text(pod.and_then(|pod| pod.namespace.as_ref())),
+        ),
+    ]);
+    Some([new.into(), old.into()])
+}
+
+fn process_labels(node_name: &str, row: &ProcessRow, batch: &Batch) -> Labels {
+    let container = row
+        .owner
+        .as_ref()
+        .and_then(|owner| owner.container.as_ref());
+    let kind = container.map_or("regular", |_| "container");
+    let id = container.map_or("", |container| &container.id);
+    let pid = row.id.pid.to_string();
+    let start = super::super::labels::start(row.id, batch);
+    let comm = row.comm.text();
+    let new = joined(&[
+        ("node_name", node_name),
+        ("pid", &pid),
+        ("start", &start),
+        ("comm", &comm),
+        ("type", kind),
+        ("container_id", id),
+    ]);
+    let old = joined(&[
+        ("pid", &pid),
+        ("start", &start),
+        ("command", &comm),
+        ("container_id", id),
+    ]);
+    [new.into(), old.into()]
+}
+
+/// The words of 0.11.
+const fn runtime(runtime: Runtime) -> &'static str {
+    match runtime {
+        Runtime::Docker => "docker",
+        Runtime::Containerd => "containerd",
+        Runtime::Crio => "crio",
+        Runtime::Podman => "podman",
+        _ => "unknown",
+    }
+}
+
+/// Labels with their values; an empty one is the same as none, to every scraper.
+pub(super) fn joined(labels: &[(&str, &str)]) -> String {
+    let mut out = String::new();
+    for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
+        if !out.is_empty() {
+            out.push(',');
+        }
+        push_label(&mut out, name, value);
+    }
+    out
+}
