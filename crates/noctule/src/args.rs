@@ -17,6 +17,7 @@ use tracing::level_filters::LevelFilter;
 pub(crate) use self::load::LoadArgs;
 pub(crate) use self::names::Names;
 pub(crate) use self::values::address;
+use crate::config::MetricNames;
 
 /// Who uses the CPU of this node, for every process, container, pod and unit.
 ///
@@ -97,6 +98,9 @@ pub(crate) struct RunArgs {
     /// Time between two collections [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub(crate) interval: Option<Duration>,
+    /// Whose names metrics have [default: noctule]
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) names: Option<MetricNames>,
     /// Also expose each process in /metrics (many series)
     #[arg(long)]
     pub(crate) process_metrics: bool,

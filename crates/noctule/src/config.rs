@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use clap::ValueEnum;
 use noctule_analysis::{JudgeOptions, Thresholds};
 use noctule_model::Level;
 use serde::Deserialize;
@@ -135,6 +136,18 @@ pub(crate) struct Metrics {
     pub(crate) blame_pairs: usize,
     pub(crate) destinations: usize,
     pub(crate) grace_seconds: f64,
+    pub(crate) names: MetricNames,
+}
+
+/// Whose names metrics have.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MetricNames {
+    /// Ours alone
+    #[default]
+    Noctule,
+    /// Kepler's as well (docs/kepler.md)
+    Kepler,
 }
 
 impl Default for Metrics {
@@ -146,6 +159,7 @@ impl Default for Metrics {
             blame_pairs: 1000,
             destinations: 100,
             grace_seconds: 300.0,
+            names: MetricNames::Noctule,
         }
     }
 }
@@ -216,6 +230,9 @@ impl Config {
         }
         self.web.plain_http |= args.allow_plain_http;
         self.metrics.processes |= args.process_metrics;
+        if let Some(names) = args.names {
+            self.metrics.names = names;
+        }
         self.check()?;
         Ok(self)
     }
@@ -415,7 +432,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 43, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 44, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use noctule_web::Handlers;
 use super::published::Published;
 use super::table;
 use crate::args::RunArgs;
-use crate::config::Config;
+use crate::config::{Config, MetricNames};
 use crate::event_file::EventFile;
 use crate::exit;
 use crate::feed::Feed;
@@ -55,6 +55,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         destinations: config.metrics.destinations,
         blame_grace_ns: (config.metrics.grace_seconds * 1e9) as u64,
         version: env!("CARGO_PKG_VERSION"),
+        kepler_node: (config.metrics.names == MetricNames::Kepler).then(|| config.host.name()),
         ..Options::default()
     });
     let mut judge = Judge::new(config.verdicts.judge());

@@ -1,0 +1,90 @@
+//! docs/kepler.md, from the table of Kepler's names in the model.
+
+use std::fmt::Write as _;
+
+use noctule_model::{KEPLER_METRICS, KeplerMetric, KeplerOffer, KeplerVersion, Kind};
+
+const HEAD: &str = "\
+<!-- Made by `cargo xtask gen` from crates/model/src/metric/kepler.rs. Do not edit. -->
+
+# Kepler's names
+
+`noctule run --names kepler` (`names = \"kepler\"` in the section `[metrics]` of the configuration) serves
+the metrics below beside those of [metrics.md](metrics.md), so that dashboards and rules of
+[Kepler](https://github.com/sustainable-computing-io/kepler) go on working. The names are those of Kepler
+0.11, and the totals of 0.7 to 0.9 where it is well defined what they are.
+
+The names are Kepler's, the figures are noctule's ([energy.md](energy.md)):
+
+- Idle energy is estimated, and is not the share of time in which no CPU was busy. Total = active + idle.
+- Rows below the node have active energy: `mode=\"dynamic\"` in the names of 0.7.
+- `zone` is the kind of zone: `package`, `core`, `dram`, `psys`, `platform`. All zones of a kind are added
+  up, and their `path` is then `aggregated-package`, as in 0.11.
+- `state` is always `running`. In Kepler a workload that ends gets another `state`, which makes another
+  series, and the growth between the two is in neither. Here the last sample of a series has all of it.
+- Ended processes and processes of any lifetime count in their container and in the node.
+- A process has the label `start` (Unix seconds), because a pid can be used again; `exe` and `vm_id` are
+  not known and left out. Processes are shown with `--process-metrics` only.
+- `source` is the meter; `source=\"model\"` is none, but the operator's model. 0.11 has no such label.
+- A pod has the energy of its containers that have series of their own. What found no room is in the
+  container `_overflow`. Units and cgroups outside containers are not shown under these names.
+- A label without a value is left out, which is the same to Prometheus.
+";
+
+/// The page.
+pub(super) fn page() -> String {
+    let mut page = HEAD.to_owned();
+    for (version, heading) in [
+        (KeplerVersion::V011, "Names of 0.11"),
+        (KeplerVersion::V07, "Names of 0.7 to 0.9"),
+    ] {
+        let _ = write!(page, "\n## {heading}\n");
+        let metrics = || {
+            KEPLER_METRICS
+                .iter()
+                .filter(move |it| it.version == version)
+        };
+        page.push_str("\n| metric | labels | value |\n|---|---|---|\n");
+        for metric in metrics() {
+            if let KeplerOffer::Given(_) = metric.offer {
+                let labels: Vec<String> =
+                    metric.labels().iter().map(|it| format!("`{it}`")).collect();
+                let (name, help) = (full_name(metric), metric.help);
+                let _ = writeln!(page, "| `{name}` | {} | {help} |", labels.join(", "));
+            }
+        }
+        page.push_str("\n| not offered | why |\n|---|---|\n");
+        for metric in metrics() {
+            if let KeplerOffer::Not(why) = metric.offer {
+                let _ = writeln!(page, "| `{}` | {why} |", full_name(metric));
+            }
+        }
+    }
+    page
+}
+
+/// Name of the samples.
+fn full_name(metric: &KeplerMetric) -> String {
+    match metric.kind {
+        Kind::Counter => format!("{}_total", metric.name),
+        Kind::Gauge | Kind::Histogram => metric.name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_a_line_that_says_what_it_is_or_why_it_is_not_offered() {
+        let page = page();
+        for metric in KEPLER_METRICS {
+            let begin = format!("| `{}` | ", full_name(metric));
+            let line = page.lines().find(|line| {
+                let offered = matches!(metric.offer, KeplerOffer::Given(_));
+                line.starts_with(&begin) && offered == (line.matches(" | ").count() == 2)
+            });
+            assert!(line.is_some(), "{begin}");
+        }
+    }
+}
