@@ -1,6 +1,6 @@
 //! The names of what a row stands for.
 
-use noctule_model::{Level, ProcessRow};
+use noctule_model::{Level, ProcessRow, Zone};
 
 use crate::escape;
 
@@ -30,6 +30,15 @@ pub const fn exited(process: &ProcessRow) -> &'static str {
     match process.exited {
         true => " (exited)",
         false => "",
+    }
+}
+
+/// The name of a zone of energy, safe for a terminal, with its socket: each has a zone `dram`.
+pub fn zone_name(zone: &Zone) -> String {
+    let name = escape(&zone.name);
+    match zone.socket {
+        Some(socket) if !name.ends_with(char::is_numeric) => format!("{name} {socket}"),
+        _ => name,
     }
 }
 

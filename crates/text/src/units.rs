@@ -111,6 +111,24 @@ pub fn watts(value: f64) -> String {
     }
 }
 
+/// Power whose unit stands elsewhere, at the head of its column: `0`, `2.04`, `35.2`.
+pub fn watts_alone(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        v if v < 9.995 => format!("{v:.2}"),
+        v => format!("{v:.1}"),
+    }
+}
+
+/// The half-width of an interval, as a part of its middle: `±3.1%`.
+pub fn half_width(ratio: f64) -> String {
+    match ratio * 100.0 {
+        percent if percent < 99.95 => format!("±{percent:.1}%"),
+        percent if percent < 999.5 => format!("±{percent:.0}%"),
+        _ => ">±999%".to_owned(),
+    }
+}
+
 /// A number of at least 1 with three digits and the prefix of its thousands.
 fn metric(value: f64) -> String {
     if value < 999.5 {

@@ -27,7 +27,10 @@ pub(super) fn draw(
         let mut cells = vec![name, cpu_ns.map_or_else(|| "-".to_owned(), text::duration)];
         for kind in &energy.kinds {
             let uj = joules[kind.kind];
-            cells.extend([text::joules(uj), number(power(uj, report.window_ns))]);
+            cells.extend([
+                text::joules(uj),
+                text::watts_alone(power(uj, report.window_ns)),
+            ]);
         }
         cells
     };
@@ -89,15 +92,19 @@ fn zones(energy: &EnergyReport, window_ns: u64, paint: Paint) -> String {
     let line = |zone: &ZoneReport| {
         let account = &zone.account;
         let mut cells = vec![
-            zone_name(zone),
+            text::zone_name(&zone.zone),
             zone.zone.source.name().to_owned(),
-            number(power(account.total_uj, window_ns)),
+            text::watts_alone(power(account.total_uj, window_ns)),
             text::joules(account.total_uj),
         ];
         cells.extend(parts.iter().map(|(_, part)| text::joules(part(account))));
-        let error = zone.error_ratio.map(error);
+        let error = zone.error_ratio.map(text::half_width);
         cells.push(error.unwrap_or_else(|| "-".into()));
-        cells.push(account.idle_watts.map_or_else(|| "-".into(), number));
+        cells.push(
+            account
+                .idle_watts
+                .map_or_else(|| "-".into(), text::watts_alone),
+        );
         cells.push(account.driver.name().replace('_', " "));
         cells
     };
@@ -113,7 +120,7 @@ fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
         report.node.cpus
     ));
     for zone in &energy.zones {
-        let name = zone_name(zone);
+        let name = text::zone_name(&zone.zone);
         if zone.state != FeatureState::On {
             let reason = zone.reason.as_deref().unwrap_or("unknown");
             out.push_str(&format!(
@@ -135,32 +142,6 @@ fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
         out.push_str("no meter: these are watts of the model in the configuration\n");
     }
     out
-}
-
-fn zone_name(zone: &ZoneReport) -> String {
-    let name = escape(&zone.zone.name);
-    // Each socket has a zone of that name.
-    match zone.zone.socket {
-        Some(socket) if !name.ends_with(char::is_numeric) => format!("{name} {socket}"),
-        _ => name,
-    }
-}
-
-fn error(ratio: f64) -> String {
-    match ratio * 100.0 {
-        percent if percent < 99.95 => format!("±{percent:.1}%"),
-        percent if percent < 999.5 => format!("±{percent:.0}%"),
-        _ => ">±999%".to_owned(),
-    }
-}
-
-/// Watts below a title that has the unit.
-fn number(watts: f64) -> String {
-    match watts {
-        0.0 => "0".to_owned(),
-        w if w < 9.995 => format!("{w:.2}"),
-        w => format!("{w:.1}"),
-    }
 }
 
 fn power(uj: u64, window_ns: u64) -> f64 {
