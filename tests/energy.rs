@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use noctule_collect::Meters;
+use noctule_collect::{Meters, Moment};
 use noctule_model::{EnergySource, FeatureState, Node, ZoneKind};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -30,6 +30,13 @@ fn truth() -> BTreeMap<(String, u32), u64> {
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn moment() -> Moment {
+    Moment {
+        at_ns: now_ns(),
+        suspended_ns: 0,
+    }
 }
 
 /// Until then, with the counters read as often as they ask for.
@@ -62,7 +69,7 @@ fn sums_of_counters_that_wrap_are_exact() {
             }
         });
         let before = truth();
-        let mut meters = Meters::probe(Path::new("/sys"), Arc::new(now_ns), None);
+        let mut meters = Meters::probe(Path::new("/sys"), Arc::new(moment), None);
         let after = truth();
         let mut most_wraps = 0;
         for _ in 0..3 {

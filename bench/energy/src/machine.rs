@@ -118,6 +118,7 @@ impl Machine {
             source: EnergySource::Powercap,
             parent: None,
             resolution_uj: 61,
+            update_ns: 1_000_000,
             path: String::new(),
         };
         let reading = ZoneReading {

@@ -74,7 +74,7 @@ impl Attribution {
         let mut new = Self::new(self.idle);
         for (zone, known) in zones.zones.iter().zip(&self.zones) {
             let driver = known.account.driver;
-            let mut state = ZoneState::new(driver, 0, zone.resolution_uj, self.idle);
+            let mut state = ZoneState::new(driver, 0, Some(zone), self.idle);
             state.learn_from(known);
             new.zones.push(state);
         }
@@ -104,7 +104,7 @@ impl Attribution {
             let zone = &energy.zones[place];
             let driver = driver(place, &energy.zones, batch.measured);
             let scope = scope(zone, &batch.packages);
-            let mut state = ZoneState::new(driver, scope, zone.resolution_uj, self.idle);
+            let mut state = ZoneState::new(driver, scope, Some(zone), self.idle);
             state.account.sockets_mixed = scope == 0 && is_one_of_several(zone, energy);
             self.zones.push(state);
         }
@@ -154,7 +154,7 @@ impl Attribution {
                 continue;
             }
             // Taken out, because its parts are read meanwhile.
-            let nothing = ZoneState::new(Driver::Nothing, 0, 1, self.idle);
+            let nothing = ZoneState::new(Driver::Nothing, 0, None, self.idle);
             let mut zone = std::mem::replace(&mut self.zones[place], nothing);
             let parts = parts(place, &energy.zones).map(|part| &self.zones[part].shares);
             let parts: Vec<_> = parts.collect();

@@ -34,8 +34,18 @@ use source::{Files, Open};
 /// How often it is looked for meters that came late.
 const PROBE_NS: u64 = 10_000_000_000;
 
-/// Tells `CLOCK_MONOTONIC` in nanoseconds.
-pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+/// A moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// `CLOCK_MONOTONIC`, the clock of the batches, in nanoseconds. It stands still while the machine is
+    /// suspended.
+    pub at_ns: u64,
+    /// How long the machine was suspended since it started: `CLOCK_BOOTTIME` less `CLOCK_MONOTONIC`.
+    pub suspended_ns: u64,
+}
+
+/// Returns the moment.
+pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
 /// So many sensors have a thread; more than any machine that we know of has.
 const MOST_SENSORS: usize = 32;
@@ -104,6 +114,10 @@ impl Meters {
         meters
     }
 
+    fn now_ns(&self) -> u64 {
+        (self.clock)().at_ns
+    }
+
     /// What is read.
     pub fn zones(&self) -> &[Zone] {
         &self.zones
@@ -122,7 +136,7 @@ impl Meters {
 
     /// Reads the counters that would wrap unseen.
     pub fn poll(&mut self) {
-        let now = (self.clock)();
+        let now = self.now_ns();
         for (_, reader) in &mut self.meters {
             if reader.due_ns().is_some_and(|due| due <= now)
                 && let Reader::Direct(channel) = reader
@@ -144,7 +158,7 @@ impl Meters {
     /// Reads every zone. `None`: there is no meter, and no model. The model is for this batch of that
     /// moment.
     pub fn read(&mut self, node: &Node, taken_ns: u64) -> Option<Energy> {
-        if (self.clock)().saturating_sub(self.probed_ns) >= PROBE_NS {
+        if self.now_ns().saturating_sub(self.probed_ns) >= PROBE_NS {
             self.look();
         }
         let mut readings = Vec::with_capacity(self.meters.len());
@@ -154,7 +168,7 @@ impl Meters {
                     channel.read(self.files.as_ref(), self.clock.as_ref());
                     channel.reading().clone()
                 }
-                Reader::Sampler(sampler) => sampler.reading((self.clock)()),
+                Reader::Sampler(sampler) => sampler.reading((self.clock)().at_ns),
                 Reader::Model(model) => model.read(node, taken_ns),
             });
         }
@@ -166,7 +180,7 @@ impl Meters {
 
     /// Looks for zones that are not read yet, the best meter of each first.
     fn look(&mut self) {
-        self.probed_ns = (self.clock)();
+        self.probed_ns = self.now_ns();
         let mut found = [
             powercap::find(&self.sys),
             perf::find(&self.sys),

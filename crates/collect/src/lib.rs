@@ -10,6 +10,6 @@ mod events;
 mod life;
 
 pub use cpu::{CpuSource, Grace};
-pub use energy::{Clock, CpuWatts, Meters};
+pub use energy::{Clock, CpuWatts, Meters, Moment};
 pub use events::EventSource;
 pub use life::CgroupLife;

@@ -38,6 +38,8 @@ pub struct Zone {
     /// The smallest step of the counter, in microjoules; for integrated power, what the smallest step
     /// of power adds in one interval of sampling. At least 1.
     pub resolution_uj: u64,
+    /// How often the meter has something new, in nanoseconds: what it shows can be so old.
+    pub update_ns: u64,
     /// Where it is read, for people.
     pub path: String,
 }
@@ -111,6 +113,14 @@ pub enum ZoneKind {
 }
 
 impl ZoneKind {
+    /// What it covers always uses some power: a meter that does not move has nothing to show.
+    pub const fn always_moves(self) -> bool {
+        matches!(
+            self,
+            Self::Package | Self::Dram | Self::Psys | Self::Platform
+        )
+    }
+
     /// The word for it in every output.
     pub const fn name(self) -> &'static str {
         match self {

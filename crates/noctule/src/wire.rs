@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use noctule_analysis::{Attribution, Rollup, Selection};
-use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace, Meters};
+use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace, Meters, Moment};
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts,
@@ -427,11 +427,22 @@ pub(crate) fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// The same, and how long the machine was suspended.
+fn moment() -> Moment {
+    let at_ns = now_ns();
+    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let boot_ns = boot.tv_sec as u64 * 1_000_000_000 + boot.tv_nsec as u64;
+    Moment {
+        at_ns,
+        suspended_ns: boot_ns.saturating_sub(at_ns),
+    }
+}
+
 /// The meters of energy.
 pub(crate) fn meters(config: &Config) -> Meters {
     Meters::probe(
         &config.host.sys,
-        Arc::new(now_ns),
+        Arc::new(moment),
         config.energy.model.watts(),
     )
 }

@@ -259,6 +259,7 @@ fn energy() -> EnergyReport {
         source: EnergySource::Powercap,
         parent: None,
         resolution_uj: 61,
+        update_ns: 1_000_000,
         path: "/sys/class/powercap/intel-rapl:0".into(),
     };
     EnergyReport {
@@ -268,6 +269,7 @@ fn energy() -> EnergyReport {
             error_ratio: Some(0.02),
             state: FeatureState::On,
             reason: None,
+            still: false,
             gaps: 0,
         }],
         kinds: vec![KindReport {
@@ -333,6 +335,7 @@ fn doctor_lists_zones_of_energy_and_why_others_are_not_read() {
         source: EnergySource::Powercap,
         parent,
         resolution_uj: 61,
+        update_ns: 1_000_000,
         path: format!("/sys/{name}"),
     };
     let unread = |why| UnreadZone {

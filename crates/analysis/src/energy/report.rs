@@ -27,6 +27,9 @@ pub struct ZoneReport {
     pub account: ZoneAccount,
     /// Half-width of the relative error of its active energy; `None` where nothing was active.
     pub error_ratio: Option<f64>,
+    /// The meter did not move in the window, although what it covers always uses power: the window is too
+    /// short for it, and nothing is known.
+    pub still: bool,
     /// Whether it could be read at the end.
     pub state: FeatureState,
     /// Why it is degraded.
@@ -97,6 +100,9 @@ impl ZoneReport {
     fn new(zone: &Zone, account: ZoneAccount, reading: &ZoneReading, gaps: u64) -> Self {
         Self {
             error_ratio: account.relative_error(zone.resolution_uj),
+            still: account.total_uj == 0
+                && zone.kind.always_moves()
+                && reading.state == FeatureState::On,
             zone: zone.clone(),
             account,
             state: reading.state,

@@ -27,6 +27,7 @@ fn zone(kind: ZoneKind, parent: Option<usize>) -> Zone {
         source: EnergySource::Powercap,
         parent,
         resolution_uj: 61,
+        update_ns: 1_000_000,
         path: String::new(),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use noctule_model::{CgroupId, Driver, ProcessId, ZoneAccount, ZoneReading};
+use noctule_model::{CgroupId, Driver, ProcessId, Zone, ZoneAccount, ZoneReading};
 
 use super::IdleEnergy;
 use super::apportion::apportion;
@@ -128,6 +128,7 @@ pub(super) struct ZoneState {
     power: Power,
     idle: IdleEnergy,
     resolution_uj: u64,
+    update_ns: u64,
     /// Whose work drives it: place in [`Tick::scopes`].
     scope: usize,
     span: Span,
@@ -142,12 +143,14 @@ pub(super) struct ZoneState {
 }
 
 impl ZoneState {
-    pub(super) fn new(driver: Driver, scope: usize, resolution_uj: u64, idle: IdleEnergy) -> Self {
+    /// Without a zone it has a meter that nothing is known of.
+    pub(super) fn new(driver: Driver, scope: usize, zone: Option<&Zone>, idle: IdleEnergy) -> Self {
         Self {
             clock: Clock::default(),
             power: Power::new(driver),
             idle,
-            resolution_uj,
+            resolution_uj: zone.map_or(1, |zone| zone.resolution_uj),
+            update_ns: zone.map_or(0, |zone| zone.update_ns),
             scope,
             span: Span::default(),
             owed: None,
@@ -319,9 +322,10 @@ impl ZoneState {
         let doubt_uj = doubt * seconds * 1e6;
         account.idle_doubt_uj += doubt_uj;
         let watts = shares.energy_uj as f64 / 1e6 / seconds.max(1e-9);
-        let change = self.watts.map_or(0.0, |before| (watts - before).abs());
+        // Before the first tick it may have been anything.
+        let change = self.watts.map_or(watts, |before| (watts - before).abs());
         self.watts = Some(watts);
-        let skew_uj = change * metered.skew_ns as f64 / 1e3;
+        let skew_uj = change * (metered.skew_ns + self.update_ns) as f64 / 1e3;
         account.skew_uj = skew_uj.max(account.skew_uj * RECENT);
         let recent = &mut self.recent;
         let spent = active_uj + shares.interrupts_uj + shares.unattributed_uj;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use noctule_model::{FeatureState, ZoneReading};
 
+use super::Moment;
 use super::battery::Battery;
 use super::counter::{self, Sum};
 use super::found::{Found, Input, most_watts};
@@ -17,6 +18,11 @@ use super::source::{EnergyFile, Meter, Open, PowerFile, Value, words};
 const LONGEST_NS: u64 = 5_000_000_000;
 const LONGEST_INTERVALS: u64 = 4;
 
+/// Both clocks are read one after the other, so that a short suspension is only noise between them.
+const SHORTEST_SUSPENSION_NS: u64 = 100_000_000;
+const SUSPENDED: &str =
+    "the machine was suspended: what it used meanwhile, and just before, does not count";
+
 /// Zone and meter.
 pub(super) struct Channel {
     found: Found,
@@ -28,6 +34,8 @@ pub(super) struct Channel {
     /// What it used by its power.
     integral: Integral,
     reading: ZoneReading,
+    /// How long the machine had been suspended at the last attempt.
+    suspended_ns: Option<u64>,
     /// When it must be read again, whatever the batches do.
     due_ns: Option<u64>,
 }
@@ -37,7 +45,7 @@ impl Channel {
     pub(super) fn open(
         found: &Found,
         files: &dyn Open,
-        clock: &dyn Fn() -> u64,
+        clock: &dyn Fn() -> Moment,
     ) -> Result<Self, String> {
         let longest_ns = found.input.interval_ns().unwrap_or(0) * LONGEST_INTERVALS;
         let mut channel = Self {
@@ -52,6 +60,7 @@ impl Channel {
                 state: FeatureState::On,
                 reason: None,
             },
+            suspended_ns: None,
             due_ns: None,
             found: found.clone(),
         };
@@ -71,16 +80,28 @@ impl Channel {
     }
 
     /// Reads it now. What fails makes it degraded, and is tried again at the next call.
-    pub(super) fn read(&mut self, files: &dyn Open, clock: &dyn Fn() -> u64) {
-        let before_ns = clock();
+    pub(super) fn read(&mut self, files: &dyn Open, clock: &dyn Fn() -> Moment) {
+        let before_ns = clock().at_ns;
         let value = self.value(files);
-        let after_ns = clock();
+        let after = clock();
+        let after_ns = after.at_ns;
+        let resumed = self.has_resumed(after.suspended_ns);
+        if resumed {
+            // The counter can have gone on, stood still or started anew: its step says nothing about
+            // the time in which processes ran.
+            self.sum.pause();
+            self.integral.pause();
+        }
         let outcome = value.and_then(|value| {
             let added = self.add(value, before_ns.midpoint(after_ns));
             self.reading.energy_uj = self.sum.energy_uj() + self.integral.energy_uj();
             (self.reading.before_ns, self.reading.after_ns) = (before_ns, after_ns);
             added.map_err(str::to_owned)
         });
+        let outcome = match resumed {
+            true => outcome.and_then(|()| Err(SUSPENDED.to_owned())),
+            false => outcome,
+        };
         let interval_ns = self.found.input.interval_ns();
         let within_ns = interval_ns.or_else(|| self.sum.within_ns());
         self.due_ns = within_ns.map(|within| after_ns + within);
@@ -91,6 +112,12 @@ impl Channel {
             }
             Err(reason) => self.degrade(&reason),
         }
+    }
+
+    /// Whether the machine was suspended since the last attempt.
+    fn has_resumed(&mut self, suspended_ns: u64) -> bool {
+        let before = self.suspended_ns.replace(suspended_ns);
+        before.is_some_and(|before| suspended_ns.saturating_sub(before) >= SHORTEST_SUSPENSION_NS)
     }
 
     fn value(&mut self, files: &dyn Open) -> Result<Value, String> {

@@ -122,6 +122,11 @@ impl Sum {
         Ok(())
     }
 
+    /// The next value is not compared with the last one: the counter goes on from it.
+    pub(super) fn pause(&mut self) {
+        self.last = None;
+    }
+
     /// When it must be read again so that no wrap hides, counted from the last read.
     pub(super) fn within_ns(&self) -> Option<u64> {
         let range_uj = self.shape.range_uj?;

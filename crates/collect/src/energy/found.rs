@@ -7,6 +7,9 @@ use noctule_model::{EnergySource, Zone, ZoneKind};
 use super::battery::How;
 use super::counter::Shape;
 
+/// Processors update their counters about once in a millisecond.
+const COUNTER_NS: u64 = 1_000_000;
+
 /// A zone that exists.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Found {
@@ -109,10 +112,7 @@ impl Found {
             },
             step_uj: self.resolution_uj,
             most_watts: most_watts(self.kind),
-            always_moves: matches!(
-                self.kind,
-                ZoneKind::Package | ZoneKind::Dram | ZoneKind::Psys | ZoneKind::Platform
-            ),
+            always_moves: self.kind.always_moves(),
         }
     }
 
@@ -125,6 +125,10 @@ impl Found {
             source: self.source,
             parent: None,
             resolution_uj: self.resolution_uj,
+            update_ns: match self.input {
+                Input::Model => 0,
+                _ => self.input.interval_ns().unwrap_or(COUNTER_NS),
+            },
             path: self.device.display().to_string(),
         }
     }

@@ -128,6 +128,13 @@ fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
                 escape(reason)
             ));
         }
+        if zone.still {
+            let update = text::duration(zone.zone.update_ns);
+            out.push_str(&format!(
+                "{name}: the meter did not move (it moves every {update} at most often): a longer window \
+                 shows what was used\n"
+            ));
+        }
         if zone.gaps > 0 {
             let times = zone.gaps;
             out.push_str(&format!("{name}: not read, or jumped, {times} times\n"));

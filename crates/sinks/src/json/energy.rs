@@ -83,6 +83,8 @@ struct ZoneJson<'a> {
     sockets_mixed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error_ratio: Option<f64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    still: bool,
     gaps: u64,
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,6 +141,7 @@ impl<'a> ZoneJson<'a> {
             frequency_exponent: account.exponent,
             sockets_mixed: account.sockets_mixed,
             error_ratio: report.error_ratio.filter(|ratio| ratio.is_finite()),
+            still: report.still,
             gaps: report.gaps,
             state: FeatureState::name(report.state),
             reason: report.reason.as_deref(),

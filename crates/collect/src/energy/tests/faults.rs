@@ -366,3 +366,46 @@ fn a_battery_counts_while_it_is_discharged() {
         assert_eq!(mains.readings[0].gaps, 1);
     }
 }
+
+#[test]
+fn what_is_used_while_the_machine_is_suspended_is_charged_to_nobody() {
+    // What the counter reads after an hour of sleep: it went on, stood still, or started anew.
+    for after in [1_200_000_000_u64, 1_010_000_000, 3] {
+        let machine = two_packages();
+        machine.write("/class/hwmon/hwmon0/name", "ltc4245");
+        machine.write("/class/hwmon/hwmon0/power1_input", 20_000_000);
+        machine.write("/class/power_supply/BAT0/type", "Battery");
+        machine.write("/class/power_supply/BAT0/status", "Discharging");
+        machine.write("/class/power_supply/BAT0/energy_now", 40_000_000);
+        let mut meters = machine.meters();
+        let second = |meters: &mut Meters| {
+            machine.pass(1);
+            read(meters).expect("there are meters")
+        };
+        machine.write(PACKAGE, 1_010_000_000);
+        let awake = second(&mut meters);
+        machine.suspend(3600);
+        machine.write(PACKAGE, after);
+        machine.write("/class/power_supply/BAT0/energy_now", 30_000_000);
+        let resumed = second(&mut meters);
+        let names = ["package-0", "ltc4245 power1", "BAT0"];
+        for name in names {
+            let [before, now] = [&awake, &resumed].map(|it| reading(it, name).energy_uj);
+            assert_eq!(before, now, "{name}, {after}");
+            assert_eq!(reading(&resumed, name).gaps, 1, "{name}");
+            let reason = reading(&resumed, name).reason.as_deref().expect("a reason");
+            assert!(reason.starts_with("the machine was suspended"), "{reason}");
+        }
+        machine.write(PACKAGE, after + 7_000_000);
+        let later = second(&mut meters);
+        let used = |energy: &Energy, name| reading(energy, name).energy_uj;
+        assert_eq!(used(&later, "package-0"), 17_000_000);
+        assert_eq!(
+            used(&later, names[1]) - used(&resumed, names[1]),
+            20_000_000
+        );
+        for name in names {
+            assert_eq!(reading(&later, name).state, FeatureState::On, "{name}");
+        }
+    }
+}

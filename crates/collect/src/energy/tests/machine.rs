@@ -13,12 +13,13 @@ use noctule_model::{Energy, Node, ZoneReading};
 use tempfile::TempDir;
 
 use super::super::source::{Attribute, Files, Open};
-use super::super::{CpuWatts, Meters};
+use super::super::{CpuWatts, Meters, Moment};
 
 /// Files below a root, a clock that moves only when it is told to, and the errors of files.
 pub(super) struct Machine {
     root: TempDir,
     now_ns: Arc<AtomicU64>,
+    suspended_ns: Arc<AtomicU64>,
     faults: Arc<Faults>,
     pub(super) model: Cell<Option<CpuWatts>>,
 }
@@ -79,6 +80,7 @@ impl Machine {
         let machine = Self {
             root: TempDir::new().expect("a folder"),
             now_ns: Arc::new(AtomicU64::new(1_000_000_000_000)),
+            suspended_ns: Arc::default(),
             faults: Arc::default(),
             model: Cell::default(),
         };
@@ -120,6 +122,12 @@ impl Machine {
         self.now_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
+    /// The machine sleeps; the clock of the batches stands still.
+    pub(super) fn suspend(&self, seconds: u64) {
+        let ns = seconds * 1_000_000_000;
+        self.suspended_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
     pub(super) fn now_ns(&self) -> u64 {
         self.now_ns.load(Ordering::Relaxed)
     }
@@ -135,8 +143,11 @@ impl Machine {
 
     /// With threads for sensors.
     pub(super) fn meters_by(&self, threads: bool) -> Meters {
-        let now_ns = self.now_ns.clone();
-        let clock = Arc::new(move || now_ns.load(Ordering::Relaxed));
+        let (now_ns, suspended_ns) = (self.now_ns.clone(), self.suspended_ns.clone());
+        let clock = Arc::new(move || Moment {
+            at_ns: now_ns.load(Ordering::Relaxed),
+            suspended_ns: suspended_ns.load(Ordering::Relaxed),
+        });
         Meters::with(
             self.root.path(),
             clock,
