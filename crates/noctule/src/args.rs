@@ -204,20 +204,23 @@ pub(crate) struct WaitsArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Who uses the CPU, and who waits for it, live
+/// Who uses the CPU, who waits for it, and what it costs, live
 ///
-/// Begins with who uses the CPU; the key w changes to who waits for it, why and because of whom, and
-/// back. Press ? for the keys. Ends with q.
+/// Begins with who uses the CPU; the key w changes to who waits for it, why and because of whom, and e to
+/// what it costs in energy; the same key again goes back. Press ? for the keys. Ends with q.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TopArgs {
     /// What a row stands for at first [default: process; with --waits: container]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) by: Option<By>,
     /// Begin with who waits for the CPU
-    #[arg(long)]
+    #[arg(long, conflicts_with = "energy")]
     pub(crate) waits: bool,
     #[command(flatten)]
     pub(crate) names: Names,
+    /// Begin with what it costs in energy
+    #[arg(long)]
+    pub(crate) energy: bool,
     /// Time between two screens
     #[arg(long, value_name = "DURATION", default_value = "1s",
           value_parser = values::duration)]

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use noctule_analysis::{ReportBuilder, Row, Selection, Thresholds};
+use noctule_analysis::{EnergyReport, ReportBuilder, Row, Selection, Thresholds};
 use noctule_model::{
     AgentCost, Batch, CgroupId, CgroupRow, Counter, Counters, Feature, FeatureId, FeatureState,
     Joules, Level, Loss, Measured, Node, Owner, ProcessId, ProcessRow,
@@ -60,6 +60,8 @@ pub(crate) struct Window {
     pub(crate) node: Node,
     /// Which counters mean anything.
     pub(crate) measured: Measured,
+    /// What the meters counted in the window, and where it went; `None` without a meter.
+    pub(crate) energy: Option<EnergyReport>,
     /// What the agent cost in the window.
     pub(crate) agent: Agent,
     rows: Rows<Arc<Row>>,
@@ -118,6 +120,7 @@ impl Data {
             boot_unix_ns: head.boot_unix_ns,
             node: head.node,
             measured: head.measured,
+            energy: head.energy,
             agent: Agent::new(&batch.agent, agent_before_ns, head.window_ns),
             rows: self.merge(
                 fresh,

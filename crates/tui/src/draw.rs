@@ -10,6 +10,7 @@ mod rows;
 mod spark;
 mod wait_cells;
 mod wait_detail;
+mod zones;
 
 use noctule_text::{escape, level_word};
 use ratatui::Frame;
@@ -29,7 +30,7 @@ use crate::text;
 /// Draws everything.
 pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
     let warning = app.shown.warning();
-    let areas = layout::areas(frame.area().as_size(), warning.is_some());
+    let areas = layout::areas(frame.area().as_size(), warning.is_some(), app.zones());
     let palette = Palette::new(app.color);
     header::draw(app, &areas, &palette, frame);
     if let Some(warning) = &warning {
@@ -46,6 +47,7 @@ pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
         0,
         &status(app, areas.status.width, &palette),
     );
+    zones::draw(app, areas.zones, &palette, frame);
     match app.mode {
         Mode::Table | Mode::Filter => rows::draw(app, &areas, &palette, frame),
         Mode::Detail | Mode::Help => {
@@ -84,9 +86,14 @@ fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
             spans.push(Span::styled(format!(" {} ", i + 1), palette.accent));
         }
     }
-    if app.view == View::Waits {
+    let view = match app.view {
+        View::Use => None,
+        View::Waits => Some(" w waits "),
+        View::Energy => Some(" e energy "),
+    };
+    if let Some(view) = view {
         spans.push(Span::raw(" "));
-        spans.push(Span::styled(" w waits ", palette.reversed));
+        spans.push(Span::styled(view, palette.reversed));
     }
     spans.push(Span::raw(format!("  {}", said(app).join(" · "))));
     if app.view == View::Waits && matches!(app.mode, Mode::Table | Mode::Filter) {
@@ -157,7 +164,7 @@ fn footer(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let here = KEYS.iter().filter(|b| b.modes.contains(&app.mode));
     for (word, binding) in here.filter_map(|b| Some((b.footer?, b))) {
         let word = match (binding.action, app.view) {
-            (Action::Waits, View::Waits) => "CPU use",
+            (Action::View(view), shown) if view == shown => "CPU use",
             _ => word,
         };
         let label = binding.keys[0].label();

@@ -14,14 +14,14 @@ use ratatui::layout::Size;
 
 use self::keys::{Action, Mode, Press};
 use self::layout::Areas;
-pub use self::options::Options;
+pub use self::options::{Options, View};
 use crate::data::Data;
 use crate::data::history::LENGTH;
 use crate::data::level::{self, Key, LEVELS};
 use crate::data::waits;
 use crate::table::columns::{self, COLUMNS};
 use crate::table::lines::{self, Branch, Line, Wish};
-use crate::table::{Facts, View};
+use crate::table::{Charged, Facts};
 
 /// Longest filter, in characters.
 const MAX_FILTER: usize = 128;
@@ -74,8 +74,8 @@ pub(crate) struct App {
     sort: usize,
     /// Largest first.
     pub(crate) descending: bool,
-    /// The order of the view that is not shown.
-    other_order: (usize, bool),
+    /// The order of each view, in the order of [`View`]; that of the view that is shown is above.
+    orders: [(usize, bool); 3],
     /// The tree was asked for; not every level has one.
     pub(crate) tree: bool,
     collapsed: HashSet<Key>,
@@ -120,7 +120,7 @@ impl App {
             wished: options.level,
             sort: columns::CPU,
             descending: true,
-            other_order: (columns::WAIT, true),
+            orders: [columns::CPU, columns::WAIT, columns::WATTS].map(|column| (column, true)),
             tree: false,
             collapsed: HashSet::new(),
             filter: String::new(),
@@ -135,9 +135,7 @@ impl App {
             lines: Vec::new(),
             quit: false,
         };
-        if options.waits {
-            app.turn();
-        }
+        app.turn(options.view);
         app
     }
 
@@ -169,6 +167,9 @@ impl App {
             level: self.level(),
             window_ns: window.map_or(0, |w| w.length_ns),
             measured: window.map_or_else(Default::default, |w| w.measured),
+            charged: window
+                .and_then(|w| w.energy.as_ref())
+                .map_or_else(Default::default, |energy| Charged::new(&energy.kinds)),
             nominal_hertz: window.and_then(|w| w.node.nominal_hertz),
         }
     }
@@ -178,15 +179,18 @@ impl App {
     pub(crate) fn sort(&self) -> usize {
         match COLUMNS[self.sort].is_there(&self.facts()) {
             true => self.sort,
-            false if self.view == View::Waits => columns::WAIT,
-            false => columns::CPU,
+            false => match self.view {
+                View::Use => columns::CPU,
+                View::Waits => columns::WAIT,
+                View::Energy => columns::WATTS,
+            },
         }
     }
 
     /// What the rows stand for. Waits are not known for single processes: there it is the container.
     pub(crate) fn level(&self) -> Level {
         match self.view {
-            View::Use => self.wished,
+            View::Use | View::Energy => self.wished,
             View::Waits => waits::level(self.wished),
         }
     }
@@ -208,12 +212,21 @@ impl App {
 
     /// The order is that of the tree.
     pub(crate) fn is_tree(&self) -> bool {
-        self.tree && self.view == View::Use && level::has_tree(self.level())
+        self.tree && self.view != View::Waits && level::has_tree(self.level())
     }
 
     /// The parts of the screen.
     pub(crate) fn areas(&self) -> Areas {
-        layout::areas(self.size, self.shown.warning().is_some())
+        layout::areas(self.size, self.shown.warning().is_some(), self.zones())
+    }
+
+    /// Lines that the zones of energy take above the table: a heading and one for each.
+    pub(crate) fn zones(&self) -> u16 {
+        let energy = self.shown.window.as_ref().and_then(|w| w.energy.as_ref());
+        match (self.view, energy) {
+            (View::Energy, Some(energy)) => 1 + energy.zones.len() as u16,
+            _ => 0,
+        }
     }
 
     fn act(&mut self, action: Action) {
@@ -223,7 +236,8 @@ impl App {
             Action::Filter => self.mode = Mode::Filter,
             Action::Open => self.open(),
             Action::Pause => self.pause(),
-            Action::Waits => self.turn(),
+            Action::View(view) if self.view == view => self.turn(View::Use),
+            Action::View(view) => self.turn(view),
             Action::Tree => self.tree = !self.tree,
             Action::Collapse => self.collapse(true),
             Action::Expand => self.collapse(false),
@@ -263,14 +277,11 @@ impl App {
         }
     }
 
-    /// To the other view. A row that it has too stays selected.
-    fn turn(&mut self) {
-        self.view = match self.view {
-            View::Use => View::Waits,
-            View::Waits => View::Use,
-        };
-        let order = (self.sort, self.descending);
-        (self.sort, self.descending) = std::mem::replace(&mut self.other_order, order);
+    /// To that view. A row that it has too stays selected.
+    fn turn(&mut self, view: View) {
+        self.orders[self.view as usize] = (self.sort, self.descending);
+        self.view = view;
+        (self.sort, self.descending) = self.orders[view as usize];
         self.list();
         if self.selected().is_none() {
             self.unselect();

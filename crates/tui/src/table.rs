@@ -8,4 +8,5 @@ pub(crate) mod fit;
 pub(crate) mod lines;
 pub(crate) mod tree;
 
-pub(crate) use column::{Cell, Column, Facts, Item, SortKey, View};
+pub use column::View;
+pub(crate) use column::{Cell, Charged, Column, Facts, Item, SortKey};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use noctule_model::{Batch, Level};
+use noctule_tui::View;
 
 use crate::args::TopArgs;
 use crate::config::Config;
@@ -61,7 +62,11 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
             (None, false) => Level::Process,
             (None, true) => Level::Container,
         },
-        waits: args.waits,
+        view: match (args.waits, args.energy) {
+            (true, _) => View::Waits,
+            (_, true) => View::Energy,
+            _ => View::Use,
+        },
         thresholds,
         selection,
         interval,

@@ -1,8 +1,8 @@
 //! Everything about one row.
 
-use noctule_model::{Counter, SOFTIRQ_VECTORS};
+use noctule_model::{Counter, SOFTIRQ_VECTORS, ZoneKind};
 use noctule_text::{
-    count, date_time, duration, escape, frequency, level_word, percent, rate, ratio,
+    count, date_time, duration, escape, frequency, joules, level_word, percent, rate, ratio, watts,
 };
 use ratatui::text::{Line, Span};
 
@@ -12,7 +12,7 @@ use crate::draw::palette::Palette;
 use crate::draw::spark;
 use crate::draw::wait_detail;
 use crate::state::{App, Detail};
-use crate::table::figures;
+use crate::table::{Facts, Item, figures};
 use crate::text::{self, Align};
 
 /// Lines of the graph.
@@ -180,7 +180,19 @@ fn cells(app: &App, detail: &Detail) -> Vec<(String, String)> {
         };
         cells.push((label(counter), value));
     }
+    cells.extend(energy(&facts, item));
     cells
+}
+
+/// Active energy in the window by kind of zone, and the power that it is.
+fn energy(facts: &Facts, item: &Item) -> Vec<(String, String)> {
+    let cell = |kind: ZoneKind| {
+        let power = figures::watts_of(facts, item, kind)?;
+        let used = joules(item.row.joules[kind]);
+        let label = format!("energy {}", kind.name());
+        Some((label, format!("{used:>6} {:>8}", watts(power))))
+    };
+    ZoneKind::ALL.into_iter().filter_map(cell).collect()
 }
 
 fn label(counter: Counter) -> String {

@@ -28,6 +28,7 @@ pub(crate) fn lines(width: usize, palette: &Palette) -> Vec<Line<'static>> {
     for (view, heading) in [
         (View::Use, " Columns: who uses the CPU"),
         (View::Waits, " Columns: who waits for it"),
+        (View::Energy, " Columns: what it costs in energy"),
     ] {
         lines.push(Line::styled(heading, palette.accent));
         for column in COLUMNS.iter().filter(|column| column.views.contains(&view)) {
@@ -46,6 +47,8 @@ pub(crate) fn lines(width: usize, palette: &Palette) -> Vec<Line<'static>> {
          verdict.",
         "Waits are known by group, not by process: where processes were asked for, containers are \
          shown.",
+        "Energy: above the rows are the zones of the meters, what they took, and where it went; error is \
+         the half-width of the active part. Idle energy belongs to the node and to no row.",
         "What is not measured has no column, or -; noctule doctor says why.",
         "irq+steal: interrupts and steal, time neither idle nor charged to a process.",
     ] {

@@ -51,21 +51,26 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
 }
 
 fn nothing(app: &App) -> String {
-    let off = app.shown.feature(FeatureId::CpuWaits);
+    let (what, feature) = match app.view {
+        View::Use => ("CPU time", FeatureId::CpuTime),
+        View::Waits => ("waiting for the CPU", FeatureId::CpuWaits),
+        View::Energy => ("energy", FeatureId::Energy),
+    };
+    let off = app.shown.feature(feature);
     let off = off.filter(|feature| feature.state == FeatureState::Off);
     match (&app.shown.window, app.view, off) {
         (None, ..) => "no data yet".to_owned(),
-        (_, View::Waits, Some(feature)) => {
+        (.., Some(feature)) => {
             let Feature { reason, mend, .. } = feature;
             let said = match mend.is_empty() {
-                true => format!("waiting for the CPU is not measured here: {reason}"),
-                false => format!("waiting for the CPU is not measured here: {reason}; {mend}"),
+                true => format!("{what} is not measured here: {reason}"),
+                false => format!("{what} is not measured here: {reason}; {mend}"),
             };
             escape(&said)
         }
         _ if !app.filter.is_empty() => "no row matches the filter; Esc clears it".to_owned(),
         (_, View::Waits, _) => "nobody waited".to_owned(),
-        (_, View::Use, _) => "nothing ran".to_owned(),
+        (_, View::Use | View::Energy, _) => "nothing ran".to_owned(),
     }
 }
 

@@ -3,6 +3,8 @@
 use noctule_model::Level;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 
+use crate::table::View;
+
 /// What the keys act on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -56,8 +58,8 @@ pub(crate) enum Action {
     Open,
     /// Freezes what is shown, or goes on.
     Pause,
-    /// Who waits for the CPU, or who uses it.
-    Waits,
+    /// Another view, or back to who uses the CPU.
+    View(View),
     /// The tree, or the plain list.
     Tree,
     /// Collapses the selected row of the tree.
@@ -151,7 +153,8 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[key(KeyCode::Esc)], PANES, Action::Back, "close the pane", Some("close")),
     bind(&[char('/')], TABLE, Action::Filter, "filter by name, namespace, pod, container, unit, path, id or pid", Some("filter")),
     bind(&[key(KeyCode::Enter)], TABLE, Action::Open, "everything about the selected row", Some("details")),
-    bind(&[char('w')], TABLE, Action::Waits, "who waits for the CPU, and back to who uses it", Some("waits")),
+    bind(&[char('w')], TABLE, Action::View(View::Waits), "who waits for the CPU, and back to who uses it", Some("waits")),
+    bind(&[char('e')], TABLE, Action::View(View::Energy), "what it costs in energy, and back to who uses the CPU", Some("energy")),
     bind(&[char(' ')], NOT_TYPING, Action::Pause, "freeze the screen; data is collected on", Some("pause")),
     bind(&[key(KeyCode::Tab)], TABLE, Action::LevelNext, "next level", Some("level")),
     bind(&[key(KeyCode::BackTab)], TABLE, Action::LevelPrevious, "level before", None),

@@ -13,6 +13,8 @@ pub(crate) struct Areas {
     pub(crate) warning: Rect,
     /// Levels, order and filter.
     pub(crate) status: Rect,
+    /// The zones of energy, in their view.
+    pub(crate) zones: Rect,
     /// The headings of the table.
     pub(crate) titles: Rect,
     /// The rows.
@@ -24,7 +26,7 @@ pub(crate) struct Areas {
 }
 
 /// Divides the screen.
-pub(crate) fn areas(size: Size, warning: bool) -> Areas {
+pub(crate) fn areas(size: Size, warning: bool, zones: u16) -> Areas {
     let Size { width, height } = size;
     let header = match height {
         0..=2 => 0,
@@ -44,7 +46,16 @@ pub(crate) fn areas(size: Size, warning: bool) -> Areas {
     let warning = take(u16::from(warning && height >= 9));
     let status = take(u16::from(height >= 7));
     let footer = u16::from(height >= 3);
-    let pane = take((height - top.height - warning.height - status.height).saturating_sub(footer));
+    // A third of a tall screen at most: the rows are what is looked at.
+    let zones = take(if height < 12 {
+        0
+    } else {
+        zones.min(height / 3)
+    });
+    let pane = take(
+        (height - top.height - warning.height - status.height - zones.height)
+            .saturating_sub(footer),
+    );
     let titles = Rect {
         height: pane.height.min(1),
         ..pane
@@ -61,6 +72,7 @@ pub(crate) fn areas(size: Size, warning: bool) -> Areas {
         },
         warning,
         status,
+        zones,
         titles,
         body: Rect {
             y: pane.y + titles.height,
@@ -80,12 +92,13 @@ mod tests {
     fn the_parts_fill_the_screen_whatever_its_size() {
         for width in [0, 1, 20, 119, 120, 300] {
             for height in 0..60 {
-                for warning in [false, true] {
-                    let areas = areas(Size::new(width, height), warning);
+                for (warning, zones) in [(false, 0), (true, 0), (false, 4), (true, 90)] {
+                    let areas = areas(Size::new(width, height), warning, zones);
                     let parts = [
                         areas.header,
                         areas.warning,
                         areas.status,
+                        areas.zones,
                         areas.titles,
                         areas.body,
                         areas.footer,

@@ -5,13 +5,15 @@ use std::time::Duration;
 use noctule_analysis::{Selection, Thresholds};
 use noctule_model::Level;
 
+pub use crate::table::View;
+
 /// What the view must be told.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What the rows stand for at first.
     pub level: Level,
-    /// Begin with the view of waits.
-    pub waits: bool,
+    /// Which view to begin with.
+    pub view: View,
     /// When a wait is worth a verdict.
     pub thresholds: Thresholds,
     /// Which rows are shown.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use noctule_analysis::Row;
-use noctule_model::Counters;
+use noctule_model::{Counters, Joules};
 
 use crate::data::level::Key;
 use crate::table::lines::{Branch, Line};
@@ -95,6 +95,7 @@ fn top_down(nodes: &mut [Node]) -> Vec<usize> {
 #[derive(Clone)]
 struct Sum {
     counters: Counters,
+    joules: Joules,
     mean: f32,
     kept: bool,
 }
@@ -103,6 +104,7 @@ impl Sum {
     fn of(node: &Node) -> Self {
         Self {
             counters: node.item.row.counters,
+            joules: node.item.row.joules,
             mean: node.item.mean,
             kept: node.matched,
         }
@@ -110,6 +112,7 @@ impl Sum {
 
     fn add(&mut self, other: &Self) {
         self.counters += &other.counters;
+        self.joules += &other.joules;
         self.mean += other.mean;
         self.kept |= other.kept;
     }
@@ -119,6 +122,7 @@ impl Sum {
             key: node.item.key.clone(),
             row: Arc::new(Row {
                 counters: self.counters,
+                joules: self.joules,
                 ..Row::clone(&node.item.row)
             }),
             mean: self.mean,

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use noctule_analysis::Row;
-use noctule_model::{Level, Measured};
+use noctule_analysis::{KindReport, Row};
+use noctule_model::{Joules, Level, Measured, ZoneKind};
 
 use crate::data::level::{self, Key};
 use crate::data::waits::Waited;
@@ -13,12 +13,48 @@ use crate::text::Align;
 
 /// What the table is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum View {
+pub enum View {
     /// Who uses the CPU.
     #[default]
     Use,
     /// Who waits for it.
     Waits,
+    /// What it costs in energy.
+    Energy,
+}
+
+/// The kinds of zone of which rows have energy, and which of them no other contains.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Charged([Option<bool>; ZoneKind::ALL.len()]);
+
+impl Charged {
+    /// From the kinds of a window.
+    pub(crate) fn new(kinds: &[KindReport]) -> Self {
+        let of = |kind| kinds.iter().find(|it| it.kind == kind).map(|it| it.root);
+        Self(ZoneKind::ALL.map(of))
+    }
+
+    /// Whether rows have energy of that kind.
+    pub(crate) fn has(&self, wanted: ZoneKind) -> bool {
+        self.kinds().any(|(kind, _)| kind == wanted)
+    }
+
+    /// Whether rows have any energy: there is a meter, or a model.
+    pub(crate) fn is_any(&self) -> bool {
+        self.kinds().next().is_some()
+    }
+
+    /// Microjoules over all kinds that do not contain each other; `None` without a meter.
+    pub(crate) fn total_uj(&self, joules: &Joules) -> Option<u64> {
+        let roots = self.kinds().filter(|(_, root)| *root);
+        self.is_any()
+            .then(|| roots.map(|(kind, _)| joules[kind]).sum())
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = (ZoneKind, bool)> + '_ {
+        let kinds = ZoneKind::ALL.into_iter().zip(self.0);
+        kinds.filter_map(|(kind, root)| Some((kind, root?)))
+    }
 }
 
 /// What a column must know besides the row.
@@ -32,6 +68,8 @@ pub(crate) struct Facts {
     pub(crate) window_ns: u64,
     /// Which counters mean anything.
     pub(crate) measured: Measured,
+    /// The kinds of zone of which rows have energy.
+    pub(crate) charged: Charged,
     /// Frequency at which the reference cycles count.
     pub(crate) nominal_hertz: Option<u64>,
 }

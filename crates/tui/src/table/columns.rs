@@ -1,7 +1,7 @@
 //! The columns of the table, those of both views.
 
-use noctule_model::{Counter, Level};
-use noctule_text::{decimal, escape, percent, rate, ratio};
+use noctule_model::{Counter, Level, ZoneKind};
+use noctule_text::{decimal, escape, joules, percent, rate, ratio, watts_alone};
 
 use crate::table::figures;
 use crate::table::{Cell, Column, Facts, View};
@@ -13,10 +13,15 @@ pub(crate) const CPU: usize = 3;
 /// The same in the view of waits.
 pub(crate) const WAIT: usize = 14;
 
+/// The same in the view of energy.
+pub(crate) const WATTS: usize = 24;
+
 const USE: &[View] = &[View::Use];
 const WAITS: &[View] = &[View::Waits];
+const ENERGY: &[View] = &[View::Energy];
+const USE_AND_ENERGY: &[View] = &[View::Use, View::Energy];
 
-/// Every column, from left to right.
+/// Every column, from left to right; those of a view follow each other, but for those that it shares.
 pub(crate) const COLUMNS: &[Column] = &[
     Column {
         title: "PID",
@@ -24,7 +29,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         width: 7,
         widest: 7,
         priority: 3,
-        views: USE,
+        views: USE_AND_ENERGY,
         exists: is_process,
         cell: Cell::Number(figures::pid, |pid| format!("{pid:.0}")),
     },
@@ -34,7 +39,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         width: 11,
         widest: 36,
         priority: 0,
-        views: &[View::Use, View::Waits],
+        views: &[View::Use, View::Waits, View::Energy],
         exists: always,
         cell: Cell::Name,
     },
@@ -44,7 +49,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         width: 14,
         widest: 24,
         priority: 5,
-        views: USE,
+        views: USE_AND_ENERGY,
         exists: is_process,
         cell: Cell::Text(|_, item| escape(&item.row.name(Level::Container))),
     },
@@ -263,6 +268,101 @@ pub(crate) const COLUMNS: &[Column] = &[
         views: WAITS,
         exists: always,
         cell: Cell::Verdict,
+    },
+    Column {
+        title: "W",
+        help: "active power in the window, over the zones that no other contains: watts",
+        width: 7,
+        widest: 7,
+        priority: 1,
+        views: ENERGY,
+        exists: |facts| facts.charged.is_any(),
+        cell: Cell::Number(figures::watts, watts_alone),
+    },
+    Column {
+        title: "JOULES",
+        help: "active energy in the window",
+        width: 7,
+        widest: 7,
+        priority: 2,
+        views: ENERGY,
+        exists: |facts| facts.charged.is_any(),
+        cell: Cell::Number(figures::microjoules, |uj| joules(uj as u64)),
+    },
+    Column {
+        title: "PKG W",
+        help: "active power of the processor packages",
+        width: 7,
+        widest: 7,
+        priority: 4,
+        views: ENERGY,
+        exists: |facts| facts.charged.has(ZoneKind::Package),
+        cell: Cell::Number(
+            |f, item| figures::watts_of(f, item, ZoneKind::Package),
+            watts_alone,
+        ),
+    },
+    Column {
+        title: "CORE W",
+        help: "active power of their cores; in the package's",
+        width: 7,
+        widest: 7,
+        priority: 7,
+        views: ENERGY,
+        exists: |facts| facts.charged.has(ZoneKind::Core),
+        cell: Cell::Number(
+            |f, item| figures::watts_of(f, item, ZoneKind::Core),
+            watts_alone,
+        ),
+    },
+    Column {
+        title: "DRAM W",
+        help: "active power of memory",
+        width: 7,
+        widest: 7,
+        priority: 6,
+        views: ENERGY,
+        exists: |facts| facts.charged.has(ZoneKind::Dram),
+        cell: Cell::Number(
+            |f, item| figures::watts_of(f, item, ZoneKind::Dram),
+            watts_alone,
+        ),
+    },
+    Column {
+        title: "PSYS W",
+        help: "active power of the platform as the processor counts it; packages and memory are in it",
+        width: 7,
+        widest: 7,
+        priority: 8,
+        views: ENERGY,
+        exists: |facts| facts.charged.has(ZoneKind::Psys),
+        cell: Cell::Number(
+            |f, item| figures::watts_of(f, item, ZoneKind::Psys),
+            watts_alone,
+        ),
+    },
+    Column {
+        title: "MACH W",
+        help: "active power of the machine by its own meter; packages and memory are in it",
+        width: 7,
+        widest: 7,
+        priority: 9,
+        views: ENERGY,
+        exists: |facts| facts.charged.has(ZoneKind::Platform),
+        cell: Cell::Number(
+            |f, item| figures::watts_of(f, item, ZoneKind::Platform),
+            watts_alone,
+        ),
+    },
+    Column {
+        title: "CPU%",
+        help: "CPU use in the window; 100 is one CPU",
+        width: 6,
+        widest: 6,
+        priority: 10,
+        views: ENERGY,
+        exists: always,
+        cell: Cell::Number(figures::cpu_percent, decimal),
     },
 ];
 

@@ -1,7 +1,7 @@
 //! The figures of a row; `None` where nothing was measured.
 
 use noctule_analysis::{Culprit, WaitReportRow};
-use noctule_model::{Counter, Level, SOFTIRQ_VECTORS, VerdictKind};
+use noctule_model::{Counter, Level, SOFTIRQ_VECTORS, VerdictKind, ZoneKind};
 use noctule_text::escape;
 
 use crate::table::{Facts, Item};
@@ -26,6 +26,27 @@ pub(crate) fn rate(facts: &Facts, item: &Item, counter: Counter) -> Option<f64> 
 pub(crate) fn cpu_percent(facts: &Facts, item: &Item) -> Option<f64> {
     // Nanoseconds per second, of which 10^7 are one percent.
     rate(facts, item, Counter::CpuTime).map(|rate| rate / 1e7)
+}
+
+/// Active energy in the window, in microjoules, over the kinds that do not contain each other.
+pub(crate) fn microjoules(facts: &Facts, item: &Item) -> Option<f64> {
+    facts.charged.total_uj(&item.row.joules).map(|uj| uj as f64)
+}
+
+/// The same as power, in watts.
+pub(crate) fn watts(facts: &Facts, item: &Item) -> Option<f64> {
+    power(facts, microjoules(facts, item)?)
+}
+
+/// Active power of one kind of zone, in watts.
+pub(crate) fn watts_of(facts: &Facts, item: &Item, kind: ZoneKind) -> Option<f64> {
+    let uj = item.row.joules[kind] as f64;
+    facts.charged.has(kind).then_some(())?;
+    power(facts, uj)
+}
+
+fn power(facts: &Facts, uj: f64) -> Option<f64> {
+    (facts.window_ns > 0).then(|| uj * 1e3 / facts.window_ns as f64)
 }
 
 /// CPU time in the window, in nanoseconds.

@@ -71,7 +71,8 @@ pub(crate) fn lines(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
         return arrange::arrange(nodes, wish.collapsed, sort_key, wish.descending);
     }
     let shown: Vec<Line> = match wish.facts.view {
-        View::Use => {
+        View::Energy if !wish.facts.charged.is_any() => Vec::new(),
+        View::Use | View::Energy => {
             let rows = data.rows(level).iter();
             let rows = rows.filter(|row| matches(row, level, wish.filter));
             rows.map(|row| flat(data, level, row)).collect()

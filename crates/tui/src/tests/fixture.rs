@@ -16,9 +16,9 @@ use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::Size;
 
 use crate::draw::{self, pane};
-use crate::state::Options;
 use crate::state::keys::Press;
 use crate::state::{App, Input};
+use crate::state::{Options, View};
 
 /// Nanoseconds of one tick.
 pub(crate) const TICK: u64 = 1_000_000_000;
@@ -252,7 +252,7 @@ fn owner(id: CgroupId, path: &str) -> Owner {
 pub(crate) fn app(level: Level, width: u16, height: u16) -> App {
     let options = Options {
         level,
-        waits: false,
+        view: View::Use,
         thresholds: Thresholds::default(),
         selection: Selection::default(),
         interval: Duration::from_nanos(TICK),

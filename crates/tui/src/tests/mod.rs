@@ -1,5 +1,6 @@
 //! The view as a whole: states, screens and the loop, on made-up batches.
 
+mod energy;
 mod fixture;
 mod model;
 mod run;

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use noctule_analysis::{Selection, Thresholds};
-use noctule_model::{FeatureId, FeatureState, Level, Loss, ProgramCost};
+use noctule_analysis::{KindReport, Selection, Thresholds};
+use noctule_model::{EnergySource, FeatureId, FeatureState, Level, Loss, ProgramCost, ZoneKind};
 
 use super::fixture::{Fake, TICK};
 use crate::data::Data;
 use crate::data::history::LENGTH;
 use crate::table::columns::COLUMNS;
 use crate::table::fit::fit;
-use crate::table::{Facts, View};
+use crate::table::{Charged, Facts, View};
 
 fn pids(data: &Data) -> Vec<u32> {
     let rows = data.rows(Level::Process).iter();
@@ -159,11 +159,19 @@ fn two_batches_of_one_moment_give_no_rates() {
 fn columns_fill_the_width_and_leave_in_order_of_priority() {
     let levels = crate::data::level::LEVELS.map(|level| (View::Use, level));
     let waits = crate::data::level::LEVELS.map(|level| (View::Waits, level));
-    for (view, level) in levels.into_iter().chain(waits) {
+    let energy = crate::data::level::LEVELS.map(|level| (View::Energy, level));
+    let kind = |kind, root| KindReport {
+        kind,
+        source: EnergySource::Powercap,
+        root,
+    };
+    let kinds = ZoneKind::ALL.map(|it| kind(it, it == ZoneKind::Psys));
+    for (view, level) in levels.into_iter().chain(waits).chain(energy) {
         let facts = Facts {
             view,
             level,
             window_ns: 1,
+            charged: Charged::new(&kinds),
             measured: noctule_model::Counter::all().collect(),
             nominal_hertz: None,
         };

@@ -6,7 +6,7 @@ use noctule_model::{FeatureId, FeatureState, Level, Loss};
 use ratatui::style::Color;
 
 use super::fixture::{Fake, app, feed, press, screen, terminal};
-use super::waits;
+use super::{energy, waits};
 use crate::state::App;
 
 /// A screen: its name and size, the level, the node, and the keys that were struck.
@@ -84,6 +84,12 @@ const CASES: &[Case] = &[
     case("waits-detail-young-80x24", (80, 24), Level::Container, waits::young, "Enter"),
     case("waits-hostile-100x14", (100, 14), Level::Cgroup, waits::hostile, ""),
     case("waits-hostile-detail-80x50", (80, 50), Level::Cgroup, waits::hostile, "Enter"),
+    case("energy-120x20", (120, 20), Level::Process, energy::metered, ""),
+    case("energy-80x24", (80, 24), Level::Container, energy::metered, "Down"),
+    case("energy-40x10", (40, 10), Level::Cgroup, energy::metered, ""),
+    case("energy-tree-80x24", (80, 24), Level::Cgroup, energy::metered, "t"),
+    case("energy-detail-80x50", (80, 50), Level::Process, energy::metered, "Enter"),
+    case("energy-off-80x12", (80, 12), Level::Process, energy::without_meter, ""),
     case("unmeasured-detail-80x30", (80, 30), Level::Process, unmeasured, "Enter"),
 ];
 
@@ -253,6 +259,8 @@ fn no_size_panics_and_no_control_character_reaches_a_cell() {
         waits::contended,
         waits::hostile,
         waits::switched_off,
+        energy::metered,
+        energy::without_meter,
     ];
     let keys = ["", "Down Enter", "?", "/ a b", "t End", "5 t Down Left End"];
     for node in nodes {
