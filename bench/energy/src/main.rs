@@ -1,8 +1,11 @@
 //! Prints how right each method is on each trace.
 
 use std::io::{self, Write as _, stdout};
+use std::time::Instant;
 
-use noctule_energy_bench::{JUDGED, TRACES, WARM_UP, judge, methods};
+use noctule_energy_bench::{
+    Fault, JUDGED, Machine, Noctule, Physics, TRACES, WARM_UP, Work, judge, methods,
+};
 
 fn main() -> io::Result<()> {
     let mut out = stdout().lock();
@@ -26,5 +29,46 @@ fn main() -> io::Result<()> {
             )?;
         }
     }
-    Ok(())
+    let cost = attribution_cost();
+    writeln!(
+        out,
+        "energy: dividing a tick of {PROCESSES} processes and 8 zones takes {:.3} ms: {:.4}% of a core at one \
+         tick a second",
+        cost * 1e3,
+        cost * 100.0
+    )
+}
+
+/// Processes that run in each tick of which the cost is measured.
+const PROCESSES: u32 = 500;
+
+/// Seconds that it takes to divide one tick: the median.
+fn attribution_cost() -> f64 {
+    const SOCKETS: &[f64] = &[1.0; 8];
+    let physics = Physics {
+        sockets: SOCKETS,
+        ..TRACES[0].physics
+    };
+    let mut machine = Machine::new(physics, 3);
+    let work: Vec<Work> = (0..PROCESSES)
+        .map(|pid| Work {
+            pid,
+            seconds: 0.01,
+            shared: 0.0,
+            gigahertz: 3.0,
+            socket: pid as usize % SOCKETS.len(),
+            ends: false,
+        })
+        .collect();
+    let mut noctule = Noctule::new();
+    let mut taken: Vec<f64> = (0..100)
+        .map(|_| {
+            let batch = machine.second(&work, Fault::None);
+            let began = Instant::now();
+            noctule.divide(batch);
+            began.elapsed().as_secs_f64()
+        })
+        .collect();
+    taken.sort_by(f64::total_cmp);
+    taken[taken.len() / 2]
 }

@@ -33,6 +33,12 @@ impl Noctule {
             ..Self::default()
         }
     }
+
+    /// The part of a tick that the agent does too.
+    pub fn divide(&mut self, mut batch: Batch) -> Batch {
+        self.attribution.apply(&mut batch);
+        batch
+    }
 }
 
 impl Method for Noctule {
@@ -41,8 +47,7 @@ impl Method for Noctule {
     }
 
     fn observe(&mut self, batch: &Batch) {
-        let mut batch = batch.clone();
-        self.attribution.apply(&mut batch);
+        let batch = self.divide(batch.clone());
         for row in batch.processes.iter().chain(&batch.exited) {
             self.joules
                 .insert(row.id.pid, row.joules[ZoneKind::Package]);

@@ -7,7 +7,7 @@ fn scores(name: &str) -> Vec<Score> {
 
 #[test]
 fn noctule_is_right_to_four_percent_where_frequency_and_siblings_differ() {
-    for name in ["dvfs", "smt", "two sockets"] {
+    for name in ["dvfs", "smt", "two sockets", "duty cycles"] {
         let [ours, others @ ..] = &scores(name)[..] else {
             panic!("no methods");
         };

@@ -71,6 +71,19 @@ pub const TRACES: &[Trace] = &[
         fault: |_| Fault::None,
     },
     Trace {
+        name: "duty cycles",
+        physics: Physics {
+            cpus: 1,
+            sockets: &[1.0, 1.5],
+            idle_watts: 4.5,
+            work_watts: 20.0 / 3.0,
+            cycles: false,
+            ..PLAIN
+        },
+        work: duty_cycles,
+        fault: |_| Fault::None,
+    },
+    Trace {
         name: "short-lived",
         physics: PLAIN,
         work: short_lived,
@@ -177,6 +190,28 @@ fn two_sockets(second: u32, random: &mut Random) -> Vec<Work> {
         ..work
     })
     .collect()
+}
+
+/// Five processes with a duty cycle each, on two packages of one CPU, and some seconds in which nothing
+/// runs: the loads of the virtual machines (`tests/joules/truth.rs`).
+fn duty_cycles(second: u32, _: &mut Random) -> Vec<Work> {
+    let duties = [
+        (1, 0, 0.1),
+        (2, 0, 0.3),
+        (3, 1, 0.2),
+        (4, 1, 0.4),
+        (5, 0, 0.25),
+    ];
+    // The first is on the other package in every second window.
+    let moved = (second / 36) % 2 == 1;
+    let idle = second % 36 < 6;
+    let running = duties.into_iter().filter(|_| !idle);
+    running
+        .map(|(pid, socket, seconds)| Work {
+            socket: if pid == 1 && moved { 1 } else { socket },
+            ..work(pid, seconds, 3.0)
+        })
+        .collect()
 }
 
 /// A steady process beside some that live for 2 ms, a hundred in each second.
