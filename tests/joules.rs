@@ -1,5 +1,6 @@
 //! Attribution of energy, with meters that the test turns: a tree in the place of the host's sysfs.
 
+mod agent;
 mod truth;
 
 use std::fs::{self, File};
@@ -28,8 +29,13 @@ const ZONES: [(&str, &str); 2] = [("intel-rapl:0", "package-0"), ("intel-rapl:0:
 impl Machine {
     fn new() -> Self {
         let machine = Self::without_meters();
+        machine.add_meters();
+        machine
+    }
+
+    fn add_meters(&self) {
         for (zone, name) in ZONES {
-            let folder = machine.zone(zone);
+            let folder = self.zone(zone);
             fs::create_dir_all(&folder).expect("a folder");
             for (file, text) in [
                 ("name", name),
@@ -39,7 +45,6 @@ impl Machine {
                 fs::write(folder.join(file), format!("{text}\n")).expect("a file");
             }
         }
-        machine
     }
 
     /// Its `class` is its own; the rest of sysfs is that of this machine.

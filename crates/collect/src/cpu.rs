@@ -70,6 +70,11 @@ pub struct CpuSource {
 }
 
 impl CpuSource {
+    /// From the next batch on this is the status of the feature.
+    pub fn set_feature(&mut self, feature: &Feature) {
+        self.features.set(feature);
+    }
+
     /// Reads from these accounts. `other_programs` are measured along with them, and
     /// `other_features` are listed in each batch. `unmeasured`: the cost of the programs is not to
     /// be measured, and this is the status.

@@ -24,6 +24,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+pub use battery::NOT_DISCHARGED;
 use channel::Channel;
 use found::{Found, contain};
 pub use model::CpuWatts;
@@ -61,6 +62,8 @@ pub struct Meters {
     zones: Arc<[Zone]>,
     unread: Vec<UnreadZone>,
     probed_ns: u64,
+    /// What is read, or is not, has changed since somebody asked.
+    changed: bool,
 }
 
 /// Who reads a meter.
@@ -104,6 +107,7 @@ impl Meters {
             zones: Arc::default(),
             unread: Vec::new(),
             probed_ns: 0,
+            changed: false,
         };
         meters.look();
         if let Some(watts) = model.filter(|_| meters.meters.is_empty()) {
@@ -189,7 +193,7 @@ impl Meters {
         ]
         .concat();
         found.sort_by_key(|it| it.rank);
-        self.unread.clear();
+        let unread = std::mem::take(&mut self.unread);
         let known = self.meters.len();
         for found in found {
             if self.meters.iter().any(|(it, _)| it.is_known_as(&found)) {
@@ -208,6 +212,12 @@ impl Meters {
             }
             self.describe();
         }
+        self.changed |= self.meters.len() > known || self.unread != unread;
+    }
+
+    /// Whether a look for meters found others than the one before, since this was asked last.
+    pub fn has_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
     fn describe(&mut self) {

@@ -10,6 +10,6 @@ mod events;
 mod life;
 
 pub use cpu::{CpuSource, Grace};
-pub use energy::{Clock, CpuWatts, Meters, Moment};
+pub use energy::{Clock, CpuWatts, Meters, Moment, NOT_DISCHARGED};
 pub use events::EventSource;
 pub use life::CgroupLife;

@@ -314,6 +314,10 @@ impl Pipeline {
         self.meters.prepare();
         let mut batch = self.cpu.collect(&self.released, &losses)?;
         batch.energy = self.meters.read(&batch.node, batch.taken_ns);
+        if self.meters.has_changed() {
+            let status = features::energy(self.meters.zones(), self.meters.unread());
+            self.cpu.set_feature(&status);
+        }
         batch.exited.splice(0..0, self.exited.drain(..));
         if let Err(error) = self.complete(&mut batch) {
             // They are in no other batch.

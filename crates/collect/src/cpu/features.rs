@@ -31,6 +31,16 @@ impl Features {
         Arc::clone(&self.now)
     }
 
+    /// From now on this is its status, as if it had been so at the start.
+    pub(super) fn set(&mut self, feature: &Feature) {
+        let change = |known: &Feature| match known.id == feature.id {
+            true => feature.clone(),
+            false => known.clone(),
+        };
+        self.first = self.first.iter().map(change).collect();
+        self.now = self.now.iter().map(change).collect();
+    }
+
     /// From now on the feature has this limit besides those that it had at the start; with no words it
     /// is as at the start. One that is off stays off.
     pub(super) fn limit(&mut self, id: FeatureId, limit: &str) {

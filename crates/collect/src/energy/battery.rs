@@ -10,6 +10,9 @@ use super::found::{Found, Input, Rank};
 use super::powercap::line;
 use super::source::{Attribute, Meter, Open, Value, number};
 
+/// Why a battery that is charged, or full, measures nothing: that is no fault.
+pub const NOT_DISCHARGED: &str = "the battery is not being discharged";
+
 /// Firmware updates a battery every second or more seldom.
 const INTERVAL_MS: u64 = 1000;
 /// A level falls by one of its steps in minutes.
@@ -107,7 +110,7 @@ impl Meter for Battery {
     fn read(&mut self) -> io::Result<Value> {
         if !self.is_discharged()? {
             self.last = None;
-            return Ok(Value::Idle("the battery is not being discharged"));
+            return Ok(Value::Idle(NOT_DISCHARGED));
         }
         let values = self.files.iter_mut().map(|file| number(file.as_mut()));
         let now = values.collect::<io::Result<Vec<_>>>()?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use noctule_collect::NOT_DISCHARGED;
 use noctule_model::{Feature, FeatureId, Unread, UnreadZone, Zone};
 
 const NONE: &str = "no meter: no zone of powercap, no power PMU, no sensor of energy or power, no \
@@ -15,20 +16,25 @@ const MEND_MODEL: &str = "on a physical machine load the driver (intel_rapl_msr 
 const MEND_REFUSED: &str = "powercap is readable for root alone: run as root or with \
                             CAP_DAC_READ_SEARCH";
 
+const MEND_BROKEN: &str = "the driver of that meter fails: the kernel's log (dmesg) may say why";
+
 /// Whether there are meters, from what is read and what is not.
 pub(crate) fn energy(zones: &[Zone], unread: &[UnreadZone]) -> Feature {
     let id = FeatureId::Energy;
     let refused: Vec<String> = unread
         .iter()
         .filter_map(|it| match &it.why {
+            Unread::Refused(why) if why == NOT_DISCHARGED => None,
             Unread::Refused(why) => Some(format!("{} at {}: {why}", it.zone.name, it.zone.path)),
             Unread::Covered(_) => None,
         })
         .collect();
+    let denied = refused.iter().any(|why| why.ends_with("Permission denied"));
+    let mend = if denied { MEND_REFUSED } else { MEND_BROKEN };
     let read = by_source(zones);
     match (zones.first(), refused.is_empty()) {
         (None, true) => Feature::off(id, NONE).mended_by(MEND_NONE),
-        (None, false) => Feature::off(id, refused.join("; ")).mended_by(MEND_REFUSED),
+        (None, false) => Feature::off(id, refused.join("; ")).mended_by(mend),
         (Some(zone), _) if !zone.is_measured() => Feature::degraded(
             id,
             "no meter: the energy of the CPUs is that of the operator's model",
@@ -37,7 +43,7 @@ pub(crate) fn energy(zones: &[Zone], unread: &[UnreadZone]) -> Feature {
         (Some(_), true) => Feature::on(id, read),
         (Some(_), false) => {
             let reason = format!("{read}; not read: {}", refused.join("; "));
-            Feature::degraded(id, reason).mended_by(MEND_REFUSED)
+            Feature::degraded(id, reason).mended_by(mend)
         }
     }
 }
@@ -56,4 +62,57 @@ fn by_source(zones: &[Zone]) -> String {
         .map(|(source, names)| format!("{source}: {}", names.join(", ")))
         .collect();
     words.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::{EnergySource, FeatureState, ZoneKind};
+
+    use super::*;
+
+    fn zone(name: &str) -> Zone {
+        Zone {
+            name: name.into(),
+            kind: ZoneKind::Package,
+            socket: Some(0),
+            die: None,
+            source: EnergySource::Powercap,
+            parent: None,
+            resolution_uj: 61,
+            update_ns: 1_000_000,
+            path: format!("/sys/{name}"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_read_has_the_mend_for_its_reason() {
+        // Whether another zone is read, why this one is not, and the status.
+        let cases = [
+            (false, "Permission denied", FeatureState::Off, MEND_REFUSED),
+            (
+                true,
+                "Permission denied",
+                FeatureState::Degraded,
+                MEND_REFUSED,
+            ),
+            (
+                true,
+                "not a whole number",
+                FeatureState::Degraded,
+                MEND_BROKEN,
+            ),
+            (true, NOT_DISCHARGED, FeatureState::On, ""),
+            (false, NOT_DISCHARGED, FeatureState::Off, MEND_NONE),
+        ];
+        for (reads, why, state, mend) in cases {
+            let unread = UnreadZone {
+                zone: zone("dram"),
+                why: Unread::Refused(why.into()),
+            };
+            let read = [zone("package-0")];
+            let read = if reads { &read[..] } else { &[] };
+            let status = energy(read, &[unread]);
+            assert_eq!((status.state, &*status.mend), (state, mend), "{why}");
+        }
+    }
 }

@@ -1,0 +1,181 @@
+//! Meters in the agent, in `top` and in `doctor`.
+
+use std::fs;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use super::super::support::agent::{Agent, Sample};
+use super::super::support::burner::Burner;
+use super::super::support::tmux::Terminal;
+use super::super::support::{self, NOCTULE, StopAtEnd, wait_for};
+use super::{Machine, errors, uj, zone};
+
+fn agent(machine: &Machine, more: &[&str]) -> Agent {
+    let config = machine.config();
+    let config = config.to_str().expect("text");
+    Agent::start(&[&["--interval", "200ms", "--config", config], more].concat())
+}
+
+#[test]
+fn keplers_names_have_the_same_joules() {
+    let _machine = support::shared();
+    let machine = Machine::new();
+    let stop = AtomicBool::new(false);
+    let burner = Burner::named(b"kepler-burner");
+    thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        scope.spawn(|| machine.run_meters(&stop));
+        let agent = agent(&machine, &["--names", "kepler", "--process-metrics"]);
+        let pid = burner.pid().to_string();
+        wait_for("the process has energy", || {
+            let labels = [("pid", pid.as_str()), ("zone", "dram")];
+            let joules = agent.value("kepler_process_cpu_joules_total", &labels);
+            joules.filter(|joules| *joules > 0.0)
+        });
+        // All of one scrape.
+        let samples = agent.metrics();
+        let get = |name: &str, labels: &[(&str, &str)]| -> f64 {
+            let fits = |sample: &&Sample| {
+                let has = |(key, value): &(&str, &str)| {
+                    sample.labels.get(*key).is_some_and(|it| it == value)
+                };
+                sample.name == name && labels.iter().all(has)
+            };
+            samples.iter().filter(fits).map(|sample| sample.value).sum()
+        };
+        for kind in ["package", "dram"] {
+            let labels = [("zone", kind)];
+            let total = get("kepler_node_cpu_joules_total", &labels);
+            assert!(total > 0.0, "{kind}");
+            assert_close(total, get("noctule_node_energy_joules_total", &labels));
+            let idle = get(
+                "noctule_node_energy_joules_total",
+                &[("zone", kind), ("kind", "idle")],
+            );
+            assert_close(get("kepler_node_cpu_idle_joules_total", &labels), idle);
+            assert_close(
+                get("kepler_node_cpu_active_joules_total", &labels),
+                total - idle,
+            );
+            let process = [("zone", kind), ("pid", pid.as_str())];
+            let ours = get("noctule_process_energy_joules_total", &process);
+            assert_close(get("kepler_process_cpu_joules_total", &process), ours);
+        }
+    });
+}
+
+fn assert_close(one: f64, other: f64) {
+    assert!((one - other).abs() < 1e-6, "{one} and {other}");
+}
+
+#[test]
+fn a_meter_that_comes_late_is_counted_and_no_longer_missing() {
+    let _machine = support::shared();
+    let machine = Machine::without_meters();
+    let agent = agent(&machine, &[]);
+    let off = |state| {
+        let labels = [("name", "energy"), ("state", state)];
+        agent.value("noctule_self_feature", &labels)
+    };
+    assert_eq!(off("off"), Some(1.0));
+    assert_eq!(agent.value("noctule_node_energy_joules_total", &[]), None);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        machine.add_meters();
+        scope.spawn(|| machine.run_meters(&stop));
+        for kind in ["package", "dram"] {
+            wait_for("the meter is read", || {
+                let joules = agent.value("noctule_node_energy_joules_total", &[("zone", kind)]);
+                joules.filter(|joules| *joules > 0.0)
+            });
+        }
+        wait_for("the feature is on", || off("on"));
+        assert_eq!(off("off"), None);
+    });
+}
+
+#[test]
+fn a_window_in_which_the_meter_does_not_move_is_no_zero() {
+    let _machine = support::shared();
+    let machine = Machine::new();
+    let answer = machine.json(&["energy", "--json", "--for", "100ms"]);
+    let package = zone(&answer, "package");
+    assert_eq!(
+        (uj(&package["joules"]), package["still"].as_bool()),
+        (0, Some(true))
+    );
+    assert!(package.get("error_ratio").is_none(), "{package}");
+    let output = machine.noctule(&["energy", "--for", "100ms"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("the meter did not move"),
+        "{text}{}",
+        errors(&output)
+    );
+}
+
+#[test]
+fn top_shows_zones_and_rows() {
+    let _machine = support::shared();
+    let machine = Machine::new();
+    let stop = AtomicBool::new(false);
+    let _burner = Burner::named(b"joule-burner");
+    thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        scope.spawn(|| machine.run_meters(&stop));
+        let terminal = Terminal::new(120, 30);
+        let config = machine.config();
+        let config = config.display();
+        terminal.line(&format!("{NOCTULE} --config {config} top --interval 500ms"));
+        terminal.wait_for("table", |screen| screen.contains("CPU%"));
+        terminal.keys(&["e"]);
+        let figures = |line: &str| line.contains(|c: char| ('1'..='9').contains(&c));
+        terminal.wait_for("zones and rows", |screen| {
+            let line = |word: &str| screen.lines().find(|line| line.contains(word));
+            screen.contains("PKG W")
+                && line("package-0").is_some_and(|line| figures(&line.replace("package-0", "")))
+                && line("joule-burner").is_some_and(figures)
+        });
+        terminal.keys(&["q"]);
+        terminal.wait_for_prompt();
+    });
+}
+
+/// The page shows what `doctor` says of a machine.
+const PAGE: &str = include_str!("../../docs/energy.md");
+
+#[test]
+fn the_page_shows_what_doctor_says() {
+    let _machine = support::shared();
+    let machine = Machine::new();
+    let mmio = machine.zone("intel-rapl-mmio:0");
+    fs::create_dir_all(&mmio).expect("a folder");
+    fs::write(mmio.join("name"), "package-0\n").expect("a file");
+    fs::write(mmio.join("energy_uj"), "5\n").expect("a file");
+    fs::write(machine.zone("intel-rapl:0:0").join("energy_uj"), "words\n").expect("a file");
+    let output = machine.noctule(&["doctor"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let sys = machine.sys().display().to_string();
+    let said = said.replace(&sys, "/sys");
+    let (_, zones) = said.split_once("zones of energy:\n").expect("zones");
+    let feature = said.lines().find(|line| line.starts_with("energy "));
+    let feature = feature.expect("the feature").split_whitespace();
+    let feature = feature.collect::<Vec<_>>().join(" ");
+    let zones: Vec<&str> = zones
+        .lines()
+        .filter(|line| line.starts_with("  "))
+        .collect();
+    assert_eq!(zones.len(), 3, "{said}");
+    let lines = zones.into_iter().map(str::to_owned).chain([feature]);
+    for line in lines {
+        let shown = PAGE
+            .lines()
+            .map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "));
+        let wanted = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            shown.into_iter().any(|it| it == wanted),
+            "docs/energy.md lacks:\n{line}"
+        );
+    }
+}
