@@ -76,6 +76,7 @@ enum address_family {
 /* linux/in.h, net/tcp_states.h, asm-generic/errno.h */
 enum {
 	IPPROTO_TCP = 6,
+	IPPROTO_MPTCP = 262,
 	TCP_ESTABLISHED = 1,
 	TCP_SYN_SENT = 2,
 	TCP_SYN_RECV = 3,
@@ -274,6 +275,11 @@ struct bpf_iter_meta {
 	struct seq_file *seq;
 };
 
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+};
+
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
@@ -360,10 +366,17 @@ struct inet_sock {
 
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	void *icsk_ulp_data;
+};
+
+struct mptcp_subflow_context {
+	struct sock *conn;
 };
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	/* Of one that Multipath TCP uses. */
+	bool is_mptcp;
 	__u64 bytes_sent;
 	__u64 bytes_retrans;
 	__u64 bytes_acked;

@@ -30,6 +30,11 @@ struct socket_ends {
 
 _Static_assert(sizeof(struct socket_ends) == 48, "implicit padding");
 
+enum tcp_flag {
+	/* A connection of Multipath TCP has it as one of its ways. */
+	TCP_MULTIPATH = 1 << 0,
+};
+
 struct tcp_event {
 	struct event_head head;
 	/* Number of the socket; 0: it has no account. */
@@ -50,7 +55,8 @@ struct tcp_event {
 	__u32 error;
 	/* enum connect_error. */
 	__u32 reason;
-	__u32 reserved;
+	/* enum tcp_flag. */
+	__u32 flags;
 };
 
 _Static_assert(sizeof(struct tcp_event) == 176, "implicit padding");
@@ -113,6 +119,8 @@ enum socket_flag {
 	SOCKET_BEGUN_LATE = 1 << 5,
 	/* Its request (SYN) is counted in the kernel's sum of acknowledged bytes. */
 	SOCKET_SYN_COUNTED = 1 << 6,
+	/* A connection of Multipath TCP has it as one of its ways. */
+	SOCKET_MULTIPATH = 1 << 7,
 };
 
 struct socket_sample {
@@ -135,6 +143,7 @@ ABI_EXPORT(struct, socket_sample);
 ABI_EXPORT(enum, address_family);
 ABI_EXPORT(enum, connect_error);
 ABI_EXPORT(enum, socket_flag);
+ABI_EXPORT(enum, tcp_flag);
 ABI_EXPORT(enum, histogram);
 
 #endif

@@ -99,16 +99,6 @@ static __always_inline void return_from_connect(struct sock *sk, const void *to,
 		connect_late(sk, tcp);
 }
 
-static __always_inline void own(struct socket_account *account, struct task_struct *task)
-{
-	describe_process(&account->owner, task);
-	/* At the same time the connection can end, and be marked so. */
-	if (is_wanted(task))
-		__sync_fetch_and_or(&account->flags, SOCKET_WANTED);
-	else
-		__sync_fetch_and_and(&account->flags, ~SOCKET_WANTED);
-}
-
 /* Whoever accepts a connection owns it: it need not be who listens. */
 static __always_inline void return_from_accept(struct sock *sk)
 {
@@ -117,6 +107,7 @@ static __always_inline void return_from_accept(struct sock *sk)
 	struct socket_account *account;
 	struct socket_ends ends = {};
 	struct payload now;
+	__u64 above;
 
 	if (!tcp)
 		return;
@@ -128,6 +119,9 @@ static __always_inline void return_from_accept(struct sock *sk)
 	}
 	if (!is_own(account, sk))
 		return;
+	above = socket_above(tcp);
+	if (above)
+		own_multipath(above, task);
 	if (!(account->flags & SOCKET_ESTABLISHED) && sk->__sk_common.skc_state != TCP_CLOSE) {
 		own(account, task);
 		if (__sync_val_compare_and_swap(&account->acceptance, ACCEPT_DONE, ACCEPT_EARLY) !=

@@ -6,6 +6,7 @@
 #define NOCTULE_TCP_EMIT_BPF_H
 
 #include "look.bpf.h"
+#include "multipath.bpf.h"
 #include "owner.bpf.h"
 
 /* Process, OOM and TCP events; the ring of the object lifecycle. */
@@ -23,6 +24,8 @@ static __always_inline void describe_socket(struct tcp_event *event, struct tcp_
 		event->head.process = account->owner;
 		event->socket = account->id;
 	}
+	if (is_multipath(tcp))
+		event->flags |= TCP_MULTIPATH;
 	read_ends(&event->ends, tcp);
 }
 

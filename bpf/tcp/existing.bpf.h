@@ -7,6 +7,21 @@
 
 #include "late.bpf.h"
 
+/* While sockets are looked for: who listens on a port of a network namespace. */
+struct listener_key {
+	__u64 netns;
+	__u32 port;
+	__u32 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 16);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct listener_key);
+	__type(value, struct event_process);
+} listeners SEC(".maps");
+
 static __always_inline __u32 existing_flags(int state)
 {
 	switch (state) {
@@ -22,18 +37,10 @@ static __always_inline __u32 existing_flags(int state)
 	}
 }
 
-/* The first process that has it open owns it. */
-static __always_inline void adopt(struct sock *sk, struct tcp_sock *tcp, struct task_struct *owner)
+/* What is there of a socket counts from now on. */
+static __always_inline void take_over(struct socket_account *account, struct sock *sk,
+				      struct tcp_sock *tcp, int state)
 {
-	int state = sk->__sk_common.skc_state;
-	__u32 flags = existing_flags(state);
-	struct socket_account *account;
-
-	if (!flags || known_account(sk))
-		return;
-	account = account_for(sk, owner, flags);
-	if (!account)
-		return;
 	account->since = 0;
 	account->retransmits = tcp->total_retrans;
 	if (state != TCP_SYN_SENT && is_request_counted(tcp))
@@ -45,6 +52,79 @@ static __always_inline void adopt(struct sock *sk, struct tcp_sock *tcp, struct 
 		delist(account);
 		bpf_sk_storage_delete(&sockets, sk);
 	}
+}
+
+/* The first process that has it open owns it. */
+static __always_inline void adopt(struct sock *sk, struct tcp_sock *tcp, struct task_struct *owner)
+{
+	int state = sk->__sk_common.skc_state;
+	__u32 flags = existing_flags(state);
+	struct socket_account *account;
+
+	if (!flags || known_account(sk))
+		return;
+	account = account_for(sk, owner, flags);
+	if (account)
+		take_over(account, sk, tcp, state);
+}
+
+static __always_inline struct listener_key listener_key(const struct sock *sk)
+{
+	struct listener_key key = {.port = sk->__sk_common.skc_num};
+
+	if (bpf_core_field_exists(sk->__sk_common.skc_net.net))
+		key.netns = (__u64)sk->__sk_common.skc_net.net;
+	return key;
+}
+
+static __always_inline void note_listener(const struct sock *sk,
+					  const struct socket_account *account)
+{
+	struct listener_key key = listener_key(sk);
+
+	bpf_map_update_elem(&listeners, &key, &account->owner, BPF_ANY);
+}
+
+/*
+ * Nobody has it in a file: it waits to be accepted, and is of who listens; or Multipath TCP uses
+ * it; or it is on its way to another process, and nobody's.
+ */
+static __always_inline void adopt_without_file(struct sock *sk, struct tcp_sock *tcp)
+{
+	struct multipath_owner *above = multipath_owner(socket_above(tcp));
+	struct listener_key key = listener_key(sk);
+	int state = sk->__sk_common.skc_state;
+	__u32 flags = existing_flags(state);
+	struct socket_account *account;
+	struct event_process *owner;
+
+	if (!flags)
+		return;
+	owner = above ? &above->process : NULL;
+	if (!owner && !sk->sk_socket) {
+		owner = bpf_map_lookup_elem(&listeners, &key);
+		/* The end of a connection that its process has closed. */
+		if (!owner || state == TCP_SYN_SENT || has_sent_end(state))
+			return;
+		flags |= SOCKET_ACCEPTED;
+	}
+	account = bpf_sk_storage_get(&sockets, sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!account)
+		return;
+	account->self = (__u64)sk;
+	account->id = __sync_fetch_and_add(&sockets_numbered, 1) + 1;
+	if (above)
+		flags |= above->wanted;
+	else if (!filter_processes && !filter_cgroups)
+		flags |= SOCKET_WANTED;
+	account->flags = flags;
+	if (owner)
+		account->owner = *owner;
+	if (calls_are_seen && flags & SOCKET_ACCEPTED)
+		account->acceptance = ACCEPT_WAITS;
+	take_over(account, sk, tcp, state);
+	if (state == TCP_LISTEN)
+		note_listener(sk, account);
 }
 
 #endif

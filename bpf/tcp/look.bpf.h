@@ -7,6 +7,7 @@
 #ifndef NOCTULE_TCP_LOOK_BPF_H
 #define NOCTULE_TCP_LOOK_BPF_H
 
+#include "multipath.bpf.h"
 #include "open.bpf.h"
 #include "row.bpf.h"
 
@@ -77,14 +78,14 @@ static __always_inline void count_open(const struct socket_account *account, int
 }
 
 static __always_inline void list(struct seq_file *answer, const struct socket_account *account,
-				 const struct socket_ends *ends)
+				 const struct tcp_sock *tcp, const struct socket_ends *ends)
 {
 	struct socket_sample sample = {};
 
 	sample.socket = account->id;
 	sample.owner = account->owner;
 	sample.ends = *ends;
-	sample.flags = account->flags;
+	sample.flags = account->flags | (is_multipath(tcp) ? SOCKET_MULTIPATH : 0);
 	/* It will be told by who accepts it. */
 	if (account->acceptance == ACCEPT_WAITS)
 		sample.flags &= ~SOCKET_ESTABLISHED;
@@ -117,7 +118,7 @@ static __always_inline bool look_at(struct seq_file *answer, const struct socket
 	if (grown)
 		settle(account, settled, &now, &ends, account->flags & SOCKET_CONNECTS, false);
 	if (list_sockets)
-		list(answer, account, &ends);
+		list(answer, account, tcp, &ends);
 	return true;
 }
 

@@ -42,6 +42,16 @@ static __always_inline bool is_own(struct socket_account *account, struct sock *
 	return !is_copy(account, sk) || inherit(account, sk);
 }
 
+static __always_inline void own(struct socket_account *account, struct task_struct *task)
+{
+	describe_process(&account->owner, task);
+	/* At the same time the connection can end, and be marked so. */
+	if (is_wanted(task))
+		__sync_fetch_and_or(&account->flags, SOCKET_WANTED);
+	else
+		__sync_fetch_and_and(&account->flags, ~SOCKET_WANTED);
+}
+
 /* Of accept(2) and the end of the connection, which can come at once, one gets true. */
 static __always_inline bool leave_queue(struct socket_account *account)
 {

@@ -221,14 +221,41 @@ static __always_inline bool was_made(struct sock *sk, __u32 way)
 	       !(account->flags & SOCKET_ESTABLISHED);
 }
 
+/* Of one more way of a connection of Multipath TCP: a thread of the kernel made it. */
+static __always_inline void begin_multipath(struct socket_account *account, struct tcp_sock *tcp,
+					    struct task_struct *task)
+{
+	struct multipath_owner *owner;
+	__u64 above = socket_above(tcp);
+
+	if (!above)
+		return;
+	if (!(task->flags & PF_KTHREAD)) {
+		own_multipath(above, task);
+		return;
+	}
+	owner = multipath_owner(above);
+	if (!owner)
+		return;
+	account->owner = owner->process;
+	account->flags &= ~SOCKET_WANTED;
+	account->flags |= owner->wanted;
+}
+
 /* The account of a socket that begins to listen or to connect. */
-static __always_inline struct socket_account *begin(struct sock *sk, __u32 way, bool again)
+static __always_inline struct socket_account *begin(struct sock *sk, struct tcp_sock *tcp,
+						    __u32 way, bool again)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct socket_account *account;
 
 	if (!again)
-		return account_for(sk, task, way);
-	return was_made(sk, way) ? NULL : make_account(sk, task, way);
+		account = account_for(sk, task, way);
+	else
+		account = was_made(sk, way) ? NULL : make_account(sk, task, way);
+	if (account && is_multipath(tcp))
+		begin_multipath(account, tcp, task);
+	return account;
 }
 
 /* `again`: by the second of two programs. What else there is to do is done once by itself. */
@@ -244,10 +271,10 @@ static __always_inline void change_state(struct sock *sk, int from, int to, bool
 		return;
 	switch (to) {
 	case TCP_SYN_SENT:
-		begin(sk, SOCKET_CONNECTS, again);
+		begin(sk, tcp, SOCKET_CONNECTS, again);
 		break;
 	case TCP_LISTEN:
-		account = begin(sk, SOCKET_LISTENS, again);
+		account = begin(sk, tcp, SOCKET_LISTENS, again);
 		if (account)
 			begin_listen(account, tcp);
 		break;

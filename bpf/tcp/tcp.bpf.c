@@ -128,16 +128,51 @@ int survey_sockets(struct bpf_iter__task_file *ctx)
 	if (!socket)
 		return 0;
 	sk = socket->sk;
-	if (!sk || sk->sk_protocol != IPPROTO_TCP)
+	if (!sk)
+		return 0;
+	if (sk->sk_protocol == IPPROTO_MPTCP && !multipath_owner((__u64)sk))
+		own_multipath((__u64)sk, task);
+	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	tcp = bpf_skc_to_tcp_sock(sk);
 	if (!tcp)
 		return 0;
 	account = known_account(sk);
-	if (account)
-		catch_up(account, sk, tcp);
-	else
+	if (!account) {
 		adopt(sk, tcp, task);
+		return 0;
+	}
+	/* When it was found it was in no file. */
+	if (!account->owner.pid)
+		own(account, task);
+	catch_up(account, sk, tcp);
+	return 0;
+}
+
+/*
+ * After that every socket of TCP of a network namespace, those that listen first: at the start, for
+ * those that no process has in a file.
+ */
+SEC("iter/tcp")
+int survey_tcp(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct socket_account *account;
+	struct tcp_sock *tcp;
+	struct sock *sk;
+
+	if (!common)
+		return 0;
+	/* NULL for one in TIME_WAIT, and for a request. */
+	tcp = bpf_skc_to_tcp_sock(common);
+	if (!tcp)
+		return 0;
+	sk = (struct sock *)tcp;
+	account = known_account(sk);
+	if (!account)
+		adopt_without_file(sk, tcp);
+	else if (sk->__sk_common.skc_state == TCP_LISTEN)
+		note_listener(sk, account);
 	return 0;
 }
 

@@ -10,7 +10,7 @@ use super::support::load::Load;
 use super::support::netns::{Link, Namespace};
 use super::support::reading::Reading;
 use super::support::stream::{Stream, is};
-use super::{end, number, was_skipped};
+use super::{end, number, port, was_skipped};
 
 const KINDS: [&str; 2] = ["--kind", "tcp"];
 
@@ -452,4 +452,72 @@ fn what_is_open_before_is_known_from_the_first_second() {
     Reading::fresh_with(&agent, "nobody listens", |r| {
         value(r, "tcp_listeners").filter(|n| *n == 0.0)
     });
+}
+
+#[test]
+fn what_is_in_no_file_is_known_from_the_first_second() {
+    let _machine = support::shared();
+    needs!("tcp_events");
+    let group = Group::new("queue");
+    let mut server = Load::own(&group, "sockets");
+    let mut client = Load::own(&group, "sockets");
+    let (s, c) = (server.pid(), client.pid());
+    let address = server.ask("listen 127.0.0.1:0");
+    // One that nobody accepts, and one that is on its way to another process.
+    let waits = port(&client.ask(&format!("connect {address}")));
+    let posted = port(&client.ask(&format!("connect {address}")));
+    client.ask("post");
+    let stream = Stream::start(&["--kind", "tcp", "--existing"]);
+    let of = |e: &Value, key: &str, port: u64| e[key].as_u64() == Some(port);
+    for port in [waits, posted] {
+        let accept = stream.wait_for("it is listed, or told", |e| {
+            is(e, "tcp.accept", s) && of(e, "network.peer.port", port)
+        });
+        assert_eq!(accept["process.linux.cgroup"], group.path());
+    }
+    stream.wait_for("the other end is listed", |e| {
+        is(e, "tcp.connect", c) && of(e, "network.local.port", waits)
+    });
+    client.ask("send 10");
+    end(&mut client);
+    let close = stream.wait_for("the one that was posted is closed", |e| {
+        e["event.name"] == "tcp.close" && of(e, "network.local.port", posted)
+    });
+    assert_eq!(close["process.pid"], Value::Null, "nobody has it: {close}");
+    end(&mut server);
+}
+
+#[test]
+fn multipath_belongs_to_who_has_it_however_old_it_is() {
+    let _machine = support::shared();
+    needs!("tcp_events");
+    if std::fs::metadata("/proc/sys/net/mptcp").is_err() {
+        return support::expect::skip_because("the kernel has no Multipath TCP");
+    }
+    let group = Group::new("multipath");
+    let mut server = Load::own(&group, "sockets");
+    let mut client = Load::own(&group, "sockets");
+    let (s, c) = (server.pid(), client.pid());
+    let address = server.ask("multipath 127.0.0.1:0");
+    let before = port(&client.ask(&format!("multiply {address}")));
+    server.ask("accept");
+    let stream = Stream::start(&["--kind", "tcp", "--existing"]);
+    let after = port(&client.ask(&format!("multiply {address}")));
+    server.ask("accept");
+    let told = |name: &str, pid: u32, key: &str, port: u64| {
+        let event = stream.wait_for(name, |e| is(e, name, pid) && e[key].as_u64() == Some(port));
+        assert_eq!(event["tcp.multipath"], true, "{event}");
+        assert_eq!(event["process.linux.cgroup"], group.path());
+    };
+    told("tcp.listen", s, "network.local.port", port(&address));
+    for of in [before, after] {
+        told("tcp.connect", c, "network.local.port", of);
+        told("tcp.accept", s, "network.peer.port", of);
+    }
+    end(&mut client);
+    end(&mut server);
+    for of in [before, after] {
+        told("tcp.close", c, "network.local.port", of);
+        told("tcp.close", s, "network.peer.port", of);
+    }
 }

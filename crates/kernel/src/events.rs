@@ -23,6 +23,7 @@ use crate::skel::tcp::{TcpSkel, types};
 
 mod files;
 mod load;
+mod namespaces;
 mod record;
 mod rows;
 
@@ -108,9 +109,22 @@ struct Sockets {
     survey: Link,
     /// A survey that is under way.
     surveying: Option<Iter>,
+    /// The iterator of all sockets of TCP in a network namespace; `None` where there is none.
+    all: Option<Link>,
     /// That of socket storage, or of the table of open sockets.
     look: Link,
     tcp: TcpSkel<'static>,
+}
+
+impl Sockets {
+    /// Those that the last look at all sockets has noted.
+    fn forget_listeners(&self) {
+        let listeners = &self.tcp.maps.listeners;
+        let keys: Vec<_> = listeners.keys().collect();
+        for key in keys {
+            let _ = listeners.delete(&key);
+        }
+    }
 }
 
 /// The objects, verified and not attached yet: loading takes most of the time of the start, and a
@@ -248,12 +262,18 @@ impl Events {
     }
 
     /// Looks at each file of each process: makes the sockets known that nobody saw begin, and makes
-    /// up for changes of others that nobody saw. Whether a new one is wanted is decided here.
+    /// up for changes of others that nobody saw. Then at all sockets of TCP, for those that are in no
+    /// file. Whether a new one is wanted is decided here.
     pub fn survey_sockets(&mut self) -> Result<(), Error> {
         let Some(sockets) = &mut self.sockets else {
             return Ok(());
         };
         iterator::read(&sockets.survey, FILES, &mut self.buffer)?;
+        if let Some(all) = &sockets.all {
+            let buffer = &mut self.buffer;
+            namespaces::each(|| iterator::read(all, "the iterator of TCP", buffer))?;
+            sockets.forget_listeners();
+        }
         // A connection that has no account from now on is one of which the begin was not seen.
         if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
             bss.changes_are_seen = true;
@@ -434,6 +454,7 @@ impl Events {
                 ProgramHandle::of("look_at_storage", &progs.look_at_storage),
                 ProgramHandle::of("look_at_table", &progs.look_at_table),
                 ProgramHandle::of("survey_sockets", &progs.survey_sockets),
+                ProgramHandle::of("survey_tcp", &progs.survey_tcp),
                 ProgramHandle::of("v4_connect_ret", &progs.v4_connect_ret),
                 ProgramHandle::of("v6_connect_ret", &progs.v6_connect_ret),
                 ProgramHandle::of("csk_accept_ret", &progs.csk_accept_ret),

@@ -233,6 +233,8 @@ pub struct Socket {
     pub peer: Option<SocketAddr>,
     /// Cookie of its network namespace; `None` where the kernel has none (before Linux 5.12).
     pub netns_cookie: Option<u64>,
+    /// A connection of Multipath TCP has it as one of its ways.
+    pub multipath: bool,
 }
 
 impl What {

@@ -83,6 +83,7 @@ fn connection(change: TcpChange, own: &str, peer: &str) -> What {
         local: address(own, 4242),
         peer: address(peer, 80),
         netns_cookie: Some(1),
+        multipath: false,
     };
     What::Tcp { change, socket }
 }
@@ -169,12 +170,14 @@ fn sockets() -> Vec<Event> {
         local: address("::", 80),
         peer: None,
         netns_cookie: None,
+        multipath: true,
     };
     let half = Socket {
         id: 8,
         local: None,
         peer: address("2001:db8::1", 443),
         netns_cookie: Some(u64::MAX),
+        multipath: false,
     };
     let listen = |change| What::Tcp {
         change,

@@ -21,11 +21,15 @@ struct Open {
     listeners: Vec<TcpListener>,
     streams: Vec<TcpStream>,
     children: Vec<Child>,
+    /// Sockets in which descriptors wait for somebody to take them.
+    posted: Vec<[OwnedFd; 2]>,
 }
 
 /// `listen ADDRESS`, `share ADDRESS`, `unbound 4` (or `6`), `connect ADDRESS`,
 /// `try ADDRESS MILLISECONDS`, `begin ADDRESS`, `settle`, `accept`, `lend`, `join`, `send BYTES`,
 /// `serve`, `sendfile PATH`, `receive BYTES`, `drain`, `finish`, `close`, `unlisten`,
+/// `multipath ADDRESS` listens and `multiply ADDRESS` connects by Multipath TCP, `post` sends a
+/// connection to nobody,
 /// `hold ADDRESS COUNT`, `short ADDRESS COUNT`, `spread PORT COUNT`: on the listener or connection
 /// that was opened last. The answer is the own address, a number, or `error ERRNO`.
 fn sockets() {
@@ -57,6 +61,32 @@ impl Open {
                 let address = listener.local_addr()?;
                 self.listeners.push(listener);
                 Ok(address.to_string())
+            }
+            "multipath" => {
+                let listener = TcpListener::from(multipath()?);
+                bind(
+                    &listener,
+                    &words[1].parse::<SocketAddr>().expect("an address"),
+                )?;
+                listen(&listener, 128)?;
+                let address = listener.local_addr()?;
+                self.listeners.push(listener);
+                Ok(address.to_string())
+            }
+            "multiply" => {
+                let stream = TcpStream::from(multipath()?);
+                connect(
+                    &stream,
+                    &words[1].parse::<SocketAddr>().expect("an address"),
+                )?;
+                let address = stream.local_addr()?;
+                self.streams.push(stream);
+                Ok(address.to_string())
+            }
+            "post" => {
+                let stream = self.streams.pop().expect("a connection");
+                self.posted.push(post(&stream)?);
+                Ok("done".into())
             }
             "share" | "unbound" => {
                 let listener = listener(words)?;
@@ -194,6 +224,28 @@ fn short(address: &str) -> std::io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     // The other side's end: faster than that, its queue would overflow.
     stream.read(&mut [0]).map(drop)
+}
+
+/// A socket of Multipath TCP.
+fn multipath() -> std::io::Result<OwnedFd> {
+    let protocol = Some(rustix::net::ipproto::MPTCP);
+    Ok(socket(AddressFamily::INET, SocketType::STREAM, protocol)?)
+}
+
+/// Sends a descriptor to a socket from which nobody takes it.
+fn post(stream: &TcpStream) -> std::io::Result<[OwnedFd; 2]> {
+    use rustix::net::{
+        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, sendmsg, socketpair,
+    };
+    let flags = SocketFlags::CLOEXEC;
+    let (from, to) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [stream.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    let text = [std::io::IoSlice::new(b"x")];
+    sendmsg(&from, &text, &mut control, SendFlags::empty())?;
+    Ok([from, to])
 }
 
 /// `share ADDRESS` takes a port that others may have too; `unbound` takes whichever there is.

@@ -391,6 +391,7 @@ mod tests {
                 local: Some(([127, 0, 0, 1], port).into()),
                 peer: (!listens).then(|| ([127, 0, 0, 1], 9).into()),
                 netns_cookie: Some(1),
+                multipath: false,
             },
             listens,
             accepted: None,

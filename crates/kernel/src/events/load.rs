@@ -388,6 +388,14 @@ fn load_tcp(
     open.load().context("loading the BPF object tcp")
 }
 
+/// The iterator of TCP, where there is one: without it sockets that are in no file are not found at the
+/// start.
+fn attach_optional(program: &libbpf_rs::ProgramImpl<'_, libbpf_rs::Mut>) -> Option<Link> {
+    let link = program.attach();
+    link.inspect_err(|error| tracing::debug!(%error, "no iterator of TCP"))
+        .ok()
+}
+
 fn attach_tcp(
     tcp: TcpSkel<'static>,
     calls: bool,
@@ -446,6 +454,7 @@ fn attach_tcp(
         _links: links,
         survey,
         surveying: None,
+        all: attach_optional(&tcp.progs.survey_tcp),
         look: look.context("the iterator of sockets")?,
         tcp,
     };

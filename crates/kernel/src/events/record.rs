@@ -218,7 +218,10 @@ fn socket_change(kind: process::event_kind, bytes: &[u8]) -> Option<What> {
     let listens = matches!(change, TcpChange::Listen | TcpChange::ListenClose);
     Some(What::Tcp {
         change,
-        socket: socket_of(record.socket, &record.ends, listens),
+        socket: Socket {
+            multipath: record.flags & tcp::tcp_flag::TCP_MULTIPATH.0 != 0,
+            ..socket_of(record.socket, &record.ends, listens)
+        },
     })
 }
 
@@ -260,6 +263,7 @@ fn socket_of(id: u64, ends: &tcp::socket_ends, listens: bool) -> Socket {
         local: (ends.local_port != 0).then_some(local),
         peer: (!listens).then_some(peer),
         netns_cookie: (ends.netns_cookie != 0).then_some(ends.netns_cookie),
+        multipath: false,
     }
 }
 
@@ -290,7 +294,10 @@ pub(super) fn socket(bytes: &[u8]) -> Option<SocketSample> {
             owner.cgroup,
             [&owner.comm, &owner.thread],
         )?,
-        socket: socket_of(sample.socket, &sample.ends, listens),
+        socket: Socket {
+            multipath: has(flag::SOCKET_MULTIPATH),
+            ..socket_of(sample.socket, &sample.ends, listens)
+        },
         listens,
         begun: listens || has(flag::SOCKET_ESTABLISHED),
         accepted: match (has(flag::SOCKET_CONNECTS), has(flag::SOCKET_ACCEPTED)) {

@@ -187,6 +187,8 @@ struct Ends {
     peer_port: Option<u16>,
     #[serde(rename = "netns.cookie", skip_serializing_if = "Option::is_none")]
     netns: Option<u64>,
+    #[serde(rename = "tcp.multipath", skip_serializing_if = "is_false")]
+    multipath: bool,
     #[serde(rename = "noctule.socket.id", skip_serializing_if = "Option::is_none")]
     id: Option<u64>,
 }
@@ -203,6 +205,7 @@ impl Ends {
             peer: socket.peer.map(|end| address(end).to_string()),
             peer_port: socket.peer.map(|end| end.port()),
             netns: socket.netns_cookie,
+            multipath: socket.multipath,
             id: Some(socket.id).filter(|id| *id != 0),
         }
     }
