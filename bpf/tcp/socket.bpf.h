@@ -86,9 +86,9 @@ static __always_inline __u64 netns_cookie(const struct sock_common *socket)
 	net = socket->skc_net.net;
 	newer = (void *)net;
 	if (bpf_core_field_exists(newer->net_cookie))
-		return BPF_CORE_READ(newer, net_cookie);
+		return newer->net_cookie;
 	if (bpf_core_field_exists(net->net_cookie.counter))
-		return BPF_CORE_READ(net, net_cookie.counter);
+		return net->net_cookie.counter;
 	return 0;
 }
 

@@ -62,10 +62,14 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 	bool connects = account->flags & SOCKET_CONNECTS;
 	enum event_kind kind = connects ? EVENT_TCP_CONNECT : EVENT_TCP_ACCEPT;
 	struct tcp_row *row = tcp_row(account->owner.cgroup);
+	bool reported = is_reported(account, kind);
 	struct destination_row *destination;
 	struct tcp_event event = {};
 
-	describe_socket(&event, tcp, account, kind);
+	if (connects || reported)
+		describe_socket(&event, tcp, account, kind);
+	else
+		event.head.time = bpf_ktime_get_boot_ns();
 	enlist(account, (struct sock *)tcp);
 	if (connects) {
 		/* 0: it was on its way before the agent was there. */
@@ -86,7 +90,7 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 	account->since = event.head.time;
 	if (calls_are_seen && !connects)
 		wait_for_accept(account, tcp);
-	else if (is_reported(account, kind))
+	else if (reported)
 		emit(&facts, &event, sizeof(event), kind);
 	/* After that: accept(2) takes one that is established and does not wait for told. */
 	__sync_fetch_and_or(&account->flags, SOCKET_ESTABLISHED);
@@ -117,6 +121,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	int state = late && !((struct sock *)tcp)->sk_err ? TCP_LAST_ACK : from;
 	struct payload now = read_payload(tcp, account->flags, state), *before = settled(account);
 	struct tcp_event event = {};
+	bool reported;
 
 	/* The socket may be connected again. */
 	if (!take_flags(account, SOCKET_ESTABLISHED | SOCKET_CONNECTS | SOCKET_ACCEPTED,
@@ -125,14 +130,16 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	/* Nobody ever accepted it. */
 	if (leave_queue(account))
 		report_accept(account, tcp);
-	describe_socket(&event, tcp, account, EVENT_TCP_CLOSE);
+	reported = is_reported(account, EVENT_TCP_CLOSE);
+	if (connects || reported)
+		describe_socket(&event, tcp, account, EVENT_TCP_CLOSE);
 	/* Of one that ended before the kernel may have set to 0 what it carried. */
 	settle(account, before, &now, &event.ends, connects, !late);
 	event.sent = before->sent;
 	event.received = before->received;
 	delist(account);
 	tell_rest(account, tcp, connects, &event, EVENT_TCP_CLOSE);
-	if (!is_reported(account, EVENT_TCP_CLOSE))
+	if (!reported)
 		return;
 	event.retransmits = tcp->total_retrans;
 	event.rtt_us = tcp->srtt_us >> 3;
@@ -203,11 +210,13 @@ static __always_inline void end_socket(struct sock *sk, struct tcp_sock *tcp, in
 	}
 }
 
-/* Between its first packet and the end of a connection four of ten changes tell nothing. */
+/*
+ * Of both ends of a connection five of ten changes tell nothing. That one comes in (SYN_RECV) is
+ * told when it is established.
+ */
 static __always_inline bool changes_account(int to)
 {
-	__u32 states = 1 << TCP_SYN_SENT | 1 << TCP_LISTEN | 1 << TCP_SYN_RECV |
-		       1 << TCP_ESTABLISHED | 1 << TCP_CLOSE;
+	__u32 states = 1 << TCP_SYN_SENT | 1 << TCP_LISTEN | 1 << TCP_ESTABLISHED | 1 << TCP_CLOSE;
 
 	return states >> (to & 31) & 1;
 }
@@ -264,8 +273,6 @@ static __always_inline void change_state(struct sock *sk, int from, int to, bool
 	struct socket_account *account;
 	struct tcp_sock *tcp;
 
-	if (!changes_account(to))
-		return;
 	tcp = bpf_skc_to_tcp_sock(sk);
 	if (!tcp)
 		return;
@@ -277,11 +284,6 @@ static __always_inline void change_state(struct sock *sk, int from, int to, bool
 		account = begin(sk, tcp, SOCKET_LISTENS, again);
 		if (account)
 			begin_listen(account, tcp);
-		break;
-	case TCP_SYN_RECV:
-		account = known_account(sk);
-		if (account && is_copy(account, sk))
-			inherit(account, sk);
 		break;
 	case TCP_ESTABLISHED:
 		account = known_account(sk);

@@ -48,7 +48,7 @@ int csk_accept_ret(unsigned long long *ctx)
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(inet_sock_set_state, struct sock *sk, int from, int to)
 {
-	if (sk->sk_protocol == IPPROTO_TCP)
+	if (changes_account(to) && sk->sk_protocol == IPPROTO_TCP)
 		change_state(sk, from, to, false);
 	return 0;
 }
@@ -71,7 +71,7 @@ int BPF_PROG(tcp_destroy_sock, struct sock *sk)
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(set_state_again, struct sock *sk, int from, int to)
 {
-	if (sk->sk_protocol == IPPROTO_TCP)
+	if (changes_account(to) && sk->sk_protocol == IPPROTO_TCP)
 		change_state(sk, from, to, true);
 	return 0;
 }
