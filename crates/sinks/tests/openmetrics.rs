@@ -300,10 +300,10 @@ fn destinations_close_with_what_they_are_part_of() {
         told.collect::<Vec<_>>()
     };
     let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    // The first has a place now and counts from here; all so far is with the others.
-    let first = [line("10.0.0.1:80", "0"), line("_other", "8")];
+    // The first has the place, with all that it has: a pool of connections grows no more.
+    let first = [line("10.0.0.1:80", "5"), line("_other", "3")];
     assert_eq!(step(1, 1), first);
-    let later = [line("10.0.0.1:80", "10"), line("_other", "14")];
+    let later = [line("10.0.0.1:80", "15"), line("_other", "9")];
     assert_eq!(step(2, 3), later);
 }
 

@@ -201,11 +201,16 @@ impl EventCounts {
                 *used = now_ns;
             }
             let unused = now_ns - *used > UNUSED_NS;
-            if self.released.contains_key(&id) || full && unused {
+            let released = self.released.contains_key(&id);
+            if released || full && unused {
                 if let Some(last) = kernel.take_destination(counts) {
                     row.row = of_destination(&last);
                 }
+                row.settle();
                 self.used_ns.remove(&(id, address));
+            }
+            // Those of a group that is gone stay for the time of grace, as all that it did.
+            if !released && full && unused {
                 let total = self.destinations.rows.remove(&key).map(|row| row.total());
                 self.destinations.row((id, None)).settled += &total.unwrap_or_default();
             }

@@ -13,6 +13,8 @@ const FLOOR_NS: u64 = 10_000_000;
 pub(super) struct Blame;
 
 impl Relation for Blame {
+    /// Most pairs met once, by chance: a pair has a series once it has gone on.
+    const WHOLE: bool = false;
     type Partner = Blamed;
     type Amount = u64;
     type Rank = u64;

@@ -176,10 +176,10 @@ impl<K: Ord + Clone> Table<K> {
         lines
     }
 
-    /// Whether a row has series of its own.
-    pub(super) fn shows(&self, key: &K) -> bool {
-        let entry = self.rows.get(key);
-        entry.is_some_and(|entry| entry.labels.is_some())
+    /// The part of a row's figures that is in the overflow; `None` when it has no series of its own.
+    pub(super) fn charged(&self, key: &K) -> Option<&Figures> {
+        let entry = self.rows.get(key)?;
+        entry.labels.as_ref().map(|_| &entry.charged)
     }
 
     /// The rows that have series of their own, with their labels, their figures and the part of

@@ -12,6 +12,8 @@ use super::pairs::Relation;
 pub(super) struct Destinations;
 
 impl Relation for Destinations {
+    /// A pool connects once, and then no more.
+    const WHOLE: bool = true;
     type Partner = SocketAddr;
     type Amount = DestinationCounters;
     /// Attempts, then bytes: a service that is called often or fails is seen before one that sends

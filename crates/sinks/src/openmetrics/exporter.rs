@@ -177,9 +177,9 @@ impl Exporter {
     /// When it is settled which subjects have series.
     fn observe_pairs(&mut self, batch: &Batch, levels: &mut [Level]) {
         let shown = |subject: &Subject| match subject {
-            Subject::Container(_) => self.containers.shows(subject),
-            Subject::Unit(_) => self.units.shows(subject),
-            Subject::Cgroup(_) | Subject::Overflow => self.cgroups.shows(subject),
+            Subject::Container(_) => self.containers.charged(subject),
+            Subject::Unit(_) => self.units.charged(subject),
+            Subject::Cgroup(_) | Subject::Overflow => self.cgroups.charged(subject),
         };
         let (at, rows) = (batch.taken_ns, &batch.subjects);
         self.blames.observe(at, rows, shown);

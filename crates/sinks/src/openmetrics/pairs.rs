@@ -22,6 +22,10 @@ pub(super) trait Relation {
     /// What decides who gets a place: the largest first.
     type Rank: Ord;
 
+    /// Whether a pair that gets a place before anything of it was shown begins with what it has;
+    /// else at 0, and what it has is with all others.
+    const WHOLE: bool;
+
     /// The partners of a subject that have rows of their own.
     fn of(row: &SubjectRow) -> impl Iterator<Item = (&Self::Partner, Self::Amount)>;
 
@@ -60,6 +64,8 @@ pub(super) struct Pairs<R: Relation> {
 #[derive(Debug)]
 struct Partners<R: Relation> {
     seen_ns: u64,
+    /// It had series in the batch before: what its pairs had then was shown.
+    shown_before: bool,
     pairs: BTreeMap<R::Partner, Pair<R::Amount>>,
     /// What its pairs added while they had series, those that are gone included.
     shown: R::Amount,
@@ -69,6 +75,7 @@ impl<R: Relation> Default for Partners<R> {
     fn default() -> Self {
         Self {
             seen_ns: 0,
+            shown_before: false,
             pairs: BTreeMap::new(),
             shown: R::Amount::default(),
         }
@@ -77,6 +84,7 @@ impl<R: Relation> Default for Partners<R> {
 
 #[derive(Debug)]
 struct Pair<A> {
+    first_ns: u64,
     seen_ns: u64,
     grown_ns: u64,
     label: Arc<str>,
@@ -84,6 +92,8 @@ struct Pair<A> {
     /// The part that is in the series of all others.
     charged: A,
     shown: bool,
+    /// Nothing of it was shown before it got its place.
+    fresh: bool,
 }
 
 impl<R: Relation> Pairs<R> {
@@ -104,12 +114,13 @@ impl<R: Relation> Pairs<R> {
     }
 
     /// Takes the subjects of a batch and gives places away. `shown` says whether a subject has
-    /// series; those of its pairs come with them or later.
-    pub(super) fn observe(
+    /// series, and then which part of its figures is in the overflow; the series of its pairs come
+    /// with them or later.
+    pub(super) fn observe<'a>(
         &mut self,
         at: u64,
         rows: &[SubjectRow],
-        shown: impl Fn(&Subject) -> bool,
+        shown: impl Fn(&Subject) -> Option<&'a Figures>,
     ) {
         for row in rows {
             self.see(at, row);
@@ -156,15 +167,20 @@ impl<R: Relation> Pairs<R> {
 
     /// Places go to who ranks first. One that has a place keeps it while it grows, and as long as
     /// nobody else wants it.
-    fn place(&mut self, at: u64, shown: impl Fn(&Subject) -> bool) {
+    fn place<'a>(&mut self, at: u64, shown: impl Fn(&Subject) -> Option<&'a Figures>) {
         let grace_ns = self.grace_ns;
         let quiet_ns = |pair: &Pair<_>| at.saturating_sub(pair.grown_ns);
         let mut taken = 0;
         let mut quiet = Vec::new();
         let mut waiting = Vec::new();
         for (subject, partners) in &mut self.subjects {
-            let has_series = shown(subject);
+            let overflowed = shown(subject);
+            let has_series = overflowed.is_some();
+            // What is in the overflow stays there.
+            let whole = overflowed.is_some_and(|figures| R::all(figures) == R::Amount::default());
+            let began = !std::mem::replace(&mut partners.shown_before, has_series);
             for (partner, pair) in &mut partners.pairs {
+                pair.fresh = R::WHOLE && whole && !pair.shown && (began || pair.first_ns == at);
                 taken += usize::from(pair.shown);
                 let is_quiet = quiet_ns(pair) > grace_ns;
                 if pair.shown && is_quiet {
@@ -188,8 +204,16 @@ impl<R: Relation> Pairs<R> {
                 self.overflowed += 1;
                 continue;
             }
-            // All so far is in the series of all others and stays there: this one starts at 0.
+            // Else all so far is in the series of all others and stays there: this one starts at 0.
             pair.shown = true;
+        }
+        for partners in self.subjects.values_mut() {
+            for pair in partners.pairs.values_mut() {
+                if std::mem::take(&mut pair.fresh) && pair.shown {
+                    pair.charged = R::Amount::default();
+                    partners.shown += &pair.now;
+                }
+            }
         }
     }
 
@@ -224,12 +248,14 @@ impl<R: Relation> Pairs<R> {
 impl<A: Default> Pair<A> {
     fn new(at: u64, label: String) -> Self {
         Self {
+            first_ns: at,
             seen_ns: at,
             grown_ns: at,
             label: label.into(),
             now: A::default(),
             charged: A::default(),
             shown: false,
+            fresh: false,
         }
     }
 }
@@ -303,7 +329,7 @@ mod tests {
             }
             let rest = "rest".into();
             self.table.lines(at, &rest, Measured::NONE, None);
-            self.pairs.observe(at, rows, |s| self.table.shows(s));
+            self.pairs.observe(at, rows, |s| self.table.charged(s));
             let show = |l: PairLine<u64>| format!("{}<{}={}", l.labels, l.partner, l.amount / MS);
             let lines = self.pairs.lines(&self.table, &rest);
             lines.into_iter().map(show).collect::<Vec<_>>().join(" ")
