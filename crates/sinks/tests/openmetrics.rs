@@ -619,3 +619,36 @@ fn processes_are_shown_only_on_request() {
     assert!(!text.contains("noctule_process_"));
     assert!(!text.contains("level=\"process\""));
 }
+
+#[test]
+fn events_of_a_new_subject_are_0_until_a_scrape_has_shown_them_so() {
+    let mut exporter = Exporter::new(options());
+    exporter.scraped(0);
+    let mut rollup = Rollup::new(0);
+    let mut step = |exporter: &mut Exporter, at: u64| {
+        let mut batch = eventful();
+        batch.taken_ns = at * SECOND;
+        rollup.apply(&mut batch);
+        let text = exporter.observe(&batch).render(Exposition::Classic, 0);
+        let sum = |name: &str| -> f64 {
+            let rows = samples(&text, name);
+            assert!(!rows.is_empty(), "no {name}");
+            rows.iter()
+                .map(|(_, value)| value.parse::<f64>().unwrap())
+                .sum()
+        };
+        [
+            sum("noctule_container_tcp_connects_total"),
+            sum("noctule_container_tcp_destination_connects_total"),
+            sum("noctule_node_tcp_connects_total"),
+        ]
+    };
+    for at in [1, 2] {
+        let shown = step(&mut exporter, at);
+        assert_eq!(shown[..2], [0.0, 0.0], "nobody has looked");
+        assert!(shown[2] > 0.0, "the node was there from the start");
+    }
+    exporter.scraped(2 * SECOND);
+    let shown = step(&mut exporter, 3);
+    assert!(shown.iter().all(|value| *value > 0.0), "{shown:?}");
+}

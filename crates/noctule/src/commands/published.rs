@@ -26,6 +26,11 @@ impl Published {
         self.snapshot.taken_ns()
     }
 
+    /// Whether a scrape has shown it.
+    pub(super) fn was_scraped(&self) -> bool {
+        self.open_metrics.get().is_some() || self.classic.get().is_some()
+    }
+
     /// The page of `/metrics` for a header `Accept`.
     pub(super) fn page(&self, accept: Option<&str>, now_ns: u64) -> Page {
         let exposition = Exposition::negotiate(accept);

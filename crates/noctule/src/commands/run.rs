@@ -63,6 +63,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     batch.losses.extend(file.as_ref().map(EventFile::loss));
     judge.observe(&batch);
     announce(&address.to_string(), &batch.features);
+    exporter.scraped(0);
     last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
 
     // A journal gets log lines, no tables.
@@ -92,6 +93,9 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             batch.losses.extend(file.as_ref().map(EventFile::loss));
             let judged = judge.observe(&batch);
             judge.mark(&mut batch);
+            if let Some(before) = last.load().as_ref().filter(|before| before.was_scraped()) {
+                exporter.scraped(before.taken_ns());
+            }
             last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
             first_look = first_look.and_then(|look| look_once(look, batch.clone()));
             feed.publish(batch, judged.as_ref());

@@ -39,6 +39,8 @@ pub(super) struct Table<K> {
     shown: usize,
     /// What the rows without room used while they had none. `None` until there is one.
     overflow: Option<Figures>,
+    /// When the figures of the last scrape were taken: rows that have series since then show no events.
+    scraped_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +59,8 @@ struct Entry {
     charged: Figures,
     overflowed: bool,
     labels: Option<Arc<str>>,
+    /// When it got its series.
+    shown_ns: u64,
 }
 
 impl<K: Ord + Clone> Table<K> {
@@ -68,7 +72,20 @@ impl<K: Ord + Clone> Table<K> {
             rows: BTreeMap::new(),
             shown: 0,
             overflow: None,
+            scraped_ns: u64::MAX,
         }
+    }
+
+    /// The last scrape had figures that were taken then: a row that has series since shows no events
+    /// until the next one, so that a rate of them begins at 0. Without this call none is held back.
+    pub(super) fn scraped(&mut self, taken_ns: u64) {
+        self.scraped_ns = taken_ns;
+    }
+
+    /// Whether no scrape has shown the series of this row.
+    pub(super) fn is_unseen(&self, key: &K) -> bool {
+        let entry = self.rows.get(key);
+        entry.is_some_and(|entry| entry.shown_ns > self.scraped_ns)
     }
 
     /// Takes the figures of a row. First step of a batch, for every row.
@@ -123,6 +140,7 @@ impl<K: Ord + Clone> Table<K> {
             Admission::Wait => {}
             Admission::Show(labels) if !full => {
                 entry.labels = Some(labels);
+                entry.shown_ns = entry.seen_ns;
                 // What is in the overflow by now stays there; the series counts from here.
                 entry.overflowed = false;
                 self.shown += 1;
@@ -155,9 +173,13 @@ impl<K: Ord + Clone> Table<K> {
             let frequency = entry
                 .frequency_hertz
                 .or_else(|| tick.frequency_hertz(measured, nominal_hertz));
+            let mut figures = entry.now.since(&entry.charged);
+            if entry.shown_ns > self.scraped_ns {
+                figures.hold_events_back();
+            }
             lines.push(Line {
                 labels: labels.clone(),
-                figures: entry.now.since(&entry.charged),
+                figures,
                 frequency_hertz: frequency.filter(|_| entry.seen_ns == at),
                 verdict: entry.verdict,
                 sockets: entry.sockets,

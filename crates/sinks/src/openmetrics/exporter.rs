@@ -95,6 +95,16 @@ impl Exporter {
         }
     }
 
+    /// A scrape has shown the snapshot of the batch that was taken then. From the first call on the
+    /// counters of events of a new subject are 0 until a scrape has shown them so: a subject that begins
+    /// with an OOM kill has a rate of it.
+    pub fn scraped(&mut self, taken_ns: u64) {
+        for table in [&mut self.containers, &mut self.units, &mut self.cgroups] {
+            table.scraped(taken_ns);
+        }
+        self.destinations.scraped(taken_ns);
+    }
+
     /// Takes the next batch, whose subjects must be filled, and returns what scrapes show from now
     /// on. A batch that is left out costs resolution, and the processes that ended in it.
     pub fn observe(&mut self, batch: &Batch) -> Snapshot {

@@ -59,6 +59,8 @@ pub(super) struct Pairs<R: Relation> {
     /// Pairs that should have a series and found no place.
     overflowed: usize,
     other: Arc<str>,
+    /// When the figures of the last scrape were taken; see [`Table::scraped`].
+    scraped_ns: u64,
 }
 
 #[derive(Debug)]
@@ -92,6 +94,8 @@ struct Pair<A> {
     /// The part that is in the series of all others.
     charged: A,
     shown: bool,
+    /// When it got its series.
+    shown_ns: u64,
     /// Nothing of it was shown before it got its place.
     fresh: bool,
 }
@@ -105,7 +109,13 @@ impl<R: Relation> Pairs<R> {
             subjects: HashMap::new(),
             overflowed: 0,
             other: OTHER.into(),
+            scraped_ns: u64::MAX,
         }
+    }
+
+    /// As [`Table::scraped`], for pairs that begin with what they have.
+    pub(super) fn scraped(&mut self, taken_ns: u64) {
+        self.scraped_ns = taken_ns;
     }
 
     /// How many pairs should have a series and found no place.
@@ -206,6 +216,7 @@ impl<R: Relation> Pairs<R> {
             }
             // Else all so far is in the series of all others and stays there: this one starts at 0.
             pair.shown = true;
+            pair.shown_ns = at;
         }
         for partners in self.subjects.values_mut() {
             for pair in partners.pairs.values_mut() {
@@ -233,7 +244,16 @@ impl<R: Relation> Pairs<R> {
             let partners = self.subjects.get(subject);
             let pairs = partners.into_iter().flat_map(|p| p.pairs.values());
             for pair in pairs.filter(|pair| pair.shown) {
-                lines.push(line(labels, &pair.label, pair.now.since(&pair.charged)));
+                let unseen = R::WHOLE && pair.shown_ns > self.scraped_ns;
+                let amount = match unseen {
+                    true => R::Amount::default(),
+                    false => pair.now.since(&pair.charged),
+                };
+                lines.push(line(labels, &pair.label, amount));
+            }
+            if R::WHOLE && table.is_unseen(subject) {
+                lines.push(line(labels, &self.other, R::Amount::default()));
+                continue;
             }
             let shown = partners.map_or_else(R::Amount::default, |p| p.shown);
             let rest = R::all(now).since(&R::all(overflowed)).since(&shown);
@@ -255,6 +275,7 @@ impl<A: Default> Pair<A> {
             now: A::default(),
             charged: A::default(),
             shown: false,
+            shown_ns: 0,
             fresh: false,
         }
     }
