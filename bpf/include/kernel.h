@@ -89,9 +89,11 @@ enum {
 	TCP_LISTEN = 10,
 	TCP_CLOSING = 11,
 	EEXIST = 17,
+	EPIPE = 32,
 	EADDRNOTAVAIL = 99,
 	ENETDOWN = 100,
 	ENETUNREACH = 101,
+	ECONNABORTED = 103,
 	ECONNRESET = 104,
 	ETIMEDOUT = 110,
 	ECONNREFUSED = 111,
@@ -218,8 +220,72 @@ typedef struct {
 	unsigned int val;
 } kuid_t;
 
+typedef struct {
+	unsigned int val;
+} kgid_t;
+
+/* v6.3: 68f4cc1a0e2e ("capability: just use a 'u64' instead of a 'u32[2]' array"): 64 bits before,
+   too. */
+typedef struct {
+	__u64 val;
+} kernel_cap_t;
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct user_namespace {
+	struct ns_common ns;
+};
+
+struct mnt_namespace {
+	struct ns_common ns;
+};
+
+struct uts_namespace {
+	struct ns_common ns;
+};
+
+struct ipc_namespace {
+	struct ns_common ns;
+};
+
+struct cgroup_namespace {
+	struct ns_common ns;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
+struct upid {
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct nsproxy {
+	struct uts_namespace *uts_ns;
+	struct ipc_namespace *ipc_ns;
+	struct mnt_namespace *mnt_ns;
+	struct net *net_ns;
+	struct cgroup_namespace *cgroup_ns;
+};
+
+struct tty_struct {
+	char name[64];
+};
+
 struct cred {
 	kuid_t uid;
+	kgid_t gid;
+	kuid_t euid;
+	kgid_t egid;
+	kernel_cap_t cap_effective;
+	struct user_namespace *user_ns;
 };
 
 struct signal_struct {
@@ -229,6 +295,7 @@ struct signal_struct {
 	unsigned long maxrss;
 	unsigned long long sum_sched_runtime;
 	int nr_threads;
+	struct tty_struct *tty;
 };
 
 struct fs_struct;
@@ -264,6 +331,10 @@ struct task_struct {
 	struct task_group *sched_task_group;
 	struct fs_struct *fs;
 	struct files_struct *files;
+	struct nsproxy *nsproxy;
+	/* CONFIG_AUDIT. */
+	kuid_t loginuid;
+	unsigned int sessionid;
 };
 
 struct seq_file {
@@ -305,6 +376,7 @@ struct bpf_iter__bpf_sk_storage_map {
 
 struct net {
 	atomic64_t net_cookie;
+	struct ns_common ns;
 };
 
 typedef struct {
@@ -366,6 +438,8 @@ struct inet_sock {
 
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	__u8 icsk_retransmits;
+	__u8 icsk_probes_out;
 	void *icsk_ulp_data;
 };
 
@@ -460,6 +534,7 @@ struct path {
 
 struct fs_struct {
 	struct path root;
+	struct path pwd;
 };
 
 struct file {

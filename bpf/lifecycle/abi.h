@@ -5,31 +5,70 @@
 #include "../include/event.bpf.h"
 #include "../include/path.bpf.h"
 
-struct process_start {
-	struct event_head head;
-	__u32 parent;
+/* The parent of a process: pid 0 has none. */
+struct process_parent {
+	__u64 start;
+	__u32 pid;
 	__u32 reserved;
+	char comm[16];
 };
 
-_Static_assert(sizeof(struct process_start) == 80, "implicit padding");
+struct process_start {
+	struct event_head head;
+	struct process_parent parent;
+};
+
+_Static_assert(sizeof(struct process_start) == 104, "implicit padding");
 
 enum exec_limit {
 	EXEC_ARGS = 4096,
+	/* Names of the parent's parent and those above. */
+	EXEC_ANCESTORS = 4,
+};
+
+/* In the order of process_exec.namespaces. */
+enum exec_namespace {
+	NAMESPACE_CGROUP,
+	NAMESPACE_IPC,
+	NAMESPACE_MNT,
+	NAMESPACE_NET,
+	NAMESPACE_PID,
+	NAMESPACE_USER,
+	NAMESPACE_UTS,
+	NAMESPACES,
 };
 
 struct process_exec {
 	struct event_head head;
+	struct process_parent parent;
+	char ancestors[EXEC_ANCESTORS][16];
+	/* As the process has them from now on; ids in the user namespace of the host. */
+	__u64 cap_effective;
 	__u32 uid;
-	/* What follows the struct: the path, then the arguments, each with its NUL. */
+	__u32 euid;
+	__u32 gid;
+	__u32 egid;
+	/* Of the audit subsystem; all bits: none. */
+	__u32 login_uid;
+	__u32 audit_session;
+	/* Inodes; 0: not known. */
+	__u32 namespaces[NAMESPACES];
+	/* What follows the struct: the path, the arguments, each with its NUL, the working
+	   directory. */
 	__u32 path_length;
 	__u32 args_length;
+	__u32 directory_length;
 	/* Bits of enum path_mark. */
 	__u8 path_marks;
 	__u8 args_truncated;
-	__u8 reserved[2];
+	__u8 directory_marks;
+	__u8 reserved;
+	/* Name of its terminal, or empty. */
+	char tty[16];
+	__u32 reserved_end;
 };
 
-_Static_assert(sizeof(struct process_exec) == 88, "implicit padding");
+_Static_assert(sizeof(struct process_exec) == 264, "implicit padding");
 
 enum exit_flag {
 	/* It died of the OOM killer. */
@@ -40,6 +79,7 @@ enum exit_flag {
 
 struct process_exit {
 	struct event_head head;
+	struct process_parent parent;
 	__u64 duration_ns;
 	__u64 cpu_ns;
 	/* Largest resident set in bytes. */
@@ -49,7 +89,7 @@ struct process_exit {
 	__u32 flags;
 };
 
-_Static_assert(sizeof(struct process_exit) == 104, "implicit padding");
+_Static_assert(sizeof(struct process_exit) == 136, "implicit padding");
 
 struct oom_kill {
 	struct event_head head;
@@ -73,7 +113,9 @@ struct process_row {
 	__u64 oom_late;
 };
 
+ABI_EXPORT(struct, process_parent);
 ABI_EXPORT(struct, process_start);
+ABI_EXPORT(enum, exec_namespace);
 ABI_EXPORT(struct, process_exec);
 ABI_EXPORT(struct, process_exit);
 ABI_EXPORT(struct, oom_kill);

@@ -6,12 +6,13 @@
 #define NOCTULE_LIFECYCLE_EXEC_BPF_H
 
 #include "../include/path.bpf.h"
+#include "context.bpf.h"
 #include "row.bpf.h"
 
 /* A record is made here: it is too large for the stack. */
 struct exec_scratch {
 	struct process_exec event;
-	char text[PATH_BYTES + EXEC_ARGS];
+	char text[PATH_BYTES + EXEC_ARGS + PATH_BYTES];
 	struct path_buffer path;
 };
 
@@ -61,6 +62,22 @@ static __always_inline __u32 add_args(struct exec_scratch *made, __u32 at, struc
 	return length;
 }
 
+/* Copies the working directory behind the arguments. */
+static __always_inline __u32 add_directory(struct exec_scratch *made, __u32 at,
+					   struct task_struct *task)
+{
+	__u32 length = path_of(&task->fs->pwd, task, &made->path);
+
+	made->event.directory_length = 0;
+	made->event.directory_marks = made->path.marks;
+	barrier_var(at);
+	if (at >= PATH_BYTES + EXEC_ARGS)
+		return 0;
+	copy_path(made->text + at, &made->path, length);
+	made->event.directory_length = length;
+	return length;
+}
+
 static __always_inline void report_exec(struct task_struct *task)
 {
 	struct exec_scratch *made;
@@ -73,11 +90,16 @@ static __always_inline void report_exec(struct task_struct *task)
 	made->event.head.kind = EVENT_PROCESS_EXEC;
 	made->event.head.reserved = 0;
 	describe_process(&made->event.head.process, task);
-	made->event.uid = task->cred->uid.val;
+	describe_parent(&made->event.parent, task);
+	describe_ancestors(made->event.ancestors, task);
+	describe_credentials(&made->event, task);
+	describe_namespaces(made->event.namespaces, task);
+	made->event.reserved = 0;
 	length = add_path(made, task);
 	length += add_args(made, length, task->mm);
+	length += add_directory(made, length, task);
 	barrier_var(length);
-	if (length > PATH_BYTES + EXEC_ARGS)
+	if (length > PATH_BYTES + EXEC_ARGS + PATH_BYTES)
 		return;
 	emit(&facts, made, sizeof(made->event) + length, EVENT_PROCESS_EXEC);
 }

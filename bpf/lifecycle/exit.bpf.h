@@ -8,6 +8,7 @@
 #include "../include/compat.bpf.h"
 #include "../include/cpu_time.bpf.h"
 #include "../include/filter.bpf.h"
+#include "context.bpf.h"
 #include "oom.bpf.h"
 #include "row.bpf.h"
 
@@ -166,6 +167,7 @@ static __always_inline void report_exit(struct task_struct *task, const struct v
 	event.head.kind = EVENT_PROCESS_EXIT;
 	describe_process(&event.head.process, task);
 	event.duration_ns = event.head.time - event.head.process.start;
+	describe_parent(&event.parent, task);
 	event.rss_peak = (__u64)task->signal->maxrss << page_shift;
 	event.status = status;
 	if (process_cpu_time(task, &event.cpu_ns))

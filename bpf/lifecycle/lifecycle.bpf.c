@@ -43,8 +43,9 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	event.head.time = bpf_ktime_get_boot_ns();
 	event.head.kind = EVENT_PROCESS_START;
 	describe_process(&event.head.process, child);
-	/* Not who forked it: with CLONE_PARENT that is a sibling, as at each start by runc. */
-	event.parent = child->real_parent->tgid;
+	/* Not the process that forked it: with CLONE_PARENT that is a sibling, as when runc starts.
+	 */
+	describe_parent(&event.parent, child);
 	emit(&facts, &event, sizeof(event), EVENT_PROCESS_START);
 	return 0;
 }

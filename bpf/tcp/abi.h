@@ -15,6 +15,18 @@ enum connect_error {
 	CONNECT_ERRORS,
 };
 
+/* Why a connection ended. */
+enum close_reason {
+	CLOSE_UNKNOWN,
+	CLOSE_FIN,
+	CLOSE_RESET,
+	CLOSE_ABORTED,
+	CLOSE_TIMEOUT,
+	CLOSE_KEEPALIVE,
+	CLOSE_KILLED,
+	CLOSE_REASONS,
+};
+
 /* Both ends of a socket, as the kernel has them: addresses and `peer_port` in network order. */
 struct socket_ends {
 	__u8 local[16];
@@ -33,6 +45,9 @@ _Static_assert(sizeof(struct socket_ends) == 48, "implicit padding");
 enum tcp_flag {
 	/* A connection of Multipath TCP has it as one of its ways. */
 	TCP_MULTIPATH = 1 << 0,
+	/* The side that ended the connection, where one did. */
+	TCP_CLOSED_HERE = 1 << 1,
+	TCP_CLOSED_THERE = 1 << 2,
 };
 
 struct tcp_event {
@@ -53,7 +68,7 @@ struct tcp_event {
 	__u32 rtt_us;
 	/* errno that the application gets; 0: none. */
 	__u32 error;
-	/* enum connect_error. */
+	/* enum connect_error; at the end of a connection enum close_reason. */
 	__u32 reason;
 	/* enum tcp_flag. */
 	__u32 flags;
@@ -142,6 +157,7 @@ ABI_EXPORT(struct, destination_row);
 ABI_EXPORT(struct, socket_sample);
 ABI_EXPORT(enum, address_family);
 ABI_EXPORT(enum, connect_error);
+ABI_EXPORT(enum, close_reason);
 ABI_EXPORT(enum, socket_flag);
 ABI_EXPORT(enum, tcp_flag);
 ABI_EXPORT(enum, histogram);

@@ -110,6 +110,40 @@ static __always_inline void fail(struct socket_account *account, struct tcp_sock
 	report_failure(account, &event);
 }
 
+/* Why a connection ended, and the side that ended it; `from`: the state before. */
+static __always_inline void describe_end(struct tcp_event *event, const struct tcp_sock *tcp,
+					 int from)
+{
+	const struct inet_connection_sock *connection = &tcp->inet_conn;
+
+	switch (((const struct sock *)tcp)->sk_err) {
+	case 0:
+		/* Closed with data that nobody had read, or without waiting (SO_LINGER). */
+		event->reason = CLOSE_ABORTED;
+		event->flags |= TCP_CLOSED_HERE;
+		if (has_sent_end(from))
+			event->reason = CLOSE_FIN;
+		if (from == TCP_LAST_ACK)
+			event->flags ^= TCP_CLOSED_HERE | TCP_CLOSED_THERE;
+		break;
+	case ECONNRESET:
+	case EPIPE:
+		event->reason = CLOSE_RESET;
+		event->flags |= TCP_CLOSED_THERE;
+		break;
+	case ECONNABORTED:
+		event->reason = CLOSE_KILLED;
+		event->flags |= TCP_CLOSED_HERE;
+		break;
+	case ETIMEDOUT:
+		/* The kernel has emptied the queue of what was sent by now. */
+		event->reason = connection->icsk_probes_out && !connection->icsk_retransmits
+					? CLOSE_KEEPALIVE
+					: CLOSE_TIMEOUT;
+		break;
+	}
+}
+
 /*
  * `from`: the state before. Where that is not known, a connection that has no error has mostly sent
  * its end.
@@ -141,6 +175,8 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	tell_rest(account, tcp, connects, &event, EVENT_TCP_CLOSE);
 	if (!reported)
 		return;
+	if (!late)
+		describe_end(&event, tcp, from);
 	event.retransmits = tcp->total_retrans;
 	event.rtt_us = tcp->srtt_us >> 3;
 	if (account->since)

@@ -65,7 +65,9 @@ fn each_process_starts_executes_and_ends_once() {
     }
     let (told, status) = stream.end();
     assert!(status.success());
-    let own = |e: &&Value| e["process.parent_pid"] == std::process::id();
+    let own = |e: &&Value| {
+        e["event.name"] == "process.start" && e["process.parent_pid"] == std::process::id()
+    };
     assert_eq!(told.iter().filter(own).count(), cases.len());
 }
 
@@ -354,5 +356,50 @@ fn a_process_has_the_name_of_its_leader_whichever_thread_acts() {
         let event = stream.wait_for("the leader did it", |e| is(e, name, id));
         assert_eq!(event["process.executable.name"], comm.trim(), "{event}");
         assert_eq!(event["thread.name"], Value::Null, "{event}");
+    }
+}
+
+#[test]
+fn an_exec_has_the_context_of_its_process() {
+    let _machine = support::shared();
+    needs!("process_events");
+    let stream = Stream::start(&["--kind", "process"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().canonicalize().expect("a path");
+    // The outer shell is the parent, and the test the one above.
+    let script = "/bin/sh -c 'echo $PPID $$; grep CapEff /proc/$$/status; kill -SEGV $$'; :";
+    let mut command = Command::new("/usr/bin/unshare");
+    command.args(["--uts", "/bin/sh", "-c", script]);
+    let output = command.current_dir(&folder).output().expect("unshare");
+    let said = String::from_utf8(output.stdout).expect("text");
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let [parent, id] = [words[0], words[1]].map(|word| word.parse::<u32>().expect("a pid"));
+    let end = stream.wait_for("it has ended", |e| is(e, "process.exit", id));
+    let exec = &stream.of(|e| is(e, "process.exec", id))[0];
+    let start = &stream.of(|e| is(e, "process.start", id))[0];
+    let start_of_parent = &stream.of(|e| is(e, "process.start", parent))[0];
+    for event in [start, exec, &end] {
+        assert_eq!(event["process.parent_pid"], parent, "{event}");
+        assert_eq!(event["process.parent.executable.name"], "sh", "{event}");
+        assert_eq!(
+            event["process.parent.creation.time_unix_nano"],
+            start_of_parent["process.creation.time_unix_nano"]
+        );
+    }
+    let directory = folder.to_str().expect("in UTF-8");
+    assert_eq!(exec["process.working_directory"], directory, "{exec}");
+    let own = std::fs::read_to_string("/proc/self/comm").expect("it runs");
+    assert_eq!(exec["process.ancestors"][0], own.trim(), "{exec}");
+    assert_eq!(exec["process.capabilities.effective"], words[3], "{exec}");
+    for id in ["user", "real_user", "group", "real_group"] {
+        assert_eq!(exec[format!("process.{id}.id")], 0, "{exec}");
+    }
+    let host = exec["process.namespaces.host"].as_array().expect("a list");
+    assert!(host.iter().any(|kind| kind == "user"), "{exec}");
+    assert!(host.iter().all(|kind| kind != "uts"), "{exec}");
+    for kind in ["cgroup", "ipc", "mnt", "net", "pid", "user"] {
+        let file = std::fs::metadata(format!("/proc/self/ns/{kind}")).expect("it runs");
+        let inode = std::os::unix::fs::MetadataExt::ino(&file);
+        assert_eq!(exec["process.namespaces"][kind], inode, "{kind}: {exec}");
     }
 }

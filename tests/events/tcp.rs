@@ -521,3 +521,39 @@ fn multipath_belongs_to_who_has_it_however_old_it_is() {
         told("tcp.close", s, "network.peer.port", of);
     }
 }
+
+#[test]
+fn a_close_has_its_reason_and_the_side_that_closed() {
+    let _machine = support::shared();
+    needs!("tcp_events");
+    let group = Group::new("close");
+    let stream = Stream::start(&KINDS);
+    // What the client does, and what each side's event says.
+    let cases = [
+        ("finish", ("fin", "local"), ("fin", "peer")),
+        // It has not read what came.
+        ("close", ("aborted", "local"), ("reset", "peer")),
+    ];
+    for (act, here, there) in cases {
+        let mut server = Load::own(&group, "sockets");
+        let mut client = Load::own(&group, "sockets");
+        let (s, c) = (server.pid(), client.pid());
+        let address = server.ask("listen 127.0.0.1:0");
+        client.ask(&format!("connect {address}"));
+        server.ask("accept");
+        server.ask("send 10");
+        client.ask(act);
+        if act == "finish" {
+            client.ask("receive 10");
+            assert_eq!(server.ask("drain"), "0");
+            server.ask("close");
+        }
+        for (pid, (reason, side)) in [(c, here), (s, there)] {
+            let close = stream.wait_for("it is closed", |e| is(e, "tcp.close", pid));
+            assert_eq!(close["tcp.close.reason"], reason, "{close}");
+            assert_eq!(close["tcp.closed_by"], side, "{close}");
+        }
+        end(&mut client);
+        end(&mut server);
+    }
+}

@@ -8,8 +8,8 @@ use noctule_kernel::{
     Stream,
 };
 use noctule_model::{
-    Batch, CgroupId, Comm, Event, EventProcess, FilePath, Loss, Origin, ProcessId, ProcessRow,
-    Socket, TcpChange, What,
+    Batch, CgroupId, Comm, Event, EventProcess, FilePath, Loss, Origin, Parent, ProcessId,
+    ProcessRow, Socket, TcpChange, What,
 };
 
 mod counts;
@@ -407,7 +407,10 @@ impl Clock {
     }
 
     /// A moment of 0 is now.
-    fn event(&self, raw: RawEvent, origin: Origin) -> Event {
+    fn event(&self, mut raw: RawEvent, origin: Origin) -> Event {
+        if let Some(parent) = parent(&mut raw.what) {
+            parent.start_unix_ns = self.boot_unix_ns + parent.id.start_ns;
+        }
         Event {
             time_unix_ns: match raw.time_ns {
                 0 => self.now_unix_ns,
@@ -428,6 +431,14 @@ impl Clock {
             cgroup: raw.cgroup,
             owner: None,
         }
+    }
+}
+
+fn parent(what: &mut What) -> Option<&mut Parent> {
+    match what {
+        What::ProcessStart { parent, .. } | What::ProcessExit { parent, .. } => parent.as_mut(),
+        What::ProcessExec { context, .. } => context.parent.as_mut(),
+        _ => None,
     }
 }
 

@@ -21,6 +21,7 @@ use crate::loss;
 use crate::skel::lifecycle::LifecycleSkel;
 use crate::skel::tcp::{TcpSkel, types};
 
+mod context;
 mod files;
 mod load;
 mod namespaces;

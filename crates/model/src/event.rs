@@ -56,6 +56,8 @@ pub enum What {
     ProcessStart {
         /// Thread-group id of the parent.
         parent_pid: u32,
+        /// The parent; `None` when the record was lost, or the process was there before.
+        parent: Option<Parent>,
     },
     /// A process executes another program from now on.
     ProcessExec {
@@ -67,6 +69,8 @@ pub enum What {
         args_truncated: bool,
         /// Real user id, in the host's user namespace.
         uid: u32,
+        /// What else is known of the process.
+        context: Box<ExecContext>,
     },
     /// The last thread of a process has ended.
     ProcessExit {
@@ -74,6 +78,10 @@ pub enum What {
         status: Option<ExitStatus>,
         /// It died of the OOM killer.
         oom_killed: bool,
+        /// The kernel wrote its memory to a core file.
+        core_dumped: bool,
+        /// Its parent at that time; `None` when the record was lost.
+        parent: Option<Parent>,
         /// Time from its start to its end, nanoseconds; `None` when the record was lost.
         duration_ns: Option<u64>,
         /// Time on a CPU, all threads together, up to the end; `None` when it is not known.
@@ -113,6 +121,65 @@ pub enum What {
         /// event; how much that was is not known.
         since_unix_ns: Option<u64>,
     },
+}
+
+/// The parent of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// Which process.
+    pub id: ProcessId,
+    /// Wall-clock time of its start, nanoseconds since 1970.
+    pub start_unix_ns: u64,
+    /// Its command name.
+    pub comm: Comm,
+}
+
+/// A process that executes a program, as it is from then on. Ids are in the host's user namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExecContext {
+    /// Its parent.
+    pub parent: Option<Parent>,
+    /// Command names of the parent's parent and those above, the nearest first.
+    pub ancestors: Vec<Comm>,
+    /// Effective user id.
+    pub effective_uid: u32,
+    /// Real group id.
+    pub gid: u32,
+    /// Effective group id.
+    pub effective_gid: u32,
+    /// Effective capabilities, as bits.
+    pub capabilities: u64,
+    /// User id of the login, of the audit subsystem.
+    pub login_uid: Option<u32>,
+    /// Session of the audit subsystem.
+    pub audit_session: Option<u32>,
+    /// Name of its controlling terminal.
+    pub tty: Option<Comm>,
+    /// Its namespaces.
+    pub namespaces: Vec<Namespace>,
+    /// Its working directory.
+    pub directory: FilePath,
+}
+
+impl ExecContext {
+    /// About how many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + size_of_val(&*self.namespaces)
+            + size_of_val(&*self.ancestors)
+            + self.directory.bytes.len()
+    }
+}
+
+/// A namespace of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// As its file in /proc is called.
+    pub kind: &'static str,
+    /// Inode of that file.
+    pub inode: u32,
+    /// It is that of the host; `None` when that is not known.
+    pub of_host: Option<bool>,
 }
 
 /// A path in bytes: Linux has no encoding of paths.
@@ -178,11 +245,46 @@ pub enum TcpChange {
         bytes_received: Option<u64>,
         /// From its establishment, nanoseconds; `None` when that is not known.
         duration_ns: Option<u64>,
+        /// Why it ended; `None` when that is not known.
+        reason: Option<CloseReason>,
+        /// This side ended it, or the other; `None` when neither did, or that is not known.
+        closed_here: Option<bool>,
         /// Segments that were sent again.
         retransmits: Option<u32>,
         /// Smoothed round-trip time, microseconds; `None` when none was measured.
         rtt_us: Option<u32>,
     },
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// Both sides closed it.
+    Fin,
+    /// The other side reset it.
+    Reset,
+    /// This side closed it with data that nobody had read, or without waiting.
+    Aborted,
+    /// The other side acknowledged nothing any more.
+    Timeout,
+    /// The other side answered no probe.
+    Keepalive,
+    /// It was ended from outside (`ss -K`).
+    Killed,
+}
+
+impl CloseReason {
+    /// The value of `tcp.close.reason`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fin => "fin",
+            Self::Reset => "reset",
+            Self::Aborted => "aborted",
+            Self::Timeout => "timeout",
+            Self::Keepalive => "keepalive",
+            Self::Killed => "killed",
+        }
+    }
 }
 
 /// Why a connection could not be established.

@@ -34,7 +34,8 @@ pub use counts::{Countable, Counts, Cumulative};
 pub use destination::{DestinationCounter, DestinationCounters, DestinationRow};
 pub use energy::{Energy, EnergySource, Unread, UnreadZone, Zone, ZoneKind, ZoneReading};
 pub use event::{
-    ConnectError, Event, EventProcess, ExitStatus, FilePath, Origin, Socket, TcpChange, What,
+    CloseReason, ConnectError, Event, EventProcess, ExecContext, ExitStatus, FilePath, Namespace,
+    Origin, Parent, Socket, TcpChange, What,
 };
 pub use event_counters::{
     EventCounter, EventCounters, EventFamily, Events, ExitKind, FileMode, Sockets,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use fixture::{HOSTILE, SECOND, container, owner, unit};
 use noctule_model::{
-    CgroupId, Comm, ConnectError, Event, EventProcess, ExitStatus, FilePath, Origin, Owner,
-    ProcessId, Socket, TcpChange, What,
+    CgroupId, CloseReason, Comm, ConnectError, Event, EventProcess, ExecContext, ExitStatus,
+    FilePath, Namespace, Origin, Owner, Parent, ProcessId, Socket, TcpChange, What,
 };
 use noctule_sinks::events::{EventLine, Tone, event_json, event_line};
 use noctule_text::escape;
@@ -54,6 +54,42 @@ fn exec(args: &[&[u8]]) -> What {
         args: args.iter().map(|arg| arg.to_vec()).collect(),
         args_truncated: false,
         uid: 1000,
+        context: Box::new(context()),
+    }
+}
+
+fn parent() -> Parent {
+    Parent {
+        id: ProcessId {
+            pid: 4710,
+            start_ns: 4 * SECOND,
+        },
+        start_unix_ns: AT - 2 * SECOND,
+        comm: Comm::new(b"sh"),
+    }
+}
+
+fn context() -> ExecContext {
+    let namespace = |kind, inode, of_host| Namespace {
+        kind,
+        inode,
+        of_host,
+    };
+    ExecContext {
+        parent: Some(parent()),
+        ancestors: vec![Comm::new(b"sshd"), Comm::new(b"systemd")],
+        effective_uid: 0,
+        gid: 1000,
+        effective_gid: 1001,
+        capabilities: 0x1ff_ffff_ffff,
+        login_uid: Some(1000),
+        audit_session: None,
+        tty: Some(Comm::new(b"pts0")),
+        namespaces: vec![
+            namespace("mnt", 4_026_531_841, Some(true)),
+            namespace("net", 4_026_532_000, Some(false)),
+        ],
+        directory: path(b"/srv/\xff"),
     }
 }
 
@@ -61,6 +97,8 @@ fn exit(status: ExitStatus, oom_killed: bool) -> What {
     What::ProcessExit {
         status: Some(status),
         oom_killed,
+        core_dumped: status == ExitStatus::Signal(11),
+        parent: Some(parent()),
         duration_ns: Some(1_234 * MILLISECOND),
         cpu_ns: Some(15 * MILLISECOND),
         rss_peak_bytes: Some(12_345_678),
@@ -105,6 +143,8 @@ fn closed(duration_ns: Option<u64>, rtt_us: Option<u32>) -> What {
         bytes_sent: Some(12_345),
         bytes_received: Some(1_100_000),
         duration_ns,
+        reason: rtt_us.map(|_| CloseReason::Reset),
+        closed_here: rtt_us.map(|_| false),
         retransmits: Some(0),
         rtt_us,
     })
@@ -121,13 +161,16 @@ fn processes() -> Vec<Event> {
         (path.truncated, *args_truncated) = (true, true);
         (path.deleted, path.unreachable) = (true, true);
     }
-    let start = What::ProcessStart { parent_pid: 4710 };
+    let start = |parent| What::ProcessStart {
+        parent_pid: 4710,
+        parent,
+    };
     vec![
-        event(start.clone()),
+        event(start(Some(parent()))),
         Event {
             origin: Origin::Existing,
             process: Some(process(b"cartd", Some(container(71, Some("cart"))))),
-            ..event(start)
+            ..event(start(None))
         },
         event(exec(&[b"curl", b"-s", b"http://example.com/"])),
         event(cut),
@@ -147,6 +190,8 @@ fn processes() -> Vec<Event> {
             ..event(What::ProcessExit {
                 status: None,
                 oom_killed: false,
+                core_dumped: false,
+                parent: None,
                 duration_ns: None,
                 cpu_ns: None,
                 rss_peak_bytes: None,

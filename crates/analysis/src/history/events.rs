@@ -129,8 +129,14 @@ fn is_rare(what: &What) -> bool {
 
 fn bytes(event: &Event) -> usize {
     let text = match &event.what {
-        What::ProcessExec { path, args, .. } => {
-            path.bytes.len() + args.iter().map(|arg| arg.len() + 24).sum::<usize>()
+        What::ProcessExec {
+            path,
+            args,
+            context,
+            ..
+        } => {
+            let args = args.iter().map(|arg| arg.len() + 24).sum::<usize>();
+            path.bytes.len() + args + context.bytes()
         }
         What::FileOpen { path, .. } => path.bytes.len(),
         What::Gap { lost, .. } => lost.len() * 24,

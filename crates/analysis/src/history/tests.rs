@@ -245,7 +245,11 @@ fn a_storm_of_processes_pushes_no_oom_kill_out() {
         limit_bytes: None,
     };
     log.add([event(1, kill)]);
-    log.add((2..100).map(|at| event(at, What::ProcessStart { parent_pid: 1 })));
+    let start = What::ProcessStart {
+        parent_pid: 1,
+        parent: None,
+    };
+    log.add((2..100).map(|at| event(at, start.clone())));
     let kept = log.within(0, 1000, 100, |_| true);
     assert_eq!(kept.len(), 11);
     assert_eq!(kept[0].time_unix_ns, 1);

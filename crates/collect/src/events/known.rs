@@ -181,7 +181,13 @@ impl Known {
                 thread: None,
             };
             let parent_pid = row.parent_pid;
-            untimed(process, What::ProcessStart { parent_pid })
+            untimed(
+                process,
+                What::ProcessStart {
+                    parent_pid,
+                    parent: None,
+                },
+            )
         };
         new.map(start).collect()
     }
@@ -210,6 +216,8 @@ fn ids(batch: &Batch) -> HashSet<ProcessId> {
 const UNSEEN_EXIT: What = What::ProcessExit {
     status: None,
     oom_killed: false,
+    core_dumped: false,
+    parent: None,
     duration_ns: None,
     cpu_ns: None,
     rss_peak_bytes: None,
@@ -219,6 +227,8 @@ const UNSEEN_CLOSE: TcpChange = TcpChange::Close {
     bytes_sent: None,
     bytes_received: None,
     duration_ns: None,
+    reason: None,
+    closed_here: None,
     retransmits: None,
     rtt_us: None,
 };
@@ -262,13 +272,21 @@ mod tests {
     }
 
     fn start(process: RawProcess) -> RawEvent {
-        event(process, What::ProcessStart { parent_pid: 1 })
+        event(
+            process,
+            What::ProcessStart {
+                parent_pid: 1,
+                parent: None,
+            },
+        )
     }
 
     fn exit(process: RawProcess) -> RawEvent {
         let what = What::ProcessExit {
             status: Some(ExitStatus::Code(0)),
             oom_killed: false,
+            core_dumped: false,
+            parent: None,
             duration_ns: Some(1),
             cpu_ns: None,
             rss_peak_bytes: None,
@@ -345,6 +363,7 @@ mod tests {
             args: Vec::new(),
             args_truncated: false,
             uid: 0,
+            context: Box::default(),
         };
         known.note(&event(forked_before, what), true);
         let told = relist(&mut known, &batch(&[forked_before]));

@@ -390,9 +390,7 @@ fn load_tcp(
 
 /// The iterator of TCP, where there is one: without it sockets that are in no file are not found at the
 /// start.
-fn attach_optional(
-    program: &libbpf_rs::ProgramImpl<'_, libbpf_rs::Mut>,
-) -> Option<libbpf_rs::Link> {
+fn attach_optional(program: &libbpf_rs::ProgramImpl<'_, libbpf_rs::Mut>) -> Option<Link> {
     let link = program.attach();
     link.inspect_err(|error| tracing::debug!(%error, "no iterator of TCP"))
         .ok()

@@ -4,10 +4,11 @@ use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use noctule_model::{
-    CgroupId, Comm, ConnectError, ExitStatus, FilePath, ProcessId, Socket, TcpChange, What,
+    CgroupId, CloseReason, Comm, ConnectError, ExitStatus, FilePath, ProcessId, Socket, TcpChange,
+    What,
 };
 
-use super::SocketSample;
+use super::{SocketSample, context};
 use crate::abi::{Plain, plain};
 use crate::skel::{lifecycle::types as process, tcp::types as tcp};
 
@@ -129,7 +130,8 @@ fn owner_of(pid: u32, start_ns: u64, cgroup: u64, names: [&[i8; 16]; 2]) -> Opti
 fn start(bytes: &[u8]) -> Option<What> {
     let record: process::process_start = plain(bytes)?;
     Some(What::ProcessStart {
-        parent_pid: record.parent,
+        parent_pid: record.parent.pid,
+        parent: context::parent(&record.parent),
     })
 }
 
@@ -138,7 +140,8 @@ fn exec(bytes: &[u8]) -> Option<What> {
     let has = |mark: process::path_mark| u32::from(record.path_marks) & mark.0 != 0;
     let text = bytes.get(size_of::<process::process_exec>()..)?;
     let (path, rest) = text.split_at_checked(record.path_length as usize)?;
-    let args = rest.get(..record.args_length as usize)?;
+    let (args, rest) = rest.split_at_checked(record.args_length as usize)?;
+    let directory = rest.get(..record.directory_length as usize)?;
     let mut args: Vec<Vec<u8>> = args.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect();
     // Behind the last NUL there is nothing; without one the last argument was cut off.
     if args.last().is_some_and(Vec::is_empty) {
@@ -154,6 +157,7 @@ fn exec(bytes: &[u8]) -> Option<What> {
         args,
         args_truncated: record.args_truncated != 0,
         uid: record.uid,
+        context: Box::new(context::of_exec(&record, directory)),
     })
 }
 
@@ -164,11 +168,16 @@ fn exit(bytes: &[u8]) -> Option<What> {
     Some(What::ProcessExit {
         status: Some(exit_status(record.status)),
         oom_killed: has(flag::EXIT_OOM),
+        core_dumped: record.status & CORE_DUMPED != 0,
+        parent: context::parent(&record.parent),
         duration_ns: Some(record.duration_ns),
         cpu_ns: has(flag::EXIT_CPU_TIME).then_some(record.cpu_ns),
         rss_peak_bytes: Some(record.rss_peak),
     })
 }
+
+/// In a status of wait(2).
+const CORE_DUMPED: u32 = 0x80;
 
 /// As wait(2) encodes it: the signal in the low 7 bits, else the code above them.
 fn exit_status(status: u32) -> ExitStatus {
@@ -210,6 +219,8 @@ fn socket_change(kind: process::event_kind, bytes: &[u8]) -> Option<What> {
             bytes_sent: Some(record.sent),
             bytes_received: Some(record.received),
             duration_ns: known(record.duration_ns),
+            reason: close_reason(record.reason),
+            closed_here: closed_here(record.flags),
             retransmits: Some(record.retransmits),
             rtt_us: (record.rtt_us != 0).then_some(record.rtt_us),
         },
@@ -253,6 +264,29 @@ const _: () = {
 fn reason(abi: u32) -> ConnectError {
     let known = ConnectError::ALL.get(abi as usize);
     known.copied().unwrap_or(ConnectError::Other)
+}
+
+fn close_reason(abi: u32) -> Option<CloseReason> {
+    use tcp::close_reason as abi_of;
+    match tcp::close_reason(abi) {
+        abi_of::CLOSE_FIN => Some(CloseReason::Fin),
+        abi_of::CLOSE_RESET => Some(CloseReason::Reset),
+        abi_of::CLOSE_ABORTED => Some(CloseReason::Aborted),
+        abi_of::CLOSE_TIMEOUT => Some(CloseReason::Timeout),
+        abi_of::CLOSE_KEEPALIVE => Some(CloseReason::Keepalive),
+        abi_of::CLOSE_KILLED => Some(CloseReason::Killed),
+        _ => None,
+    }
+}
+
+fn closed_here(flags: u32) -> Option<bool> {
+    use tcp::tcp_flag as flag;
+    let has = |bit: flag| flags & bit.0 != 0;
+    match (has(flag::TCP_CLOSED_HERE), has(flag::TCP_CLOSED_THERE)) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    }
 }
 
 fn socket_of(id: u64, ends: &tcp::socket_ends, listens: bool) -> Socket {

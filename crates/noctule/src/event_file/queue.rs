@@ -101,9 +101,14 @@ impl Queue {
 /// About what an event takes in memory.
 fn size(event: &Event) -> usize {
     let more = match &event.what {
-        What::ProcessExec { path, args, .. } => {
+        What::ProcessExec {
+            path,
+            args,
+            context,
+            ..
+        } => {
             let args = args.iter().map(|arg| size_of::<Vec<u8>>() + arg.len());
-            path.bytes.len() + args.sum::<usize>()
+            path.bytes.len() + args.sum::<usize>() + context.bytes()
         }
         What::FileOpen { path, .. } => path.bytes.len(),
         _ => 0,

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
-use noctule_model::{ExitStatus, FilePath, Socket, TcpChange, What};
+use noctule_model::{CloseReason, ExitStatus, FilePath, Socket, TcpChange, What};
 use noctule_text::lossless;
 use serde::{Serialize, Serializer};
 
+use super::context::{Context, ParentKeys};
 use super::names;
 use crate::json::seconds;
 
@@ -14,7 +15,7 @@ use crate::json::seconds;
 #[serde(untagged)]
 pub(super) enum Attributes<'a> {
     Start(Start),
-    Exec(Exec),
+    Exec(Exec<'a>),
     Exit(Exit),
     Oom(Oom),
     Tcp(Tcp),
@@ -25,14 +26,16 @@ pub(super) enum Attributes<'a> {
 impl<'a> Attributes<'a> {
     pub(super) fn new(what: &'a What) -> Self {
         match what {
-            What::ProcessStart { parent_pid } => Self::Start(Start {
-                parent: *parent_pid,
+            What::ProcessStart { parent_pid, parent } => Self::Start(Start {
+                pid: *parent_pid,
+                parent: parent.as_ref().map(ParentKeys::new),
             }),
             What::ProcessExec {
                 path,
                 args,
                 args_truncated,
                 uid,
+                context,
             } => Self::Exec(Exec {
                 path: lossless(&path.bytes),
                 path_truncated: path.truncated,
@@ -41,16 +44,22 @@ impl<'a> Attributes<'a> {
                 args: args.iter().map(|arg| lossless(arg)).collect(),
                 args_truncated: *args_truncated,
                 uid: *uid,
+                context: Context::new(*uid, context),
             }),
             What::ProcessExit {
                 status,
                 oom_killed,
+                core_dumped,
+                parent,
                 duration_ns,
                 cpu_ns,
                 rss_peak_bytes,
             } => Self::Exit(Exit {
                 // Without the record the cause of its death is unknown.
                 oom_killed: (status.is_some() || *oom_killed).then_some(*oom_killed),
+                core_dumped: *core_dumped,
+                parent_pid: parent.as_ref().map(|parent| parent.id.pid),
+                parent: parent.as_ref().map(ParentKeys::new),
                 duration: duration_ns.map(seconds),
                 cpu: cpu_ns.map(seconds),
                 rss_peak: *rss_peak_bytes,
@@ -83,11 +92,13 @@ impl<'a> Attributes<'a> {
 #[derive(Serialize)]
 pub(super) struct Start {
     #[serde(rename = "process.parent_pid")]
-    parent: u32,
+    pid: u32,
+    #[serde(flatten)]
+    parent: Option<ParentKeys>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Exec {
+pub(super) struct Exec<'a> {
     #[serde(rename = "process.executable.path")]
     path: String,
     #[serde(
@@ -111,6 +122,8 @@ pub(super) struct Exec {
     args_truncated: bool,
     #[serde(rename = "user.id")]
     uid: u32,
+    #[serde(flatten)]
+    context: Context<'a>,
 }
 
 #[derive(Default, Serialize)]
@@ -124,6 +137,12 @@ pub(super) struct Exit {
     signal: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     oom_killed: Option<bool>,
+    #[serde(rename = "process.exit.core_dumped", skip_serializing_if = "is_false")]
+    core_dumped: bool,
+    #[serde(rename = "process.parent_pid", skip_serializing_if = "Option::is_none")]
+    parent_pid: Option<u32>,
+    #[serde(flatten)]
+    parent: Option<ParentKeys>,
     #[serde(rename = "duration_seconds", skip_serializing_if = "Option::is_none")]
     duration: Option<f64>,
     #[serde(rename = "cpu.seconds", skip_serializing_if = "Option::is_none")]
@@ -231,6 +250,10 @@ struct Change {
     bytes_received: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_seconds: Option<f64>,
+    #[serde(rename = "tcp.close.reason", skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    #[serde(rename = "tcp.closed_by", skip_serializing_if = "Option::is_none")]
+    closed_by: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retransmits: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -265,9 +288,13 @@ impl Change {
                 bytes_sent,
                 bytes_received,
                 duration_ns,
+                reason,
+                closed_here,
                 retransmits,
                 rtt_us,
             } => Self {
+                reason: reason.map(CloseReason::name),
+                closed_by: closed_here.map(|here| if here { "local" } else { "peer" }),
                 bytes_sent,
                 bytes_received,
                 duration_seconds: duration_ns.map(seconds),

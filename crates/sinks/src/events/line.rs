@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use noctule_model::{
-    ConnectError, Event, EventProcess, ExitStatus, FilePath, Level, Owner, Socket, TcpChange, What,
+    CloseReason, ConnectError, Event, EventProcess, ExitStatus, FilePath, Level, Owner, Socket,
+    TcpChange, What,
 };
 use noctule_text::{bytes, clock_ms, duration, escape, escape_bytes};
 
@@ -91,8 +92,12 @@ fn place(process: &EventProcess) -> String {
 
 fn told(what: &What) -> (&'static str, String, Tone) {
     match what {
-        What::ProcessStart { parent_pid } => {
-            let what = format!("start, parent {parent_pid}");
+        What::ProcessStart { parent_pid, parent } => {
+            let name = parent.map_or_else(String::new, |parent| escape(&parent.comm.text()));
+            let what = match name.is_empty() {
+                true => format!("start, parent {parent_pid}"),
+                false => format!("start, parent {name}[{parent_pid}]"),
+            };
             ("process", what, Tone::Plain)
         }
         What::ProcessExec {
@@ -108,12 +113,17 @@ fn told(what: &What) -> (&'static str, String, Tone) {
         What::ProcessExit {
             status,
             oom_killed,
+            core_dumped,
             duration_ns,
             cpu_ns,
             rss_peak_bytes,
+            ..
         } => {
             let (how, tone) = ended(*status, *oom_killed);
             let mut what = how;
+            if *core_dumped {
+                what.push_str(", core dumped");
+            }
             if let Some(ns) = duration_ns {
                 what.push_str(&format!(" after {}", duration(*ns)));
             }
@@ -258,10 +268,12 @@ fn tcp(change: TcpChange, socket: &Socket) -> (String, Tone) {
             bytes_sent,
             bytes_received,
             duration_ns,
+            reason,
+            closed_here,
             retransmits,
             rtt_us,
         } => {
-            let mut what = format!("{out} closed");
+            let mut what = format!("{out} closed{}", end_of(reason, closed_here));
             if let Some(ns) = duration_ns {
                 what.push_str(&format!(" after {}", duration(ns)));
             }
@@ -279,6 +291,19 @@ fn tcp(change: TcpChange, socket: &Socket) -> (String, Tone) {
             }
             (what, Tone::Plain)
         }
+    }
+}
+
+/// The side that ended a connection, and how, unless this one closed it as usual.
+fn end_of(reason: Option<CloseReason>, closed_here: Option<bool>) -> &'static str {
+    match reason {
+        Some(CloseReason::Fin) if closed_here == Some(false) => " by the peer",
+        Some(CloseReason::Fin) | None => "",
+        Some(CloseReason::Reset) => " by a reset of the peer",
+        Some(CloseReason::Aborted) => " by a reset",
+        Some(CloseReason::Timeout) => " by a timeout",
+        Some(CloseReason::Keepalive) => " without an answer to keepalives",
+        Some(CloseReason::Killed) => " from outside",
     }
 }
 

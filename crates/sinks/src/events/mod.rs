@@ -4,6 +4,7 @@
 //! is doubled, so that the two cannot be taken for each other.
 
 mod attributes;
+mod context;
 mod json;
 mod line;
 mod names;

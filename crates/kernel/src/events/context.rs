@@ -1,0 +1,94 @@
+//! The context of a process in the record of an exec: parents, credentials, namespaces.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::OnceLock;
+
+use noctule_model::{Comm, ExecContext, FilePath, Namespace, Parent, ProcessId};
+
+use crate::skel::lifecycle::types as process;
+
+/// Files in /proc/PID/ns, in the order of `enum exec_namespace`.
+const KINDS: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
+
+const _: () = {
+    use process::exec_namespace as abi;
+    assert!(abi::NAMESPACE_CGROUP.0 == 0 && abi::NAMESPACE_IPC.0 == 1);
+    assert!(abi::NAMESPACE_MNT.0 == 2 && abi::NAMESPACE_NET.0 == 3);
+    assert!(abi::NAMESPACE_PID.0 == 4 && abi::NAMESPACE_USER.0 == 5);
+    assert!(abi::NAMESPACE_UTS.0 == 6 && abi::NAMESPACES.0 as usize == KINDS.len());
+};
+
+/// An id of the audit subsystem that was never set.
+const UNSET: u32 = u32::MAX;
+
+pub(super) fn parent(abi: &process::process_parent) -> Option<Parent> {
+    (abi.pid != 0).then(|| Parent {
+        id: ProcessId {
+            pid: abi.pid,
+            start_ns: abi.start,
+        },
+        start_unix_ns: 0,
+        comm: name(&abi.comm),
+    })
+}
+
+pub(super) fn of_exec(record: &process::process_exec, directory: &[u8]) -> ExecContext {
+    let known = |id: u32| (id != UNSET).then_some(id);
+    let ancestors = record.ancestors.iter();
+    let ancestors = ancestors.take_while(|comm| comm[0] != 0);
+    let marks = u32::from(record.directory_marks);
+    let has = |mark: process::path_mark| marks & mark.0 != 0;
+    ExecContext {
+        parent: parent(&record.parent),
+        ancestors: ancestors.map(name).collect(),
+        effective_uid: record.euid,
+        gid: record.gid,
+        effective_gid: record.egid,
+        capabilities: record.cap_effective,
+        login_uid: known(record.login_uid),
+        audit_session: known(record.audit_session),
+        tty: (record.tty[0] != 0).then(|| name(&record.tty)),
+        namespaces: namespaces(&record.namespaces),
+        directory: FilePath {
+            bytes: directory.to_vec(),
+            truncated: has(process::path_mark::PATH_CUT),
+            deleted: has(process::path_mark::PATH_DELETED),
+            unreachable: has(process::path_mark::PATH_UNREACHABLE),
+        },
+    }
+}
+
+fn name(bytes: &[i8; 16]) -> Comm {
+    Comm::new(&bytes.map(|c| c as u8))
+}
+
+fn namespaces(inodes: &[u32; KINDS.len()]) -> Vec<Namespace> {
+    let all = KINDS.into_iter().zip(inodes).zip(host());
+    let known = all.filter(|((_, inode), _)| **inode != 0);
+    let namespace = |((kind, inode), host): ((&'static str, &u32), &Option<u64>)| Namespace {
+        kind,
+        inode: *inode,
+        of_host: host.map(|host| host == u64::from(*inode)),
+    };
+    known.map(namespace).collect()
+}
+
+/// Those of the host. Most have a fixed inode (PROC_USER_INIT_INO and others); the rest are those of
+/// process 1, where the agent may look at it.
+fn host() -> &'static [Option<u64>; KINDS.len()] {
+    static HOST: OnceLock<[Option<u64>; KINDS.len()]> = OnceLock::new();
+    HOST.get_or_init(|| {
+        KINDS.map(|kind| match kind {
+            "cgroup" => Some(0xeffffffb),
+            "ipc" => Some(0xefffffff),
+            "pid" => Some(0xeffffffc),
+            "user" => Some(0xeffffffd),
+            "uts" => Some(0xeffffffe),
+            _ => {
+                let file = fs::metadata(format!("/proc/1/ns/{kind}"));
+                file.ok().map(|file| file.ino())
+            }
+        })
+    })
+}
