@@ -1,0 +1,92 @@
+// What the agent says.
+
+/**
+ * @typedef {(number | null)[]} Steps
+ * @typedef {object} OwnerRow
+ * @property {number} id
+ * @property {string} name
+ * @property {Steps} cpus
+ * @property {Record<string, number>} causes
+ * @typedef {OwnerRow & Record<string, any>} Owner
+ * @typedef {object} Hurt
+ * @property {number} [id]
+ * @property {string} name
+ * @property {{kind: string, culprit?: string, culprit_id?: number, reason: string}} verdict
+ * @property {number} since_unix_nano
+ * @typedef {object} History
+ * @property {number} sequence
+ * @property {number} [oldest_unix_nano]
+ * @property {number} [newest_unix_nano]
+ * @property {number} from_unix_nano
+ * @property {number} to_unix_nano
+ * @property {number} step_seconds
+ * @property {number} cpus
+ * @property {number[]} covered_seconds
+ * @property {{used: Steps, idle: Steps, remainder: Steps, interrupt?: Steps, steal?: Steps}} node
+ * @property {{of?: number, causes: Record<string, Steps>, p50_seconds: Steps, p90_seconds: Steps, p99_seconds: Steps, max_seconds: Steps, bounds_seconds: number[], lengths: number[][], missing: number}} waits
+ * @property {number} owners_total
+ * @property {number} crowded
+ * @property {Owner[]} owners
+ * @property {Record<string, any>[]} pairs
+ * @property {{victim: number, culprit: number, wait: Steps}} [pair]
+ * @property {{zone: string, name: string, part_of?: number, watts: Steps}[]} [energy]
+ * @property {Record<string, Steps>} events
+ * @property {Steps} losses
+ * @property {Steps} agent
+ * @property {{time_unix_nano: number, window_seconds: number, rows: Hurt[], more: number}} [now]
+ */
+
+/**
+ * Characters that a name can hide behind (controls, overrides of the direction) come as escapes of JSON,
+ * and nothing else does: they stay escapes, so that everybody sees them.
+ * @param {string} text
+ */
+export function parseVisibly(text) {
+  return JSON.parse(text.replace(/\\(\\|u[0-9a-f]{4})/g, (found) => (found === "\\\\" ? found : `\\${found}`)));
+}
+
+/** @param {string} resource @param {Record<string, string | number | null | undefined>} [query] */
+export async function get(resource, query = {}) {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== null && value !== undefined && value !== "") given.set(name, String(value));
+  }
+  const answer = await fetch(`/api/v1/${resource}?${given}`);
+  const text = await answer.text();
+  if (!answer.ok) {
+    let words = `${answer.status}`;
+    try {
+      words = JSON.parse(text).error;
+    } catch {
+      // Not ours: the status says enough.
+    }
+    throw new Error(words);
+  }
+  return parseVisibly(text);
+}
+
+/**
+ * Calls after each batch, and when the stream breaks and comes back.
+ * @param {() => void} onTick
+ * @param {(connected: boolean) => void} onState
+ */
+export function ticks(onTick, onState) {
+  const source = new EventSource("/api/v1/stream");
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let lost;
+  source.addEventListener("tick", () => {
+    clearTimeout(lost);
+    onState(true);
+    onTick();
+  });
+  source.addEventListener("error", () => {
+    clearTimeout(lost);
+    // Streams end and begin anew all the time: that is no news.
+    lost = setTimeout(() => onState(false), 4000);
+    // A refusal ends it for good.
+    if (source.readyState === EventSource.CLOSED) {
+      source.close();
+      setTimeout(() => ticks(onTick, onState), 5000);
+    }
+  });
+}

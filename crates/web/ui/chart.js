@@ -1,0 +1,218 @@
+// Charts over the one span of time that all panels share.
+
+import { html, useEffect, useMemo, useRef, useState } from "./ui.js";
+import uPlot from "uplot";
+
+/**
+ * @typedef {import("./api.js").Steps} Steps
+ * @typedef {object} Series
+ * @property {string} label
+ * @property {Steps} values
+ * @property {string} color name of a colour of app.css
+ * @property {string} [dash] `dash` or `dot`, for those who do not see colours
+ * @property {() => void} [onPick]
+ * @property {boolean} [picked]
+ */
+
+/** The colour of a name, in the present theme. @param {string} name */
+export function color(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
+}
+
+/** Changes when the theme does. */
+export function useTheme() {
+  const [theme, setTheme] = useState(0);
+  useEffect(() => {
+    const media = matchMedia("(prefers-color-scheme: dark)");
+    const changed = () => setTheme((n) => n + 1);
+    media.addEventListener("change", changed);
+    return () => media.removeEventListener("change", changed);
+  }, []);
+  return theme;
+}
+
+/** The width of an element, in whole pixels. @param {{current: HTMLElement | null}} ref */
+export function useWidth(ref) {
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    if (!ref.current) return undefined;
+    const watch = new ResizeObserver(([entry]) => setWidth(Math.floor(entry.contentRect.width)));
+    watch.observe(ref.current);
+    return () => watch.disconnect();
+  }, []);
+  return width;
+}
+
+/** Room for the labels left of every picture, so that one moment stands below the other. @param {number} width */
+export const gutter = (width) => (width < 500 ? 46 : 58);
+export const RIGHT = 10;
+
+/** Begins of the steps and the end, in seconds since 1970. @param {import("./api.js").History} history */
+export function borders(history) {
+  const from = history.from_unix_nano / 1e9;
+  const times = history.covered_seconds.map((_, at) => from + at * history.step_seconds);
+  return [...times, from + times.length * history.step_seconds];
+}
+
+/** @param {Steps} a @param {Steps} b */
+const add = (a, b) => a.map((value, at) => (value === null || b[at] === null ? null : value + (b[at] ?? 0)));
+/** A step lasts to its end. @param {Steps} values */
+const closed = (values) => [...values, values[values.length - 1] ?? null];
+
+/** @param {Steps} values */
+export function mean(values) {
+  const known = values.filter((v) => v !== null);
+  return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null;
+}
+
+/**
+ * @param {object} options
+ * @param {boolean} options.stack
+ * @param {number} options.width
+ * @param {number} options.height
+ * @param {number} options.count series
+ * @param {boolean} options.log
+ * @param {() => {colors: string[], dashes: (string | undefined)[], max: number | null, span: number[], marks: number[]}} options.look
+ * @param {(v: number) => string} options.unit
+ * @param {(from: number, to: number) => void} options.onZoom
+ * @param {(at: number | null) => void} options.onPoint
+ * @returns {import("uplot").Options}
+ */
+function plotOptions({ stack, width, height, count, log, look, unit, onZoom, onPoint }) {
+  const grid = { stroke: () => color("grid"), width: 1 };
+  const axis = { stroke: () => color("dim"), grid, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+  const paths = /** @type {NonNullable<typeof uPlot.paths.stepped>} */ (uPlot.paths.stepped)({ align: 1 });
+  const series = Array.from({ length: count }, (_, at) => ({
+    stroke: () => look().colors[at],
+    fill: stack ? () => look().colors[at] : undefined,
+    width: stack ? 0 : 1.5,
+    dash: { dash: [6, 4], dot: [2, 3] }[look().dashes[at] ?? ""],
+    paths,
+    points: { show: false },
+    spanGaps: false,
+  }));
+  return {
+    width,
+    height,
+    padding: [8, RIGHT, 0, 0],
+    legend: { show: false },
+    scales: {
+      x: { time: true, range: () => /** @type {[number, number]} */ (look().span) },
+      y: log
+        ? { distr: 3, range: (_, low, high) => [Math.max((low || 1e-6) / 2, 1e-9), Math.max(high || 1e-3, 1e-6) * 2] }
+        : { range: (_, __, high) => [0, look().max ?? Math.max((high || 0) * 1.05, 1e-3)] },
+    },
+    axes: [
+      { ...axis, values: (_, splits) => splits.map((t) => new Date(t * 1000).toTimeString().slice(0, 8)), space: 80, size: 26 },
+      { ...axis, size: gutter(width), values: (_, splits) => splits.map((v) => (v === null ? "" : unit(v))) },
+    ],
+    series: [{}, ...series],
+    bands: stack ? series.slice(1).map((_, at) => ({ series: /** @type {[number, number]} */ ([at + 2, at + 1]) })) : [],
+    cursor: {
+      sync: { key: "noctule", scales: ["x", null] },
+      drag: { x: true, y: false, setScale: false },
+      points: { show: false },
+    },
+    hooks: {
+      setSelect: [
+        (u) => {
+          if (u.select.width < 4) return;
+          const from = u.posToVal(u.select.left, "x");
+          const to = u.posToVal(u.select.left + u.select.width, "x");
+          u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          onZoom(from, to);
+        },
+      ],
+      setCursor: [(u) => onPoint(u.cursor.idx ?? null)],
+      draw: [
+        (u) => {
+          u.ctx.save();
+          u.ctx.fillStyle = color("bad");
+          for (const time of look().marks) {
+            const x = u.valToPos(time, "x", true);
+            if (x >= u.bbox.left && x <= u.bbox.left + u.bbox.width) u.ctx.fillRect(x - 1, u.bbox.top, 2, u.bbox.height);
+          }
+          u.ctx.restore();
+        },
+      ],
+    },
+  };
+}
+
+/**
+ * @param {object} props
+ * @param {string} props.label what the picture shows, for who does not see it
+ * @param {import("./api.js").History} props.history
+ * @param {Series[]} props.series
+ * @param {boolean} [props.stack]
+ * @param {boolean} [props.log]
+ * @param {number | null} [props.max]
+ * @param {number} [props.height]
+ * @param {number[]} [props.marks]
+ * @param {(v: number) => string} props.unit
+ * @param {(from: number, to: number) => void} props.onZoom
+ */
+export function Chart({ label, history, series, stack = false, log = false, max = null, height = 170, marks = [], unit, onZoom }) {
+  const place = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const plot = useRef(/** @type {uPlot | null} */ (null));
+  const [at, setAt] = useState(/** @type {number | null} */ (null));
+  const width = useWidth(place);
+  const theme = useTheme();
+  const times = useMemo(() => borders(history), [history]);
+  const look = useRef({ colors: [""], dashes: [/** @type {string | undefined} */ (undefined)], max, span: [0, 1], marks });
+  look.current = {
+    colors: series.map((one) => color(one.color)),
+    dashes: series.map((one) => one.dash),
+    max,
+    span: [times[0], times[times.length - 1]],
+    marks,
+  };
+  const zoom = useRef(onZoom);
+  zoom.current = onZoom;
+  useEffect(() => {
+    if (!place.current || width < 80) return undefined;
+    const options = plotOptions({
+      stack,
+      width,
+      height,
+      count: series.length,
+      log,
+      look: () => look.current,
+      unit,
+      onZoom: (from, to) => zoom.current(from, to),
+      onPoint: setAt,
+    });
+    plot.current = new uPlot(options, undefined, place.current);
+    return () => {
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [width, series.length, stack, log, theme]);
+  useEffect(() => {
+    /** @type {Steps[]} */
+    const values = [];
+    for (const one of series) values.push(stack && values.length ? add(values[values.length - 1], one.values) : one.values);
+    plot.current?.setData(/** @type {uPlot.AlignedData} */ ([times, ...values.map(closed)]));
+  });
+  const shown = at !== null && at < times.length - 1 ? at : null;
+  return html`
+    <figure class="chart">
+      <div ref=${place} role="img" aria-label=${label} style=${{ minHeight: `${height}px` }}></div>
+      <ul class="legend" aria-label="legend">
+        ${series.filter((one) => one.label).map((one) => html`<${Entry} one=${one} at=${shown} unit=${unit} />`)}
+      </ul>
+    </figure>
+  `;
+}
+
+/** @param {{one: Series, at: number | null, unit: (v: number) => string}} props */
+function Entry({ one, at, unit }) {
+  const value = at === null ? mean(one.values) : one.values[at];
+  const text = html`<span class="chip ${one.dash ?? ""}" style=${{ "--chip": `var(--${one.color})` }}></span
+    ><span class="label">${one.label}</span> <span class="value">${value === null || value === undefined ? "–" : unit(value)}</span>`;
+  return html`<li>
+    ${one.onPick
+      ? html`<button class="link" aria-pressed=${String(!!one.picked)} onClick=${one.onPick} title=${one.label}>${text}</button>`
+      : text}
+  </li>`;
+}

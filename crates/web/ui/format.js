@@ -1,0 +1,67 @@
+// Numbers as the tables of the terminal write them (crates/text): three digits, the unit at the number.
+
+/** @param {number} v */
+function three(v) {
+  return v < 9.995 ? v.toFixed(2) : v < 99.95 ? v.toFixed(1) : v.toFixed(0);
+}
+
+/** Seconds as a length of time: `45ns`, `12.3ms`, `1.25s`, `3m07s`. @param {number} seconds */
+export function duration(seconds) {
+  const ns = seconds * 1e9;
+  if (ns <= 0) return "0";
+  if (ns < 999.5) return `${ns.toFixed(0)}ns`;
+  if (ns < 999.5e3) return `${three(ns / 1e3)}µs`;
+  if (ns < 999.5e6) return `${three(ns / 1e6)}ms`;
+  if (ns < 59.95e9) return `${three(ns / 1e9)}s`;
+  const two = (/** @type {number} */ value, /** @type {string} */ a, /** @type {string} */ b) =>
+    `${Math.floor(value / 60)}${a}${String(value % 60).padStart(2, "0")}${b}`;
+  if (ns < 3599.5e9) return two(Math.round(seconds), "m", "s");
+  return two(Math.round(seconds / 60), "h", "m");
+}
+
+/** A part of one: `52.6%`. @param {number} part */
+export function percent(part) {
+  const v = part * 100;
+  return v < 999.95 ? `${v.toFixed(1)}%` : `${v.toFixed(0)}%`;
+}
+
+/** A count or rate: `999`, `1.23k`. @param {number} value */
+export function count(value) {
+  if (value < 10 && value % 1 !== 0 && value >= 0.05) return value.toFixed(1);
+  let step = 0;
+  while (value >= 999.5 && step < 6) {
+    value /= 1e3;
+    step += 1;
+  }
+  return step === 0 ? value.toFixed(0) : three(value) + " kMGTPE"[step];
+}
+
+/** @param {number} value */
+export function bytes(value) {
+  const steps = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let step = 0;
+  while (value >= 1023.5 && step < 4) {
+    value /= 1024;
+    step += 1;
+  }
+  return step === 0 ? `${value}B` : three(value) + steps[step];
+}
+
+/** @param {number} value */
+export function watts(value) {
+  if (value < 0.00005) return "0W";
+  return value < 0.9995 ? `${three(value * 1e3)}mW` : `${value < 999.5 ? three(value) : count(value)}W`;
+}
+
+/** Time of the day, local. @param {number} seconds since 1970 */
+export function clock(seconds) {
+  const date = new Date(seconds * 1000);
+  return [date.getHours(), date.getMinutes(), date.getSeconds()].map((n) => String(n).padStart(2, "0")).join(":");
+}
+
+/** The middle of a name is cut where it is too long. @param {string} name @param {number} most */
+export function shorten(name, most) {
+  if (name.length <= most) return name;
+  const tail = Math.floor((most - 1) * 0.6);
+  return `${name.slice(0, most - 1 - tail)}…${name.slice(name.length - tail)}`;
+}
