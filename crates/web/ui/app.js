@@ -1,0 +1,248 @@
+// The page: one state, which stands in the address, and one answer for all panels.
+
+import { html, render, useCallback, useEffect, useRef, useState } from "./ui.js";
+import { get, ticks } from "./api.js";
+import { clock, duration } from "./format.js";
+import { Cpu, Energy, Events, Health, Matrix, Now, Waits } from "./panels.js";
+import { ROWS, Tables } from "./tables.js";
+import { SPANS, format, parse } from "./state.js";
+
+/** @typedef {import("./state.js").State} State */
+
+const STEPS = 150;
+/** Features and memory change rarely. */
+const SLOW_TICKS = 10;
+
+/** @param {State} state */
+const isLive = (state) => state.from === null;
+
+/**
+ * The numbers of names are those of the last answer.
+ * @param {import("./api.js").History | null} history @param {string} name
+ */
+function idOf(history, name) {
+  if (!name || !history) return undefined;
+  const owner = history.owners.find((one) => one.name === name);
+  if (owner) return owner.id;
+  const pair = history.pairs.find((one) => one["victim.name"] === name || one["culprit.name"] === name);
+  if (pair) return pair["victim.name"] === name ? pair.victim : pair.culprit;
+  return history.now?.rows.find((row) => row.name === name)?.id;
+}
+
+/** @param {State} state @param {import("./api.js").History | null} known */
+function historyQuery(state, known) {
+  const victim = idOf(known, state.victim);
+  const culprit = idOf(known, state.culprit);
+  const spanned = state.table === "containers";
+  return {
+    ...(isLive(state) ? { seconds: state.seconds } : { from: state.from, to: state.to }),
+    steps: STEPS,
+    owners: ROWS + 1,
+    sort: spanned && ["cpu", "wait", "hurts", "name"].includes(state.sort) ? state.sort : "cpu",
+    filter: spanned ? state.filter : "",
+    waits_of: idOf(known, state.owner),
+    pair: victim !== undefined && culprit !== undefined ? `${victim}-${culprit}` : undefined,
+  };
+}
+
+/** @param {State} state */
+async function loadAll(state, /** @type {any} */ shown, /** @type {boolean} */ slow) {
+  let history = await get("history", historyQuery(state, shown.everything ?? shown.history));
+  // Names of a link get their numbers from the first answer, and a filter hides others.
+  const unfiltered = state.table === "containers" && (state.filter || state.sort !== "cpu");
+  const everything = unfiltered
+    ? await get("history", { ...historyQuery({ ...state, filter: "", sort: "cpu" }, shown.everything ?? history) })
+    : history;
+  const unnamed = (state.owner && history.waits.of === undefined) || (state.victim && state.culprit && !history.pair);
+  if (unnamed && idOf(everything, state.owner || state.victim) !== undefined) {
+    history = await get("history", historyQuery(state, everything));
+  }
+  const span = { from: history.from_unix_nano / 1e9, to: history.to_unix_nano / 1e9 };
+  const table = state.table === "containers" ? null : await get(state.table, { sort: state.sort, limit: ROWS + 1, filter: state.filter });
+  const events = await get("events", { ...span, kind: state.kind, limit: 200 });
+  const more = slow ? { health: await get("features"), node: await get("node") } : {};
+  return { history, everything, table, events, ...more };
+}
+
+const KEYS = [
+  ["1 2 3", "the last 1, 5 or 15 minutes"],
+  ["l", "live"],
+  ["p", "pause, or go on"],
+  ["← →", "earlier, later"],
+  ["+ −", "zoom in, zoom out"],
+  ["/", "filter"],
+  ["Esc", "close, then the node, then live"],
+  ["?", "this help"],
+];
+
+function App() {
+  const [state, setState] = useState(() => parse(location.hash));
+  const [shown, setShown] = useState(/** @type {any} */ ({}));
+  const [error, setError] = useState("");
+  const [connected, setConnected] = useState(true);
+  const [help, setHelp] = useState(false);
+  const latest = useRef({ state, shown, busy: false, again: false, count: 0 });
+  latest.current.state = state;
+  latest.current.shown = shown;
+
+  const set = useCallback((/** @type {Partial<State>} */ change) => {
+    setState((/** @type {State} */ old) => {
+      const next = { ...old, ...change };
+      const typed = Object.keys(change).every((key) => key === "filter");
+      const address = location.pathname + format(next);
+      if (typed) window.history.replaceState(null, "", address);
+      else window.history.pushState(null, "", address);
+      return next;
+    });
+  }, []);
+
+  const load = useCallback(async () => {
+    const now = latest.current;
+    if (now.busy) {
+      now.again = true;
+      return;
+    }
+    now.busy = true;
+    try {
+      const asked = now.state;
+      const answer = await loadAll(asked, now.shown, now.count % SLOW_TICKS === 0);
+      now.count += 1;
+      setShown((/** @type {any} */ old) => ({ ...old, ...answer }));
+      setError("");
+    } catch (problem) {
+      setError(problem instanceof Error ? problem.message : String(problem));
+    } finally {
+      now.busy = false;
+      if (now.again) {
+        now.again = false;
+        setTimeout(load, 0);
+      }
+    }
+  }, []);
+
+  useEffect(() => {
+    load();
+  }, [state]);
+  useEffect(() => {
+    // A page that nobody looks at asks for nothing.
+    ticks(() => {
+      if (isLive(latest.current.state) && !document.hidden) load();
+    }, setConnected);
+    const back = () => setState(parse(location.hash));
+    const seen = () => {
+      if (!document.hidden) load();
+    };
+    addEventListener("popstate", back);
+    document.addEventListener("visibilitychange", seen);
+    return () => {
+      removeEventListener("popstate", back);
+      document.removeEventListener("visibilitychange", seen);
+    };
+  }, []);
+
+  const history = shown.history;
+  const span = history ? { from: history.from_unix_nano / 1e9, to: history.to_unix_nano / 1e9 } : null;
+  const zoom = useCallback((/** @type {number} */ from, /** @type {number} */ to) => {
+    const rounded = { from: Math.floor(from), to: Math.max(Math.ceil(to), Math.floor(from) + 5) };
+    set(rounded);
+  }, []);
+  const shift = (/** @type {number} */ part) => {
+    if (!span) return;
+    const by = (span.to - span.from) * part;
+    zoom(span.from + by, span.to + by);
+  };
+  const scale = (/** @type {number} */ factor) => {
+    if (!span) return;
+    const half = ((span.to - span.from) * factor) / 2;
+    const middle = (span.from + span.to) / 2;
+    zoom(middle - half, middle + half);
+  };
+  const live = (seconds = state.seconds) => set({ from: null, to: null, seconds });
+  useKeys({
+    1: () => live(60),
+    2: () => live(300),
+    3: () => live(900),
+    l: () => live(),
+    p: () => (isLive(state) ? span && zoom(span.from, span.to) : live()),
+    ArrowLeft: () => shift(-0.5),
+    ArrowRight: () => shift(0.5),
+    "+": () => scale(0.5),
+    "-": () => scale(2),
+    "/": () => document.getElementById("filter")?.focus(),
+    "?": () => setHelp((/** @type {boolean} */ on) => !on),
+    Escape: () => {
+      if (help) setHelp(false);
+      else if (state.owner || state.victim) set({ owner: "", victim: "", culprit: "" });
+      else if (!isLive(state)) live();
+    },
+  });
+
+  const panel = { history, state, set, onZoom: zoom };
+  return html`
+    <header>
+      <h1>noctule${shown.node ? html` <span class="host">${shown.node["host.name"]}</span>` : null}</h1>
+      <nav aria-label="Time">
+        ${SPANS.map(
+          (seconds) => html`<button aria-pressed=${String(isLive(state) && state.seconds === seconds)} onClick=${() => live(seconds)}>${seconds / 60} min</button>`,
+        )}
+        <button aria-pressed=${String(isLive(state))} onClick=${() => (isLive(state) && span ? zoom(span.from, span.to) : live())}>
+          ${isLive(state) ? "live" : "paused"}
+        </button>
+        <span class="span">${span ? `${clock(span.from)} – ${clock(span.to)} (${duration(span.to - span.from)})` : ""}</span>
+        <button onClick=${() => setHelp(!help)} aria-expanded=${String(help)} aria-label="keys">?</button>
+      </nav>
+    </header>
+    ${error || !connected ? html`<p class="error" role="alert">${error || "no connection to the agent: trying again"}</p>` : null}
+    ${help
+      ? html`<aside class="help" aria-label="Keys">
+          <dl>${KEYS.map(([key, words]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}</dl>
+          <p>Drag in a picture to zoom. The address holds what you see: a link shows it to others, as long as the agent remembers it.</p>
+        </aside>`
+      : null}
+    <main>
+      ${history
+        ? html`
+            <${Now} ...${panel} />
+            <${Cpu} ...${panel} top=${shown.everything.owners.slice().sort((/** @type {any} */ a, /** @type {any} */ b) => b["cpu.seconds"] - a["cpu.seconds"])} />
+            <${Waits} ...${panel} />
+            <${Matrix} ...${panel} />
+            <${Tables} ...${panel} table=${shown.table} />
+            <${Events} ...${panel} events=${shown.events} />
+            <${Energy} ...${panel} />
+            <${Health} history=${history} health=${shown.health} node=${shown.node} connected=${connected} />
+          `
+        : html`<p class="boot">${error ? "" : "loading"}</p>`}
+    </main>
+    <footer><a href="/metrics">/metrics</a> <a href="/api/v1/openapi.json">API</a> <a href="/readyz">/readyz</a></footer>
+  `;
+}
+
+/** @param {Record<string, () => void>} actions */
+function useKeys(actions) {
+  const current = useRef(actions);
+  current.current = actions;
+  useEffect(() => {
+    const pressed = (/** @type {KeyboardEvent} */ event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const target = /** @type {HTMLElement} */ (event.target);
+      if (["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName)) {
+        if (event.key === "Escape") target.blur();
+        return;
+      }
+      // A region that scrolls sideways keeps its arrows.
+      if (event.key.startsWith("Arrow") && target.tagName !== "BODY" && target.scrollWidth > target.clientWidth) return;
+      const action = current.current[event.key];
+      if (!action) return;
+      event.preventDefault();
+      action();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+}
+
+const place = document.getElementById("app");
+if (place) {
+  place.textContent = "";
+  render(html`<${App} />`, place);
+}

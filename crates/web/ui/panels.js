@@ -1,0 +1,299 @@
+// What the page shows, panel by panel. Each is a function of one answer of the agent.
+
+import { html } from "./ui.js";
+import { Chart, mean } from "./chart.js";
+import { HeatMap } from "./heat.js";
+import { bytes, clock, count, duration, percent, shorten, watts } from "./format.js";
+
+/**
+ * @typedef {import("./api.js").History} History
+ * @typedef {import("./state.js").State} State
+ * @typedef {object} Panel
+ * @property {History} history
+ * @property {State} state
+ * @property {(change: Partial<State>) => void} set
+ * @property {(from: number, to: number) => void} onZoom
+ */
+
+/** Causes in the order of the stack, each with its colour and its words. */
+const CAUSES = /** @type {Record<string, [string, string]>} */ ({
+  throttle: ["cause-throttle", "its own limit"],
+  neighbour: ["cause-neighbour", "neighbours"],
+  self: ["cause-self", "its own threads"],
+  kernel: ["cause-system", "kernel threads"],
+  system: ["cause-system", "the system"],
+  interrupt: ["cause-interrupt", "interrupts"],
+  host: ["cause-host", "the hypervisor"],
+  idle: ["cause-idle", "waking an idle CPU"],
+  unattributed: ["cause-unattributed", "not attributed"],
+});
+
+const KINDS = /** @type {Record<string, string>} */ ({ quiet: "good" });
+
+/** @param {{title: string, id: string, note?: unknown, children?: unknown}} props */
+export function Section({ title, id, note, children }) {
+  return html`<section aria-labelledby=${`${id}-title`} id=${id}>
+    <h2 id=${`${id}-title`}>${title} ${note ? html`<span class="note">${note}</span>` : null}</h2>
+    ${children}
+  </section>`;
+}
+
+/** @param {Panel} props */
+export function Now({ history, set }) {
+  const now = history.now;
+  if (!now) {
+    return html`<${Section} title="Now" id="now"><p class="now quiet">The first window is being judged: a verdict takes some seconds of figures.</p><//>`;
+  }
+  const at = `${clock(now.time_unix_nano / 1e9)}, over ${duration(now.window_seconds)}`;
+  return html`<${Section} title="Now" id="now" note=${at}>
+    ${now.rows.length === 0 ? html`<p class="now ${KINDS.quiet}">Nobody waits.</p>` : null}
+    <ol class="now">
+      ${now.rows.map(
+        (row) => html`<li class="hurt">
+          <button class="link name" onClick=${() => set({ owner: row.name })} title=${row.name}>${shorten(row.name, 64)}</button>
+          ${" "}<span class="kind">${row.verdict.kind.replaceAll("_", " ")}</span>
+          ${row.verdict.culprit
+            ? html`<span> because of </span
+                ><button class="link name culprit" onClick=${() => set({ victim: row.name, culprit: row.verdict.culprit })} title=${row.verdict.culprit}>${shorten(row.verdict.culprit, 64)}</button>`
+            : null}
+          <span class="reason">${row.verdict.reason}, since ${clock(row.since_unix_nano / 1e9)}</span>
+        </li>`,
+      )}
+    </ol>
+    ${now.more ? html`<p class="note">and ${now.more} more groups</p>` : null}
+  <//>`;
+}
+
+/** Colours stay with their owners while the order changes. */
+const slots = /** @type {Map<string, number>} */ (new Map());
+const SLOTS = 8;
+
+/** @param {import("./api.js").Owner[]} owners */
+function placed(owners) {
+  const names = new Set(owners.map((owner) => owner.name));
+  for (const name of slots.keys()) if (!names.has(name)) slots.delete(name);
+  const free = Array.from({ length: SLOTS }, (_, n) => n).filter((n) => ![...slots.values()].includes(n));
+  for (const owner of owners) if (!slots.has(owner.name)) slots.set(owner.name, free.shift() ?? 0);
+  return owners.slice().sort((a, b) => (slots.get(a.name) ?? 0) - (slots.get(b.name) ?? 0));
+}
+
+/** @param {Panel & {top: import("./api.js").Owner[]}} props */
+export function Cpu({ history, top, state, set, onZoom }) {
+  const { node, cpus } = history;
+  const owners = placed(top.slice(0, SLOTS));
+  const others = node.used.map((used, at) =>
+    used === null ? null : Math.max(0, used - owners.reduce((sum, owner) => sum + (owner.cpus[at] ?? 0), 0)),
+  );
+  const pad = Array.from({ length: SLOTS - owners.length }, () => ({ label: "", values: others.map((v) => (v === null ? null : 0)), color: "others" }));
+  const series = [
+    ...owners.map((owner) => ({
+      label: shorten(owner.name, 40),
+      values: owner.cpus,
+      color: `owner-${slots.get(owner.name)}`,
+      picked: state.owner === owner.name,
+      onPick: () => set({ owner: state.owner === owner.name ? "" : owner.name }),
+    })),
+    { label: "others", values: others, color: "others" },
+    { label: "interrupts and steal", values: node.remainder, color: "remainder" },
+    ...pad,
+  ];
+  const idle = mean(node.idle);
+  const words = `CPU of the node by owner: ${owners.map((o) => `${o.name} ${percent(mean(o.cpus) ?? 0)}`).join(", ")}`;
+  return html`<${Section} title="CPU" id="cpu" note=${`${cpus} CPUs, idle ${idle === null ? "–" : percent(idle / Math.max(cpus, 1))}`}>
+    <${Chart} label=${words} history=${history} series=${series} stack max=${Math.max(cpus, 1)} height=${190} unit=${percent} onZoom=${onZoom} />
+    ${history.crowded ? html`<p class="note">${history.crowded} points had more owners than are kept: those are among the others.</p>` : null}
+  <//>`;
+}
+
+/** @param {Panel} props */
+export function Waits({ history, state, set, onZoom }) {
+  const { waits } = history;
+  const whose = waits.of === undefined ? "the node" : state.owner;
+  const causes = Object.entries(waits.causes).map(([cause, values]) => {
+    const [ink, words] = CAUSES[cause] ?? ["others", cause];
+    return { label: words, values, color: ink };
+  });
+  const quantiles = [
+    { label: "p50", values: waits.p50_seconds, color: "line-0" },
+    { label: "p90", values: waits.p90_seconds, color: "line-1", dash: "dash" },
+    { label: "p99", values: waits.p99_seconds, color: "line-2" },
+    { label: "longest", values: waits.max_seconds, color: "line-3", dash: "dot" },
+  ];
+  const note = html`of <b>${whose}</b> ${state.owner ? html`<button onClick=${() => set({ owner: "" })}>show the node</button>` : null}`;
+  const worst = causes.map((one) => `${one.label} ${percent(mean(one.values) ?? 0)}`).join(", ");
+  return html`<${Section} title="Waits" id="waits" note=${note}>
+    ${state.owner && waits.of === undefined ? html`<p class="note">${state.owner} has no figures in this span.</p>` : null}
+    <h3>How long threads were runnable but not running</h3>
+    <${HeatMap} history=${history} onZoom=${onZoom} />
+    ${waits.missing ? html`<p class="note">The lengths of ${waits.missing} seconds were not kept.</p>` : null}
+    <div class="two">
+      <div>
+        <h3>Why, in seconds of waiting in each second</h3>
+        <${Chart} label=${`Waits by cause: ${worst}`} history=${history} series=${causes} stack unit=${percent} onZoom=${onZoom} />
+      </div>
+      <div>
+        <h3>Percentiles</h3>
+        <${Chart} label="Percentiles of run-queue latency" history=${history} series=${quantiles} log unit=${duration} onZoom=${onZoom} />
+      </div>
+    </div>
+  <//>`;
+}
+
+/** @param {string[]} names @param {number} most */
+const first = (names, most) => [...new Set(names)].slice(0, most);
+
+/** @param {Panel} props */
+export function Matrix({ history, state, set, onZoom }) {
+  const seconds = history.covered_seconds.reduce((a, b) => a + b, 0) || 1;
+  const pairs = history.pairs.filter((pair) => pair["wait.seconds"] / seconds >= 0.0001);
+  const victims = first(pairs.map((pair) => pair["victim.name"]), 12);
+  const culprits = first(pairs.map((pair) => pair["culprit.name"]), 10);
+  const cell = (/** @type {string} */ victim, /** @type {string} */ culprit) =>
+    pairs.find((pair) => pair["victim.name"] === victim && pair["culprit.name"] === culprit);
+  const most = Math.max(...pairs.map((pair) => pair["wait.seconds"]), 1e-9);
+  if (!pairs.length) {
+    return html`<${Section} title="Who hurts whom" id="matrix"><p>Nobody waited for another in this span.</p><//>`;
+  }
+  const shown = history.pair && state.victim && state.culprit;
+  return html`<${Section} title="Who hurts whom" id="matrix" note="waited ms in each second; victims down, culprits across">
+    <div class="scroll" tabindex="0" role="region" aria-label="Matrix of victims and culprits">
+      <table class="matrix">
+        <thead>
+          <tr>
+            <th scope="col">victim</th>
+            ${culprits.map((name) => html`<th scope="col" title=${name}><span>${shorten(name, 26)}</span></th>`)}
+          </tr>
+        </thead>
+        <tbody>
+          ${victims.map(
+            (victim) => html`<tr>
+              <th scope="row" title=${victim}>
+                <button class="link" onClick=${() => set({ owner: victim })}>${shorten(victim, 34)}</button>
+              </th>
+              ${culprits.map((culprit) => {
+                const pair = cell(victim, culprit);
+                if (!pair) return html`<td></td>`;
+                const part = pair["wait.seconds"] / most;
+                const picked = state.victim === victim && state.culprit === culprit;
+                const text = ((pair["wait.seconds"] / seconds) * 1000).toFixed(1);
+                return html`<td>
+                  <button
+                    class="cell ${part > 0.5 ? "strong" : ""}"
+                    style=${{ "--part": String(Math.round(8 + part * 82)) }}
+                    aria-pressed=${String(picked)}
+                    aria-label=${`${victim} waited ${text} ms in each second behind ${culprit}`}
+                    onClick=${() => set(picked ? { victim: "", culprit: "" } : { victim, culprit })}
+                  >
+                    ${text}
+                  </button>
+                </td>`;
+              })}
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>
+    ${shown
+      ? html`<h3>${shorten(state.victim, 40)} behind ${shorten(state.culprit, 40)}</h3>
+          <${Chart}
+            label=${`What ${state.victim} waited behind ${state.culprit}`}
+            history=${history}
+            series=${[{ label: "waited", values: history.pair?.wait ?? [], color: "cause-neighbour" }]}
+            unit=${percent}
+            height=${120}
+            onZoom=${onZoom}
+          />`
+      : null}
+  <//>`;
+}
+
+/** @param {Panel} props */
+export function Energy({ history, onZoom }) {
+  if (!history.energy) return null;
+  const series = history.energy.map((zone, at) => ({ label: zone.name, values: zone.watts, color: `owner-${at % SLOTS}` }));
+  return html`<${Section} title="Energy" id="energy">
+    <${Chart} label="Power of each zone" history=${history} series=${series} unit=${watts} onZoom=${onZoom} />
+  <//>`;
+}
+
+const EVENT_INKS = /** @type {Record<string, [string, string]>} */ ({
+  "process.starts": ["line-0", "starts"],
+  "process.exits": ["line-1", "exits"],
+  "oom.kills": ["line-2", "OOM kills"],
+  "tcp.connect_failures": ["line-3", "failed connections"],
+});
+
+/** @param {Panel & {events: Record<string, any> | null}} props */
+export function Events({ history, events, state, set, onZoom }) {
+  const series = Object.entries(EVENT_INKS)
+    .filter(([name]) => history.events[name])
+    .map(([name, [ink, label]], at) => ({ label, values: history.events[name], color: ink, dash: [undefined, "dash", undefined, "dot"][at] }));
+  /** @type {Record<string, any>[]} */
+  const rows = events?.rows ?? [];
+  const marks = rows.filter((row) => row["event.name"] === "oom.kill").map((row) => row.time_unix_nano / 1e9);
+  const from = history.from_unix_nano;
+  const cut = events && events.forgotten > 0 && events.complete_since_unix_nano > from;
+  const kinds = ["", "process.start", "process.exec", "process.exit", "oom.kill", "tcp.connect_failed"];
+  return html`<${Section} title="Events" id="events" note="per step; a red line is an OOM kill">
+    ${series.length ? html`<${Chart} label="Events over time" history=${history} series=${series} unit=${count} height=${110} marks=${marks} onZoom=${onZoom} />` : html`<p>No events are counted: see the health below.</p>`}
+    <p>
+      <label>kind <select value=${state.kind} onChange=${(/** @type {any} */ e) => set({ kind: e.target.value })}>
+        ${kinds.map((kind) => html`<option value=${kind}>${kind || "all"}</option>`)}
+      </select></label>
+      ${cut ? html`<span class="note">before ${clock(events.complete_since_unix_nano / 1e9)} ordinary events were forgotten</span>` : null}
+    </p>
+    <div class="scroll events" tabindex="0" role="region" aria-label="List of events">
+      <table>
+        <thead><tr><th scope="col">time</th><th scope="col">who</th><th scope="col">where</th><th scope="col">what</th></tr></thead>
+        <tbody>
+          ${rows
+            .slice()
+            .reverse()
+            .map(
+              (row) => html`<tr class=${`tone-${row.tone}`}>
+                <td>${clock(row.time_unix_nano / 1e9)}</td>
+                <td>${row["process.executable.name"] ?? ""}${row["process.pid"] ? ` [${row["process.pid"]}]` : ""}</td>
+                <td title=${row.place}>${shorten(row.place, 34)}</td>
+                <td class="what">${row.text}</td>
+              </tr>`,
+            )}
+          ${rows.length ? null : html`<tr><td colspan="4">none in this span</td></tr>`}
+        </tbody>
+      </table>
+    </div>
+  <//>`;
+}
+
+/** @param {{history: History, health: Record<string, any> | null, node: Record<string, any> | null, connected: boolean}} props */
+export function Health({ history, health, node, connected }) {
+  /** @type {Record<string, string>[]} */
+  const features = health?.features ?? [];
+  const on = features.filter((feature) => feature.state === "on").length;
+  const lost = history.losses.reduce((/** @type {number} */ a, b) => a + (b ?? 0), 0);
+  const agent = mean(history.agent);
+  return html`<${Section} title="Health of the agent" id="health" note=${`${on} features work, ${features.length - on} do not or in part`}>
+    <p>
+      ${connected ? null : html`<b class="bad">no connection to the agent; </b>`} CPU ${agent === null ? "–" : percent(agent)} of one CPU,
+      memory ${node ? bytes(node.agent["memory.rss_bytes"]) : "–"}, ${lost ? html`<b class="bad">${count(lost)} records lost in this span</b>` : "nothing was lost in this span"}
+      ${node ? html`, noctule ${node["noctule.version"]} on ${node["host.name"]}` : null}
+    </p>
+    <details open=${false}>
+      <summary>features</summary>
+      <div class="scroll" tabindex="0" role="region" aria-label="Features">
+        <table>
+          <thead><tr><th scope="col">feature</th><th scope="col">state</th><th scope="col">why</th><th scope="col">to change it</th></tr></thead>
+          <tbody>
+            ${features.map(
+              (feature) => html`<tr>
+                <th scope="row">${feature.name}</th>
+                <td class=${`state-${feature.state}`}>${feature.state}</td>
+                <td class="what">${feature.reason}</td>
+                <td class="what">${feature.mend ?? ""}</td>
+              </tr>`,
+            )}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  <//>`;
+}

@@ -1,0 +1,144 @@
+// Tables: containers over the whole span, and the other levels over the last interval.
+
+import { html, useState } from "./ui.js";
+import { Section } from "./panels.js";
+import { count, duration, percent, shorten } from "./format.js";
+import { TABLES } from "./state.js";
+
+/**
+ * @typedef {Record<string, any>} Row
+ * @typedef {object} Column
+ * @property {string} title
+ * @property {string} [sort] its name in the API
+ * @property {boolean} [number]
+ * @property {(row: Row) => unknown} cell
+ */
+
+export const ROWS = 100;
+
+/** A small picture of the CPU use. @param {{values: (number | null)[]}} props */
+function Spark({ values }) {
+  const most = Math.max(0.01, ...values.map((v) => v ?? 0));
+  const width = 100 / Math.max(values.length, 1);
+  const bars = values.map((v, at) => {
+    if (!v) return "";
+    const tall = Math.max(0.5, (v / most) * 16);
+    return `M${(at * width).toFixed(2)} 16v-${tall.toFixed(2)}h${width.toFixed(2)}v${tall.toFixed(2)}z`;
+  });
+  return html`<svg class="spark" viewBox="0 0 100 16" preserveAspectRatio="none" aria-hidden="true"><path d=${bars.join("")} /></svg>`;
+}
+
+/** @param {Row} row */
+export const nameOf = (row) =>
+  row.name ??
+  (row["process.pid"] !== undefined
+    ? `${row["process.executable.name"]} [${row["process.pid"]}]`
+    : row["k8s.pod.name"]
+      ? `${row["k8s.namespace.name"] ?? ""}/${row["k8s.pod.name"]}`
+      : row["container.name"] ?? row["systemd.unit"] ?? row["process.linux.cgroup"] ?? row["container.id"] ?? row["k8s.pod.uid"] ?? `#${row["cgroup.id"]}`);
+
+/** @param {number} seconds of the span @param {import("./api.js").History} history @returns {Column[]} */
+function overSpan(seconds, history) {
+  const hurt = new Map((history.now?.rows ?? []).map((row) => [row.name, row.verdict.kind]));
+  return [
+    { title: "CPU", sort: "cpu", number: true, cell: (row) => percent(row["cpu.seconds"] / seconds) },
+    { title: "over time", cell: (row) => html`<${Spark} values=${row.cpus} />` },
+    { title: "waits", sort: "wait", number: true, cell: (row) => percent(row["wait.seconds"] / seconds) },
+    { title: "hurts others", sort: "hurts", number: true, cell: (row) => percent(row["hurts.seconds"] / seconds) },
+    { title: "most because of", cell: (row) => topCause(row.causes) },
+    { title: "verdict", cell: (row) => (hurt.get(row.name) ?? (history.now ? "quiet" : "–")).replaceAll("_", " ") },
+  ];
+}
+
+/** @param {Record<string, number>} causes */
+function topCause(causes) {
+  const [first] = Object.entries(causes).sort((a, b) => b[1] - a[1]);
+  return first && first[1] > 0.001 ? first[0] : "–";
+}
+
+/** @param {number} seconds of the window @returns {Column[]} */
+function overInterval(seconds) {
+  const rate = (/** @type {string} */ key) => (/** @type {Row} */ row) => (row[key] === undefined ? "–" : count(row[key] / seconds));
+  const share = (/** @type {string} */ key) => (/** @type {Row} */ row) => (row[key] === undefined ? "–" : percent(row[key] / seconds));
+  return [
+    { title: "CPU", sort: "cpu", number: true, cell: share("cpu.seconds") },
+    { title: "waits", sort: "wait", number: true, cell: share("wait.seconds") },
+    { title: "preempted/s", sort: "preempted", number: true, cell: rate("switches.preempted") },
+    { title: "throttled/s", sort: "throttled", number: true, cell: rate("switches.throttled") },
+    { title: "pages read/s", sort: "page_reads", number: true, cell: rate("page_cache.reads") },
+    { title: "pages written/s", sort: "page_writes", number: true, cell: rate("page_cache.writes") },
+  ];
+}
+
+/**
+ * @param {import("./panels.js").Panel & {table: Row | null}} props
+ */
+export function Tables({ history, table, state, set }) {
+  const [open, setOpen] = useState(/** @type {Row | null} */ (null));
+  const spanned = state.table === "containers";
+  const seconds = spanned ? history.covered_seconds.reduce((a, b) => a + b, 0) || 1 : table?.window_seconds ?? 1;
+  /** @type {Row[]} */
+  const rows = (spanned ? history.owners : table?.rows ?? []).slice(0, ROWS);
+  const all = spanned ? history.owners : table?.rows ?? [];
+  const known = (/** @type {Column} */ column) => rows.some((row) => column.cell(row) !== "–");
+  const columns = (spanned ? overSpan(seconds, history) : overInterval(seconds)).filter(known);
+  const note = spanned ? "over the span" : `over the last ${duration(seconds)}, live only`;
+  const header = (/** @type {Column} */ column) => html`<th
+    scope="col"
+    class=${column.number ? "number" : ""}
+    aria-sort=${column.sort === state.sort ? "descending" : undefined}
+  >
+    ${column.sort ? html`<button class="link" onClick=${() => set({ sort: column.sort })}>${column.title}${column.sort === state.sort ? " ▾" : ""}</button>` : column.title}
+  </th>`;
+  return html`<${Section} title="Tables" id="tables" note=${note}>
+    <div class="bar">
+      <div role="tablist" aria-label="Level">
+        ${TABLES.map(
+          (name) => html`<button role="tab" aria-selected=${String(state.table === name)} onClick=${() => set({ table: name, sort: "cpu" })}>${name}</button>`,
+        )}
+      </div>
+      <label>filter <input
+          id="filter"
+          type="search"
+          placeholder="name, path, container id or pid"
+          value=${state.filter}
+          onInput=${(/** @type {any} */ e) => set({ filter: e.target.value })}
+        />
+      </label>
+    </div>
+    <div class="scroll" tabindex="0" role="region" aria-label=${`Table of ${state.table}`}>
+      <table>
+        <thead>
+          <tr>${header({ title: "name", sort: "name", cell: nameOf })}${columns.map(header)}</tr>
+        </thead>
+        <tbody>
+          ${rows.map(
+            (row) => html`<tr key=${row.id ?? nameOf(row)} class=${row.exited ? "dim" : ""}>
+              <th scope="row" title=${nameOf(row)}>
+                <button class="link" onClick=${() => (spanned ? set({ owner: row.name }) : null, setOpen(row))}>${shorten(nameOf(row), 48)}</button>${row.exited ? " (exited)" : ""}
+              </th>
+              ${columns.map((column) => html`<td class=${column.number ? "number" : ""}>${column.cell(row)}</td>`)}
+            </tr>`,
+          )}
+          ${rows.length ? null : html`<tr><td colspan=${columns.length + 1}>${state.filter ? "no row matches the filter" : "nothing used the CPU"}</td></tr>`}
+        </tbody>
+      </table>
+    </div>
+    ${all.length > ROWS ? html`<p class="note">the first ${ROWS}; the filter finds the others</p>` : null}
+    ${open ? html`<${Detail} row=${open} close=${() => setOpen(null)} />` : null}
+  <//>`;
+}
+
+/** @param {{row: Row, close: () => void}} props */
+function Detail({ row, close }) {
+  const plain = Object.entries(row).filter(([key, value]) => !["cpus", "id", "name"].includes(key) && typeof value !== "object");
+  const nested = Object.entries(row).filter(([, value]) => value && typeof value === "object" && !Array.isArray(value));
+  return html`<aside class="detail" aria-label="Details">
+    <button class="close" onClick=${close} aria-label="close">×</button>
+    <h3>${nameOf(row)}</h3>
+    <dl>
+      ${plain.map(([key, value]) => html`<div><dt>${key}</dt><dd>${String(value)}</dd></div>`)}
+      ${nested.map(([key, value]) => html`<div><dt>${key}</dt><dd>${Object.entries(value).filter(([, n]) => n !== 0).map(([name, n]) => `${name} ${typeof n === "number" ? +n.toFixed(6) : n}`).join(", ") || "0"}</dd></div>`)}
+    </dl>
+  </aside>`;
+}
