@@ -69,7 +69,7 @@ impl Feed {
         Api {
             agent: self.clone(),
             ticks: self.ticks.clone(),
-            hosts: Hosts::new(config.web.hosts.iter().cloned()),
+            hosts: Arc::new(Hosts::new(config.web.hosts.iter().cloned())),
             start: wire::now_ns(),
         }
     }

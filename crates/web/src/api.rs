@@ -19,6 +19,7 @@ use crate::host::Hosts;
 use crate::query::{Query, QueryError};
 use crate::secure;
 use encoding::accepts_gzip;
+pub(crate) use encoding::gzip;
 use store::{Made, Store};
 use stream::Streams;
 pub use stream::Ticks;
@@ -94,7 +95,7 @@ pub struct Api {
     /// Says when something was published.
     pub ticks: Ticks,
     /// Names by which requests may call the server.
-    pub hosts: Hosts,
+    pub hosts: Arc<Hosts>,
     /// Differs from one start of the agent to the next: tags of one are no tags of the other.
     pub start: u64,
 }
@@ -123,7 +124,7 @@ pub(crate) fn routes(api: Api) -> Router {
             refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD")
         })
         .with_state(shared);
-    secure::protect(routes, Arc::new(api.hosts))
+    secure::protect(routes, api.hosts)
 }
 
 async fn resource(

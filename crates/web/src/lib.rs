@@ -1,4 +1,4 @@
-//! The HTTP server of noctule: `/metrics`, `/livez`, `/readyz` and a page that names them.
+//! The HTTP server of noctule: `/metrics`, `/livez`, `/readyz`, the JSON API and the page.
 //!
 //! Nothing that a client sends changes anything: every answer is a function of what the agent last
 //! published. The server knows neither batches nor formats; it gets [`Handlers`].
@@ -18,6 +18,7 @@ mod routes;
 mod seats;
 mod secure;
 mod server;
+mod ui;
 
 pub use api::{Agent, Api, RESOURCES, Refusal, Resource, Ticks};
 pub use host::Hosts;

@@ -38,7 +38,6 @@ const NO_SNIFF: (HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff")
 
 pub(crate) fn router(handlers: Handlers) -> Router {
     Router::new()
-        .route("/", get(index))
         .route("/metrics", get(metrics))
         .route("/livez", get(async || text(StatusCode::OK, "alive\n")))
         .route("/readyz", get(ready))
@@ -47,14 +46,6 @@ pub(crate) fn router(handlers: Handlers) -> Router {
         })
         .fallback(async || text(StatusCode::NOT_FOUND, "no such page; see /\n"))
         .with_state(handlers)
-}
-
-async fn index() -> Response {
-    answer(
-        StatusCode::OK,
-        "text/html; charset=utf-8",
-        include_str!("index.html"),
-    )
 }
 
 async fn metrics(State(handlers): State<Handlers>, headers: HeaderMap) -> Response {

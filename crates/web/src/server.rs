@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,8 +14,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::api::{self, Api};
 use crate::connection::{self, Limits};
+use crate::host::Hosts;
 use crate::routes::{Handlers, router};
 use crate::seats::{Room, Seats};
+use crate::ui;
 
 /// What the kernel keeps for a client that does not read, for each connection (it doubles the number).
 /// Without a limit it is up to 4 MiB, which counts as the agent's memory.
@@ -57,12 +60,14 @@ impl Bound {
     /// Starts answering, on a thread of its own. Fails when there is no thread, timer or poller to
     /// be had.
     pub fn serve(self, handlers: Handlers) -> io::Result<Server> {
-        self.serve_within(router(handlers), Room::DEFAULT, Limits::DEFAULT)
+        let routes = router(handlers).merge(ui::routes(Arc::new(Hosts::default())));
+        self.serve_within(routes, Room::DEFAULT, Limits::DEFAULT)
     }
 
     /// The same, with the API.
     pub fn serve_with_api(self, handlers: Handlers, api: Api) -> io::Result<Server> {
-        let routes = router(handlers).merge(api::routes(api));
+        let page = ui::routes(api.hosts.clone());
+        let routes = router(handlers).merge(page).merge(api::routes(api));
         self.serve_within(routes, Room::DEFAULT, Limits::DEFAULT)
     }
 
@@ -154,7 +159,7 @@ async fn accept(
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
-    use std::sync::{Arc, Mutex, Weak};
+    use std::sync::{Mutex, Weak};
     use std::time::Instant;
 
     use super::*;

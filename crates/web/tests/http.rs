@@ -68,7 +68,7 @@ fn raw(address: SocketAddr, request: &str) -> Answer {
 }
 
 fn request(address: SocketAddr, method: &str, path: &str, headers: &str) -> Answer {
-    let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
     raw(address, &format!("{head}{headers}\r\n"))
 }
 
@@ -120,10 +120,10 @@ fn the_index_names_the_pages_and_loads_nothing_from_elsewhere() {
         answer.header("content-type"),
         Some("text/html; charset=utf-8")
     );
-    for name in ["/metrics", "/livez", "/readyz", "noctule top"] {
+    for name in ["/metrics", "/api/v1/now", "/ui/app.js"] {
         assert!(answer.body.contains(name), "{name}");
     }
-    for elsewhere in ["://", "src=", "@import", "<script"] {
+    for elsewhere in ["://", "=\"//", "@import"] {
         assert!(!answer.body.contains(elsewhere), "{elsewhere}");
     }
 }
@@ -163,8 +163,8 @@ fn head_has_the_head_of_get_and_no_body() {
 #[test]
 fn one_connection_carries_several_requests() {
     let (_server, address) = serve(&agent());
-    let one = "GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
-    let last = "GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let one = "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let last = "GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let answer = raw(address, &format!("{one}{last}"));
     assert!(answer.body.contains("HTTP/1.1 200 OK"), "{}", answer.body);
 }
@@ -194,7 +194,7 @@ fn a_fault_in_a_handler_costs_one_connection() {
     let server = bound.serve(handlers).unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
+        .write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .unwrap();
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
