@@ -5,7 +5,7 @@ import { get, ticks } from "./api.js";
 import { clock, duration } from "./format.js";
 import { Cpu, Energy, Events, Health, Matrix, Now, Waits } from "./panels.js";
 import { ROWS, Tables } from "./tables.js";
-import { SPANS, format, parse } from "./state.js";
+import { SPANS, format, keyOf, nameIn, parse } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -17,16 +17,21 @@ const SLOW_TICKS = 10;
 const isLive = (state) => state.from === null;
 
 /**
- * The numbers of names are those of the last answer.
- * @param {import("./api.js").History | null} history @param {string} name
+ * The number of an owner in the present answers: the same number if it still has that name, else that of
+ * somebody with the name.
+ * @param {import("./api.js").History | null} history @param {string} key
  */
-function idOf(history, name) {
-  if (!name || !history) return undefined;
-  const owner = history.owners.find((one) => one.name === name);
-  if (owner) return owner.id;
-  const pair = history.pairs.find((one) => one["victim.name"] === name || one["culprit.name"] === name);
-  if (pair) return pair["victim.name"] === name ? pair.victim : pair.culprit;
-  return history.now?.rows.find((row) => row.name === name)?.id;
+function idOf(history, key) {
+  if (!key || !history) return undefined;
+  const known = [
+    ...history.owners.map((one) => ({ id: one.id, name: one.name })),
+    ...history.pairs.flatMap((one) => [
+      { id: one.victim, name: one["victim.name"] },
+      { id: one.culprit, name: one["culprit.name"] },
+    ]),
+    ...(history.now?.rows ?? []).map((row) => ({ id: row.id, name: row.name })),
+  ].filter((one) => one.id !== undefined && one.name === nameIn(key));
+  return (known.find((one) => keyOf(one.id, one.name) === key) ?? known[0])?.id;
 }
 
 /** @param {State} state @param {import("./api.js").History | null} known */

@@ -1,8 +1,9 @@
 // What the page shows, panel by panel. Each is a function of one answer of the agent.
 
-import { html } from "./ui.js";
+import { html, useState } from "./ui.js";
 import { Chart, mean } from "./chart.js";
 import { HeatMap } from "./heat.js";
+import { keyOf, nameIn } from "./state.js";
 import { bytes, clock, count, duration, percent, shorten, watts } from "./format.js";
 
 /**
@@ -38,8 +39,12 @@ export function Section({ title, id, note, children }) {
   </section>`;
 }
 
+/** So many hurt groups are shown at first. */
+const FIRST = 5;
+
 /** @param {Panel} props */
 export function Now({ history, set }) {
+  const [all, setAll] = useState(false);
   const now = history.now;
   if (!now) {
     return html`<${Section} title="Now" id="now"><p class="now quiet">The first window is being judged: a verdict takes some seconds of figures.</p><//>`;
@@ -48,33 +53,36 @@ export function Now({ history, set }) {
   return html`<${Section} title="Now" id="now" note=${at}>
     ${now.rows.length === 0 ? html`<p class="now ${KINDS.quiet}">Nobody waits.</p>` : null}
     <ol class="now">
-      ${now.rows.map(
+      ${now.rows.slice(0, all ? undefined : FIRST).map(
         (row) => html`<li class="hurt">
-          <button class="link name" onClick=${() => set({ owner: row.name })} title=${row.name}>${shorten(row.name, 64)}</button>
+          <button class="link name" onClick=${() => set({ owner: keyOf(row.id, row.name) })} title=${row.name}>${shorten(row.name, 64)}</button>
           ${" "}<span class="kind">${row.verdict.kind.replaceAll("_", " ")}</span>
           ${row.verdict.culprit
             ? html`<span> because of </span
-                ><button class="link name culprit" onClick=${() => set({ victim: row.name, culprit: row.verdict.culprit })} title=${row.verdict.culprit}>${shorten(row.verdict.culprit, 64)}</button>`
+                ><button class="link name culprit" onClick=${() => set({ victim: keyOf(row.id, row.name), culprit: keyOf(row.verdict.culprit_id, row.verdict.culprit ?? "") })} title=${row.verdict.culprit}>${shorten(row.verdict.culprit, 64)}</button>`
             : null}
           <span class="reason">${row.verdict.reason}, since ${clock(row.since_unix_nano / 1e9)}</span>
         </li>`,
       )}
     </ol>
-    ${now.more ? html`<p class="note">and ${now.more} more groups</p>` : null}
+    ${now.rows.length > FIRST
+      ? html`<button aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "only the worst" : `${now.rows.length - FIRST} more groups are hurt`}</button>`
+      : null}
+    ${now.more ? html`<p class="note">and ${now.more} more groups, which are not listed</p>` : null}
   <//>`;
 }
 
 /** Colours stay with their owners while the order changes. */
-const slots = /** @type {Map<string, number>} */ (new Map());
+const slots = /** @type {Map<number, number>} */ (new Map());
 const SLOTS = 8;
 
 /** @param {import("./api.js").Owner[]} owners */
 function placed(owners) {
-  const names = new Set(owners.map((owner) => owner.name));
-  for (const name of slots.keys()) if (!names.has(name)) slots.delete(name);
+  const ids = new Set(owners.map((owner) => owner.id));
+  for (const id of slots.keys()) if (!ids.has(id)) slots.delete(id);
   const free = Array.from({ length: SLOTS }, (_, n) => n).filter((n) => ![...slots.values()].includes(n));
-  for (const owner of owners) if (!slots.has(owner.name)) slots.set(owner.name, free.shift() ?? 0);
-  return owners.slice().sort((a, b) => (slots.get(a.name) ?? 0) - (slots.get(b.name) ?? 0));
+  for (const owner of owners) if (!slots.has(owner.id)) slots.set(owner.id, free.shift() ?? 0);
+  return owners.slice().sort((a, b) => (slots.get(a.id) ?? 0) - (slots.get(b.id) ?? 0));
 }
 
 /** @param {Panel & {top: import("./api.js").Owner[]}} props */
@@ -89,9 +97,9 @@ export function Cpu({ history, top, state, set, onZoom }) {
     ...owners.map((owner) => ({
       label: shorten(owner.name, 40),
       values: owner.cpus,
-      color: `owner-${slots.get(owner.name)}`,
-      picked: state.owner === owner.name,
-      onPick: () => set({ owner: state.owner === owner.name ? "" : owner.name }),
+      color: `owner-${slots.get(owner.id)}`,
+      picked: state.owner === keyOf(owner.id, owner.name),
+      onPick: () => set({ owner: state.owner === keyOf(owner.id, owner.name) ? "" : keyOf(owner.id, owner.name) }),
     })),
     { label: "others", values: others, color: "others" },
     { label: "interrupts and steal", values: node.remainder, color: "remainder" },
@@ -101,14 +109,14 @@ export function Cpu({ history, top, state, set, onZoom }) {
   const words = `CPU of the node by owner: ${owners.map((o) => `${o.name} ${percent(mean(o.cpus) ?? 0)}`).join(", ")}`;
   return html`<${Section} title="CPU" id="cpu" note=${`${cpus} CPUs, idle ${idle === null ? "–" : percent(idle / Math.max(cpus, 1))}`}>
     <${Chart} label=${words} history=${history} series=${series} stack max=${Math.max(cpus, 1)} height=${190} unit=${percent} onZoom=${onZoom} />
-    ${history.crowded ? html`<p class="note">${history.crowded} points had more owners than are kept: those are among the others.</p>` : null}
+    ${history.crowded ? html`<p class="note">In ${history.crowded} of the points there were more owners than are kept: those are among the others.</p>` : null}
   <//>`;
 }
 
 /** @param {Panel} props */
 export function Waits({ history, state, set, onZoom }) {
   const { waits } = history;
-  const whose = waits.of === undefined ? "the node" : state.owner;
+  const whose = waits.of === undefined ? "the node" : nameIn(state.owner);
   const causes = Object.entries(waits.causes).map(([cause, values]) => {
     const [ink, words] = CAUSES[cause] ?? ["others", cause];
     return { label: words, values, color: ink };
@@ -122,7 +130,7 @@ export function Waits({ history, state, set, onZoom }) {
   const note = html`of <b>${whose}</b> ${state.owner ? html`<button onClick=${() => set({ owner: "" })}>show the node</button>` : null}`;
   const worst = causes.map((one) => `${one.label} ${percent(mean(one.values) ?? 0)}`).join(", ");
   return html`<${Section} title="Waits" id="waits" note=${note}>
-    ${state.owner && waits.of === undefined ? html`<p class="note">${state.owner} has no figures in this span.</p>` : null}
+    ${state.owner && waits.of === undefined ? html`<p class="note">${nameIn(state.owner)} has no figures in this span.</p>` : null}
     <h3>How long threads were runnable but not running</h3>
     <${HeatMap} history=${history} onZoom=${onZoom} />
     ${waits.missing ? html`<p class="note">The lengths of ${waits.missing} seconds were not kept.</p>` : null}
@@ -139,17 +147,23 @@ export function Waits({ history, state, set, onZoom }) {
   <//>`;
 }
 
-/** @param {string[]} names @param {number} most */
-const first = (names, most) => [...new Set(names)].slice(0, most);
+/**
+ * The first of a kind in the pairs, each once.
+ * @param {Record<string, any>[]} pairs @param {"victim" | "culprit"} side @param {number} most
+ */
+function first(pairs, side, most) {
+  const names = new Map(pairs.map((pair) => [/** @type {number} */ (pair[side]), /** @type {string} */ (pair[`${side}.name`])]));
+  return [...names].slice(0, most).map(([id, name]) => ({ id, name, key: keyOf(id, name) }));
+}
 
 /** @param {Panel} props */
 export function Matrix({ history, state, set, onZoom }) {
   const seconds = history.covered_seconds.reduce((a, b) => a + b, 0) || 1;
   const pairs = history.pairs.filter((pair) => pair["wait.seconds"] / seconds >= 0.0001);
-  const victims = first(pairs.map((pair) => pair["victim.name"]), 12);
-  const culprits = first(pairs.map((pair) => pair["culprit.name"]), 10);
-  const cell = (/** @type {string} */ victim, /** @type {string} */ culprit) =>
-    pairs.find((pair) => pair["victim.name"] === victim && pair["culprit.name"] === culprit);
+  const victims = first(pairs, "victim", 12);
+  const culprits = first(pairs, "culprit", 10);
+  const cell = (/** @type {number} */ victim, /** @type {number} */ culprit) =>
+    pairs.find((pair) => pair.victim === victim && pair.culprit === culprit);
   const most = Math.max(...pairs.map((pair) => pair["wait.seconds"]), 1e-9);
   if (!pairs.length) {
     return html`<${Section} title="Who hurts whom" id="matrix"><p>Nobody waited for another in this span.</p><//>`;
@@ -161,28 +175,28 @@ export function Matrix({ history, state, set, onZoom }) {
         <thead>
           <tr>
             <th scope="col">victim</th>
-            ${culprits.map((name) => html`<th scope="col" title=${name}><span>${shorten(name, 26)}</span></th>`)}
+            ${culprits.map(({ name }) => html`<th scope="col" title=${name}><span>${shorten(name, 26)}</span></th>`)}
           </tr>
         </thead>
         <tbody>
           ${victims.map(
             (victim) => html`<tr>
-              <th scope="row" title=${victim}>
-                <button class="link" onClick=${() => set({ owner: victim })}>${shorten(victim, 34)}</button>
+              <th scope="row" title=${victim.name}>
+                <button class="link" onClick=${() => set({ owner: victim.key })}>${shorten(victim.name, 34)}</button>
               </th>
               ${culprits.map((culprit) => {
-                const pair = cell(victim, culprit);
+                const pair = cell(victim.id, culprit.id);
                 if (!pair) return html`<td></td>`;
                 const part = pair["wait.seconds"] / most;
-                const picked = state.victim === victim && state.culprit === culprit;
+                const picked = state.victim === victim.key && state.culprit === culprit.key;
                 const text = ((pair["wait.seconds"] / seconds) * 1000).toFixed(1);
                 return html`<td>
                   <button
-                    class="cell ${part > 0.5 ? "strong" : ""}"
-                    style=${{ "--part": String(Math.round(8 + part * 82)) }}
+                    class="cell"
+                    style=${{ "--part": String(Math.round(6 + part * 54)) }}
                     aria-pressed=${String(picked)}
-                    aria-label=${`${victim} waited ${text} ms in each second behind ${culprit}`}
-                    onClick=${() => set(picked ? { victim: "", culprit: "" } : { victim, culprit })}
+                    aria-label=${`${victim.name} waited ${text} ms in each second behind ${culprit.name}`}
+                    onClick=${() => set(picked ? { victim: "", culprit: "" } : { victim: victim.key, culprit: culprit.key })}
                   >
                     ${text}
                   </button>
@@ -194,9 +208,9 @@ export function Matrix({ history, state, set, onZoom }) {
       </table>
     </div>
     ${shown
-      ? html`<h3>${shorten(state.victim, 40)} behind ${shorten(state.culprit, 40)}</h3>
+      ? html`<h3>${shorten(nameIn(state.victim), 40)} behind ${shorten(nameIn(state.culprit), 40)}</h3>
           <${Chart}
-            label=${`What ${state.victim} waited behind ${state.culprit}`}
+            label=${`What ${nameIn(state.victim)} waited behind ${nameIn(state.culprit)}`}
             history=${history}
             series=${[{ label: "waited", values: history.pair?.wait ?? [], color: "cause-neighbour" }]}
             unit=${percent}

@@ -5,7 +5,7 @@
  * @property {number} seconds length of the span while it is live
  * @property {number | null} from begin, seconds since 1970; null: live
  * @property {number | null} to end
- * @property {string} owner whose waits are shown; "": the machine's
+ * @property {string} owner whose waits are shown, by keyOf; "": the machine's
  * @property {string} victim of the pair that is shown over time
  * @property {string} culprit likewise
  * @property {string} table
@@ -30,6 +30,16 @@ export const USUAL = {
   filter: "",
   kind: "",
 };
+
+/**
+ * What stands in the address for an owner: two can have one name, and after a new start of the agent the
+ * numbers are others.
+ * @param {number | undefined} id @param {string} name
+ */
+export const keyOf = (id, name) => `${id ?? ""}:${name}`;
+
+/** @param {string} key */
+export const nameIn = (key) => key.replace(/^[0-9]*:/, "");
 
 /** @param {string} hash @returns {State} */
 export function parse(hash) {

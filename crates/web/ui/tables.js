@@ -3,7 +3,7 @@
 import { html, useState } from "./ui.js";
 import { Section } from "./panels.js";
 import { count, duration, percent, shorten } from "./format.js";
-import { TABLES } from "./state.js";
+import { TABLES, keyOf } from "./state.js";
 
 /**
  * @typedef {Record<string, any>} Row
@@ -39,14 +39,14 @@ export const nameOf = (row) =>
 
 /** @param {number} seconds of the span @param {import("./api.js").History} history @returns {Column[]} */
 function overSpan(seconds, history) {
-  const hurt = new Map((history.now?.rows ?? []).map((row) => [row.name, row.verdict.kind]));
+  const hurt = new Map((history.now?.rows ?? []).map((row) => [row.id, row.verdict.kind]));
   return [
     { title: "CPU", sort: "cpu", number: true, cell: (row) => percent(row["cpu.seconds"] / seconds) },
     { title: "over time", cell: (row) => html`<${Spark} values=${row.cpus} />` },
     { title: "waits", sort: "wait", number: true, cell: (row) => percent(row["wait.seconds"] / seconds) },
     { title: "hurts others", sort: "hurts", number: true, cell: (row) => percent(row["hurts.seconds"] / seconds) },
     { title: "most because of", cell: (row) => topCause(row.causes) },
-    { title: "verdict", cell: (row) => (hurt.get(row.name) ?? (history.now ? "quiet" : "–")).replaceAll("_", " ") },
+    { title: "verdict", cell: (row) => (hurt.get(row.id) ?? (history.now ? "quiet" : "–")).replaceAll("_", " ") },
   ];
 }
 
@@ -115,7 +115,7 @@ export function Tables({ history, table, state, set }) {
           ${rows.map(
             (row) => html`<tr key=${row.id ?? nameOf(row)} class=${row.exited ? "dim" : ""}>
               <th scope="row" title=${nameOf(row)}>
-                <button class="link" onClick=${() => (spanned ? set({ owner: row.name }) : null, setOpen(row))}>${shorten(nameOf(row), 48)}</button>${row.exited ? " (exited)" : ""}
+                <button class="link" onClick=${() => (spanned ? set({ owner: keyOf(row.id, row.name) }) : null, setOpen(row))}>${shorten(nameOf(row), 48)}</button>${row.exited ? " (exited)" : ""}
               </th>
               ${columns.map((column) => html`<td class=${column.number ? "number" : ""}>${column.cell(row)}</td>`)}
             </tr>`,
