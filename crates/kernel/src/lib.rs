@@ -14,6 +14,7 @@ mod enumerators;
 mod error;
 mod events;
 mod facts;
+mod functions;
 mod hardware;
 mod heap;
 mod iterator;
@@ -49,6 +50,7 @@ pub use facts::{
     Capabilities, CgroupVersion, Facts, Hierarchy, Scheduler, Tracepoints, ext_scheduler,
     isolated_cpus,
 };
+pub use functions::{FunctionPlace, FunctionProbe, Parameter, Prototype};
 pub use hardware::{CounterSpec, PerfEvent};
 pub use heap::{limit_heap, trim_heap};
 pub use object::{

@@ -240,6 +240,11 @@ pub(crate) enum Held {
         /// It is closed in the end.
         _counter: perf_event::Counter,
     },
+    /// A line of `kprobe_events`, behind the perf event that it is the place of.
+    Kprobe {
+        /// It is removed in the end.
+        _event: crate::object::KprobeEvent,
+    },
 }
 
 impl AttachedProgram {

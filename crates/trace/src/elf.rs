@@ -7,6 +7,7 @@
 //! instructions: to write such an object anew as libbpf wants it would take BTF for its maps, which
 //! it does not have.
 
+mod function;
 mod legacy;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use object::elf::{ELFMAG, EM_BPF, ET_REL, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _};
 
+pub use function::function_offset;
 pub use legacy::{LegacyMap, LegacyObject, LegacyProgram, read_legacy};
 
 /// How the maps and programs of an object are declared.

@@ -78,7 +78,7 @@ pub enum EmitError {
     Unreadable,
     /// A key or a row takes more memory than a map of values per CPU has.
     TooLarge,
-    /// Only tracepoints have a time between two of them.
+    /// Only tracepoints and functions have a time between two of them.
     NoPair,
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for EmitError {
             Self::TooDeep => "the expression is nested too deeply",
             Self::TooLong => "the program is too long",
             Self::Unreadable => "a program cannot read this field",
-            Self::NoPair => "only tracepoints have a time between two of them",
+            Self::NoPair => "only tracepoints and functions have a time between two of them",
             Self::TooLarge => "a key or a row takes more than 32 KiB",
         })
     }
@@ -160,7 +160,7 @@ pub fn emit(program: &Program) -> Result<Emitted, EmitError> {
         Pair::None => 0,
         Pair::First(key) | Pair::Second(key) => key.iter().map(Part::size).sum(),
     };
-    if pair_size > 0 && program.probe != Probe::Tracepoint {
+    if pair_size > 0 && !matches!(program.probe, Probe::Tracepoint | Probe::Function) {
         return Err(EmitError::NoPair);
     }
     if memory_size.max(value_size) > LARGEST_VALUE || pair_size > LONGEST_PAIR {

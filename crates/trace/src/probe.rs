@@ -1,13 +1,16 @@
 //! Kinds of probes: where a program runs, and what it can know there.
 
+mod function;
 mod packet;
 mod perf;
 mod registers;
 
+pub use function::{FunctionValue, FunctionValues, function_format};
 pub(crate) use packet::{IP_ADDRESS, NO_ADDRESS, RECORD_SIZE};
 pub use packet::{Link, PacketField};
 pub(crate) use perf::PERF_FIELDS;
 pub use perf::perf_format;
+pub(crate) use registers::SHIFT;
 
 /// Where a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -19,6 +22,8 @@ pub enum Probe {
     Packet(Link),
     /// Each time a perf event overflows: so many times a second, or once in so many events.
     PerfEvent,
+    /// At the entry or return of a function: the program's context are the registers.
+    Function,
 }
 
 impl Probe {
@@ -26,7 +31,7 @@ impl Probe {
     /// something.
     pub const fn has_thread(self) -> bool {
         match self {
-            Self::Tracepoint | Self::PerfEvent => true,
+            Self::Tracepoint | Self::PerfEvent | Self::Function => true,
             // Packets come in interrupts, on top of whatever thread runs.
             Self::Packet(_) => false,
         }

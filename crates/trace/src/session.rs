@@ -286,6 +286,7 @@ fn load(
             Probe::Tracepoint => PlainProgramKind::Tracepoint,
             Probe::Packet(_) => PlainProgramKind::SocketFilter,
             Probe::PerfEvent => PlainProgramKind::PerfEvent,
+            Probe::Function => PlainProgramKind::Kprobe,
         },
         name: "noctule_hist",
         insns: &insns,

@@ -8,7 +8,7 @@ use super::folder::{TraceFolder, of_the_dead};
 use crate::error::{Context as _, Error, ErrorKind};
 
 /// What is said where they are not there.
-pub(super) const NONE: &str = "this kernel has no kprobes (CONFIG_KPROBE_EVENTS); noctule hist and \
+pub(crate) const NONE: &str = "this kernel has no kprobes (CONFIG_KPROBE_EVENTS); noctule hist and \
     noctule load take tracepoints, which are on the same paths more often than not";
 
 const GROUP: &str = "noctule";
@@ -16,7 +16,7 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A kprobe event; removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct KprobeEvent {
+pub(crate) struct KprobeEvent {
     folder: TraceFolder,
     name: String,
     function: String,
@@ -26,7 +26,7 @@ pub(super) struct KprobeEvent {
 impl KprobeEvent {
     /// Makes one. A function `sys_...` that is not there is looked for under the name that system
     /// calls have since Linux 4.17.
-    pub(super) fn make(function: &str, offset: u64, at_return: bool) -> Result<Self, Error> {
+    pub(crate) fn make(function: &str, offset: u64, at_return: bool) -> Result<Self, Error> {
         let folder = TraceFolder::open()?;
         folder.clean();
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -66,7 +66,7 @@ impl KprobeEvent {
     }
 
     /// The number of its perf event.
-    pub(super) fn id(&self) -> Result<u64, Error> {
+    pub(crate) fn id(&self) -> Result<u64, Error> {
         let path = format!("events/{GROUP}/{}/id", self.name);
         let text = self.folder.read(&path).context(path.clone())?;
         text.trim().parse().map_err(io::Error::other).context(path)
@@ -132,6 +132,6 @@ fn refused(function: &str, error: &io::Error) -> Error {
 }
 
 /// Whether this kernel has kprobe events.
-pub(super) fn exist() -> bool {
+pub(crate) fn exist() -> bool {
     TraceFolder::open().is_ok_and(|folder| folder.read("kprobe_events").is_ok())
 }

@@ -11,7 +11,8 @@ impl Emitter {
     pub(super) fn record(&mut self, classic: Option<&Classic>, end: Label) {
         match self.probe {
             // The context is the record, behind a pointer to registers that programs cannot read.
-            Probe::Tracepoint => self.asm.mov(Reg::R6, Reg::R1),
+            // At a function it is the registers.
+            Probe::Tracepoint | Probe::Function => self.asm.mov(Reg::R6, Reg::R1),
             Probe::Packet(link) => {
                 self.own_record();
                 if let Some(filter) = classic {
@@ -39,7 +40,7 @@ impl Emitter {
     /// The program's context, as functions of the kernel want it.
     pub(super) fn context_of_program(&mut self, dst: Reg) {
         match self.probe {
-            Probe::Tracepoint => self.asm.mov(dst, Reg::R6),
+            Probe::Tracepoint | Probe::Function => self.asm.mov(dst, Reg::R6),
             Probe::Packet(_) | Probe::PerfEvent => self.asm.load(Width::B8, dst, Reg::R6, 0),
         }
     }

@@ -3,6 +3,7 @@
 use super::field::{Meaning, Typed};
 use super::{Resolver, Scope};
 use crate::print::FieldTable;
+use crate::probe::Probe;
 use crate::program::{Aggregate, Kept, Number, Operator, Pair, Part, Program};
 use crate::source::{Problem, Span};
 use crate::table::{
@@ -225,7 +226,8 @@ impl Resolver<'_> {
                 self.wrong(expr.span, "A set of CPUs is no key")
             }
             (Some(Some(Meaning::Number(typed))), _) => {
-                let shown = column(operand, KeyShow::Number, 8, typed.signed);
+                let show = self.number_key(typed.signed);
+                let shown = column(operand, show, 8, typed.signed);
                 Some((Part::Number(typed.number), shown))
             }
             (None, Some(modifier)) => {
@@ -234,9 +236,19 @@ impl Resolver<'_> {
             }
             (None, None) => {
                 let typed = self.number(expr)?;
-                let shown = column(expr, KeyShow::Number, 8, typed.signed);
+                let show = self.number_key(typed.signed);
+                let shown = column(expr, show, 8, typed.signed);
                 Some((Part::Number(typed.number), shown))
             }
+        }
+    }
+
+    /// The kernel shows numbers below zero as great ones. Its histograms have no functions: there they are
+    /// shown as they are.
+    fn number_key(&self, signed: bool) -> KeyShow {
+        match self.scope.probe {
+            Probe::Function if signed => KeyShow::Signed,
+            _ => KeyShow::Number,
         }
     }
 
@@ -351,7 +363,12 @@ impl Resolver<'_> {
                 Some((_, span)) if shown.is_none() => {
                     return self.wrong(span, "Invalid field modifier");
                 }
-                _ => Figure::Kept(keep(typed.number, Aggregate::Sum)),
+                _ => {
+                    if self.scope.probe == Probe::Function {
+                        show = number_of(signed);
+                    }
+                    Figure::Kept(keep(typed.number, Aggregate::Sum))
+                }
             }
         };
         Some(ValueColumn {
