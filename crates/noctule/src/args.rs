@@ -284,23 +284,27 @@ pub(crate) struct EventsArgs {
 ///   noctule hist raw_syscalls:sys_enter 'keys=id.syscall,common_pid.execname'
 ///   noctule hist kmem:kmalloc 'keys=bytes_req.log2' --graph --for 5s
 ///   noctule hist syscalls:sys_enter_openat 'keys=container,comm'
-///   noctule hist sched:sched_wakeup..sched:sched_switch 'on=pid==next_pid:keys=next_comm:vals=latency.p99'
+///   noctule hist sched:sched_wakeup..sched:sched_switch 'on=pid==next_pid:keys=latency.log2'
 ///   noctule hist socket:lo 'keys=ip_proto.flags,port_dst:vals=len' --for 5s
 ///   noctule hist socket:lo 'keys=ip_src:vals=len' --filter 'tcp port 80' --for 5s
 ///   noctule hist profile:99 'keys=comm:sort=hitcount.descending' --for 5s
 ///   noctule hist software:page-faults 'keys=comm,ip.sym-offset' --for 5s
+///   noctule hist uprobe:libc.so.6:malloc 'keys=comm:vals=arg1.p50,arg1.max' --for 5s
+///   noctule hist kprobe:vfs_read..kretprobe:vfs_read 'on=common_pid:keys=latency.log2' --for 5s
 ///   noctule hist 'sched:sched_process_*' 'keys=event,common_comm' --for 5s
-///   noctule hist irq:softirq_entry name=all:keys=comm irq:irq_handler_entry name=all:keys=comm --for 5s
+///   noctule hist irq:softirq_entry name=all:keys=comm irq:irq_handler_entry name=all:keys=comm
 ///
 /// Beside tracepoints: socket:INTERFACE counts packets, socket:any those of all interfaces; profile:HZ,
-/// interval:TIME, software:EVENT and hardware:EVENT, the last two with :PERIOD if wanted, count samples.
+/// interval:TIME, software:EVENT and hardware:EVENT, the last two with :PERIOD if wanted, count samples;
+/// kprobe:FUNCTION, kretprobe:FUNCTION, uprobe:FILE:FUNCTION and uretprobe:FILE:FUNCTION count calls.
 /// Their fields are in docs/probes.md.
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct HistArgs {
     /// An event and what is counted of it, such as sched:sched_switch 'keys=prev_comm if prev_pid > 0'.
     /// An event is SYSTEM:EVENT, a pattern of such, socket:INTERFACE, profile:HZ, interval:TIME,
-    /// software:EVENT, hardware:EVENT, or two of them for the time between: FIRST..SECOND
+    /// software:EVENT, hardware:EVENT, kprobe:FUNCTION, uprobe:FILE:FUNCTION, or two of them for the time
+    /// between: FIRST..SECOND
     #[arg(value_names = ["EVENT", "TRIGGER"], required = true, num_args = 2..)]
     pub(crate) pairs: Vec<String>,
     /// Of packets: count those that pass this filter in tcpdump's language, or in what `tcpdump -ddd`
@@ -346,7 +350,7 @@ pub(crate) struct HistArgs {
 /// Examples:
 ///   noctule trigger sched:sched_process_exec stacktrace:3 --for 10s
 ///   noctule trigger sched:sched_process_exit 'snapshot if comm == "sh"' --trace sched:sched_switch
-///   noctule trigger sched:sched_process_exec traceon sched:sched_process_exit traceoff:5 --off --trace irq:*
+///   noctule trigger task:task_newtask traceon task:task_rename traceoff:5 --off --trace irq:*
 ///   noctule trigger signal:signal_generate 'enable_event:sched:sched_switch:1 if sig == 15'
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]

@@ -113,6 +113,15 @@ impl Kallsyms {
     }
 }
 
+impl Kallsyms {
+    /// The function whose name is nearest; `None`: none is known.
+    pub(super) fn nearest(&self, name: &str) -> Option<&str> {
+        let functions = self.functions();
+        let all = functions.all.iter().map(|one| functions.name(one));
+        all.min_by_key(|known| strsim::damerau_levenshtein(known, name))
+    }
+}
+
 impl Symbols for Kallsyms {
     fn symbol(&self, address: u64) -> Option<Symbol<'_>> {
         self.functions().find(address)

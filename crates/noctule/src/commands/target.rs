@@ -1,12 +1,15 @@
 //! What a program is attached to, by the name that the user gives it.
 
+mod function;
 mod perf;
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Result, bail};
-use noctule_kernel::{AttachedProgram, Error, LoadedProgram, PacketSource, PerfProbe, TraceEvents};
+use noctule_kernel::{
+    AttachedProgram, Error, FunctionProbe, LoadedProgram, PacketSource, PerfProbe, TraceEvents,
+};
 use noctule_trace::format::EventFormat;
 use noctule_trace::probe::{Link, PacketField, Probe, perf_format};
 
@@ -21,6 +24,8 @@ pub(super) enum Target {
     Packets(PacketSource, EventFormat),
     /// `profile:HZ`, `interval:TIME`, `software:EVENT`, `hardware:EVENT`.
     Perf(PerfProbe, EventFormat),
+    /// `kprobe:FUNCTION`, `uprobe:FILE:FUNCTION` and both with `ret`.
+    Function(FunctionProbe, EventFormat),
 }
 
 impl Target {
@@ -32,6 +37,9 @@ impl Target {
         }
         if let Some(probe) = perf::probe(text)? {
             return Ok(Self::Perf(probe, named(perf_format(), text)));
+        }
+        if let Some((probe, format)) = function::probe(text)? {
+            return Ok(Self::Function(probe, named(format, text)));
         }
         let events = TraceEvents::open()?;
         let format = tracepoints::one(&events, text)?;
@@ -60,15 +68,17 @@ impl Target {
             Self::Packets(source, _) if source.has_ethernet() => Probe::Packet(Link::Ethernet),
             Self::Packets(..) => Probe::Packet(Link::None),
             Self::Perf(..) => Probe::PerfEvent,
+            Self::Function(..) => Probe::Function,
         }
     }
 
     /// The fields of its event.
     pub(super) fn format(&self) -> &EventFormat {
         match self {
-            Self::Tracepoint(_, format) | Self::Packets(_, format) | Self::Perf(_, format) => {
-                format
-            }
+            Self::Tracepoint(_, format)
+            | Self::Packets(_, format)
+            | Self::Perf(_, format)
+            | Self::Function(_, format) => format,
         }
     }
 
@@ -76,7 +86,7 @@ impl Target {
     pub(super) fn has_ethernet(&self) -> Option<bool> {
         match self {
             Self::Packets(source, _) => Some(source.has_ethernet()),
-            Self::Tracepoint(..) | Self::Perf(..) => None,
+            Self::Tracepoint(..) | Self::Perf(..) | Self::Function(..) => None,
         }
     }
 
@@ -86,6 +96,7 @@ impl Target {
             Self::Tracepoint(events, format) => events.attach(program, format.id),
             Self::Packets(source, _) => source.attach(program),
             Self::Perf(probe, _) => probe.attach(program),
+            Self::Function(probe, _) => probe.attach(program),
         }
     }
 }

@@ -1,0 +1,159 @@
+//! Functions as probes: exact against what the test itself called. Those of the kernel need kprobes,
+//! where it is without them the command says so.
+
+use std::fs;
+
+use super::hist::{Hist, refused};
+use super::support;
+
+/// Whether this kernel can probe its functions.
+fn has_kprobes() -> bool {
+    fs::read_to_string("/proc/kallsyms").is_ok_and(|all| all.contains(" register_kprobe\n"))
+}
+
+/// This thread alone.
+fn own() -> String {
+    let thread = rustix::thread::gettid();
+    format!("common_pid == {}", thread.as_raw_nonzero())
+}
+
+/// Calls a function of the C library.
+fn getpriority(who: u32, times: u64) {
+    for _ in 0..times {
+        #[allow(
+            unsafe_code,
+            reason = "rustix makes the system call without the library"
+        )]
+        // SAFETY: it only asks.
+        unsafe {
+            libc::getpriority(libc::PRIO_PROCESS, who);
+        }
+    }
+}
+
+#[test]
+fn functions_of_libraries_are_counted_with_their_arguments() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let own = own();
+    let trigger = format!(
+        "keys=arg1_int,arg2_int if {own} && arg2_int == {}",
+        std::process::id()
+    );
+    let hist = Hist::start("uprobe:libc.so.6:getpriority", &trigger, &["--json"]);
+    getpriority(std::process::id(), 321);
+    getpriority(0, 5);
+    let answer = hist.end_json();
+    assert_eq!(answer["hits"], 321, "{answer}");
+    assert_eq!(answer["rows"][0]["arg1_int"], 0, "PRIO_PROCESS: {answer}");
+    // What it returns: our own priority.
+    let trigger = format!("keys=retval_int if {own} && retval_int < 100");
+    let hist = Hist::start("uretprobe:libc.so.6:getpriority", &trigger, &["--json"]);
+    getpriority(0, 32);
+    let answer = hist.end_json();
+    #[allow(unsafe_code, reason = "it only asks")]
+    // SAFETY: it only asks.
+    let ours = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    assert_eq!(answer["hits"], 32, "{answer}");
+    assert_eq!(
+        answer["rows"][0]["retval_int"].as_i64(),
+        Some(i64::from(ours)),
+        "{answer}"
+    );
+    // From its entry to its return.
+    let trigger = format!("on=common_pid:keys=common_cpu:vals=latency.max if {own}");
+    let events = "uprobe:libc.so.6:getpriority..uretprobe:libc.so.6:getpriority";
+    let hist = Hist::start(events, &trigger, &["--json"]);
+    getpriority(0, 77);
+    let answer = hist.end_json();
+    assert_eq!(answer["hits"], 77, "{answer}");
+    assert!(
+        answer["rows"][0]["latency.max"].as_u64() > Some(0),
+        "{answer}"
+    );
+}
+
+#[test]
+fn functions_that_are_not_there_are_named() {
+    let _machine = support::shared();
+    let cases = [
+        (
+            "uprobe:libc.so.6:getpriorit",
+            "has no function getpriorit; did you mean getpriority?",
+        ),
+        ("uprobe:libc.so.6", "a file and a function of it"),
+        ("uprobe:/none/such:main", "there is no file /none/such"),
+        (
+            "kprobe:vfs_reda",
+            "this kernel has no function vfs_reda; did you mean vfs_read?",
+        ),
+        ("kretprobe:vfs_read+0x4", "a function returns as a whole"),
+    ];
+    for (event, words) in cases {
+        let (code, errors) = refused(&[event, "keys=common_pid"]);
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(words), "{errors}");
+    }
+    let (code, errors) = refused(&["uretprobe:libc.so.6:getpriority", "keys=arg1"]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("Field not found"), "{errors}");
+}
+
+/// `getppid` has a function of its own in every kernel; `ksys_read` has parameters with names.
+#[test]
+fn functions_of_the_kernel_are_counted_with_their_parameters() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    if !has_kprobes() {
+        for event in ["kprobe:vfs_read", "kretprobe:vfs_read"] {
+            let (code, errors) = refused(&[event, "keys=common_pid"]);
+            assert_eq!(code, Some(3), "{errors}");
+            assert!(errors.contains("this kernel has no kprobes"), "{errors}");
+        }
+        return;
+    }
+    const SIZE: usize = 4093;
+    let own = own();
+    let read = |times: u64| {
+        let mut file = fs::File::open("/dev/zero").expect("it is there");
+        let mut bytes = [0; SIZE];
+        (0..times).for_each(|_| std::io::Read::read_exact(&mut file, &mut bytes).expect("zeros"));
+    };
+    // By the names that BTF has, and by registers.
+    for field in ["count", "arg3"] {
+        let trigger = format!("keys={field}:vals={field} if {own} && {field} == {SIZE}");
+        let hist = Hist::start("kprobe:vfs_read", &trigger, &["--json"]);
+        read(123);
+        let answer = hist.end_json();
+        assert_eq!(answer["hits"], 123, "{answer}");
+        assert_eq!(answer["rows"][0][field], SIZE, "{answer}");
+    }
+    let trigger = format!("keys=retval if {own} && retval == {SIZE}");
+    let hist = Hist::start("kretprobe:vfs_read", &trigger, &["--json"]);
+    read(45);
+    let answer = hist.end_json();
+    assert_eq!(answer["hits"], 45, "{answer}");
+    // Latency, and a key that both have.
+    let trigger =
+        format!("on=common_pid:keys=common_pid:vals=latency.max if {own} && retval == {SIZE}");
+    let hist = Hist::start("kprobe:vfs_read..kretprobe:vfs_read", &trigger, &["--json"]);
+    read(67);
+    let answer = hist.end_json();
+    assert_eq!(answer["hits"], 67, "{answer}");
+    assert!(
+        answer["rows"][0]["latency.max"].as_u64() > Some(0),
+        "{answer}"
+    );
+    // Text behind a pointer, and the stack of who called.
+    let trigger = format!("keys=stacktrace if {own} && count == {SIZE}");
+    let hist = Hist::start("kprobe:vfs_read", &trigger, &["--json"]);
+    read(8);
+    let answer = hist.end_json();
+    let frames = answer["rows"][0]["stacktrace"].as_array().expect("frames");
+    let is_read = |frame: &serde_json::Value| {
+        frame["symbol"]
+            .as_str()
+            .is_some_and(|name| name.contains("read"))
+    };
+    assert!(frames.iter().any(is_read), "{answer}");
+}
