@@ -1,5 +1,7 @@
 //! Log-linear histograms, as the kernel side fills them.
 
+use std::collections::BTreeMap;
+
 use crate::Cumulative;
 
 /// Counts of values in log-linear buckets: 16 of width 1, then 8 for each power of two. A value is
@@ -24,6 +26,18 @@ impl Histogram {
     /// Takes a count for each bucket, in order.
     pub fn from_counts(counts: impl IntoIterator<Item = u64>) -> Self {
         let counts = (0..).zip(counts).filter(|(_, count)| *count > 0).collect();
+        Self { counts }
+    }
+
+    /// Takes a count for each bucket that holds something: any value in it, and the count. What
+    /// [`Self::buckets`] lists makes the same histogram again.
+    pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
+        for (value, count) in buckets.into_iter().filter(|(_, count)| *count > 0) {
+            let sum = counts.entry(Self::bucket(value) as u16).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        let counts = counts.into_iter().collect();
         Self { counts }
     }
 
@@ -209,6 +223,13 @@ mod tests {
             histogram.follow(&[0, now]);
         }
         assert_eq!(histogram.counts, [(1, (1 << 32) + 3)]);
+    }
+
+    #[test]
+    fn its_buckets_make_the_same_histogram() {
+        let histogram = of(&[0, 7, 7, 16, 1000, 1 << 39, u64::MAX]);
+        assert_eq!(Histogram::from_buckets(histogram.buckets()), histogram);
+        assert!(Histogram::from_buckets([(5, 0)]).is_empty());
     }
 
     #[test]

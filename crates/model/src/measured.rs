@@ -16,6 +16,16 @@ impl Measured {
     /// No counter at all.
     pub const NONE: Self = Self(0);
 
+    /// The set as bits, to be written down.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The set that was written down as bits.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// This set and one more.
     #[must_use]
     pub fn with<K: Measurable>(self, counter: K) -> Self {

@@ -82,6 +82,11 @@ impl ByPackage {
         Self(parts.into_iter().collect())
     }
 
+    /// What was used on each package; empty on a machine with one.
+    pub fn parts(&self) -> &[PackageUse] {
+        &self.0
+    }
+
     /// What was used since `earlier`; 0 where it went back.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
