@@ -21,6 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("noctule-trace", &[KERNEL]),
     ("noctule-identity", &[MODEL]),
     ("noctule-sinks", &[MODEL, ANALYSIS, TEXT]),
+    ("noctule-tape", &[MODEL, ANALYSIS, TEXT]),
     ("noctule-web", &[MODEL, ANALYSIS, TEXT]),
     ("noctule-tui", &[MODEL, ANALYSIS, TEXT]),
     // Objects of the tests, which nothing that is shipped has in it.
@@ -36,6 +37,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "noctule-trace",
             "noctule-identity",
             "noctule-sinks",
+            "noctule-tape",
             "noctule-web",
             "noctule-tui",
             "noctule-fixtures",

@@ -1,0 +1,294 @@
+//! Columns of Arrow: how a value of each type is written, and read again.
+//!
+//! A column that a file does not have reads as the default: a tape of an older version has fewer.
+
+mod counts;
+mod list;
+mod words;
+
+use std::sync::Arc;
+
+use arrow_array::builder::{BooleanBuilder, PrimitiveBuilder};
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{
+    ArrowPrimitiveType, Float64Type, Int32Type, TimestampNanosecondType, UInt8Type, UInt32Type,
+    UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, StructArray};
+use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
+
+pub(crate) use counts::Counted;
+pub(crate) use list::List;
+pub(crate) use words::{Word, Words, WordsList};
+
+/// A column cannot be read, for this reason.
+pub(crate) type ColumnResult<T> = Result<T, String>;
+
+/// Something that fills one column, or several whose names begin with that of the field.
+pub(crate) trait Column: Clone + Default {
+    /// The columns.
+    fn fields(name: &str, out: &mut Vec<Field>);
+    /// Their values, in the same order.
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>);
+    /// One value for each row.
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>>;
+}
+
+/// A row of several columns.
+pub(crate) trait Record: Clone + Default + PartialEq {
+    /// The columns.
+    fn fields(out: &mut Vec<Field>);
+    /// Their values, in the same order.
+    fn arrays(rows: &[&Self], out: &mut Vec<ArrayRef>);
+    /// One record for each row.
+    fn read(from: &Columns<'_>) -> ColumnResult<Vec<Self>>;
+}
+
+/// Declares a [`Record`]: each field is a [`Column`] of its own name.
+macro_rules! record {
+    ($(#[$doc:meta])* pub(crate) struct $name:ident {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty,)+
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub(crate) struct $name {
+            $($(#[$field_doc])* pub(crate) $field: $type,)+
+        }
+
+        impl $crate::column::Record for $name {
+            fn fields(out: &mut Vec<arrow_schema::Field>) {
+                $(<$type as $crate::column::Column>::fields(stringify!($field), out);)+
+            }
+
+            fn arrays(rows: &[&Self], out: &mut Vec<arrow_array::ArrayRef>) {
+                $({
+                    let values: Vec<&$type> = rows.iter().map(|row| &row.$field).collect();
+                    <$type as $crate::column::Column>::arrays(&values, out);
+                })+
+            }
+
+            fn read(
+                from: &$crate::column::Columns<'_>,
+            ) -> $crate::column::ColumnResult<Vec<Self>> {
+                $(let mut $field =
+                    <$type as $crate::column::Column>::read(from, stringify!($field))?.into_iter();)+
+                let rows = (0..from.rows()).map(|_| Self {
+                    $($field: $field.next().unwrap_or_default(),)+
+                });
+                Ok(rows.collect())
+            }
+        }
+    };
+}
+pub(crate) use record;
+
+/// The columns of a record batch, or of the structs in a list.
+pub(crate) struct Columns<'a> {
+    fields: &'a Fields,
+    arrays: &'a [ArrayRef],
+    rows: usize,
+}
+
+impl<'a> Columns<'a> {
+    pub(crate) fn of(batch: &'a RecordBatch) -> Self {
+        Self {
+            fields: batch.schema_ref().fields(),
+            arrays: batch.columns(),
+            rows: batch.num_rows(),
+        }
+    }
+
+    pub(crate) fn of_structs(structs: &'a StructArray) -> Self {
+        Self {
+            fields: structs.fields(),
+            arrays: structs.columns(),
+            rows: structs.len(),
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn array(&self, name: &str) -> Option<&'a ArrayRef> {
+        let (place, _) = self.fields.find(name)?;
+        self.arrays.get(place)
+    }
+
+    /// The value of each row, read by `read` from an array that `downcast` accepts.
+    fn each<'b, A: ?Sized + 'b, T: Clone + Default>(
+        &self,
+        name: &str,
+        downcast: impl Fn(&'a ArrayRef) -> Option<&'b A>,
+        read: impl Fn(&A, usize) -> T,
+    ) -> ColumnResult<Vec<T>>
+    where
+        'a: 'b,
+    {
+        let Some(array) = self.array(name) else {
+            return Ok(vec![T::default(); self.rows]);
+        };
+        let typed = downcast(array)
+            .ok_or_else(|| format!("the column {name} has the type {}", array.data_type()))?;
+        let value = |row| match array.is_null(row) {
+            true => T::default(),
+            false => read(typed, row),
+        };
+        Ok((0..self.rows).map(value).collect())
+    }
+}
+
+/// The schema of a kind of record, behind other columns.
+pub(crate) fn schema<R: Record>(mut first: Vec<Field>) -> Arc<Schema> {
+    R::fields(&mut first);
+    Arc::new(Schema::new(first))
+}
+
+fn primitives<T: ArrowPrimitiveType>(
+    values: impl Iterator<Item = Option<T::Native>>,
+    out: &mut Vec<ArrayRef>,
+) {
+    let mut builder = PrimitiveBuilder::<T>::new();
+    values.for_each(|value| builder.append_option(value));
+    out.push(Arc::new(builder.finish()));
+}
+
+fn read_primitives<T: ArrowPrimitiveType, V: Clone + Default>(
+    from: &Columns<'_>,
+    name: &str,
+    value: impl Fn(T::Native) -> V,
+) -> ColumnResult<Vec<V>> {
+    from.each(
+        name,
+        |array| array.as_primitive_opt::<T>(),
+        |array: &PrimitiveArray<T>, row| value(array.value(row)),
+    )
+}
+
+macro_rules! primitive_columns {
+    ($($native:ty => $arrow:ty,)+) => {$(
+        impl Column for $native {
+            fn fields(name: &str, out: &mut Vec<Field>) {
+                out.push(Field::new(name, <$arrow>::DATA_TYPE, false));
+            }
+
+            fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+                primitives::<$arrow>(values.iter().map(|value| Some(**value)), out);
+            }
+
+            fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+                read_primitives::<$arrow, _>(from, name, |value| value)
+            }
+        }
+
+        impl Column for Option<$native> {
+            fn fields(name: &str, out: &mut Vec<Field>) {
+                out.push(Field::new(name, <$arrow>::DATA_TYPE, true));
+            }
+
+            fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+                primitives::<$arrow>(values.iter().map(|value| **value), out);
+            }
+
+            fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+                read_primitives::<$arrow, _>(from, name, Some)
+            }
+        }
+    )+};
+}
+
+primitive_columns! {
+    u8 => UInt8Type,
+    u32 => UInt32Type,
+    u64 => UInt64Type,
+    i32 => Int32Type,
+    f64 => Float64Type,
+}
+
+impl Column for bool {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        out.push(Field::new(name, DataType::Boolean, false));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        let mut builder = BooleanBuilder::new();
+        values
+            .iter()
+            .for_each(|value| builder.append_value(**value));
+        out.push(Arc::new(builder.finish()));
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        from.each(name, |array| array.as_boolean_opt(), BooleanArray::value)
+    }
+}
+
+impl Column for Option<bool> {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        out.push(Field::new(name, DataType::Boolean, true));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        let mut builder = BooleanBuilder::new();
+        values
+            .iter()
+            .for_each(|value| builder.append_option(**value));
+        out.push(Arc::new(builder.finish()));
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        from.each(
+            name,
+            |array| array.as_boolean_opt(),
+            |array, row| Some(array.value(row)),
+        )
+    }
+}
+
+/// A moment: nanoseconds since 1970, as a timestamp of Arrow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moment(pub(crate) u64);
+
+impl Column for Option<Moment> {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        out.push(Field::new(name, Moment::data_type(), true));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        Moment::write(values.iter().map(|value| **value), out);
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        read_primitives::<TimestampNanosecondType, _>(from, name, |value| {
+            Some(Moment(value.cast_unsigned()))
+        })
+    }
+}
+
+impl Moment {
+    fn data_type() -> DataType {
+        DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
+    }
+
+    fn write(values: impl Iterator<Item = Option<Self>>, out: &mut Vec<ArrayRef>) {
+        let mut builder = PrimitiveBuilder::<TimestampNanosecondType>::new();
+        values.for_each(|value| builder.append_option(value.map(|moment| moment.0.cast_signed())));
+        out.push(Arc::new(builder.finish().with_timezone("UTC")));
+    }
+}
+
+impl Column for Moment {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        out.push(Field::new(name, Self::data_type(), false));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        Self::write(values.iter().map(|value| Some(**value)), out);
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        read_primitives::<TimestampNanosecondType, _>(from, name, |value| {
+            Self(value.cast_unsigned())
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! Counters: one column each, null where it is not measured.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_array::builder::UInt64Builder;
+use arrow_schema::{DataType, Field};
+use noctule_model::{
+    Cause, Countable, Counter, Counts, DestinationCounter, EventCounter, Measured, Preemptor,
+    SOFTIRQ_VECTORS, ZoneKind,
+};
+
+use super::{Column, ColumnResult, Columns};
+
+/// A counter that has a column.
+pub(crate) trait Named: Countable + PartialEq {
+    /// Each of them, in order of its position.
+    fn all() -> impl Iterator<Item = Self>;
+    /// Its column.
+    fn column(self) -> String;
+    /// Whether it means anything.
+    fn is_measured(self, measured: Measured) -> bool;
+}
+
+/// Counters with what of them is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Counted<K, const N: usize> {
+    pub(crate) counts: Counts<K, N>,
+    pub(crate) measured: Measured,
+}
+
+impl<K, const N: usize> Counted<K, N> {
+    pub(crate) fn new(counts: Counts<K, N>, measured: Measured) -> Self {
+        Self { counts, measured }
+    }
+}
+
+impl<K, const N: usize> Default for Counted<K, N> {
+    fn default() -> Self {
+        Self::new(Counts::default(), Measured::NONE)
+    }
+}
+
+impl<K: Named, const N: usize> Column for Counted<K, N> {
+    fn fields(_: &str, out: &mut Vec<Field>) {
+        out.extend(K::all().map(|counter| Field::new(counter.column(), DataType::UInt64, true)));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        for counter in K::all() {
+            let mut builder = UInt64Builder::with_capacity(values.len());
+            for value in values {
+                let measured = counter.is_measured(value.measured);
+                builder.append_option(measured.then(|| value.counts[counter]));
+            }
+            out.push(Arc::new(builder.finish()));
+        }
+    }
+
+    fn read(from: &Columns<'_>, _: &str) -> ColumnResult<Vec<Self>> {
+        let mut rows = vec![Self::default(); from.rows()];
+        for counter in K::all() {
+            let column = Option::<u64>::read(from, &counter.column())?;
+            for (row, value) in rows.iter_mut().zip(column) {
+                row.counts[counter] = value.unwrap_or(0);
+            }
+        }
+        Ok(rows)
+    }
+}
+
+impl Named for Counter {
+    fn all() -> impl Iterator<Item = Self> {
+        Self::all()
+    }
+
+    fn column(self) -> String {
+        let plain = match self {
+            Self::CpuTime => "cpu_ns",
+            Self::Cycles => "cycles",
+            Self::ReferenceCycles => "reference_cycles",
+            Self::Instructions => "instructions",
+            Self::CacheMisses => "cache_misses",
+            Self::SiblingBusy => "sibling_busy_ns",
+            Self::PageReads => "page_cache_reads",
+            Self::PageWrites => "page_cache_writes",
+            Self::SwitchesVoluntary => "switches_voluntary",
+            Self::SwitchesPreempted => "switches_preempted",
+            Self::SwitchesThrottled => "switches_throttled",
+            Self::Wait(cause) => return format!("wait_{}_ns", Cause::name(cause)),
+            Self::PreemptedBy(by) => return format!("preempted_by_{}", Preemptor::name(by)),
+            Self::Softirq(vector) => {
+                return format!("softirqs_{}", SOFTIRQ_VECTORS[usize::from(vector)]);
+            }
+        };
+        plain.to_owned()
+    }
+
+    fn is_measured(self, measured: Measured) -> bool {
+        measured.has(self)
+    }
+}
+
+impl Named for EventCounter {
+    fn all() -> impl Iterator<Item = Self> {
+        Self::all()
+    }
+
+    fn column(self) -> String {
+        let plain = match self {
+            Self::ProcessStarts => "process_starts",
+            Self::ProcessExits(kind) => return format!("process_exits_{}", kind.name()),
+            Self::OomKills => "oom_kills",
+            Self::TcpConnects => "tcp_connects",
+            Self::TcpConnectFailures(why) => {
+                return format!("tcp_connect_failures_{}", why.name());
+            }
+            Self::TcpConnectNs => "tcp_connect_ns",
+            Self::TcpAccepts => "tcp_accepts",
+            Self::TcpRetransmits => "tcp_retransmits",
+            Self::TcpBytesSent => "tcp_bytes_sent",
+            Self::TcpBytesReceived => "tcp_bytes_received",
+            Self::FileOpens(mode) => return format!("file_opens_{}", mode.name()),
+            Self::FileOpenFailures => "file_open_failures",
+        };
+        plain.to_owned()
+    }
+
+    fn is_measured(self, measured: Measured) -> bool {
+        measured.has(self)
+    }
+}
+
+impl Named for DestinationCounter {
+    fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter()
+    }
+
+    fn column(self) -> String {
+        let plain = match self {
+            Self::Connects => "connects",
+            Self::Failures => "failures",
+            Self::ConnectNs => "connect_ns",
+            Self::Retransmits => "retransmits",
+            Self::BytesSent => "bytes_sent",
+            Self::BytesReceived => "bytes_received",
+        };
+        plain.to_owned()
+    }
+
+    fn is_measured(self, measured: Measured) -> bool {
+        measured.has(self.whole())
+    }
+}
+
+/// Energy has no bit of its own: it is measured where anything is, and all of it is absent from a
+/// batch without a meter.
+impl Named for ZoneKind {
+    fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter()
+    }
+
+    fn column(self) -> String {
+        format!("energy_{}_uj", self.name())
+    }
+
+    fn is_measured(self, measured: Measured) -> bool {
+        measured != Measured::NONE
+    }
+}

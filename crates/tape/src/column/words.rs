@@ -1,0 +1,235 @@
+//! Text, and bytes that are mostly text.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder, StringViewBuilder};
+use arrow_array::cast::AsArray as _;
+use arrow_array::{Array, ArrayRef, GenericListArray};
+use arrow_schema::{DataType, Field};
+use noctule_model::Comm;
+
+use super::{Column, ColumnResult, Columns};
+use crate::names::intern;
+
+impl Column for String {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        out.push(Field::new(name, DataType::Utf8, false));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        strings(values.iter().map(|value| Some(value.as_str())), out);
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        read_strings(from, name, str::to_owned)
+    }
+}
+
+impl Column for Option<String> {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        out.push(Field::new(name, DataType::Utf8, true));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        strings(values.iter().map(|value| value.as_deref()), out);
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        read_strings(from, name, |text| Some(text.to_owned()))
+    }
+}
+
+/// One of a few names that the program has, or has read before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Word(pub(crate) &'static str);
+
+impl Column for Word {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        out.push(Field::new(name, DataType::Utf8View, false));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        views(values.iter().map(|value| Some(value.0)), out);
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        read_views(from, name, |text| Self(intern(text)))
+    }
+}
+
+/// The same, where there may be none.
+impl Column for Option<Word> {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        out.push(Field::new(name, DataType::Utf8View, true));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        views(values.iter().map(|value| value.map(|word| word.0)), out);
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        read_views(from, name, |text| Some(Word(intern(text))))
+    }
+}
+
+/// Bytes as the kernel has them. They are written as text, in which U+FFFD stands for what is not
+/// UTF-8; only such bytes are also written as they are, in a second column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Words(pub(crate) Vec<u8>);
+
+impl Words {
+    /// The name of a thread.
+    pub(crate) fn of(comm: &Comm) -> Self {
+        let name = comm.0.split(|byte| *byte == 0).next();
+        Self(name.unwrap_or_default().to_vec())
+    }
+}
+
+impl Column for Words {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        out.push(Field::new(name, DataType::Utf8View, false));
+        out.push(Field::new(raw(name), DataType::Binary, true));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        words(values.iter().map(|value| Some(*value)), out);
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        let all = Option::<Self>::read(from, name)?.into_iter();
+        Ok(all.map(Option::unwrap_or_default).collect())
+    }
+}
+
+impl Column for Option<Words> {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        out.push(Field::new(name, DataType::Utf8View, true));
+        out.push(Field::new(raw(name), DataType::Binary, true));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        words(values.iter().map(|value| value.as_ref()), out);
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        let text = read_views(from, name, |text| Some(text.to_owned()))?;
+        let bytes = from.each(
+            &raw(name),
+            |array| array.as_binary_opt::<i32>(),
+            |array, row| Some(array.value(row).to_vec()),
+        )?;
+        let pairs = text.into_iter().zip(bytes);
+        Ok(pairs
+            .map(|(text, bytes)| bytes.or(text.map(String::into_bytes)).map(Words))
+            .collect())
+    }
+}
+
+/// Several of them, such as the arguments of a program; `None` where there can be none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WordsList(pub(crate) Option<Vec<Vec<u8>>>);
+
+impl Column for WordsList {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
+        out.push(Field::new(name, list(DataType::Utf8), true));
+        out.push(Field::new(raw(name), list(DataType::Binary), true));
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        let mut text = ListBuilder::new(StringBuilder::new());
+        let mut bytes = ListBuilder::new(BinaryBuilder::new());
+        for value in values {
+            let list = value.0.as_deref().unwrap_or_default();
+            let is_text = list.iter().all(|words| str::from_utf8(words).is_ok());
+            for words in list {
+                text.values().append_value(String::from_utf8_lossy(words));
+                if !is_text {
+                    bytes.values().append_value(words);
+                }
+            }
+            text.append(value.0.is_some());
+            bytes.append(!is_text);
+        }
+        out.push(Arc::new(text.finish()));
+        out.push(Arc::new(bytes.finish()));
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        let items = |list: &GenericListArray<i32>, row| {
+            let items = list.value(row);
+            match (items.as_string_opt::<i32>(), items.as_binary_opt::<i32>()) {
+                (Some(text), _) => {
+                    let items = (0..text.len()).map(|at| text.value(at).as_bytes().to_vec());
+                    Some(items.collect::<Vec<_>>())
+                }
+                (None, Some(bytes)) => Some(
+                    (0..bytes.len())
+                        .map(|at| bytes.value(at).to_vec())
+                        .collect(),
+                ),
+                (None, None) => None,
+            }
+        };
+        let text = from.each(name, |array| array.as_list_opt::<i32>(), items)?;
+        let bytes = from.each(&raw(name), |array| array.as_list_opt::<i32>(), items)?;
+        let pairs = text.into_iter().zip(bytes);
+        Ok(pairs.map(|(text, bytes)| Self(bytes.or(text))).collect())
+    }
+}
+
+fn raw(name: &str) -> String {
+    format!("{name}_bytes")
+}
+
+fn words<'a>(values: impl Iterator<Item = Option<&'a Words>>, out: &mut Vec<ArrayRef>) {
+    let mut text = StringViewBuilder::new();
+    let mut bytes = BinaryBuilder::new();
+    for value in values {
+        let lossy = value.map(|value| String::from_utf8_lossy(&value.0));
+        let is_text = matches!(lossy, None | Some(Cow::Borrowed(_)));
+        text.append_option(lossy);
+        bytes.append_option(value.filter(|_| !is_text).map(|value| &value.0));
+    }
+    out.push(Arc::new(text.finish()));
+    out.push(Arc::new(bytes.finish()));
+}
+
+/// Short texts stand in the column itself, so that those that are the same compress to nothing; the
+/// offsets of other strings all differ.
+fn views<'a>(values: impl Iterator<Item = Option<&'a str>>, out: &mut Vec<ArrayRef>) {
+    let mut builder = StringViewBuilder::new();
+    values.for_each(|value| builder.append_option(value));
+    out.push(Arc::new(builder.finish()));
+}
+
+fn read_views<T: Clone + Default>(
+    from: &Columns<'_>,
+    name: &str,
+    value: impl Fn(&str) -> T,
+) -> ColumnResult<Vec<T>> {
+    from.each(
+        name,
+        |array| array.as_string_view_opt(),
+        |array, row| value(array.value(row)),
+    )
+}
+
+fn strings<'a>(values: impl Iterator<Item = Option<&'a str>>, out: &mut Vec<ArrayRef>) {
+    let mut builder = StringBuilder::new();
+    values.for_each(|value| builder.append_option(value));
+    out.push(Arc::new(builder.finish()));
+}
+
+fn read_strings<T: Clone + Default>(
+    from: &Columns<'_>,
+    name: &str,
+    value: impl Fn(&str) -> T,
+) -> ColumnResult<Vec<T>> {
+    from.each(
+        name,
+        |array| array.as_string_opt::<i32>(),
+        |array, row| value(array.value(row)),
+    )
+}

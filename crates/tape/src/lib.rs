@@ -1,0 +1,9 @@
+//! Recordings: all that batches and events hold, written as tables of Arrow, kept within bounds, and
+//! read again as the same batches and events.
+//!
+//! A tape is a folder of segments (docs/tape.md). A segment has a file for each table, begins with
+//! every row, and goes on with those that changed. What is damaged ends what can be read of its segment;
+//! it is reported with its place, and nothing before it is lost.
+
+mod column;
+mod names;
