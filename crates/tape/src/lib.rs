@@ -7,3 +7,4 @@
 
 mod column;
 mod names;
+mod tables;

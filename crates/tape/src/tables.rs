@@ -1,0 +1,26 @@
+//! The tables of a segment: one file each. A record has the columns of a row; beside them each row has
+//! the number of its batch.
+
+mod group;
+mod owner;
+mod process;
+mod waits;
+
+use std::hash::Hash;
+
+use crate::column::Record;
+
+pub(crate) use group::{DestinationRecord, GroupRecord};
+pub(crate) use owner::{OwnerNumber, OwnerRecord, Owners};
+pub(crate) use process::ProcessRecord;
+pub(crate) use waits::{Distribution, PairRecord, WaitRecord};
+
+/// Rows that stay until they change: a row is written when something in it is another than before,
+/// and once more, marked as removed, when it is no longer there.
+pub(crate) trait Keyed: Record {
+    /// What is one and the same row.
+    type Key: Copy + Eq + Hash + Ord;
+
+    /// The key of this one.
+    fn key(&self) -> Self::Key;
+}

@@ -1,0 +1,124 @@
+//! Cgroups, and where their connections go.
+
+use std::net::SocketAddr;
+
+use noctule_model::{
+    CgroupId, CgroupRow, DestinationCounter, DestinationRow, EventCounter, Measured, Sockets,
+};
+
+use super::process::{Energies, Figures, UseRecord, by_package, energies, packages};
+use super::{Keyed, OwnerNumber, Owners};
+use crate::column::{Counted, List, record};
+
+pub(super) type EventFigures = Counted<EventCounter, { EventCounter::COUNT }>;
+type DestinationFigures = Counted<DestinationCounter, { DestinationCounter::ALL.len() }>;
+
+record! {
+    /// A cgroup.
+    pub(crate) struct GroupRecord {
+        cgroup: u64,
+        owner: OwnerNumber,
+        counters: Figures,
+        energy: Energies,
+        events: EventFigures,
+        connections: u64,
+        listeners: u64,
+        packages: List<UseRecord>,
+    }
+}
+
+impl Keyed for GroupRecord {
+    type Key = u64;
+
+    fn key(&self) -> Self::Key {
+        self.cgroup
+    }
+}
+
+impl GroupRecord {
+    pub(crate) fn new(
+        row: &CgroupRow,
+        owners: &mut Owners,
+        measured: Measured,
+        metered: bool,
+    ) -> Self {
+        let CgroupRow {
+            id,
+            owner,
+            counters,
+            joules,
+            packages,
+            events,
+            sockets,
+        } = row;
+        Self {
+            cgroup: id.0,
+            owner: owners.number(owner.as_ref()),
+            counters: Counted::new(*counters, measured),
+            energy: energies(*joules, metered),
+            events: Counted::new(*events, measured),
+            connections: sockets.connections,
+            listeners: sockets.listeners,
+            packages: by_package(packages),
+        }
+    }
+
+    pub(crate) fn row(&self, owners: &Owners) -> CgroupRow {
+        CgroupRow {
+            id: CgroupId(self.cgroup),
+            owner: owners.owner(self.owner),
+            counters: self.counters.counts,
+            joules: self.energy.counts,
+            packages: packages(&self.packages),
+            events: self.events.counts,
+            sockets: Sockets {
+                connections: self.connections,
+                listeners: self.listeners,
+            },
+        }
+    }
+}
+
+record! {
+    /// What a cgroup did with one destination; without an address: with those that found no room.
+    pub(crate) struct DestinationRecord {
+        cgroup: u64,
+        destination: Option<String>,
+        counters: DestinationFigures,
+    }
+}
+
+impl Keyed for DestinationRecord {
+    type Key = (u64, Option<SocketAddr>);
+
+    fn key(&self) -> Self::Key {
+        (self.cgroup, self.address())
+    }
+}
+
+impl DestinationRecord {
+    pub(crate) fn new(row: &DestinationRow, measured: Measured) -> Self {
+        let DestinationRow {
+            cgroup,
+            destination,
+            counters,
+        } = row;
+        Self {
+            cgroup: cgroup.0,
+            destination: destination.map(|address| address.to_string()),
+            counters: Counted::new(*counters, measured),
+        }
+    }
+
+    pub(crate) fn row(&self) -> DestinationRow {
+        DestinationRow {
+            cgroup: CgroupId(self.cgroup),
+            destination: self.address(),
+            counters: self.counters.counts,
+        }
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        self.destination.as_deref()?.parse().ok()
+    }
+}

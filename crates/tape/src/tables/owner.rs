@@ -1,0 +1,181 @@
+//! Who owns a cgroup. Each owner is written once in a segment, and has a number there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use noctule_model::{CgroupId, Container, ContainerRole, Owner, Pod, Runtime};
+
+use crate::column::{Word, record};
+use crate::names::named;
+
+/// Number of an owner in its segment; `None` where nothing is known.
+pub(crate) type OwnerNumber = Option<u32>;
+
+const RUNTIMES: [Runtime; 12] = [
+    Runtime::Docker,
+    Runtime::Containerd,
+    Runtime::Crio,
+    Runtime::Podman,
+    Runtime::Ecs,
+    Runtime::Lxc,
+    Runtime::Nspawn,
+    Runtime::Libvirt,
+    Runtime::Nomad,
+    Runtime::Garden,
+    Runtime::Slurm,
+    Runtime::Oci,
+];
+
+const ROLES: [ContainerRole; 3] = [
+    ContainerRole::Workload,
+    ContainerRole::Sandbox,
+    ContainerRole::Helper,
+];
+
+fn role_name(role: ContainerRole) -> &'static str {
+    match role {
+        ContainerRole::Workload => "workload",
+        ContainerRole::Sandbox => "sandbox",
+        ContainerRole::Helper => "helper",
+    }
+}
+
+/// The last of these stands for a runtime that this version does not know.
+fn runtime(name: &str) -> Runtime {
+    named(&RUNTIMES, Runtime::name, name).unwrap_or(Runtime::Oci)
+}
+
+record! {
+    /// An owner.
+    pub(crate) struct OwnerRecord {
+        owner: u32,
+        cgroup: u64,
+        path: String,
+        container_id: Option<String>,
+        container_name: Option<String>,
+        container_runtime: Option<Word>,
+        container_role: Option<Word>,
+        /// Ids of the containers around it, outermost first, with a space between them.
+        container_chain: Option<String>,
+        pod_uid: Option<String>,
+        pod_name: Option<String>,
+        pod_namespace: Option<String>,
+        pod_qos: Option<Word>,
+        unit: Option<String>,
+    }
+}
+
+impl OwnerRecord {
+    fn new(number: u32, owner: &Owner) -> Self {
+        let Owner {
+            cgroup,
+            path,
+            container,
+            pod,
+            unit,
+        } = owner;
+        let mut record = Self {
+            owner: number,
+            cgroup: cgroup.0,
+            path: path.clone(),
+            unit: unit.clone(),
+            ..Self::default()
+        };
+        if let Some(Container {
+            id,
+            runtime,
+            role,
+            name,
+            chain,
+        }) = container
+        {
+            record.container_id = Some(id.clone());
+            record.container_name.clone_from(name);
+            record.container_runtime = Some(Word(runtime.name()));
+            record.container_role = Some(Word(role_name(*role)));
+            record.container_chain = (!chain.is_empty()).then(|| chain.join(" "));
+        }
+        if let Some(Pod {
+            uid,
+            qos,
+            name,
+            namespace,
+        }) = pod
+        {
+            record.pod_uid = Some(uid.clone());
+            record.pod_name.clone_from(name);
+            record.pod_namespace.clone_from(namespace);
+            record.pod_qos = Some(Word(qos));
+        }
+        record
+    }
+
+    fn owner(self) -> Owner {
+        let container = self.container_id.map(|id| Container {
+            id,
+            runtime: runtime(self.container_runtime.unwrap_or_default().0),
+            role: named(&ROLES, role_name, self.container_role.unwrap_or_default().0)
+                .unwrap_or_default(),
+            name: self.container_name,
+            chain: self
+                .container_chain
+                .map(|chain| chain.split(' ').map(str::to_owned).collect())
+                .unwrap_or_default(),
+        });
+        let pod = self.pod_uid.map(|uid| Pod {
+            uid,
+            qos: self.pod_qos.unwrap_or_default().0,
+            name: self.pod_name,
+            namespace: self.pod_namespace,
+        });
+        Owner {
+            cgroup: CgroupId(self.cgroup),
+            path: self.path,
+            container,
+            pod,
+            unit: self.unit,
+        }
+    }
+}
+
+/// The owners of a segment: numbers when it is written, owners when it is read.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    numbers: HashMap<CgroupId, Vec<(Arc<Owner>, u32)>>,
+    known: HashMap<u32, Arc<Owner>>,
+    next: u32,
+    pending: Vec<OwnerRecord>,
+}
+
+impl Owners {
+    /// The number of an owner; a new one is written with the next rows.
+    pub(crate) fn number(&mut self, owner: Option<&Arc<Owner>>) -> OwnerNumber {
+        let owner = owner?;
+        let same = self.numbers.entry(owner.cgroup).or_default();
+        let is_known =
+            |(known, _): &&(Arc<Owner>, u32)| Arc::ptr_eq(known, owner) || known == owner;
+        if let Some((_, number)) = same.iter().find(is_known) {
+            return Some(*number);
+        }
+        let number = self.next;
+        self.next += 1;
+        same.push((owner.clone(), number));
+        self.pending.push(OwnerRecord::new(number, owner));
+        Some(number)
+    }
+
+    /// Those that were not written yet.
+    pub(crate) fn take(&mut self) -> Vec<OwnerRecord> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Takes note of what was read.
+    pub(crate) fn learn(&mut self, record: OwnerRecord) {
+        self.known.insert(record.owner, Arc::new(record.owner()));
+    }
+
+    /// The owner with this number.
+    pub(crate) fn owner(&self, number: OwnerNumber) -> Option<Arc<Owner>> {
+        self.known.get(&number?).cloned()
+    }
+}

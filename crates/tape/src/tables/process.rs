@@ -1,0 +1,158 @@
+//! Processes, living and ended.
+
+use noctule_model::{
+    ByPackage, CgroupId, Comm, Counter, Joules, Measured, PackageUse, ProcessId, ProcessRow,
+    ZoneKind,
+};
+
+use super::{Keyed, OwnerNumber, Owners};
+use crate::column::{Counted, List, Words, record};
+
+pub(super) type Figures = Counted<Counter, { Counter::COUNT }>;
+pub(super) type Energies = Counted<ZoneKind, { ZoneKind::ALL.len() }>;
+
+/// What of energy is measured: all of it with a meter.
+pub(super) fn energies(joules: Joules, metered: bool) -> Energies {
+    let measured = match metered {
+        true => Measured::from_bits(u64::MAX),
+        false => Measured::NONE,
+    };
+    Counted::new(joules, measured)
+}
+
+record! {
+    /// What was used on one package, of a machine with several.
+    pub(crate) struct UseRecord {
+        cpu_ns: u64,
+        sibling_busy_ns: u64,
+        cycles: u64,
+        reference_cycles: u64,
+        cache_misses: u64,
+    }
+}
+
+impl From<&PackageUse> for UseRecord {
+    fn from(used: &PackageUse) -> Self {
+        let PackageUse {
+            cpu_ns,
+            sibling_busy_ns,
+            cycles,
+            reference_cycles,
+            cache_misses,
+        } = *used;
+        Self {
+            cpu_ns,
+            sibling_busy_ns,
+            cycles,
+            reference_cycles,
+            cache_misses,
+        }
+    }
+}
+
+impl From<&UseRecord> for PackageUse {
+    fn from(record: &UseRecord) -> Self {
+        Self {
+            cpu_ns: record.cpu_ns,
+            sibling_busy_ns: record.sibling_busy_ns,
+            cycles: record.cycles,
+            reference_cycles: record.reference_cycles,
+            cache_misses: record.cache_misses,
+        }
+    }
+}
+
+pub(super) fn by_package(packages: &ByPackage) -> List<UseRecord> {
+    List(packages.parts().iter().map(UseRecord::from).collect())
+}
+
+pub(super) fn packages(list: &List<UseRecord>) -> ByPackage {
+    ByPackage::several(list.0.iter().map(PackageUse::from))
+}
+
+record! {
+    /// A process.
+    pub(crate) struct ProcessRecord {
+        pid: u32,
+        /// Nanoseconds since boot.
+        start_ns: u64,
+        parent_pid: u32,
+        comm: Words,
+        cgroup: u64,
+        owner: OwnerNumber,
+        kernel_thread: bool,
+        followed: bool,
+        exited: bool,
+        gone: bool,
+        counters: Figures,
+        energy: Energies,
+        packages: List<UseRecord>,
+    }
+}
+
+impl Keyed for ProcessRecord {
+    type Key = (u32, u64);
+
+    fn key(&self) -> Self::Key {
+        (self.pid, self.start_ns)
+    }
+}
+
+impl ProcessRecord {
+    pub(crate) fn new(
+        row: &ProcessRow,
+        owners: &mut Owners,
+        measured: Measured,
+        metered: bool,
+    ) -> Self {
+        let ProcessRow {
+            id,
+            parent_pid,
+            comm,
+            cgroup,
+            owner,
+            kernel_thread,
+            followed,
+            exited,
+            gone,
+            counters,
+            joules,
+            packages,
+        } = row;
+        Self {
+            pid: id.pid,
+            start_ns: id.start_ns,
+            parent_pid: *parent_pid,
+            comm: Words::of(comm),
+            cgroup: cgroup.0,
+            owner: owners.number(owner.as_ref()),
+            kernel_thread: *kernel_thread,
+            followed: *followed,
+            exited: *exited,
+            gone: *gone,
+            counters: Counted::new(*counters, measured),
+            energy: energies(*joules, metered),
+            packages: by_package(packages),
+        }
+    }
+
+    pub(crate) fn row(&self, owners: &Owners) -> ProcessRow {
+        ProcessRow {
+            id: ProcessId {
+                pid: self.pid,
+                start_ns: self.start_ns,
+            },
+            parent_pid: self.parent_pid,
+            comm: Comm::new(&self.comm.0),
+            cgroup: CgroupId(self.cgroup),
+            owner: owners.owner(self.owner),
+            kernel_thread: self.kernel_thread,
+            followed: self.followed,
+            exited: self.exited,
+            gone: self.gone,
+            counters: self.counters.counts,
+            joules: self.energy.counts,
+            packages: packages(&self.packages),
+        }
+    }
+}
