@@ -1,18 +1,26 @@
 //! The tables of a segment: one file each. A record has the columns of a row; beside them each row has
 //! the number of its batch.
 
+mod energy;
+mod event;
 mod group;
+mod node;
 mod owner;
 mod process;
+mod status;
 mod waits;
 
 use std::hash::Hash;
 
 use crate::column::Record;
 
+pub(crate) use energy::ZoneRecord;
+pub(crate) use event::EventRecord;
 pub(crate) use group::{DestinationRecord, GroupRecord};
+pub(crate) use node::{NodeRecord, PackageRecord};
 pub(crate) use owner::{OwnerNumber, OwnerRecord, Owners};
 pub(crate) use process::ProcessRecord;
+pub(crate) use status::{FeatureRecord, LossRecord, MapRecord, ProgramRecord};
 pub(crate) use waits::{Distribution, PairRecord, WaitRecord};
 
 /// Rows that stay until they change: a row is written when something in it is another than before,

@@ -1,0 +1,179 @@
+//! The machine as a whole, the agent's cost of the batch, and packages. There is one row of the node for
+//! each batch: it says which batches there are.
+
+use noctule_model::{AgentCost, Batch, Measured, Node, PackageRow, Sockets};
+
+use super::Keyed;
+use super::group::EventFigures;
+use super::process::{Figures, UseRecord};
+use crate::column::{Counted, List, Moment, record};
+
+record! {
+    /// The figures of a batch that are no rows.
+    pub(crate) struct NodeRecord {
+        time: Moment,
+        /// `CLOCK_MONOTONIC`.
+        taken_ns: u64,
+        boot_time: Moment,
+        /// Which counters mean anything: a set of bits.
+        measured: u64,
+        /// There is a meter of energy.
+        metered: bool,
+        followed_pending: bool,
+        cpus: u32,
+        elapsed_ns: u64,
+        idle_ns: u64,
+        interrupt_ns: Option<u64>,
+        steal_ns: Option<u64>,
+        idle_switches: u64,
+        counters: Figures,
+        events: EventFigures,
+        connections: u64,
+        listeners: u64,
+        nominal_hertz: Option<u64>,
+        agent_cpu_ns: u64,
+        agent_resident_bytes: u64,
+        agent_collect_ns: u64,
+        /// The cost of the programs is measured.
+        programs_measured: bool,
+        programs_window_ns: u64,
+    }
+}
+
+impl NodeRecord {
+    pub(crate) fn new(batch: &Batch) -> Self {
+        let Node {
+            cpus,
+            elapsed_ns,
+            idle_ns,
+            interrupt_ns,
+            steal_ns,
+            idle_switches,
+            total,
+            events,
+            sockets,
+            nominal_hertz,
+        } = batch.node;
+        // Programs and maps have tables of their own.
+        let AgentCost {
+            cpu_ns,
+            resident_bytes,
+            collect_ns,
+            programs,
+            programs_window_ns,
+            maps: _,
+        } = &batch.agent;
+        Self {
+            time: Moment(batch.time_unix_ns),
+            taken_ns: batch.taken_ns,
+            boot_time: Moment(batch.boot_unix_ns),
+            measured: batch.measured.bits(),
+            metered: batch.energy.is_some(),
+            followed_pending: batch.followed_pending,
+            cpus,
+            elapsed_ns,
+            idle_ns,
+            interrupt_ns,
+            steal_ns,
+            idle_switches,
+            counters: Counted::new(total, batch.measured),
+            events: Counted::new(events, batch.measured),
+            connections: sockets.connections,
+            listeners: sockets.listeners,
+            nominal_hertz,
+            agent_cpu_ns: *cpu_ns,
+            agent_resident_bytes: *resident_bytes,
+            agent_collect_ns: *collect_ns,
+            programs_measured: programs.is_some(),
+            programs_window_ns: *programs_window_ns,
+        }
+    }
+
+    /// A batch with these figures and no rows.
+    pub(crate) fn batch(&self, sequence: u64) -> Batch {
+        Batch {
+            sequence,
+            time_unix_ns: self.time.0,
+            taken_ns: self.taken_ns,
+            boot_unix_ns: self.boot_time.0,
+            node: Node {
+                cpus: self.cpus,
+                elapsed_ns: self.elapsed_ns,
+                idle_ns: self.idle_ns,
+                interrupt_ns: self.interrupt_ns,
+                steal_ns: self.steal_ns,
+                idle_switches: self.idle_switches,
+                total: self.counters.counts,
+                events: self.events.counts,
+                sockets: Sockets {
+                    connections: self.connections,
+                    listeners: self.listeners,
+                },
+                nominal_hertz: self.nominal_hertz,
+            },
+            measured: Measured::from_bits(self.measured),
+            followed_pending: self.followed_pending,
+            agent: AgentCost {
+                cpu_ns: self.agent_cpu_ns,
+                resident_bytes: self.agent_resident_bytes,
+                collect_ns: self.agent_collect_ns,
+                programs: self.programs_measured.then(Vec::new),
+                programs_window_ns: self.programs_window_ns,
+                maps: Vec::new(),
+            },
+            ..Batch::default()
+        }
+    }
+}
+
+record! {
+    /// A package (socket).
+    pub(crate) struct PackageRecord {
+        /// Place in the list of packages.
+        place: u32,
+        id: i32,
+        cpus: u32,
+        elapsed_ns: u64,
+        idle_ns: u64,
+        /// One item.
+        used: List<UseRecord>,
+    }
+}
+
+impl Keyed for PackageRecord {
+    type Key = u32;
+
+    fn key(&self) -> u32 {
+        self.place
+    }
+}
+
+impl PackageRecord {
+    pub(crate) fn new(place: usize, row: &PackageRow) -> Self {
+        let PackageRow {
+            id,
+            cpus,
+            elapsed_ns,
+            idle_ns,
+            used,
+        } = row;
+        Self {
+            place: place as u32,
+            id: *id,
+            cpus: *cpus,
+            elapsed_ns: *elapsed_ns,
+            idle_ns: *idle_ns,
+            used: List(vec![used.into()]),
+        }
+    }
+
+    pub(crate) fn row(&self) -> PackageRow {
+        PackageRow {
+            id: self.id,
+            cpus: self.cpus,
+            elapsed_ns: self.elapsed_ns,
+            idle_ns: self.idle_ns,
+            used: self.used.0.first().map(Into::into).unwrap_or_default(),
+        }
+    }
+}
