@@ -5,6 +5,10 @@
 //! every row, and goes on with those that changed. What is damaged ends what can be read of its segment;
 //! it is reported with its place, and nothing before it is lost.
 
+mod changes;
 mod column;
+mod error;
+mod index;
 mod names;
+mod segment;
 mod tables;

@@ -1,0 +1,68 @@
+//! What can go wrong with a tape.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The tape as a whole cannot be written or read.
+#[derive(Debug)]
+pub struct Error {
+    words: String,
+    source: Option<io::Error>,
+}
+
+impl Error {
+    pub(crate) fn new(words: impl Into<String>) -> Self {
+        Self {
+            words: words.into(),
+            source: None,
+        }
+    }
+
+    pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let words = path.display().to_string();
+        |source| Self {
+            words,
+            source: Some(source),
+        }
+    }
+
+    /// The disk has no room.
+    pub(crate) fn is_full(&self) -> bool {
+        let kind = self.source.as_ref().map(io::Error::kind);
+        matches!(
+            kind,
+            Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        )
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
+
+/// A part of a tape cannot be read; what stands before it can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in the file, bytes from its begin.
+    pub offset: u64,
+    /// What is wrong there.
+    pub reason: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, offset) = (self.path.display(), self.offset);
+        write!(f, "{path} is damaged at byte {offset}: {}", self.reason)
+    }
+}

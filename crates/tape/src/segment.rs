@@ -1,0 +1,263 @@
+//! A segment: a folder with a file for each table, which can be read alone.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::StreamReader;
+use serde::{Deserialize, Serialize};
+
+use crate::changes::Entry;
+use crate::column::Record;
+use crate::error::{Damage, Error};
+use crate::index::{self, Chunk, Flush, Line};
+
+/// The file that says where the segment comes from.
+pub(crate) const META: &str = "meta.json";
+
+/// The version of the format that this program writes.
+pub(crate) const FORMAT: u32 = 1;
+
+/// Where a recording comes from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Meta {
+    /// Version of the format.
+    pub format: u32,
+    /// Version of noctule that wrote it.
+    pub version: String,
+    /// One start of the program: counters of different runs have nothing in common.
+    pub run: String,
+    /// Name of the host.
+    pub host: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// The machine's hardware, as `uname -m` prints it.
+    pub machine: String,
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: String,
+    /// The command that was followed; empty when everything was recorded.
+    pub command: Vec<String>,
+}
+
+/// The file of a table.
+pub(crate) fn table_file(table: &str) -> String {
+    format!("{table}.arrows")
+}
+
+/// A segment whose index was read.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    path: PathBuf,
+    meta: Meta,
+    flushes: Vec<Flush>,
+    closed: bool,
+    damages: Vec<Damage>,
+}
+
+impl Segment {
+    /// Reads the index. What is damaged in it is noted, not an error.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let index = path.join(index::FILE);
+        let bytes = match fs::read(&index) {
+            Ok(bytes) => bytes,
+            // It was made, and nothing was written yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(Error::at(&index)(error)),
+        };
+        let mut this = Self {
+            path: path.to_owned(),
+            meta: Meta::default(),
+            flushes: Vec::new(),
+            closed: false,
+            damages: Vec::new(),
+        };
+        this.read_index(&index, &bytes);
+        this.read_meta();
+        Ok(this)
+    }
+
+    /// Up to the first line that is damaged. A last line without an end is being written.
+    fn read_index(&mut self, path: &Path, bytes: &[u8]) {
+        let mut offset = 0;
+        while let Some(end) = bytes[offset..].iter().position(|byte| *byte == b'\n') {
+            let line = String::from_utf8_lossy(&bytes[offset..offset + end]);
+            match Line::parse(&line) {
+                Ok(Line::Flush(flush)) => self.flushes.push(flush),
+                Ok(Line::Closed) => self.closed = true,
+                Err(reason) => {
+                    self.damages.push(Damage {
+                        path: path.to_owned(),
+                        offset: offset as u64,
+                        reason,
+                    });
+                    return;
+                }
+            }
+            offset += end + 1;
+        }
+    }
+
+    fn read_meta(&mut self) {
+        let path = self.path.join(META);
+        let text = fs::read_to_string(&path).map_err(|error| error.to_string());
+        let meta = text.and_then(|text| {
+            serde_json::from_str::<Meta>(&text).map_err(|error| error.to_string())
+        });
+        match meta {
+            Ok(meta) if meta.format > FORMAT => self.damages.push(Damage {
+                path,
+                offset: 0,
+                reason: format!(
+                    "format {}: a later version of noctule wrote it ({})",
+                    meta.format, meta.version
+                ),
+            }),
+            Ok(meta) => self.meta = meta,
+            Err(reason) => self.damages.push(Damage {
+                path,
+                offset: 0,
+                reason,
+            }),
+        }
+    }
+
+    /// Its folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where it comes from.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Whether it was ended, and will not grow.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Wall-clock time of its first batch and of its last, nanoseconds since 1970; `None` without one.
+    pub fn span(&self) -> Option<(u64, u64)> {
+        let mut filled = self.flushes.iter().filter(|flush| flush.ticks > 0);
+        let first = filled.next()?;
+        let last = filled.next_back().unwrap_or(first);
+        Some((first.from_unix_ns, last.to_unix_ns))
+    }
+
+    /// Number of its first batch and of its last.
+    pub(crate) fn ticks(&self) -> Option<(u64, u64)> {
+        let mut filled = self.flushes.iter().filter(|flush| flush.ticks > 0);
+        let first = filled.next()?;
+        let last = filled.next_back().unwrap_or(first);
+        Some((first.first, last.last))
+    }
+
+    /// How many batches it has.
+    pub fn batches(&self) -> u64 {
+        self.flushes.iter().map(|flush| flush.ticks).sum()
+    }
+
+    /// How many events it has.
+    pub fn events(&self) -> u64 {
+        self.flushes.iter().map(|flush| flush.events).sum()
+    }
+
+    /// Each table with the bytes of its rows and its schema, in the order of names.
+    pub fn tables(&self) -> Vec<(String, u64)> {
+        let mut sums: std::collections::BTreeMap<&str, u64> = Default::default();
+        for chunk in self.flushes.iter().flat_map(|flush| &flush.chunks) {
+            *sums.entry(&chunk.table).or_default() += chunk.length;
+        }
+        let sums = sums.into_iter();
+        sums.map(|(table, bytes)| (table.to_owned(), bytes))
+            .collect()
+    }
+
+    /// Bytes of its tables.
+    pub fn bytes(&self) -> u64 {
+        self.tables().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Compares the checksum of each part. What is damaged, the index included.
+    pub(crate) fn check(&self) -> Vec<Damage> {
+        let chunks = self.flushes.iter().flat_map(|flush| &flush.chunks);
+        let bad = chunks.filter_map(|chunk| self.bytes_of(chunk).err());
+        self.damages.iter().cloned().chain(bad).collect()
+    }
+
+    /// What is damaged in its index and its description.
+    pub fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    pub(crate) fn flushes(&self) -> &[Flush] {
+        &self.flushes
+    }
+
+    /// The rows of a table that were written at that time.
+    pub(crate) fn read<R: Record>(
+        &self,
+        flush: &Flush,
+        table: &str,
+    ) -> Result<Vec<Entry<R>>, Damage> {
+        match self.record_batch(flush, table)? {
+            None => Ok(Vec::new()),
+            Some((batch, chunk)) => {
+                Entry::read(&batch).map_err(|reason| self.damage(chunk, reason))
+            }
+        }
+    }
+
+    /// The same as a record batch; `None`: the table had no rows then.
+    pub(crate) fn record_batch<'a>(
+        &self,
+        flush: &'a Flush,
+        table: &str,
+    ) -> Result<Option<(RecordBatch, &'a Chunk)>, Damage> {
+        let is_rows = |chunk: &&Chunk| chunk.table == table && !chunk.schema;
+        let Some(chunk) = flush.chunks.iter().find(is_rows) else {
+            return Ok(None);
+        };
+        let mut all = self.flushes.iter().flat_map(|flush| &flush.chunks);
+        let schema = all.find(|chunk| chunk.table == table && chunk.schema);
+        let schema = schema.ok_or_else(|| self.damage(chunk, "its schema is missing".into()))?;
+        let mut bytes = self.bytes_of(schema)?;
+        bytes.extend(self.bytes_of(chunk)?);
+        let mut reader = StreamReader::try_new(&*bytes, None)
+            .map_err(|error| self.damage(schema, error.to_string()))?;
+        match reader.next() {
+            Some(Ok(batch)) => Ok(Some((batch, chunk))),
+            Some(Err(error)) => Err(self.damage(chunk, error.to_string())),
+            None => Err(self.damage(chunk, "there is no record batch".into())),
+        }
+    }
+
+    /// The bytes of a chunk, which are those that were written.
+    fn bytes_of(&self, chunk: &Chunk) -> Result<Vec<u8>, Damage> {
+        let damage = |error: io::Error| self.damage(chunk, error.to_string());
+        let file = File::open(self.path.join(table_file(&chunk.table))).map_err(damage)?;
+        let size = file.metadata().map_err(damage)?.len();
+        let end = chunk.offset.checked_add(chunk.length);
+        if end.is_none_or(|end| end > size) {
+            return Err(self.damage(chunk, format!("the file ends at byte {size}")));
+        }
+        let mut bytes = vec![0; usize::try_from(chunk.length).unwrap_or(0)];
+        file.read_exact_at(&mut bytes, chunk.offset)
+            .map_err(damage)?;
+        match crc32fast::hash(&bytes) == chunk.checksum {
+            true => Ok(bytes),
+            false => Err(self.damage(chunk, "the checksum differs".into())),
+        }
+    }
+
+    fn damage(&self, chunk: &Chunk, reason: String) -> Damage {
+        Damage {
+            path: self.path.join(table_file(&chunk.table)),
+            offset: chunk.offset,
+            reason,
+        }
+    }
+}
