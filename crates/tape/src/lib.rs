@@ -8,7 +8,10 @@
 mod changes;
 mod column;
 mod error;
+mod folder;
 mod index;
 mod names;
 mod segment;
 mod tables;
+mod tally;
+mod writer;

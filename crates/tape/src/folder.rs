@@ -1,0 +1,163 @@
+//! The folder of a tape: its lock, its segments, and what of them is kept.
+
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use chrono::DateTime;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use crate::error::Error;
+use crate::index;
+use crate::segment::Segment;
+
+const LOCK: &str = "lock";
+
+/// Digits of a segment's number, with which its name begins.
+const DIGITS: usize = 8;
+
+/// How much of a tape is kept. The oldest segment goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of all segments; `None`: without a limit.
+    pub bytes: Option<u64>,
+    /// Age of the end of a segment, nanoseconds; `None`: without a limit.
+    pub age_ns: Option<u64>,
+}
+
+impl Limits {
+    /// Whether there is any.
+    pub(crate) fn is_some(&self) -> bool {
+        self.bytes.is_some() || self.age_ns.is_some()
+    }
+}
+
+/// A folder that this writer has for itself.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Held as long as the writer lives.
+    _lock: File,
+    next: u64,
+}
+
+impl Folder {
+    /// Makes the folder if it is not there, and locks it.
+    pub(crate) fn lock(path: &Path) -> Result<Self, Error> {
+        private()
+            .recursive(true)
+            .create(path)
+            .map_err(Error::at(path))?;
+        let file = path.join(LOCK);
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&file)
+            .map_err(Error::at(&file))?;
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let path = path.display();
+                return Err(Error::new(format!(
+                    "{path}: another noctule writes to this folder: end it, or choose another folder"
+                )));
+            }
+            Err(error) => return Err(Error::at(&file)(error.into())),
+        }
+        let last = segments(path)?.last().and_then(|path| number(path));
+        Ok(Self {
+            path: path.to_owned(),
+            _lock: lock,
+            next: last.map_or(1, |last| last + 1),
+        })
+    }
+
+    /// Makes the folder of the next segment. Its name begins with a number, because clocks are set
+    /// back.
+    pub(crate) fn add(&mut self, started_unix_ns: u64) -> Result<PathBuf, Error> {
+        let time = DateTime::from_timestamp_nanos(started_unix_ns.cast_signed());
+        let name = format!("{:0DIGITS$}-{}", self.next, time.format("%Y%m%dT%H%M%SZ"));
+        let path = self.path.join(name);
+        private().create(&path).map_err(Error::at(&path))?;
+        self.next += 1;
+        Ok(path)
+    }
+
+    /// Removes the oldest segments until the rest is within the limits. The last one stays.
+    pub(crate) fn keep_to(&self, limits: &Limits, now_unix_ns: u64) -> Result<(), Error> {
+        if !limits.is_some() {
+            return Ok(());
+        }
+        let paths = segments(&self.path)?;
+        let sizes: Vec<u64> = paths.iter().map(|path| size(path)).collect();
+        let mut total: u64 = sizes.iter().sum();
+        let older = paths.len().saturating_sub(1);
+        for (path, size) in paths.iter().zip(sizes).take(older) {
+            let large = limits.bytes.is_some_and(|most| total > most);
+            if !large && !is_old(path, limits, now_unix_ns) {
+                break;
+            }
+            fs::remove_dir_all(path).map_err(Error::at(path))?;
+            total -= size;
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest segment that is not `current`. Whether there was one.
+    pub(crate) fn remove_oldest(&self, current: Option<&Path>) -> Result<bool, Error> {
+        let paths = segments(&self.path)?;
+        let Some(path) = paths.iter().find(|path| Some(path.as_path()) != current) else {
+            return Ok(false);
+        };
+        fs::remove_dir_all(path).map_err(Error::at(path))?;
+        Ok(true)
+    }
+}
+
+/// Arguments of programs may be secrets: only the owner of a tape can read it.
+fn private() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+fn is_old(path: &Path, limits: &Limits, now_unix_ns: u64) -> bool {
+    let Some(age_ns) = limits.age_ns else {
+        return false;
+    };
+    let ended = Segment::open(path).ok().and_then(|segment| segment.span());
+    ended.is_none_or(|(_, to)| now_unix_ns.saturating_sub(to) > age_ns)
+}
+
+/// The folders of the segments, the oldest first.
+pub(crate) fn segments(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(Error::at(folder))? {
+        let path = entry.map_err(Error::at(folder))?.path();
+        if let Some(number) = number(&path).filter(|_| path.is_dir()) {
+            found.push((number, path));
+        }
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+fn number(path: &Path) -> Option<u64> {
+    let (number, _) = path.file_name()?.to_str()?.split_once('-')?;
+    let digits = number.len() >= DIGITS && number.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| number.parse().ok()).flatten()
+}
+
+/// Bytes of the files of a segment.
+pub(crate) fn size(segment: &Path) -> u64 {
+    let files = fs::read_dir(segment).into_iter().flatten().flatten();
+    let sizes = files.filter_map(|file| file.metadata().ok().map(|data| data.len()));
+    sizes.sum()
+}
+
+/// Whether a path is a segment and no folder of segments.
+pub(crate) fn is_segment(path: &Path) -> bool {
+    path.join(index::FILE).exists()
+}

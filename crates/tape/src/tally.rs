@@ -1,0 +1,33 @@
+//! How many events of each name.
+
+use std::collections::BTreeMap;
+
+/// Counts by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally(BTreeMap<&'static str, u64>);
+
+impl Tally {
+    pub(crate) fn add(&mut self, name: &'static str, count: u64) {
+        *self.0.entry(name).or_default() += count;
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        other
+            .0
+            .iter()
+            .for_each(|(name, count)| self.add(name, *count));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn sum(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// The counts, for a gap.
+    pub(crate) fn list(&self) -> Vec<(&'static str, u64)> {
+        self.0.iter().map(|(name, count)| (*name, *count)).collect()
+    }
+}

@@ -1,0 +1,528 @@
+//! Writes batches and events into segments.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use noctule_model::{Batch, Event};
+
+use crate::changes::{Changes, Log, Pending};
+use crate::error::Error;
+use crate::folder::{Folder, Limits};
+use crate::index::{self, Chunk, Flush, Line};
+use crate::segment::{self, Meta, table_file};
+use crate::tables::{
+    DestinationRecord, Distribution, EventRecord, FeatureRecord, GroupRecord, LossRecord,
+    MapRecord, NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord, ProcessRecord,
+    ProgramRecord, WaitRecord, ZoneRecord,
+};
+use crate::tally::Tally;
+
+/// Rows are written when their first batch is so old; a crash loses no more than that.
+const FLUSH_NS: u64 = 10_000_000_000;
+
+/// Or when they are so many: memory stays bounded.
+const MOST_ROWS: usize = 200_000;
+
+/// Compression of zstd. Higher levels gain some percent and cost twice the time.
+const LEVEL: i32 = 3;
+
+/// How a tape is written.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder of the segments; it is made.
+    pub folder: PathBuf,
+    /// How long a segment is, nanoseconds.
+    pub segment_ns: u64,
+    /// How much is kept.
+    pub limits: Limits,
+    /// Where the recording comes from.
+    pub meta: Meta,
+}
+
+/// The rows of all tables that were not written yet.
+#[derive(Debug, Default)]
+struct Tables {
+    node: Log<NodeRecord>,
+    owners: Log<OwnerRecord>,
+    packages: Changes<PackageRecord>,
+    processes: Changes<ProcessRecord>,
+    exited: Log<ProcessRecord>,
+    groups: Changes<GroupRecord>,
+    waits: Changes<WaitRecord>,
+    pairs: Changes<PairRecord>,
+    destinations: Changes<DestinationRecord>,
+    zones: Changes<ZoneRecord>,
+    features: Changes<FeatureRecord>,
+    losses: Changes<LossRecord>,
+    programs: Changes<ProgramRecord>,
+    maps: Changes<MapRecord>,
+    events: Log<EventRecord>,
+}
+
+impl Tables {
+    fn each(&mut self) -> [(&'static str, &mut dyn Pending); 15] {
+        [
+            ("node", &mut self.node),
+            ("owners", &mut self.owners),
+            ("packages", &mut self.packages),
+            ("processes", &mut self.processes),
+            ("exited", &mut self.exited),
+            ("groups", &mut self.groups),
+            ("waits", &mut self.waits),
+            ("pairs", &mut self.pairs),
+            ("destinations", &mut self.destinations),
+            ("zones", &mut self.zones),
+            ("features", &mut self.features),
+            ("losses", &mut self.losses),
+            ("programs", &mut self.programs),
+            ("maps", &mut self.maps),
+            ("events", &mut self.events),
+        ]
+    }
+
+    fn rows(&mut self) -> usize {
+        self.each().iter().map(|(_, table)| table.rows()).sum()
+    }
+
+    /// Notes what a batch changed.
+    fn step(&mut self, batch: &Batch, owners: &mut Owners) {
+        let Batch {
+            sequence,
+            time_unix_ns: _,
+            taken_ns: _,
+            boot_unix_ns: _,
+            node: _,
+            packages,
+            measured,
+            processes,
+            exited,
+            followed_pending: _,
+            cgroups,
+            waits,
+            all_waits,
+            connects,
+            all_connects,
+            destinations,
+            blames,
+            // A reader makes them again from the cgroups.
+            subjects: _,
+            energy,
+            zone_accounts,
+            features,
+            losses,
+            agent,
+        } = batch;
+        let (tick, measured, metered) = (*sequence, *measured, energy.is_some());
+        self.node.push(tick, [NodeRecord::new(batch)]);
+        let rows = packages.iter().enumerate();
+        let rows = rows.map(|(place, row)| PackageRecord::new(place, row));
+        self.packages.step(tick, rows);
+        let record = |row, owners: &mut Owners| ProcessRecord::new(row, owners, measured, metered);
+        let rows = processes.iter().map(|row| record(row, owners));
+        self.processes.step(tick, rows);
+        let rows = exited.iter().map(|row| record(row, owners));
+        self.exited.push(tick, rows);
+        let rows = cgroups.iter();
+        let rows = rows.map(|row| GroupRecord::new(row, owners, measured, metered));
+        self.groups.step(tick, rows);
+        let rows = [
+            (Distribution::Waits, waits, all_waits),
+            (Distribution::Connects, connects, all_connects),
+        ];
+        let rows = rows.into_iter().flat_map(|(what, rows, all)| {
+            let rows = rows.iter().flat_map(move |row| WaitRecord::rows(what, row));
+            rows.chain(WaitRecord::of_all(what, all))
+        });
+        self.waits.step(tick, rows);
+        self.pairs.step(tick, blames.iter().map(PairRecord::new));
+        let rows = destinations.iter();
+        let rows = rows.map(|row| DestinationRecord::new(row, measured));
+        self.destinations.step(tick, rows);
+        let zones = energy.iter();
+        let zones = zones.flat_map(|energy| ZoneRecord::all(energy, zone_accounts));
+        self.zones.step(tick, zones);
+        let rows = features.iter().enumerate();
+        let rows = rows.map(|(place, feature)| FeatureRecord::new(place, feature));
+        self.features.step(tick, rows);
+        let rows = losses.iter().enumerate();
+        let rows = rows.map(|(place, loss)| LossRecord::new(place, loss));
+        self.losses.step(tick, rows);
+        let rows = agent.programs.iter().flatten().enumerate();
+        let rows = rows.map(|(place, cost)| ProgramRecord::new(place, cost));
+        self.programs.step(tick, rows);
+        let rows = agent.maps.iter().enumerate();
+        self.maps
+            .step(tick, rows.map(|(place, fill)| MapRecord::new(place, fill)));
+        self.owners.push(tick, owners.take());
+    }
+}
+
+/// Writes a tape, for one who may wait for the disk.
+pub(crate) struct Writer {
+    folder: Folder,
+    options: Options,
+    tables: Tables,
+    owners: Owners,
+    /// What is pending, but for its chunks.
+    flush: Flush,
+    /// `CLOCK_MONOTONIC` of the first batch that is pending.
+    since_ns: Option<u64>,
+    /// Number of the last batch.
+    tick: u64,
+    open: Option<Open>,
+}
+
+/// What a writer could not write.
+#[derive(Debug)]
+pub(crate) struct Unwritten {
+    pub(crate) error: Error,
+    pub(crate) batches: u64,
+    pub(crate) events: Tally,
+}
+
+impl Writer {
+    /// Takes the folder, which no other writer may have.
+    pub(crate) fn open(options: Options) -> Result<Self, Error> {
+        Ok(Self {
+            folder: Folder::lock(&options.folder)?,
+            options,
+            tables: Tables::default(),
+            owners: Owners::default(),
+            flush: Flush::default(),
+            since_ns: None,
+            tick: 0,
+            open: None,
+        })
+    }
+
+    /// Adds a batch, and writes what is pending when it is time.
+    pub(crate) fn batch(&mut self, batch: &Batch) -> Result<(), Unwritten> {
+        let over =
+            |open: &Open| batch.taken_ns.saturating_sub(open.since_ns) >= self.options.segment_ns;
+        let mut written = Ok(());
+        if self.open.as_ref().is_some_and(over) {
+            written = self.end_segment();
+        }
+        self.tables.step(batch, &mut self.owners);
+        self.tick = batch.sequence;
+        let flush = &mut self.flush;
+        if flush.ticks == 0 {
+            flush.first = batch.sequence;
+            flush.from_unix_ns = batch.time_unix_ns;
+        }
+        flush.ticks += 1;
+        flush.last = batch.sequence;
+        flush.to_unix_ns = batch.time_unix_ns;
+        let since = *self.since_ns.get_or_insert(batch.taken_ns);
+        let due = batch.taken_ns.saturating_sub(since) >= FLUSH_NS;
+        if due || self.tables.rows() >= MOST_ROWS {
+            return written.and(self.flush());
+        }
+        written
+    }
+
+    /// Adds events. They are written with the next batches.
+    pub(crate) fn events(&mut self, events: &[Event]) {
+        for event in events {
+            let at = event.time_unix_ns;
+            let flush = &mut self.flush;
+            if flush.events == 0 {
+                flush.events_from_unix_ns = at;
+                flush.events_to_unix_ns = at;
+            }
+            flush.events += 1;
+            flush.events_from_unix_ns = flush.events_from_unix_ns.min(at);
+            flush.events_to_unix_ns = flush.events_to_unix_ns.max(at);
+        }
+        let owners = &mut self.owners;
+        let records = events.iter().map(|event| EventRecord::new(event, owners));
+        self.tables.events.push(self.tick, records);
+        self.tables.owners.push(self.tick, self.owners.take());
+    }
+
+    /// How many rows are pending.
+    pub(crate) fn is_full(&mut self) -> bool {
+        self.tables.rows() >= MOST_ROWS
+    }
+
+    /// Writes everything and closes the segment.
+    pub(crate) fn close(mut self) -> Result<(), Unwritten> {
+        self.end_segment()
+    }
+
+    fn end_segment(&mut self) -> Result<(), Unwritten> {
+        let written = self.flush();
+        let closed = self.open.take().map_or(Ok(()), Open::close);
+        self.restart();
+        written?;
+        closed.map_err(|error| Unwritten {
+            error,
+            batches: 0,
+            events: Tally::default(),
+        })
+    }
+
+    /// The next batch begins a segment.
+    fn restart(&mut self) {
+        self.tables
+            .each()
+            .iter_mut()
+            .for_each(|(_, table)| table.restart());
+        self.owners = Owners::default();
+        self.flush = Flush::default();
+        self.since_ns = None;
+    }
+
+    /// Writes what is pending. When that fails the segment ends before it, and the next batch begins
+    /// another one: its changes have nothing that they could be changes of.
+    pub(crate) fn flush(&mut self) -> Result<(), Unwritten> {
+        let flush = std::mem::take(&mut self.flush);
+        let since = self.since_ns.take();
+        if flush.ticks == 0 && flush.events == 0 {
+            return Ok(());
+        }
+        let mut events = Tally::default();
+        for event in self.tables.events.pending() {
+            events.add(event.name.0, 1);
+        }
+        let batches = flush.ticks;
+        let written = self.write(&flush, since.unwrap_or(0));
+        written.map_err(|error| {
+            self.open = None;
+            self.restart();
+            Unwritten {
+                error,
+                batches,
+                events,
+            }
+        })
+    }
+
+    fn write(&mut self, flush: &Flush, since_ns: u64) -> Result<(), Error> {
+        let mut parts = Vec::new();
+        for (name, table) in self.tables.each() {
+            let failed = |error| Error::new(format!("the table {name}: {error}"));
+            if let Some(batch) = table.take().map_err(failed)? {
+                parts.push((name, batch));
+            }
+        }
+        let now = flush.to_unix_ns.max(flush.events_to_unix_ns);
+        self.folder.keep_to(&self.options.limits, now)?;
+        let mut encoded = None;
+        loop {
+            let written = self.append(flush, &parts, since_ns, &mut encoded);
+            // On a full disk the oldest goes as it does at the limit; without a limit it is not ours
+            // to remove.
+            match written {
+                Err(error) if error.is_full() && self.options.limits.is_some() => {
+                    let current = self.open.as_ref().map(|open| open.path.as_path());
+                    if !self.folder.remove_oldest(current)? {
+                        return Err(error);
+                    }
+                }
+                written => return written,
+            }
+        }
+    }
+
+    fn append(
+        &mut self,
+        flush: &Flush,
+        parts: &[(&'static str, RecordBatch)],
+        since_ns: u64,
+        encoded: &mut Option<Vec<Encoded>>,
+    ) -> Result<(), Error> {
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => {
+                let started = flush.from_unix_ns.max(flush.events_from_unix_ns);
+                let path = self.folder.add(started)?;
+                none.insert(Open::begin(path, &self.options.meta, since_ns)?)
+            }
+        };
+        let encoded = match encoded {
+            Some(encoded) => encoded,
+            none => none.insert(open.encode(parts)?),
+        };
+        open.append(flush.clone(), encoded)
+    }
+}
+
+/// The segment that is being written.
+struct Open {
+    path: PathBuf,
+    since_ns: u64,
+    index: File,
+    index_length: u64,
+    tables: Vec<TableFile>,
+}
+
+/// The file of a table. It is made when its first rows are written.
+struct TableFile {
+    name: &'static str,
+    path: PathBuf,
+    file: Option<File>,
+    length: u64,
+    stream: StreamWriter<Vec<u8>>,
+}
+
+/// What is to be appended to a table.
+#[derive(Debug)]
+struct Encoded {
+    /// Place of the table in [`Open::tables`].
+    place: usize,
+    bytes: Vec<u8>,
+    /// So much of it is the schema: 0, but in the first.
+    schema: usize,
+}
+
+impl Open {
+    fn begin(path: PathBuf, meta: &Meta, since_ns: u64) -> Result<Self, Error> {
+        let begun = Self::begin_index(&path, meta);
+        if begun.is_err() {
+            // Nothing is in it.
+            let _ = fs::remove_dir_all(&path);
+        }
+        Ok(Self {
+            index: begun?,
+            path,
+            since_ns,
+            index_length: 0,
+            tables: Vec::new(),
+        })
+    }
+
+    fn begin_index(path: &Path, meta: &Meta) -> Result<File, Error> {
+        let meta = Meta {
+            format: segment::FORMAT,
+            ..meta.clone()
+        };
+        let text = serde_json::to_string(&meta).unwrap_or_default();
+        let file = path.join(segment::META);
+        fs::write(&file, format!("{text}\n")).map_err(Error::at(&file))?;
+        let file = path.join(index::FILE);
+        File::create_new(&file).map_err(Error::at(&file))
+    }
+
+    fn encode(&mut self, parts: &[(&'static str, RecordBatch)]) -> Result<Vec<Encoded>, Error> {
+        let mut all = Vec::with_capacity(parts.len());
+        for (name, batch) in parts {
+            let known = self.tables.iter().position(|table| table.name == *name);
+            let place = known.unwrap_or(self.tables.len());
+            if known.is_none() {
+                self.tables.push(TableFile::new(&self.path, name, batch)?);
+            }
+            let table = &mut self.tables[place];
+            let schema = table.stream.get_ref().len();
+            let written = table.stream.write(batch).map_err(io::Error::other);
+            written.map_err(Error::at(&table.path))?;
+            all.push(Encoded {
+                place,
+                bytes: std::mem::take(table.stream.get_mut()),
+                schema,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Appends to the tables, and then the line of the index. When something fails all files get
+    /// the length that they had.
+    fn append(&mut self, mut flush: Flush, parts: &[Encoded]) -> Result<(), Error> {
+        let written = self.append_all(&mut flush, parts);
+        if written.is_err() {
+            // Nothing more can be done where even this fails: the index does not name the rest.
+            for table in &self.tables {
+                if let Some(file) = &table.file {
+                    let _ = file.set_len(table.length);
+                }
+            }
+            let _ = self.index.set_len(self.index_length);
+            return written;
+        }
+        for part in parts {
+            self.tables[part.place].length += part.bytes.len() as u64;
+        }
+        written
+    }
+
+    fn append_all(&mut self, flush: &mut Flush, parts: &[Encoded]) -> Result<(), Error> {
+        for part in parts {
+            let table = &mut self.tables[part.place];
+            table.write(&part.bytes)?;
+            let (schema, rows) = part.bytes.split_at(part.schema);
+            let chunks = [
+                (true, table.length, schema),
+                (false, table.length + part.schema as u64, rows),
+            ];
+            let chunks = chunks.into_iter().filter(|(_, _, bytes)| !bytes.is_empty());
+            flush
+                .chunks
+                .extend(chunks.map(|(schema, offset, bytes)| Chunk {
+                    table: table.name.to_owned(),
+                    schema,
+                    offset,
+                    length: bytes.len() as u64,
+                    checksum: crc32fast::hash(bytes),
+                }));
+        }
+        self.line(&Line::Flush(flush.clone()))
+    }
+
+    fn line(&mut self, line: &Line) -> Result<(), Error> {
+        let text = line.text();
+        let written = self.index.write_all_at(text.as_bytes(), self.index_length);
+        written.map_err(Error::at(&self.path.join(index::FILE)))?;
+        self.index_length += text.len() as u64;
+        Ok(())
+    }
+
+    /// Ends the streams, and waits until the disk has them.
+    fn close(mut self) -> Result<(), Error> {
+        for table in &mut self.tables {
+            let ended = table.stream.finish().map_err(io::Error::other);
+            ended.map_err(Error::at(&table.path))?;
+            let bytes = std::mem::take(table.stream.get_mut());
+            table.write(&bytes)?;
+            let synced = table.file.as_ref().map_or(Ok(()), File::sync_data);
+            synced.map_err(Error::at(&table.path))?;
+        }
+        self.line(&Line::Closed)?;
+        let path = self.path.join(index::FILE);
+        self.index.sync_data().map_err(Error::at(&path))
+    }
+}
+
+impl TableFile {
+    /// The schema is the first that it has to write.
+    fn new(segment: &Path, name: &'static str, batch: &RecordBatch) -> Result<Self, Error> {
+        let path = segment.join(table_file(name));
+        let options = IpcWriteOptions::default()
+            .try_with_compression(Some(CompressionType::ZSTD))
+            .and_then(|options| options.try_with_compression_level(Some(LEVEL)));
+        let stream = options.and_then(|options| {
+            StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options)
+        });
+        Ok(Self {
+            name,
+            stream: stream.map_err(io::Error::other).map_err(Error::at(&path))?,
+            path,
+            file: None,
+            length: 0,
+        })
+    }
+
+    /// Writes behind what is there.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::create_new(&self.path).map_err(Error::at(&self.path))?),
+        };
+        let written = file.write_all_at(bytes, self.length);
+        written.map_err(Error::at(&self.path))
+    }
+}
