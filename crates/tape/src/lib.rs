@@ -11,7 +11,17 @@ mod error;
 mod folder;
 mod index;
 mod names;
+mod recorder;
+mod rows;
 mod segment;
 mod tables;
 mod tally;
+mod tape;
 mod writer;
+
+pub use error::{Damage, Error};
+pub use folder::Limits;
+pub use recorder::Recorder;
+pub use segment::{Meta, Segment};
+pub use tape::{Batches, Events, Span, Tape};
+pub use writer::Options;

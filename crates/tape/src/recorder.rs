@@ -1,0 +1,267 @@
+//! The recorder: a thread that writes, behind a bounded queue. Whoever hands over batches and events
+//! never waits for the disk.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use noctule_model::{Batch, Event, Loss, ProcessRow, What};
+
+use crate::error::Error;
+use crate::tally::Tally;
+use crate::writer::{Options, Unwritten, Writer};
+
+/// Batches and bundles of events that wait for the disk.
+const MOST_BATCHES: usize = 16;
+const MOST_EVENTS: usize = 50_000;
+
+/// Ended processes that are kept for the next batch when one finds no room.
+const MOST_EXITED: usize = 20_000;
+
+/// Writes a tape beside the program that records.
+#[derive(Debug)]
+pub struct Recorder {
+    queue: Arc<Queue>,
+    ended: Receiver<()>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    items: VecDeque<Item>,
+    batches: usize,
+    events: usize,
+    closed: bool,
+    /// Of batches that found no room: named only there.
+    exited: Vec<ProcessRow>,
+    /// Events that found no room, until the writer comes.
+    missing: Tally,
+    lost: Lost,
+    trouble: Option<String>,
+}
+
+#[derive(Debug)]
+enum Item {
+    Batch(Box<Batch>),
+    Events(Vec<Event>),
+}
+
+/// What did not reach the tape.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    batches: u64,
+    events: u64,
+    processes: u64,
+}
+
+impl Recorder {
+    /// Takes the folder and starts the thread.
+    pub fn open(options: Options) -> Result<Self, Error> {
+        let writer = Writer::open(options)?;
+        let queue = Arc::new(Queue::default());
+        let filled = queue.clone();
+        let (end, ended) = sync_channel(1);
+        thread::Builder::new()
+            .name("noctule-tape".into())
+            .spawn(move || {
+                Thread {
+                    writer,
+                    queue: filled,
+                    missing: Tally::default(),
+                    last_unix_ns: 0,
+                }
+                .run();
+                let _ = end.send(());
+            })
+            .map_err(|error: io::Error| Error::new(format!("the thread of the tape: {error}")))?;
+        Ok(Self { queue, ended })
+    }
+
+    /// Hands over a batch. One that finds no room is counted, and leaves a gap.
+    pub fn batch(&self, batch: &Batch) {
+        let mut state = self.queue.state();
+        if state.batches >= MOST_BATCHES {
+            state.lost.batches += 1;
+            let room = MOST_EXITED.saturating_sub(state.exited.len());
+            let kept = batch.exited.len().min(room);
+            state.lost.processes += (batch.exited.len() - kept) as u64;
+            state.exited.extend_from_slice(&batch.exited[..kept]);
+            return;
+        }
+        let mut batch = Box::new(batch.clone());
+        batch.exited.splice(0..0, state.exited.drain(..));
+        state.batches += 1;
+        state.items.push_back(Item::Batch(batch));
+        drop(state);
+        self.queue.filled.notify_one();
+    }
+
+    /// Hands over events, in order. From the first that finds no room on all are refused until the
+    /// thread comes, so that the gap is in one place.
+    pub fn events(&self, events: &[Event]) {
+        if events.is_empty() {
+            return;
+        }
+        let mut state = self.queue.state();
+        if !state.missing.is_empty() || state.events + events.len() > MOST_EVENTS {
+            for event in events {
+                let lost = add(&mut state.missing, event);
+                state.lost.events += lost;
+            }
+            return;
+        }
+        state.events += events.len();
+        state.items.push_back(Item::Events(events.to_vec()));
+        drop(state);
+        self.queue.filled.notify_one();
+    }
+
+    /// What did not reach the tape since it was opened.
+    pub fn losses(&self) -> [Loss; 3] {
+        let lost = self.queue.state().lost;
+        let loss = |kind, count| Loss {
+            kind,
+            place: "tape",
+            count,
+        };
+        [
+            loss("tape_batch", lost.batches),
+            loss("tape_event", lost.events),
+            loss("tape_process", lost.processes),
+        ]
+    }
+
+    /// The last error of the disk, each once.
+    pub fn trouble(&self) -> Option<String> {
+        self.queue.state().trouble.take()
+    }
+
+    /// Waits until everything is written, for a while. Whether it was; the last error is
+    /// [`Self::trouble`].
+    pub fn close(&self, patience: Duration) -> bool {
+        self.queue.state().closed = true;
+        self.queue.filled.notify_one();
+        self.ended.recv_timeout(patience).is_ok()
+    }
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for something to write; what is missing after it comes with it. `None` at the end.
+    fn take(&self) -> Option<(VecDeque<Item>, Tally)> {
+        let idle =
+            |state: &mut State| state.items.is_empty() && state.missing.is_empty() && !state.closed;
+        let mut state = self
+            .filled
+            .wait_while(self.state(), idle)
+            .unwrap_or_else(PoisonError::into_inner);
+        if state.items.is_empty() && state.missing.is_empty() {
+            return None;
+        }
+        state.batches = 0;
+        state.events = 0;
+        let items = std::mem::take(&mut state.items);
+        Some((items, std::mem::take(&mut state.missing)))
+    }
+}
+
+/// Counts a lost event; a gap counts as what was lost in it. The value is how many are lost more than
+/// before.
+fn add(tally: &mut Tally, event: &Event) -> u64 {
+    match &event.what {
+        What::Gap { lost, .. } => {
+            lost.iter()
+                .for_each(|(name, count)| tally.add(name, *count));
+            0
+        }
+        what => {
+            tally.add(what.name(), 1);
+            1
+        }
+    }
+}
+
+/// The thread that writes.
+struct Thread {
+    writer: Writer,
+    queue: Arc<Queue>,
+    /// Events that are lost and for which no gap was written yet.
+    missing: Tally,
+    last_unix_ns: u64,
+}
+
+impl Thread {
+    fn run(mut self) {
+        while let Some((items, missing)) = self.queue.take() {
+            for item in items {
+                match item {
+                    Item::Batch(batch) => {
+                        self.last_unix_ns = batch.time_unix_ns;
+                        let written = self.writer.batch(&batch);
+                        self.note(written);
+                    }
+                    Item::Events(events) => {
+                        self.gap();
+                        self.last_unix_ns = events.last().map_or(0, |event| event.time_unix_ns);
+                        self.writer.events(&events);
+                        if self.writer.is_full() {
+                            let written = self.writer.flush();
+                            self.note(written);
+                        }
+                    }
+                }
+            }
+            self.missing.add_all(&missing);
+        }
+        self.gap();
+        let queue = self.queue.clone();
+        let closed = self.writer.close();
+        if let Err(unwritten) = closed {
+            note(&queue, &unwritten);
+        }
+    }
+
+    /// Writes where events are missing.
+    fn gap(&mut self) {
+        if self.missing.is_empty() {
+            return;
+        }
+        let lost = std::mem::take(&mut self.missing).list();
+        self.writer.events(&[Event {
+            time_unix_ns: self.last_unix_ns,
+            process: None,
+            origin: noctule_model::Origin::Seen,
+            what: What::Gap {
+                lost,
+                since_unix_ns: None,
+            },
+        }]);
+    }
+
+    fn note(&mut self, written: Result<(), Unwritten>) {
+        if let Err(unwritten) = written {
+            note(&self.queue, &unwritten);
+            self.missing.add_all(&unwritten.events);
+        }
+    }
+}
+
+fn note(queue: &Queue, unwritten: &Unwritten) {
+    let mut state = queue.state();
+    state.lost.batches += unwritten.batches;
+    state.lost.events += unwritten.events.sum();
+    let error = &unwritten.error;
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    state.trouble = Some(format!("{error}{}", cause.unwrap_or_default()));
+}

@@ -1,0 +1,287 @@
+//! A tape that is read.
+
+use std::path::Path;
+use std::vec;
+
+use noctule_model::{Batch, Event};
+
+use crate::error::{Damage, Error};
+use crate::folder;
+use crate::rows::State;
+use crate::segment::Segment;
+use crate::tables::{EventRecord, OwnerRecord, Owners};
+
+/// The segments of a folder, the oldest first.
+#[derive(Clone, Debug)]
+pub struct Tape {
+    segments: Vec<Segment>,
+}
+
+/// Batches that follow each other: of one run of the program, with none missing but where the recorder
+/// lost some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Wall-clock time of the first batch, nanoseconds since 1970.
+    pub from_unix_ns: u64,
+    /// The same of the last.
+    pub to_unix_ns: u64,
+    /// Place of the first segment and of the last.
+    pub segments: (usize, usize),
+    /// Number of the first batch and of the last.
+    ticks: (u64, u64),
+}
+
+impl Span {
+    /// Whether a moment is in it.
+    pub fn has(&self, unix_ns: u64) -> bool {
+        (self.from_unix_ns..=self.to_unix_ns).contains(&unix_ns)
+    }
+
+    /// How many batches there are from the first to the last, those included that were lost.
+    pub fn batches(&self) -> u64 {
+        self.ticks.1.saturating_sub(self.ticks.0) + 1
+    }
+}
+
+impl Tape {
+    /// Reads the index of each segment. `path` is the folder of a tape, or one segment.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let paths = match folder::is_segment(path) {
+            true => vec![path.to_owned()],
+            false => folder::segments(path)?,
+        };
+        let segments: Result<Vec<_>, _> = paths.iter().map(|path| Segment::open(path)).collect();
+        let segments = segments?;
+        if segments.is_empty() {
+            let path = path.display();
+            return Err(Error::new(format!(
+                "{path}: there is no recording in this folder (noctule record -o {path} makes one)"
+            )));
+        }
+        Ok(Self { segments })
+    }
+
+    /// The segments.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Stretches of one run each. Counters of different runs have nothing in common.
+    pub fn spans(&self) -> Vec<Span> {
+        let mut spans: Vec<(Span, &str)> = Vec::new();
+        for (place, segment) in self.segments.iter().enumerate() {
+            let (Some((from, to)), Some(ticks)) = (segment.span(), segment.ticks()) else {
+                continue;
+            };
+            let run = &*segment.meta().run;
+            match spans.last_mut() {
+                Some((span, same)) if !run.is_empty() && *same == run && span.ticks.1 < ticks.0 => {
+                    span.to_unix_ns = to;
+                    span.segments.1 = place;
+                    span.ticks.1 = ticks.1;
+                }
+                _ => {
+                    let span = Span {
+                        from_unix_ns: from,
+                        to_unix_ns: to,
+                        segments: (place, place),
+                        ticks,
+                    };
+                    spans.push((span, run));
+                }
+            }
+        }
+        spans.into_iter().map(|(span, _)| span).collect()
+    }
+
+    /// The batches of a span, from the last one that is not after `from_unix_ns` on.
+    pub fn batches(&self, span: &Span, from_unix_ns: u64) -> Batches<'_> {
+        let (first, last) = span.segments;
+        let segments = self.segments.get(first..=last).unwrap_or_default();
+        let begun = segments
+            .iter()
+            .rposition(|segment| segment.span().is_some_and(|(from, _)| from <= from_unix_ns));
+        let mut batches = Batches {
+            segments: &segments[begun.unwrap_or(0).min(segments.len())..],
+            flush: 0,
+            state: State::default(),
+            damages: Vec::new(),
+        };
+        batches.skip_to(from_unix_ns);
+        batches
+    }
+
+    /// The events of a span that happened in a stretch of time, in the order in which they were seen.
+    pub fn events(&self, span: &Span, from_unix_ns: u64, to_unix_ns: u64) -> Events<'_> {
+        let (first, last) = span.segments;
+        Events {
+            segments: self.segments.get(first..=last).unwrap_or_default(),
+            flush: 0,
+            owners: Owners::default(),
+            window: (from_unix_ns, to_unix_ns),
+            read: Vec::new().into_iter(),
+            damages: Vec::new(),
+        }
+    }
+
+    /// Compares the checksums of all that there is. Everything that is damaged.
+    pub fn check(&self) -> Vec<Damage> {
+        self.segments.iter().flat_map(Segment::check).collect()
+    }
+
+    /// What is damaged in the indexes.
+    pub fn damages(&self) -> impl Iterator<Item = &Damage> {
+        self.segments.iter().flat_map(Segment::damages)
+    }
+}
+
+/// Batches in order. Behind a damage they go on with the next segment.
+#[derive(Debug)]
+pub struct Batches<'a> {
+    segments: &'a [Segment],
+    flush: usize,
+    state: State,
+    damages: Vec<Damage>,
+}
+
+impl Batches<'_> {
+    /// Wall-clock time of the next batch, nanoseconds since 1970.
+    pub fn next_unix_ns(&mut self) -> Option<u64> {
+        while self.state.next_unix_ns().is_none() {
+            let segment = self.segments.first()?;
+            let Some(flush) = segment.flushes().get(self.flush) else {
+                self.next_segment();
+                continue;
+            };
+            self.flush += 1;
+            if let Err(damage) = self.state.load(segment, flush) {
+                self.damages.push(damage);
+                self.next_segment();
+            }
+        }
+        self.state.next_unix_ns()
+    }
+
+    /// What is damaged, as far as it was read.
+    pub fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    fn next_segment(&mut self) {
+        self.segments = self.segments.get(1..).unwrap_or_default();
+        self.flush = 0;
+        self.state = State::default();
+    }
+
+    /// Goes to the last batch that is not after a time.
+    fn skip_to(&mut self, time_unix_ns: u64) {
+        let before = |this: &Self| {
+            let flushes = this.segments.first().map_or(&[][..], Segment::flushes);
+            let loaded = this.state.second_unix_ns();
+            let later = flushes[this.flush.min(flushes.len())..]
+                .iter()
+                .find(|flush| flush.ticks > 0)
+                .map(|flush| flush.from_unix_ns);
+            loaded.or(later).is_some_and(|at| at <= time_unix_ns)
+        };
+        while self.next_unix_ns().is_some() && before(self) {
+            self.state.skip();
+        }
+    }
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Batch;
+
+    fn next(&mut self) -> Option<Batch> {
+        self.next_unix_ns()?;
+        self.state.next()
+    }
+}
+
+/// Events in order. Behind a damage they go on with the next segment.
+#[derive(Debug)]
+pub struct Events<'a> {
+    segments: &'a [Segment],
+    flush: usize,
+    owners: Owners,
+    window: (u64, u64),
+    read: vec::IntoIter<Event>,
+    damages: Vec<Damage>,
+}
+
+impl Events<'_> {
+    /// What is damaged, as far as it was read.
+    pub fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    fn next_segment(&mut self) {
+        self.segments = self.segments.get(1..).unwrap_or_default();
+        self.flush = 0;
+        self.owners = Owners::default();
+    }
+
+    /// Whether the segment can have events of the window.
+    fn has_any(&self, segment: &Segment) -> bool {
+        let mut flushes = segment.flushes().iter().filter(|flush| flush.events > 0);
+        flushes.any(|flush| {
+            flush.events_from_unix_ns <= self.window.1 && flush.events_to_unix_ns >= self.window.0
+        })
+    }
+
+    fn load(&mut self) -> Option<()> {
+        let segment = self.segments.first()?;
+        if self.flush == 0 && !self.has_any(segment) {
+            self.next_segment();
+            return Some(());
+        }
+        let Some(flush) = segment.flushes().get(self.flush) else {
+            self.next_segment();
+            return Some(());
+        };
+        self.flush += 1;
+        let (from, to) = self.window;
+        let read = segment
+            .read::<OwnerRecord>(flush, "owners")
+            .and_then(|owners| {
+                owners
+                    .into_iter()
+                    .for_each(|entry| self.owners.learn(entry.row));
+                match flush.events > 0
+                    && flush.events_from_unix_ns <= to
+                    && flush.events_to_unix_ns >= from
+                {
+                    true => segment.read::<EventRecord>(flush, "events"),
+                    false => Ok(Vec::new()),
+                }
+            });
+        match read {
+            Ok(entries) => {
+                let events = entries
+                    .into_iter()
+                    .filter_map(|entry| entry.row.event(&self.owners));
+                let events = events.filter(|event| (from..=to).contains(&event.time_unix_ns));
+                self.read = events.collect::<Vec<_>>().into_iter();
+            }
+            Err(damage) => {
+                self.damages.push(damage);
+                self.next_segment();
+            }
+        }
+        Some(())
+    }
+}
+
+impl Iterator for Events<'_> {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.read.next() {
+                return Some(event);
+            }
+            self.load()?;
+        }
+    }
+}
