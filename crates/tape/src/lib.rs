@@ -17,6 +17,8 @@ mod segment;
 mod tables;
 mod tally;
 mod tape;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use error::{Damage, Error};
