@@ -3,6 +3,7 @@
 mod load;
 mod names;
 mod size;
+mod tape;
 mod values;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use tracing::level_filters::LevelFilter;
 
 pub(crate) use self::load::LoadArgs;
 pub(crate) use self::names::Names;
+pub(crate) use self::tape::{RecordArgs, TapeArgs, TapeCommand, TapeInfoArgs};
 pub(crate) use self::values::address;
 use crate::config::MetricNames;
 
@@ -72,6 +74,8 @@ pub(crate) enum Command {
     Waits(WaitsArgs),
     Top(TopArgs),
     Events(EventsArgs),
+    Record(RecordArgs),
+    Tape(TapeArgs),
     Hist(HistArgs),
     Trigger(TriggerArgs),
     Load(LoadArgs),

@@ -17,10 +17,13 @@ mod kallsyms;
 mod load;
 mod probes;
 mod published;
+mod record;
 mod refusal;
 mod run;
 mod stat;
+mod streaming;
 mod table;
+mod tape;
 mod target;
 mod top;
 mod trace;
@@ -41,6 +44,8 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Waits(waits) => waits::run(&waits, &config),
         Command::Top(top) => top::run(&top, &config),
         Command::Events(events) => events::run(&events, &config),
+        Command::Record(record) => record::run(&record, &config),
+        Command::Tape(tape) => tape::run(&tape),
         Command::Hist(hist) => hist::run(&hist),
         Command::Load(load) => load::run(&load),
         Command::Probes(probes) => probes::run(&probes),

@@ -12,6 +12,7 @@ mod features;
 mod feed;
 mod limits;
 mod print;
+mod recording;
 mod select;
 mod stop;
 mod wire;

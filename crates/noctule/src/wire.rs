@@ -112,6 +112,24 @@ impl Pipeline {
         Ok(this)
     }
 
+    /// Starts everything, and lists what is there: for a recording. With a command its events are
+    /// wanted alone.
+    pub(crate) fn start_recorded(config: &Config, command: bool) -> Result<Self> {
+        let events = &config.events;
+        let scope = Scope {
+            process: events.processes,
+            oom: events.processes,
+            tcp: events.tcp,
+            file: events.files,
+            command,
+            ..Scope::default()
+        };
+        let mut this = Self::load(config, &scope, Shown::All)?;
+        this.narrow(&scope)?;
+        this.list_existing(!command)?;
+        Ok(this)
+    }
+
     /// Starts with the events that `scope` names and no more of the rest than they need.
     pub(crate) fn start_events(config: &Config, scope: &Scope) -> Result<Self> {
         let mut config = config.clone();

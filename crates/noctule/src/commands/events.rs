@@ -1,23 +1,22 @@
 //! `noctule events`: what happens, as it happens.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use noctule_model::Event;
 
 use super::event_lines;
-use super::watch::{Output, Progress, Reader, follow};
+use super::streaming::{Sink, Streaming};
+use super::watch::{Output, Reader};
 use crate::args::{EventKind, EventsArgs};
 use crate::config::Config;
-use crate::exit::{self, Usage};
+use crate::exit::Usage;
 use crate::print::Paint;
-use crate::stop::{Signals, Woken};
+use crate::stop::Signals;
 use crate::wire::{Pipeline, Scope};
 
 /// Between two looks at what is there: they reconcile after a loss.
 const TICK: Duration = Duration::from_secs(1);
-/// What the last events of a command may take beyond the latency of the rings.
-const SETTLE: Duration = Duration::from_millis(20);
 
 pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
     let scope = scope(args)?;
@@ -26,67 +25,13 @@ pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
     let mut pipeline = Pipeline::start_events(config, &scope)?;
     tracing::info!("watching");
     stream.head()?;
-    stream.write(&pipeline.events()?)?;
-    if args.command.is_empty() {
-        watch(&mut pipeline, &signals, args.duration, &mut stream)
-    } else {
-        let latency = Duration::from_millis(config.events.latency_milliseconds.into());
-        watch_command(&mut pipeline, &signals, args, latency, &mut stream)
-    }
-}
-
-/// Watches for a time, or until a signal, or until nobody reads any more.
-fn watch(
-    pipeline: &mut Pipeline,
-    signals: &Signals,
-    limit: Option<Duration>,
-    stream: &mut Stream<'_>,
-) -> Result<u8> {
-    let end = limit.map(|limit| Instant::now() + limit);
-    let mut next = Instant::now() + TICK;
-    loop {
-        let woken = pipeline.wait(signals, end.map_or(next, |end| end.min(next)))?;
-        let now = Instant::now();
-        if now >= next {
-            pipeline.tick()?;
-            next = now + TICK;
-        }
-        stream.write(&pipeline.events()?)?;
-        let over = end.is_some_and(|end| now >= end);
-        if over || woken == Woken::End || stream.reader == Reader::Gone {
-            return Ok(exit::DONE);
-        }
-    }
-}
-
-/// Watches a command until it has ended and its last events have come. The value is its status; it is
-/// not kept from going on when nobody reads any more.
-fn watch_command(
-    pipeline: &mut Pipeline,
-    signals: &Signals,
-    args: &EventsArgs,
-    latency: Duration,
-    stream: &mut Stream<'_>,
-) -> Result<u8> {
-    let mut next = Instant::now() + TICK;
-    let mut ended: Option<Instant> = None;
-    let mut look = |pipeline: &mut Pipeline, progress| {
-        let now = Instant::now();
-        let mut pending = false;
-        if progress == Progress::Ended || now >= next {
-            pending = pipeline.tick()?.followed_pending;
-            next = now + TICK;
-        }
-        let events = pipeline.events()?;
-        stream.write(&events)?;
-        if progress == Progress::Runs {
-            return Ok(true);
-        }
-        let settled = *ended.get_or_insert(now) + latency * 2 + SETTLE;
-        Ok(pending || !events.is_empty() || now < settled)
+    let streaming = Streaming {
+        command: &args.command,
+        duration: args.duration,
+        tick: TICK,
+        latency: Duration::from_millis(config.events.latency_milliseconds.into()),
     };
-    let followed = follow(pipeline, signals, &args.command, args.duration, &mut look)?;
-    Ok(followed.code)
+    streaming.run(&mut pipeline, &signals, &mut stream)
 }
 
 /// What was asked for; what cannot be is an error of the one who asks.
@@ -148,8 +93,17 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Writes events at once.
-    fn write(&mut self, events: &[Event]) -> Result<()> {
+    fn line(&self, event: &Event) -> String {
+        if self.json {
+            format!("{}\n", noctule_sinks::events::event_json(event))
+        } else {
+            event_lines::draw(event, self.paint)
+        }
+    }
+}
+
+impl Sink for Stream<'_> {
+    fn events(&mut self, events: &[Event]) -> Result<()> {
         if events.is_empty() || self.reader == Reader::Gone {
             return Ok(());
         }
@@ -158,12 +112,8 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    fn line(&self, event: &Event) -> String {
-        if self.json {
-            format!("{}\n", noctule_sinks::events::event_json(event))
-        } else {
-            event_lines::draw(event, self.paint)
-        }
+    fn reader(&self) -> Reader {
+        self.reader
     }
 }
 

@@ -1,0 +1,65 @@
+//! Recordings: `noctule record` and `noctule tape`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::values;
+
+/// Record everything that happens, to look at it later
+///
+/// Keeps all figures of each second, and each event, in a folder: processes, groups, waits and who
+/// caused them, energy, connections. Every reading command answers from it with --from. With a COMMAND:
+/// runs it, and ends with it; the events are those of the command. The format is Arrow: docs/tape.md.
+///
+/// Examples:
+///   noctule record -o incident --for 5m
+///   noctule record -o build -- make -j8
+#[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct RecordArgs {
+    /// Folder of the recording; one that is there already goes on
+    #[arg(short, long, value_name = "DIR", value_parser = values::path())]
+    pub(crate) output: PathBuf,
+    /// End by itself after this time [default: when it is interrupted; with a COMMAND: when it ends]
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Length of a segment, which can be read alone and is removed as a whole
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::duration)]
+    pub(crate) segment: Duration,
+    /// Command to run and follow
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What a recording has
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TapeArgs {
+    #[command(subcommand)]
+    pub(crate) command: TapeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TapeCommand {
+    Info(TapeInfoArgs),
+}
+
+/// Times, sizes, tables, and what is damaged
+///
+/// One line for each stretch that has no end of the program in it. `missing` are batches that the disk was
+/// too slow for. All of it is read, and the checksums are compared: the exit status is 1 when something is
+/// damaged.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TapeInfoArgs {
+    /// Folder of the recording, or of one segment of it
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// One JSON object instead of the tables (docs/json.md)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the answer to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}

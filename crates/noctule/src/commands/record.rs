@@ -1,0 +1,76 @@
+//! `noctule record`: everything that happens in a time, or while a command runs, kept on disk.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use noctule_model::{Batch, Event};
+use noctule_tape::{Limits, Tape};
+use noctule_text::{bytes, count};
+
+use super::streaming::{Sink, Streaming};
+use super::watch::{Output, Reader};
+use crate::args::RecordArgs;
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::recording::Recording;
+use crate::stop::Signals;
+use crate::wire::Pipeline;
+
+/// Each segment begins with every row: shorter ones would cost more than the changes.
+const SHORTEST: Duration = Duration::from_secs(10);
+
+pub(super) fn run(args: &RecordArgs, config: &Config) -> Result<u8> {
+    if args.segment < SHORTEST {
+        bail!(Usage(format!(
+            "--segment is {:?}: must be {SHORTEST:?} or more",
+            args.segment
+        )));
+    }
+    let mut output = Output::beside(None, &args.command)?;
+    let signals = Signals::catch()?;
+    let folder = &args.output;
+    let mut tape = ToTape(Recording::open(
+        folder,
+        args.segment,
+        Limits::default(),
+        &args.command,
+    )?);
+    let mut pipeline = Pipeline::start_recorded(config, !args.command.is_empty())?;
+    tape.batch(&pipeline.tick()?);
+    let streaming = Streaming {
+        command: &args.command,
+        duration: args.duration,
+        tick: config.interval(),
+        latency: Duration::from_millis(config.events.latency_milliseconds.into()),
+    };
+    let code = streaming.run(&mut pipeline, &signals, &mut tape)?;
+    tape.0.close()?;
+    let tape = Tape::open(folder)?;
+    let sum = |of: fn(&noctule_tape::Segment) -> u64| tape.segments().iter().map(of).sum();
+    output.write(&format!(
+        "{}: {} batches, {} events, {}; look at it with --from {}\n",
+        folder.display(),
+        count(sum(noctule_tape::Segment::batches)),
+        count(sum(noctule_tape::Segment::events)),
+        bytes(sum(noctule_tape::Segment::bytes)),
+        folder.display(),
+    ))?;
+    Ok(code)
+}
+
+struct ToTape(Recording);
+
+impl Sink for ToTape {
+    fn batch(&mut self, batch: &Batch) {
+        self.0.batch(&mut batch.clone());
+    }
+
+    fn events(&mut self, events: &[Event]) -> Result<()> {
+        self.0.events(events);
+        Ok(())
+    }
+
+    fn reader(&self) -> Reader {
+        Reader::There
+    }
+}

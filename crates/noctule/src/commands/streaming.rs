@@ -1,0 +1,107 @@
+//! Events and batches as they come, for one who takes them at once.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use noctule_model::{Batch, Event};
+
+use super::watch::{Progress, Reader, follow};
+use crate::exit;
+use crate::stop::{Signals, Woken};
+use crate::wire::Pipeline;
+
+/// What the last events of a command may take beyond the latency of the rings.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// Takes what comes.
+pub(super) trait Sink {
+    /// A batch.
+    fn batch(&mut self, _batch: &Batch) {}
+    /// Events, in order.
+    fn events(&mut self, events: &[Event]) -> Result<()>;
+    /// Whether more is wanted.
+    fn reader(&self) -> Reader;
+}
+
+/// How long it goes on.
+pub(super) struct Streaming<'a> {
+    /// As long as this command; empty: everything is watched.
+    pub(super) command: &'a [OsString],
+    pub(super) duration: Option<Duration>,
+    /// Between two batches.
+    pub(super) tick: Duration,
+    /// From an event until it is read, at most.
+    pub(super) latency: Duration,
+}
+
+impl Streaming<'_> {
+    /// The value is the exit status.
+    pub(super) fn run(
+        &self,
+        pipeline: &mut Pipeline,
+        signals: &Signals,
+        sink: &mut dyn Sink,
+    ) -> Result<u8> {
+        sink.events(&pipeline.events()?)?;
+        match self.command.is_empty() {
+            true => self.all(pipeline, signals, sink),
+            false => self.of_command(pipeline, signals, sink),
+        }
+    }
+
+    /// For a time, or until a signal, or until nobody reads any more.
+    fn all(&self, pipeline: &mut Pipeline, signals: &Signals, sink: &mut dyn Sink) -> Result<u8> {
+        let end = self.duration.map(|limit| Instant::now() + limit);
+        let mut next = Instant::now() + self.tick;
+        loop {
+            let woken = pipeline.wait(signals, end.map_or(next, |end| end.min(next)))?;
+            let now = Instant::now();
+            let over = end.is_some_and(|end| now >= end) || woken == Woken::End;
+            if over {
+                sink.batch(&pipeline.last_tick()?);
+            } else if now >= next {
+                sink.batch(&pipeline.tick()?);
+                next = now + self.tick;
+            }
+            sink.events(&pipeline.events()?)?;
+            if over || sink.reader() == Reader::Gone {
+                return Ok(exit::DONE);
+            }
+        }
+    }
+
+    /// Until the command has ended and its last events have come. The value is its status; it is not
+    /// kept from going on when nobody reads any more.
+    fn of_command(
+        &self,
+        pipeline: &mut Pipeline,
+        signals: &Signals,
+        sink: &mut dyn Sink,
+    ) -> Result<u8> {
+        let mut next = Instant::now() + self.tick;
+        let mut ended: Option<Instant> = None;
+        let mut look = |pipeline: &mut Pipeline, progress| {
+            let now = Instant::now();
+            let mut pending = false;
+            if progress == Progress::Ended || now >= next {
+                let batch = match progress {
+                    Progress::Runs => pipeline.tick()?,
+                    Progress::Ended => pipeline.last_tick()?,
+                };
+                pending = batch.followed_pending;
+                sink.batch(&batch);
+                next = now + self.tick;
+            }
+            let events = pipeline.events()?;
+            sink.events(&events)?;
+            if progress == Progress::Runs {
+                return Ok(true);
+            }
+            let settled = *ended.get_or_insert(now) + self.latency * 2 + SETTLE;
+            Ok(pending || !events.is_empty() || now < settled)
+        };
+        let followed = follow(pipeline, signals, self.command, self.duration, &mut look)?;
+        Ok(followed.code)
+    }
+}

@@ -1,0 +1,125 @@
+//! `noctule tape`: what a recording has.
+
+use anyhow::Result;
+use noctule_tape::{Damage, Segment, Span, Tape};
+use noctule_text::{bytes, count, date_time, duration, escape};
+use serde_json::{Value, json};
+
+use super::watch::Output;
+use crate::args::{TapeArgs, TapeCommand, TapeInfoArgs};
+use crate::exit;
+use crate::print::{Paint, table, utc_offset};
+
+pub(super) fn run(args: &TapeArgs) -> Result<u8> {
+    match &args.command {
+        TapeCommand::Info(args) => info(args),
+    }
+}
+
+fn info(args: &TapeInfoArgs) -> Result<u8> {
+    let mut output = Output::open(args.output.as_deref())?;
+    let tape = Tape::open(&args.folder)?;
+    // Each row is read once: the checksums of all of it are compared.
+    let damages = tape.check();
+    let text = match args.json {
+        true => format!("{}\n", as_json(&tape, &damages)),
+        false => as_text(&tape, &damages, output.paint()),
+    };
+    output.write(&text)?;
+    Ok(match damages.is_empty() {
+        true => exit::DONE,
+        false => exit::FAILED,
+    })
+}
+
+/// Bytes of each table, in the order of names.
+fn tables(tape: &Tape) -> Vec<(String, u64)> {
+    let mut sums = std::collections::BTreeMap::new();
+    for (table, bytes) in tape.segments().iter().flat_map(Segment::tables) {
+        *sums.entry(table).or_insert(0) += bytes;
+    }
+    sums.into_iter().collect()
+}
+
+fn segments<'a>(tape: &'a Tape, span: &Span) -> &'a [Segment] {
+    &tape.segments()[span.segments.0..=span.segments.1]
+}
+
+fn sum(segments: &[Segment], of: impl Fn(&Segment) -> u64) -> u64 {
+    segments.iter().map(of).sum()
+}
+
+fn as_text(tape: &Tape, damages: &[Damage], paint: Paint) -> String {
+    let time = |unix_ns| date_time(unix_ns, utc_offset(unix_ns));
+    let spans = tape.spans();
+    let rows: Vec<Vec<String>> = spans
+        .iter()
+        .map(|span| {
+            let segments = segments(tape, span);
+            let batches = sum(segments, Segment::batches);
+            let meta = segments[0].meta();
+            vec![
+                time(span.from_unix_ns),
+                duration(span.to_unix_ns.saturating_sub(span.from_unix_ns)),
+                count(batches),
+                count(span.batches().saturating_sub(batches)),
+                count(sum(segments, Segment::events)),
+                bytes(sum(segments, Segment::bytes)),
+                escape(&format!("{} {}", meta.host, meta.kernel)),
+                escape(&meta.command.join(" ")),
+            ]
+        })
+        .collect();
+    let header = [
+        "from", "length", "batches", "missing", "events", "size", "host", "command",
+    ];
+    let mut text = table(&header, &rows, paint);
+    text.push('\n');
+    let rows: Vec<Vec<String>> = tables(tape)
+        .into_iter()
+        .map(|(table, size)| vec![escape(&table), bytes(size)])
+        .collect();
+    text.push_str(&table(&["table", "size"], &rows, paint));
+    for damage in damages {
+        let line = escape(&damage.to_string());
+        text.push_str(&format!("{}\n", paint.red(&line)));
+    }
+    text
+}
+
+fn as_json(tape: &Tape, damages: &[Damage]) -> Value {
+    let spans = tape.spans();
+    let spans = spans.iter().map(|span| {
+        let segments = segments(tape, span);
+        let batches = sum(segments, Segment::batches);
+        let meta = segments[0].meta();
+        json!({
+            "from_unix_nano": span.from_unix_ns,
+            "to_unix_nano": span.to_unix_ns,
+            "segments": segments.len(),
+            "batches": batches,
+            "missing_batches": span.batches().saturating_sub(batches),
+            "events": sum(segments, Segment::events),
+            "bytes": sum(segments, Segment::bytes),
+            "host.name": meta.host,
+            "os.version": meta.kernel,
+            "host.arch": meta.machine,
+            "noctule.version": meta.version,
+            "command": meta.command,
+        })
+    });
+    let spans: Vec<Value> = spans.collect();
+    let damages = damages.iter().map(|damage| {
+        json!({
+            "path": damage.path.to_string_lossy(),
+            "offset": damage.offset,
+            "reason": damage.reason,
+        })
+    });
+    let damages: Vec<Value> = damages.collect();
+    let tables: serde_json::Map<String, Value> = tables(tape)
+        .into_iter()
+        .map(|(table, bytes)| (table, bytes.into()))
+        .collect();
+    json!({ "spans": spans, "tables": tables, "damages": damages })
+}
