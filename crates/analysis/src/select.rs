@@ -148,7 +148,7 @@ impl Selection {
     }
 
     /// The processes that are required, and their descendants among these; `None`: any.
-    pub(crate) fn tree<'a>(
+    pub fn tree<'a>(
         &self,
         processes: impl Iterator<Item = &'a ProcessRow>,
     ) -> Option<HashSet<ProcessId>> {

@@ -17,7 +17,7 @@ use tracing::level_filters::LevelFilter;
 
 pub(crate) use self::load::LoadArgs;
 pub(crate) use self::names::Names;
-pub(crate) use self::tape::{RecordArgs, TapeArgs, TapeCommand, TapeInfoArgs};
+pub(crate) use self::tape::{RecordArgs, SourceArgs, TapeArgs, TapeCommand, TapeInfoArgs};
 pub(crate) use self::values::address;
 use crate::config::MetricNames;
 
@@ -145,6 +145,8 @@ pub(crate) struct StatArgs {
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) names: Names,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// Command to run and follow
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -174,6 +176,8 @@ pub(crate) struct EnergyArgs {
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) names: Names,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// Command to run and follow
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -203,6 +207,8 @@ pub(crate) struct WaitsArgs {
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) names: Names,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// Command to run and follow
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -267,6 +273,8 @@ pub(crate) struct EventsArgs {
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) names: Names,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// Command to run and follow
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

@@ -12,6 +12,9 @@ use noctule_tape::{Limits, Meta, Options, Recorder};
 /// How long the end waits for the disk.
 const LAST_WRITES: Duration = Duration::from_secs(30);
 
+/// Length of a segment where none is given.
+pub(crate) const SEGMENT: Duration = Duration::from_secs(300);
+
 /// The recorder with the words for what goes wrong.
 pub(crate) struct Recording {
     recorder: Recorder,
@@ -43,6 +46,11 @@ impl Recording {
         batch.losses.extend(self.recorder.losses());
         self.recorder.batch(batch);
         self.warn();
+    }
+
+    /// Hands over a batch as it is: an answer is made from it.
+    pub(crate) fn exact(&self, batch: &Batch) {
+        self.recorder.batch(batch);
     }
 
     /// Hands over events.

@@ -16,6 +16,15 @@ const LISTED: usize = 8;
 /// What was asked for. `mount`: where the counted hierarchy is.
 pub(crate) fn selection(names: &Names, mount: &Path) -> Result<Selection, Usage> {
     names.pid.iter().try_for_each(|pid| check_process(*pid))?;
+    patterns(names, mount)
+}
+
+/// The same of a recording, in which there may be processes that have ended.
+pub(crate) fn recorded(names: &Names) -> Result<Selection, Usage> {
+    patterns(names, Path::new("/sys/fs/cgroup"))
+}
+
+fn patterns(names: &Names, mount: &Path) -> Result<Selection, Usage> {
     let paths: Vec<String> = names.cgroup.iter().map(|it| path(it, mount)).collect();
     let all = [
         (Named::Namespace, &names.namespace),

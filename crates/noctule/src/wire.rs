@@ -237,6 +237,11 @@ impl Pipeline {
         &self.attribution
     }
 
+    /// Whether there is a meter of energy, or a model.
+    pub(crate) fn has_meter(&self) -> bool {
+        !self.meters.zones().is_empty()
+    }
+
     /// Fails where the feature is off, with why.
     pub(crate) fn need(&self, feature: FeatureId) -> Result<()> {
         let features = self.cpu.features();

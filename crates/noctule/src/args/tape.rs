@@ -63,3 +63,23 @@ pub(crate) struct TapeInfoArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
+
+/// A recording in the place of the live node, or beside it.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SourceArgs {
+    /// Answer from this recording (noctule record) instead of the live node
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "tape"])]
+    pub(crate) from: Option<PathBuf>,
+    /// With --from: where the window begins: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds
+    /// since 1970 [default: the whole recording; with --for alone its end]
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "from",
+        allow_hyphen_values = true
+    )]
+    pub(crate) at: Option<String>,
+    /// Also keep all that the answer is made from in this folder: --from gives it again
+    #[arg(long, value_name = "DIR", value_parser = values::path())]
+    pub(crate) tape: Option<PathBuf>,
+}

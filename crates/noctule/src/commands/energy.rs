@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use anyhow::Result;
-use noctule_analysis::{Report, ReportBuilder};
+use anyhow::{Result, bail};
+use noctule_analysis::{Attribution, Report, ReportBuilder};
 use noctule_kernel::{Error, ErrorKind};
-use noctule_model::{Batch, Level};
+use noctule_model::Batch;
 
 use super::energy_table;
+use super::recorded::{self, Answer, Window};
 use super::watch::{Output, watch_each};
 use crate::args::EnergyArgs;
 use crate::config::Config;
@@ -22,63 +23,100 @@ const AGAIN: usize = 60;
 
 pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
-    let signals = Signals::catch()?;
-    let followed = !args.command.is_empty();
-    let level = args.by.map_or(
-        if followed || !args.names.pid.is_empty() {
-            Level::Process
-        } else {
-            Level::Container
-        },
-        Level::from,
-    );
-    let mut pipeline = Pipeline::start(config, Shown::Use)?;
-    if pipeline.tick()?.energy.is_none() {
-        return Err(no_meter().into());
-    }
-    let selection = pipeline.select(&args.names, &args.command)?;
-    let mut batches = Vec::new();
-    let (builder, code) = watch_each(
-        &mut pipeline,
-        &signals,
-        &args.command,
-        WINDOW,
-        args.duration,
-        &mut |batch| {
-            if batches.len() <= AGAIN {
-                batches.push(batch.clone());
-            }
-        },
-    )?;
-    let builder = match batches.len() {
-        1..=AGAIN => divide_again(batches, &pipeline).unwrap_or(builder),
-        _ => builder,
+    let answer = match Window::open(&args.source, args.duration, WINDOW)? {
+        Some(window) => of_recording(&window, args, config)?,
+        None => live(args, config)?,
     };
-    let mut report = builder.select(selection).report(level, followed);
+    let level = answer.level(args.by, &args.names);
+    let builder = answer.builder.select(answer.selection);
+    let mut report = builder.report(level, answer.followed);
     sort(&mut report);
     let idle = config.energy.idle.into();
     if args.json {
         let json = noctule_sinks::json::energy_json(&report, level, idle);
         output.write(&format!("{json}\n"))?;
     } else {
-        let table = energy_table::draw(&report, level, args.top, followed, output.paint());
+        let table = energy_table::draw(&report, level, args.top, answer.followed, output.paint());
         output.write(&table)?;
     }
-    Ok(code)
+    Ok(answer.code)
+}
+
+fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
+    let signals = Signals::catch()?;
+    let tape = recorded::keep(&args.source, &args.command)?;
+    let mut pipeline = Pipeline::start(config, Shown::Use)?;
+    if !pipeline.has_meter() {
+        return Err(no_meter().into());
+    }
+    let selection = pipeline.select(&args.names, &args.command)?;
+    let mut batches = Vec::new();
+    let answer = watch_each(
+        &mut pipeline,
+        &signals,
+        &args.command,
+        WINDOW,
+        args.duration,
+        tape.as_ref(),
+        &mut |batch| {
+            if batches.len() <= AGAIN {
+                batches.push(batch.clone());
+            }
+        },
+    )?;
+    let answer = Answer {
+        selection,
+        ..answer
+    };
+    Ok(match batches.len() {
+        1..=AGAIN => divide_again(batches, pipeline.attribution(), answer),
+        _ => answer,
+    })
+}
+
+/// A recording that began with the window was made by one who had learned nothing before: it is divided
+/// as the live answer is.
+fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<Answer> {
+    let mut batches = Vec::new();
+    let answer = window.answer(&args.names, &mut |batch| {
+        if batches.len() <= AGAIN {
+            batches.push(batch.clone());
+        }
+    })?;
+    let last = batches.last().map_or(0, |batch: &Batch| batch.sequence);
+    if batches.first().is_some_and(|batch| batch.energy.is_none()) {
+        bail!("there was no meter of energy where this was recorded");
+    }
+    let begun = window.tape.batches(&window.span, 0);
+    let mut begun = begun.take_while(|batch| batch.sequence <= last).peekable();
+    let young = begun
+        .peek()
+        .is_some_and(|first| last - first.sequence < AGAIN as u64);
+    if !young {
+        return Ok(answer);
+    }
+    let mut attribution = Attribution::new(config.energy.idle.into());
+    begun.for_each(|mut batch| attribution.apply(&mut batch));
+    Ok(divide_again(batches, &attribution, answer))
 }
 
 /// At the begin of a window idle power and the cost of work are not known: when it has ended, its
 /// batches are divided by what was learned in it.
-fn divide_again(batches: Vec<Batch>, pipeline: &Pipeline) -> Option<ReportBuilder> {
-    let known = batches.last()?.energy.as_ref()?;
-    let mut attribution = pipeline.attribution().learned(known);
+fn divide_again(batches: Vec<Batch>, attribution: &Attribution, answer: Answer) -> Answer {
+    let Some(known) = batches.last().and_then(|batch| batch.energy.as_ref()) else {
+        return answer;
+    };
+    let mut attribution = attribution.learned(known);
     let mut divided = batches.into_iter().map(|mut batch| {
         attribution.apply(&mut batch);
         batch
     });
-    let mut builder = ReportBuilder::new(divided.next()?);
+    let Some(first) = divided.next() else {
+        return answer;
+    };
+    let mut builder = ReportBuilder::new(first);
     divided.for_each(|batch| builder.add(batch));
-    Some(builder)
+    Answer { builder, ..answer }
 }
 
 /// The most energy first; who used a CPU and got none comes after.

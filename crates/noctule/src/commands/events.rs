@@ -3,24 +3,34 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use noctule_model::Event;
+use noctule_model::{Batch, Event};
 
+use super::event_filter::Filter;
 use super::event_lines;
+use super::recorded::{self, Window};
 use super::streaming::{Sink, Streaming};
 use super::watch::{Output, Reader};
 use crate::args::{EventKind, EventsArgs};
 use crate::config::Config;
-use crate::exit::Usage;
+use crate::exit::{self, Usage};
 use crate::print::Paint;
+use crate::recording::Recording;
 use crate::stop::Signals;
 use crate::wire::{Pipeline, Scope};
 
 /// Between two looks at what is there: they reconcile after a loss.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Length of a window of a recording of which only the begin is given.
+const WINDOW: Duration = Duration::from_secs(60);
+
 pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
     let scope = scope(args)?;
-    let mut stream = Stream::open(args)?;
+    let tape = recorded::keep(&args.source, &args.command)?;
+    let mut stream = Stream::open(args, tape)?;
+    if let Some(window) = Window::open(&args.source, args.duration, WINDOW)? {
+        return from_tape(&window, &scope, &mut stream);
+    }
     let signals = Signals::catch()?;
     let mut pipeline = Pipeline::start_events(config, &scope)?;
     tracing::info!("watching");
@@ -31,7 +41,29 @@ pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
         tick: TICK,
         latency: Duration::from_millis(config.events.latency_milliseconds.into()),
     };
-    streaming.run(&mut pipeline, &signals, &mut stream)
+    let code = streaming.run(&mut pipeline, &signals, &mut stream)?;
+    stream.tape.as_ref().map_or(Ok(()), Recording::close)?;
+    Ok(code)
+}
+
+/// Shows the events of a recording that the scope names.
+fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<u8> {
+    let first = window
+        .tape
+        .batches(&window.span, window.from_unix_ns)
+        .next();
+    let mut filter = Filter::new(scope, &first.unwrap_or_default())?;
+    stream.head()?;
+    let mut events = window.events();
+    while stream.reader == Reader::There
+        && let Some(event) = events.next()
+    {
+        if filter.passes(&event) {
+            stream.events(&[event])?;
+        }
+    }
+    recorded::warn(events.damages().iter());
+    Ok(exit::DONE)
 }
 
 /// What was asked for; what cannot be is an error of the one who asks.
@@ -72,16 +104,18 @@ struct Stream<'a> {
     json: bool,
     paint: Paint,
     reader: Reader,
+    tape: Option<Recording>,
 }
 
 impl<'a> Stream<'a> {
-    fn open(args: &'a EventsArgs) -> Result<Self> {
+    fn open(args: &'a EventsArgs, tape: Option<Recording>) -> Result<Self> {
         let output = Output::beside(args.output.as_deref(), &args.command)?;
         Ok(Self {
             paint: output.paint(),
             output,
             json: args.json,
             reader: Reader::There,
+            tape,
         })
     }
 
@@ -103,7 +137,16 @@ impl<'a> Stream<'a> {
 }
 
 impl Sink for Stream<'_> {
+    fn batch(&mut self, batch: &Batch) {
+        if let Some(tape) = &self.tape {
+            tape.exact(batch);
+        }
+    }
+
     fn events(&mut self, events: &[Event]) -> Result<()> {
+        if let Some(tape) = &self.tape {
+            tape.events(events);
+        }
         if events.is_empty() || self.reader == Reader::Gone {
             return Ok(());
         }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use noctule_model::Level;
 
+use super::recorded::{self, Answer, Window};
 use super::table;
 use super::watch::{Output, watch};
-use crate::args::StatArgs;
+use crate::args::{By, StatArgs};
 use crate::config::Config;
 use crate::stop::Signals;
 use crate::wire::{Pipeline, Shown};
@@ -16,31 +16,13 @@ const WINDOW: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
-    let signals = Signals::catch()?;
-    let followed = !args.command.is_empty();
-    let level = args.by.map_or(
-        if followed || !args.names.pid.is_empty() {
-            Level::Process
-        } else {
-            Level::Container
-        },
-        Level::from,
-    );
-    // The table has events of groups alone, the JSON those of the node too.
-    let shown = match (level, followed, args.json) {
-        (Level::Process, _, false) | (_, true, false) => Shown::Use,
-        _ => Shown::All,
+    let answer = match Window::open(&args.source, args.duration, WINDOW)? {
+        Some(window) => window.answer(&args.names, &mut |_| {})?,
+        None => live(args, config)?,
     };
-    let mut pipeline = Pipeline::start(config, shown)?;
-    let selection = pipeline.select(&args.names, &args.command)?;
-    let (builder, code) = watch(
-        &mut pipeline,
-        &signals,
-        &args.command,
-        WINDOW,
-        args.duration,
-    )?;
-    let report = builder.select(selection).report(level, followed);
+    let level = answer.level(args.by, &args.names);
+    let builder = answer.builder.select(answer.selection);
+    let report = builder.report(level, answer.followed);
     if args.json {
         output.write(&format!(
             "{}\n",
@@ -51,9 +33,35 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
             &report,
             level,
             args.top,
-            followed,
+            answer.followed,
             output.paint(),
         ))?;
     }
-    Ok(code)
+    Ok(answer.code)
+}
+
+fn live(args: &StatArgs, config: &Config) -> Result<Answer> {
+    let signals = Signals::catch()?;
+    let followed = !args.command.is_empty();
+    // The table has events of groups alone, the JSON those of the node too.
+    let processes = args.by == Some(By::Process) || args.by.is_none() && !args.names.pid.is_empty();
+    let shown = match (processes, followed, args.json) {
+        (true, _, false) | (_, true, false) => Shown::Use,
+        _ => Shown::All,
+    };
+    let tape = recorded::keep(&args.source, &args.command)?;
+    let mut pipeline = Pipeline::start(config, shown)?;
+    let selection = pipeline.select(&args.names, &args.command)?;
+    let answer = watch(
+        &mut pipeline,
+        &signals,
+        &args.command,
+        WINDOW,
+        args.duration,
+        tape.as_ref(),
+    )?;
+    Ok(Answer {
+        selection,
+        ..answer
+    })
 }

@@ -9,12 +9,14 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use noctule_analysis::ReportBuilder;
+use noctule_analysis::{ReportBuilder, Selection};
 use noctule_model::Batch;
 
+use super::recorded::Answer;
 use crate::exit::{self, NotStarted};
 use crate::limits;
 use crate::print::Paint;
+use crate::recording::Recording;
 use crate::stop::{Signals, Woken};
 use crate::wire::Pipeline;
 
@@ -25,16 +27,16 @@ const STEP: Duration = Duration::from_secs(1);
 const LAST_RECORD_STEP: Duration = Duration::from_millis(20);
 const LAST_RECORD_TRIES: u32 = 100;
 
-/// Watches for the window, or as long as the command runs if there is one. The value is the exit
-/// status to pass on.
+/// Watches for the window, or as long as the command runs if there is one.
 pub(super) fn watch(
     pipeline: &mut Pipeline,
     signals: &Signals,
     command: &[OsString],
     window: Duration,
     limit: Option<Duration>,
-) -> Result<(ReportBuilder, u8)> {
-    watch_each(pipeline, signals, command, window, limit, &mut |_| {})
+    tape: Option<&Recording>,
+) -> Result<Answer> {
+    watch_each(pipeline, signals, command, window, limit, tape, &mut |_| {})
 }
 
 /// The same, and shows each batch.
@@ -44,13 +46,40 @@ pub(super) fn watch_each(
     command: &[OsString],
     window: Duration,
     limit: Option<Duration>,
+    tape: Option<&Recording>,
+    show: &mut dyn FnMut(&Batch),
+) -> Result<Answer> {
+    let mut show = |batch: &Batch| {
+        if let Some(tape) = tape {
+            tape.exact(batch);
+        }
+        show(batch);
+    };
+    let (builder, code) = match command.is_empty() {
+        true => {
+            let duration = limit.unwrap_or(window);
+            let builder = self::window(pipeline, signals, duration, &mut show)?;
+            (builder, exit::DONE)
+        }
+        false => of_command(pipeline, signals, command, limit, &mut show)?,
+    };
+    tape.map_or(Ok(()), Recording::close)?;
+    Ok(Answer {
+        builder,
+        selection: Selection::default(),
+        code,
+        followed: !command.is_empty(),
+    })
+}
+
+/// Watches as long as a command runs.
+fn of_command(
+    pipeline: &mut Pipeline,
+    signals: &Signals,
+    command: &[OsString],
+    limit: Option<Duration>,
     show: &mut dyn FnMut(&Batch),
 ) -> Result<(ReportBuilder, u8)> {
-    if command.is_empty() {
-        let duration = limit.unwrap_or(window);
-        let builder = self::window(pipeline, signals, duration, show)?;
-        return Ok((builder, exit::DONE));
-    }
     let first = pipeline.tick()?;
     show(&first);
     let mut builder = ReportBuilder::new(first);

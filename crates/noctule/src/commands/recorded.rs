@@ -1,0 +1,317 @@
+//! Answers from a recording: the window of it that is meant.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeZone as _};
+use noctule_analysis::{ReportBuilder, Selection};
+use noctule_model::{Batch, CgroupId, FeatureId, FeatureState, Level, Owner};
+use noctule_tape::{Damage, Events, Limits, Span, Tape};
+use noctule_text::{date_time, escape};
+
+use crate::args::{By, Names, SourceArgs};
+use crate::exit::{self, Usage};
+use crate::print::utc_offset;
+use crate::recording::{self, Recording};
+use crate::select;
+
+/// A window that was watched, or read.
+pub(super) struct Answer {
+    pub(super) builder: ReportBuilder,
+    /// The rows that are meant.
+    pub(super) selection: Selection,
+    /// The exit status to pass on.
+    pub(super) code: u8,
+    /// It is about a command alone.
+    pub(super) followed: bool,
+}
+
+impl Answer {
+    /// What a row stands for.
+    pub(super) fn level(&self, by: Option<By>, names: &Names) -> Level {
+        let default = match self.followed || !names.pid.is_empty() {
+            true => Level::Process,
+            false => Level::Container,
+        };
+        by.map_or(default, Level::from)
+    }
+}
+
+/// A stretch of a recording.
+pub(super) struct Window {
+    pub(super) tape: Tape,
+    pub(super) span: Span,
+    pub(super) from_unix_ns: u64,
+    pub(super) to_unix_ns: u64,
+}
+
+impl Window {
+    /// The window that is asked for; `None` when the answer is to be live. `usual` is its length when
+    /// only its begin is given.
+    pub(super) fn open(
+        args: &SourceArgs,
+        duration: Option<Duration>,
+        usual: Duration,
+    ) -> Result<Option<Self>> {
+        let Some(folder) = &args.from else {
+            return Ok(None);
+        };
+        let tape = Tape::open(folder).context("--from")?;
+        warn(tape.damages());
+        let spans = tape.spans();
+        let Some(last) = spans.last() else {
+            bail!("--from {}: it has no batch", folder.display());
+        };
+        let length = |duration: Duration| duration.as_nanos() as u64;
+        let (span, from_unix_ns, to_unix_ns) = match (&args.at, duration) {
+            (None, None) => (last, last.from_unix_ns, last.to_unix_ns),
+            (None, Some(duration)) => {
+                let from = last.to_unix_ns.saturating_sub(length(duration));
+                (last, from, last.to_unix_ns)
+            }
+            (Some(at), duration) => {
+                let from =
+                    moment(at, last.to_unix_ns).with_context(|| Usage(format!("--at {at}")))?;
+                let span = spans.iter().find(|span| span.has(from));
+                let span = span.ok_or_else(|| outside(folder, at, &spans))?;
+                (span, from, from + length(duration.unwrap_or(usual)))
+            }
+        };
+        if to_unix_ns > span.to_unix_ns {
+            tracing::warn!("the recording ends at {}", local(span.to_unix_ns));
+        }
+        Ok(Some(Self {
+            span: *span,
+            from_unix_ns,
+            to_unix_ns,
+            tape,
+        }))
+    }
+
+    /// The events of the window. Those of the whole recording have no bounds: some stand before its first
+    /// batch.
+    pub(super) fn events(&self) -> Events<'_> {
+        let whole = self.from_unix_ns == self.span.from_unix_ns;
+        let from = if whole { 0 } else { self.from_unix_ns };
+        let last = self.to_unix_ns >= self.span.to_unix_ns;
+        let to = if last { u64::MAX } else { self.to_unix_ns };
+        self.tape.events(&self.span, from, to)
+    }
+
+    /// Reads the batches of the window, and shows each.
+    pub(super) fn answer(&self, names: &Names, show: &mut dyn FnMut(&Batch)) -> Result<Answer> {
+        let selection = select::recorded(names)?;
+        let mut owners = HashMap::new();
+        let mut batches = self.tape.batches(&self.span, self.from_unix_ns);
+        let first = batches.next().context("nothing of it can be read")?;
+        note(&mut owners, &first);
+        show(&first);
+        let started = first.time_unix_ns;
+        let mut builder = ReportBuilder::new(first);
+        let mut ended = started;
+        while let Some(next) = batches.next_unix_ns()
+            && next <= self.to_unix_ns
+            && let Some(batch) = batches.next()
+        {
+            note(&mut owners, &batch);
+            show(&batch);
+            ended = batch.time_unix_ns;
+            builder.add(batch);
+        }
+        warn(batches.damages().iter());
+        if ended == started {
+            bail!(
+                "there is one batch between {} and {}: a longer --for is needed",
+                local(self.from_unix_ns),
+                local(self.to_unix_ns)
+            );
+        }
+        let owners: Vec<&Owner> = owners.values().map(|owner| &**owner).collect();
+        let missing = selection.missing(&owners).filter(|_| selection.has_names());
+        if let Some(missing) = missing {
+            return Err(select::nothing_fits(missing).into());
+        }
+        Ok(Answer {
+            builder,
+            selection,
+            code: exit::DONE,
+            followed: self.is_of_command(),
+        })
+    }
+
+    /// It was made with a COMMAND.
+    fn is_of_command(&self) -> bool {
+        let first = self.tape.segments().get(self.span.segments.0);
+        first.is_some_and(|segment| !segment.meta().command.is_empty())
+    }
+
+    /// Fails where the feature was off when it was recorded, with why.
+    pub(super) fn need(answer: &Answer, feature: FeatureId) -> Result<()> {
+        let report = answer.builder.report(Level::Container, false);
+        let off = |it: &&noctule_model::Feature| it.id == feature && it.state == FeatureState::Off;
+        match report.features.iter().find(off) {
+            Some(off) => bail!(
+                "{feature} was off when this was recorded: {}",
+                escape(&off.reason)
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The groups of a batch.
+fn note(owners: &mut HashMap<CgroupId, Arc<Owner>>, batch: &Batch) {
+    for row in &batch.cgroups {
+        if let Some(owner) = &row.owner {
+            owners.insert(row.id, owner.clone());
+        }
+    }
+}
+
+/// What is damaged is said, and what can be read is used.
+pub(super) fn warn<'a>(damages: impl Iterator<Item = &'a Damage>) {
+    for damage in damages {
+        tracing::warn!("{}", escape(&damage.to_string()));
+    }
+}
+
+/// The tape on which a live answer is kept, if that is wanted.
+pub(super) fn keep(args: &SourceArgs, command: &[OsString]) -> Result<Option<Recording>> {
+    let open = |folder: &std::path::PathBuf| {
+        Recording::open(folder, recording::SEGMENT, Limits::default(), command)
+    };
+    args.tape.as_ref().map(open).transpose()
+}
+
+fn local(unix_ns: u64) -> String {
+    date_time(unix_ns, utc_offset(unix_ns))
+}
+
+fn outside(folder: &Path, at: &str, spans: &[Span]) -> anyhow::Error {
+    let spans = spans.iter().map(|span| {
+        let (from, to) = (local(span.from_unix_ns), local(span.to_unix_ns));
+        format!("from {from} to {to}")
+    });
+    let spans: Vec<String> = spans.collect();
+    let (folder, spans) = (folder.display(), spans.join(", and "));
+    Usage(format!(
+        "--at {at}: nothing was recorded then; {folder} goes {spans}"
+    ))
+    .into()
+}
+
+/// A moment as people type it. A time of day is the last one before the recording's end.
+fn moment(text: &str, end_unix_ns: u64) -> Result<u64, Usage> {
+    let parsed = relative(text, end_unix_ns)
+        .or_else(|| unix(text))
+        .or_else(|| {
+            let time = DateTime::parse_from_rfc3339(text).ok()?;
+            nanoseconds(time.timestamp_nanos_opt()?)
+        })
+        .or_else(|| date(text))
+        .or_else(|| time_of_day(text, end_unix_ns));
+    parsed.ok_or_else(|| {
+        let words = "must be a time of day (03:10, 03:10:30), a date and time (2026-11-24T03:10, with \
+                     or without an offset), -10m before the end, or seconds since 1970";
+        Usage(words.into())
+    })
+}
+
+fn nanoseconds(signed: i64) -> Option<u64> {
+    u64::try_from(signed).ok()
+}
+
+fn relative(text: &str, end_unix_ns: u64) -> Option<u64> {
+    let back = humantime::parse_duration(text.strip_prefix('-')?).ok()?;
+    end_unix_ns.checked_sub(u64::try_from(back.as_nanos()).ok()?)
+}
+
+fn unix(text: &str) -> Option<u64> {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(seconds) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let fraction: u64 = format!("{fraction:0<9}").parse().ok()?;
+    let seconds: u64 = seconds.parse().ok()?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(fraction)
+}
+
+fn date(text: &str) -> Option<u64> {
+    let forms = [
+        "%Y-%m-%dT%H:%M",
+        "%Y-%m-%dT%H:%M:%S%.f",
+        "%Y-%m-%d %H:%M",
+        "%Y-%m-%d %H:%M:%S%.f",
+    ];
+    let parsed = forms
+        .iter()
+        .find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
+    of_local(parsed?)
+}
+
+fn time_of_day(text: &str, end_unix_ns: u64) -> Option<u64> {
+    let forms = ["%H:%M", "%H:%M:%S%.f"];
+    let time = forms
+        .iter()
+        .find_map(|form| NaiveTime::parse_from_str(text, form).ok())?;
+    let end = DateTime::from_timestamp_nanos(end_unix_ns.cast_signed()).with_timezone(&Local);
+    let on = |date: NaiveDate| of_local(date.and_time(time));
+    let day = end.date_naive();
+    on(day)
+        .filter(|at| *at <= end_unix_ns)
+        .or_else(|| on(day.pred_opt()?))
+}
+
+fn of_local(time: NaiveDateTime) -> Option<u64> {
+    let time = Local.from_local_datetime(&time).earliest()?;
+    nanoseconds(time.timestamp_nanos_opt()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_as_people_type_them() {
+        let end = of_local(
+            NaiveDate::from_ymd_opt(2026, 11, 24)
+                .and_then(|day| day.and_hms_opt(12, 0, 0))
+                .expect("a time"),
+        )
+        .expect("a moment");
+        let hour = 3_600_000_000_000;
+        let cases = [
+            ("-10m", end - 600_000_000_000),
+            ("1790000000.25", 1_790_000_000_250_000_000),
+            ("1970-01-01T01:00:00+01:00", 0),
+            ("11:00", end - hour),
+            ("2026-11-24T11:00:00.5", end - hour + 500_000_000),
+            ("2026-11-24 11:00", end - hour),
+            // The evening before.
+            ("23:00", end - 13 * hour),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(
+                moment(text, end).map_err(|error| error.0),
+                Ok(expected),
+                "{text}"
+            );
+        }
+        for text in [
+            "",
+            "soon",
+            "25:00",
+            "-",
+            "-soon",
+            "1.2.3",
+            "2026-13-01T00:00",
+        ] {
+            assert!(moment(text, end).is_err(), "{text}");
+        }
+    }
+}
