@@ -182,6 +182,29 @@ fn the_meter_of_a_command_is_exact() {
 }
 
 #[test]
+fn a_recording_divides_energy_as_the_live_answer_does() {
+    let _machine = support::shared();
+    let machine = Machine::new();
+    let tape = tempfile::tempdir().expect("a folder");
+    let tape = tape.path().to_str().expect("text");
+    let args = ["energy", "--by", "process", "--json"];
+    let stop = AtomicBool::new(false);
+    let _busy = Burner::named(b"burner");
+    let live = thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        scope.spawn(|| machine.run_meters(&stop));
+        machine.json(&[&args[..], &["--for", "4s", "--tape", tape]].concat())
+    });
+    let recorded = machine.json(&[&args[..], &["--from", tape]].concat());
+    let sorted = |mut answer: Value| {
+        let rows = answer["rows"].as_array_mut().expect("rows");
+        rows.sort_by_key(Value::to_string);
+        answer
+    };
+    assert_eq!(sorted(recorded), sorted(live));
+}
+
+#[test]
 fn without_a_meter_there_is_no_energy_anywhere() {
     let _machine = support::shared();
     let machine = Machine::without_meters();

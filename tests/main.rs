@@ -26,6 +26,7 @@ mod packets;
 mod perf_probes;
 mod probes;
 mod selected;
+mod tape;
 mod top;
 mod trace;
 mod trigger;

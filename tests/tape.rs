@@ -1,0 +1,163 @@
+//! Recordings: what is answered from one is what was answered live.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::support::{self, NOCTULE, json, noctule};
+
+/// Processes that come and go, and connections.
+const CHURN: &str = "for i in $(seq 40); do sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; done";
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("text").to_owned()
+}
+
+/// Rows in the order of their text: those that are equal in what they are sorted by have no order.
+fn sorted(mut answer: Value) -> Value {
+    let rows = answer["rows"].as_array_mut().expect("rows");
+    assert!(!rows.is_empty(), "it has rows");
+    rows.sort_by_key(Value::to_string);
+    answer
+}
+
+/// Makes processes meanwhile.
+fn with_churn<T>(what: impl FnOnce() -> T) -> T {
+    let mut churn = Command::new("sh")
+        .args(["-c", CHURN])
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("a shell");
+    let result = what();
+    churn.wait().expect("it ends");
+    result
+}
+
+#[test]
+fn a_window_of_a_recording_equals_the_live_answer() {
+    let _machine = support::shared();
+    let cases: [&[&str]; 6] = [
+        &["stat", "--by", "process"],
+        &["stat"],
+        &["stat", "--by", "cgroup"],
+        &["stat", "--by", "unit"],
+        &["waits", "--by", "cgroup"],
+        &["waits"],
+    ];
+    for case in cases {
+        let folder = folder();
+        let folder = text(folder.path());
+        let live = [case, &["--for", "2s", "--json", "--tape", &folder]].concat();
+        let live = with_churn(|| json(&live));
+        let from = json(&[case, &["--json", "--from", &folder]].concat());
+        assert_eq!(sorted(from), sorted(live), "{case:?}");
+    }
+}
+
+#[test]
+fn the_recording_of_a_command_equals_its_live_answer() {
+    let _machine = support::shared();
+    let folder = folder();
+    let folder = text(folder.path());
+    let live = json(&[
+        "stat", "--json", "--tape", &folder, "--", "sh", "-c", CHURN,
+    ]);
+    assert_eq!(sorted(json(&["stat", "--json", "--from", &folder])), sorted(live));
+}
+
+#[test]
+fn events_of_a_recording_are_those_that_were_shown() {
+    let _machine = support::shared();
+    let folder = folder();
+    let tape = text(&folder.path().join("tape"));
+    let out = text(&folder.path().join("live"));
+    let args = ["events", "--json", "-o", &out, "--tape", &tape, "--", "sh", "-c", CHURN];
+    let output = noctule(&args);
+    assert!(output.status.success(), "{output:?}");
+    let live = fs::read_to_string(&out).expect("a file");
+    assert!(live.lines().count() > 40, "{live}");
+    let from = noctule(&["events", "--json", "--from", &tape]);
+    assert_eq!(String::from_utf8_lossy(&from.stdout), live);
+    // A filter that the kernel side would have had.
+    let exits = noctule(&["events", "--json", "--kind", "oom", "--from", &tape]);
+    assert_eq!(String::from_utf8_lossy(&exits.stdout), "");
+}
+
+#[test]
+fn a_recording_of_everything_answers_every_question() {
+    let _machine = support::shared();
+    let folder = folder();
+    let tape = text(&folder.path().join("tape"));
+    let output = with_churn(|| noctule(&["record", "-o", &tape, "--for", "4s"]));
+    assert!(output.status.success(), "{output:?}");
+    let info = json(&["tape", "info", "--json", &tape]);
+    let span = &info["spans"][0];
+    assert!(span["batches"].as_u64().is_some_and(|batches| batches >= 4), "{info}");
+    assert_eq!(info["damages"], Value::Array(Vec::new()));
+    assert!(span["events"].as_u64().is_some_and(|events| events > 40), "{info}");
+    for question in [["stat", "--by", "process"], ["waits", "--by", "cgroup"]] {
+        let whole = json(&[&question[..], &["--json", "--from", &tape]].concat());
+        let window = whole["window_seconds"].as_f64().expect("a window");
+        assert!((3.0..60.0).contains(&window), "{window}");
+        // The last two seconds: the window is the batches that are in it.
+        let end = json(&[&question[..], &["--json", "--from", &tape, "--for", "2.5s"]].concat());
+        let part = end["window_seconds"].as_f64().expect("a window");
+        assert!(part < window, "{part} of {window}");
+        let at = ["--json", "--from", &tape, "--at", "-3s", "--for", "2s"];
+        json(&[&question[..], &at].concat());
+    }
+    let lines = noctule(&["events", "--json", "--from", &tape]);
+    let lines = String::from_utf8_lossy(&lines.stdout).lines().count() as u64;
+    assert!(lines > 40);
+}
+
+#[test]
+fn what_cannot_be_answered_is_said_with_what_can() {
+    let _machine = support::shared();
+    let folder = folder();
+    let tape = text(&folder.path().join("tape"));
+    let output = noctule(&["record", "-o", &tape, "--for", "2s"]);
+    assert!(output.status.success(), "{output:?}");
+    let none = text(folder.path());
+    let cases: [(&[&str], i32, &str); 5] = [
+        (&["stat", "--from", &none], 1, "there is no recording in this folder"),
+        (&["stat", "--from", &tape, "--at", "1h"], 2, "must be a time of day"),
+        (&["stat", "--from", &tape, "--at", "1990-01-01T00:00"], 2, "nothing was recorded then"),
+        (&["energy", "--from", &tape], 1, "there was no meter of energy"),
+        (&["events", "--from", &tape, "--pid", "4194305"], 2, "no such process when the window began"),
+    ];
+    for (args, code, words) in cases {
+        let output = noctule(args);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {errors}");
+        assert!(errors.contains(words), "{args:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_second_recording_in_a_folder_is_refused() {
+    let _machine = support::shared();
+    let folder = folder();
+    let tape = text(&folder.path().join("tape"));
+    let mut first = Command::new(NOCTULE)
+        .args(["record", "-o", &tape])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary can be started");
+    support::wait_until("the folder is locked", || folder.path().join("tape/lock").exists());
+    let second = noctule(&["record", "-o", &tape, "--for", "1s"]);
+    let pid = rustix::process::Pid::from_child(&first);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    first.wait().expect("it ends");
+    let errors = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("another noctule writes to this folder"), "{errors}");
+}
