@@ -7,10 +7,12 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::support::agent::Agent;
 use super::support::{self, NOCTULE, json, noctule};
 
 /// Processes that come and go, and connections.
-const CHURN: &str = "for i in $(seq 40); do sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; done";
+const CHURN: &str =
+    "for i in $(seq 40); do sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; done";
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
@@ -66,10 +68,11 @@ fn the_recording_of_a_command_equals_its_live_answer() {
     let _machine = support::shared();
     let folder = folder();
     let folder = text(folder.path());
-    let live = json(&[
-        "stat", "--json", "--tape", &folder, "--", "sh", "-c", CHURN,
-    ]);
-    assert_eq!(sorted(json(&["stat", "--json", "--from", &folder])), sorted(live));
+    let live = json(&["stat", "--json", "--tape", &folder, "--", "sh", "-c", CHURN]);
+    assert_eq!(
+        sorted(json(&["stat", "--json", "--from", &folder])),
+        sorted(live)
+    );
 }
 
 #[test]
@@ -78,7 +81,9 @@ fn events_of_a_recording_are_those_that_were_shown() {
     let folder = folder();
     let tape = text(&folder.path().join("tape"));
     let out = text(&folder.path().join("live"));
-    let args = ["events", "--json", "-o", &out, "--tape", &tape, "--", "sh", "-c", CHURN];
+    let args = [
+        "events", "--json", "-o", &out, "--tape", &tape, "--", "sh", "-c", CHURN,
+    ];
     let output = noctule(&args);
     assert!(output.status.success(), "{output:?}");
     let live = fs::read_to_string(&out).expect("a file");
@@ -99,9 +104,15 @@ fn a_recording_of_everything_answers_every_question() {
     assert!(output.status.success(), "{output:?}");
     let info = json(&["tape", "info", "--json", &tape]);
     let span = &info["spans"][0];
-    assert!(span["batches"].as_u64().is_some_and(|batches| batches >= 4), "{info}");
+    assert!(
+        span["batches"].as_u64().is_some_and(|batches| batches >= 4),
+        "{info}"
+    );
     assert_eq!(info["damages"], Value::Array(Vec::new()));
-    assert!(span["events"].as_u64().is_some_and(|events| events > 40), "{info}");
+    assert!(
+        span["events"].as_u64().is_some_and(|events| events > 40),
+        "{info}"
+    );
     for question in [["stat", "--by", "process"], ["waits", "--by", "cgroup"]] {
         let whole = json(&[&question[..], &["--json", "--from", &tape]].concat());
         let window = whole["window_seconds"].as_f64().expect("a window");
@@ -127,11 +138,31 @@ fn what_cannot_be_answered_is_said_with_what_can() {
     assert!(output.status.success(), "{output:?}");
     let none = text(folder.path());
     let cases: [(&[&str], i32, &str); 5] = [
-        (&["stat", "--from", &none], 1, "there is no recording in this folder"),
-        (&["stat", "--from", &tape, "--at", "1h"], 2, "must be a time of day"),
-        (&["stat", "--from", &tape, "--at", "1990-01-01T00:00"], 2, "nothing was recorded then"),
-        (&["energy", "--from", &tape], 1, "there was no meter of energy"),
-        (&["events", "--from", &tape, "--pid", "4194305"], 2, "no such process when the window began"),
+        (
+            &["stat", "--from", &none],
+            1,
+            "there is no recording in this folder",
+        ),
+        (
+            &["stat", "--from", &tape, "--at", "1h"],
+            2,
+            "must be a time of day",
+        ),
+        (
+            &["stat", "--from", &tape, "--at", "1990-01-01T00:00"],
+            2,
+            "nothing was recorded then",
+        ),
+        (
+            &["energy", "--from", &tape],
+            1,
+            "there was no meter of energy",
+        ),
+        (
+            &["events", "--from", &tape, "--pid", "4194305"],
+            2,
+            "no such process when the window began",
+        ),
     ];
     for (args, code, words) in cases {
         let output = noctule(args);
@@ -152,12 +183,96 @@ fn a_second_recording_in_a_folder_is_refused() {
         .stdout(Stdio::null())
         .spawn()
         .expect("the binary can be started");
-    support::wait_until("the folder is locked", || folder.path().join("tape/lock").exists());
+    support::wait_until("the folder is locked", || {
+        folder.path().join("tape/lock").exists()
+    });
     let second = noctule(&["record", "-o", &tape, "--for", "1s"]);
     let pid = rustix::process::Pid::from_child(&first);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
     first.wait().expect("it ends");
     let errors = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("another noctule writes to this folder"), "{errors}");
+    assert!(
+        errors.contains("another noctule writes to this folder"),
+        "{errors}"
+    );
+}
+
+/// How many lines the indexes of a tape have.
+fn flushes(tape: &Path) -> usize {
+    let segments = fs::read_dir(tape).into_iter().flatten().flatten();
+    let indexes =
+        segments.filter_map(|segment| fs::read_to_string(segment.path().join("index")).ok());
+    indexes.map(|index| index.lines().count()).sum()
+}
+
+#[test]
+fn an_agent_that_is_killed_leaves_what_it_had_written() {
+    let _machine = support::shared();
+    let folder = folder();
+    let place = folder.path().join("tape");
+    let tape = text(&place);
+    for round in 1..=2 {
+        let before = flushes(&place);
+        let agent = Agent::start(&["--tape", &tape]);
+        support::wait_until("rows are written", || flushes(&place) > before);
+        agent.signal(rustix::process::Signal::KILL);
+        drop(agent);
+        let info = json(&["tape", "info", "--json", &tape]);
+        assert_eq!(info["damages"], Value::Array(Vec::new()));
+        // Counters begin again: each run is a stretch of its own.
+        assert_eq!(
+            info["spans"].as_array().map(Vec::len),
+            Some(round),
+            "{info}"
+        );
+        let answer = json(&["stat", "--json", "--by", "process", "--from", &tape]);
+        assert!(
+            answer["window_seconds"]
+                .as_f64()
+                .is_some_and(|seconds| seconds > 5.0)
+        );
+    }
+}
+
+#[test]
+fn a_full_disk_ends_no_measurement_and_the_oldest_goes() {
+    let _machine = support::shared();
+    let folder = folder();
+    let config = folder.path().join("noctule.toml");
+    let disk = folder.path().join("disk");
+    fs::create_dir(&disk).expect("a folder");
+    let tape = text(&disk.join("tape"));
+    let words = format!("[tape]\nfolder = \"{tape}\"\nsegment = \"10s\"\n");
+    fs::write(&config, words).expect("a file");
+    // The disk is there in this namespace alone. One segment fits, and no second.
+    let script = "mount -t tmpfs -o size=600k none \"$1\" && \
+        \"$0\" run --listen 127.0.0.1:0 --config \"$2\" --for 45s > /dev/null; echo \"run: $?\"; \
+        \"$0\" tape info --json \"$1/tape\"";
+    let output = Command::new("unshare")
+        .args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            script,
+            NOCTULE,
+        ])
+        .args([&text(&disk), &text(&config)])
+        .stdin(Stdio::null())
+        .output()
+        .expect("unshare");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (run, info) = said.split_once('\n').expect("two lines");
+    assert_eq!(run, "run: 0", "{errors}");
+    let info: Value = serde_json::from_str(info).expect("JSON");
+    assert_eq!(info["damages"], Value::Array(Vec::new()), "{info}");
+    assert!(
+        info["spans"]
+            .as_array()
+            .is_some_and(|spans| !spans.is_empty()),
+        "{errors}"
+    );
 }

@@ -2,7 +2,7 @@
 
 mod load;
 mod names;
-mod size;
+pub(crate) mod size;
 mod tape;
 mod values;
 
@@ -18,7 +18,7 @@ use tracing::level_filters::LevelFilter;
 pub(crate) use self::load::LoadArgs;
 pub(crate) use self::names::Names;
 pub(crate) use self::tape::{RecordArgs, SourceArgs, TapeArgs, TapeCommand, TapeInfoArgs};
-pub(crate) use self::values::address;
+pub(crate) use self::values::{address, duration};
 use crate::config::MetricNames;
 
 /// Who uses the CPU of this node, for every process, container, pod and unit.
@@ -108,6 +108,9 @@ pub(crate) struct RunArgs {
     /// Also expose each process in /metrics (many series)
     #[arg(long)]
     pub(crate) process_metrics: bool,
+    /// Also record everything in this folder: noctule top, stat, waits and events --from look back
+    #[arg(long, value_name = "DIR", value_parser = values::path())]
+    pub(crate) tape: Option<PathBuf>,
     /// Also write each event to this file, as lines of JSON (docs/json.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 mod energy;
 mod events;
+mod tape;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use crate::args::{self, RunArgs};
 use crate::exit::Usage;
 use energy::{EnergyConfig, Host};
 use events::Events;
+use tape::Tape;
 
 /// Everything that can be configured. `deploy/noctule.toml` shows each option with its default.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -28,6 +30,7 @@ pub(crate) struct Config {
     pub(crate) energy: EnergyConfig,
     pub(crate) events: Events,
     pub(crate) metrics: Metrics,
+    pub(crate) tape: Tape,
     pub(crate) verdicts: Verdicts,
     pub(crate) web: Web,
 }
@@ -228,6 +231,9 @@ impl Config {
         if let Some(keep) = args.events_keep {
             self.events.file_keep = keep;
         }
+        if let Some(folder) = &args.tape {
+            self.tape.folder.clone_from(folder);
+        }
         self.web.plain_http |= args.allow_plain_http;
         self.metrics.processes |= args.process_metrics;
         if let Some(names) = args.names {
@@ -249,6 +255,7 @@ impl Config {
         for (name, value, least, most) in self.counts().into_iter().chain(self.events.counts()) {
             within(name, value, least, most)?;
         }
+        self.tape.check()?;
         if !self.web.listen.ip().is_loopback() && !self.web.plain_http {
             return Err(Usage(format!(
                 "{} is not a loopback address, and the figures of all users of this machine would \
@@ -432,7 +439,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 44, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 48, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

@@ -95,19 +95,19 @@ impl Pipeline {
 
     fn start_keeping(config: &Config, shown: Shown, for_page: bool) -> Result<Self> {
         let events = &config.events;
-        let to_file = !events.file.as_os_str().is_empty();
-        let keeps = to_file || for_page;
+        let to_disk = !events.file.as_os_str().is_empty() || config.tape.folder().is_some();
+        let keeps = to_disk || for_page;
         let scope = Scope {
             process: keeps && events.processes,
             oom: keeps && events.processes,
-            tcp: to_file && events.tcp,
-            file: to_file && events.files,
+            tcp: to_disk && events.tcp,
+            file: to_disk && events.files,
             ..Scope::default()
         };
         let mut this = Self::load(config, &scope, shown)?;
         this.narrow(&scope)?;
         if keeps {
-            this.list_existing(to_file)?;
+            this.list_existing(to_disk)?;
         }
         Ok(this)
     }

@@ -13,7 +13,7 @@ const UNITS: &[(&str, u64)] = &[
 ];
 
 /// `64MiB`, `1GB`, `4096`: a number of bytes.
-pub(super) fn parse(text: &str) -> Result<u64, String> {
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit());
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));
     let unit = unit.trim_start();

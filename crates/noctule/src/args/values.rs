@@ -10,7 +10,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// `10s`, `1h30m`; a plain number is seconds.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let duration = match text.parse::<f64>() {
         Ok(seconds) if plain => Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),

@@ -1,13 +1,14 @@
 //! `noctule run`: the agent.
 
 use std::io::{IsTerminal as _, Write as _, stdout};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use arc_swap::ArcSwapOption;
 use noctule_analysis::{Judge, ReportBuilder};
-use noctule_model::{Batch, Feature, FeatureState, Level};
+use noctule_model::{Batch, Event, Feature, FeatureState, Level};
 use noctule_sinks::openmetrics::{Exporter, Options};
 use noctule_text::{duration, escape};
 use noctule_web::Handlers;
@@ -20,6 +21,7 @@ use crate::event_file::EventFile;
 use crate::exit;
 use crate::feed::Feed;
 use crate::print::Paint;
+use crate::recording::Recording;
 use crate::stop::{Signals, Woken};
 use crate::wire::{self, Pipeline};
 
@@ -39,7 +41,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         format!("listening on {listen} (another agent? choose another with --listen)")
     })?;
     let address = bound.address();
-    let file = config.events.place().map(EventFile::open).transpose()?;
+    let kept = Kept::open(&config)?;
     let mut pipeline = Pipeline::start_agent(&config)?;
     let feed = Feed::new(&config, pipeline.unread_zones());
     let last: Arc<ArcSwapOption<Published>> = Arc::default();
@@ -60,7 +62,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     });
     let mut judge = Judge::new(config.verdicts.judge());
     let mut batch = pipeline.tick()?;
-    batch.losses.extend(file.as_ref().map(EventFile::loss));
+    kept.batch(&mut batch);
     judge.observe(&batch);
     announce(&address.to_string(), &batch.features);
     exporter.scraped(0);
@@ -80,7 +82,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         if pipeline.wait(&signals, deadline)? == Woken::End {
             break;
         }
-        keep(&mut pipeline, file.as_ref(), &feed)?;
+        kept.events(pipeline.events()?, &feed);
         let now = Instant::now();
         if end.is_some_and(|end| now >= end) {
             break;
@@ -90,7 +92,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             continue;
         }
         if let Some(mut batch) = ticks.take(pipeline.tick())? {
-            batch.losses.extend(file.as_ref().map(EventFile::loss));
+            kept.batch(&mut batch);
             let judged = judge.observe(&batch);
             judge.mark(&mut batch);
             if let Some(before) = last.load().as_ref().filter(|before| before.was_scraped()) {
@@ -105,10 +107,8 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     }
     feed.close();
     server.stop();
-    keep(&mut pipeline, file.as_ref(), &feed)?;
-    if let Some(file) = file {
-        file.close();
-    }
+    kept.events(pipeline.events()?, &feed);
+    kept.close();
     Ok(exit::DONE)
 }
 
@@ -139,14 +139,50 @@ impl Ticks {
     }
 }
 
-/// Takes the events that came, and hands them to the file and the page.
-fn keep(pipeline: &mut Pipeline, file: Option<&EventFile>, feed: &Feed) -> Result<()> {
-    let events = pipeline.events()?;
-    if let Some(file) = file {
-        file.write(events.clone());
+/// What the agent keeps on disk: events in a file, everything on a tape.
+struct Kept {
+    file: Option<EventFile>,
+    tape: Option<Recording>,
+}
+
+impl Kept {
+    fn open(config: &Config) -> Result<Self> {
+        let tape = &config.tape;
+        let open = |folder: &PathBuf| Recording::open(folder, tape.segment, tape.limits(), &[]);
+        Ok(Self {
+            file: config.events.place().map(EventFile::open).transpose()?,
+            tape: tape.folder().map(open).transpose()?,
+        })
     }
-    feed.log(events);
-    Ok(())
+
+    /// Adds to a batch what did not reach the disk so far, and keeps it.
+    fn batch(&self, batch: &mut Batch) {
+        batch.losses.extend(self.file.as_ref().map(EventFile::loss));
+        if let Some(tape) = &self.tape {
+            tape.batch(batch);
+        }
+    }
+
+    /// Keeps events, and hands them to the page.
+    fn events(&self, events: Vec<Event>, feed: &Feed) {
+        if let Some(tape) = &self.tape {
+            tape.events(&events);
+        }
+        if let Some(file) = &self.file {
+            file.write(events.clone());
+        }
+        feed.log(events);
+    }
+
+    /// Waits for the disk. What it did not take is said and fails nothing: the agent has done its work.
+    fn close(self) {
+        if let Some(Err(error)) = self.tape.as_ref().map(Recording::close) {
+            tracing::warn!("{error:#}");
+        }
+        if let Some(file) = self.file {
+            file.close();
+        }
+    }
 }
 
 fn handlers(last: &Arc<ArcSwapOption<Published>>, config: &Config) -> Handlers {
