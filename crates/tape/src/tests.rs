@@ -1,5 +1,6 @@
 //! What is written is read again; what is damaged is named.
 
+mod committed;
 mod damage;
 mod limits;
 mod round_trip;
