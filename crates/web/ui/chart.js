@@ -65,6 +65,20 @@ export function mean(values) {
   return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null;
 }
 
+/** Whole decades around two numbers. @param {number} low @param {number} high @returns {[number, number]} */
+export function decades(low, high) {
+  const from = Math.floor(Math.log10(Math.max(low, 1e-9)));
+  const to = Math.ceil(Math.log10(Math.min(Math.max(high, 1e-9), 1e6)));
+  return [10 ** from, 10 ** Math.max(to, from + 1)];
+}
+
+/** The powers of ten from one number to another. @param {number} low @param {number} high */
+export function powers(low, high) {
+  const from = Math.round(Math.log10(Math.max(low, 1e-9)));
+  const to = Math.round(Math.log10(Math.min(Math.max(high, 1e-9), 1e6)));
+  return Array.from({ length: Math.max(to - from + 1, 0) }, (_, at) => 10 ** (from + at));
+}
+
 /**
  * @param {object} options
  * @param {boolean} options.stack
@@ -99,12 +113,18 @@ function plotOptions({ stack, width, height, count, log, look, unit, onZoom, onP
     scales: {
       x: { time: true, range: () => /** @type {[number, number]} */ (look().span) },
       y: log
-        ? { distr: 3, range: (_, low, high) => [Math.max((low || 1e-6) / 2, 1e-9), Math.max(high || 1e-3, 1e-6) * 2] }
+        ? { distr: 3, range: (_, low, high) => decades(low || 1e-6, high || 1e-3) }
         : { range: (_, __, high) => [0, look().max ?? Math.max((high || 0) * 1.05, 1e-3)] },
     },
     axes: [
       { ...axis, values: (_, splits) => splits.map((t) => new Date(t * 1000).toTimeString().slice(0, 8)), space: 80, size: 26 },
-      { ...axis, size: gutter(width), values: (_, splits) => splits.map((v) => (v === null ? "" : unit(v))) },
+      {
+        ...axis,
+        size: gutter(width),
+        values: (_, splits) => splits.map((v) => (v === null ? "" : unit(v))),
+        // The library's own marks of a logarithmic axis need not end where its rounding is off.
+        ...(log ? { splits: (_, __, low, high) => powers(low, high), filter: (_, splits) => splits } : {}),
+      },
     ],
     series: [{}, ...series],
     bands: stack ? series.slice(1).map((_, at) => ({ series: /** @type {[number, number]} */ ([at + 2, at + 1]) })) : [],
