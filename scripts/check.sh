@@ -72,7 +72,7 @@ lint() {
     stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
     stage tidy cargo xtask tidy
     stage 'generated files' cargo xtask gen --check
-    stage 'types of the page' scripts/page.sh
+    stage 'tests and types of the page' scripts/page.sh
 }
 
 tests_of_the_libraries() {

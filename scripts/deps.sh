@@ -31,6 +31,8 @@ missing_for_tests() {
     has promtool || echo prometheus
     has perf || echo linux-perf
     has tmux || echo tmux
+    has chromium || echo chromium
+    has chromedriver || echo chromium-driver
     has ip || echo iproute2
     has systemd-analyze || echo systemd
     has_tool tcpdump || echo tcpdump

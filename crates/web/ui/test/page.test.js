@@ -1,0 +1,47 @@
+// What of the page needs no browser: `node --test crates/web/ui/test/*.js`.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { parseVisibly } from "../api.js";
+import { bytes, count, duration, percent, shorten, watts } from "../format.js";
+import { USUAL, format, keyOf, nameIn, parse } from "../state.js";
+
+test("numbers look as in the tables of the terminal", () => {
+  const cases = [
+    [[0, 45e-9, 12.34e-6, 0.0123, 1.25, 187, 7500].map(duration), ["0", "45ns", "12.3µs", "12.3ms", "1.25s", "3m07s", "2h05m"]],
+    [[999_960e-9, 59.96].map(duration), ["1.00ms", "1m00s"]],
+    [[0, 9, 0.44, 999, 1000, 12_345, 999_999].map(count), ["0", "9", "0.4", "999", "1.00k", "12.3k", "1.00M"]],
+    [[0, 0.526, 12.8].map(percent), ["0.0%", "52.6%", "1280%"]],
+    [[82, 19_500_000].map(bytes), ["82B", "18.6MiB"]],
+    [[0, 0.0352, 12.34, 1234].map(watts), ["0W", "35.2mW", "12.3W", "1.23kW"]],
+  ];
+  for (const [written, expected] of cases) assert.deepEqual(written, expected);
+});
+
+test("the address restores the state, and nothing else gets in", () => {
+  const state = { ...USUAL, from: 1000, to: 1060, owner: keyOf(7, "a&b=c#d"), table: "pods", sort: "wait", filter: "x y", kind: "oom" };
+  assert.deepEqual(parse(format(state)), state);
+  assert.equal(format(USUAL), "#");
+  assert.deepEqual(parse("#from=5&to=4&seconds=-3&table=none&other=1"), USUAL);
+  assert.equal(nameIn(keyOf(7, "12:34")), "12:34");
+  assert.equal(nameIn(keyOf(undefined, "a")), "a");
+});
+
+test("characters that hide something stay visible", () => {
+  const json = String.raw`{"name":"a\u202eb","back":"c\\u202ed","both":"\\\u001b","line":"e\nf","quote":"\"\u0007"}`;
+  assert.deepEqual(parseVisibly(json), {
+    name: String.raw`a\u202eb`,
+    back: String.raw`c\u202ed`,
+    both: String.raw`\\u001b`,
+    line: "e\nf",
+    quote: String.raw`"\u0007`,
+  });
+});
+
+test("a long name loses its middle", () => {
+  assert.equal(shorten("short", 10), "short");
+  const cut = shorten("/kubepods.slice/burstable/pod1/deep/below", 20);
+  assert.equal(cut.length, 20);
+  assert.ok(cut.startsWith("/kubepo") && cut.endsWith("/below") && cut.includes("…"));
+});
