@@ -23,6 +23,7 @@ mod hist;
 mod joules;
 mod load;
 mod packets;
+mod page;
 mod perf_probes;
 mod probes;
 mod selected;

@@ -8,6 +8,7 @@ pub(crate) mod expect;
 pub(crate) mod affinity;
 pub(crate) mod agent;
 pub(crate) mod bpf;
+pub(crate) mod browser;
 pub(crate) mod burner;
 pub(crate) mod cgroup;
 pub(crate) mod container;

@@ -1,0 +1,129 @@
+//! The page in a real browser, beside real cgroups.
+
+use serde_json::Value;
+
+use crate::support;
+use crate::support::agent::Agent;
+use crate::support::browser::Browser;
+use crate::support::cgroup::Group;
+use crate::support::http;
+use crate::support::load::Load;
+use crate::support::machine::Part;
+
+fn agent() -> Agent {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "[verdicts]\nwindow_seconds = 2.0\n").expect("a file");
+    Agent::start(&["--config", file.path().to_str().expect("text")])
+}
+
+/// Nothing complained, and nothing was asked of another host.
+fn assert_clean(browser: &Browser, agent: &Agent) {
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let ours = format!("http://{}/", agent.address());
+    for url in browser.requests() {
+        let inside = url.starts_with(&ours) || url.starts_with("data:");
+        assert!(inside, "asked {url}");
+    }
+}
+
+fn open(agent: &Agent, address: &str) -> Browser {
+    // A page that is opened before the second batch is told to come again.
+    support::wait_until("there are figures", || {
+        http::request(agent.address(), "GET", "/api/v1/node", None).status == 200
+    });
+    let browser = Browser::open(1400, 1000);
+    browser.go(&format!("http://{}/{address}", agent.address()));
+    support::wait_until("the page has figures", || {
+        browser.run("return !!document.querySelector('#cpu canvas')") == true
+    });
+    browser
+}
+
+#[test]
+fn the_page_names_the_neighbour_that_hurts_and_a_link_restores_it() {
+    let _machine = support::shared_but(&[Part::LastCpu]);
+    needs!("cpu_waits");
+    let victim = Group::new("victim").heavy();
+    let neighbour = Group::new("neighbour").heavy();
+    let _victim = Load::own(&victim, "spin 1");
+    let _neighbour = Load::own(&neighbour, "spin 1");
+    let agent = agent();
+    let browser = open(&agent, "");
+    let named = |name: &str| -> Value {
+        browser.run(&format!(
+            "const found = [...document.querySelectorAll('#now .hurt')].find((row) => \
+             row.querySelector('.name').title === '{name}'); \
+             return found?.querySelector('.culprit')?.title ?? null"
+        ))
+    };
+    support::wait_until("the victim and its neighbour are named", || {
+        named(&victim.path()) == neighbour.path().as_str()
+    });
+    // The cell of the matrix opens the pair over time, and the address says so.
+    let cell = format!(
+        "const cell = [...document.querySelectorAll('#matrix .cell')].find((cell) => \
+         cell.ariaLabel.startsWith('{} waited') && cell.ariaLabel.endsWith('behind {}')); \
+         cell?.click(); return !!cell",
+        victim.path(),
+        neighbour.path()
+    );
+    support::wait_until("the pair is in the matrix", || browser.run(&cell) == true);
+    let pair = "return document.querySelectorAll('#matrix canvas').length";
+    support::wait_until("the pair is drawn", || browser.run(pair) == 1);
+    // A pause keeps the span, in the address.
+    browser.press("p");
+    let address = || browser.run("return location.hash").to_string();
+    support::wait_until("the span stands in the address", || {
+        address().contains("from=")
+    });
+    let link = browser.run("return location.hash");
+    let span = "return document.querySelector('nav .span').textContent";
+    let shown = || browser.run(span).as_str().unwrap_or_default().to_owned();
+    assert_clean(&browser, &agent);
+    let other = open(&agent, link.as_str().expect("text"));
+    support::wait_until("a link shows the same pair", || other.run(pair) == 1);
+    let times = other.run(span).as_str().unwrap_or_default().to_owned();
+    assert_eq!(times, shown());
+    assert_clean(&other, &agent);
+    // Escape leaves the pair, then the pause.
+    browser.press("\u{e00c}");
+    browser.press("\u{e00c}");
+    support::wait_until("it is live again", || !address().contains("from="));
+    browser.press("/");
+    let focus = "return document.activeElement.id";
+    assert_eq!(browser.run(focus), "filter");
+}
+
+#[test]
+fn names_of_strangers_are_text() {
+    let _machine = support::shared();
+    let agent = agent();
+    let hostile = Group::new("<img src=x onerror=document.title=1>\u{202e}\"&amp;");
+    let _load = Load::own(&hostile, "spin 1");
+    let browser = open(&agent, "#table=cgroups&filter=onerror");
+    let names = "return [...document.querySelectorAll('#tables tbody th')].map((it) => it.title)";
+    let name = support::wait_for("the group is listed", || {
+        let names = browser.run(names);
+        let found = names.as_array()?.iter().find_map(Value::as_str)?;
+        Some(found.to_owned())
+    });
+    assert!(
+        name.contains("<img src=x onerror=document.title=1>"),
+        "{name}"
+    );
+    assert!(
+        name.contains("\\u202e") && !name.contains('\u{202e}'),
+        "{name}"
+    );
+    assert!(name.contains("&amp;"), "{name}");
+    assert_eq!(
+        browser.run("return document.querySelectorAll('img').length"),
+        0
+    );
+    assert_eq!(browser.run("return document.title"), "noctule");
+    browser.run("document.querySelector('#tables tbody th button').click()");
+    support::wait_until("its details are shown", || {
+        browser.run("return !!document.querySelector('.detail')") == true
+    });
+    assert_clean(&browser, &agent);
+}
