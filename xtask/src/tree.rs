@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-/// One text file.
+/// One file.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
     /// Path from the root of the repository, with `/`.
@@ -17,14 +17,14 @@ pub(crate) struct File {
     pub(crate) tracked: bool,
 }
 
-/// The text files of the repository, by path.
+/// The files of the repository, by path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     files: Vec<File>,
 }
 
 impl Tree {
-    /// Reads the working tree as git lists it. What is not UTF-8 is left out. Where no repository
+    /// Reads the working tree as git lists it. What is not UTF-8 has no text. Where no repository
     /// is (an unpacked archive), everything counts as tracked but what .gitignore names.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let (tracked, new) = if root.join(".git").exists() {
@@ -42,13 +42,11 @@ impl Tree {
                 continue;
             }
             let bytes = fs::read(root.join(&path)).with_context(|| path.clone())?;
-            if let Ok(text) = String::from_utf8(bytes) {
-                files.push(File {
-                    path,
-                    text,
-                    tracked,
-                });
-            }
+            files.push(File {
+                path,
+                text: String::from_utf8(bytes).unwrap_or_default(),
+                tracked,
+            });
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(Self { files })
