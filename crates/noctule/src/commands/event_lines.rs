@@ -91,7 +91,7 @@ mod tests {
     fn what_is_too_long_is_cut_where_it_says_least() {
         assert_eq!(shorten("/a/b/c", 6), "/a/b/c");
         assert_eq!(shorten("/a/b/c/d", 6), "/a/…/d");
-        assert_eq!(shorten("name.service", 6), "name…e");
+        assert_eq!(shorten("name.service", 6), "nam…ce");
     }
 
     #[test]
