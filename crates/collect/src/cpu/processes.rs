@@ -12,6 +12,13 @@ use super::by_package::Parts;
 /// was not told of it.
 const MISSED: u32 = 3;
 
+/// Rows of processes that ended, in one batch. Some 1 KiB each: a flood of short processes must not decide how
+/// much memory a batch takes.
+const ENDED_ROWS: usize = 8192;
+
+/// The name of the row in which the others of a batch are added up.
+const OVERFLOW: &[u8] = b"_overflow";
+
 /// The living processes.
 pub(super) struct Processes {
     /// How many the machine has.
@@ -25,6 +32,8 @@ pub(super) struct Processes {
     besides: HashMap<(ProcessId, u32), Counters>,
     /// Followed processes that are there.
     followed: u64,
+    /// What processes used that ended and have no row. Only goes up; there is none before the first.
+    overflow: Option<ProcessRow>,
 }
 
 /// Small, for there are many, and most sleep.
@@ -61,6 +70,7 @@ impl Processes {
             living: HashMap::new(),
             besides: HashMap::new(),
             followed: 0,
+            overflow: None,
         }
     }
 
@@ -159,9 +169,26 @@ impl Processes {
     }
 
     /// Those that live, and those that have ended, with their last figures: these are taken out
-    /// first, so that nobody is in both with what was known of him before.
+    /// first, so that nobody is in both with what was known of him before. Of those that ended only so
+    /// many have a row; the others share one, which stays among the living with pid 0.
     pub(super) fn rows(&mut self, ended: &[TaskSample]) -> (Vec<ProcessRow>, Vec<ProcessRow>) {
-        let exited = ended.iter().filter_map(|sample| self.end(sample)).collect();
+        let mut exited = Vec::with_capacity(ended.len().min(ENDED_ROWS));
+        for sample in ended {
+            let Some(row) = self.end(sample) else {
+                continue;
+            };
+            // A command that is followed is answered for in full.
+            if exited.len() < ENDED_ROWS || row.followed {
+                exited.push(row);
+            } else {
+                let overflow = self.overflow.get_or_insert_with(|| ProcessRow {
+                    comm: Comm::new(OVERFLOW),
+                    ..ProcessRow::default()
+                });
+                overflow.counters += &row.counters;
+                overflow.packages += &row.packages;
+            }
+        }
         let row = |living: &Living| {
             let (counters, packages) = living.parts.shown(self.packages, |part| &part.shown);
             ProcessRow {
@@ -171,7 +198,8 @@ impl Processes {
                 ..living.row.clone()
             }
         };
-        (self.living.values().map(row).collect(), exited)
+        let living = self.living.values().map(row);
+        (living.chain(self.overflow.clone()).collect(), exited)
     }
 
     fn end(&mut self, sample: &TaskSample) -> Option<ProcessRow> {
@@ -307,6 +335,29 @@ mod tests {
         end.counters.v[0] = SECOND;
         let (_, exited) = processes.rows(&[end]);
         assert_eq!(exited[0].counters[Counter::CpuTime], 3601 * SECOND);
+    }
+
+    #[test]
+    fn a_flood_of_ends_shares_a_row_and_no_time_is_missing() {
+        let mut processes = Processes::new(1, Duration::from_secs(5));
+        let flood: Vec<TaskSample> = (1..=ENDED_ROWS as u32 + 5)
+            .map(|pid| {
+                let mut end = sample(pid, 1);
+                end.counters.v[0] = 7;
+                end
+            })
+            .collect();
+        for batch in 1..=2 {
+            processes.begin(batch * SECOND);
+            processes.settle(Some(&HashSet::new()));
+            let (living, exited) = processes.rows(&flood);
+            assert_eq!((living.len(), exited.len()), (1, ENDED_ROWS));
+            let [overflow] = &living[..] else {
+                panic!("one row");
+            };
+            assert_eq!((overflow.id.pid, &*overflow.comm.text()), (0, "_overflow"));
+            assert_eq!(overflow.counters[Counter::CpuTime], batch * 5 * 7);
+        }
     }
 
     #[test]
