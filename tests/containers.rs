@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::support::agent::{Agent, Sample};
 use super::support::burner::Burner;
-use super::support::cgroup::Below;
+use super::support::cgroup::{Below, Group};
 use super::support::container::{Container, Wish, hex_id, pod_uid};
 use super::support::folders::Made;
 use super::support::tmux::Terminal;
@@ -355,4 +355,31 @@ fn a_container_of_20_ms_has_series_after_its_end() {
     thread::sleep(Duration::from_secs(1));
     let later = wait_for_series(&agent, "container", &[("container_id", &id)]);
     assert_eq!(later, series, "it stays for the grace time as it was");
+}
+
+/// A user with a part of the tree to himself called a group like a container of somebody else, and what
+/// he used was charged to that container.
+#[test]
+fn a_users_group_with_the_name_of_a_container_is_not_that_container() {
+    let _machine = support::shared_but(&[support::Part::Groups]);
+    let id = hex_id();
+    let real = Below::new(&format!("docker/{id}"));
+    let part = Group::new("delegated");
+    std::os::unix::fs::chown(part.folder(), Some(65534), Some(65534)).expect("our group");
+    let below = part.path();
+    let false_one = Group::named(&format!(
+        "{}/docker-{id}.scope",
+        below.trim_start_matches('/')
+    ));
+    let _burners = [&real.group, &false_one].map(Burner::within);
+    let answer = support::json(&["stat", "--json", "--by", "container", "--for", "2s"]);
+    let of = |id: &str| rows(&answer, |row| row["container.id"] == id);
+    let [row] = of(&id)[..] else {
+        panic!("one row: {answer}");
+    };
+    assert_eq!(row["process.linux.cgroup"], real.group.path().as_str());
+    let [marked] = of(&format!("65534:{id}"))[..] else {
+        panic!("one row: {answer}");
+    };
+    assert_eq!(marked["process.linux.cgroup"], false_one.path().as_str());
 }

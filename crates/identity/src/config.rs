@@ -17,6 +17,8 @@ pub struct Config {
     pub remember_limit: usize,
     /// The shortest time between two walks that unknown ids cause.
     pub walk_interval: Duration,
+    /// What the thread that reads names does first: it may give up rights.
+    pub on_thread: fn(),
 }
 
 impl Default for Config {
@@ -27,6 +29,7 @@ impl Default for Config {
             remember: Duration::from_secs(300),
             remember_limit: 16_384,
             walk_interval: Duration::from_secs(1),
+            on_thread: || {},
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use noctule_model::{ContainerRole, Owner, Runtime};
 
 use crate::names::Query;
+use crate::trust::{self, Delegated};
 
 /// How long after each fruitless search names are searched again: a bundle appears a moment after
 /// the cgroup, Docker's file before it. After the last one the container keeps its raw id.
@@ -23,6 +24,8 @@ pub(crate) const YOUNG: Duration = Duration::from_secs(2);
 /// A group and what is still to be done for it.
 pub(crate) struct Group {
     pub(crate) owner: Arc<Owner>,
+    /// Where its path begins to be a user's choice.
+    pub(crate) delegated: Option<Delegated>,
     pub(crate) life: Life,
     pub(crate) search: Search,
     /// Searches that found nothing.
@@ -56,6 +59,7 @@ impl Group {
     pub(crate) fn new(owner: Owner, life: Life) -> Self {
         Self {
             owner: Arc::new(owner),
+            delegated: None,
             life,
             search: Search::Over,
             tries: 0,
@@ -67,7 +71,10 @@ impl Group {
     pub(crate) fn query(&self) -> Query {
         Query {
             path: self.owner.path.clone(),
-            container: self.owner.container.as_ref().map(|c| c.id.clone()),
+            container: self.owner.container.as_ref().map(|container| {
+                trust::unmarked(self.delegated.as_ref(), &container.id).to_owned()
+            }),
+            user: self.delegated.as_ref().map(|delegated| delegated.uid),
         }
     }
 }

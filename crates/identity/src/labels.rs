@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use noctule_model::{Container, ContainerRole, Owner, Pod, Runtime};
 
+use crate::trust::{Delegated, mark};
+
 /// Names longer than this are not taken: they are kept in memory for every group.
 const MAX_NAME: usize = 1024;
 
@@ -68,8 +70,16 @@ impl Names {
 
     /// The owner with these names. What the path told stays, but for the runtime: the file of
     /// a runtime knows better than a path that several of them use.
-    pub(crate) fn applied(self, owner: &Owner) -> Owner {
+    ///
+    /// A user's own files say nothing of pods, and the ids in them are the user's choice.
+    pub(crate) fn applied(mut self, owner: &Owner, delegated: Option<&Delegated>) -> Owner {
         let mut owner = owner.clone();
+        if let Some(delegated) = delegated {
+            self.id = self.id.map(|id| mark(delegated.uid, &id));
+            self.pod_uid = None;
+            self.pod_name = None;
+            self.pod_namespace = None;
+        }
         if owner.container.is_none()
             && let Some(id) = self.id
         {
@@ -98,7 +108,9 @@ impl Names {
                 namespace: None,
             });
         }
-        if let Some(pod) = &mut owner.pod {
+        if let Some(pod) = &mut owner.pod
+            && delegated.is_none()
+        {
             pod.name = self.pod_name;
             pod.namespace = self.pod_namespace;
         }

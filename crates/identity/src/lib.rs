@@ -5,6 +5,9 @@
 //! thread of their own: no socket, no API, and nothing that hangs can hold up the data. A
 //! [`Registry`] puts both together and remembers the dead for a while.
 //!
+//! Names that a user could choose are marked with the user's number, and files that a user can write are
+//! believed of that user's groups alone (`trust`).
+//!
 //! This crate uses no BPF and no clock: changes of the tree come in as events, time as an
 //! argument, and every file is looked up under an injected root.
 
@@ -21,6 +24,7 @@ mod registry;
 mod rules;
 mod state;
 mod text;
+mod trust;
 mod walk;
 
 pub use config::{Config, Stats};

@@ -40,15 +40,20 @@ pub(crate) struct Lookups {
 }
 
 impl Lookups {
-    /// `find` gets a question, and whether it is the first one of a burst.
+    /// `find` gets a question, and whether it is the first one of a burst. The thread does `first` before
+    /// anything else.
     pub(crate) fn spawn(
+        first: fn(),
         find: impl FnMut(&Query, bool) -> Answer + Send + 'static,
     ) -> io::Result<Self> {
         let (questions, inbox) = sync_channel(QUEUE);
         let (outbox, replies) = sync_channel(QUEUE);
         thread::Builder::new()
             .name("noctule-names".to_owned())
-            .spawn(move || serve(&inbox, &outbox, find))?;
+            .spawn(move || {
+                first();
+                serve(&inbox, &outbox, find);
+            })?;
         Ok(Self { questions, replies })
     }
 

@@ -40,6 +40,8 @@ pub(crate) struct Query {
     pub(crate) path: String,
     /// Its container, if the path has it.
     pub(crate) container: Option<String>,
+    /// The user who chose its name: then only what that user's runtimes left is looked at.
+    pub(crate) user: Option<u32>,
 }
 
 /// What was found; `None` when no file names it (yet). The error is in words.
@@ -66,13 +68,13 @@ impl Finder {
             self.states.refresh();
         }
         if let Some(id) = &query.container {
-            return self.by_id(id, &query.path);
+            return self.by_id(id, query);
         }
         let Some(state) = self.states.lookup(&query.path) else {
             return Ok(None);
         };
         // Its id is all there has to be; a name is a gift.
-        let names = self.by_id(&state.id, &query.path).ok().flatten();
+        let names = self.by_id(&state.id, query).ok().flatten();
         let names = names.unwrap_or_default();
         Ok(Some(Names {
             id: Some(state.id.clone()),
@@ -81,13 +83,13 @@ impl Finder {
         }))
     }
 
-    fn by_id(&self, id: &str, path: &str) -> Answer {
+    fn by_id(&self, id: &str, query: &Query) -> Answer {
         if !is_file_name(id) {
             return Ok(None);
         }
         let mut silent = None;
         let mut broken = None;
-        for place in self.places(path) {
+        for place in self.places(query) {
             match place.read(id) {
                 Ok(names) if names.tells() => return Ok(Some(names)),
                 Ok(names) => silent = silent.or(Some(names)),
@@ -102,7 +104,29 @@ impl Finder {
     }
 
     /// Where to look, best first. A user's own places come last: a home may be on a network.
-    fn places(&self, path: &str) -> Vec<Place> {
+    fn places(&self, query: &Query) -> Vec<Place> {
+        let mut places = match query.user {
+            Some(_) => Vec::new(),
+            None => self.machine_places(),
+        };
+        let user = match query.user {
+            Some(uid) => Some(uid.to_string()),
+            None => user_of(&query.path).map(str::to_owned),
+        };
+        if let Some(user) = user {
+            let run = self.root.join("run/user").join(&user).join("containers");
+            places.extend(stores(&run));
+            if let Some(home) = self.home(&user) {
+                let share = home.join(".local/share");
+                places.extend(stores(&share.join("containers/storage")));
+                places.push(Place::Docker(share.join("docker/containers")));
+            }
+        }
+        places
+    }
+
+    /// Where root's runtimes leave their files.
+    fn machine_places(&self) -> Vec<Place> {
         let mut places: Vec<Place> = DOCKER
             .iter()
             .map(|dir| self.root.join(dir))
@@ -119,15 +143,6 @@ impl Finder {
             }
         }
         places.extend(STORAGE.iter().flat_map(|dir| stores(&self.root.join(dir))));
-        if let Some(user) = user_of(path) {
-            let run = self.root.join("run/user").join(user).join("containers");
-            places.extend(stores(&run));
-            if let Some(home) = self.home(user) {
-                let share = home.join(".local/share");
-                places.extend(stores(&share.join("containers/storage")));
-                places.push(Place::Docker(share.join("docker/containers")));
-            }
-        }
         places
     }
 

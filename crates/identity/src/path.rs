@@ -19,7 +19,8 @@ const MAX_COMPONENTS: usize = 256;
 /// service or scope down to the container's own group, as systemd writes it (see
 /// [`crate::unescape`]); units that run inside the container do not count.
 ///
-/// Wrong where a path lies: any process that may make cgroups may call one `docker-<64 hex>.scope`.
+/// Wrong where a path lies: any process that may make cgroups may call one `docker-<64 hex>.scope`. The
+/// registry believes only names that root gave.
 /// A container of plain runc with cgroupfs looks like any other group here.
 pub fn classify(id: CgroupId, path: &str) -> Owner {
     let components: Vec<&str> = path

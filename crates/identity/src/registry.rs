@@ -11,7 +11,7 @@ use crate::group::{Group, Life, RETRY, Search, YOUNG, keep_names, wants_names};
 use crate::lookup::{Asked, Lookups, Reply};
 use crate::names::{Answer, Finder, Query};
 use crate::walk::{Tree, walk};
-use crate::{mount_note, path};
+use crate::{mount_note, trust};
 
 /// Groups more than at the last walk, beyond which the tree is walked again without being asked:
 /// only removals that nobody told us of make so many.
@@ -52,7 +52,7 @@ impl Registry {
         config: Config,
         find: impl FnMut(&Query, bool) -> Answer + Send + 'static,
     ) -> Self {
-        let lookups = Lookups::spawn(find)
+        let lookups = Lookups::spawn(config.on_thread, find)
             .inspect_err(|error| tracing::warn!(%error, "no thread for names: ids stay raw"))
             .ok();
         let note = mount_note(&config.cgroup_mount);
@@ -231,12 +231,18 @@ impl Registry {
             return;
         }
         self.cancel(id);
-        let mut owner = path::classify(id, path);
+        let delegated = match self.partial {
+            // The mount does not show where this group is.
+            true => None,
+            false => trust::delegated(&self.config.cgroup_mount, path),
+        };
+        let mut owner = trust::owner(id, path, delegated.as_ref());
         let named = old.is_some_and(|old| keep_names(&mut owner, &old));
         let search = !named && wants_names(&owner);
         let mut group = Group::new(owner, Life::Live);
         group.walk = self.stats.walks;
         group.seen_ns = self.now_ns;
+        group.delegated = delegated;
         self.groups.insert(id, group);
         if search {
             self.schedule(id, self.now_ns);
@@ -418,7 +424,7 @@ impl Registry {
         group.search = Search::Over;
         match reply.answer {
             Ok(Some(names)) => {
-                group.owner = Arc::new(names.applied(&group.owner));
+                group.owner = Arc::new(names.applied(&group.owner, group.delegated.as_ref()));
                 return;
             }
             Ok(None) => {}

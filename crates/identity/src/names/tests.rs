@@ -20,13 +20,14 @@ fn find(files: Files<'_>, path: &str) -> String {
     let query = Query {
         path: owner.path.clone(),
         container: owner.container.as_ref().map(|c| c.id.clone()),
+        user: None,
     };
     let names = match finder.find(&query, true) {
         Ok(Some(names)) => names,
         Ok(None) => return "missing".to_owned(),
         Err(_) => return "unusable".to_owned(),
     };
-    let owner = names.applied(&owner);
+    let owner = names.applied(&owner, None);
     let Some(container) = owner.container else {
         return "no container".to_owned();
     };
