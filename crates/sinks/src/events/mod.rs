@@ -8,6 +8,8 @@ mod context;
 mod json;
 mod line;
 mod names;
+mod redact;
 
 pub use json::{event_json, events_json};
 pub use line::{EventLine, Tone, event_line};
+pub use redact::redact;
