@@ -89,7 +89,7 @@ impl Agent {
             .set_read_timeout(Some(Duration::from_secs(60)))
             .expect("a time-out");
         let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: noctule\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
         );
         stream
             .write_all(request.as_bytes())

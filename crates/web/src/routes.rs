@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use crate::host::Hosts;
 use crate::page::{Page, Shared};
 
 /// Gives the page of `/metrics` for a header `Accept`; `None` before the first batch.
@@ -36,7 +38,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// Names of strangers stand in these bodies: no browser may take them for HTML by their looks.
 const NO_SNIFF: (HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 
-pub(crate) fn router(handlers: Handlers) -> Router {
+pub(crate) fn router(handlers: Handlers, hosts: Option<Hosts>) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/livez", get(async || text(StatusCode::OK, "alive\n")))
@@ -46,6 +48,28 @@ pub(crate) fn router(handlers: Handlers) -> Router {
         })
         .fallback(async || text(StatusCode::NOT_FOUND, "no such page; see /\n"))
         .with_state(handlers)
+        .layer(from_fn(move |request, next| {
+            check_host(hosts.clone(), request, next)
+        }))
+}
+
+/// Refuses a request for a name that is not this server's.
+async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Response {
+    // A browser sends one Host, and a request without any is from none.
+    let mut sent = request.headers().get_all(header::HOST).iter();
+    let (host, more) = (sent.next(), sent.next());
+    let own = |host: &header::HeaderValue| {
+        let known = |hosts: &Hosts| host.to_str().is_ok_and(|host| hosts.allows(host));
+        hosts.as_ref().is_none_or(known)
+    };
+    if more.is_some() || !host.is_none_or(own) {
+        return text(
+            StatusCode::MISDIRECTED_REQUEST,
+            "not served under this name: use localhost or an address, or add the name to hosts in the \
+             section [web] of the configuration\n",
+        );
+    }
+    next.run(request).await
 }
 
 async fn metrics(State(handlers): State<Handlers>, headers: HeaderMap) -> Response {

@@ -31,6 +31,9 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
+    /// `None`: every name, of an address that others reach under names that are not known here.
+    hosts: Option<Hosts>,
+    first: fn(),
 }
 
 /// Takes the address, so that "in use" and "not permitted" are known before anything else starts.
@@ -41,7 +44,13 @@ pub fn bind(address: SocketAddr) -> io::Result<Bound> {
     // Connections inherit it.
     set_socket_send_buffer_size(&listener, SEND_BYTES)?;
     let address = listener.local_addr()?;
-    Ok(Bound { listener, address })
+    let hosts = address.ip().is_loopback().then(Hosts::default);
+    Ok(Bound {
+        listener,
+        address,
+        hosts,
+        first: || {},
+    })
 }
 
 /// A running server. Dropping it stops it, as [`Server::stop`] does.
@@ -57,17 +66,33 @@ impl Bound {
         self.address
     }
 
+    /// Names under which a loopback address is served too, beside `localhost` and addresses.
+    #[must_use]
+    pub fn named(self, names: impl IntoIterator<Item = String>) -> Self {
+        let hosts = self.hosts.map(|_| Hosts::new(names));
+        Self { hosts, ..self }
+    }
+
+    /// What the thread that answers does first: it may give up rights.
+    #[must_use]
+    pub fn on_thread(self, first: fn()) -> Self {
+        Self { first, ..self }
+    }
+
     /// Starts answering, on a thread of its own. Fails when there is no thread, timer or poller to
     /// be had.
     pub fn serve(self, handlers: Handlers) -> io::Result<Server> {
-        let routes = router(handlers).merge(ui::routes(Arc::new(Hosts::default())));
+        let routes =
+            router(handlers, self.hosts.clone()).merge(ui::routes(Arc::new(Hosts::default())));
         self.serve_within(routes, Room::DEFAULT, Limits::DEFAULT)
     }
 
     /// The same, with the API.
     pub fn serve_with_api(self, handlers: Handlers, api: Api) -> io::Result<Server> {
         let page = ui::routes(api.hosts.clone());
-        let routes = router(handlers).merge(page).merge(api::routes(api));
+        let routes = router(handlers, self.hosts.clone())
+            .merge(page)
+            .merge(api::routes(api));
         self.serve_within(routes, Room::DEFAULT, Limits::DEFAULT)
     }
 
@@ -84,6 +109,7 @@ impl Bound {
         let thread = std::thread::Builder::new()
             .name("noctule-web".into())
             .spawn(move || {
+                (self.first)();
                 runtime.block_on(accept(listener, router, room, limits, stopped));
             })?;
         Ok(Server {
@@ -203,7 +229,9 @@ mod tests {
             metrics: Arc::new(move |_| Some(pages())),
             ready: Arc::new(|| Ok(())),
         };
-        let server = bound.serve_within(router(handlers), room, limits).unwrap();
+        let server = bound
+            .serve_within(router(handlers, None), room, limits)
+            .unwrap();
         (server, address)
     }
 
@@ -237,8 +265,8 @@ mod tests {
         bytes
     }
 
-    const LIVEZ: &str = "GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
-    const METRICS: &str = "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n";
+    const LIVEZ: &str = "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    const METRICS: &str = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
     #[test]
     fn a_header_that_never_ends_is_given_up() {
@@ -307,7 +335,7 @@ mod tests {
         let shared = large(1 << 20);
         let pages = Arc::new(move || page(shared.clone()));
         let (_server, address) = serve_pages(Room::DEFAULT, PATIENT, pages);
-        let close = METRICS.replace("host", "connection: close\r\nhost");
+        let close = METRICS.replace("host:", "connection: close\r\nhost:");
         let answer = String::from_utf8(rest(client(address, &close))).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.contains("content-length: 1048583"), "{head}");

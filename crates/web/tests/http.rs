@@ -144,6 +144,30 @@ fn other_paths_and_methods() {
 }
 
 #[test]
+fn a_strangers_name_for_the_address_is_refused() {
+    let (_server, address) = serve(&agent());
+    let ask = |host: &str| {
+        let head = format!("GET /livez HTTP/1.1\r\n{host}connection: close\r\n\r\n");
+        raw(address, &head).status
+    };
+    assert_eq!(ask("host: rebind.example:9470\r\n"), 421);
+    assert_eq!(ask("host: localhost\r\nhost: rebind.example\r\n"), 421);
+    assert_eq!(ask(&format!("host: {address}\r\n")), 200);
+    let bound = bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = bound.address();
+    let handlers = Handlers {
+        metrics: Arc::new(|_| None),
+        ready: Arc::new(|| Ok(())),
+    };
+    let _server = bound
+        .named(["node.example".into()])
+        .serve(handlers)
+        .unwrap();
+    let named = "GET /livez HTTP/1.1\r\nhost: node.example\r\nconnection: close\r\n\r\n";
+    assert_eq!(raw(address, named).status, 200);
+}
+
+#[test]
 fn head_has_the_head_of_get_and_no_body() {
     let agent = agent();
     agent.lock().unwrap().metrics = Some("12345\n".into());
