@@ -1,9 +1,10 @@
 //! Exit codes, and the one place where an error becomes words on a terminal.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use noctule_kernel::ErrorKind;
+
+use crate::patient;
 
 /// It is done.
 pub(crate) const DONE: u8 = 0;
@@ -72,7 +73,8 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     {
         return ExitCode::from(DONE);
     }
-    let _ = writeln!(std::io::stderr(), "noctule: {}", words(error));
+    let message = format!("noctule: {}\n", words(error));
+    patient::offer(std::io::stderr(), message.as_bytes());
     ExitCode::from(code(error))
 }
 

@@ -11,6 +11,7 @@ mod exit;
 mod features;
 mod feed;
 mod limits;
+mod patient;
 mod print;
 mod recording;
 mod select;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         }
     };
     start_log(&args);
+    stop::survive_limits();
     noctule_kernel::limit_heap();
     limits::raise();
     match commands::run(args) {
@@ -52,7 +54,7 @@ fn start_log(args: &args::Args) {
         .from_env_lossy();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| patient::Log)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_target(false)
         .without_time()

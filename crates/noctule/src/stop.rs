@@ -3,16 +3,37 @@
 use std::io::Read as _;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+
+/// A file that may not grow any more is an error of its write, and not the end of the program: without a
+/// handler it is. What is started has the default again.
+pub(crate) fn survive_limits() {
+    let flag = Arc::new(AtomicBool::new(false));
+    if let Err(error) = signal_hook::flag::register(SIGXFSZ, flag) {
+        tracing::debug!(%error, "SIGXFSZ ends the program");
+    }
+}
+
+/// Whether the program was started with SIGHUP ignored (`nohup`): that is to stay so.
+fn hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 << (SIGHUP - 1) != 0)
+}
 
 /// A pipe that becomes readable when a signal arrives.
 pub(crate) struct Signals {
     ends: UnixStream,
     children: UnixStream,
+    /// None where SIGHUP is an end, or ignored: a pipe without a writer would be readable for ever.
+    reloads: Option<UnixStream>,
 }
 
 /// Why waiting ended.
@@ -20,8 +41,10 @@ pub(crate) struct Signals {
 pub(crate) enum Woken {
     /// The time has come.
     Time,
-    /// SIGINT or SIGTERM.
+    /// SIGINT or SIGTERM; SIGHUP too, but for the agent.
     End,
+    /// SIGHUP, of the agent.
+    Reload,
     /// A child changed its state.
     Child,
     /// One of the other descriptors is readable.
@@ -29,8 +52,20 @@ pub(crate) enum Woken {
 }
 
 impl Signals {
-    /// Catches SIGINT, SIGTERM and SIGCHLD from now on.
+    /// Catches SIGINT, SIGTERM, SIGHUP and SIGCHLD from now on. A terminal that is gone (SIGHUP) is the end.
     pub(crate) fn catch() -> Result<Self> {
+        match hangup_ignored() {
+            true => Self::catch_these(&[SIGINT, SIGTERM], &[]),
+            false => Self::catch_these(&[SIGINT, SIGTERM, SIGHUP], &[]),
+        }
+    }
+
+    /// The same for the agent, which opens its file anew on SIGHUP.
+    pub(crate) fn catch_reload() -> Result<Self> {
+        Self::catch_these(&[SIGINT, SIGTERM], &[SIGHUP])
+    }
+
+    fn catch_these(ends: &[i32], reloads: &[i32]) -> Result<Self> {
         let pipe = |signals: &[i32]| -> std::io::Result<UnixStream> {
             let (reader, writer) = UnixStream::pair()?;
             reader.set_nonblocking(true)?;
@@ -39,10 +74,13 @@ impl Signals {
             }
             Ok(reader)
         };
-        let ends = pipe(&[SIGINT, SIGTERM]).context("catching signals")?;
         Ok(Self {
-            ends,
+            ends: pipe(ends).context("catching signals")?,
             children: pipe(&[SIGCHLD]).context("catching signals")?,
+            reloads: match reloads {
+                [] => None,
+                reloads => Some(pipe(reloads).context("catching signals")?),
+            },
         })
     }
 
@@ -52,6 +90,8 @@ impl Signals {
             PollFd::new(&self.ends, PollFlags::IN),
             PollFd::new(&self.children, PollFlags::IN),
         ];
+        let reloads = self.reloads.as_ref();
+        fds.extend(reloads.map(|pipe| PollFd::new(pipe, PollFlags::IN)));
         fds.extend(
             others
                 .iter()
@@ -64,10 +104,10 @@ impl Signals {
                 Ok(0) => return Ok(Woken::Time),
                 Ok(_) if !fds[0].revents().is_empty() => return Ok(Woken::End),
                 Ok(_) if !fds[1].revents().is_empty() => {
-                    let mut bytes = [0; 64];
-                    while (&self.children).read(&mut bytes).is_ok_and(|n| n > 0) {}
+                    empty(&self.children);
                     return Ok(Woken::Child);
                 }
+                Ok(_) if reloads.is_some_and(empty) => return Ok(Woken::Reload),
                 Ok(_) => return Ok(Woken::Data),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error).context("waiting"),
@@ -77,9 +117,18 @@ impl Signals {
 
     /// Forgets the signals that came so far.
     pub(crate) fn clear_ends(&self) {
-        let mut bytes = [0; 64];
-        while (&self.ends).read(&mut bytes).is_ok_and(|n| n > 0) {}
+        empty(&self.ends);
     }
+}
+
+/// Reads what is there; whether that was anything.
+fn empty(mut pipe: &UnixStream) -> bool {
+    let mut bytes = [0; 64];
+    let mut any = false;
+    while pipe.read(&mut bytes).is_ok_and(|n| n > 0) {
+        any = true;
+    }
+    any
 }
 
 fn timespec(duration: Duration) -> Timespec {

@@ -1,6 +1,6 @@
 //! `noctule run`: the agent.
 
-use std::io::{IsTerminal as _, Write as _, stdout};
+use std::io::{IsTerminal as _, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use crate::config::{Config, MetricNames};
 use crate::event_file::EventFile;
 use crate::exit;
 use crate::feed::Feed;
+use crate::patient;
 use crate::print::Paint;
 use crate::recording::Recording;
 use crate::stop::{Signals, Woken};
@@ -34,7 +35,7 @@ const FIRST_LOOK_ROWS: usize = 8;
 
 pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let config = config.with(args)?;
-    let signals = Signals::catch()?;
+    let signals = Signals::catch_reload()?;
     // The address first: a second agent should not load anything before it finds the port taken.
     let listen = config.web.listen;
     let bound = noctule_web::bind(listen).with_context(|| {
@@ -79,8 +80,9 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let mut ticks = Ticks::default();
     loop {
         let deadline = end.map_or(next, |end| end.min(next));
-        if pipeline.wait(&signals, deadline)? == Woken::End {
-            break;
+        match pipeline.wait(&signals, deadline)? {
+            Woken::End => break,
+            _ => {}
         }
         kept.events(pipeline.events()?, &feed);
         let now = Instant::now();
@@ -219,7 +221,7 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
         text.push('\n');
     }
     text.push_str("live: noctule top; why something is off: noctule doctor\n");
-    let _ = stdout().write_all(text.as_bytes());
+    patient::offer(stdout(), text.as_bytes());
     None
 }
 
@@ -246,5 +248,7 @@ fn announce(address: &str, features: &[Feature]) {
         let state = same[0].state.name();
         text.push_str(&format!("{state}: {}: {reason}\n", names.join(", ")));
     }
-    let _ = stdout().write_all(text.as_bytes());
+    if !patient::offer(stdout(), text.as_bytes()) {
+        tracing::debug!("nobody reads standard output");
+    }
 }
