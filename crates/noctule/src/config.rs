@@ -17,7 +17,9 @@ use serde::Deserialize;
 
 use crate::args::{self, RunArgs};
 use crate::exit::Usage;
-use energy::{EnergyConfig, Host};
+use energy::EnergyConfig;
+pub(crate) use energy::Host;
+pub(crate) use events::Arguments;
 use events::Events;
 use tape::Tape;
 
@@ -210,7 +212,7 @@ impl Config {
         toml::from_str(text).map_err(|error| {
             let hint = nearest(error.message())
                 .map_or(String::new(), |word| format!("did you mean `{word}`?\n"));
-            Usage(format!("{error}{hint}"))
+            Usage(format!("{}{hint}", shortened(&error.to_string())))
         })
     }
 
@@ -408,6 +410,20 @@ fn nearest(message: &str) -> Option<&str> {
         .map(|(_, word)| word)
 }
 
+/// Longer lines of a message are cut: it quotes a line of the file, which can be megabytes long.
+const LINE_CHARS: usize = 200;
+
+fn shortened(message: &str) -> String {
+    let mut out = String::new();
+    for line in message.lines() {
+        match line.char_indices().nth(LINE_CHARS) {
+            Some((at, _)) => out.extend([&line[..at], "...\n"]),
+            None => out.extend([line, "\n"]),
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -439,7 +455,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 48, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 49, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]
@@ -451,6 +467,14 @@ mod tests {
             "{}",
             error.0
         );
+    }
+
+    #[test]
+    fn a_long_line_is_not_quoted_whole() {
+        let long = format!("[collect]\nunknown = \"{}\"\n", "x".repeat(1 << 20));
+        let error = Config::parse(&long).expect_err("unknown key");
+        assert!(error.0.contains("line 2"), "{:.300}", error.0);
+        assert!(error.0.len() < 3000, "{} bytes", error.0.len());
     }
 
     #[test]

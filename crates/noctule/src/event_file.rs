@@ -66,6 +66,11 @@ impl EventFile {
         self.queue.put(events);
     }
 
+    /// Opens the file anew before the next line: somebody moved it.
+    pub(crate) fn reopen(&self) {
+        self.queue.ask_reopen();
+    }
+
     /// What did not reach the file since the agent started.
     pub(crate) fn loss(&self) -> Loss {
         Loss {

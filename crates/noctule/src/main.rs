@@ -13,6 +13,7 @@ mod feed;
 mod limits;
 mod patient;
 mod print;
+mod private;
 mod recording;
 mod select;
 mod stop;

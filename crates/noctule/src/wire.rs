@@ -25,7 +25,8 @@ use noctule_model::{
 };
 
 use crate::args::Names;
-use crate::config::Config;
+
+use crate::config::{Arguments, Config};
 use crate::features;
 use crate::select;
 use crate::stop::{Signals, Woken};
@@ -74,6 +75,7 @@ pub(crate) struct Pipeline {
     /// Groups of which the directory was removed, and when; the oldest first.
     removed: VecDeque<(u64, CgroupId)>,
     events: Option<EventStream>,
+    arguments: Arguments,
     /// Where the counted hierarchy is mounted.
     cgroup_mount: PathBuf,
     /// Processes that ended before a tick that failed.
@@ -221,6 +223,7 @@ impl Pipeline {
             released: Vec::new(),
             removed: VecDeque::new(),
             events,
+            arguments: config.events.args,
             cgroup_mount: mount(&facts.hierarchy),
             exited: Vec::new(),
             trimmed_ns: now_ns(),
@@ -311,6 +314,9 @@ impl Pipeline {
             return Ok(Vec::new());
         };
         let mut events = stream.drain()?;
+        for event in &mut events {
+            self.arguments.limit(&mut event.what);
+        }
         // Groups that were made while the ring was read.
         self.drain_events()?;
         for process in events.iter_mut().filter_map(|event| event.process.as_mut()) {

@@ -41,6 +41,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let bound = noctule_web::bind(listen).with_context(|| {
         format!("listening on {listen} (another agent? choose another with --listen)")
     })?;
+    let bound = bound.named(config.web.hosts.iter().cloned());
     let address = bound.address();
     let kept = Kept::open(&config)?;
     let mut pipeline = Pipeline::start_agent(&config)?;
@@ -82,6 +83,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         let deadline = end.map_or(next, |end| end.min(next));
         match pipeline.wait(&signals, deadline)? {
             Woken::End => break,
+            Woken::Reload => file.iter().for_each(EventFile::reopen),
             _ => {}
         }
         kept.events(pipeline.events()?, &feed);

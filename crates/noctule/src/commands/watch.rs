@@ -16,6 +16,7 @@ use super::recorded::Answer;
 use crate::exit::{self, NotStarted};
 use crate::limits;
 use crate::print::Paint;
+use crate::private;
 use crate::recording::Recording;
 use crate::stop::{Signals, Woken};
 use crate::wire::Pipeline;
@@ -272,11 +273,21 @@ impl<'a> Output<'a> {
         match path {
             None if command.is_empty() => Ok(Self::Standard),
             None => Ok(Self::BesideCommand),
-            Some(path) => {
-                let file = File::create(path).with_context(|| path.display().to_string())?;
-                Ok(Self::File(path, file))
-            }
+            Some(path) => Self::file(path, File::create(path)),
         }
+    }
+
+    /// The same, for what may contain secrets: only the owner can read the file.
+    pub(super) fn private(path: Option<&'a Path>, command: &[OsString]) -> Result<Self> {
+        match path {
+            None => Self::beside(path, command),
+            Some(path) => Self::file(path, private::create(path)),
+        }
+    }
+
+    fn file(path: &'a Path, opened: io::Result<File>) -> Result<Self> {
+        let file = opened.with_context(|| path.display().to_string())?;
+        Ok(Self::File(path, file))
     }
 
     pub(super) fn write(&mut self, text: &str) -> Result<Reader> {

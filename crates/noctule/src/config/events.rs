@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use noctule_model::What;
+use noctule_sinks::events::redact;
 use serde::Deserialize;
 
 use super::Count;
@@ -17,6 +19,7 @@ pub(crate) struct Events {
     pub(crate) file_reads: bool,
     pub(crate) file_failures: bool,
     pub(crate) file_special: bool,
+    pub(crate) args: Arguments,
     /// Empty: none.
     pub(crate) file: PathBuf,
     pub(crate) file_bytes: u64,
@@ -25,6 +28,38 @@ pub(crate) struct Events {
     pub(crate) ring_bytes: u32,
     pub(crate) bulk_ring_bytes: u32,
     pub(crate) destinations: u32,
+}
+
+/// What events show of the arguments of programs.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Arguments {
+    Off,
+    /// All but well-known secrets.
+    Redacted,
+    Full,
+}
+
+impl Arguments {
+    /// Takes away of an event what is not to be shown.
+    pub(crate) fn limit(self, what: &mut What) {
+        let What::ProcessExec {
+            args,
+            args_truncated,
+            ..
+        } = what
+        else {
+            return;
+        };
+        match self {
+            Self::Full => {}
+            Self::Redacted => redact(args),
+            Self::Off => {
+                *args_truncated |= args.len() > 1;
+                args.truncate(1);
+            }
+        }
+    }
 }
 
 impl Default for Events {
@@ -36,6 +71,7 @@ impl Default for Events {
             file_reads: false,
             file_failures: false,
             file_special: false,
+            args: Arguments::Redacted,
             file: PathBuf::new(),
             file_bytes: 64 << 20,
             file_keep: 5,

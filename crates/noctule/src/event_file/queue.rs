@@ -1,6 +1,6 @@
 //! The bounded queue before the thread that writes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ pub(super) struct Queue {
     state: Mutex<State>,
     filled: Condvar,
     lost: AtomicU64,
+    reopen: AtomicBool,
 }
 
 #[derive(Default)]
@@ -75,6 +76,16 @@ impl Queue {
         }
         state.bytes = 0;
         Some(std::mem::take(&mut state.waiting))
+    }
+
+    /// The file is to be opened anew.
+    pub(super) fn ask_reopen(&self) {
+        self.reopen.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was asked for since the last time.
+    pub(super) fn reopen_asked(&self) -> bool {
+        self.reopen.swap(false, Ordering::Relaxed)
     }
 
     /// Nothing will be put any more.

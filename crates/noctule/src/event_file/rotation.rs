@@ -1,15 +1,16 @@
 //! A file of whole lines, and the older ones beside it.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Place;
 use super::lines;
+use crate::private;
 
 /// The file that is written now.
 pub(super) struct Rotation {
@@ -68,6 +69,32 @@ impl Rotation {
             Some(open) if open.regular => self.place.bytes.saturating_sub(open.bytes),
             Some(_) => PIPE_BYTES,
             None => 0,
+        }
+    }
+
+    /// Lets go of the file: the next write opens it by its name.
+    pub(super) fn close(&mut self) {
+        self.open = None;
+    }
+
+    /// Lets go of the file where its name is another's by now, or nobody's: `rm` and logrotate leave the old
+    /// one to be written, and nobody would find what is in it.
+    pub(super) fn follow(&mut self) {
+        let Some(open) = self.open.as_ref().filter(|open| open.regular) else {
+            return;
+        };
+        let id = |found: fs::Metadata| (found.dev(), found.ino());
+        let named = fs::symlink_metadata(&self.place.path).map(id);
+        let written = open.file.metadata().map(id);
+        let gone = match (&named, &written) {
+            (Ok(named), Ok(written)) => named != written,
+            (Err(error), _) => error.kind() == ErrorKind::NotFound,
+            _ => false,
+        };
+        if gone {
+            self.open = None;
+            let path = self.name();
+            tracing::warn!("{path}: was moved or removed: a new one is begun");
         }
     }
 
@@ -130,17 +157,7 @@ impl Rotation {
 impl Open {
     /// Opens the file to append to it, makes it if it is missing, and cuts off half a line.
     fn new(place: &Place) -> io::Result<Self> {
-        // A pipe that nobody reads is an error, and not a wait without end.
-        let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let readable = fs::metadata(&place.path).map_or(true, |found| found.is_file());
-        let file = OpenOptions::new()
-            .read(readable)
-            .append(true)
-            .create(true)
-            // Arguments of programs may be secrets.
-            .mode(0o600)
-            .custom_flags(nonblock)
-            .open(&place.path)?;
+        let file = private::append(&place.path)?;
         let mut open = Self {
             bytes: 0,
             regular: file.metadata()?.is_file(),

@@ -1,5 +1,6 @@
 use std::fs::{self, OpenOptions};
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use noctule_model::{FilePath, Origin, What};
@@ -42,6 +43,12 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("events");
     (folder, path)
+}
+
+/// A file that was there before.
+fn lay(path: &Path, text: &str) {
+    fs::write(path, text).expect("written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("our file");
 }
 
 fn writer(place: Place) -> (Writer, Arc<Queue>) {
@@ -141,7 +148,7 @@ fn half_a_line_is_cut_off_and_whole_ones_are_kept() {
     ];
     for (text, whole) in cases {
         let (_folder, path) = folder();
-        fs::write(&path, &text).expect("written");
+        lay(&path, &text);
         let (mut writer, _queue) = writer(place(&path, LARGE, 1));
         assert_eq!(lines(&path).len(), whole, "{text:.80}");
         writer.write(&of(vec![event(200)]));
@@ -160,7 +167,7 @@ fn half_a_line_is_cut_off_and_whole_ones_are_kept() {
 #[test]
 fn a_file_of_something_else_is_left_alone() {
     let (_folder, path) = folder();
-    fs::write(&path, "important\nno newline").expect("written");
+    lay(&path, "important\nno newline");
     let error = EventFile::open(place(&path, LARGE, 1)).err();
     let words = format!("{:#}", error.expect("refused"));
     assert!(words.contains("name another one"), "{words}");

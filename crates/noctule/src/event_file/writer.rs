@@ -140,6 +140,10 @@ impl Writer {
     }
 
     fn append(&mut self) -> io::Result<()> {
+        if self.queue.reopen_asked() {
+            self.file.close();
+        }
+        self.file.follow();
         if self.lines.len() as u64 > self.file.room() {
             self.file.turn()?;
         }

@@ -1,0 +1,129 @@
+//! Files with what only their owner may read: arguments of programs can be secrets.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
+
+/// Bits of the mode that nobody but the owner and readers in the group may have.
+const FOREIGN: u32 = 0o027;
+
+/// Opens a file to append to it, or makes one that only its owner can read. A link, somebody else's file, one
+/// with a second name and one that others can read or write is refused: whoever laid it there would
+/// decide what is written, or read it. Pipes and devices are taken as they are, and never waited for.
+pub(crate) fn append(path: &Path) -> io::Result<File> {
+    // The standard streams are links in /dev, where only root makes any.
+    let follow = path.starts_with("/dev");
+    let nofollow = if follow {
+        OFlags::empty()
+    } else {
+        OFlags::NOFOLLOW
+    };
+    let regular = std::fs::metadata(path).map_or(true, |found| found.is_file());
+    let file = OpenOptions::new()
+        .read(regular)
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags((OFlags::NONBLOCK | nofollow).bits().cast_signed())
+        .open(path)
+        .map_err(|error| match error.raw_os_error() {
+            Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => {
+                refused("is a symbolic link: name the file itself")
+            }
+            _ => error,
+        })?;
+    let found = file.metadata()?;
+    if !found.is_file() || follow {
+        return Ok(file);
+    }
+    if found.uid() != geteuid().as_raw() {
+        let words = format!(
+            "belongs to another user ({}): name another file",
+            found.uid()
+        );
+        return Err(refused(&words));
+    }
+    if found.nlink() != 1 {
+        return Err(refused(
+            "has another name too (a hard link): name another file",
+        ));
+    }
+    let mode = found.mode() & 0o777;
+    if mode & FOREIGN != 0 {
+        let words = format!("can be read or written by others (mode {mode:03o}): chmod 600 it");
+        return Err(refused(&words));
+    }
+    Ok(file)
+}
+
+/// The same, and what was in it is gone.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    let file = append(path)?;
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+fn refused(words: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::io::Write as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn what_others_laid_there_or_can_read_is_refused_with_the_mend() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let file = |name: &str, mode: u32| {
+            fs::write(at(name), "old").expect("our file");
+            fs::set_permissions(at(name), Permissions::from_mode(mode)).expect("our file");
+        };
+        file("own", 0o600);
+        file("group", 0o640);
+        file("open", 0o666);
+        file("shown", 0o644);
+        symlink(at("own"), at("link")).expect("our folder");
+        symlink(at("nothing"), at("dangling")).expect("our folder");
+        file("twice", 0o600);
+        fs::hard_link(at("twice"), at("again")).expect("our folder");
+        let cases = [
+            ("own", ""),
+            ("group", ""),
+            ("new", ""),
+            ("open", "mode 666): chmod 600"),
+            ("shown", "mode 644): chmod 600"),
+            ("link", "symbolic link"),
+            ("dangling", "symbolic link"),
+            ("again", "hard link"),
+        ];
+        for (name, expected) in cases {
+            let said = append(&at(name)).map_or_else(|error| error.to_string(), |_| String::new());
+            assert!(
+                said.contains(expected) && said.is_empty() == expected.is_empty(),
+                "{name}: {said}"
+            );
+        }
+        assert!(!at("nothing").exists());
+        let mode = fs::metadata(at("new"))
+            .expect("it was made")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read(at("twice")).expect("our file"), b"old");
+        create(&at("own"))
+            .and_then(|mut it| it.write_all(b"new"))
+            .expect("our file");
+        assert_eq!(fs::read(at("own")).expect("our file"), b"new");
+    }
+}
