@@ -1,6 +1,7 @@
 //! What the binary does with arguments, files, rights and names that are wrong.
 
 mod arguments;
+mod files;
 mod lifetime;
 mod lockdown;
 mod names;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{NOCTULE, assert_says, ended, failure_of, support};
+use crate::support::agent::Agent;
 use crate::support::bpf;
 use crate::support::burner::Burner;
 use crate::support::cgroup::Group;
@@ -147,6 +148,98 @@ fn three_capabilities_are_enough_for_every_figure() {
     };
     let roots = rows(&all, |row| row["process.linux.cgroup"] == path.as_str());
     assert_eq!(keys(mine[0]), keys(roots[0]));
+}
+
+/// With CAP_DAC_READ_SEARCH in effect all the time, the error showed lines of the file, and told which
+/// files there are.
+#[test]
+fn a_file_that_the_user_names_is_opened_with_the_users_rights() {
+    let _machine = support::shared();
+    let copy = Copy::new();
+    let folder = copy.0.path().join("closed");
+    fs::create_dir(&folder).expect("our folder");
+    fs::write(folder.join("there"), "root:secret-word\n").expect("our file");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).expect("our folder");
+    for name in ["there", "none"] {
+        let path = folder.join(name);
+        let path = path.to_str().expect("UTF-8");
+        let (code, said) = failure_of(copy.with(ENOUGH).args(["--config", path, "stat"]));
+        assert_eq!(code, 2, "{said}");
+        assert_says(&said, &["Permission denied"]);
+        assert!(!said.contains("secret-word"), "{said}");
+    }
+}
+
+/// The capabilities in effect and to be had of each thread, by its name.
+fn capabilities(pid: u32) -> Vec<(String, String)> {
+    let threads = support::oracle::thread_ids(pid).into_iter();
+    let read = |tid: u32, file: &str| {
+        fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).expect("it runs")
+    };
+    let line = |status: &str, key: &str| {
+        let found = status.lines().find_map(|line| line.strip_prefix(key));
+        found.expect("Linux has it").trim().to_owned()
+    };
+    let of = |tid| {
+        let status = read(tid, "status");
+        let sets = ["CapPrm:", "CapEff:"].map(|key| line(&status, key));
+        assert_eq!(sets[0], sets[1], "{}", read(tid, "comm"));
+        (read(tid, "comm").trim().to_owned(), sets[0].clone())
+    };
+    threads.map(of).collect()
+}
+
+#[test]
+fn a_running_agent_has_given_up_what_it_no_longer_needs() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("noctule.toml");
+    fs::write(
+        &config,
+        "[collect]\nprogram_cost = \"off\"\nhardware_counters = false\n",
+    )
+    .expect("our file");
+    let (config, file) = (config.to_str(), folder.path().join("events"));
+    let args = [
+        "--config",
+        config.expect("UTF-8"),
+        "--events",
+        file.to_str().expect("UTF-8"),
+    ];
+    let agent = Agent::start(&args);
+    let expected = |name: &str| match name {
+        // CAP_DAC_OVERRIDE is 1, CAP_DAC_READ_SEARCH 2.
+        "noctule-events" => 1 << 1,
+        "noctule-names" => 1 << 2,
+        _ => 0,
+    };
+    for (name, set) in capabilities(agent.pid()) {
+        let set = u64::from_str_radix(&set, 16).expect("hexadecimal");
+        // Before Linux 5.19 a look into a map can need CAP_BPF; a meter's thread is left alone.
+        let allowed = match (name.as_str(), release() < (5, 19)) {
+            ("noctule-meter", _) => u64::MAX,
+            ("noctule", true) => 1 << 39 | 1 << 38,
+            _ => expected(&name),
+        };
+        assert_eq!(set & !allowed, 0, "{name}: {set:x}");
+    }
+    // It still counts, and sees who executes what.
+    let name = "noctule_node_cpu_seconds_total";
+    let before = agent.value(name, &[]).expect("the node's time");
+    let marker = format!("noctule-marker-{}", agent.pid());
+    assert!(
+        Command::new("true")
+            .arg(&marker)
+            .status()
+            .expect("true")
+            .success()
+    );
+    support::wait_until("the figures grow", || {
+        agent.value(name, &[]).is_some_and(|now| now > before)
+    });
+    support::wait_until("the exec event is in the file", || {
+        fs::read_to_string(&file).is_ok_and(|text| text.contains(&marker))
+    });
 }
 
 #[test]

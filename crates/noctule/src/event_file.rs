@@ -17,6 +17,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use noctule_model::{Event, Loss};
+use rustix::thread::CapabilitySet;
+
+use crate::rights;
 
 use queue::Queue;
 use rotation::Rotation;
@@ -54,6 +57,8 @@ impl EventFile {
         thread::Builder::new()
             .name("noctule-events".into())
             .spawn(move || {
+                // A folder of another user needs root's right to write to it.
+                rights::keep(CapabilitySet::DAC_OVERRIDE);
                 writer.run();
                 let _ = end.send(());
             })

@@ -15,6 +15,7 @@ mod patient;
 mod print;
 mod private;
 mod recording;
+mod rights;
 mod select;
 mod stop;
 mod wire;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         }
     };
     start_log(&args);
+    rights::hold_back();
     stop::survive_limits();
     noctule_kernel::limit_heap();
     limits::raise();

@@ -23,11 +23,12 @@ use noctule_model::{
     Batch, CgroupEvent, CgroupId, Event, Feature, FeatureId, FeatureState, Owner, ProcessRow,
     UnreadZone,
 };
+use rustix::thread::CapabilitySet;
 
 use crate::args::Names;
-
-use crate::config::{Arguments, Config};
+use crate::config::{Arguments, Config, Host};
 use crate::features;
+use crate::rights::{self, Reading};
 use crate::select;
 use crate::stop::{Signals, Woken};
 
@@ -149,6 +150,7 @@ impl Pipeline {
     }
 
     fn load(config: &Config, scope: &Scope, shown: Shown) -> Result<Self> {
+        let reading = reading(config);
         let facts = Facts::probe(&config.host.roots());
         let wanted = wanted(config);
         let mut plan = Plan::new(&facts, &wanted)?;
@@ -169,6 +171,7 @@ impl Pipeline {
                 root: "/".into(),
                 cgroup_mount: mount(&facts.hierarchy),
                 remember: remembered(config),
+                on_thread: rights::read_only,
                 ..noctule_identity::Config::default()
             });
             let kernel = Accounting::load(&facts, &plan, &wanted, &cpus);
@@ -205,6 +208,8 @@ impl Pipeline {
         let mut not_tried = features::not_tried(&[kernel.features(), &others].concat());
         not_tried.retain(|feature| shown == Shown::All || !feature.id.is_of_events());
         others.extend(not_tried);
+        // The user may have named their folder.
+        drop(reading);
         let meters = meters(config);
         others.push(features::energy(meters.zones(), meters.unread()));
         let grace = grace(config);
@@ -360,6 +365,43 @@ impl Pipeline {
         Ok(batch)
     }
 
+    /// Takes the first batch of an agent, from which on nothing is loaded any more, and gives up every
+    /// capability of this thread without which that works. Measuring the cost of BPF programs needs
+    /// CAP_SYS_ADMIN at each window. Where the kernel wants CAP_BPF for each look into a map (before
+    /// Linux 5.19, if unprivileged BPF is off), the batch fails without, and it is kept.
+    pub(crate) fn tick_without_rights(&mut self) -> Result<Batch> {
+        use FeatureId::{CacheMisses, Cycles, Instructions, ReferenceCycles};
+        let features = self.cpu.features();
+        let on = |id| {
+            let mut all = features.iter();
+            all.any(|it| it.id == id && it.state != FeatureState::Off)
+        };
+        let mut kept = CapabilitySet::empty();
+        if on(FeatureId::SelfCost) {
+            kept |= CapabilitySet::SYS_ADMIN;
+        }
+        // A CPU that comes online gets counters of its own.
+        if [Cycles, ReferenceCycles, Instructions, CacheMisses]
+            .into_iter()
+            .any(on)
+        {
+            kept |= CapabilitySet::PERFMON;
+        }
+        rights::hold_back_all_but(kept);
+        let tried = self.tick();
+        let batch = match tried {
+            Ok(batch) => batch,
+            Err(error) => {
+                tracing::debug!("a batch needs CAP_BPF: {error:#}");
+                kept |= CapabilitySet::BPF | CapabilitySet::PERFMON;
+                rights::hold_back_all_but(kept);
+                self.tick()?
+            }
+        };
+        rights::keep(kept);
+        Ok(batch)
+    }
+
     /// The last batch of a command that answers once: nobody can correct its names later.
     pub(crate) fn last_tick(&mut self) -> Result<Batch> {
         self.drain_events()?;
@@ -471,8 +513,14 @@ fn moment() -> Moment {
     }
 }
 
+/// The right to read everything, where no path is of the user's choice.
+fn reading(config: &Config) -> Option<Reading> {
+    (config.host == Host::default()).then(Reading::begin)
+}
+
 /// The meters of energy.
 pub(crate) fn meters(config: &Config) -> Meters {
+    let _reading = reading(config);
     Meters::probe(
         &config.host.sys,
         Arc::new(moment),
@@ -482,7 +530,9 @@ pub(crate) fn meters(config: &Config) -> Meters {
 
 /// What this kernel, these privileges and these files allow; nothing stays loaded.
 pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
+    let reading = reading(config);
     let facts = Facts::probe(&config.host.roots());
+    drop(reading);
     let mut features = features::machine(&facts);
     // The second look tells whom the kernel hides.
     let look = |mut pipeline: Pipeline| pipeline.tick().and_then(|_| pipeline.tick());

@@ -23,6 +23,7 @@ use crate::feed::Feed;
 use crate::patient;
 use crate::print::Paint;
 use crate::recording::Recording;
+use crate::rights;
 use crate::stop::{Signals, Woken};
 use crate::wire::{self, Pipeline};
 
@@ -48,6 +49,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let feed = Feed::new(&config, pipeline.unread_zones());
     let last: Arc<ArcSwapOption<Published>> = Arc::default();
     let server = bound
+        .on_thread(rights::none)
         .serve_with_api(handlers(&last, &config), feed.api(&config))
         .context("starting the HTTP server")?;
 
@@ -63,7 +65,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         ..Options::default()
     });
     let mut judge = Judge::new(config.verdicts.judge());
-    let mut batch = pipeline.tick()?;
+    let mut batch = pipeline.tick_without_rights()?;
     kept.batch(&mut batch);
     judge.observe(&batch);
     announce(&address.to_string(), &batch.features);
@@ -83,7 +85,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         let deadline = end.map_or(next, |end| end.min(next));
         match pipeline.wait(&signals, deadline)? {
             Woken::End => break,
-            Woken::Reload => file.iter().for_each(EventFile::reopen),
+            Woken::Reload => kept.file.iter().for_each(EventFile::reopen),
             _ => {}
         }
         kept.events(pipeline.events()?, &feed);

@@ -1,0 +1,152 @@
+//! Files of events that others could read or lay there, and outputs that nobody reads.
+
+use std::fs::{self, Permissions};
+use std::io::{PipeReader, PipeWriter, Write as _, pipe};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::{Command, Stdio};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+
+use super::{NOCTULE, assert_says, end_of, ended, failure, support};
+use crate::support::agent::Agent;
+use crate::support::http::request;
+use crate::support::wait_until;
+
+#[test]
+fn a_file_of_events_is_its_owners_alone() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let made = at("made");
+    let output = ended(Command::new(NOCTULE).args(["events", "-o", &made, "--for", "50ms"]));
+    assert!(output.status.success());
+    let mode = fs::metadata(&made)
+        .expect("it was made")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    fs::write(at("open"), "").expect("our file");
+    fs::set_permissions(at("open"), Permissions::from_mode(0o666)).expect("our file");
+    symlink(&made, at("link")).expect("our folder");
+    for (name, words) in [("open", "chmod 600"), ("link", "symbolic link")] {
+        let file = at(name);
+        for args in [
+            &["events", "--for", "50ms", "-o", &file][..],
+            &[
+                "run",
+                "--listen",
+                "127.0.0.1:0",
+                "--for",
+                "50ms",
+                "--events",
+                &file,
+            ],
+        ] {
+            let (code, said) = failure(args);
+            assert_eq!(code, 1, "{said}");
+            assert_says(&said, &[&file, words]);
+        }
+    }
+}
+
+#[test]
+fn well_known_secrets_in_arguments_are_not_shown() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("noctule.toml");
+    let cases = [
+        ("redacted", "<redacted>"),
+        ("full", "hunter2"),
+        ("off", "truncated"),
+    ];
+    for (value, shown) in cases {
+        fs::write(&config, format!("[events]\nargs = \"{value}\"\n")).expect("our file");
+        let output = ended(Command::new(NOCTULE).arg("--config").arg(&config).args([
+            "events",
+            "--json",
+            "--",
+            "true",
+            "--password=hunter2",
+        ]));
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(said.contains(shown), "{value}: {said}");
+        assert_eq!(said.contains("hunter2"), value == "full", "{value}: {said}");
+    }
+}
+
+#[test]
+fn a_file_that_was_moved_is_begun_anew_and_a_hangup_ends_nothing() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("events");
+    let agent = Agent::start(&["--events", file.to_str().expect("UTF-8")]);
+    let has = |marker: &str| fs::read_to_string(&file).is_ok_and(|text| text.contains(marker));
+    let run = |marker: &str| {
+        let ran = Command::new("true").arg(marker).status();
+        assert!(ran.expect("true").success());
+        wait_until("the event is in the file", || has(marker));
+    };
+    run("noctule-test-first");
+    fs::rename(&file, folder.path().join("moved")).expect("our file");
+    run("noctule-test-second");
+    agent.signal(Signal::HUP);
+    fs::remove_file(&file).expect("our file");
+    run("noctule-test-third");
+    assert_eq!(agent.get("/readyz", "*/*").0, 200);
+}
+
+#[test]
+fn a_file_that_may_not_grow_costs_events_and_nothing_else() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("events");
+    let agent = Agent::start(&["--events", file.to_str().expect("UTF-8")]);
+    let pid = Pid::from_raw(agent.pid().cast_signed());
+    let limit = Rlimit {
+        current: Some(1),
+        maximum: Some(1),
+    };
+    prlimit(pid, Resource::Fsize, limit).expect("our child");
+    wait_until("events are lost", || {
+        let _ = Command::new("true").status();
+        let lost = agent.value("noctule_self_losses_total", &[("kind", "event_file")]);
+        lost.is_some_and(|lost| lost > 0.0)
+    });
+    assert_eq!(agent.get("/readyz", "*/*").0, 200);
+}
+
+/// A pipe without room, and nobody who reads it.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = pipe().expect("a pipe");
+    let flags = fcntl_getfl(&writer).expect("its flags");
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("its flags");
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    fcntl_setfl(&writer, flags).expect("its flags");
+    (reader, writer)
+}
+
+/// It waited for a reader for ever: 503 for every scrape, and SIGTERM did not end it.
+#[test]
+fn outputs_that_nobody_reads_hold_up_neither_figures_nor_the_end() {
+    let _machine = support::shared();
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+    let address = free.expect("a free port").to_string();
+    let (_unread, out) = full_pipe();
+    let (_unread_too, errors) = full_pipe();
+    let mut child = Command::new(NOCTULE)
+        .args(["--log", "debug", "run", "--listen", &address])
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(errors)
+        .spawn()
+        .expect("the binary can be started");
+    wait_until("it is ready", || {
+        TcpStream::connect(&address).is_ok()
+            && request(&address, "GET", "/readyz", None).status == 200
+    });
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("not 0");
+    kill_process(pid, Signal::TERM).expect("our child");
+    assert!(end_of(&mut child).success());
+}
