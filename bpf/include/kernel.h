@@ -275,6 +275,10 @@ struct nsproxy {
 	struct cgroup_namespace *cgroup_ns;
 };
 
+struct kernel_siginfo {
+	int si_code;
+};
+
 struct tty_struct {
 	char name[64];
 };

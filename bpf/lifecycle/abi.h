@@ -91,6 +91,18 @@ struct process_exit {
 
 _Static_assert(sizeof(struct process_exit) == 136, "implicit padding");
 
+/* The head has the process that gets it. */
+struct process_signal {
+	struct event_head head;
+	/* The process that sent it; pid 0: the kernel did. */
+	struct process_parent sender;
+	__u32 signal;
+	/* si_code: why it was sent. */
+	__s32 code;
+};
+
+_Static_assert(sizeof(struct process_signal) == 112, "implicit padding");
+
 struct oom_kill {
 	struct event_head head;
 	/* Resident set in bytes, when the victim was chosen. */
@@ -119,6 +131,7 @@ ABI_EXPORT(enum, exec_namespace);
 ABI_EXPORT(struct, process_exec);
 ABI_EXPORT(struct, process_exit);
 ABI_EXPORT(struct, oom_kill);
+ABI_EXPORT(struct, process_signal);
 ABI_EXPORT(struct, process_row);
 ABI_EXPORT(enum, exit_flag);
 ABI_EXPORT(enum, exec_limit);

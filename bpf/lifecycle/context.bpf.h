@@ -8,14 +8,19 @@
 #include "../include/compat.bpf.h"
 #include "abi.h"
 
-static __always_inline void describe_parent(struct process_parent *parent, struct task_struct *task)
+static __always_inline void describe_leader(struct process_parent *parent, struct task_struct *task)
 {
-	struct task_struct *leader = to_be_read(task)->real_parent->group_leader;
+	struct task_struct *leader = to_be_read(task)->group_leader;
 
 	parent->start = leader->start_boottime;
 	parent->pid = leader->tgid;
 	parent->reserved = 0;
 	bpf_probe_read_kernel(parent->comm, sizeof(parent->comm), leader->comm);
+}
+
+static __always_inline void describe_parent(struct process_parent *parent, struct task_struct *task)
+{
+	describe_leader(parent, to_be_read(task)->real_parent);
 }
 
 static __always_inline void describe_ancestors(char names[EXEC_ANCESTORS][16],

@@ -12,6 +12,7 @@
 #include "exec.bpf.h"
 #include "exit.bpf.h"
 #include "oom.bpf.h"
+#include "signal.bpf.h"
 
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
@@ -79,6 +80,20 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	report_exit(task, is_victim ? &victim : NULL);
 	if (filter_processes)
 		bpf_map_delete_elem(&followed, &pid);
+	return 0;
+}
+
+/* Only where signals are asked for. */
+SEC("tp_btf/signal_generate")
+int signal_generate(unsigned long long *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[2];
+
+	/* Volatile: a read that the compiler moves is not verified. */
+	if ((int)*(volatile unsigned long long *)&ctx[4] == TRACE_SIGNAL_IGNORED ||
+	    !is_wanted(task))
+		return 0;
+	report_signal(task, *(volatile unsigned long long *)&ctx[0], (const void *)ctx[1]);
 	return 0;
 }
 

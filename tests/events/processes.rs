@@ -403,3 +403,35 @@ fn an_exec_has_the_context_of_its_process() {
         assert_eq!(exec["process.namespaces"][kind], inode, "{kind}: {exec}");
     }
 }
+
+#[test]
+fn a_signal_has_its_sender() {
+    let _machine = support::shared();
+    needs!("process_events");
+    let stream = Stream::start(&["--kind", "signal"]);
+    let script = "trap : TERM; (kill -TERM $$); wait; :";
+    let mut shell = Command::new("/bin/sh")
+        .args(["-c", script])
+        .spawn()
+        .expect("a shell");
+    let id = shell.id();
+    shell.wait().expect("our own child");
+    let of = |number: u64| {
+        stream.wait_for("a signal", |e| {
+            is(e, "process.signal", id) && e["signal.number"] == number
+        })
+    };
+    let term = of(15);
+    assert_eq!(term["signal.name"], "SIGTERM");
+    assert_eq!(term["signal.code"], 0);
+    assert_eq!(term["signal.sender.executable.name"], "sh", "{term}");
+    assert_ne!(term["signal.sender.pid"], id, "{term}");
+    // That its child has ended is news of the kernel.
+    let child = of(17);
+    assert_eq!(child["signal.sender.pid"], Value::Null, "{child}");
+    assert!(
+        stream
+            .of(|e| e["event.name"] != "process.signal")
+            .is_empty()
+    );
+}

@@ -438,6 +438,7 @@ fn parent(what: &mut What) -> Option<&mut Parent> {
     match what {
         What::ProcessStart { parent, .. } | What::ProcessExit { parent, .. } => parent.as_mut(),
         What::ProcessExec { context, .. } => context.parent.as_mut(),
+        What::ProcessSignal { sender, .. } => sender.as_mut(),
         _ => None,
     }
 }

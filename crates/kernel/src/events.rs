@@ -56,6 +56,8 @@ pub struct EventsWanted {
 pub struct Stream {
     /// Start, exec and exit.
     pub processes: bool,
+    /// Signals.
+    pub signals: bool,
     /// OOM kills.
     pub oom: bool,
     /// Everything about TCP.
@@ -166,7 +168,11 @@ impl Events {
         if let Some(bss) = lifecycle.maps.bss_data.as_deref_mut() {
             bss.started_at = started_ns;
         }
-        let links = load::attach_lifecycle(&lifecycle, facts, &mut features)?;
+        let mut links = load::attach_lifecycle(&lifecycle, facts, &mut features)?;
+        if wanted.stream.signals {
+            let link = lifecycle.progs.signal_generate.attach();
+            links.push(link.context("attaching to signal_generate")?);
+        }
         let sockets = load::sockets(facts, wanted, &lifecycle, tcp, &mut features);
         let records = Rc::new(RefCell::new(Vec::new()));
         let sink = records.clone();
@@ -434,6 +440,7 @@ impl Events {
             ProgramHandle::of("sched_process_exec", &p.process_exec),
             ProgramHandle::of("sched_process_exit", &p.process_exit),
             ProgramHandle::of("mark_victim", &p.mark_victim),
+            ProgramHandle::of("signal_generate", &p.signal_generate),
         ];
         let tcp = self.sockets.as_ref().map(|Sockets { tcp, .. }| {
             let progs = &tcp.progs;

@@ -89,6 +89,15 @@ pub enum What {
         /// Largest resident set that it had, bytes; `None` when it is not known.
         rss_peak_bytes: Option<u64>,
     },
+    /// A signal was sent to a process.
+    ProcessSignal {
+        /// Its number.
+        signal: u8,
+        /// Why it was sent: si_code of sigaction(2).
+        code: i32,
+        /// The process that sent it; `None` for the kernel.
+        sender: Option<Parent>,
+    },
     /// A process died of the OOM killer.
     OomKill {
         /// Resident set when it was chosen, bytes, as in the kernel's log; `None` where the kernel
@@ -346,6 +355,7 @@ impl What {
             Self::ProcessStart { .. } => "process.start",
             Self::ProcessExec { .. } => "process.exec",
             Self::ProcessExit { .. } => "process.exit",
+            Self::ProcessSignal { .. } => "process.signal",
             Self::OomKill { .. } => "oom.kill",
             Self::Tcp { change, .. } => match change {
                 TcpChange::Listen => "tcp.listen",

@@ -250,7 +250,8 @@ pub(crate) struct TopArgs {
 /// untouched.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct EventsArgs {
-    /// Which kinds [default: process,tcp,oom; file when only files are asked about]
+    /// Which kinds [default: process,tcp,oom; file when only files are asked about]; signals only on
+    /// request
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub(crate) kind: Vec<EventKind>,
     /// Only files below this path
@@ -522,6 +523,7 @@ pub(crate) enum EventKind {
     Tcp,
     File,
     Oom,
+    Signal,
 }
 
 impl From<By> for Level {

@@ -197,6 +197,16 @@ fn processes() -> Vec<Event> {
                 rss_peak_bytes: None,
             })
         },
+        event(What::ProcessSignal {
+            signal: 15,
+            code: 0,
+            sender: Some(parent()),
+        }),
+        event(What::ProcessSignal {
+            signal: 17,
+            code: 1,
+            sender: None,
+        }),
         event(What::OomKill {
             rss_bytes: Some(48_000_000),
             limit_bytes: Some(50_000_000),

@@ -97,7 +97,10 @@ impl Known {
                 self.ended.insert(process.id);
             }
             What::Tcp { change, socket } => self.note_socket(process, *change, *socket, told),
-            What::OomKill { .. } | What::FileOpen { .. } | What::Gap { .. } => {}
+            What::ProcessSignal { .. }
+            | What::OomKill { .. }
+            | What::FileOpen { .. }
+            | What::Gap { .. } => {}
         }
     }
 

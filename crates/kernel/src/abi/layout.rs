@@ -76,7 +76,7 @@ fn what_is_exported_is_integers_without_holes() {
         softirq::SoftirqSkelBuilder: ;
         pagecache::PagecacheSkelBuilder: ;
         cgroup::CgroupSkelBuilder: cgroup_event;
-        lifecycle::LifecycleSkelBuilder: oom_kill process_exec process_exit process_parent process_row
+        lifecycle::LifecycleSkelBuilder: oom_kill process_exec process_exit process_parent process_signal process_row
             process_start;
         tcp::TcpSkelBuilder: connect_times destination_key destination_row socket_sample tcp_event
             tcp_row;

@@ -30,6 +30,9 @@ fn kinds(stream: Stream) -> u32 {
             kind::EVENT_PROCESS_EXIT,
         ]);
     }
+    if stream.signals {
+        all.push(kind::EVENT_PROCESS_SIGNAL);
+    }
     if stream.oom {
         all.push(kind::EVENT_OOM_KILL);
     }
@@ -65,6 +68,9 @@ pub(super) fn lifecycle(
     open.progs
         .mark_victim
         .set_autoload(facts.hooks.contains("mark_victim"));
+    open.progs
+        .signal_generate
+        .set_autoload(wanted.stream.signals);
     let filters = |on: bool, entries| if on { entries } else { 1 };
     let streamed = kinds(wanted.stream) != 0;
     let ring = if streamed { wanted.ring_bytes } else { 4096 };

@@ -13,7 +13,7 @@ use crate::abi::{Plain, plain};
 use crate::skel::{lifecycle::types as process, tcp::types as tcp};
 
 /// Names of the kinds, in the order of `enum event_kind`.
-pub(super) const NAMES: [&str; 12] = [
+pub(super) const NAMES: [&str; 13] = [
     "process.start",
     "process.exec",
     "process.exit",
@@ -26,6 +26,7 @@ pub(super) const NAMES: [&str; 12] = [
     "tcp.retransmit",
     "tcp.close",
     "file.open",
+    "process.signal",
 ];
 
 const _: () = {
@@ -42,6 +43,7 @@ const _: () = {
     assert!(abi::EVENT_TCP_RETRANSMIT.0 == 9);
     assert!(abi::EVENT_TCP_CLOSE.0 == 10);
     assert!(abi::EVENT_FILE_OPEN.0 == 11);
+    assert!(abi::EVENT_PROCESS_SIGNAL.0 == 12);
     assert!(abi::EVENT_KINDS.0 as usize == NAMES.len());
     // Each object has the head from its own BTF.
     assert!(size_of::<process::event_head>() == size_of::<tcp::event_head>());
@@ -61,6 +63,8 @@ mod layout {
     unsafe impl Plain for process::process_exit {}
     // SAFETY: as above.
     unsafe impl Plain for process::oom_kill {}
+    // SAFETY: as above.
+    unsafe impl Plain for process::process_signal {}
     // SAFETY: as above.
     unsafe impl Plain for tcp::tcp_event {}
     // SAFETY: as above.
@@ -100,6 +104,7 @@ impl RawEvent {
             process::event_kind::EVENT_PROCESS_EXEC => exec(bytes)?,
             process::event_kind::EVENT_PROCESS_EXIT => exit(bytes)?,
             process::event_kind::EVENT_OOM_KILL => oom(bytes)?,
+            process::event_kind::EVENT_PROCESS_SIGNAL => signal(bytes)?,
             kind => socket_change(kind, bytes)?,
         };
         let owner = &head.process;
@@ -185,6 +190,15 @@ fn exit_status(status: u32) -> ExitStatus {
         0 => ExitStatus::Code((status >> 8) as u8),
         signal => ExitStatus::Signal(signal),
     }
+}
+
+fn signal(bytes: &[u8]) -> Option<What> {
+    let record: process::process_signal = plain(bytes)?;
+    Some(What::ProcessSignal {
+        signal: record.signal as u8,
+        code: record.code,
+        sender: context::parent(&record.sender),
+    })
 }
 
 fn oom(bytes: &[u8]) -> Option<What> {

@@ -89,6 +89,7 @@ fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
         tcp: has(EventKind::Tcp),
         file: has(EventKind::File),
         oom: has(EventKind::Oom),
+        signal: has(EventKind::Signal),
         names: args.names.clone(),
         path: args.path.clone(),
         reads: args.reads,

@@ -26,6 +26,7 @@ pub(crate) struct Scope {
     pub(crate) tcp: bool,
     pub(crate) file: bool,
     pub(crate) oom: bool,
+    pub(crate) signal: bool,
     pub(crate) names: Names,
     pub(crate) path: Option<PathBuf>,
     pub(crate) reads: bool,
@@ -48,6 +49,7 @@ impl Scope {
         Stream {
             processes: self.process,
             oom: self.oom,
+            signals: self.signal,
             tcp: self.tcp,
         }
     }

@@ -7,7 +7,7 @@ use noctule_model::{CloseReason, ExitStatus, FilePath, Socket, TcpChange, What};
 use noctule_text::lossless;
 use serde::{Serialize, Serializer};
 
-use super::context::{Context, ParentKeys};
+use super::context::{Context, ParentKeys, Signal};
 use super::names;
 use crate::json::seconds;
 
@@ -18,6 +18,7 @@ pub(super) enum Attributes<'a> {
     Exec(Exec<'a>),
     Exit(Exit),
     Oom(Oom),
+    Signal(Signal),
     Tcp(Tcp),
     File(File),
     Gap(Gap<'a>),
@@ -65,6 +66,11 @@ impl<'a> Attributes<'a> {
                 rss_peak: *rss_peak_bytes,
                 ..Exit::of(*status)
             }),
+            What::ProcessSignal {
+                signal,
+                code,
+                sender,
+            } => Self::Signal(Signal::new(*signal, *code, sender.as_ref())),
             What::OomKill {
                 rss_bytes,
                 limit_bytes,

@@ -4,6 +4,8 @@ use noctule_model::{Comm, ExecContext, Parent};
 use noctule_text::lossless;
 use serde::{Serialize, Serializer};
 
+use super::names;
+
 /// Beside `process.parent_pid`.
 #[derive(Serialize)]
 pub(super) struct ParentKeys {
@@ -18,6 +20,42 @@ impl ParentKeys {
         Self {
             created: parent.start_unix_ns,
             name: parent.comm.text(),
+        }
+    }
+}
+
+/// A signal, and its sender.
+#[derive(Serialize)]
+pub(super) struct Signal {
+    #[serde(rename = "signal.number")]
+    number: u8,
+    #[serde(rename = "signal.name")]
+    name: String,
+    #[serde(rename = "signal.code")]
+    code: i32,
+    #[serde(rename = "signal.sender.pid", skip_serializing_if = "Option::is_none")]
+    sender: Option<u32>,
+    #[serde(
+        rename = "signal.sender.creation.time_unix_nano",
+        skip_serializing_if = "Option::is_none"
+    )]
+    created: Option<u64>,
+    #[serde(
+        rename = "signal.sender.executable.name",
+        skip_serializing_if = "Option::is_none"
+    )]
+    executable: Option<String>,
+}
+
+impl Signal {
+    pub(super) fn new(number: u8, code: i32, sender: Option<&Parent>) -> Self {
+        Self {
+            number,
+            name: names::signal(number),
+            code,
+            sender: sender.map(|sender| sender.id.pid),
+            created: sender.map(|sender| sender.start_unix_ns),
+            executable: sender.map(|sender| sender.comm.text()),
         }
     }
 }

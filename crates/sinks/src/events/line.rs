@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use noctule_model::{
-    CloseReason, ConnectError, Event, EventProcess, ExitStatus, FilePath, Level, Owner, Socket,
-    TcpChange, What,
+    CloseReason, ConnectError, Event, EventProcess, ExitStatus, FilePath, Level, Owner, Parent,
+    Socket, TcpChange, What,
 };
 use noctule_text::{bytes, clock_ms, duration, escape, escape_bytes};
 
@@ -92,13 +92,14 @@ fn place(process: &EventProcess) -> String {
 
 fn told(what: &What) -> (&'static str, String, Tone) {
     match what {
-        What::ProcessStart { parent_pid, parent } => {
-            let name = parent.map_or_else(String::new, |parent| escape(&parent.comm.text()));
-            let what = match name.is_empty() {
-                true => format!("start, parent {parent_pid}"),
-                false => format!("start, parent {name}[{parent_pid}]"),
-            };
-            ("process", what, Tone::Plain)
+        What::ProcessStart {
+            parent_pid,
+            parent: known,
+        } => {
+            let parent = known
+                .as_ref()
+                .map_or_else(|| parent_pid.to_string(), parent);
+            ("process", format!("start, parent {parent}"), Tone::Plain)
         }
         What::ProcessExec {
             path,
@@ -135,19 +136,17 @@ fn told(what: &What) -> (&'static str, String, Tone) {
             }
             ("process", what, tone)
         }
+        What::ProcessSignal { signal, sender, .. } => {
+            let sender = sender
+                .as_ref()
+                .map_or_else(|| "the kernel".to_owned(), parent);
+            let what = format!("{} from {sender}", names::signal(*signal));
+            ("signal", what, Tone::Notice)
+        }
         What::OomKill {
             rss_bytes,
             limit_bytes,
-        } => {
-            let mut what = "OOM killed".to_owned();
-            if let Some(rss) = rss_bytes {
-                what.push_str(&format!(": {} resident", bytes(*rss)));
-            }
-            if let Some(limit) = limit_bytes {
-                what.push_str(&format!(", limit {}", bytes(*limit)));
-            }
-            ("oom", what, Tone::Bad)
-        }
+        } => ("oom", oom(*rss_bytes, *limit_bytes), Tone::Bad),
         What::Tcp { change, socket } => {
             let (what, tone) = tcp(*change, socket);
             ("tcp", what, tone)
@@ -168,6 +167,22 @@ fn told(what: &What) -> (&'static str, String, Tone) {
             since_unix_ns,
         } => ("", gap(lost, *since_unix_ns), Tone::Bad),
     }
+}
+
+fn oom(rss_bytes: Option<u64>, limit_bytes: Option<u64>) -> String {
+    let mut what = "OOM killed".to_owned();
+    if let Some(rss) = rss_bytes {
+        what.push_str(&format!(": {} resident", bytes(rss)));
+    }
+    if let Some(limit) = limit_bytes {
+        what.push_str(&format!(", limit {}", bytes(limit)));
+    }
+    what
+}
+
+/// Name and pid of a parent or a sender.
+fn parent(parent: &Parent) -> String {
+    format!("{}[{}]", escape(&parent.comm.text()), parent.id.pid)
 }
 
 /// What is missing from a path that is too long is its begin.

@@ -68,6 +68,9 @@ record! {
         exit_signal: Option<u8>,
         oom_killed: bool,
         core_dumped: bool,
+        /// A signal that was sent, and why; its sender is in `parent`.
+        signal: Option<u8>,
+        signal_code: Option<i32>,
         duration_ns: Option<u64>,
         cpu_ns: Option<u64>,
         rss_peak_bytes: Option<u64>,
@@ -168,6 +171,15 @@ impl EventRecord {
                 self.duration_ns = *duration_ns;
                 self.cpu_ns = *cpu_ns;
                 self.rss_peak_bytes = *rss_peak_bytes;
+            }
+            What::ProcessSignal {
+                signal,
+                code,
+                sender,
+            } => {
+                self.signal = Some(*signal);
+                self.signal_code = Some(*code);
+                self.parent = parent_list(sender.as_ref());
             }
             What::OomKill {
                 rss_bytes,
@@ -296,6 +308,11 @@ impl EventRecord {
                 duration_ns: self.duration_ns,
                 cpu_ns: self.cpu_ns,
                 rss_peak_bytes: self.rss_peak_bytes,
+            },
+            "process.signal" => What::ProcessSignal {
+                signal: self.signal?,
+                code: self.signal_code?,
+                sender: parent(&self.parent),
             },
             "oom.kill" => What::OomKill {
                 rss_bytes: self.rss_bytes,

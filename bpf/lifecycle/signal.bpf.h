@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Signals, as they are sent.
+ */
+#ifndef NOCTULE_LIFECYCLE_SIGNAL_BPF_H
+#define NOCTULE_LIFECYCLE_SIGNAL_BPF_H
+
+#include "../include/filter.bpf.h"
+#include "context.bpf.h"
+#include "row.bpf.h"
+
+enum {
+	/* In the place of a siginfo, linux/sched/signal.h: from the process that runs, and from the
+	   kernel. */
+	SEND_SIG_NOINFO = 0,
+	SEND_SIG_PRIV = 1,
+	SI_USER = 0,
+	SI_KERNEL = 0x80,
+	/* Result, linux/trace/events/signal.h. */
+	TRACE_SIGNAL_IGNORED = 1,
+};
+
+static __always_inline void report_signal(struct task_struct *task, int signal,
+					  const struct kernel_siginfo *info)
+{
+	struct process_signal event = {};
+
+	event.head.time = bpf_ktime_get_boot_ns();
+	event.head.kind = EVENT_PROCESS_SIGNAL;
+	describe_process(&event.head.process, task);
+	/* A signal for a process is given to any of its threads. */
+	event.head.process.thread[0] = 0;
+	event.signal = signal;
+	if ((__u64)info == SEND_SIG_PRIV)
+		event.code = SI_KERNEL;
+	else if ((__u64)info != SEND_SIG_NOINFO)
+		event.code = BPF_CORE_READ(info, si_code);
+	/* The kernel's own are above 0. */
+	if (event.code <= SI_USER)
+		describe_leader(&event.sender, bpf_get_current_task_btf());
+	emit(&facts, &event, sizeof(event), EVENT_PROCESS_SIGNAL);
+}
+
+#endif
