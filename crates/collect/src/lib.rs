@@ -8,8 +8,14 @@ mod cpu;
 mod energy;
 mod events;
 mod life;
+mod quotas;
+mod settings;
+#[cfg(test)]
+mod testing;
 
 pub use cpu::{CpuSource, Grace};
 pub use energy::{Clock, CpuWatts, Meters, Moment, NOT_DISCHARGED};
 pub use events::EventSource;
 pub use life::CgroupLife;
+pub use quotas::Quotas;
+pub use settings::{CpuNumbers, CpuTimes, SettingFiles};

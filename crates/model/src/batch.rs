@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     AgentCost, BlameRow, ByPackage, CgroupId, Comm, Counter, Counters, DestinationRow, Energy,
     EventCounters, Feature, Histogram, Joules, Loss, Measured, Owner, PackageRow, ProcessId,
-    Sockets, SubjectRow, WaitRow, ZoneAccount,
+    QuotaRow, Sockets, SubjectRow, WaitRow, ZoneAccount,
 };
 
 /// Everything that the sources knew at one moment.
@@ -51,6 +51,8 @@ pub struct Batch {
     pub destinations: Vec<DestinationRow>,
     /// The matrix of victims and culprits.
     pub blames: Vec<BlameRow>,
+    /// Groups with a CPU quota, those that were throttled among them.
+    pub quotas: Vec<QuotaRow>,
     /// Containers, units and other groups; filled by `Rollup` of noctule-analysis.
     pub subjects: Vec<SubjectRow>,
     /// What the meters of energy read. `None`: the machine has none, and the operator gave no model.
@@ -82,6 +84,7 @@ impl Batch {
             all_connects: self.all_connects.clone(),
             destinations: self.destinations.clone(),
             blames: self.blames.clone(),
+            quotas: self.quotas.clone(),
             energy: self.energy.clone(),
             zone_accounts: self.zone_accounts.clone(),
             features: self.features.clone(),

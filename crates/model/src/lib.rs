@@ -22,6 +22,7 @@ mod measured;
 mod metric;
 mod owner;
 mod package;
+mod quota;
 mod reason;
 mod subject;
 mod verdict;
@@ -53,6 +54,7 @@ pub use metric::{
 };
 pub use owner::{CgroupEvent, Container, ContainerRole, Owner, Pod, Runtime, Subject};
 pub use package::{ByPackage, PackageRow, PackageUse};
+pub use quota::QuotaRow;
 pub use reason::{Reason, ReasonCulprit, Unusual};
 pub use subject::{Blamed, SubjectBlame, SubjectDestination, SubjectRow};
 pub use verdict::VerdictKind;

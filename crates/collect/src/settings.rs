@@ -1,0 +1,203 @@
+//! What a group is allowed: its weight, the CPUs that its threads may use, its pressure; and how idle
+//! each CPU was meanwhile. Read when an answer is written, from the files of the kernel.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Threads that are asked for their CPUs, at most.
+const THREADS: usize = 256;
+
+/// The files of the kernel.
+#[derive(Clone, Debug)]
+pub struct SettingFiles {
+    /// Where `proc` and `sys` are mounted.
+    root: PathBuf,
+    /// Where the hierarchy is.
+    mount: PathBuf,
+}
+
+/// Numbers of CPUs.
+pub type CpuNumbers = BTreeSet<u32>;
+
+/// Time of each CPU since boot, in the kernel's ticks: number, idle, all.
+#[derive(Clone, Debug, Default)]
+pub struct CpuTimes(Vec<(u32, u64, u64)>);
+
+impl SettingFiles {
+    /// Below this root, with the hierarchy at this mount.
+    pub fn new(root: &Path, mount: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            mount: mount.to_owned(),
+        }
+    }
+
+    fn read(&self, path: &str, file: &str) -> Option<String> {
+        let folder = self.mount.join(path.strip_prefix('/')?);
+        fs::read_to_string(folder.join(file)).ok()
+    }
+
+    /// How much CPU time the group at that path gets beside its siblings: 100 is usual. `None` for the
+    /// root, and where the controller is not on.
+    pub fn weight(&self, path: &str) -> Option<u64> {
+        let number = |file| self.read(path, file)?.trim().parse::<u64>().ok();
+        let shares = || number("cpu.shares").map(|shares| (shares * 100 + 512) / 1024);
+        // The root of v1 has a file, and no siblings.
+        (path != "/").then(|| number("cpu.weight").or_else(shares))?
+    }
+
+    /// Part of the last ten seconds in which some thread of the group waited for a CPU, by the
+    /// kernel's own account, in percent.
+    pub fn pressure(&self, path: &str) -> Option<f64> {
+        let text = self.read(path, "cpu.pressure")?;
+        let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+        let value = some.split(' ').find_map(|w| w.strip_prefix("avg10="))?;
+        value.parse().ok()
+    }
+
+    /// Processes of the group and of those below it.
+    pub fn processes(&self, path: &str) -> Vec<u32> {
+        let mut pids = Vec::new();
+        let mut folders = vec![self.mount.join(path.trim_start_matches('/'))];
+        while let Some(folder) = folders.pop() {
+            let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+            pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let below = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+            folders.extend(below.map(|entry| entry.path()));
+            if pids.len() >= THREADS {
+                break;
+            }
+        }
+        pids
+    }
+
+    /// The CPUs that threads of these processes may use, all together; `None` where none is left.
+    pub fn allowed(&self, pids: &[u32]) -> Option<CpuNumbers> {
+        let mut cpus = CpuNumbers::new();
+        let tasks = |pid: &u32| fs::read_dir(self.root.join(format!("proc/{pid}/task")));
+        let threads = pids.iter().filter_map(|pid| tasks(pid).ok()).flatten();
+        for thread in threads.flatten().take(THREADS) {
+            let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+            let list = status
+                .lines()
+                .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+            cpus.extend(list.into_iter().flat_map(numbers));
+        }
+        (!cpus.is_empty()).then_some(cpus)
+    }
+
+    /// The CPUs that are online.
+    pub fn online(&self) -> CpuNumbers {
+        let file = self.root.join("sys/devices/system/cpu/online");
+        let text = fs::read_to_string(file).unwrap_or_default();
+        numbers(&text).collect()
+    }
+
+    /// How each CPU was used until now.
+    pub fn cpu_times(&self) -> CpuTimes {
+        let text = fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
+        let cpu = |line: &str| {
+            let mut words = line.strip_prefix("cpu")?.split_whitespace();
+            let number = words.next()?.parse().ok()?;
+            // User, nice, system, idle, iowait, irq, softirq, steal; guests are in the first two.
+            let ticks: Vec<u64> = words.take(8).filter_map(|w| w.parse().ok()).collect();
+            let idle = ticks.get(3)? + ticks.get(4)?;
+            Some((number, idle, ticks.iter().sum()))
+        };
+        CpuTimes(text.lines().filter_map(cpu).collect())
+    }
+
+    /// The command line of a process, or its name in brackets where it has none.
+    pub fn command_line(&self, pid: u32) -> Option<String> {
+        let read = |file| fs::read(self.root.join(format!("proc/{pid}/{file}"))).ok();
+        let line = read("cmdline")?;
+        let words: Vec<_> = line.split(|byte| *byte == 0).collect();
+        let words: Vec<_> = words
+            .iter()
+            .map(|word| String::from_utf8_lossy(word))
+            .collect();
+        match words.join(" ").trim_end() {
+            "" => {
+                let comm = String::from_utf8_lossy(&read("comm")?).trim().to_owned();
+                Some(format!("[{comm}]"))
+            }
+            line => Some(line.to_owned()),
+        }
+    }
+}
+
+impl CpuTimes {
+    /// Part of the time since `earlier` for which each CPU was idle.
+    pub fn idle_since(&self, earlier: &Self) -> Vec<(u32, f64)> {
+        let one = |(number, idle, all): &(u32, u64, u64)| {
+            let before = earlier.0.iter().find(|(cpu, ..)| cpu == number)?;
+            let all = all.saturating_sub(before.2);
+            let idle = idle.saturating_sub(before.1);
+            (all > 0).then(|| (*number, (idle as f64 / all as f64).min(1.0)))
+        };
+        self.0.iter().filter_map(one).collect()
+    }
+}
+
+/// A list as the kernel writes it: `0-3,8`.
+fn numbers(list: &str) -> impl Iterator<Item = u32> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.trim().parse::<u32>().ok();
+        Some(number(first)?..=number(last)?)
+    };
+    let parts = list.trim().split(',').filter_map(range);
+    parts.flatten().collect::<Vec<u32>>().into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::hierarchy;
+
+    #[test]
+    fn weights_of_both_versions_and_cpus_are_read() {
+        let root = hierarchy(&[
+            ("cg/a/cpu.weight", "25\n"),
+            ("cg/b/cpu.shares", "1024\n"),
+            ("cg/b/cgroup.procs", "7\n"),
+            ("cg/b/inner/cgroup.procs", "8\n9\n"),
+            (
+                "cg/b/cpu.pressure",
+                "some avg10=12.50 avg60=1.00 avg300=0.00 total=9\n",
+            ),
+            ("cg/cpu.shares", "1024\n"),
+            ("proc/7/task/7/status", "Name:\tx\nCpus_allowed_list:\t1\n"),
+            ("proc/8/task/8/status", "Cpus_allowed_list:\t4-5,7\n"),
+            ("proc/7/cmdline", "java\0-jar\0a b\0"),
+            ("proc/8/cmdline", ""),
+            ("proc/8/comm", "kworker/0:1\n"),
+            ("sys/devices/system/cpu/online", "0-2\n"),
+        ]);
+        let files = SettingFiles::new(root.path(), &root.path().join("cg"));
+        let weights = ["/a", "/b", "/", "/none"].map(|path| files.weight(path));
+        assert_eq!(weights, [Some(25), Some(100), None, None]);
+        assert_eq!(files.pressure("/b"), Some(12.5));
+        let pids = files.processes("/b");
+        assert_eq!(pids, [7, 8, 9]);
+        let allowed = files.allowed(&pids).expect("some");
+        assert_eq!(allowed.into_iter().collect::<Vec<_>>(), [1, 4, 5, 7]);
+        assert_eq!(files.allowed(&[99]), None);
+        assert_eq!(files.online().len(), 3);
+        assert_eq!(files.command_line(7).as_deref(), Some("java -jar a b"));
+        assert_eq!(files.command_line(8).as_deref(), Some("[kworker/0:1]"));
+    }
+
+    #[test]
+    fn idle_is_a_part_of_what_passed() {
+        let times = |text: &str| {
+            let root = hierarchy(&[("proc/stat", text)]);
+            SettingFiles::new(root.path(), root.path()).cpu_times()
+        };
+        let before = times("cpu  9 0 0 9 0 0 0 0 0 0\ncpu0 10 0 0 50 0 0 0 0 9 0\nintr 5\n");
+        let after = times("cpu0 35 0 0 115 10 0 0 0 40 0\ncpu1 1 0 0 1 0 0 0 0 0 0\n");
+        assert_eq!(after.idle_since(&before), [(0, 0.75)]);
+    }
+}
