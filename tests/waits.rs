@@ -35,7 +35,7 @@ const CAUSES: [&str; 8] = [
     "throttle",
     "neighbour",
     "self",
-    "system",
+    "kernel",
     "interrupt",
     "host",
     "idle",

@@ -179,7 +179,7 @@ static __always_inline enum counter wait_counter(__u64 victim, __u64 culprit)
 	if (culprit == GROUP_IDLE)
 		return COUNTER_WAIT_IDLE;
 	if (culprit == (__u64)GROUP_KERNEL)
-		return COUNTER_WAIT_SYSTEM;
+		return COUNTER_WAIT_KERNEL;
 	return COUNTER_WAIT_NEIGHBOUR;
 }
 
@@ -370,7 +370,7 @@ static __always_inline void count_preemption(struct task_account *account, __u64
 		account->total.v[COUNTER_PREEMPTED_SELF]++;
 	} else if (culprit == (__u64)GROUP_KERNEL || culprit == GROUP_IDLE) {
 		/* Idle: it is taken to another CPU, or its core is kept from it. */
-		account->total.v[COUNTER_PREEMPTED_SYSTEM]++;
+		account->total.v[COUNTER_PREEMPTED_KERNEL]++;
 	} else {
 		account->total.v[COUNTER_PREEMPTED_NEIGHBOUR]++;
 		row = blame_row(victim, culprit);

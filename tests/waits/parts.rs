@@ -20,7 +20,7 @@ pub(super) fn assert_adds_up(row: &Value) {
     assert_close("causes", causes.sum(), waited(row), 0.0, ROUNDING);
     let culprits = row["culprits"].as_array().expect("culprits");
     let sum = |key: &str| culprits.iter().map(|c| number(&c[key])).sum::<f64>();
-    let others = cause(row, "neighbour") + cause(row, "system");
+    let others = cause(row, "neighbour") + cause(row, "kernel");
     assert_close(
         &format!("{row}: culprits"),
         sum("seconds"),

@@ -70,7 +70,7 @@ impl Evidence {
         [
             Cause::Neighbour,
             Cause::Own,
-            Cause::System,
+            Cause::Kernel,
             Cause::Interrupt,
             Cause::Host,
             Cause::Unattributed,
@@ -82,7 +82,7 @@ impl Evidence {
 
     /// Waited because of others.
     pub fn others_ns(&self) -> u64 {
-        self.of(Cause::Neighbour) + self.of(Cause::System)
+        self.of(Cause::Neighbour) + self.of(Cause::Kernel)
     }
 
     /// Waited because interrupts or the host had the CPU.
@@ -140,7 +140,7 @@ impl Evidence {
             VerdictKind::Host
         } else if self.of(Cause::Own) > half {
             VerdictKind::SelfContended
-        } else if self.of(Cause::System) > half {
+        } else if self.of(Cause::Kernel) > half {
             VerdictKind::System
         } else if self.of(Cause::Neighbour) > half && self.has_culprit(thresholds) {
             VerdictKind::NoisyNeighbour

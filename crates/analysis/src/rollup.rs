@@ -33,8 +33,8 @@ const MAX_DESTINATIONS: usize = 1 << 14;
 /// that is removed, or whose owner becomes known late, takes nothing back.
 ///
 /// The kernel side has cgroups only. Here, what a cgroup waited for others is taken from the
-/// matrix instead of its counters, and told by who the culprit is: a group of the same subject, the
-/// system, or a neighbour.
+/// matrix instead of its counters, by who the culprit is: a group of the same subject, threads of the
+/// kernel, or a neighbour.
 #[derive(Debug)]
 pub struct Rollup {
     grace_ns: u64,
@@ -60,11 +60,8 @@ struct Charged {
     events: EventCounters,
 }
 
-/// A cgroup that has an owner.
-struct Member {
-    subject: Arc<Subject>,
-    system: bool,
-}
+/// The subject of each cgroup that has an owner.
+type Members = HashMap<CgroupId, Arc<Subject>>;
 
 impl Rollup {
     /// `grace_ns`: how long a subject stays after its last group has gone.
@@ -112,8 +109,8 @@ impl Rollup {
     }
 
     /// The cgroups that have an owner. Their subjects are there afterwards.
-    fn members(&mut self, batch: &Batch) -> HashMap<CgroupId, Member> {
-        let mut members = HashMap::with_capacity(batch.cgroups.len());
+    fn members(&mut self, batch: &Batch) -> Members {
+        let mut members = Members::with_capacity(batch.cgroups.len());
         for row in &batch.cgroups {
             let Some(owner) = &row.owner else { continue };
             let subject = Arc::new(owner.subject());
@@ -130,15 +127,14 @@ impl Rollup {
             if known.cgroup == owner.cgroup || owner.path.len() < known.path.len() {
                 standing.row.owner = owner.clone();
             }
-            let system = owner.is_system();
-            members.insert(row.id, Member { subject, system });
+            members.insert(row.id, subject);
         }
         members
     }
 
-    fn charge_counters(&mut self, batch: &Batch, members: &HashMap<CgroupId, Member>) {
+    fn charge_counters(&mut self, batch: &Batch, members: &Members) {
         for row in &batch.cgroups {
-            let Some(member) = members.get(&row.id) else {
+            let Some(subject) = members.get(&row.id) else {
                 continue;
             };
             let charged = self.cgroups.entry(row.id).or_default();
@@ -147,14 +143,14 @@ impl Rollup {
             let mut growth = growth::step(&mut charged.counters, &row.counters);
             growth[Counter::Wait(Cause::Neighbour)] = 0;
             growth[Counter::PreemptedBy(Preemptor::Neighbour)] = 0;
-            self.charge(&member.subject, &growth);
-            if let Some(standing) = self.subjects.get_mut(&member.subject) {
+            self.charge(subject, &growth);
+            if let Some(standing) = self.subjects.get_mut(subject) {
                 standing.row.joules += &joules;
                 standing.row.events.counters += &events;
                 standing.row.events.sockets += &row.sockets;
             }
-            let kernel_ns = growth[Counter::Wait(Cause::System)];
-            self.blame(&member.subject, Blamed::Kernel, kernel_ns);
+            let kernel_ns = growth[Counter::Wait(Cause::Kernel)];
+            self.blame(subject, Blamed::Kernel, kernel_ns);
         }
         let present: HashSet<CgroupId> = batch.cgroups.iter().map(|row| row.id).collect();
         self.cgroups.retain(|id, _| present.contains(id));
@@ -187,7 +183,7 @@ impl Rollup {
         self.blame(&overflow, Blamed::Unnamed, growth.wait_ns);
     }
 
-    fn charge_waits(&mut self, batch: &Batch, members: &HashMap<CgroupId, Member>) {
+    fn charge_waits(&mut self, batch: &Batch, members: &Members) {
         let known = |id| members.contains_key(&id);
         for (id, growth) in self.waits.of(&batch.waits, known) {
             if let Some(standing) = standing_of(&mut self.subjects, members, id) {
@@ -198,34 +194,29 @@ impl Rollup {
             let Some(victim) = members.get(&victim) else {
                 continue;
             };
-            let system = (Cause::System, Preemptor::System);
+            let kernel = (Cause::Kernel, Preemptor::Kernel);
             let neighbour = (Cause::Neighbour, Preemptor::Neighbour);
             let member = match culprit {
                 Group::Cgroup(id) => members.get(&id),
                 _ => None,
             };
             let ((cause, by), blamed) = match (culprit, member) {
-                (_, Some(culprit)) if culprit.subject == victim.subject => {
-                    ((Cause::Own, Preemptor::Own), None)
-                }
-                (_, Some(culprit)) => (
-                    if culprit.system { system } else { neighbour },
-                    Some(Blamed::Subject(culprit.subject.clone())),
-                ),
-                (Group::Kernel, None) => (system, Some(Blamed::Kernel)),
+                (_, Some(culprit)) if culprit == victim => ((Cause::Own, Preemptor::Own), None),
+                (_, Some(culprit)) => (neighbour, Some(Blamed::Subject(culprit.clone()))),
+                (Group::Kernel, None) => (kernel, Some(Blamed::Kernel)),
                 (_, None) => (neighbour, Some(Blamed::Unnamed)),
             };
             let mut counters = Counters::default();
             counters[Counter::Wait(cause)] = growth.wait_ns;
             counters[Counter::PreemptedBy(by)] = growth.preemptions;
-            self.charge(&victim.subject, &counters);
+            self.charge(victim, &counters);
             if let Some(blamed) = blamed {
-                self.blame(&victim.subject, blamed, growth.wait_ns);
+                self.blame(victim, blamed, growth.wait_ns);
             }
         }
     }
 
-    fn charge_connections(&mut self, batch: &Batch, members: &HashMap<CgroupId, Member>) {
+    fn charge_connections(&mut self, batch: &Batch, members: &Members) {
         let known = |id| members.contains_key(&id);
         for (id, growth) in self.connects.of(&batch.connects, known) {
             if let Some(standing) = standing_of(&mut self.subjects, members, id) {
@@ -243,11 +234,11 @@ impl Rollup {
     }
 
     /// Forgets the destinations that none of the subject's groups has any more.
-    fn forget_destinations(&mut self, batch: &Batch, members: &HashMap<CgroupId, Member>) {
+    fn forget_destinations(&mut self, batch: &Batch, members: &Members) {
         let mut present: HashMap<&Subject, HashSet<SocketAddr>> = HashMap::new();
         for row in &batch.destinations {
-            if let (Some(member), Some(address)) = (members.get(&row.cgroup), row.destination) {
-                present.entry(&member.subject).or_default().insert(address);
+            if let (Some(subject), Some(address)) = (members.get(&row.cgroup), row.destination) {
+                present.entry(subject).or_default().insert(address);
             }
         }
         let mut taken = 0;
@@ -300,8 +291,8 @@ impl Rollup {
 
 fn standing_of<'a>(
     subjects: &'a mut HashMap<Arc<Subject>, Standing>,
-    members: &HashMap<CgroupId, Member>,
+    members: &Members,
     id: CgroupId,
 ) -> Option<&'a mut Standing> {
-    subjects.get_mut(&members.get(&id)?.subject)
+    subjects.get_mut(members.get(&id)?)
 }

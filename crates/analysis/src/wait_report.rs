@@ -45,16 +45,6 @@ impl Party {
             Self::Unnamed => (12, String::new()),
         }
     }
-
-    /// Part of the node itself: threads of the kernel, units outside containers, and what runs in
-    /// the root group.
-    pub fn is_system(&self) -> bool {
-        match self {
-            Self::Group(owner) => owner.is_system(),
-            Self::Kernel => true,
-            Self::Command | Self::Unnamed => false,
-        }
-    }
 }
 
 /// Who made a group wait.
@@ -204,22 +194,15 @@ impl Draft {
         preemptions[Preemptor::Neighbour as usize] = 0;
         preemptions[Preemptor::Own as usize] += self.own.preemptions;
         for culprit in self.culprits.values() {
-            let system = culprit.party.is_system();
-            let cause = if system {
-                Cause::System
-            } else {
-                Cause::Neighbour
-            };
-            let by = if system {
-                Preemptor::System
-            } else {
-                Preemptor::Neighbour
+            let (cause, by) = match culprit.party {
+                Party::Kernel => (Cause::Kernel, Preemptor::Kernel),
+                _ => (Cause::Neighbour, Preemptor::Neighbour),
             };
             wait_ns[cause as usize] += culprit.blame.wait_ns;
             preemptions[by as usize] += culprit.blame.preemptions;
         }
         let kernel = Blame {
-            wait_ns: self.counters[Counter::Wait(Cause::System)],
+            wait_ns: self.counters[Counter::Wait(Cause::Kernel)],
             preemptions: 0,
         };
         if kernel.wait_ns > 0 {

@@ -61,7 +61,7 @@ const _: () = {
     assert!(abi::COUNTER_WAIT_THROTTLE.0 as usize == Counter::Wait(Cause::Throttle).index());
     assert!(abi::COUNTER_WAIT_NEIGHBOUR.0 as usize == Counter::Wait(Cause::Neighbour).index());
     assert!(abi::COUNTER_WAIT_SELF.0 as usize == Counter::Wait(Cause::Own).index());
-    assert!(abi::COUNTER_WAIT_SYSTEM.0 as usize == Counter::Wait(Cause::System).index());
+    assert!(abi::COUNTER_WAIT_KERNEL.0 as usize == Counter::Wait(Cause::Kernel).index());
     assert!(abi::COUNTER_WAIT_INTERRUPT.0 as usize == Counter::Wait(Cause::Interrupt).index());
     assert!(abi::COUNTER_WAIT_HOST.0 as usize == Counter::Wait(Cause::Host).index());
     assert!(abi::COUNTER_WAIT_IDLE.0 as usize == Counter::Wait(Cause::Idle).index());
@@ -74,7 +74,7 @@ const _: () = {
     );
     assert!(abi::COUNTER_PREEMPTED_SELF.0 as usize == Counter::PreemptedBy(Preemptor::Own).index());
     assert!(
-        abi::COUNTER_PREEMPTED_SYSTEM.0 as usize == Counter::PreemptedBy(Preemptor::System).index()
+        abi::COUNTER_PREEMPTED_KERNEL.0 as usize == Counter::PreemptedBy(Preemptor::Kernel).index()
     );
     assert!(abi::COUNTER_SOFTIRQS.0 as usize == Counter::Softirq(0).index());
     assert!(abi::COUNTER_COUNT.0 as usize == Counter::COUNT);

@@ -11,19 +11,18 @@ pub const SOFTIRQ_VECTORS: [&str; 10] = [
 /// What kept a thread from the CPU that it waited for.
 ///
 /// At the level of a process or a cgroup by itself, as the kernel side counts it: every other
-/// cgroup is a neighbour, and only threads of the kernel are the system. Where owners are known (a
-/// [`crate::SubjectRow`], a `WaitReport` of noctule-analysis): groups of the same subject count as
-/// its own, and units outside containers as the system.
+/// cgroup is a neighbour. Where owners are known (a [`crate::SubjectRow`], a `WaitReport` of
+/// noctule-analysis) groups of the same subject count as its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
     /// The quota of its group, or of one above, had run out.
     Throttle,
-    /// Another container or group ran.
+    /// Another container, unit or group ran.
     Neighbour,
     /// Another thread of its own group ran.
     Own,
-    /// A thread of the kernel, or a unit outside containers, ran.
-    System,
+    /// A thread of the kernel ran.
+    Kernel,
     /// Interrupts took the CPU from the running thread. Only where the kernel measures their time
     /// (`CONFIG_IRQ_TIME_ACCOUNTING`); elsewhere it is in the time of the running thread.
     Interrupt,
@@ -41,7 +40,7 @@ impl Cause {
         Self::Throttle,
         Self::Neighbour,
         Self::Own,
-        Self::System,
+        Self::Kernel,
         Self::Interrupt,
         Self::Host,
         Self::Idle,
@@ -54,7 +53,7 @@ impl Cause {
             Self::Throttle => "throttle",
             Self::Neighbour => "neighbour",
             Self::Own => "self",
-            Self::System => "system",
+            Self::Kernel => "kernel",
             Self::Interrupt => "interrupt",
             Self::Host => "host",
             Self::Idle => "idle",
@@ -67,24 +66,24 @@ impl Cause {
 /// owners are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Preemptor {
-    /// Another container or group.
+    /// Another container, unit or group.
     Neighbour,
     /// Another thread of its own group.
     Own,
-    /// A thread of the kernel, or a unit outside containers.
-    System,
+    /// A thread of the kernel.
+    Kernel,
 }
 
 impl Preemptor {
     /// Every preemptor, in order of its index.
-    pub const ALL: [Self; 3] = [Self::Neighbour, Self::Own, Self::System];
+    pub const ALL: [Self; 3] = [Self::Neighbour, Self::Own, Self::Kernel];
 
     /// The value of the label `by`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Neighbour => "neighbour",
             Self::Own => "self",
-            Self::System => "system",
+            Self::Kernel => "kernel",
         }
     }
 }

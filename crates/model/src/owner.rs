@@ -107,15 +107,6 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Part of the node itself: a unit outside containers, or the root group.
-    pub fn is_system(&self) -> bool {
-        match self.subject() {
-            Subject::Unit(_) => true,
-            Subject::Cgroup(path) => path == "/",
-            Subject::Container(_) | Subject::Overflow => false,
-        }
-    }
-
     /// An owner of which only the id is known.
     pub fn unknown(cgroup: CgroupId) -> Self {
         Self {

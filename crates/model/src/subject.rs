@@ -34,7 +34,7 @@ pub struct SubjectRow {
     /// What it did with all destinations.
     pub all_destinations: DestinationCounters,
     /// Who had the CPU while it waited for others, in the order of culprits. The sum is what it
-    /// waited for neighbours and the system, without culprits that are no subject any more.
+    /// waited for neighbours and threads of the kernel, without culprits that are no subject any more.
     pub blame: Vec<SubjectBlame>,
     /// What was the matter in the last window that was judged; `None` before, and where nobody
     /// judges (`Judge::mark` of noctule-analysis).

@@ -189,7 +189,7 @@ pub(crate) struct EnergyArgs {
 /// Who waited for the CPU, how long, why, and because of whom
 ///
 /// For each container, or unit: the distribution of its waits, what kept it from the CPU (its quota,
-/// neighbours, its own threads, the system), who had the CPU meanwhile, and a verdict. With a
+/// neighbours, its own threads, kernel threads), who had the CPU meanwhile, and a verdict. With a
 /// COMMAND: runs it, and tells what it and all its descendants waited for until it ended.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WaitsArgs {

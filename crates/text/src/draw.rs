@@ -18,7 +18,7 @@ pub const fn glyph(cause: Cause) -> char {
         Cause::Throttle => '▓',
         Cause::Neighbour => '█',
         Cause::Own => '▒',
-        Cause::System => '▚',
+        Cause::Kernel => '▚',
         Cause::Interrupt => '▞',
         Cause::Host => '▤',
         Cause::Idle => '░',

@@ -45,15 +45,14 @@ format, whichever the scraper asks for. In OpenMetrics the name of a counter's f
 - Containers, units and cgroups do not overlap. The sum over the three, with those that are gone, is
   what all processes of the node used. `noctule_node_*` also has the softirqs and the hardware
   counts of idle CPUs.
-- `cause` and `by` say `self` for what ran in the same row, `system` for units outside containers,
-  the root group and threads of the kernel, and `neighbour` for everything else. At the level of
-  processes they say what the kernel side counts: `self` for the process's own cgroup, `system` for
-  threads of the kernel only, `neighbour` for every other cgroup.
+- `cause` and `by` say `self` for what ran in the same row, `kernel` for threads of the kernel, and
+  `neighbour` for every other container, unit or group. At the level of processes `self` is the
+  process's own cgroup.
 - `sched_blame_seconds` names a culprit from 10 ms of blame on, the most blame first, up to
   `metrics.blame_pairs` in the configuration (1000). The rest is the victim's culprit `_other`, where
   it stays when the culprit gets a series of its own, which starts at 0. So the sum over culprits,
-  those that are gone included, is what the victim waited for neighbours and the system. Pairs that
-  found no room are counted in `noctule_self_overflow_blame_pairs`.
+  those that are gone included, is what the victim waited for neighbours and threads of the
+  kernel. Pairs that found no room are counted in `noctule_self_overflow_blame_pairs`.
 - A connection belongs to the group that its process was in when it connected or began to listen,
   even if another process has the socket later; where the kernel shows which process accepts it (the
   feature `tcp_calls`), to the group of that process from then on. Connections that were there when the agent started are in

@@ -121,8 +121,8 @@ fn waits_are_told_by_who_the_culprit_is_to_the_subject() {
     let cases = [
         (1, group(1), vec![("self", 100), ("self", 10)]),
         (1, group(2), vec![("self", 100), ("self", 10)]),
-        (1, group(3), vec![("system", 100), ("system", 10)]),
-        (3, group(4), vec![("system", 100), ("system", 10)]),
+        (1, group(3), vec![("neighbour", 100), ("neighbour", 10)]),
+        (3, group(4), vec![("neighbour", 100), ("neighbour", 10)]),
         (1, group(5), vec![("neighbour", 100), ("neighbour", 10)]),
         (4, group(5), vec![("neighbour", 100), ("neighbour", 10)]),
         (
@@ -168,7 +168,7 @@ fn sums_close(batch: &Batch) {
     let mut node = Counters::default();
     for row in &batch.subjects {
         let others = row.counters[Counter::Wait(Cause::Neighbour)]
-            + row.counters[Counter::Wait(Cause::System)];
+            + row.counters[Counter::Wait(Cause::Kernel)];
         let blamed: u64 = row.blame.iter().map(|b| b.wait_ns).sum();
         assert_eq!(blamed, others, "{:?}", row.subject);
         node += &row.counters;
@@ -183,7 +183,7 @@ fn the_kernels_own_counters_stay_except_the_neighbours_and_the_node_is_the_sum()
         counters[Counter::Wait(cause)] = 1 << i;
     }
     counters[Counter::PreemptedBy(Preemptor::Neighbour)] = 7;
-    counters[Counter::PreemptedBy(Preemptor::System)] = 5;
+    counters[Counter::PreemptedBy(Preemptor::Kernel)] = 5;
     let mut rollup = Rollup::new(100);
     let culprit = Group::Cgroup(CgroupId(5));
     let cells = [cell(1, culprit, 50), cell(2, culprit, 30)];
@@ -198,19 +198,19 @@ fn the_kernels_own_counters_stay_except_the_neighbours_and_the_node_is_the_sum()
         ("throttle", 2),
         ("neighbour", 80),
         ("self", 8),
-        ("system", 16),
+        ("kernel", 16),
         ("interrupt", 32),
         ("host", 64),
         ("idle", 128),
         ("unattributed", 256),
         ("neighbour", 8),
-        ("system", 10),
+        ("kernel", 10),
     ];
     assert_eq!(told(&unit.counters), expected);
     let blame = |culprit, wait_ns| SubjectBlame { culprit, wait_ns };
     let plain = Blamed::Subject(Arc::new(Subject::Cgroup("/plain".into())));
     assert_eq!(unit.blame, [blame(Blamed::Kernel, 16), blame(plain, 80)]);
-    assert_eq!(batch.node.total[Counter::Wait(Cause::System)], 5 * 8);
+    assert_eq!(batch.node.total[Counter::Wait(Cause::Kernel)], 5 * 8);
 }
 
 #[test]

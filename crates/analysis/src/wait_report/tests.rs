@@ -35,7 +35,7 @@ fn group(id: u64, path: &str, own_ms: u64, kernel_ms: u64, neighbour_ms: u64) ->
     };
     row.counters[Counter::CpuTime] = 100 * MS;
     row.counters[Counter::Wait(Cause::Own)] = own_ms * MS;
-    row.counters[Counter::Wait(Cause::System)] = kernel_ms * MS;
+    row.counters[Counter::Wait(Cause::Kernel)] = kernel_ms * MS;
     row.counters[Counter::Wait(Cause::Neighbour)] = neighbour_ms * MS;
     row
 }
@@ -96,7 +96,7 @@ fn groups_of_one_container_are_its_own_and_units_are_the_system() {
     let victim = row(&report, Level::Container, "aaaa");
     let of = |cause: Cause| victim.wait_ns[cause as usize] / MS;
     assert_eq!(of(Cause::Own), 5 + 25);
-    assert_eq!(of(Cause::System), 7 + 10 + 9);
+    assert_eq!(of(Cause::Kernel), 7 + 10 + 9);
     assert_eq!(of(Cause::Neighbour), 20 + 6);
     assert_eq!(victim.preemptions, [20 + 6, 25, 10 + 9]);
     let names: Vec<(String, u64)> = victim
@@ -122,7 +122,7 @@ fn the_parts_add_up_at_every_level() {
         let all: u64 = report.rows.iter().map(WaitReportRow::total_ns).sum();
         assert_eq!(all, (5 + 7 + 30 + 40) * MS, "{level:?}");
         for row in &report.rows {
-            let others = [Cause::Neighbour, Cause::System].map(|c| row.wait_ns[c as usize]);
+            let others = [Cause::Neighbour, Cause::Kernel].map(|c| row.wait_ns[c as usize]);
             assert_eq!(row.others_ns(), others.iter().sum::<u64>(), "{level:?}");
         }
     }

@@ -43,7 +43,7 @@ impl Relation for Blame {
 
     /// What it waited for others: the blame of pairs is part of that.
     fn all(figures: &Figures) -> u64 {
-        let others = [Cause::Neighbour, Cause::System].map(Counter::Wait);
+        let others = [Cause::Neighbour, Cause::Kernel].map(Counter::Wait);
         others.map(|cause| figures.counters[cause]).iter().sum()
     }
 }

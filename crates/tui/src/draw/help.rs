@@ -65,9 +65,9 @@ pub(crate) fn lines(width: usize, palette: &Palette) -> Vec<Line<'static>> {
 fn about(cause: Cause) -> &'static str {
     match cause {
         Cause::Throttle => "the quota of the group, or of one above, had run out",
-        Cause::Neighbour => "another container or group had the CPU",
+        Cause::Neighbour => "another container, unit or group had the CPU",
         Cause::Own => "another thread of the group itself had the CPU",
-        Cause::System => "a thread of the kernel, or a unit outside containers, had the CPU",
+        Cause::Kernel => "a thread of the kernel had the CPU",
         Cause::Interrupt => "interrupts took the CPU from the running thread",
         Cause::Host => "the host took the CPU from this virtual machine (steal)",
         Cause::Idle => "nobody had the CPU: it was idle and had to wake up",

@@ -20,7 +20,7 @@ pub(crate) fn verdict_style(kind: VerdictKind, palette: &Palette) -> Style {
 fn cause_style(cause: Cause, palette: &Palette) -> Style {
     match cause {
         Cause::Throttle | Cause::Own => palette.own,
-        Cause::Neighbour | Cause::System | Cause::Interrupt | Cause::Host => palette.others,
+        Cause::Neighbour | Cause::Kernel | Cause::Interrupt | Cause::Host => palette.others,
         Cause::Idle | Cause::Unattributed => palette.faint,
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn second(fake: &mut Fake, much: u64) -> Batch {
     fake.waits(FRONT, Cause::Own, 20, 300_000);
     fake.waits(BACK, Cause::Throttle, 9, 52 * MS);
     fake.waits(BACK, Cause::Unattributed, 3, 700_000);
-    fake.waits(NGINX, Cause::System, 30, 40_000);
+    fake.waits(NGINX, Cause::Kernel, 30, 40_000);
     fake.waits(NGINX, Cause::Idle, 900, 2_500);
     fake.waits(BUILD, Cause::Own, 60, 11 * MS);
     fake.behind(BUILD, BATCH, 9, 3 * MS);
