@@ -55,6 +55,8 @@ mod tests {
             culprits: Vec::new(),
             preemptions: [0; 3],
             throttles: 0,
+            quota: None,
+            settings: noctule_model::Settings::default(),
             verdict: Verdict::default(),
         }
     }

@@ -43,8 +43,10 @@ pub struct Evidence {
     pub wait_ns: [u64; Cause::ALL.len()],
     /// 99th percentile of its waits; `None` when there was none.
     pub p99_ns: Option<u64>,
-    /// The most that one other group caused, threads of the kernel included.
+    /// The most that one other group caused. Threads of the kernel are no group.
     pub top_culprit_ns: u64,
+    /// Its quota ran out in nearly all periods: it could not have used the time that others had.
+    pub quota_binds: bool,
     /// The usual figures of the group; `None` when too little is known.
     pub baseline: Option<Baseline>,
 }
@@ -64,7 +66,7 @@ impl Evidence {
         self.wait_ns[cause as usize]
     }
 
-    /// Waited behind somebody: another group, the system, its own threads, interrupts or the host.
+    /// Waited behind somebody: another group, threads of the kernel, its own threads, interrupts or the host.
     /// What is not attributed is among it, because somebody had the CPU.
     pub fn contended_ns(&self) -> u64 {
         [
@@ -80,14 +82,14 @@ impl Evidence {
         .sum()
     }
 
-    /// Waited because of others.
-    pub fn others_ns(&self) -> u64 {
-        self.of(Cause::Neighbour) + self.of(Cause::Kernel)
+    /// Waited behind somebody or throttled: what a verdict is about.
+    pub fn lost_ns(&self) -> u64 {
+        self.contended_ns() + self.of(Cause::Throttle)
     }
 
-    /// Waited because interrupts or the host had the CPU.
-    pub fn taken_ns(&self) -> u64 {
-        self.of(Cause::Interrupt) + self.of(Cause::Host)
+    /// Waited behind other groups and threads of the kernel.
+    pub fn others_ns(&self) -> u64 {
+        self.of(Cause::Neighbour) + self.of(Cause::Kernel)
     }
 
     /// Time for which its threads wanted a CPU: they ran or waited.
@@ -107,8 +109,9 @@ impl Evidence {
         Some(p99 as f64 / self.baseline?.p99_ns.max(1) as f64)
     }
 
-    /// Decides.
-    pub fn verdict(&self, thresholds: &Thresholds) -> VerdictKind {
+    /// Decides. `before` is the verdict of the window before this one: it stays until the figures
+    /// are clearly on the other side of a threshold.
+    pub fn verdict(&self, thresholds: &Thresholds, before: VerdictKind) -> VerdictKind {
         let unusual = self
             .times_usual()
             .is_some_and(|times| times >= thresholds.baseline_factor);
@@ -117,159 +120,71 @@ impl Evidence {
             per_second >= thresholds.wait_seconds_per_second * ease
                 && self.share(ns) >= thresholds.wait_share * ease
         };
-        let throttled = matters(self.of(Cause::Throttle), 1.0);
-        let contended = matters(self.contended_ns(), if unusual { 0.25 } else { 1.0 });
-        match (throttled, contended) {
+        let held = matters(self.of(Cause::Throttle), stay(before.is_held()));
+        let ease = stay(before.is_contended()) * if unusual { 0.25 } else { 1.0 };
+        let contended = matters(self.contended_ns(), ease);
+        let by_neighbours = matters(self.of(Cause::Neighbour), ease) && !self.quota_binds;
+        let not_own = self.contended_ns() - self.of(Cause::Own) - self.of(Cause::Neighbour);
+        match (held, contended) {
             (false, false) => VerdictKind::Quiet,
-            (true, false) => VerdictKind::Throttled,
-            (true, true) => VerdictKind::ThrottledAndContended,
-            (false, true) => self.contention(thresholds),
+            (true, _) if by_neighbours => VerdictKind::QuotaAndNeighbours,
+            (true, _) if self.quota_binds || self.of(Cause::Throttle) >= not_own => {
+                VerdictKind::HeldByQuota
+            }
+            (true, false) => VerdictKind::HeldByQuota,
+            (_, true) => self.contention(thresholds, before),
         }
     }
 
-    /// Whether one culprit causes most of what was waited for others.
-    pub fn has_culprit(&self, thresholds: &Thresholds) -> bool {
-        self.others_ns() > 0
-            && self.top_culprit_ns as f64 >= thresholds.culprit_share * self.others_ns() as f64
+    /// Whether one culprit causes most of what was waited for other groups.
+    pub fn has_culprit(&self, thresholds: &Thresholds, before: VerdictKind) -> bool {
+        let share = thresholds.culprit_share * stay(before == VerdictKind::HurtByNeighbour);
+        let neighbours = self.of(Cause::Neighbour);
+        neighbours > 0 && self.top_culprit_ns as f64 >= share * neighbours as f64
     }
 
-    fn contention(&self, thresholds: &Thresholds) -> VerdictKind {
-        // What nobody is known for makes nobody's share smaller.
-        let half = (self.contended_ns() - self.of(Cause::Unattributed)) / 2;
-        if self.taken_ns() > half {
-            VerdictKind::Host
-        } else if self.of(Cause::Own) > half {
-            VerdictKind::SelfContended
-        } else if self.of(Cause::Kernel) > half {
-            VerdictKind::System
-        } else if self.of(Cause::Neighbour) > half && self.has_culprit(thresholds) {
-            VerdictKind::NoisyNeighbour
-        } else {
-            VerdictKind::Contended
+    /// Who has the CPU for the largest part of the contention.
+    fn contention(&self, thresholds: &Thresholds, before: VerdictKind) -> VerdictKind {
+        use VerdictKind::{
+            HurtByHost, HurtByInterrupts, HurtByKernel, HurtByNeighbour, HurtByNeighbours,
+            TooManyThreads,
+        };
+        let neighbours = match self.has_culprit(thresholds, before) {
+            true => HurtByNeighbour,
+            false => HurtByNeighbours,
+        };
+        let classes = [
+            (neighbours, Cause::Neighbour),
+            (TooManyThreads, Cause::Own),
+            (HurtByKernel, Cause::Kernel),
+            (HurtByHost, Cause::Host),
+            (HurtByInterrupts, Cause::Interrupt),
+        ];
+        let class = |kind| match kind {
+            HurtByNeighbours => HurtByNeighbour,
+            other => other,
+        };
+        let weight = |(kind, cause): &(VerdictKind, Cause)| {
+            self.of(*cause) as f64 / stay(class(*kind) == class(before))
+        };
+        let known = self.contended_ns() - self.of(Cause::Unattributed);
+        let largest = classes
+            .iter()
+            .max_by(|a, b| weight(a).total_cmp(&weight(b)));
+        match largest {
+            // Next to nothing is known of who had the CPU: nobody is named for it.
+            Some((kind, _)) if self.share(known) >= KNOWN * self.share(self.contended_ns()) => {
+                *kind
+            }
+            _ => HurtByNeighbours,
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Part of the contention of which it must be known who had the CPU.
+const KNOWN: f64 = 0.1;
 
-    const MS: u64 = 1_000_000;
-
-    /// A window of 1 s: ran for `cpu`, waited for throttle, neighbour, own, system, interrupts, host,
-    /// idle and unattributed, all in milliseconds; one culprit has all of the neighbours' part.
-    fn evidence(cpu: u64, wait: [u64; 8]) -> Evidence {
-        Evidence {
-            window_ns: 1000 * MS,
-            cpu_ns: cpu * MS,
-            wait_ns: wait.map(|ms| ms * MS),
-            top_culprit_ns: wait[1] * MS,
-            p99_ns: Some(4 * MS),
-            baseline: None,
-        }
-    }
-
-    #[test]
-    fn each_kind() {
-        use VerdictKind::*;
-        let cases = [
-            (
-                evidence(500, [0, 0, 0, 0, 0, 0, 20, 0]),
-                Quiet,
-                "wake-ups of idle CPUs",
-            ),
-            (
-                evidence(950, [0, 50, 0, 0, 0, 0, 0, 0]),
-                Quiet,
-                "5 % is little",
-            ),
-            (
-                evidence(10, [0, 5, 0, 0, 0, 0, 0, 0]),
-                Quiet,
-                "a third of nearly nothing",
-            ),
-            (
-                evidence(500, [0, 500, 0, 0, 0, 0, 0, 0]),
-                NoisyNeighbour,
-                "",
-            ),
-            (evidence(200, [800, 0, 0, 0, 0, 0, 0, 0]), Throttled, ""),
-            (
-                evidence(200, [500, 300, 0, 0, 0, 0, 0, 0]),
-                ThrottledAndContended,
-                "",
-            ),
-            (
-                evidence(500, [0, 10, 500, 0, 0, 0, 0, 0]),
-                SelfContended,
-                "",
-            ),
-            (evidence(500, [0, 10, 0, 300, 0, 0, 0, 0]), System, ""),
-            (
-                evidence(500, [0, 100, 100, 100, 0, 0, 0, 0]),
-                Contended,
-                "no cause has half",
-            ),
-            (
-                evidence(500, [0, 0, 0, 0, 0, 0, 0, 300]),
-                Contended,
-                "it is not known who",
-            ),
-            (
-                evidence(500, [0, 100, 0, 0, 0, 0, 0, 200]),
-                NoisyNeighbour,
-                "of what is known, all",
-            ),
-            (
-                evidence(500, [0, 100, 50, 0, 60, 110, 0, 0]),
-                Host,
-                "the host of an overcommitted machine is no neighbour",
-            ),
-        ];
-        for (evidence, kind, why) in cases {
-            assert_eq!(
-                evidence.verdict(&Thresholds::default()),
-                kind,
-                "{why} {evidence:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn many_small_neighbours_are_no_single_culprit() {
-        let mut evidence = evidence(500, [0, 500, 0, 0, 0, 0, 0, 0]);
-        evidence.top_culprit_ns = 200 * MS;
-        assert_eq!(
-            evidence.verdict(&Thresholds::default()),
-            VerdictKind::Contended
-        );
-    }
-
-    #[test]
-    fn what_is_unusual_for_the_group_needs_less() {
-        let mut evidence = evidence(950, [0, 50, 0, 0, 0, 0, 0, 0]);
-        let usual = |p99_ns| {
-            Some(Baseline {
-                p99_ns,
-                contended_share: 0.01,
-            })
-        };
-        evidence.baseline = usual(3 * MS);
-        assert_eq!(evidence.verdict(&Thresholds::default()), VerdictKind::Quiet);
-        evidence.baseline = usual(MS / 10);
-        assert_eq!(
-            evidence.verdict(&Thresholds::default()),
-            VerdictKind::NoisyNeighbour
-        );
-        evidence.p99_ns = Some(MS / 2);
-        assert_eq!(evidence.verdict(&Thresholds::default()), VerdictKind::Quiet);
-    }
-
-    #[test]
-    fn nothing_measured_is_quiet() {
-        assert_eq!(
-            Evidence::default().verdict(&Thresholds::default()),
-            VerdictKind::Quiet
-        );
-    }
+/// What a threshold is multiplied with: who is above it stays until it is clearly below.
+fn stay(above: bool) -> f64 {
+    if above { 0.8 } else { 1.0 }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use noctule_model::{Batch, Level, Subject, VerdictKind};
 
 use crate::report::Key;
-use crate::{Baseline, Evidence, Party, ReportBuilder, Thresholds, WaitReport};
+use crate::{Baseline, Evidence, Party, ReportBuilder, Thresholds, WaitReport, WaitReportRow};
 
 /// How verdicts are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,6 +36,9 @@ impl Default for JudgeOptions {
 /// nobody is missed; to take each would cost more.
 const LOOK_NS: u64 = 4_000_000_000;
 
+/// The first window has verdicts before its end, from this length on.
+const PROVISIONAL_NS: u64 = 1_000_000_000;
+
 /// A history says nothing before it has this many windows.
 const LEAST_WINDOWS: usize = 6;
 
@@ -47,6 +50,8 @@ pub struct Judge {
     histories: HashMap<Key, History>,
     /// The verdicts of the last window, other than quiet; `None` before its end.
     last: Option<HashMap<Subject, VerdictKind>>,
+    /// The same by what a row stands for at the level: a verdict stays at a threshold.
+    kinds: HashMap<Key, VerdictKind>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -64,6 +69,7 @@ impl Judge {
             window: None,
             histories: HashMap::new(),
             last: None,
+            kinds: HashMap::new(),
         }
     }
 
@@ -77,32 +83,44 @@ impl Judge {
         }
     }
 
-    /// Takes a batch; the report of the window that it ends, if it ends one.
+    /// Takes a batch; the report of the window that it ends, if it ends one. The first window also
+    /// gives provisional reports before its end.
     pub fn observe(&mut self, batch: &Batch) -> Option<Arc<WaitReport>> {
         let Some(window) = &mut self.window else {
             self.window = Some(ReportBuilder::new(batch.without_processes()));
             return None;
         };
-        let ends = batch.taken_ns.saturating_sub(window.started_ns()) >= self.options.window_ns;
-        if ends || batch.taken_ns.saturating_sub(window.ended_ns()) >= LOOK_NS {
+        let length = batch.taken_ns.saturating_sub(window.started_ns());
+        let ends = length >= self.options.window_ns;
+        let provisional = !ends && self.last.is_none() && length >= PROVISIONAL_NS;
+        let look = batch.taken_ns.saturating_sub(window.ended_ns()) >= LOOK_NS;
+        if ends || provisional || look {
             window.add(batch.without_processes());
         }
-        if !ends {
+        if !ends && !provisional {
             return None;
         }
         let mut report = window.waits(self.options.level, false, &self.options.thresholds);
+        if provisional {
+            report.provisional = true;
+            return Some(Arc::new(report));
+        }
         self.window = self
             .window
             .take()
             .map(|w| ReportBuilder::new(w.into_last()));
         self.compare(&mut report, batch.taken_ns);
-        let troubled = report.rows.iter().filter_map(|row| match &row.party {
-            Party::Group(owner) if row.verdict.kind != VerdictKind::Quiet => {
-                Some((owner.subject(), row.verdict.kind))
-            }
+        let hurt = || {
+            let rows = report.rows.iter();
+            rows.filter(|row| row.verdict.kind != VerdictKind::Quiet)
+        };
+        let subjects = hurt().filter_map(|row| match &row.party {
+            Party::Group(owner) => Some((owner.subject(), row.verdict.kind)),
             _ => None,
         });
-        self.last = Some(troubled.collect());
+        self.last = Some(subjects.collect());
+        let key = |row: &WaitReportRow| (row.party.key(self.options.level), row.verdict.kind);
+        self.kinds = hurt().map(key).collect();
         Some(Arc::new(report))
     }
 
@@ -111,10 +129,12 @@ impl Judge {
         let most = (self.options.baseline_ns / self.options.window_ns.max(1)).max(1) as usize;
         for row in &mut report.rows {
             let key = row.party.key(self.options.level);
+            let before = self.kinds.get(&key).copied().unwrap_or_default();
             let history = self.histories.entry(key).or_default();
             row.judge(
                 report.window_ns,
                 history.baseline(),
+                before,
                 &self.options.thresholds,
             );
             history.learn(&row.verdict.evidence, most);
@@ -147,102 +167,5 @@ impl History {
         while self.windows.len() > most {
             self.windows.pop_front();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use noctule_model::{
-        Blame, BlameRow, Cause, CgroupId, CgroupRow, Counter, Group, Histogram, WaitRow,
-    };
-
-    use super::*;
-
-    const SECOND: u64 = 1_000_000_000;
-    const VICTIM: CgroupId = CgroupId(7);
-
-    /// What the victim has had since the start: CPU time, and waits behind another group.
-    #[derive(Clone, Default)]
-    struct Machine {
-        at: u64,
-        cpu_ns: u64,
-        waits: Histogram,
-        blame: Blame,
-    }
-
-    impl Machine {
-        /// A second: the victim runs for 0.9 s and waits `count` times for `wait_ns`.
-        fn step(&mut self, count: u64, wait_ns: u64) -> Batch {
-            self.at += SECOND;
-            self.cpu_ns += SECOND / 10 * 9;
-            let mut counts = vec![0; Histogram::BUCKETS];
-            counts[Histogram::bucket(wait_ns)] = count;
-            self.waits += &Histogram::from_counts(counts);
-            self.blame.wait_ns += count * wait_ns;
-            let mut victim = CgroupRow {
-                id: VICTIM,
-                ..CgroupRow::default()
-            };
-            victim.counters[Counter::CpuTime] = self.cpu_ns;
-            victim.counters[Counter::Wait(Cause::Neighbour)] = self.blame.wait_ns;
-            let group = Group::Cgroup(VICTIM);
-            let culprit = Group::Cgroup(CgroupId(8));
-            Batch {
-                taken_ns: self.at,
-                cgroups: vec![victim],
-                waits: vec![WaitRow {
-                    group,
-                    histogram: self.waits.clone(),
-                }],
-                blames: vec![BlameRow {
-                    victim: group,
-                    culprit,
-                    blame: self.blame,
-                }],
-                ..Batch::default()
-            }
-        }
-    }
-
-    fn judge() -> Judge {
-        Judge::new(JudgeOptions {
-            window_ns: SECOND,
-            ..JudgeOptions::default()
-        })
-    }
-
-    #[test]
-    fn a_wait_that_is_long_for_this_group_is_told_although_it_is_a_small_part() {
-        let (mut judge, mut machine) = (judge(), Machine::default());
-        let kinds: Vec<VerdictKind> = (0..10)
-            .map(|second| machine.step(10, if second < 9 { 100_000 } else { 4_000_000 }))
-            .filter_map(|batch| judge.observe(&batch))
-            .map(|report| report.rows[0].verdict.kind)
-            .collect();
-        assert_eq!(kinds[..8], [VerdictKind::Quiet; 8]);
-        assert_eq!(kinds[8..], [VerdictKind::NoisyNeighbour]);
-    }
-
-    #[test]
-    fn what_is_usual_stays_quiet() {
-        let (mut judge, mut machine) = (judge(), Machine::default());
-        for _ in 0..10 {
-            if let Some(report) = judge.observe(&machine.step(10, 4_000_000)) {
-                assert_eq!(report.rows[0].verdict.kind, VerdictKind::Quiet);
-            }
-        }
-    }
-
-    #[test]
-    fn a_group_that_is_gone_is_forgotten_with_its_history() {
-        let (mut judge, mut machine) = (judge(), Machine::default());
-        (0..3).for_each(|_| drop(judge.observe(&machine.step(10, 100_000))));
-        assert_eq!(judge.histories.len(), 1);
-        let empty = |at| Batch {
-            taken_ns: at,
-            ..Batch::default()
-        };
-        judge.observe(&empty(400 * SECOND));
-        assert!(judge.histories.is_empty());
     }
 }

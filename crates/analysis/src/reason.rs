@@ -2,42 +2,71 @@
 
 use noctule_model::{Cause, Level, Reason, ReasonCulprit, Unusual, VerdictKind};
 
-use crate::WaitReportRow;
+use crate::{Party, WaitReport, WaitReportRow};
 
 /// From this many times the usual on, the reason says so.
 const WORTH_SAYING: f64 = 2.0;
+/// Culprits that are named.
+const CULPRITS: usize = 3;
+
+impl WaitReport {
+    /// Why the verdict of a row is what it is.
+    pub fn reason(&self, row: &WaitReportRow, level: Level) -> Reason {
+        Reason {
+            provisional: self.provisional,
+            ..row.reason(level)
+        }
+    }
+}
 
 impl WaitReportRow {
     /// Why the verdict is what it is.
-    pub fn reason(&self, level: Level) -> Reason {
+    fn reason(&self, level: Level) -> Reason {
         let evidence = &self.verdict.evidence;
         let unusual = evidence.times_usual().zip(evidence.p99_ns);
+        let of = |cause| evidence.share(evidence.of(cause));
+        let window = evidence.window_ns.max(1) as f64;
         Reason {
             kind: self.verdict.kind,
-            waited: evidence.share(evidence.wanted_ns() - evidence.cpu_ns),
+            provisional: false,
             contended: evidence.share(evidence.contended_ns()),
-            throttled: evidence.share(evidence.of(Cause::Throttle)),
-            taken: evidence.share(evidence.taken_ns()),
-            culprit: self.reason_culprit(level),
+            throttled: of(Cause::Throttle),
+            own: of(Cause::Own),
+            kernel: of(Cause::Kernel),
+            interrupts: of(Cause::Interrupt),
+            host: of(Cause::Host),
+            p99_ns: evidence.p99_ns,
+            threads: evidence.wanted_ns() as f64 / window,
+            cpus: evidence.cpu_ns as f64 / window,
+            culprits: self.reason_culprits(level),
+            quota: self.quota.clone(),
+            quota_binds: evidence.quota_binds,
+            settings: self.settings.clone(),
             unusual: unusual
                 .filter(|(times, _)| *times >= WORTH_SAYING)
                 .map(|(times, p99_ns)| Unusual { p99_ns, times }),
         }
     }
 
-    /// Who caused most of what was waited for others.
-    fn reason_culprit(&self, level: Level) -> Option<ReasonCulprit> {
-        let alone = match (&self.verdict.culprit, self.verdict.kind) {
-            (_, VerdictKind::Quiet) => return None,
-            (Some(_), _) => true,
-            (None, VerdictKind::Contended) => false,
-            (None, _) => return None,
+    /// The other groups that had the CPU, and how much of the wanted time the row waited for them.
+    fn reason_culprits(&self, level: Level) -> Vec<ReasonCulprit> {
+        if self.verdict.kind == VerdictKind::Quiet {
+            return Vec::new();
+        }
+        let evidence = &self.verdict.evidence;
+        let named = |party: &Party, ns| ReasonCulprit {
+            name: party.name(level),
+            share: evidence.share(ns),
         };
-        let top = self.top_culprit().filter(|top| top.blame.wait_ns > 0)?;
-        Some(ReasonCulprit {
-            name: top.party.name(level),
-            share: top.blame.wait_ns as f64 / self.others_ns().max(1) as f64,
-            alone,
-        })
+        if let Some(many @ Party::Below { .. }) = &self.verdict.culprit {
+            return vec![named(many, evidence.top_culprit_ns)];
+        }
+        self.culprits
+            .iter()
+            .filter(|c| !matches!(c.party, Party::Kernel | Party::Unnamed))
+            .filter(|c| self.is_worth_naming(c.blame.wait_ns))
+            .take(CULPRITS)
+            .map(|c| named(&c.party, c.blame.wait_ns))
+            .collect()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, Counter, Counters, Feature, Group, Histogram, Level,
-    Measured, Owner, Preemptor, VerdictKind,
+    Measured, Owner, Preemptor, QuotaUse, Settings, Subject, VerdictKind,
 };
 
 use crate::gone::Gone;
@@ -21,6 +21,13 @@ pub enum Party {
     Kernel,
     /// The command that the agent follows.
     Command,
+    /// Many groups below one.
+    Below {
+        /// Path of that one.
+        path: String,
+        /// How many.
+        groups: usize,
+    },
     /// Groups that cannot be told apart for want of room.
     Unnamed,
 }
@@ -32,7 +39,26 @@ impl Party {
             Self::Group(owner) => owner.name(level),
             Self::Kernel => "kernel threads".into(),
             Self::Command => "the command".into(),
+            Self::Below { path, groups } => {
+                format!("{}/*: {groups} jobs", path.trim_start_matches('/'))
+            }
             Self::Unnamed => "others".into(),
+        }
+    }
+
+    /// What it is, in a word: `container`, `service`, `cgroup`, `cgroups` (many), `kernel`,
+    /// `command` or `others`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Group(owner) => match owner.subject() {
+                Subject::Container(_) => "container",
+                Subject::Unit(_) => "service",
+                Subject::Cgroup(_) | Subject::Overflow => "cgroup",
+            },
+            Self::Kernel => "kernel",
+            Self::Command => "command",
+            Self::Below { .. } => "cgroups",
+            Self::Unnamed => "others",
         }
     }
 
@@ -43,6 +69,7 @@ impl Party {
             Self::Kernel => (10, String::new()),
             Self::Command => (11, String::new()),
             Self::Unnamed => (12, String::new()),
+            Self::Below { path, .. } => (13, path.clone()),
         }
     }
 }
@@ -70,12 +97,17 @@ pub struct WaitReportRow {
     /// it waited.
     pub wait_ns: [u64; Cause::ALL.len()],
     /// Other groups that had the CPU meanwhile, the most to blame first. Their sum is what was
-    /// waited for neighbours and the system.
+    /// waited for neighbours and threads of the kernel.
     pub culprits: Vec<Culprit>,
     /// By index of [`Preemptor`].
     pub preemptions: [u64; Preemptor::ALL.len()],
     /// Switches because a quota ran out.
     pub throttles: u64,
+    /// The quota that throttled it most, its own or one above or below; `None` where none did, or
+    /// where that cannot be read.
+    pub quota: Option<QuotaUse>,
+    /// What it is allowed; filled by whoever reads the files of the kernel.
+    pub settings: Settings,
     /// What is the matter.
     pub verdict: Verdict,
 }
@@ -85,7 +117,7 @@ pub struct WaitReportRow {
 pub struct Verdict {
     /// What is the matter.
     pub kind: VerdictKind,
-    /// The one to blame, where one is: the first of the culprits.
+    /// The one to blame, where one is: the first of the culprits, or many of them below one group.
     pub culprit: Option<Party>,
     /// The numbers.
     pub evidence: Evidence,
@@ -98,6 +130,8 @@ pub struct WaitReport {
     pub window_ns: u64,
     /// CPUs online at its end.
     pub cpus: u32,
+    /// The window has not its full length yet: its verdicts may change.
+    pub provisional: bool,
     /// Groups that ran or waited, the longest wait first.
     pub rows: Vec<WaitReportRow>,
     /// The counters that mean anything: a cause that is not measured is 0 in every row.
@@ -122,37 +156,56 @@ impl WaitReportRow {
         self.culprits.iter().map(|c| c.blame.wait_ns).sum()
     }
 
-    /// The one to blame most. Groups without a name are no single culprit.
-    pub(crate) fn top_culprit(&self) -> Option<&Culprit> {
-        self.culprits.iter().find(|c| c.party != Party::Unnamed)
+    /// The other group that is to blame most. Groups without a name are no single culprit.
+    fn top_culprit(&self) -> Option<&Culprit> {
+        let named = |c: &&Culprit| !matches!(c.party, Party::Unnamed | Party::Kernel);
+        self.culprits.iter().find(named)
     }
 
-    /// Judges the row; `baseline` is what is usual for it.
-    pub fn judge(&mut self, window_ns: u64, baseline: Option<Baseline>, thresholds: &Thresholds) {
-        let top = self.top_culprit();
-        let evidence = Evidence {
+    /// Judges the row. `baseline` is what is usual for it, `before` its verdict in the window before.
+    pub fn judge(
+        &mut self,
+        window_ns: u64,
+        baseline: Option<Baseline>,
+        before: VerdictKind,
+        thresholds: &Thresholds,
+    ) {
+        let mut evidence = Evidence {
             window_ns,
             cpu_ns: self.cpu_ns,
             wait_ns: self.wait_ns,
             p99_ns: self.histogram.quantile(0.99),
-            top_culprit_ns: top.map_or(0, |c| c.blame.wait_ns),
+            top_culprit_ns: self.top_culprit().map_or(0, |c| c.blame.wait_ns),
+            quota_binds: self.quota.as_ref().is_some_and(QuotaUse::binds),
             baseline,
         };
-        let kind = evidence.verdict(thresholds);
-        let named = match kind {
-            VerdictKind::NoisyNeighbour => true,
-            VerdictKind::System => evidence.has_culprit(thresholds),
-            VerdictKind::ThrottledAndContended => {
-                evidence.others_ns() > evidence.contended_ns() / 2
-                    && evidence.has_culprit(thresholds)
+        let mut culprit = self.top_culprit().map(|c| c.party.clone());
+        if !evidence.has_culprit(thresholds, before) {
+            let share = thresholds.culprit_share;
+            if let Some((below, ns)) = parent::of_many(self, share) {
+                evidence.top_culprit_ns = ns;
+                culprit = Some(below);
             }
-            _ => false,
+        }
+        let kind = evidence.verdict(thresholds, before);
+        let culprit = match kind {
+            VerdictKind::HurtByKernel => Some(Party::Kernel),
+            VerdictKind::HurtByNeighbour | VerdictKind::QuotaAndNeighbours => {
+                let one = evidence.has_culprit(thresholds, before);
+                culprit.filter(|_| one && self.is_worth_naming(evidence.top_culprit_ns))
+            }
+            _ => None,
         };
         self.verdict = Verdict {
             kind,
-            culprit: top.filter(|_| named).map(|c| c.party.clone()),
+            culprit,
             evidence,
         };
+    }
+
+    /// Whether somebody who caused that much of the wait is named for it: from 1% on.
+    pub(crate) fn is_worth_naming(&self, ns: u64) -> bool {
+        ns > 0 && u128::from(ns) * 100 >= u128::from(self.total_ns())
     }
 }
 
@@ -225,6 +278,8 @@ impl Draft {
             culprits,
             preemptions,
             throttles: self.counters[Counter::SwitchesThrottled],
+            quota: None,
+            settings: Settings::default(),
             verdict: Verdict::default(),
         }
     }
@@ -290,7 +345,8 @@ impl ReportBuilder {
             .filter(|row| row.waited() || row.cpu_ns > 0)
             .collect();
         for row in &mut rows {
-            row.judge(window_ns, None, thresholds);
+            row.quota = quota::of(&row.party, &first.quotas, &last.quotas);
+            row.judge(window_ns, None, VerdictKind::default(), thresholds);
         }
         rows.sort_by(|a, b| {
             let order = b.total_ns().cmp(&a.total_ns());
@@ -303,6 +359,7 @@ impl ReportBuilder {
         WaitReport {
             window_ns,
             cpus: last.node.cpus,
+            provisional: false,
             rows,
             measured: last.measured,
             features: last.features.clone(),
@@ -402,5 +459,7 @@ fn outermost(party: &mut Party, owner: &Arc<Owner>) {
     }
 }
 
+mod parent;
+mod quota;
 #[cfg(test)]
 mod tests;

@@ -2,35 +2,105 @@
 
 use crate::VerdictKind;
 
-/// The numbers behind a verdict that its words name. Parts are between 0 and 1; all but that of the
-/// culprit are parts of the time that the group wanted the CPU: its threads ran or waited.
+/// The numbers behind a verdict that its sentence names. Parts are between 0 and 1, of the time that
+/// the group wanted the CPU: its threads ran or waited.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reason {
     /// The verdict.
     pub kind: VerdictKind,
-    /// It waited, for whatever cause.
-    pub waited: f64,
-    /// It waited behind somebody.
+    /// The window has not its full length yet.
+    pub provisional: bool,
+    /// It waited behind somebody: others, its own threads, the kernel, interrupts or the host.
     pub contended: f64,
-    /// It was throttled by its CPU quota.
+    /// It was throttled by a CPU quota.
     pub throttled: f64,
-    /// It waited while the host or interrupts had the CPU.
-    pub taken: f64,
-    /// Who caused most of what it waited for others, where that belongs to the verdict.
-    pub culprit: Option<ReasonCulprit>,
+    /// It waited behind its own threads.
+    pub own: f64,
+    /// It waited behind threads of the kernel.
+    pub kernel: f64,
+    /// It waited while interrupts had the CPU.
+    pub interrupts: f64,
+    /// It waited while the host had the CPU.
+    pub host: f64,
+    /// 99th percentile of its waits, nanoseconds; `None` where none ended.
+    pub p99_ns: Option<u64>,
+    /// Its threads that ran or waited, on average over the window.
+    pub threads: f64,
+    /// CPUs that they had, on average over the window.
+    pub cpus: f64,
+    /// Others that had the CPU, the most to blame first, without those below 1% of the wait.
+    pub culprits: Vec<ReasonCulprit>,
+    /// The quota that throttled it, where that can be read.
+    pub quota: Option<QuotaUse>,
+    /// It used its quota up: who else had the CPU took nothing from it.
+    pub quota_binds: bool,
     /// Its long waits against the usual ones, where they are much longer.
     pub unusual: Option<Unusual>,
+    /// What the group is allowed, where the files of the kernel were read.
+    pub settings: Settings,
 }
 
-/// The first of the culprits.
+/// What a group is allowed, and what it could have used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// The weights by which it shares with the first culprit.
+    pub rivals: Option<Rivals>,
+    /// The CPUs that its threads may use, where these are not all.
+    pub affinity: Option<Affinity>,
+    /// Threads of the kernel that ran in the window, the busiest first.
+    pub kernel_threads: Vec<String>,
+}
+
+/// Two siblings: a group or one above it, and a culprit or one above that. The scheduler shares between
+/// them by weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rivals {
+    /// Path and weight on the side of the group.
+    pub own: (String, u64),
+    /// The same on the side of the culprit.
+    pub culprit: (String, u64),
+}
+
+/// The CPUs that threads may use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Affinity {
+    /// Their numbers.
+    pub cpus: Vec<u32>,
+    /// The CPU that was idle for most of the window among those that they may not use, and for which
+    /// part of it.
+    pub idle: Option<(u32, f64)>,
+}
+
+/// One of the culprits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReasonCulprit {
     /// A name for people. Not escaped.
     pub name: String,
-    /// Part of what the group waited for others.
+    /// Part of the time that the group wanted the CPU for which it waited behind this one.
     pub share: f64,
-    /// It is to blame; otherwise nobody is alone.
-    pub alone: bool,
+}
+
+/// What a group used of a CPU quota in a window, by the kernel's own account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QuotaUse {
+    /// CPUs that it allows.
+    pub cpus: f64,
+    /// Path of the group that has it, where that is another one, above or inside.
+    pub group: Option<String>,
+    /// Periods in which that group ran.
+    pub periods: u64,
+    /// Those of them in which the quota ran out.
+    pub throttled_periods: u64,
+}
+
+impl QuotaUse {
+    /// Part of the periods from which on the quota was what held the group back, whoever else ran.
+    const BINDS: f64 = 0.9;
+
+    /// Whether it ran out in nearly all periods.
+    pub fn binds(&self) -> bool {
+        self.periods > 0 && self.throttled_periods as f64 >= Self::BINDS * self.periods as f64
+    }
 }
 
 /// Waits that are long for this group.

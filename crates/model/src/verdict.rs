@@ -1,51 +1,70 @@
 //! The kinds of verdict.
 
-/// What is the matter with a group that waits.
+/// What happens to a group that waits, from its own point of view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VerdictKind {
-    /// It hardly waits.
+    /// Nothing that matters.
     #[default]
     Quiet,
-    /// It waits for other groups, and one of them causes most of it.
-    NoisyNeighbour,
-    /// It waits for its own quota.
-    Throttled,
-    /// It waits for its own quota and for the CPU.
-    ThrottledAndContended,
-    /// It waits for its own threads.
-    SelfContended,
-    /// It waits for the system: threads of the kernel, units outside containers.
-    System,
-    /// The host, or interrupts, take the CPU from whoever has it.
-    Host,
-    /// It waits for the CPU, and no single culprit causes most of it.
-    Contended,
+    /// Another container, unit or group has the CPU, and causes most of the wait.
+    HurtByNeighbour,
+    /// Others have the CPU, and none of them causes most of the wait; or it is not known who.
+    HurtByNeighbours,
+    /// Its own CPU quota, or one above it, holds it back.
+    HeldByQuota,
+    /// Its quota holds it back, and others have the CPU while the quota lets it run.
+    QuotaAndNeighbours,
+    /// Its own threads have the CPU.
+    TooManyThreads,
+    /// Threads of the kernel have the CPU.
+    HurtByKernel,
+    /// The hypervisor takes the CPU (steal time).
+    HurtByHost,
+    /// Interrupts take the CPU from whoever has it.
+    HurtByInterrupts,
 }
 
 impl VerdictKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Quiet,
-        Self::NoisyNeighbour,
-        Self::Throttled,
-        Self::ThrottledAndContended,
-        Self::SelfContended,
-        Self::System,
-        Self::Host,
-        Self::Contended,
+        Self::HurtByNeighbour,
+        Self::HurtByNeighbours,
+        Self::HeldByQuota,
+        Self::QuotaAndNeighbours,
+        Self::TooManyThreads,
+        Self::HurtByKernel,
+        Self::HurtByHost,
+        Self::HurtByInterrupts,
     ];
 
     /// The name in JSON and in labels.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quiet => "quiet",
-            Self::NoisyNeighbour => "noisy_neighbour",
-            Self::Throttled => "throttled",
-            Self::ThrottledAndContended => "throttled_and_contended",
-            Self::SelfContended => "self_contended",
-            Self::System => "system",
-            Self::Host => "host",
-            Self::Contended => "contended",
+            Self::HurtByNeighbour => "hurt_by_neighbour",
+            Self::HurtByNeighbours => "hurt_by_neighbours",
+            Self::HeldByQuota => "held_by_quota",
+            Self::QuotaAndNeighbours => "quota_and_neighbours",
+            Self::TooManyThreads => "too_many_threads",
+            Self::HurtByKernel => "hurt_by_kernel",
+            Self::HurtByHost => "hurt_by_host",
+            Self::HurtByInterrupts => "hurt_by_interrupts",
         }
+    }
+
+    /// A quota holds the group back.
+    pub const fn is_held(self) -> bool {
+        matches!(self, Self::HeldByQuota | Self::QuotaAndNeighbours)
+    }
+
+    /// Somebody else has the CPU, or the group's own threads have.
+    pub const fn is_contended(self) -> bool {
+        !matches!(self, Self::Quiet | Self::HeldByQuota)
+    }
+
+    /// The group does it to itself: its limit, its threads.
+    pub const fn is_own(self) -> bool {
+        matches!(self, Self::HeldByQuota | Self::TooManyThreads)
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use noctule_analysis::{Attribution, Rollup, Selection};
-use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace, Meters, Moment};
+use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace, Meters, Moment, Quotas};
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts,
@@ -70,6 +70,8 @@ pub(crate) struct Pipeline {
     life: Option<CgroupLife>,
     meters: Meters,
     registry: Registry,
+    /// CPU quotas; `None` where waits are not measured.
+    quotas: Option<Quotas>,
     attribution: Attribution,
     rollup: Rollup,
     released: Vec<CgroupId>,
@@ -218,8 +220,14 @@ impl Pipeline {
         let cpu = CpuSource::new(kernel, &facts, grace, programs, &others, unmeasured);
         // A subject stays from when the last of its groups is no longer listed.
         let stays = subject_grace(config).saturating_sub(grace.cgroup);
+        let quotas = config.collect.waits.then(|| {
+            let mut quotas = Quotas::new(mount(&facts.hierarchy));
+            quotas.look(registry.owners().map(|owner| owner.path.as_str()));
+            quotas
+        });
         Ok(Self {
             cpu,
+            quotas,
             life,
             meters,
             registry,
@@ -418,6 +426,9 @@ impl Pipeline {
         // Groups that were made while the batch was taken.
         self.drain_events()?;
         self.registry.join(batch);
+        if let Some(quotas) = &mut self.quotas {
+            quotas.read(batch);
+        }
         self.attribution.apply(batch);
         self.rollup.apply(batch);
         if let Some(stream) = &mut self.events {

@@ -14,7 +14,7 @@ pub use draw::{WAIT_LENGTHS, WAIT_SCALE, drawn, glyph, lengths};
 pub use escape::{escape, escape_bytes, is_unseen, lossless};
 pub use fit::{Align, keep_end, keep_start, pad, shorten, width, wrap};
 pub use names::{exited, level_word, process_name, zone_name};
-pub use reason::reason;
+pub use reason::{cpus, sentence};
 pub use time::{clock, clock_ms, clock_us, date_time};
 pub use units::{
     bytes, count, decimal, duration, frequency, half_width, joules, percent, rate, ratio, seconds,

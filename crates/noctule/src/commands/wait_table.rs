@@ -11,7 +11,7 @@ const CULPRITS: usize = 4;
 /// Characters of a bar.
 const BAR: usize = 24;
 
-/// The table. Rows with a verdict other than quiet say below why.
+/// The table. Rows with a verdict other than quiet say below because of whom.
 pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) -> String {
     let (shown, hidden) = report.rows.split_at(report.rows.len().min(top));
     let title = text::level_word(level);
@@ -28,7 +28,7 @@ pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) 
         let room = " ".repeat(text::width(head).saturating_sub(text::width(line)));
         out.push_str(&format!("{line}{room}  {}\n", verdict(row, paint)));
         if row.verdict.kind != VerdictKind::Quiet {
-            out.push_str(&details(row, level, paint));
+            out.push_str(&details(report, row, level, paint));
         }
     }
     if !hidden.is_empty() {
@@ -59,13 +59,13 @@ fn verdict(row: &WaitReportRow, paint: Paint) -> String {
     let name = row.verdict.kind.name();
     match row.verdict.kind {
         VerdictKind::Quiet => paint.green(name),
-        VerdictKind::SelfContended | VerdictKind::Throttled => paint.yellow(name),
+        kind if kind.is_own() => paint.yellow(name),
         _ => paint.red(name),
     }
 }
 
-/// The causes as a bar and in figures, the culprits, and the verdict in words.
-fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
+/// The causes as a bar and in figures, and the culprits.
+fn details(report: &WaitReport, row: &WaitReportRow, level: Level, paint: Paint) -> String {
     let total = row.total_ns().max(1);
     let causes: Vec<String> = Cause::ALL
         .into_iter()
@@ -99,7 +99,7 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
     if !preemptions.is_empty() {
         out.push_str(&format!("  preempted by: {}\n", preemptions.join(", ")));
     }
-    let reason = escape(&text::reason(&row.reason(level)));
+    let reason = escape(&text::sentence(&report.reason(row, level)));
     out.push_str(&format!("  {}\n", paint.bold(&reason)));
     out
 }

@@ -1,7 +1,7 @@
 //! The answer of `noctule waits --json`.
 
 use noctule_analysis::{Culprit, Party, WaitReport, WaitReportRow};
-use noctule_model::{Cause, Counter, Level, Measured, Preemptor, VerdictKind};
+use noctule_model::{Cause, Counter, Level, Preemptor, VerdictKind};
 use serde::{Serialize, Serializer};
 
 use super::owner::OwnerJson;
@@ -17,7 +17,7 @@ pub fn waits_json(report: &WaitReport, level: Level) -> String {
         rows: report
             .rows
             .iter()
-            .map(|row| RowJson::new(row, level, report.measured))
+            .map(|row| RowJson::new(report, row, level))
             .collect(),
         features: report.features.iter().map(FeatureJson::short).collect(),
     };
@@ -78,7 +78,25 @@ struct VerdictJson {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     culprit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    culprit_kind: Option<&'static str>,
     reason: String,
+    provisional: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<QuotaJson>,
+}
+
+/// The quota that throttled the row most.
+#[derive(Serialize)]
+struct QuotaJson {
+    cpus: f64,
+    #[serde(
+        rename = "process.linux.cgroup",
+        skip_serializing_if = "Option::is_none"
+    )]
+    group: Option<String>,
+    periods: u64,
+    throttled_periods: u64,
 }
 
 /// An object whose keys come from the model.
@@ -91,7 +109,8 @@ impl<T: Serialize> Serialize for Named<T> {
 }
 
 impl<'a> RowJson<'a> {
-    fn new(row: &'a WaitReportRow, level: Level, measured: Measured) -> Self {
+    fn new(report: &WaitReport, row: &'a WaitReportRow, level: Level) -> Self {
+        let measured = report.measured;
         let others = row.others_ns();
         let causes = Cause::ALL
             .into_iter()
@@ -115,11 +134,27 @@ impl<'a> RowJson<'a> {
             throttles: measured
                 .has(Counter::SwitchesThrottled)
                 .then_some(row.throttles),
-            verdict: VerdictJson {
-                kind: VerdictKind::name(row.verdict.kind),
-                culprit: row.verdict.culprit.as_ref().map(|party| party.name(level)),
-                reason: noctule_text::reason(&row.reason(level)),
-            },
+            verdict: VerdictJson::new(report, row, level),
+        }
+    }
+}
+
+impl VerdictJson {
+    fn new(report: &WaitReport, row: &WaitReportRow, level: Level) -> Self {
+        let reason = report.reason(row, level);
+        let culprit = row.verdict.culprit.as_ref();
+        Self {
+            kind: VerdictKind::name(reason.kind),
+            culprit: culprit.map(|party| party.name(level)),
+            culprit_kind: culprit.map(Party::kind),
+            reason: noctule_text::sentence(&reason),
+            provisional: reason.provisional,
+            quota: reason.quota.map(|quota| QuotaJson {
+                cpus: quota.cpus,
+                group: quota.group,
+                periods: quota.periods,
+                throttled_periods: quota.throttled_periods,
+            }),
         }
     }
 }
@@ -157,7 +192,9 @@ impl<'a> CulpritJson<'a> {
 pub(super) fn party_owner(party: &Party, level: Level) -> OwnerJson<'_> {
     match party {
         Party::Group(owner) => OwnerJson::new(owner, level),
-        Party::Kernel | Party::Command | Party::Unnamed => OwnerJson::default(),
+        Party::Kernel | Party::Command | Party::Below { .. } | Party::Unnamed => {
+            OwnerJson::default()
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use noctule_analysis::{
     WaitReportRow,
 };
 use noctule_model::{
-    Batch, Cause, CgroupId, Counters, Histogram, Joules, Level, Owner, Preemptor, Subject,
+    Batch, Cause, CgroupId, Counters, Histogram, Joules, Level, Owner, Preemptor, Reason, Subject,
 };
 use noctule_text::escape;
 
@@ -82,6 +82,11 @@ impl LastVerdict {
     /// The row with the verdict: its figures are those of the verdict's own window.
     pub(crate) fn row(&self) -> &WaitReportRow {
         &self.report.rows[self.at]
+    }
+
+    /// Why the verdict is what it is.
+    pub(crate) fn reason(&self, level: Level) -> Reason {
+        self.report.reason(self.row(), level)
     }
 
     /// Length of the window that was judged, in nanoseconds.
@@ -208,6 +213,8 @@ fn idle(party: &Party) -> WaitReportRow {
         culprits: Vec::new(),
         preemptions: [0; Preemptor::ALL.len()],
         throttles: 0,
+        quota: None,
+        settings: noctule_model::Settings::default(),
         verdict: Verdict::default(),
     }
 }
@@ -216,7 +223,9 @@ fn idle(party: &Party) -> WaitReportRow {
 fn key(party: &Party, level: Level) -> Key {
     match party {
         Party::Group(owner) => level::owner_key(owner, level),
-        Party::Kernel | Party::Command | Party::Unnamed => Key::Subject(Subject::Overflow),
+        Party::Kernel | Party::Command | Party::Below { .. } | Party::Unnamed => {
+            Key::Subject(Subject::Overflow)
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::text::{self, Align};
 pub(crate) fn verdict_style(kind: VerdictKind, palette: &Palette) -> Style {
     match kind {
         VerdictKind::Quiet => palette.graph,
-        VerdictKind::SelfContended | VerdictKind::Throttled => palette.own,
+        kind if kind.is_own() => palette.own,
         _ => palette.alarm,
     }
 }

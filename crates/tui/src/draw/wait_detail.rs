@@ -70,7 +70,7 @@ fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Ve
     ));
     first.push_span(Span::styled(about, palette.faint));
     let mut lines = vec![first];
-    let reason = escape(&noctule_text::reason(&row.reason(app.level())));
+    let reason = escape(&noctule_text::sentence(&last.reason(app.level())));
     lines.extend(labelled("because", &reason, width, palette));
     let usual = match row.verdict.evidence.baseline {
         Some(usual) => format!(

@@ -262,7 +262,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column {
         title: "VERDICT",
         help: "what is the matter, over the last seconds and against its own history",
-        width: 15,
+        width: 20,
         widest: 24,
         priority: 2,
         views: WAITS,

@@ -131,12 +131,13 @@ pub(crate) fn verdict(item: &Item) -> Option<VerdictKind> {
 pub(crate) fn severity(item: &Item) -> Option<f64> {
     Some(match verdict(item)? {
         VerdictKind::Quiet => 0.0,
-        VerdictKind::SelfContended => 1.0,
-        VerdictKind::Throttled => 2.0,
-        VerdictKind::Contended => 3.0,
-        VerdictKind::System => 4.0,
-        VerdictKind::Host => 5.0,
-        VerdictKind::ThrottledAndContended => 6.0,
-        VerdictKind::NoisyNeighbour => 7.0,
+        VerdictKind::TooManyThreads => 1.0,
+        VerdictKind::HeldByQuota => 2.0,
+        VerdictKind::HurtByInterrupts => 3.0,
+        VerdictKind::HurtByKernel => 4.0,
+        VerdictKind::HurtByHost => 5.0,
+        VerdictKind::QuotaAndNeighbours => 6.0,
+        VerdictKind::HurtByNeighbours => 7.0,
+        VerdictKind::HurtByNeighbour => 8.0,
     })
 }

@@ -1,0 +1,51 @@
+//! A culprit that is made of many groups: jobs that each run in a group of their own for a moment.
+
+use std::collections::HashMap;
+
+use super::{Party, WaitReportRow};
+
+/// From this many groups on they are many; fewer are named one by one.
+const MANY: usize = 5;
+
+/// The nearest group above many culprits that together caused at least `share` of what the row waited
+/// for other groups, and what they caused. It is not above the row itself.
+pub(super) fn of_many(row: &WaitReportRow, share: f64) -> Option<(Party, u64)> {
+    let victim = match &row.party {
+        Party::Group(owner) => owner.path.as_str(),
+        _ => "",
+    };
+    let mut sums: HashMap<&str, (usize, u64)> = HashMap::new();
+    let mut all = 0;
+    for culprit in &row.culprits {
+        match &culprit.party {
+            Party::Kernel => continue,
+            Party::Group(owner) => {
+                for above in parents(&owner.path).filter(|above| !is_below(victim, above)) {
+                    let sum = sums.entry(above).or_default();
+                    *sum = (sum.0 + 1, sum.1 + culprit.blame.wait_ns);
+                }
+            }
+            Party::Command | Party::Below { .. } | Party::Unnamed => {}
+        }
+        all += culprit.blame.wait_ns;
+    }
+    let most = sums
+        .into_iter()
+        .filter(|(_, (groups, ns))| *groups >= MANY && *ns as f64 >= share * all as f64)
+        .max_by_key(|(path, (_, ns))| (path.len(), *ns, *path));
+    most.map(|(path, (groups, ns))| {
+        let path = path.to_owned();
+        (Party::Below { path, groups }, ns)
+    })
+}
+
+/// The groups above a path, without the root.
+fn parents(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('/').map(|(at, _)| at);
+    ends.filter(|at| *at > 0).map(|at| &path[..at])
+}
+
+pub(super) fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || above == "/")
+}
