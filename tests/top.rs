@@ -229,7 +229,7 @@ fn it_shows_who_waits_and_says_what_is_the_matter() {
     let top = Top::with("--waits", "WAIT/s", 160, 30);
     let path = group.path();
     // Other loads of the machine may have the CPU for a part, but it is never quiet: two want one.
-    let verdicts = ["self_contended", "contended", "system", "noisy_neighbour"];
+    let verdicts = ["too_many_threads", "hurt_by_neighbour", "hurt_by_kernel"];
     top.terminal.wait_for("group with a verdict", |screen| {
         let line = screen.lines().find(|line| line.contains(&path));
         line.is_some_and(|line| verdicts.iter().any(|verdict| line.contains(verdict)))

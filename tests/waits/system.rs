@@ -1,4 +1,4 @@
-//! Containers that wait for the node itself: a unit of systemd, threads of the kernel.
+//! Containers that wait for a unit of systemd, and for threads of the kernel.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn row_of(id: &str, duration: &str) -> Value {
 }
 
 #[test]
-fn a_unit_is_a_system_and_is_named() {
+fn a_unit_is_a_neighbour_and_is_named() {
     let _machine = support::shared_but(&[support::Part::LastCpu, support::Part::Groups]);
     needs!("cpu_waits");
     let (id, unit) = (
@@ -36,12 +36,12 @@ fn a_unit_is_a_system_and_is_named() {
     let service = Below::heavy(&format!("system.slice/{unit}"));
     let _loads = [&container, &service].map(|below| Load::own(&below.group, "spin 1"));
     let row = row_of(&id, "1s");
-    assert_eq!(row["verdict"]["kind"], "system", "{row}");
+    assert_eq!(row["verdict"]["kind"], "hurt_by_neighbour", "{row}");
     assert_eq!(row["verdict"]["culprit"], unit.as_str(), "{row}");
     let culprit = &row["culprits"][0];
     assert_eq!(culprit["systemd.unit"], unit.as_str(), "{row}");
     assert!(number(&culprit["share"]) > 0.9, "{row}");
-    assert!(cause(&row, "system") > 0.9 * waited(&row), "{row}");
+    assert!(cause(&row, "neighbour") > 0.9 * waited(&row), "{row}");
 }
 
 /// The kernel thread that looks for pages that are the same, at work on one CPU and nearly without a
@@ -98,7 +98,7 @@ impl Drop for Ksmd {
 }
 
 #[test]
-fn threads_of_the_kernel_are_the_system() {
+fn threads_of_the_kernel_are_the_kernel() {
     let _machine = support::alone();
     needs!("cpu_waits");
     let id = hex_id();
@@ -116,8 +116,8 @@ fn threads_of_the_kernel_are_the_system() {
     let kernel = culprits.iter().find(|c| c["name"] == "kernel threads");
     let kernel = number(&kernel.unwrap_or_else(|| panic!("{row}"))["seconds"]);
     println!("waited {kernel} s behind threads of the kernel; one of them ran {used} s");
-    assert_eq!(row["verdict"]["kind"], "system", "{row}");
+    assert_eq!(row["verdict"]["kind"], "hurt_by_kernel", "{row}");
     assert_eq!(row["verdict"]["culprit"], "kernel threads", "{row}");
     assert!(kernel > 0.2, "{row}");
-    assert!(cause(&row, "system") >= kernel, "{row}");
+    assert!(cause(&row, "kernel") >= kernel, "{row}");
 }

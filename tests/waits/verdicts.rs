@@ -1,6 +1,6 @@
 //! Scenes of which it is known what is the matter.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -10,54 +10,122 @@ use super::support::load::Load;
 use super::support::{affinity, oracle};
 use super::{row_of, support, waits};
 
-/// How often each scene is played, each time with new groups: five times, or twice where all that
-/// is done between them takes minutes.
+/// How often each scene is played, each time with new groups; fewer times where all that is done
+/// between them takes minutes.
 fn runs() -> usize {
-    if support::slowness() > 1.0 { 2 } else { 5 }
+    if support::slowness() > 1.0 { 1 } else { 3 }
 }
 
 /// A scene. All that runs in it runs on one CPU.
 struct Scene {
     /// The verdict.
     truth: &'static str,
-    /// CPUs that the victim's quota allows it.
+    /// Begins of the parts of its sentence, in order. `{neighbour}` and `{parent}` are their paths.
+    sentence: &'static [&'static str],
+    /// CPUs that the victim's quota allows it, or that of the group above.
     quota: Option<f64>,
-    /// Whether there is another group with as much to do.
-    neighbour: bool,
+    /// The quota is that of the group above.
+    nested: bool,
+    /// Other groups with as much to do.
+    neighbours: usize,
+    /// What they do.
+    load: &'static str,
+    /// Threads of the victim.
     threads: u32,
 }
 
-const SCENES: [Scene; 5] = [
+const QUIET: Scene = Scene {
+    truth: "quiet",
+    sentence: &["not hurt"],
+    quota: None,
+    nested: false,
+    neighbours: 0,
+    load: "spin 1",
+    threads: 1,
+};
+
+const SCENES: [Scene; 9] = [
     Scene {
-        truth: "throttled",
+        truth: "held_by_quota",
+        sentence: &[
+            "held back ",
+            "% of its wanted time by its own limit of 0.2 CPU",
+        ],
         quota: Some(0.2),
-        neighbour: false,
-        threads: 1,
+        ..QUIET
     },
     Scene {
-        truth: "noisy_neighbour",
-        quota: None,
-        neighbour: true,
-        threads: 1,
+        truth: "held_by_quota",
+        sentence: &[
+            "held back ",
+            "% of its wanted time by its own limit of 0.2 CPU",
+        ],
+        quota: Some(0.2),
+        threads: 8,
+        ..QUIET
     },
     Scene {
-        truth: "throttled_and_contended",
+        truth: "held_by_quota",
+        sentence: &[
+            "held back ",
+            "% of its wanted time by the limit of 0.2 CPU of {parent}",
+        ],
+        quota: Some(0.2),
+        nested: true,
+        ..QUIET
+    },
+    // It gets the whole of its quota beside the neighbour, and no more without it.
+    Scene {
+        truth: "held_by_quota",
+        sentence: &[
+            "held back ",
+            "% of its wanted time by its own limit of 0.3 CPU; it also waited ",
+            "% behind {neighbour}, which cost it nothing: it used the limit up",
+        ],
         quota: Some(0.3),
-        neighbour: true,
-        threads: 1,
+        neighbours: 1,
+        ..QUIET
+    },
+    // While the neighbour sleeps, the quota runs out; while it runs, the quota lasts.
+    Scene {
+        truth: "quota_and_neighbours",
+        sentence: &[
+            "held back ",
+            "% by its own limit of 0.3 CPU, then ",
+            "% by {neighbour}",
+        ],
+        quota: Some(0.3),
+        neighbours: 1,
+        load: "bursts 300000 300000",
+        ..QUIET
     },
     Scene {
-        truth: "self_contended",
-        quota: None,
-        neighbour: false,
+        truth: "hurt_by_neighbour",
+        sentence: &[
+            "hurt by {neighbour}: runnable but not running ",
+            "% of its wanted time, p99 ",
+        ],
+        neighbours: 1,
+        ..QUIET
+    },
+    Scene {
+        truth: "hurt_by_neighbours",
+        sentence: &[
+            "hurt by several: ",
+            "%, ",
+            "%, ",
+            "%; runnable but not running ",
+        ],
+        neighbours: 3,
+        ..QUIET
+    },
+    Scene {
+        truth: "too_many_threads",
+        sentence: &["its own 3 runnable threads share 1 CPU"],
         threads: 3,
+        ..QUIET
     },
-    Scene {
-        truth: "quiet",
-        quota: None,
-        neighbour: false,
-        threads: 1,
-    },
+    QUIET,
 ];
 
 /// Part of the time that others may have: half of what makes a verdict of a lone thread's waits.
@@ -71,6 +139,8 @@ struct Played {
     row: Value,
     /// Whether the verdict names whom it should, or nobody where nobody is to blame.
     named: bool,
+    /// Whether the sentence is that of the scene.
+    said: bool,
     /// Part of the time for which a lone thread waited although its quota let it run, or that neither
     /// of two groups had, by the kernel's own accounts: where it is large, the hypervisor or somebody
     /// else had the CPU, and the truth is not that of the scene.
@@ -78,22 +148,32 @@ struct Played {
 }
 
 fn play(scene: &Scene) -> Played {
-    let victim = Group::new("victim").heavy();
-    let neighbour = Group::new("neighbour").heavy();
+    let parent = Group::new("parent").heavy();
+    let victim = Group::named(&format!("{}/victim", &parent.path()[1..])).heavy();
+    let neighbours: Vec<Group> = (0..scene.neighbours)
+        .map(|_| Group::new("neighbour").heavy())
+        .collect();
     if let Some(cpus) = scene.quota {
-        victim.limit(cpus);
+        if scene.nested { &parent } else { &victim }.limit(cpus);
     }
-    if scene.quota.is_some() && scene.neighbour {
+    match scene.truth {
         // Before 6.6 who was throttled first catches up, alone, with what the others ran meanwhile,
         // and has a start of some milliseconds at the usual weight, which are many for a heavy group.
-        victim.weigh(100);
-        neighbour.weigh(180);
+        "held_by_quota" if scene.neighbours > 0 => {
+            parent.weigh(100);
+            neighbours[0].weigh(180);
+        }
+        "quota_and_neighbours" => parent.weigh(200),
+        _ => {}
     }
-    let lone = scene.threads == 1 && !scene.neighbour;
+    let lone = scene.threads == 1 && scene.neighbours == 0;
     let load = Load::own(&victim, &format!("spin {}", scene.threads));
-    let _neighbour = scene.neighbour.then(|| Load::own(&neighbour, "spin 1"));
-    let delayed = || oracle::waited_seconds(load.pid()) - victim.throttled_seconds();
-    let used = || victim.usage_seconds() + neighbour.usage_seconds();
+    let start = |group| Load::own(group, scene.load);
+    let _neighbours: Vec<Load> = neighbours.iter().map(start).collect();
+    let throttled = || victim.throttled_seconds() + parent.throttled_seconds();
+    let delayed = || oracle::waited_seconds(load.pid()) - throttled();
+    let others = || neighbours.iter().map(Group::usage_seconds).sum::<f64>();
+    let used = || victim.usage_seconds() + others();
     let (begin, delayed_before, used_before) = (support::now(), delayed(), used());
     // The agent has the other CPUs.
     let answer = affinity::without_cpu(affinity::last_cpu(), || waits("1s"));
@@ -101,15 +181,29 @@ fn play(scene: &Scene) -> Played {
     let lasted = support::now() - begin;
     let row = row_of(&answer, &victim);
     assert_adds_up(row);
-    let expected = scene.neighbour.then(|| neighbour.path());
+    let neighbour = neighbours.first().map(Group::path);
+    let blamed = ["hurt_by_neighbour", "quota_and_neighbours"].contains(&scene.truth);
+    let expected = neighbour.clone().filter(|_| blamed);
     let named = row["verdict"]["culprit"].as_str() == expected.as_deref();
+    let paths = |part: &&str| {
+        part.replace("{neighbour}", neighbour.as_deref().unwrap_or_default())
+            .replace("{parent}", &parent.path())
+    };
+    let mut rest = row["verdict"]["reason"].as_str().expect("a sentence");
+    let said = scene.sentence.iter().map(paths).all(|part| {
+        let found = rest.split_once(part.as_str());
+        found.map(|(_, after)| rest = after).is_some()
+    });
     Played {
         row: row.clone(),
         named,
+        said,
         disturbed: match lone {
             true => delayed / lasted,
             // With less of the CPU the quota lasts longer; nothing else depends on it.
-            false if scene.quota.is_some() => 1.0 - used / lasted,
+            false if scene.quota.is_some() && scene.load == "spin 1" && scene.threads == 1 => {
+                1.0 - used / lasted
+            }
             false => 0.0,
         },
     }
@@ -141,10 +235,11 @@ fn every_verdict_is_right_every_time() {
             let Played {
                 row,
                 named,
+                said,
                 disturbed,
             } = play_alone(scene);
             let kind = row["verdict"]["kind"].as_str().expect("a kind").to_owned();
-            if kind != scene.truth || !named {
+            if kind != scene.truth || !named || !said {
                 wrong.push(format!("{}, delayed by {disturbed:.3}: {row}", scene.truth));
             }
             *confusion.entry((scene.truth.to_owned(), kind)).or_default() += 1;
@@ -163,7 +258,8 @@ fn show(confusion: &BTreeMap<(String, String), usize>) {
         let kept = confusion.iter().filter(|((t, v), _)| keep(t, v));
         kept.map(|(_, count)| count).sum()
     };
-    for Scene { truth: kind, .. } in &SCENES {
+    let kinds: BTreeSet<&str> = SCENES.iter().map(|scene| scene.truth).collect();
+    for kind in &kinds {
         let right = sum(&|t, v| t == *kind && v == *kind) as f64;
         let called = sum(&|_, v| v == *kind) as f64;
         let true_ones = sum(&|t, _| t == *kind) as f64;

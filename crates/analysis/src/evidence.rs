@@ -188,3 +188,115 @@ const KNOWN: f64 = 0.1;
 fn stay(above: bool) -> f64 {
     if above { 0.8 } else { 1.0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A window of 1 s: ran for `cpu`, waited for throttle, neighbour, own, kernel, interrupts, host,
+    /// idle and unattributed, all in milliseconds; one culprit has all of the neighbours' part.
+    fn evidence(cpu: u64, wait: [u64; 8]) -> Evidence {
+        Evidence {
+            window_ns: 1000 * MS,
+            cpu_ns: cpu * MS,
+            wait_ns: wait.map(|ms| ms * MS),
+            top_culprit_ns: wait[1] * MS,
+            quota_binds: false,
+            p99_ns: Some(4 * MS),
+            baseline: None,
+        }
+    }
+
+    fn judged(evidence: &Evidence) -> VerdictKind {
+        evidence.verdict(&Thresholds::default(), VerdictKind::Quiet)
+    }
+
+    #[test]
+    fn each_kind() {
+        use VerdictKind::*;
+        let cases = [
+            (500, [0, 0, 0, 0, 0, 0, 20, 0], Quiet, "idle CPUs wake up"),
+            (950, [0, 50, 0, 0, 0, 0, 0, 0], Quiet, "5 % is little"),
+            (10, [0, 5, 0, 0, 0, 0, 0, 0], Quiet, "of nearly nothing"),
+            (500, [0, 500, 0, 0, 0, 0, 0, 0], HurtByNeighbour, ""),
+            (200, [800, 0, 0, 0, 0, 0, 0, 0], HeldByQuota, ""),
+            (200, [500, 300, 0, 0, 0, 0, 0, 0], QuotaAndNeighbours, ""),
+            (200, [500, 0, 300, 0, 0, 0, 0, 0], HeldByQuota, "threads"),
+            (200, [120, 0, 0, 0, 0, 500, 0, 0], HurtByHost, "far more"),
+            (500, [0, 10, 500, 0, 0, 0, 0, 0], TooManyThreads, ""),
+            (500, [0, 10, 0, 300, 0, 0, 0, 0], HurtByKernel, ""),
+            (500, [0, 120, 100, 100, 0, 0, 0, 0], HurtByNeighbour, "most"),
+            (500, [0, 0, 0, 0, 0, 0, 0, 300], HurtByNeighbours, "unknown"),
+            (
+                500,
+                [0, 100, 0, 0, 0, 0, 0, 200],
+                HurtByNeighbour,
+                "of known",
+            ),
+            (500, [0, 100, 50, 0, 60, 110, 0, 0], HurtByHost, ""),
+            (500, [0, 100, 50, 0, 160, 110, 0, 0], HurtByInterrupts, ""),
+        ];
+        for (cpu, wait, kind, why) in cases {
+            let evidence = evidence(cpu, wait);
+            assert_eq!(judged(&evidence), kind, "{why} {evidence:?}");
+        }
+    }
+
+    #[test]
+    fn many_small_neighbours_are_no_single_culprit() {
+        let mut evidence = evidence(500, [0, 500, 0, 0, 0, 0, 0, 0]);
+        evidence.top_culprit_ns = 200 * MS;
+        assert_eq!(judged(&evidence), VerdictKind::HurtByNeighbours);
+    }
+
+    #[test]
+    fn a_neighbour_is_not_accused_of_time_that_the_quota_denies() {
+        let mut evidence = evidence(300, [400, 300, 0, 0, 0, 0, 0, 0]);
+        evidence.quota_binds = true;
+        assert_eq!(judged(&evidence), VerdictKind::HeldByQuota);
+    }
+
+    #[test]
+    fn a_verdict_stays_until_the_figures_are_clearly_below_the_threshold() {
+        use VerdictKind::*;
+        let cases = [
+            (910, [0, 90, 0, 0, 0, 0, 0, 0], HurtByNeighbour),
+            (910, [90, 0, 0, 0, 0, 0, 0, 0], HeldByQuota),
+            (500, [0, 100, 90, 0, 0, 0, 0, 0], TooManyThreads),
+        ];
+        for (cpu, wait, before) in cases {
+            let evidence = evidence(cpu, wait);
+            assert_eq!(evidence.verdict(&Thresholds::default(), before), before);
+            assert_ne!(judged(&evidence), before);
+        }
+        let below = evidence(930, [0, 70, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(
+            below.verdict(&Thresholds::default(), HurtByNeighbour),
+            Quiet
+        );
+    }
+
+    #[test]
+    fn what_is_unusual_for_the_group_needs_less() {
+        let mut evidence = evidence(950, [0, 50, 0, 0, 0, 0, 0, 0]);
+        let usual = |p99_ns| {
+            Some(Baseline {
+                p99_ns,
+                contended_share: 0.01,
+            })
+        };
+        evidence.baseline = usual(3 * MS);
+        assert_eq!(judged(&evidence), VerdictKind::Quiet);
+        evidence.baseline = usual(MS / 10);
+        assert_eq!(judged(&evidence), VerdictKind::HurtByNeighbour);
+        evidence.p99_ns = Some(MS / 2);
+        assert_eq!(judged(&evidence), VerdictKind::Quiet);
+    }
+
+    #[test]
+    fn nothing_measured_is_quiet() {
+        assert_eq!(judged(&Evidence::default()), VerdictKind::Quiet);
+    }
+}

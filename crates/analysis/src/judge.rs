@@ -169,3 +169,128 @@ impl History {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::{
+        Blame, BlameRow, Cause, CgroupId, CgroupRow, Counter, Group, Histogram, WaitRow,
+    };
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const VICTIM: CgroupId = CgroupId(7);
+
+    /// What the victim has had since the start: CPU time, and waits behind another group.
+    #[derive(Clone, Default)]
+    struct Machine {
+        at: u64,
+        cpu_ns: u64,
+        waits: Histogram,
+        blame: Blame,
+    }
+
+    impl Machine {
+        /// A second: the victim runs for 0.9 s and waits `count` times for `wait_ns`.
+        fn step(&mut self, count: u64, wait_ns: u64) -> Batch {
+            self.at += SECOND;
+            self.cpu_ns += SECOND / 10 * 9;
+            let mut counts = vec![0; Histogram::BUCKETS];
+            counts[Histogram::bucket(wait_ns)] = count;
+            self.waits += &Histogram::from_counts(counts);
+            self.blame.wait_ns += count * wait_ns;
+            let mut victim = CgroupRow {
+                id: VICTIM,
+                ..CgroupRow::default()
+            };
+            victim.counters[Counter::CpuTime] = self.cpu_ns;
+            victim.counters[Counter::Wait(Cause::Neighbour)] = self.blame.wait_ns;
+            let group = Group::Cgroup(VICTIM);
+            let culprit = Group::Cgroup(CgroupId(8));
+            Batch {
+                taken_ns: self.at,
+                cgroups: vec![victim],
+                waits: vec![WaitRow {
+                    group,
+                    histogram: self.waits.clone(),
+                }],
+                blames: vec![BlameRow {
+                    victim: group,
+                    culprit,
+                    blame: self.blame,
+                }],
+                ..Batch::default()
+            }
+        }
+    }
+
+    fn judge() -> Judge {
+        Judge::new(JudgeOptions {
+            window_ns: SECOND,
+            ..JudgeOptions::default()
+        })
+    }
+
+    #[test]
+    fn a_wait_that_is_long_for_this_group_is_told_although_it_is_a_small_part() {
+        let (mut judge, mut machine) = (judge(), Machine::default());
+        let kinds: Vec<VerdictKind> = (0..10)
+            .map(|second| machine.step(10, if second < 9 { 100_000 } else { 4_000_000 }))
+            .filter_map(|batch| judge.observe(&batch))
+            .map(|report| report.rows[0].verdict.kind)
+            .collect();
+        assert_eq!(kinds[..8], [VerdictKind::Quiet; 8]);
+        assert_eq!(kinds[8..], [VerdictKind::HurtByNeighbour]);
+    }
+
+    #[test]
+    fn the_first_window_has_provisional_verdicts_and_no_other() {
+        let mut judge = Judge::new(JudgeOptions {
+            window_ns: 3 * SECOND,
+            ..JudgeOptions::default()
+        });
+        let mut machine = Machine::default();
+        let provisional: Vec<Option<bool>> = (0..8)
+            .map(|_| judge.observe(&machine.step(100, 4_000_000)))
+            .map(|report| report.map(|report| report.provisional))
+            .collect();
+        let expected = [None, Some(true), Some(true), Some(false), None, None];
+        assert_eq!(provisional[..6], expected);
+    }
+
+    #[test]
+    fn a_verdict_ends_with_the_first_window_that_is_quiet() {
+        let (mut judge, mut machine) = (judge(), Machine::default());
+        let kinds: Vec<VerdictKind> = [0, 100, 0, 0]
+            .map(|waits| machine.step(waits, 4_000_000))
+            .iter()
+            .filter_map(|batch| judge.observe(batch))
+            .map(|report| report.rows[0].verdict.kind)
+            .collect();
+        let quiet = VerdictKind::Quiet;
+        assert_eq!(kinds, [VerdictKind::HurtByNeighbour, quiet, quiet]);
+    }
+
+    #[test]
+    fn what_is_usual_stays_quiet() {
+        let (mut judge, mut machine) = (judge(), Machine::default());
+        for _ in 0..10 {
+            if let Some(report) = judge.observe(&machine.step(10, 4_000_000)) {
+                assert_eq!(report.rows[0].verdict.kind, VerdictKind::Quiet);
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_that_is_gone_is_forgotten_with_its_history() {
+        let (mut judge, mut machine) = (judge(), Machine::default());
+        (0..3).for_each(|_| drop(judge.observe(&machine.step(10, 100_000))));
+        assert_eq!(judge.histories.len(), 1);
+        let empty = |at| Batch {
+            taken_ns: at,
+            ..Batch::default()
+        };
+        judge.observe(&empty(400 * SECOND));
+        assert!(judge.histories.is_empty());
+    }
+}

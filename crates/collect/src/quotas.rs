@@ -47,7 +47,7 @@ impl Quotas {
 
     /// Fills in the quotas of a batch whose groups have owners.
     pub fn read(&mut self, batch: &mut Batch) {
-        if batch.sequence % AGAIN == 0 {
+        if batch.sequence.is_multiple_of(AGAIN) {
             self.asked.clear();
         }
         let throttled = batch.cgroups.iter().filter(|row| {

@@ -73,18 +73,24 @@ impl SettingFiles {
         pids
     }
 
-    /// The CPUs that threads of these processes may use, all together; `None` where none is left.
+    /// The CPUs that threads of these processes may use, all together: of those that are runnable,
+    /// where some are, because what only starts and waits for them is mostly free to run anywhere.
+    /// `None` where none is left.
     pub fn allowed(&self, pids: &[u32]) -> Option<CpuNumbers> {
-        let mut cpus = CpuNumbers::new();
+        let (mut cpus, mut runnable) = (CpuNumbers::new(), CpuNumbers::new());
         let tasks = |pid: &u32| fs::read_dir(self.root.join(format!("proc/{pid}/task")));
         let threads = pids.iter().filter_map(|pid| tasks(pid).ok()).flatten();
         for thread in threads.flatten().take(THREADS) {
             let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
-            let list = status
-                .lines()
-                .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-            cpus.extend(list.into_iter().flat_map(numbers));
+            let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
+            let list: Vec<u32> =
+                field("Cpus_allowed_list:").map_or(vec![], |l| numbers(l).collect());
+            if field("State:").is_some_and(|state| state.trim().starts_with('R')) {
+                runnable.extend(&list);
+            }
+            cpus.extend(list);
         }
+        let cpus = if runnable.is_empty() { cpus } else { runnable };
         (!cpus.is_empty()).then_some(cpus)
     }
 
@@ -185,6 +191,10 @@ mod tests {
         let allowed = files.allowed(&pids).expect("some");
         assert_eq!(allowed.into_iter().collect::<Vec<_>>(), [1, 4, 5, 7]);
         assert_eq!(files.allowed(&[99]), None);
+        let file = root.path().join("proc/7/task/7/status");
+        fs::write(file, "State:\tR (running)\nCpus_allowed_list:\t1\n").expect("it can be written");
+        let runnable = files.allowed(&pids).expect("one");
+        assert_eq!(runnable.into_iter().collect::<Vec<_>>(), [1]);
         assert_eq!(files.online().len(), 3);
         assert_eq!(files.command_line(7).as_deref(), Some("java -jar a b"));
         assert_eq!(files.command_line(8).as_deref(), Some("[kworker/0:1]"));

@@ -516,14 +516,14 @@ fn a_verdict_is_one_of_all_kinds_and_absent_until_there_is_one() {
     let text = render(&batch, Exposition::Classic);
     assert!(!text.contains("sched_verdict"));
     for row in &mut batch.subjects {
-        row.verdict = Some(VerdictKind::Throttled);
+        row.verdict = Some(VerdictKind::HeldByQuota);
     }
     for exposition in [Exposition::Classic, Exposition::OpenMetrics] {
         let text = render(&batch, exposition);
         for level in ["container", "unit", "cgroup"] {
             let samples = samples(&text, &format!("noctule_{level}_sched_verdict"));
             for (labels, value) in &samples {
-                let expected = if labels.contains("verdict=\"throttled\"") {
+                let expected = if labels.contains("verdict=\"held_by_quota\"") {
                     "1"
                 } else {
                     "0"
@@ -532,7 +532,7 @@ fn a_verdict_is_one_of_all_kinds_and_absent_until_there_is_one() {
             }
             assert_eq!(samples.len() % VerdictKind::ALL.len(), 0);
         }
-        assert!(text.contains("verdict=\"throttled\"} 1"));
+        assert!(text.contains("verdict=\"held_by_quota\"} 1"));
     }
 }
 

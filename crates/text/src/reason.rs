@@ -148,3 +148,139 @@ pub fn cpus(value: f64) -> String {
     let s = if value > 1.0 { "s" } else { "" };
     format!("{digits} CPU{s}")
 }
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::{QuotaUse, ReasonCulprit, Unusual};
+
+    use super::*;
+
+    fn reason(kind: VerdictKind, culprits: &[(&str, f64)]) -> Reason {
+        let culprit = |(name, share): &(&str, f64)| ReasonCulprit {
+            name: (*name).to_owned(),
+            share: *share,
+        };
+        Reason {
+            kind,
+            contended: 0.5,
+            throttled: 0.8,
+            own: 0.3,
+            kernel: 0.4,
+            interrupts: 0.11,
+            host: 0.22,
+            p99_ns: Some(4_000_000),
+            threads: 7.9,
+            cpus: 0.996,
+            culprits: culprits.iter().map(culprit).collect(),
+            ..Reason::default()
+        }
+    }
+
+    fn quota(cpus: f64, group: Option<&str>) -> Option<QuotaUse> {
+        Some(QuotaUse {
+            cpus,
+            group: group.map(str::to_owned),
+            ..QuotaUse::default()
+        })
+    }
+
+    #[test]
+    fn each_kind_has_its_sentence() {
+        use VerdictKind::*;
+        let cases = [
+            (Quiet, &[][..], "not hurt"),
+            (
+                HurtByNeighbour,
+                &[("batch/reindex", 0.5)],
+                "hurt by batch/reindex: runnable but not running 50.0% of its wanted time, p99 \
+                 4.00ms",
+            ),
+            (
+                HurtByNeighbour,
+                &[("a", 0.3)],
+                "hurt by a: runnable but not running 50.0% of its wanted time, 30.0% behind that \
+                 one, p99 4.00ms",
+            ),
+            (
+                HurtByNeighbours,
+                &[("a", 0.2), ("b", 0.17), ("c", 0.13)],
+                "hurt by several: a 20.0%, b 17.0%, c 13.0%; runnable but not running 50.0% of \
+                 its wanted time",
+            ),
+            (
+                HurtByNeighbours,
+                &[],
+                "runnable but not running 50.0% of its wanted time; who had the CPU is not known",
+            ),
+            (
+                HeldByQuota,
+                &[],
+                "held back 80.0% of its wanted time by its own limit of 0.2 CPU",
+            ),
+            (
+                QuotaAndNeighbours,
+                &[("backup.service", 0.17)],
+                "held back 80.0% by its own limit of 0.2 CPU, then 17.0% by backup.service",
+            ),
+            (
+                TooManyThreads,
+                &[],
+                "its own 8 runnable threads share 1 CPU",
+            ),
+            (
+                HurtByKernel,
+                &[],
+                "kernel threads had its CPU 40.0% of the time it wanted",
+            ),
+            (
+                HurtByHost,
+                &[],
+                "the hypervisor took the CPU (steal 22.0% of the time it wanted)",
+            ),
+            (
+                HurtByInterrupts,
+                &[],
+                "interrupts took the CPU 11.0% of the time it wanted",
+            ),
+        ];
+        for (kind, culprits, words) in cases {
+            let mut reason = reason(kind, culprits);
+            reason.quota = quota(0.2, None);
+            assert_eq!(sentence(&reason), words);
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_used_up_is_the_limit_whoever_else_runs() {
+        let mut reason = reason(VerdictKind::HeldByQuota, &[("hog", 0.17)]);
+        reason.quota = quota(1.5, Some("/above"));
+        reason.quota_binds = true;
+        assert_eq!(
+            sentence(&reason),
+            "held back 80.0% of its wanted time by the limit of 1.5 CPUs of /above; it also waited \
+             17.0% behind hog, which cost it nothing: it used the limit up"
+        );
+        reason.quota = None;
+        reason.culprits.clear();
+        let words = "held back 80.0% of its wanted time by a CPU limit";
+        assert_eq!(sentence(&reason), words);
+    }
+
+    #[test]
+    fn what_is_unusual_and_what_may_change_is_said_at_the_end() {
+        let reason = Reason {
+            provisional: true,
+            threads: 1.2,
+            unusual: Some(Unusual {
+                p99_ns: 45_600_000,
+                times: 12.4,
+            }),
+            ..reason(VerdictKind::TooManyThreads, &[])
+        };
+        assert_eq!(
+            sentence(&reason),
+            "its own threads wait for each other 30.0% of their wanted time; p99 45.6ms is 12 \
+             times the usual (provisional)"
+        );
+    }
+}

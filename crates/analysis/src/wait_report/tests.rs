@@ -1,6 +1,8 @@
 //! Reports from batches that are made by hand.
 
-use noctule_model::{CgroupRow, Container, ContainerRole, ProcessId, ProcessRow, Runtime, WaitRow};
+use noctule_model::{
+    CgroupRow, Container, ContainerRole, ProcessId, ProcessRow, QuotaRow, Runtime, WaitRow,
+};
 
 use super::*;
 
@@ -91,14 +93,14 @@ fn machine() -> Batch {
 }
 
 #[test]
-fn groups_of_one_container_are_its_own_and_units_are_the_system() {
+fn groups_of_one_container_are_its_own_and_units_are_neighbours() {
     let report = report(Level::Container, machine());
     let victim = row(&report, Level::Container, "aaaa");
     let of = |cause: Cause| victim.wait_ns[cause as usize] / MS;
     assert_eq!(of(Cause::Own), 5 + 25);
-    assert_eq!(of(Cause::Kernel), 7 + 10 + 9);
-    assert_eq!(of(Cause::Neighbour), 20 + 6);
-    assert_eq!(victim.preemptions, [20 + 6, 25, 10 + 9]);
+    assert_eq!(of(Cause::Kernel), 7);
+    assert_eq!(of(Cause::Neighbour), 20 + 10 + 9 + 6);
+    assert_eq!(victim.preemptions, [20 + 10 + 9 + 6, 25, 0]);
     let names: Vec<(String, u64)> = victim
         .culprits
         .iter()
@@ -133,7 +135,7 @@ fn by_cgroup_the_other_group_of_a_container_is_a_neighbour() {
     let report = report(Level::Cgroup, machine());
     let inner = row(&report, Level::Cgroup, "/docker/aaaa/inner");
     assert_eq!(inner.wait_ns[Cause::Own as usize], 0);
-    assert_eq!(inner.wait_ns[Cause::Neighbour as usize], (25 + 6) * MS);
+    assert_eq!(inner.wait_ns[Cause::Neighbour as usize], (25 + 9 + 6) * MS);
 }
 
 #[test]
@@ -174,20 +176,89 @@ fn the_command_is_a_group_of_its_own_whichever_cgroups_it_is_in() {
 fn reasons_have_the_numbers_that_made_the_verdict() {
     let report = report(Level::Container, machine());
     let victim = row(&report, Level::Container, "aaaa");
-    assert_eq!(victim.verdict.kind, VerdictKind::Contended);
-    let reason = victim.reason(Level::Container);
-    let culprit = reason.culprit.expect("who had the CPU most");
-    assert_eq!((culprit.name.as_str(), culprit.alone), ("bbbb", false));
-    let percent = [reason.contended, culprit.share].map(|part| (part * 100.0).round());
-    assert_eq!(percent, [29.0, 38.0]);
+    assert_eq!(victim.verdict.kind, VerdictKind::HurtByNeighbours);
+    let reason = report.reason(victim, Level::Container);
+    let culprits: Vec<_> = reason
+        .culprits
+        .iter()
+        .map(|c| (c.name.as_str(), (c.share * 100.0).round()))
+        .collect();
+    assert_eq!(
+        culprits,
+        [("bbbb", 7.0), ("backup.service", 4.0), ("/", 3.0)]
+    );
+    assert_eq!((reason.contended * 100.0).round(), 29.0);
     let quiet = Batch {
         cgroups: vec![group(20, "/docker/bbbb", 1, 0, 0)],
         ..Batch::default()
     };
     let report = self::report(Level::Container, quiet);
-    let reason = report.rows[0].reason(Level::Container);
-    assert_eq!((reason.kind, reason.culprit), (VerdictKind::Quiet, None));
-    assert_eq!((reason.waited * 1000.0).round(), 10.0);
+    let reason = report.reason(&report.rows[0], Level::Container);
+    assert_eq!(reason.kind, VerdictKind::Quiet);
+    assert_eq!(reason.culprits, []);
+}
+
+#[test]
+fn many_jobs_below_one_group_are_one_culprit() {
+    let jobs = 20..40;
+    let path = |id| format!("/ci.slice/job-{id}");
+    let mut cgroups = vec![group(10, "/web.slice/shop", 0, 0, 100)];
+    cgroups.extend(jobs.clone().map(|id| group(id, &path(id), 0, 0, 0)));
+    cgroups.push(group(50, "/web.slice/other", 0, 0, 0));
+    let mut blames: Vec<BlameRow> = jobs.map(|id| cell(10, of(id), 4)).collect();
+    blames.push(cell(10, of(50), 20));
+    let report = report(
+        Level::Cgroup,
+        Batch {
+            cgroups,
+            blames,
+            ..Batch::default()
+        },
+    );
+    let victim = row(&report, Level::Cgroup, "/web.slice/shop");
+    assert_eq!(victim.verdict.kind, VerdictKind::HurtByNeighbour);
+    let culprit = victim.verdict.culprit.as_ref().expect("one");
+    assert_eq!(culprit.name(Level::Cgroup), "ci.slice/*: 20 jobs");
+    assert_eq!(report.reason(victim, Level::Cgroup).culprits[0].share, 0.4);
+    assert_eq!(victim.culprits.len(), 21, "each is listed");
+}
+
+#[test]
+fn the_quota_that_throttled_most_is_the_one_that_held() {
+    let quota = |id, path: &str, cpus, periods, throttled_ns| QuotaRow {
+        cgroup: CgroupId(id),
+        path: path.to_owned(),
+        cpus,
+        periods,
+        throttled_periods: periods.saturating_sub(1),
+        throttled_ns,
+    };
+    let first = Batch {
+        quotas: vec![quota(1, "/a", 0.5, 10, 0), quota(3, "/b", 0.1, 0, 0)],
+        ..Batch::default()
+    };
+    let mut victim = group(10, "/a/victim", 0, 0, 300);
+    victim.counters[Counter::Wait(Cause::Throttle)] = 500 * MS;
+    let last = Batch {
+        taken_ns: 1000 * MS,
+        cgroups: vec![victim],
+        blames: vec![cell(10, of(20), 300)],
+        quotas: vec![
+            quota(1, "/a", 0.5, 20, 500 * MS),
+            quota(2, "/a/victim", 0.4, 20, MS),
+            quota(3, "/b", 0.1, 10, 900 * MS),
+        ],
+        ..Batch::default()
+    };
+    let mut builder = ReportBuilder::new(first);
+    builder.add(last);
+    let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
+    let row = row(&report, Level::Cgroup, "/a/victim");
+    let quota = row.quota.as_ref().expect("one throttled it");
+    assert_eq!((quota.cpus, quota.group.as_deref()), (0.5, Some("/a")));
+    assert_eq!((quota.periods, quota.throttled_periods), (10, 10));
+    // It ran out in each period: the neighbour took nothing.
+    assert_eq!(row.verdict.kind, VerdictKind::HeldByQuota);
 }
 
 #[test]

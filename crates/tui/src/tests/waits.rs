@@ -110,9 +110,9 @@ fn verdict(app: &App, name: &str) -> Option<VerdictKind> {
 fn most_waited_comes_first_and_each_has_its_verdict() {
     let app = contended(app(Level::Container, 160, 30));
     let expected = [
-        ("session-3.scope", Some(VerdictKind::SelfContended)),
-        ("web/shop-7d9f/shop-77aa", Some(VerdictKind::Throttled)),
-        ("web/shop-7d9f/shop-4e1d", Some(VerdictKind::NoisyNeighbour)),
+        ("session-3.scope", Some(VerdictKind::TooManyThreads)),
+        ("web/shop-7d9f/shop-77aa", Some(VerdictKind::HeldByQuota)),
+        ("web/shop-7d9f/shop-4e1d", Some(VerdictKind::HurtByNeighbour)),
         ("nginx.service", Some(VerdictKind::Quiet)),
     ];
     let expected = expected.map(|(name, kind)| (name.to_owned(), kind));
@@ -120,7 +120,7 @@ fn most_waited_comes_first_and_each_has_its_verdict() {
 }
 
 #[test]
-fn a_verdict_takes_its_window_and_stays_until_the_next() {
+fn a_verdict_comes_after_a_second_and_stays_until_the_next() {
     let mut fake = node();
     let mut app = press(app(Level::Container, 160, 30), "w");
     let mut seen = Vec::new();
@@ -132,9 +132,8 @@ fn a_verdict_takes_its_window_and_stays_until_the_next() {
         }
     }
     let kinds = [
-        (4, None),
-        (5, Some(VerdictKind::Quiet)),
-        (6, Some(VerdictKind::NoisyNeighbour)),
+        (9, Some(VerdictKind::Quiet)),
+        (6, Some(VerdictKind::HurtByNeighbour)),
     ];
     let expected: Vec<_> = kinds
         .into_iter()
@@ -217,7 +216,7 @@ fn the_filter_finds_victims_by_culprit_and_by_verdict_too() {
             "/ j o b - 1 7",
             vec!["session-3.scope", "web/shop-7d9f/shop-4e1d"],
         ),
-        ("/ n o i s y", vec!["web/shop-7d9f/shop-4e1d"]),
+        ("/ h u r t", vec!["web/shop-7d9f/shop-4e1d"]),
         ("/ N G I", vec!["nginx.service"]),
         ("/ z z", vec![]),
     ] {
@@ -253,11 +252,11 @@ fn a_pause_freezes_verdicts_and_does_not_miss_any() {
         paused,
         (0..3).map(|_| second(&mut fake, 70)).collect::<Vec<_>>(),
     );
-    assert_eq!(verdict(&later, "web/shop-7d9f/shop-4e1d"), None);
+    assert!(verdict(&later, "web/shop-7d9f/shop-4e1d").is_some());
     let on = press(later, "Space");
     assert_eq!(
         verdict(&on, "web/shop-7d9f/shop-4e1d"),
-        Some(VerdictKind::NoisyNeighbour)
+        Some(VerdictKind::HurtByNeighbour)
     );
 }
 
