@@ -57,6 +57,7 @@ mod tests {
             throttles: 0,
             quota: None,
             settings: noctule_model::Settings::default(),
+            hurts: crate::Hurts::default(),
             verdict: Verdict::default(),
         }
     }

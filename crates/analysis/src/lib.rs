@@ -29,4 +29,4 @@ pub use judge::{Judge, JudgeOptions};
 pub use report::{Report, ReportBuilder, Row};
 pub use rollup::Rollup;
 pub use select::{Missing, Named, Selection};
-pub use wait_report::{Culprit, Party, Verdict, WaitReport, WaitReportRow};
+pub use wait_report::{Culprit, Hurts, Party, Verdict, WaitReport, WaitReportRow};

@@ -106,10 +106,21 @@ pub struct WaitReportRow {
     /// The quota that throttled it most, its own or one above or below; `None` where none did, or
     /// where that cannot be read.
     pub quota: Option<QuotaUse>,
+    /// What it does to others.
+    pub hurts: Hurts,
     /// What it is allowed; filled by whoever reads the files of the kernel.
     pub settings: Settings,
     /// What is the matter.
     pub verdict: Verdict,
+}
+
+/// How long others waited behind a group: the other side of [`WaitReportRow::culprits`].
+#[derive(Clone, Debug, Default)]
+pub struct Hurts {
+    /// All of them together, nanoseconds.
+    pub wait_ns: u64,
+    /// Who waited most, and how long.
+    pub most: Option<(Party, u64)>,
 }
 
 /// A verdict with the numbers that made it.
@@ -280,6 +291,7 @@ impl Draft {
             throttles: self.counters[Counter::SwitchesThrottled],
             quota: None,
             settings: Settings::default(),
+            hurts: Hurts::default(),
             verdict: Verdict::default(),
         }
     }
@@ -348,6 +360,7 @@ impl ReportBuilder {
             row.quota = quota::of(&row.party, &first.quotas, &last.quotas);
             row.judge(window_ns, None, VerdictKind::default(), thresholds);
         }
+        hurts::fill(&mut rows, level);
         rows.sort_by(|a, b| {
             let order = b.total_ns().cmp(&a.total_ns());
             order.then_with(|| {
@@ -459,6 +472,7 @@ fn outermost(party: &mut Party, owner: &Arc<Owner>) {
     }
 }
 
+mod hurts;
 mod parent;
 mod quota;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use noctule_analysis::{Attribution, Rollup, Selection};
-use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace, Meters, Moment, Quotas};
+use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace, Meters, Moment, Quotas, SettingFiles};
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts,
@@ -256,6 +256,23 @@ impl Pipeline {
     /// Whether there is a meter of energy, or a model.
     pub(crate) fn has_meter(&self) -> bool {
         !self.meters.zones().is_empty()
+    }
+
+    /// The owners of all groups that are known.
+    pub(crate) fn owners(&self) -> Vec<Arc<Owner>> {
+        self.registry.owners().cloned().collect()
+    }
+
+    /// The path of a group in the hierarchy, of one that is given as a path there or of a directory.
+    pub(crate) fn group_path(&self, given: &str) -> String {
+        let mount = self.cgroup_mount.to_string_lossy();
+        let path = given.strip_prefix(mount.as_ref()).unwrap_or(given);
+        format!("/{}", path.trim_matches('/'))
+    }
+
+    /// The files in which the kernel has what groups are allowed.
+    pub(crate) fn setting_files(&self) -> SettingFiles {
+        SettingFiles::new(Path::new("/"), &self.cgroup_mount)
     }
 
     /// Fails where the feature is off, with why.

@@ -2,6 +2,7 @@
 //!
 //! Pure functions that know no terminal, no file and no clock.
 
+mod advice;
 mod draw;
 mod escape;
 mod fit;
@@ -10,6 +11,7 @@ mod reason;
 mod time;
 mod units;
 
+pub use advice::{advice, answer, cpu_numbers, facts};
 pub use draw::{WAIT_LENGTHS, WAIT_SCALE, drawn, glyph, lengths};
 pub use escape::{escape, escape_bytes, is_unseen, lossless};
 pub use fit::{Align, keep_end, keep_start, pad, shorten, width, wrap};

@@ -118,6 +118,23 @@ fn groups_of_one_container_are_its_own_and_units_are_neighbours() {
 }
 
 #[test]
+fn what_a_group_does_to_others_is_the_other_side_of_their_culprits() {
+    let report = report(Level::Cgroup, machine());
+    let hurts = |path: &str| {
+        let hurts = &row(&report, Level::Cgroup, path).hurts;
+        let most = hurts
+            .most
+            .as_ref()
+            .map(|(party, _)| party.name(Level::Cgroup));
+        (hurts.wait_ns / MS, most)
+    };
+    let inner = "/docker/aaaa/inner";
+    assert_eq!(hurts("/docker/bbbb"), (20, Some("/docker/aaaa".into())));
+    assert_eq!(hurts("/docker/aaaa"), (25, Some(inner.into())));
+    assert_eq!(hurts(inner), (0, None));
+}
+
+#[test]
 fn the_parts_add_up_at_every_level() {
     for level in [Level::Container, Level::Pod, Level::Unit, Level::Cgroup] {
         let report = report(level, machine());
@@ -185,7 +202,7 @@ fn reasons_have_the_numbers_that_made_the_verdict() {
         .collect();
     assert_eq!(
         culprits,
-        [("bbbb", 7.0), ("backup.service", 4.0), ("/", 3.0)]
+        [("bbbb", 7.0), ("backup.service", 4.0), ("(root)", 3.0)]
     );
     assert_eq!((reason.contended * 100.0).round(), 29.0);
     let quiet = Batch {

@@ -28,7 +28,7 @@ pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) 
         let room = " ".repeat(text::width(head).saturating_sub(text::width(line)));
         out.push_str(&format!("{line}{room}  {}\n", verdict(row, paint)));
         if row.verdict.kind != VerdictKind::Quiet {
-            out.push_str(&details(report, row, level, paint));
+            out.push_str(&details(row, level));
         }
     }
     if !hidden.is_empty() {
@@ -65,7 +65,7 @@ fn verdict(row: &WaitReportRow, paint: Paint) -> String {
 }
 
 /// The causes as a bar and in figures, and the culprits.
-fn details(report: &WaitReport, row: &WaitReportRow, level: Level, paint: Paint) -> String {
+fn details(row: &WaitReportRow, level: Level) -> String {
     let total = row.total_ns().max(1);
     let causes: Vec<String> = Cause::ALL
         .into_iter()
@@ -99,8 +99,6 @@ fn details(report: &WaitReport, row: &WaitReportRow, level: Level, paint: Paint)
     if !preemptions.is_empty() {
         out.push_str(&format!("  preempted by: {}\n", preemptions.join(", ")));
     }
-    let reason = escape(&text::sentence(&report.reason(row, level)));
-    out.push_str(&format!("  {}\n", paint.bold(&reason)));
     out
 }
 

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use noctule_model::{FeatureId, Level};
+use noctule_analysis::ReportBuilder;
+use noctule_model::{Counter, FeatureId, Level};
 
 use super::recorded::{self, Answer, Window};
-use super::wait_table;
+use super::settings::Observed;
 use super::watch::{Output, watch};
+use super::{wait_answers, wait_table};
 use crate::args::WaitsArgs;
 use crate::config::Config;
 use crate::exit::Usage;
@@ -18,39 +20,44 @@ const WINDOW: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
+    let mut observed = None;
     let answer = match Window::open(&args.source, args.duration, WINDOW)? {
         Some(window) => {
             let answer = window.answer(&args.names, &mut |_| {})?;
             Window::need(&answer, FeatureId::CpuWaits)?;
             answer
         }
-        None => live(args, config)?,
+        None => live(args, config, &mut observed)?,
     };
     let level = Level::from(args.by);
     let thresholds = config.verdicts.thresholds();
+    let kernel_threads = kernel_threads(&answer.builder);
     let builder = answer.builder.select(answer.selection);
-    let report = builder.waits(level, answer.followed, &thresholds);
+    let mut report = builder.waits(level, answer.followed, &thresholds);
+    // Of a recording nobody can read now what groups were allowed then.
+    if let Some(observed) = observed {
+        observed.settle(&mut report, &kernel_threads);
+    }
     if args.json {
         let json = noctule_sinks::json::waits_json(&report, level);
         output.write(&format!("{json}\n"))?;
     } else {
         let paint = output.paint();
-        output.write(&wait_table::draw(&report, level, args.top, paint))?;
+        let answers = wait_answers::draw(&report, level, args.top, paint);
+        let table = wait_table::draw(&report, level, args.top, paint);
+        output.write(&(answers + &table))?;
     }
     Ok(answer.code)
 }
 
-fn live(args: &WaitsArgs, config: &Config) -> Result<Answer> {
-    if !config.collect.waits {
-        bail!(Usage(
-            "collect.waits is false in the configuration: set it to true".into()
-        ));
-    }
+fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> Result<Answer> {
+    check(config)?;
     let signals = Signals::catch()?;
     let tape = recorded::keep(&args.source, &args.command)?;
     let mut pipeline = Pipeline::start(config, Shown::Waits)?;
     pipeline.need(FeatureId::CpuWaits)?;
     let selection = pipeline.select(&args.names, &args.command)?;
+    *observed = Some(Observed::begin(pipeline.setting_files()));
     let answer = watch(
         &mut pipeline,
         &signals,
@@ -63,4 +70,29 @@ fn live(args: &WaitsArgs, config: &Config) -> Result<Answer> {
         selection,
         ..answer
     })
+}
+
+/// Fails where waits are switched off.
+pub(super) fn check(config: &Config) -> Result<()> {
+    if !config.collect.waits {
+        bail!(Usage(
+            "collect.waits is false in the configuration: set it to true".into()
+        ));
+    }
+    Ok(())
+}
+
+/// Threads of the kernel that are named, at most, and how much of a CPU they must have used.
+const KERNEL_THREADS: usize = 3;
+const BUSY: f64 = 0.01;
+
+/// The busiest threads of the kernel in the window.
+pub(super) fn kernel_threads(builder: &ReportBuilder) -> Vec<String> {
+    let report = builder.report(Level::Process, false);
+    let least = (report.window_ns as f64 * BUSY) as u64;
+    let threads = report.rows.iter().filter_map(|row| {
+        let process = row.process.as_ref().filter(|p| p.kernel_thread)?;
+        (row.counters[Counter::CpuTime] >= least).then(|| process.comm.text())
+    });
+    threads.take(KERNEL_THREADS).collect()
 }

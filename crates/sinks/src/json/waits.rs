@@ -33,7 +33,7 @@ struct Waits<'a> {
 }
 
 #[derive(Serialize)]
-struct RowJson<'a> {
+pub(super) struct RowJson<'a> {
     name: String,
     #[serde(flatten)]
     owner: OwnerJson<'a>,
@@ -42,6 +42,7 @@ struct RowJson<'a> {
     wait: WaitJson,
     causes: Named<f64>,
     culprits: Vec<CulpritJson<'a>>,
+    hurts: HurtsJson,
     preemptions: Named<u64>,
     #[serde(rename = "switches.throttled", skip_serializing_if = "Option::is_none")]
     throttles: Option<u64>,
@@ -65,12 +66,32 @@ struct DistributionJson {
 }
 
 #[derive(Serialize)]
-struct CulpritJson<'a> {
+pub(super) struct CulpritJson<'a> {
     name: String,
     #[serde(flatten)]
     owner: OwnerJson<'a>,
     seconds: f64,
     share: f64,
+}
+
+/// What the row does to others.
+#[derive(Serialize)]
+struct HurtsJson {
+    seconds: f64,
+    seconds_per_second: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    most: Option<String>,
+}
+
+impl HurtsJson {
+    fn new(report: &WaitReport, row: &WaitReportRow, level: Level) -> Self {
+        let (ns, most) = (row.hurts.wait_ns, row.hurts.most.as_ref());
+        Self {
+            seconds: seconds(ns),
+            seconds_per_second: ns as f64 / report.window_ns.max(1) as f64,
+            most: most.map(|(party, _)| party.name(level)),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -82,6 +103,8 @@ struct VerdictJson {
     culprit_kind: Option<&'static str>,
     reason: String,
     provisional: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_step: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<QuotaJson>,
 }
@@ -109,7 +132,7 @@ impl<T: Serialize> Serialize for Named<T> {
 }
 
 impl<'a> RowJson<'a> {
-    fn new(report: &WaitReport, row: &'a WaitReportRow, level: Level) -> Self {
+    pub(super) fn new(report: &WaitReport, row: &'a WaitReportRow, level: Level) -> Self {
         let measured = report.measured;
         let others = row.others_ns();
         let causes = Cause::ALL
@@ -130,6 +153,7 @@ impl<'a> RowJson<'a> {
                 .iter()
                 .map(|c| CulpritJson::new(c, others, level))
                 .collect(),
+            hurts: HurtsJson::new(report, row, level),
             preemptions: Named(preemptions.to_vec()),
             throttles: measured
                 .has(Counter::SwitchesThrottled)
@@ -149,6 +173,7 @@ impl VerdictJson {
             culprit_kind: culprit.map(Party::kind),
             reason: noctule_text::sentence(&reason),
             provisional: reason.provisional,
+            next_step: noctule_text::advice(&reason),
             quota: reason.quota.map(|quota| QuotaJson {
                 cpus: quota.cpus,
                 group: quota.group,
@@ -179,7 +204,7 @@ impl WaitJson {
 }
 
 impl<'a> CulpritJson<'a> {
-    fn new(culprit: &'a Culprit, others_ns: u64, level: Level) -> Self {
+    pub(super) fn new(culprit: &'a Culprit, others_ns: u64, level: Level) -> Self {
         Self {
             name: culprit.party.name(level),
             owner: party_owner(&culprit.party, level),

@@ -215,6 +215,7 @@ fn idle(party: &Party) -> WaitReportRow {
         throttles: 0,
         quota: None,
         settings: noctule_model::Settings::default(),
+        hurts: noctule_analysis::Hurts::default(),
         verdict: Verdict::default(),
     }
 }

@@ -180,6 +180,16 @@ pub(crate) const COLUMNS: &[Column] = &[
         cell: Cell::Number(figures::wait_rate, text::length),
     },
     Column {
+        title: "HURTS/s",
+        help: "how long others waited behind it, per second",
+        width: 8,
+        widest: 8,
+        priority: 11,
+        views: WAITS,
+        exists: always,
+        cell: Cell::Number(figures::hurts_rate, text::length),
+    },
+    Column {
         title: "WAIT%",
         help: "waiting as a part of the time that its threads wanted the CPU",
         width: 6,

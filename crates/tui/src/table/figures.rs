@@ -85,6 +85,12 @@ pub(crate) fn wait_rate(facts: &Facts, item: &Item) -> Option<f64> {
     (facts.window_ns > 0).then(|| waited as f64 * 1e9 / facts.window_ns as f64)
 }
 
+/// How long others waited behind it, nanoseconds per second.
+pub(crate) fn hurts_rate(facts: &Facts, item: &Item) -> Option<f64> {
+    let hurts = waits(item)?.hurts.wait_ns;
+    (facts.window_ns > 0).then(|| hurts as f64 * 1e9 / facts.window_ns as f64)
+}
+
 /// Waiting as a part of the time that the threads wanted the CPU, in percent; `None` when they did
 /// not want it.
 pub(crate) fn wait_percent(_: &Facts, item: &Item) -> Option<f64> {

@@ -112,7 +112,10 @@ fn most_waited_comes_first_and_each_has_its_verdict() {
     let expected = [
         ("session-3.scope", Some(VerdictKind::TooManyThreads)),
         ("web/shop-7d9f/shop-77aa", Some(VerdictKind::HeldByQuota)),
-        ("web/shop-7d9f/shop-4e1d", Some(VerdictKind::HurtByNeighbour)),
+        (
+            "web/shop-7d9f/shop-4e1d",
+            Some(VerdictKind::HurtByNeighbour),
+        ),
         ("nginx.service", Some(VerdictKind::Quiet)),
     ];
     let expected = expected.map(|(name, kind)| (name.to_owned(), kind));
@@ -190,7 +193,7 @@ fn the_views_have_orders_of_their_own() {
     let sorted = |app: &App| (COLUMNS[app.sort()].title, app.descending);
     let app = contended(app(Level::Container, 160, 30));
     assert_eq!(sorted(&app), ("WAIT/s", true));
-    let app = press(app, "s s s s r");
+    let app = press(app, "s s s s s r");
     assert_eq!(sorted(&app), ("MAX", false));
     let app = press(app, "s");
     assert_eq!(sorted(&app).0, "CULPRIT", "pictures are no order");

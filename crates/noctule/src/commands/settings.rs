@@ -1,0 +1,128 @@
+//! What hurt groups are allowed: read from the files of the kernel when the answer is written.
+
+use noctule_analysis::{Party, WaitReport, WaitReportRow};
+use noctule_collect::{CpuNumbers, CpuTimes, SettingFiles};
+use noctule_model::{Affinity, Rivals, Settings, VerdictKind};
+
+/// Groups whose settings are read, at most: more are not shown with a sentence.
+const ROWS: usize = 100;
+
+/// What is to be known at both ends of a window.
+pub(super) struct Observed {
+    files: SettingFiles,
+    begin: CpuTimes,
+}
+
+impl Observed {
+    /// The window begins.
+    pub(super) fn begin(files: SettingFiles) -> Self {
+        Self {
+            begin: files.cpu_times(),
+            files,
+        }
+    }
+
+    /// The files of the kernel.
+    pub(super) const fn files(&self) -> &SettingFiles {
+        &self.files
+    }
+
+    /// Part of the window for which each CPU was idle.
+    pub(super) fn idle(&self) -> Vec<(u32, f64)> {
+        self.files.cpu_times().idle_since(&self.begin)
+    }
+
+    /// The window has ended: reads what the rows with a verdict are allowed.
+    pub(super) fn settle(&self, report: &mut WaitReport, kernel_threads: &[String]) {
+        let idle = self.idle();
+        let online = self.files.online();
+        let hurt = |row: &&mut WaitReportRow| row.verdict.kind != VerdictKind::Quiet;
+        for row in report.rows.iter_mut().filter(hurt).take(ROWS) {
+            row.settings = self.of(row, &idle, &online, kernel_threads);
+        }
+    }
+
+    /// What a row is allowed.
+    pub(super) fn of(
+        &self,
+        row: &WaitReportRow,
+        idle: &[(u32, f64)],
+        online: &CpuNumbers,
+        kernel_threads: &[String],
+    ) -> Settings {
+        let Party::Group(owner) = &row.party else {
+            return Settings::default();
+        };
+        let kind = row.verdict.kind;
+        let allowed = self.files.allowed(&self.files.processes(&owner.path));
+        let affinity = allowed.filter(|cpus| kind.is_contended() && !online.is_subset(cpus));
+        let culprit = row.culprits.iter().find_map(|c| match &c.party {
+            Party::Group(owner) => Some(owner.path.as_str()),
+            _ => None,
+        });
+        let by_kernel = kind == VerdictKind::HurtByKernel;
+        Settings {
+            rivals: culprit.and_then(|culprit| self.rivals(&owner.path, culprit)),
+            affinity: affinity.map(|cpus| Affinity {
+                idle: idlest(idle, &cpus),
+                cpus: cpus
+                    .into_iter()
+                    .filter(|cpu| online.contains(cpu))
+                    .collect(),
+            }),
+            kernel_threads: match by_kernel {
+                true => kernel_threads.to_vec(),
+                false => Vec::new(),
+            },
+        }
+    }
+
+    fn rivals(&self, own: &str, culprit: &str) -> Option<Rivals> {
+        let (own, culprit) = siblings(own, culprit)?;
+        let with_weight = |path: &str| Some((path.to_owned(), self.files.weight(path)?));
+        Some(Rivals {
+            own: with_weight(own)?,
+            culprit: with_weight(culprit)?,
+        })
+    }
+}
+
+/// The CPU that was idle for longest among those that are not in the set.
+fn idlest(idle: &[(u32, f64)], cpus: &CpuNumbers) -> Option<(u32, f64)> {
+    let others = idle.iter().filter(|(cpu, _)| !cpus.contains(cpu));
+    others.copied().max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// The paths at which two groups part: siblings. `None` where one is above the other.
+fn siblings<'a>(a: &'a str, b: &'a str) -> Option<(&'a str, &'a str)> {
+    let same = a.split('/').zip(b.split('/'));
+    let common: usize = same
+        .take_while(|(a, b)| a == b)
+        .map(|(a, _)| a.len() + 1)
+        .sum();
+    let until = |path: &'a str| {
+        let rest = path.get(common..).filter(|rest| !rest.is_empty())?;
+        let end = rest.find('/').map_or(path.len(), |at| common + at);
+        Some(&path[..end])
+    };
+    Some((until(a)?, until(b)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_share_where_their_paths_part() {
+        let cases = [
+            ("/a/b", "/a/c/d", Some(("/a/b", "/a/c"))),
+            ("/web", "/batch/job", Some(("/web", "/batch"))),
+            ("/a", "/ab", Some(("/a", "/ab"))),
+            ("/a/b", "/a", None),
+            ("/", "/a", None),
+        ];
+        for (a, b, expected) in cases {
+            assert_eq!(siblings(a, b), expected, "{a} {b}");
+        }
+    }
+}

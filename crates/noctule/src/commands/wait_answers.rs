@@ -1,0 +1,38 @@
+//! The first lines of `noctule waits`: who is hurt, by whom, how much, and what to try.
+
+use noctule_analysis::{WaitReport, WaitReportRow};
+use noctule_model::{Level, VerdictKind};
+use noctule_text::{self as text, escape};
+
+use crate::print::Paint;
+
+/// A sentence for each group that is hurt, the worst first, up to `top` of them.
+pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) -> String {
+    let hurt = worst_first(report);
+    if hurt.is_empty() {
+        return paint.green("nobody waits: no group is hurt") + "\n\n";
+    }
+    let mut out = String::new();
+    for row in hurt.iter().take(top) {
+        let reason = report.reason(row, level);
+        let answer = escape(&text::answer(&row.party.name(level), &reason));
+        out.push_str(&paint.bold(&answer));
+        out.push('\n');
+    }
+    if hurt.len() > top {
+        let more = format!("{} more groups are hurt\n", hurt.len() - top);
+        out.push_str(&paint.dim(&more));
+    }
+    out.push('\n');
+    out
+}
+
+/// The groups that are hurt, by the time that was taken from them.
+fn worst_first(report: &WaitReport) -> Vec<&WaitReportRow> {
+    let rows = report.rows.iter();
+    let mut hurt: Vec<&WaitReportRow> = rows
+        .filter(|row| row.verdict.kind != VerdictKind::Quiet)
+        .collect();
+    hurt.sort_by_key(|row| std::cmp::Reverse(row.verdict.evidence.lost_ns()));
+    hurt
+}

@@ -1,0 +1,228 @@
+//! What speaks for a verdict, and what to try.
+
+use noctule_model::{Affinity, Reason, VerdictKind};
+
+use crate::reason::part;
+use crate::{cpus, sentence};
+
+/// A CPU is worth naming as idle from this part of the window on.
+const IDLE: f64 = 0.2;
+
+/// The whole answer for a group that is hurt: the sentence, what speaks for it, what to try. Not
+/// escaped.
+pub fn answer(name: &str, reason: &Reason) -> String {
+    let mut words = format!("{name}: {}", sentence(reason));
+    for fact in facts(reason) {
+        words.push_str("; ");
+        words.push_str(&fact);
+    }
+    if let Some(advice) = advice(reason) {
+        words.push_str(&format!(". Try: {advice}"));
+    }
+    words
+}
+
+/// What speaks for the verdict beside the sentence. Not escaped.
+pub fn facts(reason: &Reason) -> Vec<String> {
+    let mut facts = Vec::new();
+    if let Some(quota) = reason.quota.as_ref().filter(|q| q.periods > 0)
+        && reason.kind.is_held()
+    {
+        let (used, all) = (quota.throttled_periods, quota.periods);
+        facts.push(format!("the limit was used up in {used} of {all} periods"));
+    }
+    if reason.kind.is_held() && reason.threads >= 1.5 {
+        let threads = reason.threads;
+        facts.push(format!("{threads:.1} runnable threads on average"));
+    }
+    if let Some(affinity) = &reason.settings.affinity {
+        facts.push(confined(affinity));
+    }
+    facts
+}
+
+fn confined(affinity: &Affinity) -> String {
+    let words = format!("may run on {} only", cpu_numbers(&affinity.cpus));
+    match affinity.idle {
+        Some((cpu, idle)) => format!("{words}; CPU {cpu} was {} idle", part(idle)),
+        None => words,
+    }
+}
+
+/// CPUs by number: `CPU 1`, `CPUs 0-3,8`.
+pub fn cpu_numbers(cpus: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => parts.push((cpu, cpu)),
+        }
+    }
+    let range = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    let parts: Vec<String> = parts.iter().map(range).collect();
+    let s = if cpus.len() > 1 { "s" } else { "" };
+    format!("CPU{s} {}", parts.join(","))
+}
+
+/// What to try first, where something usually helps. Not escaped.
+pub fn advice(reason: &Reason) -> Option<String> {
+    let idle = reason.settings.affinity.as_ref().and_then(|a| a.idle);
+    if let Some((cpu, _)) = idle.filter(|(_, part)| *part >= IDLE)
+        && reason.kind.is_contended()
+        && reason.kind != VerdictKind::QuotaAndNeighbours
+    {
+        return Some(format!("let it run on CPU {cpu} too"));
+    }
+    Some(match reason.kind {
+        VerdictKind::Quiet => return None,
+        VerdictKind::HurtByNeighbour => share(reason),
+        VerdictKind::HurtByNeighbours => format!("{}, or more CPUs", share(reason)),
+        VerdictKind::HeldByQuota => quota(reason),
+        VerdictKind::QuotaAndNeighbours => format!("{}; then {}", quota(reason), share(reason)),
+        VerdictKind::TooManyThreads => {
+            let most = reason.cpus.ceil().max(1.0);
+            format!("fewer threads (as many as CPUs: {most:.0}), or more CPUs")
+        }
+        VerdictKind::HurtByKernel => {
+            "find what keeps the kernel threads busy (noctule stat --by process, /proc/softirqs)"
+                .to_owned()
+        }
+        VerdictKind::HurtByHost => {
+            "more CPU for this virtual machine, or a host with less load".to_owned()
+        }
+        VerdictKind::HurtByInterrupts => {
+            "spread the interrupts over other CPUs (/proc/interrupts shows which)".to_owned()
+        }
+    })
+}
+
+fn quota(reason: &Reason) -> String {
+    let limit = match &reason.quota {
+        Some(quota) => match &quota.group {
+            Some(group) => format!("raise the limit of {group} (now {})", cpus(quota.cpus)),
+            None => format!("raise its limit (now {})", cpus(quota.cpus)),
+        },
+        None => "raise its CPU limit".to_owned(),
+    };
+    let quota = reason.quota.as_ref().map_or(1.0, |quota| quota.cpus);
+    match reason.threads > 2.0 * quota.max(1.0) {
+        true => format!("{limit}, or run fewer threads"),
+        false => limit,
+    }
+}
+
+/// How to share the CPU in another way.
+fn share(reason: &Reason) -> String {
+    match &reason.settings.rivals {
+        Some(rivals) if rivals.culprit.1 > rivals.own.1 => format!(
+            "lower the CPU weight of {} ({}; that of {} is {}), or move one of them",
+            rivals.culprit.0, rivals.culprit.1, rivals.own.0, rivals.own.1
+        ),
+        Some(rivals) => format!(
+            "raise the CPU weight of {} ({}; that of {} is {}), or move one of them",
+            rivals.own.0, rivals.own.1, rivals.culprit.0, rivals.culprit.1
+        ),
+        None => "raise its CPU weight, or move it".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::{QuotaUse, ReasonCulprit, Rivals, Settings};
+
+    use super::*;
+
+    fn reason(kind: VerdictKind) -> Reason {
+        Reason {
+            kind,
+            contended: 0.5,
+            throttled: 0.8,
+            threads: 1.0,
+            cpus: 0.5,
+            culprits: vec![ReasonCulprit {
+                name: "b".into(),
+                share: 0.5,
+            }],
+            ..Reason::default()
+        }
+    }
+
+    #[test]
+    fn an_idle_cpu_beside_a_pinned_group_is_the_first_thing_to_try() {
+        let mut reason = reason(VerdictKind::HurtByNeighbour);
+        reason.settings.affinity = Some(Affinity {
+            cpus: vec![1],
+            idle: Some((0, 1.0)),
+        });
+        assert_eq!(
+            answer("a", &reason),
+            "a: hurt by b: runnable but not running 50.0% of its wanted time; may run on CPU 1 \
+             only; CPU 0 was 100.0% idle. Try: let it run on CPU 0 too"
+        );
+        reason.settings.affinity = Some(Affinity {
+            cpus: vec![0, 1, 2, 5],
+            idle: Some((3, 0.1)),
+        });
+        assert_eq!(
+            facts(&reason),
+            ["may run on CPUs 0-2,5 only; CPU 3 was 10.0% idle"]
+        );
+    }
+
+    #[test]
+    fn the_heavier_of_two_is_to_be_lighter() {
+        let rivals = |own, culprit| Settings {
+            rivals: Some(Rivals {
+                own: ("/a".into(), own),
+                culprit: ("/b".into(), culprit),
+            }),
+            ..Settings::default()
+        };
+        let mut reason = reason(VerdictKind::HurtByNeighbour);
+        let cases = [
+            (
+                100,
+                800,
+                "lower the CPU weight of /b (800; that of /a is 100), or move one of them",
+            ),
+            (
+                100,
+                100,
+                "raise the CPU weight of /a (100; that of /b is 100), or move one of them",
+            ),
+        ];
+        for (own, culprit, words) in cases {
+            reason.settings = rivals(own, culprit);
+            assert_eq!(advice(&reason).as_deref(), Some(words));
+        }
+    }
+
+    #[test]
+    fn a_limit_is_named_with_what_was_used_of_it() {
+        let mut reason = reason(VerdictKind::HeldByQuota);
+        reason.threads = 8.0;
+        reason.quota = Some(QuotaUse {
+            cpus: 0.2,
+            group: None,
+            periods: 50,
+            throttled_periods: 49,
+        });
+        assert_eq!(
+            answer("a", &reason),
+            "a: held back 80.0% of its wanted time by its own limit of 0.2 CPU; the limit was used \
+             up in 49 of 50 periods; 8.0 runnable threads on average. Try: raise its limit (now \
+             0.2 CPU), or run fewer threads"
+        );
+    }
+
+    #[test]
+    fn each_kind_but_quiet_has_something_to_try() {
+        for kind in VerdictKind::ALL {
+            let some = advice(&reason(kind)).is_some();
+            assert_eq!(some, kind != VerdictKind::Quiet, "{kind:?}");
+        }
+    }
+}
