@@ -15,6 +15,7 @@ mod report;
 mod rollup;
 mod select;
 mod wait_report;
+mod why;
 
 pub use energy::{
     Attribution, EnergyReport, IdleEnergy, KindReport, ZoneReport, charged_kinds, counts_in_rows,
@@ -30,3 +31,4 @@ pub use report::{Report, ReportBuilder, Row};
 pub use rollup::Rollup;
 pub use select::{Missing, Named, Selection};
 pub use wait_report::{Culprit, Hurts, Party, Verdict, WaitReport, WaitReportRow};
+pub use why::{ProcessUse, Why};

@@ -72,6 +72,7 @@ pub(crate) enum Command {
     Stat(StatArgs),
     Energy(EnergyArgs),
     Waits(WaitsArgs),
+    Why(WhyArgs),
     Top(TopArgs),
     Events(EventsArgs),
     Record(RecordArgs),
@@ -188,7 +189,8 @@ pub(crate) struct EnergyArgs {
 
 /// Who waited for the CPU, how long, why, and because of whom
 ///
-/// For each container, or unit: the distribution of its waits, what kept it from the CPU (its quota,
+/// First a sentence for each group that is hurt, the worst first: by whom, how much, and what to try. Then,
+/// for each container, or unit: the distribution of its waits, what kept it from the CPU (its quota,
 /// neighbours, its own threads, kernel threads), who had the CPU meanwhile, and a verdict. With a
 /// COMMAND: runs it, and tells what it and all its descendants waited for until it ended.
 #[derive(Debug, ClapArgs)]
@@ -215,6 +217,35 @@ pub(crate) struct WaitsArgs {
     /// Command to run and follow
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Why one container, pod, unit, cgroup or process is slow, and what to try
+///
+/// Watches it for a window: its verdict, its CPU limit, weight, CPUs and pressure beside what it used,
+/// the distribution and the causes of its waits, those behind whom it waited with their processes and
+/// command lines, how idle each CPU was, and what happened in it.
+///
+/// Examples:
+///   noctule why nginx.service
+///   noctule why shop/cart-7d9f --for 10s
+///   noctule why /system.slice/docker-4f1c2a9be07d.scope --json
+///   noctule why 1234
+#[derive(Debug, ClapArgs)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct WhyArgs {
+    /// A container by its name or the beginning of its id, a pod by its name, NAMESPACE/NAME or uid, a
+    /// unit, the path of a cgroup, or a process by its pid
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Length of the window [default: 5s]
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
+    pub(crate) duration: Option<Duration>,
+    /// One JSON object instead of the text (docs/json.md)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the answer to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// Who uses the CPU, who waits for it, and what it costs, live

@@ -25,6 +25,7 @@ mod run;
 mod settings;
 mod stat;
 mod streaming;
+mod subject;
 mod table;
 mod tape;
 mod target;
@@ -37,6 +38,8 @@ mod wait_table;
 mod waits;
 mod watch;
 mod watched;
+mod why;
+mod why_text;
 
 /// Does what was asked for; the value is the exit status.
 pub(crate) fn run(args: Args) -> Result<u8> {
@@ -46,6 +49,7 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Stat(stat) => stat::run(&stat, &config),
         Command::Energy(energy) => energy::run(&energy, &config),
         Command::Waits(waits) => waits::run(&waits, &config),
+        Command::Why(why) => why::run(&why, &config),
         Command::Top(top) => top::run(&top, &config),
         Command::Events(events) => events::run(&events, &config),
         Command::Record(record) => record::run(&record, &config),

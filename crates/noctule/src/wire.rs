@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use noctule_analysis::{Attribution, Rollup, Selection};
-use noctule_collect::{CgroupLife, CpuSource, EventSource, Grace, Meters, Moment, Quotas, SettingFiles};
+use noctule_collect::{
+    CgroupLife, CpuSource, EventSource, Grace, Meters, Moment, Quotas, SettingFiles,
+};
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts,

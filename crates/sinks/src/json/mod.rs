@@ -12,6 +12,7 @@ mod meters;
 mod owner;
 mod row;
 mod waits;
+mod why;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,6 +32,7 @@ use meters::MeterJson;
 pub(crate) use owner::OwnerJson;
 use row::RowJson;
 pub use waits::{pairs_json, waits_json};
+pub use why::why_json;
 
 /// The answer of `noctule stat --json`, and of `noctule top`'s recording.
 ///

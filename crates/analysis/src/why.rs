@@ -1,0 +1,118 @@
+//! Everything about one group: the answer of `why`.
+
+use noctule_model::{Counter, Events, Level, ProcessId};
+
+use crate::report::Key;
+use crate::wait_report::{Culprit, Party};
+use crate::{Report, ReportBuilder, Row, Thresholds, WaitReport, WaitReportRow};
+
+/// Processes that are named of each group.
+const PROCESSES: usize = 3;
+
+/// A group and what happened to it in a window.
+#[derive(Clone, Debug)]
+pub struct Why {
+    /// What the row stands for.
+    pub level: Level,
+    /// The window, with the row alone.
+    pub report: WaitReport,
+    /// Its processes that used the CPU most.
+    pub processes: Vec<ProcessUse>,
+    /// Those behind whom it waited, the most to blame first, with their processes.
+    pub culprits: Vec<(Culprit, Vec<ProcessUse>)>,
+    /// What happened in it; `None` where events are not measured.
+    pub events: Option<Events>,
+    /// Its weight; `None` for the root group and where that cannot be read.
+    pub weight: Option<u64>,
+    /// CPUs that its threads may use; `None` where no process of it is left.
+    pub allowed: Option<Vec<u32>>,
+    /// Part of the last ten seconds in which one of its threads waited, in percent, by the kernel
+    /// (PSI).
+    pub pressure: Option<f64>,
+    /// Part of the window for which each CPU was idle.
+    pub idle: Vec<(u32, f64)>,
+}
+
+/// What a process used of the CPU in the window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessUse {
+    /// Which one.
+    pub id: ProcessId,
+    /// Its command name.
+    pub comm: String,
+    /// Its command line, where it could be read.
+    pub command: Option<String>,
+    /// It has ended.
+    pub exited: bool,
+    /// Time on a CPU, nanoseconds.
+    pub cpu_ns: u64,
+}
+
+impl Why {
+    /// The row; `None` where the group neither ran nor waited in the window.
+    pub fn row(&self) -> Option<&WaitReportRow> {
+        self.report.rows.first()
+    }
+
+    /// The same, to be completed.
+    pub fn row_mut(&mut self) -> Option<&mut WaitReportRow> {
+        self.report.rows.first_mut()
+    }
+}
+
+impl ReportBuilder {
+    /// What happened to the group in the window so far, without what only files tell.
+    pub fn why(&self, party: &Party, level: Level, thresholds: &Thresholds) -> Why {
+        let mut report = self.waits(level, false, thresholds);
+        let wanted = party.key(level);
+        report.rows.retain(|row| row.party.key(level) == wanted);
+        let processes = self.report(Level::Process, false);
+        let culprits = report.rows.first().map(|row| {
+            let worth = row.culprits.iter();
+            let worth = worth.filter(|c| row.is_worth_naming(c.blame.wait_ns));
+            worth
+                .map(|c| (c.clone(), users(&processes, &c.party, level)))
+                .collect()
+        });
+        let events = self.report(level, false);
+        let row = events
+            .rows
+            .iter()
+            .find(|row| Party::Group(row.owner.clone()).key(level) == wanted);
+        Why {
+            level,
+            report,
+            processes: users(&processes, party, level),
+            culprits: culprits.unwrap_or_default(),
+            events: row.and_then(|row| row.events),
+            weight: None,
+            allowed: None,
+            pressure: None,
+            idle: Vec::new(),
+        }
+    }
+}
+
+/// The processes of a party that used the CPU most.
+fn users(report: &Report, party: &Party, level: Level) -> Vec<ProcessUse> {
+    let wanted: Key = party.key(level);
+    let belongs = |row: &&Row| match &row.process {
+        Some(process) if process.kernel_thread && row.owner.path == "/" => *party == Party::Kernel,
+        Some(_) => Party::Group(row.owner.clone()).key(level) == wanted,
+        None => false,
+    };
+    let rows = report.rows.iter().filter(belongs);
+    rows.filter_map(|row| {
+        let process = row.process.as_ref()?;
+        Some(ProcessUse {
+            id: process.id,
+            comm: process.comm.text(),
+            command: None,
+            exited: process.exited,
+            cpu_ns: row.counters[Counter::CpuTime],
+        })
+    })
+    .filter(|process| process.cpu_ns > 0)
+    .take(PROCESSES)
+    .collect()
+}

@@ -1,0 +1,221 @@
+//! Which container, pod, unit, cgroup or process a name means.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use noctule_analysis::Party;
+use noctule_model::{Batch, Level, Owner};
+use noctule_text::escape;
+
+use crate::exit::Usage;
+use crate::wire::Pipeline;
+
+/// The shortest beginning of a container's id that means it.
+const ID: usize = 4;
+/// Names that are listed when none fits.
+const LISTED: usize = 8;
+
+/// What a name means.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    /// Its name for people.
+    pub(super) name: String,
+    /// What it is.
+    pub(super) level: Level,
+    /// The outermost of its groups.
+    pub(super) party: Party,
+}
+
+impl Subject {
+    fn new(owner: &Arc<Owner>, level: Level) -> Self {
+        Self {
+            name: owner.name(level),
+            level,
+            party: Party::Group(owner.clone()),
+        }
+    }
+
+    /// The path of its group.
+    pub(super) fn path(&self) -> &str {
+        match &self.party {
+            Party::Group(owner) => &owner.path,
+            _ => "/",
+        }
+    }
+}
+
+/// The subject with this name.
+pub(super) fn find(name: &str, pipeline: &mut Pipeline) -> Result<Subject> {
+    let batch = pipeline.last_tick()?;
+    let owners = pipeline.owners();
+    if let Ok(pid) = name.parse::<u32>() {
+        return of_process(pid, &batch, &owners);
+    }
+    let path = pipeline.group_path(name);
+    let mut found: BTreeMap<(u8, String), Subject> = BTreeMap::new();
+    for owner in &owners {
+        for level in levels(name, &path, owner) {
+            let subject = Subject::new(owner, level);
+            let key = (rank(level), identity(owner, level));
+            let known = found.entry(key).or_insert_with(|| subject.clone());
+            if subject.path().len() < known.path().len() {
+                *known = subject;
+            }
+        }
+    }
+    let best = found.keys().next().map(|(rank, _)| *rank);
+    let mut best: Vec<Subject> = found
+        .into_iter()
+        .filter(|((rank, _), _)| Some(*rank) == best)
+        .map(|(_, subject)| subject)
+        .collect();
+    match best.len() {
+        0 => bail!(Usage(unknown(name, &owners))),
+        1 => Ok(best.remove(0)),
+        _ => {
+            let names: Vec<String> = best.iter().map(|s| escape(s.path())).collect();
+            bail!(Usage(format!(
+                "{} means several: {}; name one by its path",
+                escape(name),
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// The levels at which a group has that name.
+fn levels(name: &str, path: &str, owner: &Owner) -> Vec<Level> {
+    let mut levels = Vec::new();
+    if owner.path == path || owner.short_path() == name {
+        levels.push(Level::Cgroup);
+    }
+    if let Some(pod) = &owner.pod {
+        let alone = pod.name.as_deref() == Some(name);
+        if alone || pod.uid == name || owner.pod_name().as_deref() == Some(name) {
+            levels.push(Level::Pod);
+        }
+    }
+    if let Some(container) = &owner.container {
+        let begins = name.len() >= ID && container.id.starts_with(name);
+        let own = owner.container_name();
+        if begins || container.name.as_deref() == Some(name) || own.as_deref() == Some(name) {
+            levels.push(Level::Container);
+        }
+    }
+    let unit = owner.unit.as_deref();
+    if unit.is_some_and(|unit| unit == name || unit.strip_suffix(".service") == Some(name)) {
+        levels.push(Level::Unit);
+    }
+    levels
+}
+
+/// A path is meant before all others, and what has a name of its own before what holds it.
+const fn rank(level: Level) -> u8 {
+    match level {
+        Level::Cgroup => 0,
+        Level::Container => 1,
+        Level::Pod => 2,
+        Level::Unit | Level::Process => 3,
+    }
+}
+
+fn identity(owner: &Owner, level: Level) -> String {
+    match level {
+        Level::Container => owner.container.as_ref().map(|c| c.id.clone()),
+        Level::Pod => owner.pod.as_ref().map(|pod| pod.uid.clone()),
+        Level::Unit => owner.unit.clone(),
+        Level::Cgroup | Level::Process => None,
+    }
+    .unwrap_or_else(|| owner.path.clone())
+}
+
+/// The group of a process: its container, unit or cgroup.
+fn of_process(pid: u32, batch: &Batch, owners: &[Arc<Owner>]) -> Result<Subject> {
+    let process = batch.processes.iter().find(|row| row.id.pid == pid);
+    let Some(owner) = process.and_then(|process| process.owner.as_ref()) else {
+        bail!(Usage(format!(
+            "{pid}: there is no such process, or the kernel does not show it to tracing programs"
+        )));
+    };
+    let subject = owner.subject();
+    let same = owners.iter().filter(|other| other.subject() == subject);
+    let outermost = same.min_by_key(|other| other.path.len());
+    let mut found = Subject::new(outermost.unwrap_or(owner), Level::Container);
+    found.name = format!("{} (process {pid})", found.name);
+    Ok(found)
+}
+
+/// The words for a name that nothing has: what there is, and the nearest.
+fn unknown(name: &str, owners: &[Arc<Owner>]) -> String {
+    let mut names: Vec<String> = owners
+        .iter()
+        .flat_map(|owner| [Level::Pod, Level::Container, Level::Unit].map(|l| owner.name(l)))
+        .collect();
+    names.sort();
+    names.dedup();
+    let distance = |known: &String| {
+        let last = known.rsplit('/').next().unwrap_or(known);
+        let whole = strsim::jaro_winkler(name, known);
+        whole.max(strsim::jaro_winkler(name, last))
+    };
+    names.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
+    let nearest = names
+        .first()
+        .map(|near| format!("; the nearest is {}", escape(near)));
+    let listed: Vec<String> = names.iter().take(LISTED).map(|n| escape(n)).collect();
+    let more = match names.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "nothing is called {}{}. There is: {}{more}",
+        escape(name),
+        nearest.unwrap_or_default(),
+        listed.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::CgroupId;
+
+    use super::*;
+
+    fn owner(path: &str, unit: Option<&str>) -> Owner {
+        Owner {
+            path: path.to_owned(),
+            unit: unit.map(str::to_owned),
+            ..Owner::unknown(CgroupId(1))
+        }
+    }
+
+    #[test]
+    fn a_unit_is_found_with_and_without_its_suffix_and_a_group_by_its_path() {
+        let nginx = owner("/system.slice/nginx.service", Some("nginx.service"));
+        let cases = [
+            ("nginx", vec![Level::Unit]),
+            ("nginx.service", vec![Level::Unit]),
+            ("/system.slice/nginx.service", vec![Level::Cgroup]),
+            ("system.slice", vec![]),
+        ];
+        for (name, levels) in cases {
+            assert_eq!(super::levels(name, name, &nginx), levels, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_stands_first() {
+        let owners = [
+            owner("/system.slice/nginx.service", Some("nginx.service")),
+            owner("/batch/reindex", None),
+        ]
+        .map(Arc::new);
+        assert_eq!(
+            unknown("ngnix", &owners),
+            "nothing is called ngnix; the nearest is nginx.service. There is: nginx.service, \
+             /batch/reindex"
+        );
+        assert!(unknown("reindx", &owners).contains("the nearest is /batch/reindex"));
+    }
+}

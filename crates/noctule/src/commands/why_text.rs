@@ -1,0 +1,161 @@
+//! The answer of `noctule why` for people.
+
+use noctule_analysis::{ProcessUse, WaitReportRow, Why};
+use noctule_model::{Cause, EventCounter, ExitKind};
+use noctule_text::{self as text, WAIT_SCALE, duration, escape, percent, share};
+
+use crate::print::Paint;
+
+/// Columns of the labels.
+const LABEL: usize = 10;
+
+/// The whole answer. Empty where the group neither ran nor waited.
+pub(super) fn draw(why: &Why, paint: Paint) -> String {
+    let Some(row) = why.row() else {
+        return String::new();
+    };
+    let reason = why.report.reason(row, why.level);
+    let name = row.party.name(why.level);
+    let mut out = paint.bold(&escape(&text::answer(&name, &reason)));
+    out.push_str("\n\n");
+    let mut line = |label: &str, words: &str| {
+        let label = paint.dim(&format!("{label:LABEL$}"));
+        out.push_str(&format!("{label}{words}\n"));
+    };
+    let window = why.report.window_ns;
+    let cpus = text::cpus(row.cpu_ns as f64 / window.max(1) as f64);
+    line("used", &format!("{} ({cpus})", duration(row.cpu_ns)));
+    line("waited", &waited(row));
+    for words in allowed(why, row) {
+        line("allowed", &escape(&words));
+    }
+    if let Some(pressure) = why.pressure {
+        let words = "of the last 10 s somebody waited for a CPU (PSI)";
+        line("pressure", &format!("{} {words}", percent(pressure)));
+    }
+    if row.histogram.count() > 0 {
+        line("", &paint.dim(WAIT_SCALE));
+        line(
+            "waits",
+            &format!("{}  {}", text::drawn(&row.histogram), lengths(row)),
+        );
+    }
+    line("because", &causes(row));
+    for process in &why.processes {
+        line("it", &process_line(process));
+    }
+    for (culprit, processes) in &why.culprits {
+        let ns = culprit.blame.wait_ns;
+        let part = share(ns, row.others_ns());
+        let name = escape(&culprit.party.name(why.level));
+        line("behind", &format!("{name}  {}  {part}", duration(ns)));
+        for process in processes {
+            line("", &format!("  {}", process_line(process)));
+        }
+    }
+    if let Some((most, _)) = &row.hurts.most {
+        let rate = duration((row.hurts.wait_ns as f64 * 1e9 / window.max(1) as f64) as u64);
+        let most = escape(&most.name(why.level));
+        line(
+            "hurts",
+            &format!("others waited {rate} per second behind it, {most} most"),
+        );
+    }
+    let idle: Vec<String> = why
+        .idle
+        .iter()
+        .map(|(cpu, part)| format!("CPU {cpu} {}", percent(part * 100.0)))
+        .collect();
+    line("idle", &idle.join(", "));
+    if let Some(words) = events(why) {
+        line("events", &words);
+    }
+    line("window", &text::seconds(window));
+    out
+}
+
+fn waited(row: &WaitReportRow) -> String {
+    let (waited, wanted) = (row.total_ns(), row.total_ns() + row.cpu_ns);
+    let part = share(waited, wanted);
+    format!("{} ({part} of its wanted time)", duration(waited))
+}
+
+/// Limit, weight and CPUs.
+fn allowed(why: &Why, row: &WaitReportRow) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some(quota) = &row.quota {
+        let whose = match &quota.group {
+            Some(group) => format!(" by {group}"),
+            None => String::new(),
+        };
+        let (used, all) = (quota.throttled_periods, quota.periods);
+        let limit = text::cpus(quota.cpus);
+        words.push(format!(
+            "{limit}{whose}, used up in {used} of {all} periods"
+        ));
+    }
+    if let Some(weight) = why.weight {
+        words.push(format!("weight {weight} (100 is usual)"));
+    }
+    if let Some(cpus) = &why.allowed {
+        words.push(text::cpu_numbers(cpus));
+    }
+    words
+}
+
+fn lengths(row: &WaitReportRow) -> String {
+    let at = |q| row.histogram.quantile(q).map_or("-".into(), duration);
+    let count = text::count(row.histogram.count());
+    let (p50, p90, p99) = (at(0.5), at(0.9), at(0.99));
+    let max = row.histogram.max().map_or("-".into(), duration);
+    format!("{count}: p50 {p50}, p90 {p90}, p99 {p99}, max {max}")
+}
+
+fn causes(row: &WaitReportRow) -> String {
+    let total = row.total_ns();
+    let shown = Cause::ALL
+        .into_iter()
+        .map(|cause| (cause, row.wait_ns[cause as usize]))
+        .filter(|(_, ns)| *ns > 0);
+    let words: Vec<String> = shown
+        .map(|(cause, ns)| format!("{} {} {}", cause.name(), duration(ns), share(ns, total)))
+        .collect();
+    match words.is_empty() {
+        true => "it did not wait".to_owned(),
+        false => words.join(", "),
+    }
+}
+
+fn process_line(process: &ProcessUse) -> String {
+    let command = process.command.as_ref().unwrap_or(&process.comm);
+    let exited = if process.exited { " (exited)" } else { "" };
+    let used = duration(process.cpu_ns);
+    format!("{used:>7}  {} {}{exited}", process.id.pid, escape(command))
+}
+
+/// What happened in the window, as far as it is unusual.
+fn events(why: &Why) -> Option<String> {
+    let events = &why.events.as_ref()?.counters;
+    let failures: u64 = EventCounter::all()
+        .filter(|counter| matches!(counter, EventCounter::TcpConnectFailures(_)))
+        .map(|counter| events[counter])
+        .sum();
+    let exits = |kind| events[EventCounter::ProcessExits(kind)];
+    let counts = [
+        (events[EventCounter::ProcessStarts], "processes started"),
+        (exits(ExitKind::Failed), "failed"),
+        (exits(ExitKind::Killed), "killed by a signal"),
+        (exits(ExitKind::OomKilled), "killed for want of memory"),
+        (failures, "connections failed"),
+        (events[EventCounter::TcpRetransmits], "segments sent again"),
+    ];
+    let words: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, words)| format!("{} {words}", text::count(*count)))
+        .collect();
+    Some(match words.is_empty() {
+        true => "none".to_owned(),
+        false => words.join(", "),
+    })
+}

@@ -1,0 +1,107 @@
+//! The answer of `noctule why --json`.
+
+use noctule_analysis::{ProcessUse, Why};
+use serde::Serialize;
+
+use super::events::EventsJson;
+use super::waits::{CulpritJson, RowJson};
+use super::{seconds, to_string};
+
+/// The answer of `noctule why --json`; `null` where the group neither ran nor waited.
+pub fn why_json(why: &Why) -> String {
+    let answer = why.row().map(|row| {
+        let others = row.others_ns();
+        let culprits = why.culprits.iter().map(|(culprit, processes)| Behind {
+            culprit: CulpritJson::new(culprit, others, why.level),
+            processes: processes.iter().map(ProcessJson::new).collect(),
+        });
+        let reason = why.report.reason(row, why.level);
+        Answer {
+            window_seconds: seconds(why.report.window_ns),
+            cpus: why.report.cpus,
+            level: noctule_text::level_word(why.level),
+            row: RowJson::new(&why.report, row, why.level),
+            answer: noctule_text::answer(&row.party.name(why.level), &reason),
+            weight: why.weight,
+            allowed: why.allowed.as_deref(),
+            pressure: why.pressure.map(|percent| percent / 100.0),
+            processes: why.processes.iter().map(ProcessJson::new).collect(),
+            behind: culprits.collect(),
+            idle: why.idle.iter().map(CpuJson::new).collect(),
+            events: (why.events.as_ref())
+                .map(|events| EventsJson::new(events, why.report.measured)),
+        }
+    });
+    to_string(&answer)
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    window_seconds: f64,
+    cpus: u32,
+    level: &'static str,
+    answer: String,
+    #[serde(flatten)]
+    row: RowJson<'a>,
+    #[serde(rename = "cpu.weight", skip_serializing_if = "Option::is_none")]
+    weight: Option<u64>,
+    #[serde(rename = "cpu.allowed", skip_serializing_if = "Option::is_none")]
+    allowed: Option<&'a [u32]>,
+    #[serde(rename = "cpu.pressure", skip_serializing_if = "Option::is_none")]
+    pressure: Option<f64>,
+    processes: Vec<ProcessJson<'a>>,
+    behind: Vec<Behind<'a>>,
+    idle: Vec<CpuJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<EventsJson>,
+}
+
+#[derive(Serialize)]
+struct Behind<'a> {
+    #[serde(flatten)]
+    culprit: CulpritJson<'a>,
+    processes: Vec<ProcessJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ProcessJson<'a> {
+    #[serde(rename = "process.pid")]
+    pid: u32,
+    #[serde(rename = "process.executable.name")]
+    name: &'a str,
+    #[serde(
+        rename = "process.command_line",
+        skip_serializing_if = "Option::is_none"
+    )]
+    command: Option<&'a str>,
+    #[serde(rename = "cpu.seconds")]
+    cpu: f64,
+    exited: bool,
+}
+
+#[derive(Serialize)]
+struct CpuJson {
+    cpu: u32,
+    idle: f64,
+}
+
+impl<'a> ProcessJson<'a> {
+    fn new(process: &'a ProcessUse) -> Self {
+        Self {
+            pid: process.id.pid,
+            name: &process.comm,
+            command: process.command.as_deref(),
+            cpu: seconds(process.cpu_ns),
+            exited: process.exited,
+        }
+    }
+}
+
+impl CpuJson {
+    fn new((cpu, idle): &(u32, f64)) -> Self {
+        Self {
+            cpu: *cpu,
+            idle: *idle,
+        }
+    }
+}
