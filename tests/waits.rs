@@ -29,6 +29,7 @@ mod system;
 mod tail;
 mod throttle;
 mod verdicts;
+mod why;
 
 /// Every cause of a wait.
 const CAUSES: [&str; 8] = [

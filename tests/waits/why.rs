@@ -1,0 +1,133 @@
+//! `noctule why`, and the first lines of `noctule waits`: what people read first.
+
+use rustix::process::Pid;
+use serde_json::Value;
+
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::{self, affinity};
+use super::{number, row_of, waits};
+
+/// What a command prints.
+#[track_caller]
+fn printed(args: &[&str]) -> String {
+    let output = affinity::without_cpu(affinity::last_cpu(), || support::noctule(args));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {errors}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// The first line names who is hurt, by whom, and what to try; `why` adds who that is.
+#[test]
+fn a_neighbour_is_named_first_with_its_processes_and_a_next_step() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    let (victim, hog) = (Group::new("victim").heavy(), Group::new("hog").heavy());
+    let (load, other) = (Load::own(&victim, "spin 1"), Load::own(&hog, "spin 1"));
+    let (victim, hog) = (victim.path(), hog.path());
+    let begin = format!("{victim}: hurt by {hog}: runnable but not running ");
+    let weight = format!("Try: raise the CPU weight of {victim} (10000; that of {hog} is 10000)");
+    // Where there is another CPU, it is named instead when it was idle.
+    let advice = |line: &str| line.contains(&weight) || line.contains(". Try: let it run on CPU ");
+    let text = printed(&["waits", "--by", "cgroup", "--for", "1s"]);
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines.iter().find(|line| line.starts_with(&begin));
+    let first = first.unwrap_or_else(|| panic!("{begin}: {text}"));
+    let table = lines.iter().position(|line| line.starts_with("cgroup"));
+    let at = lines.iter().position(|line| line == first);
+    assert!(at < table, "the answers come first: {text}");
+    assert!(
+        first.contains("may run on CPU ") && advice(first),
+        "{first}"
+    );
+    for name in [victim.as_str(), &load.pid().to_string()] {
+        let text = printed(&["why", name, "--for", "1s"]);
+        let first = text.lines().next().expect("a line");
+        assert!(first.starts_with(&begin) && advice(first), "{name}: {text}");
+        let process = format!("{} ", other.pid());
+        let behind = text.lines().skip_while(|line| !line.starts_with("behind"));
+        let behind: Vec<&str> = behind.take(2).collect();
+        assert!(behind[0].contains(&hog), "{text}");
+        assert!(behind[1].contains(&process), "{text}");
+    }
+    let answer = support::json(&["why", &victim, "--json", "--for", "1s"]);
+    assert_eq!(answer["verdict"]["kind"], "hurt_by_neighbour", "{answer}");
+    assert_eq!(answer["verdict"]["culprit"], hog.as_str(), "{answer}");
+    assert_eq!(answer["cpu.weight"], 10_000, "{answer}");
+    assert_eq!(answer["cpu.allowed"][0], affinity::last_cpu(), "{answer}");
+    assert_eq!(
+        answer["processes"][0]["process.pid"],
+        load.pid(),
+        "{answer}"
+    );
+    let culprit = &answer["behind"][0];
+    let process = &culprit["processes"][0];
+    assert_eq!(process["process.pid"], other.pid(), "{answer}");
+    assert!(process["process.command_line"].is_string(), "{answer}");
+    assert!(number(&process["cpu.seconds"]) > 0.0, "{answer}");
+}
+
+#[test]
+fn a_name_that_nothing_has_says_the_nearest() {
+    let _machine = support::shared();
+    let group = Group::new("present");
+    let _load = Load::own(&group, "asleep 1");
+    let misspelt = group.path().replace("present", "presnt");
+    let output = support::noctule(&["why", &misspelt]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    let words = format!(
+        "nothing is called {misspelt}; the nearest is {}",
+        group.path()
+    );
+    assert!(errors.contains(&words), "{errors}");
+    let output = support::noctule(&["why", "4194304"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// Processes that live for a moment, each in a group of its own, are one culprit: what is above them.
+#[test]
+fn many_short_groups_are_one_culprit_and_so_are_short_processes() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    let victim = Group::new("victim").heavy();
+    let ci = Group::new("ci").heavy();
+    let job = |enter: &str| {
+        format!(
+            "read go; cd '{}'; n=0; while :; do n=$((n + 1)); mkdir -p job-$n; \
+             ( {enter}; j=0; while [ $j -lt 20000 ]; do j=$((j + 1)); done ); rmdir job-$n; done",
+            ci.folder().display()
+        )
+    };
+    let _load = Load::own(&victim, "spin 1");
+    let scenes = [
+        (
+            "echo 0 > job-$n/cgroup.procs",
+            format!("{}/*: ", &ci.path()[1..]),
+        ),
+        (":", ci.path()),
+    ];
+    for (enter, culprit) in scenes {
+        let mut maker = Load::shell(&ci, &job(enter));
+        let pid = Pid::from_raw(maker.pid().cast_signed());
+        affinity::pin(pid, affinity::last_cpu());
+        maker.say("go");
+        let answer = affinity::without_cpu(affinity::last_cpu(), || waits("2s"));
+        let row: &Value = row_of(&answer, &victim);
+        let named = row["verdict"]["culprit"].as_str().unwrap_or_default();
+        assert!(named.starts_with(&culprit), "{culprit}: {row}");
+        assert_eq!(row["verdict"]["kind"], "hurt_by_neighbour", "{row}");
+        drop(maker);
+        // A job whose parent was killed.
+        for entry in std::fs::read_dir(ci.folder())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let folder = entry.path();
+            if folder.is_dir() {
+                support::wait_until("the last job ends", || std::fs::remove_dir(&folder).is_ok());
+            }
+        }
+    }
+}
