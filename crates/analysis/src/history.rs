@@ -167,7 +167,7 @@ impl Timeline {
                 culprit_id: (row.verdict.culprit.as_ref()).and_then(|who| self.numbers.of(who)),
                 kind: row.verdict.kind,
                 culprit: row.verdict.culprit.clone(),
-                reason: row.reason(level),
+                reason: report.reason(row, level),
                 wait_ns: row.total_ns(),
                 since_unix_ns: since
                     .get(&row.party.key(level))

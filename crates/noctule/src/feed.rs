@@ -74,7 +74,8 @@ impl Feed {
         }
     }
 
-    /// Takes a batch, and the report of the window that it ends, if it ends one.
+    /// Takes a batch, and the report of the window that it ends, if it ends one. Provisional reports
+    /// are left out: each window is judged once.
     pub(crate) fn publish(&self, batch: Batch, judged: Option<&Arc<WaitReport>>) {
         let batch = Arc::new(batch);
         let mut state = self.state();
@@ -83,7 +84,7 @@ impl Feed {
             .take()
             .map_or_else(|| batch.clone(), |it| it.last);
         let point = state.timeline.observe(&batch);
-        if let Some(report) = judged {
+        if let Some(report) = judged.filter(|report| !report.provisional) {
             state.timeline.judge(report, Level::Container);
             state.waits = Some(report.clone());
         }

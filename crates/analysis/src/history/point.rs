@@ -136,7 +136,7 @@ impl Numbers {
             Party::Group(owner) => Somebody::from(&owner.subject()),
             Party::Kernel => Somebody::Kernel,
             Party::Unnamed => Somebody::Unnamed,
-            Party::Command => return None,
+            Party::Command | Party::Below { .. } => return None,
         };
         self.ids.get(&who).map(|numbered| numbered.id)
     }

@@ -193,11 +193,14 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
             culprits: Vec::new(),
             preemptions: Default::default(),
             throttles: 0,
+            quota: None,
+            settings: noctule_model::Settings::default(),
+            hurts: crate::Hurts::default(),
             verdict,
         }
     };
     let hurt = WaitReport {
-        rows: vec![row(VerdictKind::Host)],
+        rows: vec![row(VerdictKind::HurtByHost)],
         ..quiet.clone()
     };
     let mut since = Vec::new();

@@ -370,7 +370,7 @@ fn matches(party: &Party, filter: &str) -> bool {
             let container = owner.container.as_ref();
             contains(&owner.path) || container.is_some_and(|it| contains(&it.id))
         }
-        Party::Kernel | Party::Command | Party::Unnamed => false,
+        Party::Kernel | Party::Command | Party::Below { .. } | Party::Unnamed => false,
     };
     filter.is_empty() || contains(&name(party)) || of_owner()
 }
@@ -458,7 +458,7 @@ impl<'a> HurtJson<'a> {
                 kind: VerdictKind::name(hurt.kind),
                 culprit: hurt.culprit.as_ref().map(name),
                 culprit_id: hurt.culprit_id,
-                reason: noctule_text::reason(&hurt.reason),
+                reason: noctule_text::sentence(&hurt.reason),
             },
             wait: seconds(hurt.wait_ns),
             since_unix_nano: hurt.since_unix_ns,
