@@ -109,6 +109,8 @@ impl Tables {
             all_connects,
             destinations,
             blames,
+            // Of the files of the hierarchy: a verdict of the past does not name its limit.
+            quotas: _,
             // A reader makes them again from the cgroups.
             subjects: _,
             energy,
