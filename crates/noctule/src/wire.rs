@@ -198,17 +198,7 @@ impl Pipeline {
             });
             event_stream(&facts, config, scope, wanted.stream, loaded, &mut others)
         });
-        if let Some(stream) = &events {
-            programs.extend(stream.source.kernel().programs());
-            programs.extend(
-                stream
-                    .source
-                    .files()
-                    .map(FileEvents::programs)
-                    .into_iter()
-                    .flatten(),
-            );
-        }
+        programs.extend(events.iter().flat_map(EventStream::programs));
         let mut not_tried = features::not_tried(&[kernel.features(), &others].concat());
         not_tried.retain(|feature| shown == Shown::All || !feature.id.is_of_events());
         others.extend(not_tried);
@@ -222,11 +212,7 @@ impl Pipeline {
         let cpu = CpuSource::new(kernel, &facts, grace, programs, &others, unmeasured);
         // A subject stays from when the last of its groups is no longer listed.
         let stays = subject_grace(config).saturating_sub(grace.cgroup);
-        let quotas = config.collect.waits.then(|| {
-            let mut quotas = Quotas::new(mount(&facts.hierarchy));
-            quotas.look(registry.owners().map(|owner| owner.path.as_str()));
-            quotas
-        });
+        let quotas = config.collect.waits.then(|| quotas(&facts, &registry));
         Ok(Self {
             cpu,
             quotas,
@@ -717,6 +703,13 @@ fn mount(hierarchy: &Hierarchy) -> PathBuf {
         .mount
         .clone()
         .unwrap_or_else(|| PathBuf::from("/nonexistent"))
+}
+
+/// CPU quotas of the groups that are there.
+fn quotas(facts: &Facts, registry: &Registry) -> Quotas {
+    let mut quotas = Quotas::new(mount(&facts.hierarchy));
+    quotas.look(registry.owners().map(|owner| owner.path.as_str()));
+    quotas
 }
 
 fn cgroup_life(facts: &Facts, ring_bytes: u32) -> (Option<CgroupLife>, Feature) {

@@ -9,7 +9,7 @@ use anyhow::Result;
 use noctule_analysis::Selection;
 use noctule_collect::EventSource;
 use noctule_identity::Registry;
-use noctule_kernel::{FileEvents, Stream};
+use noctule_kernel::{FileEvents, ProgramHandle, Stream};
 use noctule_model::{Batch, CgroupId, Event, Owner, ProcessId, ProcessRow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -78,6 +78,14 @@ pub(super) struct EventStream {
 }
 
 impl EventStream {
+    /// The programs of all events.
+    pub(super) fn programs(&self) -> Vec<ProgramHandle> {
+        let files = self.source.files().map(FileEvents::programs);
+        let mut programs = self.source.kernel().programs();
+        programs.extend(files.into_iter().flatten());
+        programs
+    }
+
     pub(super) fn new(source: EventSource, latency: Duration) -> Self {
         Self {
             source,

@@ -8,13 +8,30 @@ use crate::table::{Cell, Column, Facts, View};
 use crate::text;
 
 /// Position in [`COLUMNS`] of the column that sorts at first.
-pub(crate) const CPU: usize = 3;
+pub(crate) const CPU: usize = position("CPU%");
 
 /// The same in the view of waits.
-pub(crate) const WAIT: usize = 14;
+pub(crate) const WAIT: usize = position("WAIT/s");
 
 /// The same in the view of energy.
-pub(crate) const WATTS: usize = 24;
+pub(crate) const WATTS: usize = position("W");
+
+/// The first column of a title; the compiler refuses a title that no column has.
+const fn position(title: &str) -> usize {
+    let mut index = 0;
+    while !equal(COLUMNS[index].title.as_bytes(), title.as_bytes()) {
+        index += 1;
+    }
+    index
+}
+
+const fn equal(a: &[u8], b: &[u8]) -> bool {
+    let mut index = 0;
+    while index < a.len() && index < b.len() && a[index] == b[index] {
+        index += 1;
+    }
+    index == a.len() && index == b.len()
+}
 
 const USE: &[View] = &[View::Use];
 const WAITS: &[View] = &[View::Waits];
