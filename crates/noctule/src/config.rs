@@ -455,7 +455,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 49, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 51, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]
