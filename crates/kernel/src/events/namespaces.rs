@@ -26,12 +26,17 @@ pub(super) fn each(mut visit: impl FnMut() -> Result<(), Error>) -> Result<(), E
         move_into_link_name_space(space.as_fd(), network)
     };
     let mut result = Ok(());
+    let mut entered = false;
     for space in others {
         if enter(&space).is_ok() {
+            entered = true;
             result = result.and(visit());
         }
     }
-    enter(&own).map_err(std::io::Error::from).context(OWN)?;
+    // Without CAP_SYS_ADMIN the thread enters none, and may not enter its own one either.
+    if entered {
+        enter(&own).map_err(std::io::Error::from).context(OWN)?;
+    }
     result
 }
 
