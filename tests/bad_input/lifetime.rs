@@ -181,11 +181,14 @@ fn a_signal_ends_the_window_of_stat_and_the_answer_is_printed() {
 #[test]
 fn a_signal_ends_the_command_of_stat_too() {
     let _machine = support::shared();
-    let (mut child, ids) = bpf::start(&["stat", "--", "sleep", "3600"]);
+    let folder = tempfile::tempdir().expect("a folder of our own");
+    let report = folder.path().join("report");
+    let path = report.to_str().expect("UTF-8");
+    let (mut child, ids) = bpf::start(&["stat", "-o", path, "--", "sleep", "3600"]);
     signal(&child, Signal::TERM);
-    let text = output(&mut child);
     // The command's own status: ended by SIGTERM.
     assert_eq!(end_of(&mut child).code(), Some(143));
+    let text = std::fs::read_to_string(&report).expect("the report");
     assert_says(&text, &["sleep", "(exited)"]);
     bpf::assert_gone(&ids);
 }

@@ -22,7 +22,7 @@ pub(crate) struct Room {
     pub(crate) waiting: usize,
     /// Connections with an answer under way.
     pub(crate) answering: usize,
-    /// Bytes of shared pages that only such answers still hold; the newest page is not counted.
+    /// Bytes of shared pages that only such answers still hold; the last two pages are not counted.
     pub(crate) old_bytes: usize,
 }
 
@@ -106,24 +106,32 @@ impl State {
         key
     }
 
-    /// Closes the oldest answers until old pages take no more than `most` bytes.
+    /// The pages that answers hold, the oldest first, without the newest.
+    fn old_pages(&self, newest: &Arc<Shared>) -> Vec<Arc<Shared>> {
+        let mut old: Vec<Arc<Shared>> = Vec::new();
+        for page in self.answering.values().filter_map(|it| it.page.as_ref()) {
+            let counted = old.iter().any(|other| Arc::ptr_eq(other, page));
+            if !counted && !Arc::ptr_eq(page, newest) {
+                old.push(page.clone());
+            }
+        }
+        old
+    }
+
+    /// Closes the oldest answers until old pages take no more than `most` bytes. The last one before the
+    /// newest does not count: of two scrapers, one after the other, each gets a whole page of any size.
     fn forget_pages(&mut self, newest: &Arc<Shared>, most: usize) {
         loop {
-            let mut held: Vec<&Arc<Shared>> = Vec::new();
-            for page in self.answering.values().filter_map(|it| it.page.as_ref()) {
-                let counted = held.iter().any(|other| Arc::ptr_eq(other, page));
-                if !counted && !Arc::ptr_eq(page, newest) {
-                    held.push(page);
-                }
-            }
-            if held.iter().map(|page| page.bytes()).sum::<usize>() <= most {
+            let mut old = self.old_pages(newest);
+            old.pop();
+            if old.iter().map(|page| page.bytes()).sum::<usize>() <= most {
                 return;
             }
-            let old = |it: &Answering| {
+            let holds = |it: &Answering| {
                 let page = it.page.as_ref();
-                page.is_some_and(|page| !Arc::ptr_eq(page, newest))
+                page.is_some_and(|page| Arc::ptr_eq(page, &old[0]))
             };
-            let Some(oldest) = self.answering.iter().find(|(_, it)| old(it)) else {
+            let Some(oldest) = self.answering.iter().find(|(_, it)| holds(it)) else {
                 return;
             };
             let key = *oldest.0;

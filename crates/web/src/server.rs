@@ -363,12 +363,27 @@ mod tests {
         }
         let made = made.lock().unwrap();
         let held = made.iter().filter(|page| page.strong_count() > 0).count();
-        // The newest, those for which there is room, and one that is being let go.
+        // The newest and the one before, those for which there is room, and one that is being let go.
         assert!(
-            held <= 1 + (Room::DEFAULT.old_bytes >> 22) + 1,
+            held <= 2 + (Room::DEFAULT.old_bytes >> 22) + 1,
             "{held} of 4 MiB"
         );
         assert_eq!(made.len(), 20);
+    }
+
+    /// With a page of its own each, as when there is a new snapshot between two scrapes.
+    #[test]
+    fn two_scrapers_at_a_time_get_whole_pages_of_any_size() {
+        const PAGE: usize = 2 * Room::DEFAULT.old_bytes;
+        let pages = Arc::new(move || page(large(PAGE)));
+        let (_server, address) = serve_pages(Room::DEFAULT, PATIENT, pages);
+        let close = METRICS.replace("host:", "connection: close\r\nhost:");
+        let mut first = client(address, &close);
+        assert_eq!(&first_bytes(&mut first), b"HTTP/1.1 200");
+        let second = client(address, &close);
+        for stream in [second, first] {
+            assert!(rest(stream).len() > PAGE);
+        }
     }
 
     #[test]
