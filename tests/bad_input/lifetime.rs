@@ -188,7 +188,7 @@ fn a_signal_ends_the_command_of_stat_too() {
     signal(&child, Signal::TERM);
     // The command's own status: ended by SIGTERM.
     assert_eq!(end_of(&mut child).code(), Some(143));
-    let text = std::fs::read_to_string(&report).expect("the report");
+    let text = fs::read_to_string(&report).expect("the report");
     assert_says(&text, &["sleep", "(exited)"]);
     bpf::assert_gone(&ids);
 }
