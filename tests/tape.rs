@@ -11,8 +11,7 @@ use super::support::agent::Agent;
 use super::support::{self, NOCTULE, json, noctule};
 
 /// Processes that come and go, and connections.
-const CHURN: &str =
-    "for i in $(seq 40); do sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; done";
+const CHURN: &str = "for i in $(seq 40); do sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; sleep 0.1; done";
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
