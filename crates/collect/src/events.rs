@@ -45,8 +45,10 @@ pub struct EventSource {
     relist_until_ns: u64,
     /// How long that is after a loss: so long a process is listed whose end was lost in both rings.
     grace_ns: u64,
-    /// When all that began until then was told, or was there before: since boot.
+    /// Everything that began before is in the stream, or is older than it: since boot.
     whole_ns: u64,
+    /// The state of the start is known: a gap is compared with it.
+    listed: bool,
     /// When the files are to be looked at again for sockets that nobody saw begin.
     survey_ns: u64,
     /// The moment of boot, by which all events are told.
@@ -73,6 +75,7 @@ impl EventSource {
             relist_until_ns: 0,
             grace_ns: grace.process.as_nanos() as u64,
             whole_ns: 0,
+            listed: false,
             survey_ns: 0,
             boot_unix_ns: 0,
         };
@@ -204,6 +207,7 @@ impl EventSource {
         self.whole_ns = 0;
         let events = self.relist(Some((batch, wanted)), told.then_some(Origin::Existing))?;
         self.whole_ns = self.since_boot_ns();
+        self.listed = true;
         Ok(events)
     }
 
@@ -222,6 +226,8 @@ impl EventSource {
         }
         match whole && !surveyed {
             true => Ok(Vec::new()),
+            // A gap before the first list: that list takes note of everything, and nothing of it begins.
+            false if !self.listed => Ok(Vec::new()),
             // A process that was moved into a group is not one that starts.
             false => self.relist(
                 (!whole).then_some((batch, wanted)),
