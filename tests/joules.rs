@@ -130,7 +130,8 @@ fn zone<'a>(answer: &'a Value, name: &str) -> &'a Value {
 
 #[test]
 fn rows_add_up_to_the_meter_at_every_level() {
-    let _machine = support::shared();
+    // Where others keep both CPUs busy, no window separates idle power from that of work.
+    let _machine = support::alone();
     let machine = Machine::new();
     let stop = AtomicBool::new(false);
     let _busy = Burner::named(b"burner");
