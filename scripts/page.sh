@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests what of the page needs no browser, and checks the types of its sources, where node is there. The compiler and the types of the libraries
-# come from the npm registry, at the versions of package.json, into the target folder.
+# Where node is there: runs the tests of the page that need no browser, and checks the types of its sources.
+# The compiler and the types of the libraries come from the npm registry, at the versions of package.json, into the target folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

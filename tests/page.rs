@@ -27,7 +27,7 @@ fn assert_clean(browser: &Browser, agent: &Agent) {
 }
 
 fn open(agent: &Agent, address: &str) -> Browser {
-    // A page that is opened before the second batch is told to come again.
+    // The API answers 503 before the second batch, and the page asks again.
     support::wait_until("there are figures", || {
         http::request(agent.address(), "GET", "/api/v1/node", None).status == 200
     });

@@ -79,7 +79,7 @@ impl fmt::Display for RawError {
 
 impl std::error::Error for RawError {}
 
-/// Reads a file of instructions. Text is told from bytes by its characters, classic instructions from
+/// Reads a file of instructions. Its characters distinguish text from bytes, classic instructions from
 /// extended ones by their number in front or by braces.
 ///
 /// # Errors

@@ -47,7 +47,7 @@ fn duty() {
     tell(&used.join(";"));
 }
 
-/// `brood CPU COUNT MILLISECONDS`: when it is told to, starts so many processes that use 2 ms each, one
+/// `brood CPU COUNT MILLISECONDS`: on request, starts so many processes that use 2 ms each, one
 /// after the other, each that long after the one before.
 fn brood() {
     pin(None, argument(0).expect("a CPU"));

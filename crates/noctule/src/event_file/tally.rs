@@ -9,7 +9,7 @@ use noctule_model::{Event, What};
 pub(super) struct Tally {
     counts: BTreeMap<&'static str, u64>,
     here: u64,
-    /// Nobody watched from then on, up to the first event that is told.
+    /// The agent did not run from then on, up to the first event of this run.
     since_unix_ns: Option<u64>,
 }
 

@@ -153,7 +153,7 @@ fn half_a_line_is_cut_off_and_whole_ones_are_kept() {
         assert_eq!(lines(&path).len(), whole, "{text:.80}");
         writer.write(&of(vec![event(200)]));
         let all = lines(&path);
-        // What is missing since the last whole line is told in between.
+        // A gap record in between covers the time since the last whole line.
         let gap = usize::from(whole > 0);
         assert_eq!(all.len(), whole + gap + 1, "{text:.80}");
         let since = all
