@@ -16,8 +16,9 @@ fn process(agent: &Agent, pid: u32) -> f64 {
     Reading::fresh_with(agent, "the process is listed", |r| r.process_seconds(pid))
 }
 
-/// The last figure: it has come when the process's own record has, which a scrape does not tell.
-/// Until then the figure is that of the batch before, so it is waited for.
+/// The figure of a process that has ended. A killed thread is gone from `/proc` before it leaves its
+/// CPU for the last time, and until then, beside other loads for a batch or two, the figure is that of
+/// the batch before.
 fn at_the_end(agent: &Agent, pid: u32, expected: f64) -> f64 {
     let mut last = 0.0;
     for _ in 0..3 {
@@ -86,7 +87,8 @@ fn a_killed_process_counts_once_with_all_its_threads() {
         load.kill();
         let pid = load.pid();
         let zombie = oracle::process_seconds(pid) - before;
-        assert_exact(&format!("{what}: zombie"), process(&agent, pid), zombie);
+        let said = at_the_end(&agent, pid, zombie);
+        assert_exact(&format!("{what}: zombie"), said, zombie);
         assert_exact(&format!("{what}: again"), process(&agent, pid), zombie);
         let reaped = load.reap() - before;
         let said = at_the_end(&agent, pid, reaped);
