@@ -6,8 +6,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scratch=$(mktemp -d)
-# Whoever leaves something out adds a line to it.
-export NOCTULE_NOT_RUN=$scratch/not-run
+# A stage that leaves something out adds a line to the first; tests that failed and passed when they ran
+# again alone are lines of the second.
+export NOCTULE_NOT_RUN=$scratch/not-run NOCTULE_UNSTEADY=$scratch/unsteady
 declare -A running=()
 
 clean_up() {
@@ -131,6 +132,7 @@ test) everything ;;
     exit 2
     ;;
 esac
-left_out=
-[ ! -s "$NOCTULE_NOT_RUN" ] || left_out="; not run: $(paste -sd ';' "$NOCTULE_NOT_RUN" | sed 's/;/; /g')"
-printf '\nall passed in %s%s\n' "$(seconds_since "$began")" "$left_out"
+# A title, and the lines of a file.
+remark() { [ ! -s "$2" ] || printf '; %s: %s' "$1" "$(paste -sd ';' "$2" | sed 's/;/; /g')"; }
+printf '\nall passed in %s%s%s\n' "$(seconds_since "$began")" \
+    "$(remark unsteady "$NOCTULE_UNSTEADY")" "$(remark 'not run' "$NOCTULE_NOT_RUN")"

@@ -1,7 +1,8 @@
 //! `cargo xtask blackbox`: the tests of the binary on this machine, each in a process of its own.
 //!
 //! Each test says what it needs of the machine (`tests/support/machine.rs`). Those that can run beside
-//! others do, some at a time; then those that need the machine alone, one after the other.
+//! others do, some at a time; then those that need the machine alone, one after the other. The few that
+//! failed run once more then, alone: one that passes is unsteady, and is named as such.
 
 use std::env;
 use std::fs::{self, File};
@@ -15,7 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use noctule_vm::Outcome;
 use serde_json::Value;
 
-use crate::not_run;
+use crate::notes;
 
 mod queue;
 
@@ -25,7 +26,8 @@ use queue::{Queue, Test};
 ///
 /// Those that can run beside others do so; those that need the machine alone follow. Tests of
 /// another tree, which keep to the same locks, are waited for. A single test may as well be run by
-/// `cargo test`.
+/// `cargo test`. Up to three tests that fail are run again, alone: those that pass then are listed as
+/// unsteady and do not fail the run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many tests run at the same time, of those that can
@@ -52,8 +54,14 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let count = |fits: fn(&Outcome) -> bool| reports.iter().filter(|r| fits(&r.outcome)).count();
     let failed = count(|o| *o == Outcome::Failed);
     let skipped = count(|o| matches!(o, Outcome::Skipped(_)));
+    let unsteady: Vec<&str> = (reports.iter().filter(|r| r.unsteady))
+        .map(|r| r.name.as_str())
+        .collect();
     for report in reports.iter().filter(|r| r.outcome == Outcome::Failed) {
         say(&format!("FAILED: {}", report.name));
+    }
+    for name in &unsteady {
+        say(&format!("unsteady: {name}"));
     }
     say(&format!(
         "{} passed, {failed} failed, {skipped} not run, in {:.1} s",
@@ -61,7 +69,10 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         began.elapsed().as_secs_f64()
     ));
     if skipped > 0 {
-        not_run::note(&reasons(&reports))?;
+        notes::not_run(&reasons(&reports))?;
+    }
+    if !unsteady.is_empty() {
+        notes::unsteady(&unsteady.join(", "))?;
     }
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
@@ -94,6 +105,28 @@ fn build(root: &Path) -> Result<PathBuf> {
 struct Report {
     name: String,
     outcome: Outcome,
+    /// It failed first, and passed when it ran again alone.
+    unsteady: bool,
+}
+
+/// So many that failed run again. More are no accident.
+const SECOND_RUNS: usize = 3;
+
+/// Runs the few tests that failed once more.
+fn second_runs(reports: &mut [Report], mut run: impl FnMut(&str) -> Result<Outcome>) -> Result<()> {
+    let mut failed: Vec<&mut Report> = reports
+        .iter_mut()
+        .filter(|report| report.outcome == Outcome::Failed)
+        .collect();
+    if failed.is_empty() || failed.len() > SECOND_RUNS {
+        return Ok(());
+    }
+    say(&format!("{} failed; run again, alone:", failed.len()));
+    for report in &mut failed {
+        report.outcome = run(&report.name)?;
+        report.unsteady = report.outcome == Outcome::Passed;
+    }
+    Ok(())
 }
 
 /// How tests are run.
@@ -122,6 +155,7 @@ impl Runner {
             say("waiting until nothing else runs that shares the machine");
         }
         reports.extend(self.several(alone, 1)?);
+        second_runs(&mut reports, |name| Ok(self.one(name)?.outcome))?;
         Ok(reports)
     }
 
@@ -213,6 +247,7 @@ impl Runner {
         Ok(Report {
             name: name.to_owned(),
             outcome,
+            unsteady: false,
         })
     }
 
@@ -247,4 +282,48 @@ fn reasons(reports: &[Report]) -> String {
 /// Progress. Nobody may be listening any more; that is no reason to stop.
 fn say(text: &str) {
     let _ = writeln!(stdout().lock(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reports of tests whose names say how they end: the first and the second time.
+    fn after_second_runs(names: &[&str]) -> Vec<(Outcome, bool)> {
+        let outcome = |fails: bool| match fails {
+            true => Outcome::Failed,
+            false => Outcome::Passed,
+        };
+        let mut reports: Vec<Report> = names
+            .iter()
+            .map(|name| Report {
+                name: (*name).to_owned(),
+                outcome: outcome(name.starts_with("fails")),
+                unsteady: false,
+            })
+            .collect();
+        second_runs(&mut reports, |name| Ok(outcome(name.ends_with("fails")))).expect("no error");
+        reports
+            .into_iter()
+            .map(|r| (r.outcome, r.unsteady))
+            .collect()
+    }
+
+    #[test]
+    fn a_test_that_passes_alone_is_unsteady_and_one_that_fails_again_failed() {
+        assert_eq!(
+            after_second_runs(&["passes", "fails, passes", "fails, fails"]),
+            [
+                (Outcome::Passed, false),
+                (Outcome::Passed, true),
+                (Outcome::Failed, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn many_failures_are_no_accident() {
+        let ended = after_second_runs(&["fails, passes"; SECOND_RUNS + 1]);
+        assert_eq!(ended, vec![(Outcome::Failed, false); SECOND_RUNS + 1]);
+    }
 }

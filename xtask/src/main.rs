@@ -3,7 +3,7 @@
 mod bench;
 mod blackbox;
 mod generate;
-mod not_run;
+mod notes;
 mod tidy;
 mod tree;
 mod vm;

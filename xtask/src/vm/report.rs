@@ -7,7 +7,7 @@ use anyhow::Result;
 use noctule_vm::{Message, Outcome};
 
 use super::say;
-use crate::not_run;
+use crate::notes;
 
 /// One machine.
 pub(super) struct Report {
@@ -104,7 +104,7 @@ impl Report {
     pub(super) fn note_skipped(&self) -> Result<()> {
         match self.count(|o| matches!(o, Outcome::Skipped(_))) {
             0 => Ok(()),
-            count => not_run::note(&format!("{count} on {} (what the kernel lacks)", self.name)),
+            count => notes::not_run(&format!("{count} on {} (what the kernel lacks)", self.name)),
         }
     }
 
