@@ -47,7 +47,7 @@ pub(super) struct Bar {
 }
 
 /// Those of the design: cost against the two published structures, slowdown against the common
-/// tool. Loads that hardly switch, or that drive other hooks than the switch, tell nothing of it.
+/// tool. Loads that hardly switch, or that drive other hooks than the switch, do not measure it.
 /// And what events may take from a server: counted, which is how the agent comes, and streamed.
 pub(super) const BARS: [Bar; 5] = [
     Bar {

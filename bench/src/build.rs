@@ -35,5 +35,5 @@ pub(super) fn release(root: &Path) -> Result<PathBuf> {
     };
     let messages = String::from_utf8_lossy(&output.stdout);
     let found = messages.lines().find_map(executable);
-    found.context("cargo does not tell where the binary is")
+    found.context("cargo does not report where the binary is")
 }

@@ -100,7 +100,7 @@ impl Cell<'_> {
         running.pids().into_iter().map(host::cpu_ns).sum()
     }
 
-    /// What the process needs until it has told the events of these runs.
+    /// What the process needs until it has reported the events of these runs.
     fn events_cost(
         &self,
         load: Load,
@@ -119,7 +119,7 @@ impl Cell<'_> {
         Ok(())
     }
 
-    /// What was told of what the load did.
+    /// Reported events of what the load did.
     fn delivered(
         &self,
         sort: Sort,
@@ -136,9 +136,9 @@ impl Cell<'_> {
         }
         let (mut expected, mut delivered, mut lost) = (0, 0, 0);
         for said in &all {
-            let (told, gaps) = Marks::new(sort, &pids).count(said.format, &said.output);
+            let (reported, gaps) = Marks::new(sort, &pids).count(said.format, &said.output);
             expected += sort.of_operation(said.format) * operations;
-            delivered += told;
+            delivered += reported;
             lost += gaps + events::lost_words(&said.errors);
         }
         let mut add = |kind, value: f64| figures.add(self.place, kind, value);

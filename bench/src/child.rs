@@ -14,7 +14,7 @@ use super::stop::Stop;
 /// How long a process may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Becomes a program that gets SIGTERM when whoever started it is gone, even by SIGKILL; comes back
+/// Becomes a program that gets SIGTERM when its parent is gone, even by SIGKILL; comes back
 /// only with an error. The kernel keeps that over the exec.
 pub(super) fn tied(command: &[OsString]) -> anyhow::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::TERM)) {

@@ -160,7 +160,7 @@ impl Contender {
             Kind::Stream(arguments) => {
                 let mut command = load::tied(&bed.noctule);
                 command.args(["events", "--json"]).args(arguments);
-                Ok(vec![Launch::told(command, Format::Noctule)])
+                Ok(vec![Launch::reporting(command, Format::Noctule)])
             }
             Kind::Tools(tools) => tools.iter().map(Tool::launch).collect(),
         }

@@ -1,4 +1,4 @@
-//! What happened, as the agent and its peers tell it: lines of many formats, one vocabulary.
+//! Events as the agent and its peers report them: lines of many formats, one vocabulary.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -25,8 +25,8 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// What a line tells; nothing for heads of tables and for what has no word here.
-    pub(super) fn read(self, line: &str) -> Option<Told> {
+    /// The event of a line; none for heads of tables and for events that have no variant here.
+    pub(super) fn read(self, line: &str) -> Option<Reported> {
         let event = match self {
             Self::Noctule => return noctule::read(line),
             Self::Execsnoop => lines::execsnoop(line),
@@ -36,7 +36,7 @@ impl Format {
             Self::Opensnoop => lines::opensnoop(line),
             Self::Bpftrace => return lines::bpftrace(line),
         };
-        event.map(|event| Told {
+        event.map(|event| Reported {
             at: None,
             event,
             netns: None,
@@ -44,7 +44,7 @@ impl Format {
     }
 }
 
-/// What a peer tells of.
+/// The kinds of events that a peer reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     Starts,
@@ -60,10 +60,10 @@ pub(super) enum Scope {
 
 /// One line.
 #[derive(Debug, PartialEq)]
-pub(super) struct Told {
-    /// Where it is told: nanoseconds since 1970, or on the monotonic clock for our own one-liners.
+pub(super) struct Reported {
+    /// If it is reported: nanoseconds since 1970, or on the monotonic clock for our own one-liners.
     pub(super) at: Option<u64>,
-    /// Cookie of the network namespace, where it is told.
+    /// Cookie of the network namespace, if it is reported.
     pub(super) netns: Option<u64>,
     pub(super) event: Event,
 }
@@ -73,10 +73,10 @@ pub(super) struct Told {
 pub(super) enum Event {
     Start {
         pid: u32,
-        /// Only the agent tells it.
+        /// Only the agent reports it.
         parent: Option<u32>,
     },
-    /// Not a process; told by who sees both.
+    /// Not a process; reported by tools that see both.
     ThreadStart,
     Exec {
         pid: u32,
@@ -120,7 +120,7 @@ pub(super) enum End {
     Signal(i64),
 }
 
-/// How a socket changed, as far as the agent tells it.
+/// How a socket changed, as far as the agent reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     Listen,
@@ -129,7 +129,7 @@ pub(super) enum Change {
     ConnectFailed,
     Accept,
     Close,
-    /// States between, which no event of the agent tells.
+    /// States between, which no event of the agent reports.
     Between,
 }
 
@@ -151,7 +151,7 @@ impl Ends {
     }
 }
 
-/// Of open(2), as far as they decide whether the agent tells an open.
+/// Flags of open(2) that decide whether the agent reports an open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags {
     /// The file is not opened, only named.

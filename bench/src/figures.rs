@@ -2,7 +2,7 @@
 
 use super::contender::{EMPTY, NONE, SCAN};
 
-/// What a figure tells. One table for the whole bench: names and units are in the JSON and stay.
+/// A figure and its meaning. One table for the whole bench: names and units are in the JSON and stay.
 #[derive(Debug, PartialEq)]
 pub(super) struct Kind {
     pub(super) name: &'static str,
@@ -59,15 +59,15 @@ pub(super) const AGENT_CPU: Kind = Kind {
     target: Some(1.0),
     ..kind("agent_cpu", "% of a core")
 };
-/// CPU time of the process until it has told the events of a load, for each operation.
+/// CPU time of the process until it has reported the events of a load, for each operation.
 pub(super) const AGENT_TIME: Kind = kind("agent_time", "ns/operation");
-/// Events of the load that are to be told.
+/// Events of the load, each of which must be reported.
 pub(super) const EVENTS_EXPECTED: Kind = kind("events_expected", "events");
-/// Those that were told.
+/// Reported events of the load.
 pub(super) const EVENTS_DELIVERED: Kind = kind("events_delivered", "events");
-/// What the teller itself says was lost, of all the machine.
+/// Events of the whole machine that the tool itself reports as lost.
 pub(super) const EVENTS_LOST: Kind = kind("events_lost", "events");
-/// Expected and not told.
+/// Expected and not reported.
 pub(super) const EVENTS_MISSING: Kind = kind("events_missing", "events");
 /// Resident memory of the process, 10^6 bytes.
 pub(super) const AGENT_MEMORY: Kind = Kind {

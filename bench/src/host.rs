@@ -1,4 +1,4 @@
-//! What the machine tells about itself and its processes.
+//! Facts about the machine and its processes, from /proc and /sys.
 
 use std::collections::BTreeMap;
 use std::fs;

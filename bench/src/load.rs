@@ -59,7 +59,7 @@ pub(super) enum Part {
     Opens,
     Redis,
     Nginx,
-    /// Everything that events tell, for the side-by-side run.
+    /// Every kind of event, for the side-by-side run.
     Mixed,
     /// One that the OOM killer is to kill.
     Eater,

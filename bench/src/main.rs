@@ -1,7 +1,7 @@
 //! `make bench`, or `cargo xtask bench` with options: what the agent costs, beside what others cost, in one run.
 //!
 //! Each load runs alone and beside each contender, in turns, so that the drift of a shared machine
-//! hits all alike; a figure is compared with the same round of its reference. docs/bench.md tells
+//! hits all alike; a figure is compared with the same round of its reference. docs/bench.md says
 //! what each figure means.
 
 use std::ffi::OsString;
@@ -77,7 +77,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Part {
-    /// Only what the agent and its peers tell of one mixed load, event by event
+    /// Only what the agent and its peers report of one mixed load, event by event
     Peers,
     /// One load alone
     #[command(hide = true)]

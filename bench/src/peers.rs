@@ -1,4 +1,4 @@
-//! Side by side: what the agent and its peers tell of one mixed load, event by event, with the
+//! Side by side: the events of the agent and its peers for one mixed load, event by event, with the
 //! kernel's own counters as the judge.
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use super::cgroups::Cgroups;
 use super::contender::{self, Bed, PEERS, Running, STREAM_ALL};
-use super::events::{self, Event, Scope, Told};
+use super::events::{self, Event, Reported, Scope};
 use super::stop::{Interrupted, Stop};
 use super::{load, say};
 use judge::{Counter, Readings};
@@ -53,9 +53,9 @@ struct Beside {
     running: Result<Running, String>,
 }
 
-/// Everything that was told, and how much the teller says is missing.
+/// All reported events, and how many the tool reports as lost.
 struct Heard {
-    told: Vec<Told>,
+    reported: Vec<Reported>,
     lost: u64,
 }
 
@@ -97,15 +97,15 @@ pub(super) fn run(bed: &Bed, stop: &Stop) -> Result<Report> {
     }
     let agent = ours.pids();
     let ours = hear("noctule", ours, bed, stop)?;
-    let who = Who::new(agent, readings.pid, &ours.told);
+    let who = Who::new(agent, readings.pid, &ours.reported);
     let mut tasks = None;
     let mut peers = Vec::new();
     for (scope, name, instead, said) in heard {
         let lost = said.as_ref().map_or(0, |heard| heard.lost);
         let matched = said.map(|heard| {
-            let matched = matching::compare(scope, &heard, &ours.told, readings.during(), &who);
+            let matched = matching::compare(scope, &heard, &ours.reported, readings.during(), &who);
             if scope == Scope::Starts {
-                tasks = Some(heard.told);
+                tasks = Some(heard.reported);
             }
             matched
         });
@@ -118,7 +118,7 @@ pub(super) fn run(bed: &Bed, stop: &Stop) -> Result<Report> {
     }
     Ok(Report {
         peers,
-        counters: readings.compare(&ours.told, tasks.as_deref()),
+        counters: readings.compare(&ours.reported, tasks.as_deref()),
         lost: ours.lost,
     })
 }
@@ -144,23 +144,23 @@ fn start(peer: &contender::Peer, bed: &Bed, stop: &Stop) -> Result<Beside> {
     })
 }
 
-/// Ends a teller of events.
+/// Ends a tool, and reads its events.
 fn hear(name: &str, running: Running, bed: &Bed, stop: &Stop) -> Result<Heard> {
     running.drain(stop)?;
     let mut heard = Heard {
-        told: Vec::new(),
+        reported: Vec::new(),
         lost: 0,
     };
     for said in running.end()? {
         bed.keep(&format!("side-by-side.{name}.out"), &said.output)?;
         heard.lost += events::lost_words(&said.errors);
-        let told = said
+        let reported = said
             .output
             .lines()
             .filter_map(|line| said.format.read(line));
-        heard.told.extend(told);
+        heard.reported.extend(reported);
     }
-    let gaps = heard.told.iter().map(|told| match &told.event {
+    let gaps = heard.reported.iter().map(|reported| match &reported.event {
         Event::Gap(gap) => gap.values().sum(),
         _ => 0,
     });

@@ -1,4 +1,4 @@
-//! What the host gives to a virtual machine and what the machine tells: one line of JSON each.
+//! Jobs from the host to a virtual machine, and messages from it: one line of JSON each.
 
 use std::fmt;
 
@@ -68,7 +68,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What the machine tells.
+/// A message of the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
     /// It has booted this kernel.
@@ -79,7 +79,7 @@ pub enum Message {
     Ended(String, Outcome, f64),
     /// A line of what the test before said, or of the command.
     Said(String),
-    /// It has nothing to tell but is not stuck.
+    /// It is not stuck, and nothing has happened.
     Alive,
     /// It cannot go on.
     Broken(String),

@@ -1,4 +1,4 @@
-//! The first process of a virtual machine: mounts what the tests need, runs them, tells how they
+//! The first process of a virtual machine: mounts what the tests need, runs them, reports how they
 //! ended, and turns the machine off.
 //!
 //! It starts itself again for the work, because the first process must reap every orphan: a process
@@ -58,13 +58,13 @@ fn prepare() -> Result<Job> {
 fn work() -> Result<()> {
     let mut port = Port::open()?;
     let release = uname().release().to_string_lossy().into_owned();
-    port.tell(&Message::Booted(release))?;
+    port.send(&Message::Booted(release))?;
     let done = fs::read("/run/job.json")
         .map_err(anyhow::Error::from)
         .and_then(|text| Ok(serde_json::from_slice::<Job>(&text)?))
         .and_then(|job| tests::run(&job, &mut port));
     match done {
-        Ok(()) => port.tell(&Message::Done),
-        Err(error) => port.tell(&Message::Broken(format!("{error:#}"))),
+        Ok(()) => port.send(&Message::Done),
+        Err(error) => port.send(&Message::Broken(format!("{error:#}"))),
     }
 }

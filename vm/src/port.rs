@@ -19,14 +19,14 @@ impl Port {
         Ok(Self(file.context(path)?))
     }
 
-    pub(crate) fn tell(&mut self, message: &Message) -> Result<()> {
+    pub(crate) fn send(&mut self, message: &Message) -> Result<()> {
         let mut line = serde_json::to_string(message)?;
         line.push('\n');
         self.0.write_all(line.as_bytes()).context("the port")
     }
 }
 
-/// The device of the port with this name; the host tells the name a moment after the driver is there.
+/// The device of the port with this name; the host sends the name a moment after the driver is there.
 fn named(wanted: &str) -> Result<String> {
     for _ in 0..500 {
         let ports = fs::read_dir("/sys/class/virtio-ports")

@@ -22,7 +22,7 @@ const FIRST: &str = "environment::";
 /// Nothing can be watched after it.
 const LAST: &str = "lockdown::";
 
-/// The most lines of a test's output that the host is told: the last ones.
+/// The most lines of a test's output that are sent to the host: the last ones.
 const LINES: usize = 120;
 
 /// What a test says that everybody should read, also when it passes.
@@ -37,10 +37,10 @@ pub(crate) fn run(job: &Job, port: &mut Port) -> Result<()> {
         command.args(args);
         let (outcome, seconds) = one(&mut command, job, port)?;
         say(port, usize::MAX, "")?;
-        return port.tell(&Message::Ended(job.command.join(" "), outcome, seconds));
+        return port.send(&Message::Ended(job.command.join(" "), outcome, seconds));
     }
     for name in names(job)? {
-        port.tell(&Message::Begins(name.clone()))?;
+        port.send(&Message::Begins(name.clone()))?;
         let mut command = Command::new(TESTS);
         command.args(["--exact", &name, "--test-threads=1"]);
         let (outcome, seconds) = one(&mut command, job, port)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(job: &Job, port: &mut Port) -> Result<()> {
         } else {
             say(port, LINES, NOTE)?;
         }
-        port.tell(&Message::Ended(name, outcome, seconds))?;
+        port.send(&Message::Ended(name, outcome, seconds))?;
     }
     Ok(())
 }
@@ -129,19 +129,19 @@ fn await_end(mut child: Child, deadline: Instant, port: &mut Port) -> Result<Opt
             Ok(status) => return Ok(Some(status?)),
             Err(RecvTimeoutError::Disconnected) => bail!("the waiting thread has gone"),
             Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => return Ok(None),
-            Err(RecvTimeoutError::Timeout) => port.tell(&Message::Alive)?,
+            Err(RecvTimeoutError::Timeout) => port.send(&Message::Alive)?,
         }
     }
 }
 
-/// Tells the last lines of the output, of those that begin so.
+/// Sends the last lines of the output that begin so.
 fn say(port: &mut Port, most: usize, begin: &str) -> Result<()> {
     let text = fs::read(OUTPUT).context(OUTPUT)?;
     let text = String::from_utf8_lossy(&text);
     let begins = |line: &&str| line.starts_with(begin);
     let lines: Vec<&str> = text.lines().filter(begins).collect();
     for line in &lines[lines.len().saturating_sub(most)..] {
-        port.tell(&Message::Said((*line).to_owned()))?;
+        port.send(&Message::Said((*line).to_owned()))?;
     }
     Ok(())
 }

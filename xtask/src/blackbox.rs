@@ -98,7 +98,7 @@ fn build(root: &Path) -> Result<PathBuf> {
         Some(PathBuf::from(path))
     };
     let found = messages.lines().find_map(executable);
-    found.context("cargo does not tell where the tests are")
+    found.context("cargo does not report where the tests are")
 }
 
 /// How a test ended.

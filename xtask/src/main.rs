@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     match run(&Args::parse().task) {
         Ok(code) => code,
         Err(error) => {
-            // Standard error may be closed; there is nobody left to tell.
+            // Standard error may be closed: the error cannot be printed.
             let _ = writeln!(std::io::stderr(), "cargo xtask: {error:#}");
             ExitCode::FAILURE
         }

@@ -14,7 +14,7 @@ const MINIMAL: &str =
 const CPU_ONLY: &str = "[collect]\nwaits = false\n";
 /// The agent without events.
 const EVENTS_OFF: &str = "[events]\nprocesses = false\ntcp = false\n";
-/// The agent with opens, which it does not count unless it is told to.
+/// The agent with opens, which it does not count unless its configuration asks for it.
 const FILES: &str = "[events]\nfiles = true\n";
 
 const ACCOUNTING: &[Subject] = &[Subject::Accounting];
@@ -50,8 +50,8 @@ const fn tool(package: &'static str, program: &'static str, arguments: &'static 
     }
 }
 
-/// A tool of libbpf-tools that tells events; some of them take tracepoints from tracefs.
-const fn teller(program: &'static str, arguments: &'static [&str], format: Format) -> Tool {
+/// A tool of libbpf-tools that reports events; some of them take tracepoints from tracefs.
+const fn reporter(program: &'static str, arguments: &'static [&str], format: Format) -> Tool {
     Tool {
         needs_tracefs: true,
         format: Some(format),
@@ -59,20 +59,20 @@ const fn teller(program: &'static str, arguments: &'static [&str], format: Forma
     }
 }
 
-/// A script of our own that tells events.
+/// A script of our own that reports events.
 const fn script(arguments: &'static [&str]) -> Tool {
     Tool {
         package: "bpftrace",
-        ..teller("bpftrace", arguments, Format::Bpftrace)
+        ..reporter("bpftrace", arguments, Format::Bpftrace)
     }
 }
 
-const EXECSNOOP: Tool = teller("execsnoop", &[], Format::Execsnoop);
-const EXITSNOOP: Tool = teller("exitsnoop", &[], Format::Exitsnoop);
-const TCPLIFE: Tool = teller("tcplife", &["-w"], Format::Tcplife);
-const TCPSTATES: Tool = teller("tcpstates", &["-w"], Format::Tcpstates);
-const OPENSNOOP: Tool = teller("opensnoop", &["-e"], Format::Opensnoop);
-const OOMKILL: Tool = teller("oomkill", &[], Format::Bpftrace);
+const EXECSNOOP: Tool = reporter("execsnoop", &[], Format::Execsnoop);
+const EXITSNOOP: Tool = reporter("exitsnoop", &[], Format::Exitsnoop);
+const TCPLIFE: Tool = reporter("tcplife", &["-w"], Format::Tcplife);
+const TCPSTATES: Tool = reporter("tcpstates", &["-w"], Format::Tcpstates);
+const OPENSNOOP: Tool = reporter("opensnoop", &["-e"], Format::Opensnoop);
+const OOMKILL: Tool = reporter("oomkill", &[], Format::Bpftrace);
 const MARK_VICTIM: Tool = script(&[
     "-e",
     "tracepoint:oom:mark_victim { printf(\"oom %d\\n\", args->pid); }",
@@ -165,7 +165,7 @@ const PERF_STAT: &[&str] = &[
     "context-switches,cpu-clock",
 ];
 
-/// Everything that the agent tells, for the side-by-side run.
+/// Everything that the agent reports, for the side-by-side run.
 pub(crate) const STREAM_ALL: Contender = contender(
     STREAM,
     Kind::Stream(&["--kind", "process,tcp,oom,file", "--reads", "--failures"]),

@@ -36,7 +36,7 @@ impl Bed {
         })
     }
 
-    /// Keeps what somebody said, for whoever wants to look closer.
+    /// Keeps the output of a program, so that it can be read afterwards.
     pub(crate) fn keep(&self, name: &str, text: &str) -> Result<()> {
         let file = self.folder.join(name);
         fs::write(&file, text).with_context(|| file.display().to_string())

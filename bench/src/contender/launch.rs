@@ -33,7 +33,7 @@ impl Launch {
         Self::new(command, Output::Address)
     }
 
-    pub(super) fn told(mut command: Command, format: Format) -> Self {
+    pub(super) fn reporting(mut command: Command, format: Format) -> Self {
         command.stdin(Stdio::null());
         Self::new(command, Output::Events(format))
     }

@@ -26,7 +26,7 @@ const STABLE: Duration = Duration::from_millis(300);
 /// In its second second the agent has BPF statistics on for its own figures, later in one of
 /// thirty: a load that starts at once would see only the exception.
 const OWN_WINDOW: Duration = Duration::from_millis(2300);
-/// Everything was told when nothing has come for this long.
+/// Every event was reported when nothing has come for this long.
 const QUIET: Duration = Duration::from_millis(400);
 /// A machine is never quiet: by then what a load did has come.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -43,12 +43,12 @@ struct Member {
     child: Child,
     errors: PathBuf,
     lines: Option<Receiver<String>>,
-    told: Option<Told>,
+    capture: Option<Capture>,
 }
 
 /// Output that is read as it comes, and looked at when the load is over: looking at each line would
 /// take the load's CPU.
-struct Told {
+struct Capture {
     format: Format,
     bytes: Arc<AtomicUsize>,
     reader: JoinHandle<Vec<u8>>,
@@ -74,12 +74,12 @@ impl Running {
             child,
             errors,
             lines: None,
-            told: None,
+            capture: None,
         };
         match output {
             Output::Nothing => {}
             Output::Address => member.lines = pipe.map(lines),
-            Output::Events(format) => member.told = pipe.map(|pipe| Told::read(format, pipe)),
+            Output::Events(format) => member.capture = pipe.map(|pipe| Capture::read(format, pipe)),
         }
         self.members.push(member);
         Ok(())
@@ -95,7 +95,7 @@ impl Running {
             if let Some(status) = member.child.ended()? {
                 let text = fs::read_to_string(&member.errors).unwrap_or_default();
                 let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-                // The first tells why, the last what came of it.
+                // The first line has the cause, the last the consequence.
                 match lines.as_slice() {
                     [] => bail!("it has ended: {status}"),
                     [line] => bail!("{line}: {status}"),
@@ -135,7 +135,7 @@ impl Running {
         Ok(())
     }
 
-    /// Looks for the line in which the agent tells its address.
+    /// Finds the line in which the agent prints its address.
     fn read_lines(&mut self) {
         for lines in self.members.iter().filter_map(|m| m.lines.as_ref()) {
             while let Ok(line) = lines.try_recv() {
@@ -146,15 +146,15 @@ impl Running {
         }
     }
 
-    /// Waits until what has happened was told.
+    /// Waits until all events so far were reported.
     pub(crate) fn drain(&self, stop: &Stop) -> Result<()> {
-        let told = || self.members.iter().filter_map(|m| m.told.as_ref());
+        let capture = || self.members.iter().filter_map(|m| m.capture.as_ref());
         let bytes = || {
-            told()
+            capture()
                 .map(|t| t.bytes.load(Ordering::Relaxed))
                 .sum::<usize>()
         };
-        if told().next().is_none() {
+        if capture().next().is_none() {
             return Ok(());
         }
         let (mut before, mut since) = (bytes(), Instant::now());
@@ -172,15 +172,15 @@ impl Running {
         let mut all = Vec::new();
         for member in self.members {
             drop(member.child);
-            let Some(told) = member.told else {
+            let Some(capture) = member.capture else {
                 continue;
             };
-            let output = told
+            let output = capture
                 .reader
                 .join()
                 .map_err(|_| anyhow!("the reader panicked"))?;
             all.push(Said {
-                format: told.format,
+                format: capture.format,
                 output: text(output),
                 errors: fs::read_to_string(&member.errors).unwrap_or_default(),
             });
@@ -195,7 +195,7 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| lossy(error.as_bytes()))
 }
 
-impl Told {
+impl Capture {
     fn read(format: Format, mut pipe: impl Read + Send + 'static) -> Self {
         let bytes = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&bytes);

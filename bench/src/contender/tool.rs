@@ -21,7 +21,7 @@ pub(super) struct Tool {
     /// Debian's package.
     pub(super) package: &'static str,
     pub(super) needs_tracefs: bool,
-    /// What its lines tell, for those that tell events.
+    /// The format of its lines, if it reports events.
     pub(super) format: Option<Format>,
 }
 
@@ -44,7 +44,7 @@ impl Tool {
         };
         command.args(self.arguments);
         Ok(match self.format {
-            Some(format) => Launch::told(command, format),
+            Some(format) => Launch::reporting(command, format),
             None => Launch::unread(command),
         })
     }

@@ -1,4 +1,4 @@
-//! Which events are those of a load: of all that a stream tells, what the loads of a bench did.
+//! Selects the events of a load from all that a stream reports.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,7 +18,7 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    /// Events that a teller of this format owes for one operation.
+    /// Events that a tool of this format owes for one operation.
     pub(crate) fn of_operation(self, format: Format) -> u64 {
         match (self, format) {
             // Start, exec and exit.
@@ -66,13 +66,13 @@ impl Marks {
         }
     }
 
-    /// How many of these lines tell what the loads did, and how many the teller says are missing.
+    /// How many of these lines are events of the loads, and how many the tool reports as lost.
     pub(crate) fn count(&self, format: Format, output: &str) -> (u64, u64) {
         let (mut delivered, mut lost) = (0, 0);
         let mut others = BTreeSet::new();
         let mut children = BTreeSet::new();
-        for told in output.lines().filter_map(|line| format.read(line)) {
-            match &told.event {
+        for reported in output.lines().filter_map(|line| format.read(line)) {
+            match &reported.event {
                 Event::Gap(gap) => lost += gap.values().sum::<u64>(),
                 Event::Start { pid, parent } => {
                     let own = parent.is_some_and(|parent| self.pids.contains(&parent));
@@ -90,7 +90,7 @@ impl Marks {
                 Some(parent) => self.pids.contains(&parent),
                 None => children.contains(pid) || name == "true" && !others.contains(pid),
             };
-            let is_own = match (&told.event, self.sort) {
+            let is_own = match (&reported.event, self.sort) {
                 (Event::Start { pid, .. }, Sort::Processes) => children.contains(pid),
                 (
                     Event::Exec {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Arguments, Change, End, Ends, Event, Flags, Told};
+use super::{Arguments, Change, End, Ends, Event, Flags, Reported};
 
 /// Width of a column with the name of a command, which may contain spaces.
 const NAME: usize = 16;
@@ -19,7 +19,7 @@ pub(super) fn execsnoop(line: &str) -> Option<Event> {
     if result != "0" {
         return None;
     }
-    // The program as it was asked for; the agent tells where it is.
+    // The program as it was asked for; the agent reports where it is.
     let (program, words) = word(rest)?;
     let cut = |word: &str| word.len() >= ARGUMENT - 1;
     Some(Event::Exec {
@@ -112,9 +112,9 @@ pub(super) fn opensnoop(line: &str) -> Option<Event> {
 }
 
 /// `new PID IS_THREAD MONOTONIC`, `oom PID`
-pub(super) fn bpftrace(line: &str) -> Option<Told> {
+pub(super) fn bpftrace(line: &str) -> Option<Reported> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let told = |at: Option<u64>, event| Told {
+    let reported = |at: Option<u64>, event| Reported {
         at,
         netns: None,
         event,
@@ -122,12 +122,12 @@ pub(super) fn bpftrace(line: &str) -> Option<Told> {
     match words.as_slice() {
         ["new", pid, "0", at] => {
             let (pid, parent) = (pid.parse().ok()?, None);
-            Some(told(at.parse().ok(), Event::Start { pid, parent }))
+            Some(reported(at.parse().ok(), Event::Start { pid, parent }))
         }
-        ["new", _, _, at] => Some(told(at.parse().ok(), Event::ThreadStart)),
+        ["new", _, _, at] => Some(reported(at.parse().ok(), Event::ThreadStart)),
         ["oom", pid] => {
             let pid = pid.parse().ok()?;
-            Some(told(None, Event::Oom { pid }))
+            Some(reported(None, Event::Oom { pid }))
         }
         _ => None,
     }
@@ -160,7 +160,7 @@ mod tests {
     use crate::events::Format;
 
     fn event(format: Format, line: &str) -> Option<Event> {
-        format.read(line).map(|told| told.event)
+        format.read(line).map(|reported| reported.event)
     }
 
     #[test]

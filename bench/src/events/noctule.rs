@@ -6,19 +6,19 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::lines::{ARGUMENT, unspecified};
-use super::{Arguments, Change, End, Ends, Event, Flags, Told};
+use super::{Arguments, Change, End, Ends, Event, Flags, Reported};
 
 /// Events that are missing, by name.
 pub(crate) type Gap = BTreeMap<String, u64>;
 
 /// Reads a line; nothing for events that have no word here.
-pub(super) fn read(line: &str) -> Option<Told> {
+pub(super) fn read(line: &str) -> Option<Reported> {
     let value: Value = serde_json::from_str(line).ok()?;
     // What was there before is no event.
     if value["noctule.origin"] == "existing" {
         return None;
     }
-    Some(Told {
+    Some(Reported {
         at: value["time_unix_nano"].as_u64(),
         netns: value["netns.cookie"].as_u64(),
         event: event(&value)?,
@@ -107,8 +107,8 @@ mod tests {
     fn the_keys_of_the_format_are_understood() {
         let line = r#"{"time_unix_nano":7,"event.name":"process.exec","process.pid":3,
             "process.executable.name":"sh","process.command_args":["sh","-c","true"]}"#;
-        let told = read(line).expect("an event");
-        assert_eq!(told.at, Some(7));
+        let reported = read(line).expect("an event");
+        assert_eq!(reported.at, Some(7));
         let arguments = Arguments {
             words: "-c true".into(),
             truncated: false,
@@ -119,7 +119,7 @@ mod tests {
             name: "sh".into(),
             arguments,
         };
-        assert_eq!(told.event, expected);
+        assert_eq!(reported.event, expected);
         let gap = read(r#"{"event.name":"gap","lost":{"file.open":3}}"#).expect("an event");
         assert_eq!(gap.event, Event::Gap(Gap::from([("file.open".into(), 3)])));
     }
@@ -128,13 +128,13 @@ mod tests {
     fn a_listener_has_no_other_end() {
         let line = r#"{"event.name":"tcp.listen","network.type":"ipv6",
             "network.local.address":"::1","network.local.port":80,"netns.cookie":5}"#;
-        let told = read(line).expect("an event");
-        let Event::Tcp(Change::Listen, ends) = told.event else {
-            panic!("{told:?}");
+        let reported = read(line).expect("an event");
+        let Event::Tcp(Change::Listen, ends) = reported.event else {
+            panic!("{reported:?}");
         };
         assert_eq!(ends.local.to_string(), "[::1]:80");
         assert_eq!(ends.peer.to_string(), "[::]:0");
-        assert_eq!(told.netns, Some(5));
+        assert_eq!(reported.netns, Some(5));
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) fn run(connections: u64) -> Result<Outcome> {
     // Ends with the process.
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // The client may be gone; then it tells.
+            // The client may be gone; then the client reports the error.
             let _ = (&stream).write_all(b"x");
         }
     });

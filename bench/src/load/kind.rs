@@ -29,7 +29,7 @@ pub(crate) enum Load {
     Population,
     /// Threads that sleep: 100,000, or as many as three quarters of the numbers for threads
     Asleep,
-    /// As fork-storm, more of them: starts, execs and exits, each of which is to be told
+    /// As fork-storm, more of them: starts, execs and exits, each of which must be reported
     Processes,
     /// Short TCP connections over loopback, one after another on each CPU
     Connections,
@@ -122,7 +122,7 @@ impl Load {
     }
 
     /// Operations of a run: about half a second on the development machine; for those of events as
-    /// many as are to be told without loss; for servers some seconds.
+    /// many as must be reported without loss; for servers some seconds.
     pub(crate) fn operations(self, quick: bool) -> u64 {
         let full = match self {
             Self::PingPong => 100_000,

@@ -1,4 +1,4 @@
-//! A little of everything that events tell: a build, a web server under load, short processes with
+//! A little of each kind of event: a build, a web server under load, short processes with
 //! all sorts of ends, a kill by the OOM killer, connections that fail. In a network namespace of its
 //! own, so that the counters there are those of the load alone.
 

@@ -1,5 +1,5 @@
 //! Reads the events of bench/bpf/netflix.bpf.c as an agent would: for each cgroup how long it waited,
-//! and whom it followed on the CPU. Nobody is told; what counts is that they are read.
+//! and whom it followed on the CPU. Nothing is printed; the cost is that of reading.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -72,7 +72,7 @@ pub(super) fn children_ns() -> Result<u64> {
     Ok(ticks * TICK_NS)
 }
 
-/// Does one thing so many times, by a worker for each CPU, which is told its number.
+/// Does one thing so many times, by a worker for each CPU, which gets its number.
 pub(super) fn on_each_cpu<T>(
     operations: u64,
     cpu_ns: impl Fn() -> Result<u64>,

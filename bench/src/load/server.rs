@@ -18,7 +18,7 @@ use crate::events::{address_of, folder_of};
 const START: Duration = Duration::from_secs(10);
 const CLIENTS: &str = "16";
 
-/// Of so many parts the fastest tells the rate: what others take from a shared machine makes a part
+/// The rate is that of the fastest of so many parts: what others take from a shared machine makes a part
 /// slower, and never faster.
 const PARTS: u64 = 20;
 
@@ -179,7 +179,7 @@ impl Server {
             let line = line.strip_prefix("\"GET\",\"")?;
             line.split('"').next()?.parse().ok()
         });
-        rate.context("redis-benchmark tells no rate")
+        rate.context("redis-benchmark prints no rate")
     }
 
     /// Requests over a connection each; how many it answers in a second.
@@ -196,7 +196,7 @@ impl Server {
             .lines()
             .find_map(|l| l.strip_prefix("Requests per second:"));
         let rate = rate.and_then(|l| l.split_whitespace().next()?.parse().ok());
-        rate.context("ab tells no rate")
+        rate.context("ab prints no rate")
     }
 }
 

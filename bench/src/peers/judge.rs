@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::events::{Change, Event, Told, address_of};
+use crate::events::{Change, Event, Reported, address_of};
 
 /// A counter of the kernel, and what is to be equal to it.
 pub(super) struct Counter {
@@ -17,12 +17,12 @@ pub(super) struct Counter {
     pub(super) of: &'static str,
     pub(super) kernel: u64,
     /// The least and the most: a counter of the whole machine is read while others work.
-    pub(super) told: (u64, u64),
+    pub(super) reported: (u64, u64),
 }
 
 impl Counter {
     pub(super) fn is_equal(&self) -> bool {
-        (self.told.0..=self.told.1).contains(&self.kernel)
+        (self.reported.0..=self.reported.1).contains(&self.kernel)
     }
 }
 
@@ -104,16 +104,16 @@ impl Readings {
         (self.began.after.real, self.ended.before.real)
     }
 
-    /// Each counter beside what the agent told; `tasks`: what the peer told that sees every fork.
-    pub(super) fn compare(&self, ours: &[Told], tasks: Option<&[Told]>) -> Vec<Counter> {
-        let exactly = |name, of, kernel, told| Counter {
+    /// Each counter beside the agent's events; `tasks`: the events of the peer that sees every fork.
+    pub(super) fn compare(&self, ours: &[Reported], tasks: Option<&[Reported]>) -> Vec<Counter> {
+        let exactly = |name, of, kernel, reported| Counter {
             name,
             of,
             kernel,
-            told: (told, told),
+            reported: (reported, reported),
         };
         let mut counters: Vec<Counter> = tasks.map(|t| self.forks(ours, t)).into_iter().collect();
-        let kills = |told: &&Told| matches!(told.event, Event::Oom { .. });
+        let kills = |reported: &&Reported| matches!(reported.event, Event::Oom { .. });
         counters.push(exactly(
             "oom_kill of the cgroup",
             "oom.kill",
@@ -122,10 +122,10 @@ impl Readings {
         ));
         let own = self.of_namespace(ours);
         let changes = |wanted: &[Change]| {
-            let is = |t: &&&Told| matches!(&t.event, Event::Tcp(c, _) if wanted.contains(c));
+            let is = |t: &&&Reported| matches!(&t.event, Event::Tcp(c, _) if wanted.contains(c));
             own.iter().filter(is).count() as u64
         };
-        let sent_again = own.iter().map(|told| match told.event {
+        let sent_again = own.iter().map(|reported| match reported.event {
             Event::Retransmit(segments) => segments,
             _ => 0,
         });
@@ -138,24 +138,24 @@ impl Readings {
             ("PassiveOpens", "tcp.accept", changes(&[Change::Accept])),
             ("RetransSegs", "tcp.retransmit", sent_again.sum()),
         ];
-        for (name, of, told) in tcp {
+        for (name, of, reported) in tcp {
             let kernel = self.tcp.get(name).copied().unwrap_or(0);
-            counters.push(exactly(name, of, kernel, told));
+            counters.push(exactly(name, of, kernel, reported));
         }
         counters
     }
 
-    fn forks(&self, ours: &[Told], tasks: &[Told]) -> Counter {
+    fn forks(&self, ours: &[Reported], tasks: &[Reported]) -> Counter {
         let (began, ended) = (&self.began, &self.ended);
         let count = |from: Moment, to: Moment| {
-            let own = |told: &&Told| {
-                let at = told.at.unwrap_or(0);
-                let is_start = matches!(told.event, Event::Start { .. });
+            let own = |reported: &&Reported| {
+                let at = reported.at.unwrap_or(0);
+                let is_start = matches!(reported.event, Event::Start { .. });
                 is_start && (from.real..=to.real).contains(&at)
             };
-            let thread = |told: &&Told| {
-                let at = told.at.unwrap_or(0);
-                let is_thread = matches!(told.event, Event::ThreadStart);
+            let thread = |reported: &&Reported| {
+                let at = reported.at.unwrap_or(0);
+                let is_thread = matches!(reported.event, Event::ThreadStart);
                 is_thread && (from.monotonic..=to.monotonic).contains(&at)
             };
             (ours.iter().filter(own).count() + tasks.iter().filter(thread).count()) as u64
@@ -164,7 +164,7 @@ impl Readings {
             name: "processes of /proc/stat",
             of: "process.start + threads of task_newtask",
             kernel: ended.count - began.count,
-            told: (
+            reported: (
                 count(began.after, ended.before),
                 count(began.before, ended.after),
             ),
@@ -172,14 +172,14 @@ impl Readings {
     }
 
     /// What happened in the namespace of the load, where nobody else is.
-    fn of_namespace<'a>(&self, ours: &'a [Told]) -> Vec<&'a Told> {
+    fn of_namespace<'a>(&self, ours: &'a [Reported]) -> Vec<&'a Reported> {
         let address = IpAddr::from(address_of(self.pid));
-        let is_its = |told: &&Told| match &told.event {
+        let is_its = |reported: &&Reported| match &reported.event {
             Event::Tcp(_, ends) => ends.local.ip() == address || ends.peer.ip() == address,
             _ => false,
         };
-        let cookie = ours.iter().find(is_its).and_then(|told| told.netns);
-        let inside = |told: &&Told| cookie.is_some() && told.netns == cookie;
+        let cookie = ours.iter().find(is_its).and_then(|reported| reported.netns);
+        let inside = |reported: &&Reported| cookie.is_some() && reported.netns == cookie;
         ours.iter().filter(inside).collect()
     }
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Heard;
 use super::opens::{Names, Way, Who};
-use crate::events::{Arguments, Change, Event, Scope, Told};
+use crate::events::{Arguments, Change, Event, Reported, Scope};
 
-/// What makes an event the same one; nothing for what the peer does not tell of.
+/// The identity of an event in both streams; none for events that the peer does not report.
 fn key(scope: Scope, event: &Event) -> Option<String> {
     match (scope, event) {
         (Scope::Starts, Event::Start { pid, .. }) | (Scope::Kills, Event::Oom { pid }) => {
@@ -62,7 +62,7 @@ pub(super) struct Matched {
     pub(super) other_arguments: Reasons,
 }
 
-/// One of ours, until a peer has told it too.
+/// An event of ours that no peer has reported yet.
 pub(super) struct Own<'a> {
     pub(super) event: &'a Event,
     key: String,
@@ -89,7 +89,7 @@ impl Ours<'_> {
 pub(super) fn compare(
     scope: Scope,
     peer: &Heard,
-    told: &[Told],
+    reported: &[Reported],
     during: (u64, u64),
     who: &Who,
 ) -> Matched {
@@ -98,16 +98,16 @@ pub(super) fn compare(
         _ => "the peer says that it has lost some",
     };
     let (mut ours, mut names) = (Ours::default(), Names::default());
-    for told in told {
-        let Some(key) = key(scope, &told.event) else {
+    for reported in reported {
+        let Some(key) = key(scope, &reported.event) else {
             continue;
         };
         let place = ours.all.len();
         ours.by_key.entry(key.clone()).or_default().push_back(place);
-        names.add(&told.event, place);
-        let at = told.at.unwrap_or(0);
+        names.add(&reported.event, place);
+        let at = reported.at.unwrap_or(0);
         ours.all.push(Own {
-            event: &told.event,
+            event: &reported.event,
             key,
             in_time: during.0 <= at && at <= during.1,
             taken: false,
@@ -115,8 +115,8 @@ pub(super) fn compare(
     }
     let mut matched = Matched::default();
     let mut rest = Vec::new();
-    for told in &peer.told {
-        let Some(key) = key(scope, &told.event) else {
+    for reported in &peer.reported {
+        let Some(key) = key(scope, &reported.event) else {
             continue;
         };
         matched.peer += 1;
@@ -124,12 +124,12 @@ pub(super) fn compare(
             Some(place) => {
                 ours.all[place].taken = true;
                 matched.both += 1;
-                matched.compare_arguments(&told.event, ours.all[place].event);
+                matched.compare_arguments(&reported.event, ours.all[place].event);
             }
-            None => rest.push((&told.event, key)),
+            None => rest.push((&reported.event, key)),
         }
     }
-    // A peer tells what was asked for, we what was opened.
+    // A peer reports the path as given, the agent the path of the opened file.
     for way in Way::ALL {
         rest.retain(|(event, _)| {
             let place = names.find(way, event, &mut ours);
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use crate::events::Format;
 
-    fn read(format: Format, lines: &[&str]) -> Vec<Told> {
+    fn read(format: Format, lines: &[&str]) -> Vec<Reported> {
         lines.iter().filter_map(|line| format.read(line)).collect()
     }
 
@@ -215,7 +215,7 @@ mod tests {
         };
         let lines = [start(1, 5), start(1, 15), start(2, 16), start(3, 17)];
         let ours = read(Format::Noctule, &lines.each_ref().map(String::as_str));
-        let told = read(
+        let reported = read(
             Format::Bpftrace,
             &[
                 "new 1 0 7",
@@ -225,7 +225,7 @@ mod tests {
                 "new 9 1 8",
             ],
         );
-        let peer = Heard { told, lost: 0 };
+        let peer = Heard { reported, lost: 0 };
         let matched = compare(Scope::Starts, &peer, &ours, (10, 20), &Who::default());
         assert_eq!((matched.peer, matched.ours, matched.both), (4, 3, 3));
         let one = |example: &str| Several {
@@ -266,7 +266,7 @@ mod tests {
             "3      sh                -1   2 00000000 c",
         ];
         let peer = Heard {
-            told: read(Format::Opensnoop, &theirs),
+            reported: read(Format::Opensnoop, &theirs),
             lost: 1,
         };
         let who = Who::new(Vec::new(), 3, &[]);

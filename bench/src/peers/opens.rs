@@ -1,4 +1,4 @@
-//! Opens: a peer tells the path that was asked for, the agent that of the file.
+//! Opens: a peer reports the path as given, the agent the path of the file.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::matching::{Ours, UNEXPLAINED};
-use crate::events::{Event, Told};
+use crate::events::{Event, Reported};
 
 /// How a path that was asked for leads to that of the file; the sure ways first, because an open of
 /// ours can be taken only once.
@@ -32,7 +32,7 @@ impl Way {
     }
 }
 
-/// Our opens by what a relative path can tell of them. There may be 100,000 on each side.
+/// Our opens, indexed by the parts that a relative path has. There may be 100,000 on each side.
 #[derive(Default)]
 pub(super) struct Names {
     by_name: BTreeMap<(u32, OsString), Vec<usize>>,
@@ -108,7 +108,7 @@ fn normal(path: &Path) -> PathBuf {
 /// Where special files are; those of the last are of nsfs.
 const SPECIAL: [&str; 4] = ["/proc", "/sys", "/dev", "/run/netns"];
 
-/// Whose opens are left out, or cannot be told apart.
+/// Processes whose opens are left out, or cannot be distinguished from those of others.
 #[derive(Debug, Default)]
 pub(super) struct Who {
     /// The agent itself.
@@ -118,14 +118,14 @@ pub(super) struct Who {
 }
 
 impl Who {
-    /// `ours` tells who descends from whom: the parent comes first.
-    pub(super) fn new(agent: Vec<u32>, load: u32, ours: &[Told]) -> Self {
+    /// `ours` gives the parents: the parent's event comes first.
+    pub(super) fn new(agent: Vec<u32>, load: u32, ours: &[Reported]) -> Self {
         let mut family = BTreeSet::from([load]);
-        for told in ours {
+        for reported in ours {
             if let Event::Start {
                 pid,
                 parent: Some(parent),
-            } = told.event
+            } = reported.event
                 && family.contains(&parent)
             {
                 family.insert(pid);
@@ -137,7 +137,7 @@ impl Who {
         }
     }
 
-    /// The reason why the agent does not tell what a peer tells.
+    /// The reason why the agent does not report what a peer reports.
     pub(super) fn why_not_ours(&self, theirs: &Event) -> &'static str {
         let Event::Open {
             pid, path, flags, ..
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn an_open_that_is_not_ours_has_a_reason() {
-        let start = |pid, parent| Told {
+        let start = |pid, parent| Reported {
             at: None,
             netns: None,
             event: Event::Start {

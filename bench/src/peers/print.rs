@@ -68,8 +68,8 @@ pub(crate) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
     }
     writeln!(out, "\nThe kernel's own counters")?;
     let line = |counter: &Counter| {
-        let (least, most) = counter.told;
-        let told = match least == most {
+        let (least, most) = counter.reported;
+        let reported = match least == most {
             true => least.to_string(),
             false => format!("{least}-{most}"),
         };
@@ -77,7 +77,7 @@ pub(crate) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
             counter.name.to_owned(),
             counter.of.to_owned(),
             counter.kernel.to_string(),
-            told,
+            reported,
             if counter.is_equal() {
                 "equal"
             } else {
@@ -118,8 +118,8 @@ pub(crate) fn record(report: &Report) -> Value {
             "counter": counter.name,
             "of": counter.of,
             "kernel": counter.kernel,
-            "least": counter.told.0,
-            "most": counter.told.1,
+            "least": counter.reported.0,
+            "most": counter.reported.1,
             "equal": counter.is_equal(),
         })
     };

@@ -43,7 +43,7 @@ pub(super) fn print(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io:
     writeln!(
         out,
         "\nEvents (slowdown to the load alone; CPU time of the process and of its programs; all \
-         rounds: events that were to come, came, are missing, and that the teller says were lost)"
+         rounds: events that were to come, came, are missing, and that the tool says were lost)"
     )?;
     let head = [
         "load",
@@ -61,14 +61,14 @@ pub(super) fn print(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io:
     write(out, 2, &head, &lines)
 }
 
-/// The teller counts for all the machine: it may have lost what others did.
+/// The tool counts losses of the whole machine: they may be events of others.
 fn verdict(missing: Option<f64>, lost: Option<f64>) -> &'static str {
     match (missing, lost) {
         (Some(0.0), Some(0.0)) => "complete",
         (Some(missing), Some(lost)) if missing == lost => "lost == missing",
-        (Some(missing), Some(lost)) if (0.0..lost).contains(&missing) => "told; of others too",
+        (Some(missing), Some(lost)) if (0.0..lost).contains(&missing) => "reported; of others too",
         (Some(missing), _) if missing < 0.0 => "too many",
-        (Some(_), Some(_)) => "NOT TOLD",
+        (Some(_), Some(_)) => "NOT REPORTED",
         _ => "",
     }
 }
@@ -82,8 +82,8 @@ mod tests {
         let cases = [
             ((0.0, 0.0), "complete"),
             ((3.0, 3.0), "lost == missing"),
-            ((3.0, 5.0), "told; of others too"),
-            ((5.0, 3.0), "NOT TOLD"),
+            ((3.0, 5.0), "reported; of others too"),
+            ((5.0, 3.0), "NOT REPORTED"),
             ((-1.0, 0.0), "too many"),
         ];
         for ((missing, lost), words) in cases {

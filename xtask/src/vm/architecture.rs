@@ -21,7 +21,7 @@ pub(super) struct Architecture {
     pub(super) machine: &'static [&'static str],
     /// The device on which the kernel writes.
     pub(super) console: &'static str,
-    /// How many times slower its processor is by its own clock, as the tests are told.
+    /// How many times slower its processor is by its own clock; the tests get the number.
     pub(super) slowness: &'static str,
 }
 
@@ -68,6 +68,6 @@ impl Architecture {
     pub(super) fn is_native(&self) -> Result<bool> {
         let text = output(Command::new("rustc").arg("-vV"))?;
         let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-        Ok(host.context("rustc does not tell its host")? == self.target)
+        Ok(host.context("rustc does not print its host")? == self.target)
     }
 }

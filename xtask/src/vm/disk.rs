@@ -84,7 +84,7 @@ pub(super) fn make(
     image(&root, &folder.join(format!("disk-{}", architecture.debian)))
 }
 
-/// Its commands, but where there is a tool of that name. What a foreign one has, ours tells.
+/// Its commands, but where there is a tool of that name. The commands of a foreign one are taken from ours.
 fn busybox(tools: &Tools, root: &Path) -> Result<()> {
     copy(&tools.busybox()?, root, Path::new("/usr/bin/busybox"))?;
     let ours = Tools::Installed.busybox()?;

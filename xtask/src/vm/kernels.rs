@@ -15,7 +15,7 @@ pub(super) struct Kernel {
     pub(super) has_meter: bool,
     /// That of its machine.
     pub(super) architecture: &'static Architecture,
-    /// Its two CPUs, as the emulator is told.
+    /// The emulator's option for its two CPUs.
     pub(super) cpus: &'static str,
 }
 

@@ -19,7 +19,7 @@ use super::kernel::Fetched;
 use super::modules::{self, Module};
 use super::report::Report;
 
-/// A machine tells something every few seconds; one that is silent for so long is stuck.
+/// A machine sends a message every few seconds; one that is silent for so long is stuck.
 const STALL: Duration = Duration::from_secs(60);
 
 /// The most lines of the console that are shown when a machine ends badly.
@@ -28,7 +28,7 @@ const CONSOLE: usize = 100;
 /// What all machines share.
 pub(super) struct Setup<'a> {
     pub(super) architecture: &'a Architecture,
-    /// The CPUs, as the emulator is told.
+    /// The emulator's option for the CPUs.
     pub(super) cpus: &'a str,
     pub(super) emulator: &'a Emulator,
     pub(super) init: &'a Path,
@@ -101,7 +101,7 @@ fn start(kernel: &Fetched, setup: &Setup<'_>, files: &[String; 3]) -> Result<Chi
         "file={},if=none,id=disk,format=raw,snapshot=on",
         file(setup.disk)
     );
-    // A panic ends the machine at once; before, it tells what each CPU does (panic_print).
+    // A panic ends the machine at once; before, it prints what each CPU does (panic_print).
     let line = format!(
         "console={} loglevel=5 panic=-1 oops=panic unknown_nmi_panic panic_print=64 \
         tsc=reliable mitigations=off",
@@ -151,7 +151,7 @@ fn listen(output: ChildStdout) -> Receiver<Message> {
     messages
 }
 
-/// Notes what the machine tells until it has done everything; what is the matter if it has not.
+/// Notes the machine's messages until it is done; returns the problem if it stops before.
 fn follow(messages: &Receiver<Message>, deadline: Instant, report: &mut Report) -> Option<String> {
     loop {
         if Instant::now() > deadline {

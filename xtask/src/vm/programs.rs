@@ -78,7 +78,7 @@ impl Programs {
         let named = |name| {
             let found = messages.lines().find_map(|line| executable(line, name));
             let found = found.map(|path| outside(&path));
-            found.with_context(|| format!("cargo does not tell where {name} is"))
+            found.with_context(|| format!("cargo does not report where {name} is"))
         };
         Ok(Self {
             init: named("noctule-vm-init")?,

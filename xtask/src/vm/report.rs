@@ -1,4 +1,4 @@
-//! What happened in a machine: told while it runs, and kept for the table of all.
+//! The messages of a machine: printed while it runs, and kept for the table of all.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -40,25 +40,25 @@ impl Report {
     /// Nothing came of it.
     pub(super) fn broken(name: &'static str, problem: String) -> Self {
         let mut report = Self::new(name, "");
-        report.tell(&problem);
+        report.print(&problem);
         report.problem = Some(problem);
         report
     }
 
-    /// Notes and tells a message.
+    /// Notes and prints a message.
     pub(super) fn note(&mut self, message: Message) {
         match message {
             Message::Booted(release) => {
-                self.tell(&format!("booted {release}"));
+                self.print(&format!("booted {release}"));
                 self.boot = true;
             }
             Message::Begins(name) => self.running = Some(name),
             Message::Ended(name, outcome, seconds) => {
-                self.tell(&format!("{name}: {outcome} ({seconds:.1} s)"));
+                self.print(&format!("{name}: {outcome} ({seconds:.1} s)"));
                 self.running = None;
                 self.tests.push((name, outcome, seconds));
             }
-            Message::Said(line) => self.tell(&format!("| {line}")),
+            Message::Said(line) => self.print(&format!("| {line}")),
             Message::Broken(_) | Message::Alive | Message::Done => {}
         }
     }
@@ -79,16 +79,16 @@ impl Report {
             .map(str::to_owned)
             .collect();
         for line in &self.complaints {
-            self.tell(&format!("the kernel: {line}"));
+            self.print(&format!("the kernel: {line}"));
         }
         if let Some(problem) = &problem {
             let lines: Vec<&str> = console.lines().collect();
             for line in &lines[lines.len().saturating_sub(most)..] {
-                self.tell(&format!("console: {line}"));
+                self.print(&format!("console: {line}"));
             }
             let during = self.running.as_ref();
             let during = during.map_or(String::new(), |name| format!(" in {name}"));
-            self.tell(&format!("{problem}{during}"));
+            self.print(&format!("{problem}{during}"));
         }
         self.problem = problem;
     }
@@ -115,7 +115,7 @@ impl Report {
             .count()
     }
 
-    fn tell(&self, text: &str) {
+    fn print(&self, text: &str) {
         say(&format!("{}: {text}", self.name));
     }
 }

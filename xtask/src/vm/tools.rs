@@ -78,7 +78,7 @@ impl Tools {
                     .map(|path| (path.clone(), path))
                     .collect())
             }
-            // Nothing here can tell what they need: all that came with them.
+            // Their needs are unknown here: everything that came with them is copied.
             Self::Unpacked(root) => {
                 let mut libraries = Vec::new();
                 let top = root.join("usr/lib");
