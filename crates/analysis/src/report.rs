@@ -513,12 +513,12 @@ mod tests {
         builder.add(listed(2, vec![used(1, 0, 3), used(2, 31, 4)]));
         builder.add(listed(3, vec![used(2, 33, 4)]));
         let report = builder.report(Level::Cgroup, false);
-        let told = report.rows.iter().map(|row| {
+        let reported = report.rows.iter().map(|row| {
             let events = row.events.expect("a row of a group").counters;
             let starts = events[EventCounter::ProcessStarts];
             (row.counters[Counter::CpuTime], starts)
         });
-        assert_eq!(told.collect::<Vec<_>>(), [(33, 4), (4, 2)]);
+        assert_eq!(reported.collect::<Vec<_>>(), [(33, 4), (4, 2)]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub enum Party {
         /// How many.
         groups: usize,
     },
-    /// Groups that cannot be told apart for want of room.
+    /// Groups that share a row because the table is full.
     Unnamed,
 }
 
@@ -108,7 +108,7 @@ pub struct WaitReportRow {
     pub quota: Option<QuotaUse>,
     /// What it does to others.
     pub hurts: Hurts,
-    /// What it is allowed; filled by whoever reads the files of the kernel.
+    /// Its limits; the caller that reads the files of the kernel fills them in.
     pub settings: Settings,
     /// What is the matter.
     pub verdict: Verdict,

@@ -61,7 +61,7 @@ impl Why {
 }
 
 impl ReportBuilder {
-    /// What happened to the group in the window so far, without what only files tell.
+    /// What happened to the group in the window so far, without the figures that only files have.
     pub fn why(&self, party: &Party, level: Level, thresholds: &Thresholds) -> Why {
         let mut report = self.waits(level, false, thresholds);
         let wanted = party.key(level);

@@ -21,7 +21,7 @@ impl Agent {
         let mut agent = Self {
             programs: Some(CostWindow::new(programs)),
         };
-        // Tells whether it may be done at all.
+        // The first call shows whether it is allowed at all.
         agent.begin();
         agent.end();
         agent

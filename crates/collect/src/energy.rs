@@ -68,7 +68,7 @@ pub struct Meters {
 
 /// Who reads a meter.
 enum Reader {
-    /// Whoever wants the reading: a counter of the processor answers at once.
+    /// How the reading is taken: a counter of the processor answers at once.
     Direct(Box<Channel>),
     /// A thread.
     Sampler(Sampler),

@@ -63,12 +63,12 @@ impl Names {
         }
     }
 
-    /// Whether it tells anything for people.
-    pub(crate) fn tells(&self) -> bool {
+    /// Whether it has a name for people.
+    pub(crate) fn has_names(&self) -> bool {
         self.sandbox || self.name.is_some() || self.pod_name.is_some()
     }
 
-    /// The owner with these names. What the path told stays, but for the runtime: the file of
+    /// The owner with these names. Names from the path stay, but for the runtime: the file of
     /// a runtime knows better than a path that several of them use.
     ///
     /// A user's own files say nothing of pods, and the ids in them are the user's choice.

@@ -91,7 +91,7 @@ impl Finder {
         let mut broken = None;
         for place in self.places(query) {
             match place.read(id) {
-                Ok(names) if names.tells() => return Ok(Some(names)),
+                Ok(names) if names.has_names() => return Ok(Some(names)),
                 Ok(names) => silent = silent.or(Some(names)),
                 Err(Failure::Missing) => {}
                 Err(Failure::Unusable(why)) => broken = broken.or(Some(why)),

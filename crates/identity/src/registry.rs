@@ -14,7 +14,7 @@ use crate::walk::{Tree, walk};
 use crate::{mount_note, trust};
 
 /// Groups more than at the last walk, beyond which the tree is walked again without being asked:
-/// only removals that nobody told us of make so many.
+/// only removals that were never reported make so many.
 const SURPLUS: usize = 4096;
 
 /// Knows every cgroup's owner. Fed with the kernel's events and with the time; files are read by

@@ -1,6 +1,6 @@
 //! How far the names in a cgroup path can be believed.
 //!
-//! Whoever may write to a directory gives names to the groups in it. So a name is the machine's own as long
+//! Every user who may write to a directory can name the groups in it. So a name is the machine's own as long
 //! as every directory above it belongs to root (or to the owner of the whole mount, in a namespace) and
 //! nobody else may write there. systemd and container runtimes hand parts of the tree to users by
 //! `chown` (delegation): names below are the user's choice, and may be those of somebody else's container.
@@ -52,7 +52,7 @@ pub(crate) fn delegated(mount: &Path, path: &str) -> Option<Delegated> {
 }
 
 /// The owner of a group: by its whole path, or, where a part of it was delegated, by the part above. A
-/// container or unit that only the user's own names tell has the user's number before its name
+/// container or unit that only the user's own names give has the user's number before its name
 /// (`1000:NAME`): it is never one with a container or unit of the machine, nor with another user's.
 pub(crate) fn owner(id: CgroupId, path: &str, delegated: Option<&Delegated>) -> Owner {
     let claimed = classify(id, path);

@@ -60,7 +60,7 @@ impl Place {
         }
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
-            // Told by the listing itself: no further call, and not the link's target.
+            // The listing itself has it: no further call, and not the link's target.
             if !entry.file_type()?.is_dir() {
                 continue;
             }

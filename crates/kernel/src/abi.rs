@@ -9,7 +9,7 @@ use noctule_model::{Blame, Cause, CgroupId, Counter, Counters, Group, Histogram,
 use crate::skel::{cgroup, files, switch};
 
 /// One thread, with what it used since it was read before; or what is carried for a process; or a
-/// process that has ended, with what was not told of it (`struct task_sample`).
+/// process that has ended, with the growth that no snapshot has (`struct task_sample`).
 pub type TaskSample = switch::types::task_sample;
 /// What a thread used that was settled while a snapshot was taken (`struct late_settle`).
 pub(crate) type LateSettle = switch::types::late_settle;
@@ -132,7 +132,7 @@ pub(crate) fn blame(abi: &switch::types::blame) -> Blame {
 
 /// Values of the kernel side as the model's counters. What was used between two settlements is a
 /// difference, of which the kernel side reads one word after the other: settled meanwhile on another
-/// CPU, it is below 0 by what the other has told already. So what is below 0 is nothing.
+/// CPU, it is below 0 by the growth that the other has reported already. A value below 0 counts as 0.
 pub(crate) fn counters(abi: &switch::types::counters) -> Counters {
     Counters::from_array(abi.v.map(|used| used.cast_signed().max(0).cast_unsigned()))
 }

@@ -91,7 +91,7 @@ impl<T> Context<T> for std::io::Result<T> {
 }
 
 /// The error of an object that the kernel does not load, with what is known to be the cause where the
-/// kernel's own word does not tell it.
+/// kernel's own error does not have it.
 pub(crate) fn not_loaded(object: &str, facts: &Facts) -> impl FnOnce(libbpf_rs::Error) -> Error {
     let object = object.to_owned();
     let locked_down = facts.lockdown.as_deref() == Some("confidentiality");

@@ -31,7 +31,7 @@ pub struct Facts {
     /// Programs of tracing can keep data with a thread (Linux 5.13).
     pub task_storage: bool,
     /// The iterator of socket storage is safe. From 7.0 on the storage can be taken from its socket
-    /// under the iterator, which crashes the kernel. The function that does it tells of kernels to
+    /// under the iterator, which crashes the kernel. The presence of the function that does it identifies kernels to
     /// which that was brought back; a compiler may hide it, so the release is asked too.
     pub socket_storage_iterates: bool,
     /// Who runs a program of a tracepoint can lose the CPU in it (7.0); until it goes on the kernel
@@ -99,7 +99,7 @@ pub struct Tracepoints {
     /// `mark_victim` has the task, not only the id of one of its threads (6.9, and stable
     /// releases of older kernels).
     pub victim_task: bool,
-    /// `tcp_retransmit_skb` tells of failed attempts too, with their error (6.17).
+    /// `tcp_retransmit_skb` reports failed attempts too, with their error (6.17).
     pub retransmit_error: bool,
     /// `inet_csk_accept()` takes its arguments in a struct (6.10).
     pub accept_struct: bool,

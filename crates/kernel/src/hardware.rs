@@ -86,7 +86,7 @@ pub(crate) struct Hardware {
     specs: Vec<CounterSpec>,
     cpus: BTreeMap<u32, Vec<PerfCounter>>,
     /// CPUs whose events the kernel side has; the CPU of the probe is opened before there is a map.
-    told: BTreeSet<u32>,
+    reported: BTreeSet<u32>,
     retry: Retry,
 }
 
@@ -176,8 +176,8 @@ impl Hardware {
             return Vec::new();
         }
         self.cpus.retain(|cpu, _| online.contains(cpu));
-        self.told.retain(|cpu| online.contains(cpu));
-        let missing = |cpu: &&u32| !self.told.contains(cpu);
+        self.reported.retain(|cpu| online.contains(cpu));
+        let missing = |cpu: &&u32| !self.reported.contains(cpu);
         let missing: Vec<u32> = online.iter().filter(missing).copied().collect();
         if missing.is_empty() || !self.retry.is_due(online) {
             return Vec::new();
@@ -203,7 +203,7 @@ impl Hardware {
     }
 
     fn open_cpu(&mut self, cpu: u32, map: &MapHandle) -> io::Result<()> {
-        if self.told.contains(&cpu) {
+        if self.reported.contains(&cpu) {
             return Ok(());
         }
         let mut opened = self.cpus.remove(&cpu).unwrap_or_default();
@@ -220,7 +220,7 @@ impl Hardware {
             map.update(&key.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
                 .map_err(io::Error::other)?;
         }
-        self.told.insert(cpu);
+        self.reported.insert(cpu);
         self.cpus.insert(cpu, opened);
         Ok(())
     }

@@ -94,7 +94,7 @@ pub struct QuotaUse {
 }
 
 impl QuotaUse {
-    /// Part of the periods from which on the quota was what held the group back, whoever else ran.
+    /// Part of the periods from which on the quota was what held the group back, whichever others ran.
     const BINDS: f64 = 0.9;
 
     /// Whether it ran out in nearly all periods.

@@ -20,7 +20,7 @@ pub enum VerdictKind {
     HurtByKernel,
     /// The hypervisor takes the CPU (steal time).
     HurtByHost,
-    /// Interrupts take the CPU from whoever has it.
+    /// Interrupts took the CPU while the group had it.
     HurtByInterrupts,
 }
 

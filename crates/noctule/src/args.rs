@@ -97,7 +97,7 @@ pub(crate) struct RunArgs {
     /// Address and port to listen on; :PORT is on 127.0.0.1 [default: 127.0.0.1:9470]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Allow plain HTTP on an address other than loopback, readable by whoever reaches it
+    /// Allow plain HTTP on an address other than loopback, readable by everybody who reaches it
     #[arg(long)]
     pub(crate) allow_plain_http: bool,
     /// Time between two collections [default: 1s]
@@ -128,7 +128,7 @@ pub(crate) struct RunArgs {
 
 /// Who used the CPU in a window, with every counter there is
 ///
-/// With a COMMAND: runs it, and tells what it and all its descendants used until it ended. The
+/// With a COMMAND: runs it, and reports what it and all its descendants used until it ended. The
 /// command's output is untouched; the table goes to standard error when it has ended.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StatArgs {
@@ -160,7 +160,7 @@ pub(crate) struct StatArgs {
 ///
 /// Divides what the machine's meters of energy counted (RAPL, sensors, a battery) into what each zone
 /// takes when idle and what work costs, and the latter among those who worked. With a COMMAND: runs
-/// it, and tells what it and all its descendants cost until it ended. Fails where there is no meter.
+/// it, and reports what it and all its descendants cost until it ended. Fails where there is no meter.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct EnergyArgs {
     /// What a row stands for [default: container; with a COMMAND: process]
@@ -192,7 +192,7 @@ pub(crate) struct EnergyArgs {
 /// First a sentence for each group that is hurt, the worst first: by whom, how much, and what to try. Then,
 /// for each container, or unit: the distribution of its waits, what kept it from the CPU (its quota,
 /// neighbours, its own threads, kernel threads), who had the CPU meanwhile, and a verdict. With a
-/// COMMAND: runs it, and tells what it and all its descendants waited for until it ended.
+/// COMMAND: runs it, and reports what it and all its descendants waited for until it ended.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WaitsArgs {
     /// What a row stands for
@@ -277,7 +277,7 @@ pub(crate) struct TopArgs {
 /// What happens, as it happens: processes, OOM kills, TCP connections, opens of files
 ///
 /// One line for each event. The filters work in the kernel where they can. With a COMMAND: runs it,
-/// and tells what happens to it and all its descendants until it ends; the command's output is
+/// and reports what happens to it and all its descendants until it ends; the command's output is
 /// untouched.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct EventsArgs {
@@ -497,7 +497,7 @@ pub(crate) struct ProbesArgs {
 /// What this kernel, these privileges and these files allow
 ///
 /// Feature by feature: on, degraded or off, the reason, and how to change it. Loads and attaches
-/// everything for a moment, because only that tells.
+/// everything for a moment, because only loading shows it.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DoctorArgs {
     /// One JSON object instead of the table
@@ -528,7 +528,7 @@ pub(crate) enum By {
     Cgroup,
 }
 
-/// Waits are told apart by cgroup: not for each process.
+/// Waits are kept for each cgroup, not for each process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitsBy {
     Container,

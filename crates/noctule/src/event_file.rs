@@ -1,7 +1,7 @@
 //! The file of `noctule run --events`: one JSON object on each line, rotated by size.
 //!
 //! A thread of its own writes it, behind a bounded queue: a disk that is slow or full costs events,
-//! which are counted and told in the file itself, and never holds up the agent.
+//! which are counted and reported in the file itself, and never holds up the agent.
 
 mod lines;
 mod queue;

@@ -214,7 +214,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             FeatureState::Degraded,
             match facts.nominal_hertz {
                 Some(hertz) => noctule_text::frequency(hertz as f64),
-                None => "the machine does not tell it: frequencies are cycles / CPU time".into(),
+                None => "the machine does not report it: frequencies are cycles / CPU time".into(),
             },
             "",
         ),

@@ -1,4 +1,4 @@
-//! Messages to whoever may not read them: a pipe that is full must not hold up the agent, nor its end.
+//! Messages to readers that may not read them: a pipe that is full must not hold up the agent, nor its end.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -550,7 +550,7 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     let facts = Facts::probe(&config.host.roots());
     drop(reading);
     let mut features = features::machine(&facts);
-    // The second look tells whom the kernel hides.
+    // The second look shows which processes the kernel hides.
     let look = |mut pipeline: Pipeline| pipeline.tick().and_then(|_| pipeline.tick());
     match Pipeline::start(config, Shown::All).and_then(look) {
         Ok(batch) => features.extend(batch.features.iter().cloned()),

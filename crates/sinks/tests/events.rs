@@ -400,8 +400,8 @@ fn every_byte_of_a_stranger_is_told_and_none_is_obeyed() {
         let text = event_json(&event);
         assert_eq!(escape(&text).replace(r"\\", r"\"), text, "unseen");
         let value: Value = serde_json::from_str(&text).unwrap();
-        let told = value["process.command_args"][1].as_str().unwrap();
-        assert_eq!(bytes_of(told), bytes);
+        let reported = value["process.command_args"][1].as_str().unwrap();
+        assert_eq!(bytes_of(reported), bytes);
 
         let line = event_line(&event, 0);
         for part in [line.who, line.place, line.what] {

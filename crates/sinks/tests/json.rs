@@ -126,7 +126,7 @@ fn events_have_keys_where_they_are_measured() {
     report.node.events = events.counters;
     report.sockets = events.sockets;
     report.measured = EventCounter::all().collect();
-    let told = |report: &Report| {
+    let reported = |report: &Report| {
         let stat: Value = serde_json::from_str(&stat_json(report, Level::Cgroup)).unwrap();
         let row = stat["rows"][0].as_object().unwrap().clone();
         let of_event = |key: &str| !["name", "process.linux.cgroup", "cgroup.id"].contains(&key);
@@ -149,14 +149,14 @@ fn events_have_keys_where_they_are_measured() {
         "file.opens": {"read": 18, "write": 19},
         "file.open_failures": 20,
     });
-    assert_eq!(told(&report), (Some(expected.clone()), expected));
+    assert_eq!(reported(&report), (Some(expected.clone()), expected));
 
     report.measured = EventFamily::Files.counters().collect();
     let files = json!({"file.opens": {"read": 18, "write": 19}, "file.open_failures": 20});
-    assert_eq!(told(&report), (Some(files.clone()), files));
+    assert_eq!(reported(&report), (Some(files.clone()), files));
     report.rows[0].events = None;
     report.measured = Measured::NONE;
-    assert_eq!(told(&report), (None, json!({})));
+    assert_eq!(reported(&report), (None, json!({})));
 }
 
 #[test]

@@ -292,12 +292,12 @@ fn destinations_close_with_what_they_are_part_of() {
         assert_eq!(folded, [("", "1")]);
         let rows = samples(&text, "noctule_container_tcp_destination_connects_total");
         let ok = rows.iter().filter(|(labels, _)| labels.contains("ok"));
-        let told = ok.map(|(labels, value)| {
+        let reported = ok.map(|(labels, value)| {
             let (_, destination) = labels.split_once("destination=\"").unwrap();
             let destination = destination.split('"').next().unwrap();
             (destination.to_owned(), (*value).to_owned())
         });
-        told.collect::<Vec<_>>()
+        reported.collect::<Vec<_>>()
     };
     let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     // The first has the place, with all that it has: a pool of connections grows no more.

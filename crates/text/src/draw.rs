@@ -12,7 +12,7 @@ pub const WAIT_SCALE: &str = " 1µs  1ms  1s";
 const FIRST_POWER: u32 = 10;
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// How a cause is drawn in a bar. The glyphs tell them apart without colours.
+/// How a cause is drawn in a bar. The glyphs distinguish them without colours.
 pub const fn glyph(cause: Cause) -> char {
     match cause {
         Cause::Throttle => '▓',

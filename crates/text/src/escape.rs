@@ -23,13 +23,13 @@ pub fn escape_bytes(bytes: &[u8]) -> String {
     joined(bytes, escape)
 }
 
-/// Bytes as text from which every byte can be told: what is not UTF-8 becomes `\xHH`, and a backslash
+/// Bytes as text from which every byte can be recovered: what is not UTF-8 becomes `\xHH`, and a backslash
 /// is doubled. Control characters are kept: this is for formats that escape them by themselves.
 pub fn lossless(bytes: &[u8]) -> String {
     joined(bytes, |valid| valid.replace('\\', "\\\\"))
 }
 
-/// Every byte can be told from the result, as long as `valid` doubles backslashes.
+/// Every byte can be recovered from the result, as long as `valid` doubles backslashes.
 fn joined(bytes: &[u8], valid: impl Fn(&str) -> String) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -55,7 +55,7 @@ pub fn run(batches: Receiver<Batch>, options: &Options, stop: &AtomicBool) -> io
         Ok(())
     };
     let end = drive(app, &mut draw, &keyboard.events, &batches, &ends);
-    // From here on the sender is told that nobody listens.
+    // From here on the sender gets an error: nobody listens.
     drop(batches);
     end
 }

@@ -61,7 +61,7 @@ pub struct Server {
 }
 
 impl Bound {
-    /// The address that is served; tells the port when 0 was asked for.
+    /// The address that is served; it has the port when 0 was asked for.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

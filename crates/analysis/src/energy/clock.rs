@@ -24,7 +24,7 @@ struct Point {
 pub(super) struct Metered {
     /// Microjoules.
     pub(super) energy_uj: u64,
-    /// Something is missing, or came late: the tick tells nothing about power.
+    /// Something is missing, or came late: the tick is no measurement of power.
     pub(super) gap: bool,
     /// Distance between the moment of the batch and the nearest reading, in nanoseconds.
     pub(super) skew_ns: u64,

@@ -91,9 +91,9 @@ impl Fit {
     }
 
     /// Standard error of [`Self::idle_watts`], from the error of predictions; `None` where the load
-    /// changed too little to tell idle power from that of work.
+    /// changed too little to separate idle power from that of work.
     pub(super) fn idle_error(&self) -> Option<f64> {
-        // As if all work were of one kind: the kinds need not be told apart for it.
+        // As if all work were of one kind: the kinds need not be separated for it.
         let count = self.normal[0][0];
         let sum = self.normal[0][1] + self.normal[0][2];
         let squares = self.normal[1][1] + 2.0 * self.normal[1][2] + self.normal[2][2];
@@ -142,7 +142,7 @@ impl Fit {
 }
 
 /// Solves the equations of the terms that are used by elimination; the others are 0. `None` where they
-/// do not depend on each other enough to be told apart.
+/// are independent enough to be separated.
 fn solve(normal: &Matrix, right: &Vector, used: &[usize]) -> Option<Vector> {
     let count = used.len();
     let mut rows = [[0.0; TERMS + 1]; TERMS];
@@ -211,7 +211,7 @@ mod tests {
             assert!((found - real).abs() < 0.03 * real, "{found} for {real}");
         }
         assert!(fit.error() < 0.5, "{}", fit.error());
-        assert!(fit.idle_error().expect("data tell it") < 0.3);
+        assert!(fit.idle_error().expect("the data show it") < 0.3);
     }
 
     #[test]

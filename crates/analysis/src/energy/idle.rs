@@ -74,7 +74,7 @@ impl Envelope {
 
     /// Extends the envelope to a load of 0.
     ///
-    /// Where all ticks had one load, nothing tells idle power from that of work: the estimate is then
+    /// Where all ticks had one load, nothing separates idle power from that of work: the estimate is then
     /// the share of power that belongs to the time that was not used, and its half-width is the rest.
     pub(super) fn estimate(&self, now_ns: u64) -> Option<Idle> {
         let points = self.points(now_ns);

@@ -10,7 +10,7 @@ use super::work::{EXPONENTS, Work};
 const BETTER: f64 = 0.9;
 /// Another fit takes the place of the one in use when its error is below this part of that one's.
 const CHANGE: f64 = 0.95;
-/// Up to this load the envelope itself tells idle power; above, it has to be extended.
+/// Up to this load the envelope itself is idle power; above, it has to be extended.
 const NEAR_IDLE: f64 = 0.03;
 /// How fast the estimate follows, in each tick, once there was time to settle.
 const FOLLOW: f64 = 0.05;

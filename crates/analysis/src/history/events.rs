@@ -23,7 +23,7 @@ impl Default for EventLogLimits {
     }
 }
 
-/// The last events. What tells of trouble has room of its own, so that a storm of processes that start
+/// The last events. Signs of trouble have room of their own, so that a storm of processes that start
 /// and end does not push it out.
 #[derive(Clone, Debug)]
 pub struct EventLog {
@@ -115,7 +115,7 @@ impl Ring {
     }
 }
 
-/// Whether it tells of trouble.
+/// Whether it is a sign of trouble.
 fn is_rare(what: &What) -> bool {
     match what {
         What::OomKill { .. } | What::Gap { .. } => true,

@@ -33,11 +33,11 @@ fn events_add_up_and_stay_and_only_present_groups_have_something_open() {
             ..Batch::default()
         };
         rollup.apply(&mut batch);
-        let told = |row: &SubjectRow| {
+        let reported = |row: &SubjectRow| {
             let Events { counters, sockets } = row.events;
             (counters[EventCounter::TcpAccepts], sockets.connections)
         };
-        batch.subjects.iter().map(told).collect::<Vec<_>>()
+        batch.subjects.iter().map(reported).collect::<Vec<_>>()
     };
     let both = vec![group(1, "/a", 5, 1), group(2, "/a", 3, 3)];
     assert_eq!(step(1, both), [(8, 4)]);
@@ -77,7 +77,7 @@ fn destinations_are_told_apart_while_a_group_has_them_and_the_sum_only_grows() {
         (rows(&[]), vec![], 11),
     ];
     let mut rollup = Rollup::new(100);
-    for (at, (destinations, told, all)) in (1..).zip(steps) {
+    for (at, (destinations, reported, all)) in (1..).zip(steps) {
         let mut batch = Batch {
             taken_ns: at,
             cgroups: vec![group(1, "/a", 0, 0), group(2, "/a", 0, 0)],
@@ -89,7 +89,7 @@ fn destinations_are_told_apart_while_a_group_has_them_and_the_sum_only_grows() {
         let connects = |counters: &DestinationCounters| counters[DestinationCounter::Connects];
         let list = row.destinations.iter();
         let list = list.map(|d| (d.destination.port(), connects(&d.counters)));
-        assert_eq!(list.collect::<Vec<_>>(), told, "{at}");
+        assert_eq!(list.collect::<Vec<_>>(), reported, "{at}");
         assert_eq!(connects(&row.all_destinations), all, "{at}");
     }
 }
@@ -102,9 +102,9 @@ fn who_finds_no_room_is_with_all_destinations_only() {
         let row = &rows(&[(1, port, connects)])[0];
         standing.connect(row.destination, &row.counters, &mut room);
     }
-    let told = &standing.row.destinations;
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].counters[DestinationCounter::Connects], 5);
+    let reported = &standing.row.destinations;
+    assert_eq!(reported.len(), 1);
+    assert_eq!(reported[0].counters[DestinationCounter::Connects], 5);
     let all = &standing.row.all_destinations;
     assert_eq!(all[DestinationCounter::Connects], 7);
 }
@@ -127,13 +127,13 @@ fn lengths_of_connects_are_apart_from_waits_and_those_without_a_group_are_kept()
     let mut rollup = Rollup::new(100);
     for _ in 0..2 {
         rollup.apply(&mut batch);
-        let told = |r: &SubjectRow| (r.subject.clone(), r.connects.count(), r.waits.count());
+        let reported = |r: &SubjectRow| (r.subject.clone(), r.connects.count(), r.waits.count());
         let expected = [
             (Subject::Cgroup("/a".into()), 3, 0),
             (Subject::Overflow, 5, 0),
         ];
         assert_eq!(
-            batch.subjects.iter().map(told).collect::<Vec<_>>(),
+            batch.subjects.iter().map(reported).collect::<Vec<_>>(),
             expected
         );
     }

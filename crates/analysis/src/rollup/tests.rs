@@ -105,7 +105,7 @@ fn applied(rollup: &mut Rollup, at: u64, cgroups: Vec<CgroupRow>, blames: &[Blam
 }
 
 /// Causes and preemptors that are not 0.
-fn told(counters: &Counters) -> Vec<(&'static str, u64)> {
+fn reported(counters: &Counters) -> Vec<(&'static str, u64)> {
     let causes = Cause::ALL.map(|c| (c.name(), counters[Counter::Wait(c)]));
     let by = Preemptor::ALL.map(|p| (p.name(), counters[Counter::PreemptedBy(p)]));
     causes
@@ -150,8 +150,12 @@ fn waits_are_told_by_who_the_culprit_is_to_the_subject() {
             .iter()
             .find(|row| row.subject == owner.subject());
         let row = row.expect("the victim is a subject");
-        assert_eq!(told(&row.counters), expected, "{victim} {culprit:?}");
-        assert_eq!(told(&batch.node.total), expected, "{victim} {culprit:?}");
+        assert_eq!(reported(&row.counters), expected, "{victim} {culprit:?}");
+        assert_eq!(
+            reported(&batch.node.total),
+            expected,
+            "{victim} {culprit:?}"
+        );
         // Nobody is blamed for what a subject does to itself.
         let blamed: u64 = row.blame.iter().map(|b| b.wait_ns).sum();
         let own = expected.iter().any(|(name, _)| *name == "self");
@@ -173,7 +177,7 @@ fn sums_close(batch: &Batch) {
         assert_eq!(blamed, others, "{:?}", row.subject);
         node += &row.counters;
     }
-    assert_eq!(told(&node), told(&batch.node.total));
+    assert_eq!(reported(&node), reported(&batch.node.total));
 }
 
 #[test]
@@ -206,7 +210,7 @@ fn the_kernels_own_counters_stay_except_the_neighbours_and_the_node_is_the_sum()
         ("neighbour", 8),
         ("kernel", 10),
     ];
-    assert_eq!(told(&unit.counters), expected);
+    assert_eq!(reported(&unit.counters), expected);
     let blame = |culprit, wait_ns| SubjectBlame { culprit, wait_ns };
     let plain = Blamed::Subject(Arc::new(Subject::Cgroup("/plain".into())));
     assert_eq!(unit.blame, [blame(Blamed::Kernel, 16), blame(plain, 80)]);
@@ -234,14 +238,14 @@ fn nothing_goes_down_when_groups_and_cells_go() {
         (40, vec![], vec![]),
     ];
     let neighbour = Counter::Wait(Cause::Neighbour);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (at, cgroups, cells) in steps {
         let batch = applied(&mut rollup, at, cgroups, &cells);
         let victim = batch
             .subjects
             .iter()
             .find(|row| row.owner.cgroup == CgroupId(1));
-        told.push((
+        reported.push((
             batch.node.total[neighbour],
             victim.map(|row| row.counters[neighbour]),
             victim.map_or(0, |row| row.blame.len()),
@@ -254,7 +258,7 @@ fn nothing_goes_down_when_groups_and_cells_go() {
         (140, Some(140), 1),
         (140, None, 0),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
@@ -264,7 +268,7 @@ fn a_culprit_without_an_owner_is_charged_in_full_once_it_has_one() {
     let mut unowned = groups(Counters::default());
     unowned[4].owner = None;
     let batch = applied(&mut rollup, 1, unowned, &[cell(1, culprit, 10)]);
-    assert!(told(&batch.node.total).is_empty());
+    assert!(reported(&batch.node.total).is_empty());
     let batch = applied(
         &mut rollup,
         2,

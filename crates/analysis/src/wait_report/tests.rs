@@ -317,7 +317,7 @@ fn a_culprit_and_a_victim_that_are_listed_no_more_keep_their_names_in_the_window
     // Both leave: what the culprit did has no name from now on, and the victim is forgotten.
     builder.add(batch(&[10], vec![cell(10, Group::Unnamed, 45)]));
     let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
-    let told = |name: &str| {
+    let reported = |name: &str| {
         let row = row(&report, Level::Cgroup, name);
         let culprits = row.culprits.iter().map(|culprit| {
             let name = culprit.party.name(Level::Cgroup);
@@ -328,10 +328,10 @@ fn a_culprit_and_a_victim_that_are_listed_no_more_keep_their_names_in_the_window
     };
     // The one wait of the first had begun before the window.
     let first = [("/docker/bbbb", 40), ("others", 4)].map(|(name, ms)| (name.to_owned(), ms));
-    assert_eq!(told("/docker/aaaa"), (0, first.to_vec()));
+    assert_eq!(reported("/docker/aaaa"), (0, first.to_vec()));
     let second = ("/docker/aaaa".to_owned(), 8);
     let backup = "/system.slice/backup.service";
-    assert_eq!(told(backup), (1, vec![second]));
+    assert_eq!(reported(backup), (1, vec![second]));
 }
 
 fn waited(id: u64) -> WaitRow {

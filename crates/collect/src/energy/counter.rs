@@ -150,7 +150,7 @@ impl Sum {
             return Some(now - before);
         }
         let range_uj = self.shape.range_uj?;
-        // RAPL counts 2^32 units and tells the last one: the wrap itself takes a unit more.
+        // RAPL counts 2^32 units and reports the last one: the wrap itself takes a unit more.
         let unit = (range_uj / u64::from(u32::MAX)).max(1);
         range_uj.checked_sub(before).map(|left| left + unit + now)
     }

@@ -12,7 +12,7 @@ use super::found::{Found, Input, Rank};
 use super::powercap::line;
 use super::source::{Meter, Value};
 
-/// The unit of most processors, in microjoules: perf does not tell it.
+/// The unit of most processors, in microjoules: perf does not report it.
 const UNIT_UJ: u64 = 61;
 
 /// What each event covers.

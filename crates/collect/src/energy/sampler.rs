@@ -12,7 +12,7 @@ use super::Clock;
 use super::channel::Channel;
 use super::source::Open;
 
-/// A sensor that has said nothing for so long is told as one that does not answer.
+/// A sensor that has said nothing for so long is reported as one that does not answer.
 const SILENT_NS: u64 = 10_000_000_000;
 /// Or for so many of its intervals.
 const SILENT_INTERVALS: u64 = 4;

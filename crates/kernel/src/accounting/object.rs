@@ -42,7 +42,7 @@ impl Asked {
     }
 
     /// The same and less, from the most to the least. The list is the first to go: without it
-    /// everything is told, for more.
+    /// everything is reported, for more.
     fn ever_less(&self) -> Vec<Self> {
         let mut all = vec![self.clone()];
         for (lists_threads, waits) in [(false, true), (true, false), (false, false)] {

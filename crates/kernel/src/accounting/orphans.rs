@@ -66,9 +66,9 @@ impl Orphans {
         }
         self.missing = missing;
         // One that used several packages has a row for each: the last reports its end.
-        let mut told = HashSet::new();
+        let mut reported = HashSet::new();
         for row in ended.iter_mut().rev() {
-            if !told.insert(process(row)) {
+            if !reported.insert(process(row)) {
                 row.flags = sample_flag::ELSEWHERE;
             }
         }

@@ -1,4 +1,4 @@
-//! Tells the kernel side where each CPU is, and keeps that up to date.
+//! Writes the place of each CPU into the kernel side's map, and keeps it up to date.
 
 use std::path::PathBuf;
 
@@ -60,8 +60,8 @@ impl Places {
             let sibling = self.topology.sibling_of(cpu).map_or(0, |other| other + 1);
             let place = [self.topology.package_of(cpu) as u32, sibling].map(u32::to_ne_bytes);
             let (key, flags) = (cpu.to_ne_bytes(), MapFlags::ANY);
-            let told = self.map.update(&key, place.as_flattened(), flags);
-            told.context("the map of places")?;
+            let updated = self.map.update(&key, place.as_flattened(), flags);
+            updated.context("the map of places")?;
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ use crate::tracefs::Tracefs;
 #[derive(Debug)]
 pub struct Attachment {
     held: Vec<Held>,
-    /// Told to people: what it is attached to.
+    /// For people: what it is attached to.
     pub place: String,
 }
 

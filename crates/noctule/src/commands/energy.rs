@@ -127,7 +127,7 @@ fn sort(report: &mut Report) {
         .sort_by_key(|row| Reverse(energy.total_uj(&row.joules)));
 }
 
-/// Without a meter there is nothing to tell.
+/// Without a meter there is nothing to report.
 fn no_meter() -> Error {
     let words = "this machine has no meter of energy that can be read: no powercap zone (RAPL), no \
                  energy or power sensor of hwmon, no battery in use. Virtual machines mostly have \

@@ -150,7 +150,7 @@ const fn level(identity: Identity) -> Level {
     }
 }
 
-/// What tells an owner from all others; names do not.
+/// The key that identifies an owner; names do not.
 fn who(owner: &Owner, identity: Identity) -> String {
     let subject = || match owner.subject() {
         Subject::Container(id) => format!("container {id}"),

@@ -119,7 +119,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
 }
 
 /// What came of the ticks. One can fail where the machine has no memory or no descriptor left for a
-/// moment: the next one has what it would have told.
+/// moment: the next one has the same figures and more.
 #[derive(Default)]
 struct Ticks {
     failed: u32,

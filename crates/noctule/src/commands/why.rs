@@ -50,7 +50,7 @@ pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     Ok(watched.code)
 }
 
-/// What happened to the subject in the window, with what only the files of the kernel tell.
+/// What happened to the subject in the window, with the figures that only the files of the kernel have.
 fn answer(
     builder: &ReportBuilder,
     found: &Subject,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// How every line begins. It tells half a line of ours from the end of another file, which must not
+/// How every line begins. It distinguishes half a line of ours from the end of another file, which must not
 /// be cut.
 const BEGIN: &[u8] = b"{\"time_unix_nano\":";
 /// How much is looked at in one step, from the end.

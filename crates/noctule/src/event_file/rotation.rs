@@ -181,7 +181,7 @@ impl Open {
         if !self.regular {
             return self.append_to_pipe(lines);
         }
-        // One call, unless the disk becomes full in the middle; then the second tells the error.
+        // One call, unless the disk becomes full in the middle; then the second returns the error.
         (&self.file).write_all(lines)?;
         self.bytes += lines.len() as u64;
         Ok(())

@@ -27,7 +27,7 @@ impl Tally {
         self.since_unix_ns.is_some()
     }
 
-    /// Counts an event that does not reach the file. A gap is no event: what it told of is passed
+    /// Counts an event that does not reach the file. A gap is no event: the losses that it reports are passed
     /// on, and was counted where it was lost.
     pub(super) fn add(&mut self, event: &Event) {
         match &event.what {
@@ -64,7 +64,7 @@ impl Tally {
         self.here
     }
 
-    /// The event that tells of them.
+    /// The gap record that reports them.
     pub(super) fn gap(&self) -> What {
         What::Gap {
             lost: self.counts.iter().map(|(name, n)| (*name, *n)).collect(),

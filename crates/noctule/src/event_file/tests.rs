@@ -222,11 +222,11 @@ fn what_could_not_be_written_is_told_as_soon_as_it_can() {
     writer.write(&of(vec![]));
     writer.write(&of(vec![event(200)]));
     assert_eq!(lines(&blocked).len(), 5);
-    let told = lines(&path);
-    assert_eq!(told[0]["event.name"], "gap");
-    assert_eq!(told[0]["lost"], serde_json::json!({"file.open": 6}));
-    assert_eq!(told[1]["event.name"], "file.open");
-    assert_eq!((told.len(), queue.lost()), (2, 6));
+    let reported = lines(&path);
+    assert_eq!(reported[0]["event.name"], "gap");
+    assert_eq!(reported[0]["lost"], serde_json::json!({"file.open": 6}));
+    assert_eq!(reported[1]["event.name"], "file.open");
+    assert_eq!((reported.len(), queue.lost()), (2, 6));
 }
 
 #[test]
@@ -249,10 +249,10 @@ fn a_gap_that_is_lost_is_passed_on_and_counted_once() {
         events: vec![event(200)],
         missing,
     });
-    let told = lines(&path);
-    assert_eq!(told[0]["event.name"], "file.open");
+    let reported = lines(&path);
+    assert_eq!(reported[0]["event.name"], "file.open");
     let lost = serde_json::json!({"process.exec": 3, "file.open": 2});
-    assert_eq!(told[1]["lost"], lost);
+    assert_eq!(reported[1]["lost"], lost);
     assert_eq!(queue.lost(), 0, "the queue counts what it refuses");
 }
 
@@ -301,8 +301,8 @@ fn a_pipe_that_is_read_late_has_whole_lines_and_says_what_it_lacks() {
         .map(|gap| gap["lost"]["file.open"].as_u64().expect("a count"))
         .sum();
     assert!(lost > 0, "a pipe has room for {COUNT} kB");
-    let told = lines.iter().filter(|line| !is_gap(line)).count();
-    assert_eq!(told as u64 + lost, COUNT as u64 + 1);
+    let reported = lines.iter().filter(|line| !is_gap(line)).count();
+    assert_eq!(reported as u64 + lost, COUNT as u64 + 1);
 }
 
 #[test]

@@ -20,9 +20,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(super) struct Writer {
     file: Rotation,
     queue: Arc<Queue>,
-    /// Lines that were not handed to the kernel yet, and what they tell.
+    /// Lines that were not handed to the kernel yet, and the events in them.
     lines: Vec<u8>,
-    told: Tally,
+    reported: Tally,
     /// What the file lacks and does not say yet: at first the time since its last event.
     missing: Tally,
     /// Something has come: from then on the agent watches.
@@ -41,7 +41,7 @@ impl Writer {
             file,
             queue,
             lines: Vec::new(),
-            told: Tally::default(),
+            reported: Tally::default(),
             failing: false,
             slow: false,
         }
@@ -88,7 +88,7 @@ impl Writer {
             self.make_room(&line);
         }
         self.lines.extend_from_slice(line.as_bytes());
-        self.told.add(event);
+        self.reported.add(event);
     }
 
     /// Hands over what would not go together with the line.
@@ -99,7 +99,7 @@ impl Writer {
         }
     }
 
-    /// Tells what is missing, at this place, and up to this time.
+    /// Writes a gap record for the missing events, at this place, and up to this time.
     fn gap(&mut self, time_unix_ns: u64) {
         if !self.missing.is_empty() {
             let gap = Event {
@@ -111,19 +111,19 @@ impl Writer {
             let line = line(&gap);
             self.make_room(&line);
             self.lines.extend_from_slice(line.as_bytes());
-            self.told.add(&gap);
+            self.reported.add(&gap);
         }
     }
 
     /// Hands the lines to the kernel. Those that it does not take are missing from now on, a gap
-    /// among them with all that it told.
+    /// among them with all losses that it reported.
     fn flush(&mut self) {
         if self.lines.is_empty() {
             return;
         }
         let written = self.append();
         self.lines.clear();
-        let told = std::mem::take(&mut self.told);
+        let reported = std::mem::take(&mut self.reported);
         let path = self.file.name();
         match &written {
             Ok(()) if self.failing => tracing::warn!("{path}: can be written again"),
@@ -134,8 +134,8 @@ impl Writer {
         }
         self.failing = written.is_err();
         if self.failing {
-            self.queue.lose(told.here());
-            self.missing.append(&told);
+            self.queue.lose(reported.here());
+            self.missing.append(&reported);
         }
     }
 

@@ -73,7 +73,7 @@ pub(super) struct EventStream {
     latency: Duration,
     /// There is something in the ring, and then it is read.
     due: Option<Instant>,
-    /// What looks at the machine have told.
+    /// The results of looks at the machine.
     found: Vec<Event>,
 }
 
@@ -149,10 +149,10 @@ impl EventStream {
         &mut self,
         batch: &Batch,
         names: &mut Registry,
-        told: bool,
+        reported: bool,
     ) -> Result<()> {
         self.look_at(batch, names, |source, batch, whose| {
-            source.existing(batch, whose, told)
+            source.existing(batch, whose, reported)
         })
     }
 
@@ -253,7 +253,7 @@ impl EventStream {
         }
     }
 
-    /// From now on only the events of this process and its descendants are told. `look` takes a
+    /// From now on only the events of this process and its descendants are reported. `look` takes a
     /// batch: what the tree starts while one is taken is in the next.
     pub(super) fn want_tree(
         &mut self,
@@ -274,7 +274,7 @@ impl EventStream {
         Ok(())
     }
 
-    /// From now on only the events of a command are told that the agent starts.
+    /// From now on only the events of a command that the agent starts are reported.
     pub(super) fn want_children(&mut self) {
         self.whose = Whose::Tree;
         self.source.follow_children_of(std::process::id());

@@ -61,7 +61,7 @@ impl Tone {
 /// The parts of the line for an event. `utc_offset` is local time less UTC, in seconds, at the time of
 /// the event.
 pub fn event_line(event: &Event, utc_offset: i32) -> EventLine {
-    let (kind, mut what, tone) = told(&event.what);
+    let (kind, mut what, tone) = words(&event.what);
     let origin = json::origin(event.origin);
     if let Some(origin) = origin {
         what.push_str(&format!(" ({origin})"));
@@ -90,7 +90,7 @@ fn place(process: &EventProcess) -> String {
     }
 }
 
-fn told(what: &What) -> (&'static str, String, Tone) {
+fn words(what: &What) -> (&'static str, String, Tone) {
     match what {
         What::ProcessStart {
             parent_pid,

@@ -55,7 +55,7 @@ const SHORT_PASSWORD: [&[u8]; 7] = [
 
 /// Replaces the values of well-known secrets: of options (`--password X`, `--token=X`), variables
 /// (`PGPASSWORD=X`), headers (`Authorization: X`), addresses (`https://user:X@host`), `-u user:X` of
-/// curl, `-pX` of mysql, and tokens that can be told by their form. A secret without such a mark stays;
+/// curl, `-pX` of mysql, and tokens that have a form of their own. A secret without such a mark stays;
 /// only "off" for arguments keeps all of them out.
 pub fn redact(args: &mut [Vec<u8>]) {
     let Some((first, rest)) = args.split_first_mut() else {

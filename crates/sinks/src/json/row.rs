@@ -135,8 +135,8 @@ impl Used {
         let vectors = vectors.map(|(vector, name)| (name, Counter::Softirq(vector)));
         // A cause that is not measured is in another.
         let causes = Cause::ALL.into_iter();
-        let told = causes.filter_map(|cause| value(Counter::Wait(cause)));
-        let wait = told.reduce(|a, b| a + b);
+        let reported = causes.filter_map(|cause| value(Counter::Wait(cause)));
+        let wait = reported.reduce(|a, b| a + b);
         Self {
             cpu: value(Counter::CpuTime).map(seconds),
             cycles: value(Counter::Cycles),

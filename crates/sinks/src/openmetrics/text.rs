@@ -231,7 +231,7 @@ mod tests {
             let exact = ((1_u64 << bits) - 1) as f64 / 1e9;
             assert_eq!(bound.parse(), Ok(exact), "{bound}");
         }
-        let told = [0, 6, 7, 20, 24].map(|i| bounds[i].as_str());
+        let reported = [0, 6, 7, 20, 24].map(|i| bounds[i].as_str());
         let expected = [
             "1.023e-06",
             "6.5535e-05",
@@ -239,7 +239,7 @@ mod tests {
             "1.073741823",
             "17.179869183",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use noctule_model::Level;
 
 pub use crate::table::View;
 
-/// What the view must be told.
+/// The options of the view.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What the rows stand for at first.

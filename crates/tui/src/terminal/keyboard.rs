@@ -25,8 +25,8 @@ impl Keyboard {
     pub(crate) fn listen() -> io::Result<Self> {
         let (sender, events) = sync_channel(64);
         let done = Arc::new(AtomicBool::new(false));
-        let told = done.clone();
-        let read = move || while !told.load(Ordering::Relaxed) && forward(&sender) {};
+        let ended = done.clone();
+        let read = move || while !ended.load(Ordering::Relaxed) && forward(&sender) {};
         thread::Builder::new().name("keyboard".into()).spawn(read)?;
         Ok(Self { events, done })
     }

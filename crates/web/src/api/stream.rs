@@ -33,7 +33,7 @@ impl Default for Ticks {
 }
 
 impl Ticks {
-    /// Tells every stream; `json` is one line.
+    /// Sends to every stream; `json` is one line.
     pub fn publish(&self, published: u64, json: &str) {
         let text = format!("id: {published}\nevent: tick\ndata: {json}\n\n");
         self.0.send_replace(Some(text.into()));

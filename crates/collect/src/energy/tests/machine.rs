@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::super::source::{Attribute, Files, Open};
 use super::super::{CpuWatts, Meters, Moment};
 
-/// Files below a root, a clock that moves only when it is told to, and the errors of files.
+/// Files below a root, a clock that the test moves, and the errors of files.
 pub(super) struct Machine {
     root: TempDir,
     now_ns: Arc<AtomicU64>,

@@ -12,7 +12,7 @@ use crate::exit::Usage;
 
 /// Where orders come from.
 pub(super) struct Control {
-    /// `None`: whoever gave them has closed it.
+    /// `None`: the writer has closed it.
     file: Option<File>,
     rest: Vec<u8>,
 }
@@ -33,7 +33,7 @@ impl Control {
             let input = rustix::io::dup(std::io::stdin());
             File::from(input.context("reading standard input")?)
         } else {
-            // With both ends open it never ends, whoever writes to it.
+            // With both ends open it never ends, whichever writer closes it.
             let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let file = open(path, flags, Mode::empty());
             File::from(file.with_context(|| format!("--control {shown}"))?)

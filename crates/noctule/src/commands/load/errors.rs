@@ -23,7 +23,7 @@ pub(super) fn explained(
     if let Some(rejected) = &error.refused {
         if verbose {
             let lines = rejected.log.lines().map(|line| escape(line) + "\n");
-            // Without standard error there is nobody to tell.
+            // Standard error may be closed: the error cannot be printed.
             let _ = std::io::stderr().write_all(lines.collect::<String>().as_bytes());
         }
         let mut why = verifier::explain(&rejected.log, rejected.errno);

@@ -43,7 +43,7 @@ impl<'a> Show<'a> {
         self.write(&format!("{object}\n"))
     }
 
-    /// A program is loaded, and perhaps attached. People are told beside the answer.
+    /// A program is loaded, and perhaps attached. The message for people goes beside the answer.
     pub(super) fn program(&mut self, job: &Job, attached: Option<&Attachment>) -> Result<()> {
         let place = attached.map(|attached| attached.place.as_str());
         if self.json {
@@ -61,7 +61,7 @@ impl<'a> Show<'a> {
         };
         let name = escape(&job.program.name);
         let count = job.program.instructions;
-        // Without standard error there is nobody to tell.
+        // Standard error may be closed: the message cannot be printed.
         let _ = writeln!(std::io::stderr(), "{name}: {done} ({count} instructions)");
         Ok(())
     }
