@@ -7,6 +7,7 @@ mod agent;
 mod cpu;
 mod energy;
 mod events;
+mod ledger;
 mod life;
 mod quotas;
 mod settings;

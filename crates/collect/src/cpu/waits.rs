@@ -6,29 +6,16 @@ use std::time::Duration;
 use noctule_kernel::{Snapshot, WaitCounts};
 use noctule_model::{Blame, BlameRow, CgroupId, Group, Histogram, WaitRow};
 
+use crate::ledger::{Ledger, Released, Row};
+
 /// The distributions and the matrix of victims and culprits.
 pub(super) struct Waits {
-    grace_ns: u64,
-    groups: HashMap<Group, Counts>,
-    cells: HashMap<(Group, Group), Cell>,
-    /// Groups that were released, and when. Their ids do not come again.
-    released: HashMap<Group, u64>,
+    groups: Ledger<Group, Histogram>,
+    /// By victim and culprit.
+    cells: Ledger<(Group, Group), Blame>,
+    released: Released<Group>,
     /// The waits of groups that are no longer listed.
     retired: Histogram,
-}
-
-#[derive(Default)]
-struct Counts {
-    /// What was in a row of the kernel side that was taken out.
-    settled: Histogram,
-    /// What is in the row now.
-    row: Histogram,
-}
-
-#[derive(Default)]
-struct Cell {
-    settled: Blame,
-    row: Blame,
 }
 
 /// Rows of the kernel side that may be taken out, because they are settled here.
@@ -39,29 +26,12 @@ pub(super) struct Settled {
     pub(super) cells: Vec<(Group, Group, Blame)>,
 }
 
-impl Counts {
-    fn total(&self) -> Histogram {
-        let mut total = self.settled.clone();
-        total += &self.row;
-        total
-    }
-}
-
-impl Cell {
-    fn total(&self) -> Blame {
-        let mut total = self.settled;
-        total += &self.row;
-        total
-    }
-}
-
 impl Waits {
     pub(super) fn new(grace: Duration) -> Self {
         Self {
-            grace_ns: grace.as_nanos() as u64,
-            groups: HashMap::new(),
-            cells: HashMap::new(),
-            released: HashMap::new(),
+            groups: Ledger::new(),
+            cells: Ledger::new(),
+            released: Released::new(grace),
             retired: Histogram::default(),
         }
     }
@@ -70,8 +40,7 @@ impl Waits {
     /// hold is settled, and the rows may be taken out.
     pub(super) fn update(&mut self, snapshot: &Snapshot, released: &[CgroupId]) -> Settled {
         for id in released {
-            let group = Group::Cgroup(*id);
-            self.released.entry(group).or_insert(snapshot.taken_ns);
+            self.released.note(Group::Cgroup(*id), snapshot.taken_ns);
         }
         let mut settled = Settled::default();
         for counts in &snapshot.waits {
@@ -85,27 +54,26 @@ impl Waits {
     }
 
     fn take_counts(&mut self, counts: &WaitCounts, settled: &mut Settled) {
-        let group = self.groups.entry(counts.group).or_default();
+        let is_released = self.released.contains(&counts.group);
+        let group = self.groups.row(counts.group);
         group.row.follow(&counts.buckets);
-        if self.released.contains_key(&counts.group) {
-            let row = std::mem::take(&mut group.row);
-            group.settled += &row;
+        if is_released {
+            group.settle();
             settled.groups.push(counts.group);
         }
         if counts.unnamed != Blame::default() || counts.group == Group::Unnamed {
-            let key = (counts.group, Group::Unnamed);
-            let cell = self.cells.entry(key).or_default();
+            let cell = self.cells.row((counts.group, Group::Unnamed));
             cell.row = counts.unnamed;
-            if self.released.contains_key(&counts.group) {
+            if is_released {
                 cell.settle();
             }
         }
     }
 
     fn take_cell(&mut self, victim: Group, culprit: Group, blame: Blame, settled: &mut Settled) {
-        let cell = self.cells.entry((victim, culprit)).or_default();
+        let cell = self.cells.row((victim, culprit));
         cell.row = blame;
-        if self.released.contains_key(&victim) || self.released.contains_key(&culprit) {
+        if self.released.contains(&victim) || self.released.contains(&culprit) {
             cell.settle();
             settled.cells.push((victim, culprit, blame));
         }
@@ -113,41 +81,34 @@ impl Waits {
 
     /// Adds to a cell what came after the snapshot and before its row was taken out.
     pub(super) fn add(&mut self, victim: Group, culprit: Group, late: &Blame) {
-        self.cells.entry((victim, culprit)).or_default().settled += late;
+        self.cells.row((victim, culprit)).settled += late;
     }
 
     /// Forgets the groups that were released long ago. What they did to others stays, without a
     /// name.
     fn retire(&mut self, now: u64) {
-        let grace = self.grace_ns;
-        let over = |at: &u64| now.saturating_sub(*at) > grace;
-        if !self.released.values().any(over) {
+        if !self.released.any_over(now) {
             return;
         }
-        let gone = |group: &Group| self.released.get(group).is_some_and(over);
+        let released = &self.released;
+        let gone = |group: &Group| released.is_over(group, now);
         let retired = &mut self.retired;
-        self.groups.retain(|group, counts| {
-            if gone(group) {
-                *retired += &counts.total();
-            }
-            !gone(group)
-        });
+        self.groups.retire(gone, |_, total| *retired += &total);
         let mut unnamed: HashMap<Group, Blame> = HashMap::new();
-        self.cells.retain(|(victim, culprit), cell| {
-            if gone(culprit) && !gone(victim) {
-                *unnamed.entry(*victim).or_default() += &cell.total();
+        let either = |(victim, culprit): &(Group, Group)| gone(victim) || gone(culprit);
+        self.cells.retire(either, |(victim, _), total| {
+            if !gone(victim) {
+                *unnamed.entry(*victim).or_default() += &total;
             }
-            !gone(victim) && !gone(culprit)
         });
         for (victim, blame) in unnamed {
-            let cell = self.cells.entry((victim, Group::Unnamed)).or_default();
-            cell.settled += &blame;
+            self.cells.row((victim, Group::Unnamed)).settled += &blame;
         }
-        self.released.retain(|_, at| !over(at));
+        self.released.forget(now, 0);
     }
 
     pub(super) fn rows(&self) -> Vec<WaitRow> {
-        let row = |(group, counts): (&Group, &Counts)| WaitRow {
+        let row = |(group, counts): (&Group, &Row<Histogram>)| WaitRow {
             group: *group,
             histogram: counts.total(),
         };
@@ -157,7 +118,7 @@ impl Waits {
     /// All groups together, those that are no longer listed included.
     pub(super) fn all(&self) -> Histogram {
         let mut all = self.retired.clone();
-        for counts in self.groups.values() {
+        for (_, counts) in self.groups.iter() {
             all += &counts.settled;
             all += &counts.row;
         }
@@ -165,19 +126,12 @@ impl Waits {
     }
 
     pub(super) fn blames(&self) -> Vec<BlameRow> {
-        let row = |(&(victim, culprit), cell): (&(Group, Group), &Cell)| BlameRow {
+        let row = |(&(victim, culprit), cell): (&(Group, Group), &Row<Blame>)| BlameRow {
             victim,
             culprit,
             blame: cell.total(),
         };
         self.cells.iter().map(row).collect()
-    }
-}
-
-impl Cell {
-    fn settle(&mut self) {
-        let row = std::mem::take(&mut self.row);
-        self.settled += &row;
     }
 }
 

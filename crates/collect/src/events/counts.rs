@@ -2,9 +2,7 @@
 //! groups, to counters that stay.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::Hash;
 use std::net::SocketAddr;
-use std::ops::AddAssign;
 use std::time::Duration;
 
 use noctule_kernel::{
@@ -17,6 +15,8 @@ use noctule_model::{
     FileMode, Group, Histogram, Sockets, WaitRow,
 };
 
+use crate::ledger::{Ledger, Released};
+
 /// Nobody's: what found no room in a table, or has no owner.
 const NOBODY: CgroupId = CgroupId(0);
 /// A destination that was not used for that long may be forgotten when its table gets full.
@@ -27,93 +27,32 @@ const FORGOTTEN_NS: u64 = 600_000_000_000;
 
 /// The counters of events.
 pub(super) struct EventCounts {
-    grace_ns: u64,
-    processes: Table<CgroupId, EventCounters>,
-    tcp: Table<CgroupId, EventCounters>,
+    processes: Ledger<CgroupId, EventCounters>,
+    tcp: Ledger<CgroupId, EventCounters>,
     /// What is open now.
     sockets: HashMap<CgroupId, Sockets>,
-    files: Table<CgroupId, EventCounters>,
-    connects: Table<CgroupId, Histogram>,
-    destinations: Table<(CgroupId, Option<SocketAddr>), DestinationCounters>,
+    files: Ledger<CgroupId, EventCounters>,
+    connects: Ledger<CgroupId, Histogram>,
+    destinations: Ledger<(CgroupId, Option<SocketAddr>), DestinationCounters>,
     /// When a destination was last seen to change.
     used_ns: HashMap<(CgroupId, SocketAddr), u64>,
-    /// Groups that were released, and when. Their ids do not come again.
-    released: HashMap<CgroupId, u64>,
+    released: Released<CgroupId>,
     /// What groups did that are no longer listed.
     retired: EventCounters,
     retired_connects: Histogram,
 }
 
-/// Rows of the kernel side, and what was in those that were taken out.
-struct Table<K, T> {
-    rows: HashMap<K, Row<T>>,
-}
-
-#[derive(Default)]
-struct Row<T> {
-    settled: T,
-    row: T,
-}
-
-impl<T: Default + Clone + for<'a> AddAssign<&'a T>> Row<T> {
-    fn total(&self) -> T {
-        let mut total = self.settled.clone();
-        total += &self.row;
-        total
-    }
-
-    fn settle(&mut self) {
-        let row = std::mem::take(&mut self.row);
-        self.settled += &row;
-    }
-}
-
-impl<K: Hash + Eq, T: Default + Clone + for<'a> AddAssign<&'a T>> Table<K, T> {
-    fn new() -> Self {
-        Self {
-            rows: HashMap::new(),
-        }
-    }
-
-    fn row(&mut self, key: K) -> &mut Row<T> {
-        self.rows.entry(key).or_insert_with(|| Row {
-            settled: T::default(),
-            row: T::default(),
-        })
-    }
-
-    fn settle(&mut self, key: &K) {
-        if let Some(row) = self.rows.get_mut(key) {
-            row.settle();
-        }
-    }
-
-    /// Takes out what is `gone`, and returns its sum.
-    fn retire(&mut self, gone: impl Fn(&K) -> bool) -> T {
-        let mut sum = T::default();
-        self.rows.retain(|key, row| {
-            let goes = gone(key);
-            if goes {
-                sum += &row.total();
-            }
-            !goes
-        });
-        sum
-    }
-}
-
 impl EventCounts {
     pub(super) fn new(grace: Duration) -> Self {
         Self {
-            grace_ns: grace.as_nanos() as u64,
-            processes: Table::new(),
-            tcp: Table::new(),
+            processes: Ledger::new(),
+            tcp: Ledger::new(),
             sockets: HashMap::new(),
-            files: Table::new(),
-            connects: Table::new(),
-            destinations: Table::new(),
+            files: Ledger::new(),
+            connects: Ledger::new(),
+            destinations: Ledger::new(),
             used_ns: HashMap::new(),
-            released: HashMap::new(),
+            released: Released::new(grace),
             retired: EventCounters::default(),
             retired_connects: Histogram::default(),
         }
@@ -128,7 +67,7 @@ impl EventCounts {
         released: &[CgroupId],
     ) -> Result<(), Error> {
         for id in released {
-            self.released.entry(*id).or_insert(batch.taken_ns);
+            self.released.note(*id, batch.taken_ns);
         }
         let mut listed = HashSet::new();
         for (id, counts) in kernel.processes()? {
@@ -167,7 +106,7 @@ impl EventCounts {
             let id = CgroupId(id);
             let row = self.files.row(id);
             row.row = of_files(&counts);
-            if self.released.contains_key(&id) {
+            if self.released.contains(&id) {
                 if let Some(last) = files.take(id.0) {
                     row.row = of_files(&last);
                 }
@@ -188,7 +127,7 @@ impl EventCounts {
             let changed = row.row != counters;
             row.row = counters;
             let Some(address) = counts.destination else {
-                if self.released.contains_key(&id) {
+                if self.released.contains(&id) {
                     if let Some(last) = kernel.take_destination(counts) {
                         row.row = of_destination(&last);
                     }
@@ -201,7 +140,7 @@ impl EventCounts {
                 *used = now_ns;
             }
             let unused = now_ns - *used > UNUSED_NS;
-            let released = self.released.contains_key(&id);
+            let released = self.released.contains(&id);
             if released || full && unused {
                 if let Some(last) = kernel.take_destination(counts) {
                     row.row = of_destination(&last);
@@ -211,8 +150,8 @@ impl EventCounts {
             }
             // Those of a group that is gone stay for the time of grace, as all that it did.
             if !released && full && unused {
-                let total = self.destinations.rows.remove(&key).map(|row| row.total());
-                self.destinations.row((id, None)).settled += &total.unwrap_or_default();
+                let total = self.destinations.remove(&key);
+                self.destinations.row((id, None)).settled += &total;
             }
         }
         Ok(())
@@ -220,7 +159,7 @@ impl EventCounts {
 
     /// Takes the rows of released groups out of the tables of the kernel side.
     fn settle(&mut self, kernel: &Events, listed: &HashSet<CgroupId>) {
-        for id in listed.iter().filter(|id| self.released.contains_key(id)) {
+        for id in listed.iter().filter(|id| self.released.contains(id)) {
             let last = kernel.take_cgroup(*id);
             if let Some(counts) = last.processes {
                 self.processes.row(*id).row = of_processes(&counts);
@@ -238,31 +177,22 @@ impl EventCounts {
     }
 
     fn retire(&mut self, now_ns: u64) {
-        let grace = self.grace_ns;
         let released = &self.released;
-        let over = |id: &CgroupId| {
-            let at = released.get(id);
-            at.is_some_and(|at| now_ns.saturating_sub(*at) > grace)
-        };
-        self.retired += &self.processes.retire(over);
-        self.retired += &self.tcp.retire(over);
-        self.retired += &self.files.retire(over);
-        let connects = self.connects.retire(over);
-        self.retired_connects += &connects;
-        self.destinations.retire(|(id, _)| over(id));
-        self.released
-            .retain(|_, at| now_ns.saturating_sub(*at) <= FORGOTTEN_NS);
+        let over = |id: &CgroupId| released.is_over(id, now_ns);
+        let retired = &mut self.retired;
+        for table in [&mut self.processes, &mut self.tcp, &mut self.files] {
+            table.retire(over, |_, total| *retired += &total);
+        }
+        let retired = &mut self.retired_connects;
+        self.connects.retire(over, |_, total| *retired += &total);
+        self.destinations.retire(|(id, _)| over(id), |_, _| ());
+        self.released.forget(now_ns, FORGOTTEN_NS);
     }
 
     fn fill(&self, batch: &mut Batch) {
         let mut groups: HashMap<CgroupId, EventCounters> = HashMap::new();
-        for (id, row) in self
-            .processes
-            .rows
-            .iter()
-            .chain(&self.tcp.rows)
-            .chain(&self.files.rows)
-        {
+        let tables = [&self.processes, &self.tcp, &self.files];
+        for (id, row) in tables.into_iter().flat_map(Ledger::iter) {
             *groups.entry(*id).or_default() += &row.total();
         }
         batch.node.events = self.retired;
@@ -285,13 +215,13 @@ impl EventCounts {
             ..CgroupRow::default()
         }));
         batch.all_connects = self.retired_connects.clone();
-        for (id, row) in &self.connects.rows {
+        for (id, row) in self.connects.iter() {
             let histogram = row.total();
             batch.all_connects += &histogram;
             let group = Group::Cgroup(*id);
             batch.connects.push(WaitRow { group, histogram });
         }
-        let rows = self.destinations.rows.iter();
+        let rows = self.destinations.iter();
         let rows = rows.filter(|((id, _), _)| *id != NOBODY);
         batch
             .destinations

@@ -1,0 +1,154 @@
+//! Sums that outlive the rows of the kernel side. A row is taken out of its table when its group is gone;
+//! its figures are settled here first. Some time later the group is retired: its figures move into a sum
+//! without a name.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::AddAssign;
+use std::time::Duration;
+
+/// Figures by key.
+pub(crate) struct Ledger<K, T> {
+    rows: HashMap<K, Row<T>>,
+}
+
+/// The figures of one key.
+#[derive(Default)]
+pub(crate) struct Row<T> {
+    /// The sum of rows of the kernel side that were taken out.
+    pub(crate) settled: T,
+    /// The row of the kernel side now.
+    pub(crate) row: T,
+}
+
+impl<T: Default + Clone + for<'a> AddAssign<&'a T>> Row<T> {
+    /// All that was ever counted.
+    pub(crate) fn total(&self) -> T {
+        let mut total = self.settled.clone();
+        total += &self.row;
+        total
+    }
+
+    /// The row of the kernel side is taken out; the next one begins at 0.
+    pub(crate) fn settle(&mut self) {
+        let row = std::mem::take(&mut self.row);
+        self.settled += &row;
+    }
+}
+
+impl<K: Hash + Eq, T: Default + Clone + for<'a> AddAssign<&'a T>> Ledger<K, T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            rows: HashMap::new(),
+        }
+    }
+
+    /// The row of this key, which is made where there is none.
+    pub(crate) fn row(&mut self, key: K) -> &mut Row<T> {
+        self.rows.entry(key).or_default()
+    }
+
+    /// Settles the row of this key, where there is one.
+    pub(crate) fn settle(&mut self, key: &K) {
+        if let Some(row) = self.rows.get_mut(key) {
+            row.settle();
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &Row<T>)> {
+        self.rows.iter()
+    }
+
+    /// Takes out one key, and returns its total.
+    pub(crate) fn remove(&mut self, key: &K) -> T {
+        let row = self.rows.remove(key);
+        row.map_or_else(T::default, |row| row.total())
+    }
+
+    /// Takes out each key that is `gone`, and gives its total to `keep`.
+    pub(crate) fn retire(&mut self, gone: impl Fn(&K) -> bool, mut keep: impl FnMut(&K, T)) {
+        self.rows.retain(|key, row| {
+            let goes = gone(key);
+            if goes {
+                keep(key, row.total());
+            }
+            !goes
+        });
+    }
+}
+
+/// Groups that were released, and when. Their ids do not come again, but late figures of them do.
+pub(crate) struct Released<K> {
+    grace_ns: u64,
+    at: HashMap<K, u64>,
+}
+
+impl<K: Hash + Eq> Released<K> {
+    /// A group is retired this long after its release.
+    pub(crate) fn new(grace: Duration) -> Self {
+        Self {
+            grace_ns: grace.as_nanos() as u64,
+            at: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn note(&mut self, key: K, now_ns: u64) {
+        self.at.entry(key).or_insert(now_ns);
+    }
+
+    pub(crate) fn contains(&self, key: &K) -> bool {
+        self.at.contains_key(key)
+    }
+
+    /// Whether its time of grace is over.
+    pub(crate) fn is_over(&self, key: &K, now_ns: u64) -> bool {
+        let at = self.at.get(key);
+        at.is_some_and(|at| now_ns.saturating_sub(*at) > self.grace_ns)
+    }
+
+    /// Whether the time of grace of any is over.
+    pub(crate) fn any_over(&self, now_ns: u64) -> bool {
+        let over = |at: &u64| now_ns.saturating_sub(*at) > self.grace_ns;
+        self.at.values().any(over)
+    }
+
+    /// Forgets those that were released longer ago than this, and than the time of grace.
+    pub(crate) fn forget(&mut self, now_ns: u64, after_ns: u64) {
+        let after = after_ns.max(self.grace_ns);
+        self.at.retain(|_, at| now_ns.saturating_sub(*at) <= after);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_was_taken_out_and_made_anew_adds_up() {
+        let mut ledger: Ledger<u32, u64> = Ledger::new();
+        ledger.row(1).row = 5;
+        ledger.settle(&1);
+        ledger.settle(&2);
+        ledger.row(1).row = 3;
+        assert_eq!(ledger.row(1).total(), 8);
+        let mut retired = 0;
+        ledger.retire(|key| *key == 1, |_, total| retired += total);
+        assert_eq!(retired, 8);
+        assert_eq!(ledger.iter().count(), 0);
+        assert_eq!(ledger.remove(&1), 0);
+    }
+
+    #[test]
+    fn a_release_is_over_after_the_grace_and_known_until_it_is_forgotten() {
+        let mut released = Released::new(Duration::from_nanos(10));
+        released.note(1, 100);
+        released.note(1, 105);
+        let over = |r: &Released<i32>, now| (r.is_over(&1, now), r.any_over(now));
+        assert_eq!(over(&released, 110), (false, false));
+        assert_eq!(over(&released, 111), (true, true));
+        released.forget(150, 50);
+        assert!(released.contains(&1));
+        released.forget(151, 50);
+        assert!(!released.contains(&1));
+    }
+}
