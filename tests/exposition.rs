@@ -138,7 +138,7 @@ fn the_format_is_what_the_scraper_accepts() {
     for (accept, expected) in cases {
         let answer = request(agent.address(), "GET", "/metrics", accept);
         assert_eq!(answer.header("content-type"), expected, "{accept:?}");
-        assert_eq!(answer.header("vary"), "accept");
+        assert_eq!(answer.header("vary"), "accept, accept-encoding");
         assert_eq!(answer.body.ends_with("# EOF\n"), expected == open);
     }
 }

@@ -22,7 +22,7 @@ mod ui;
 
 pub use api::{Agent, Api, RESOURCES, Refusal, Resource, Ticks};
 pub use host::Hosts;
-pub use page::{Page, Shared};
+pub use page::{Packer, Page, Shared};
 pub use query::Query;
-pub use routes::Handlers;
+pub use routes::{Handlers, Wish};
 pub use server::{Bound, Server, bind};

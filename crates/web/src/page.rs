@@ -1,29 +1,84 @@
 //! Answers of which the large part is made once and shared by all clients.
 
+use std::io;
+use std::io::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody};
+use flate2::write::DeflateEncoder;
+use flate2::{Compression, Crc};
 use hyper::body::{Bytes, Frame, SizeHint};
 
 /// How much of a page the connection takes at once: what a client holds of it beside the page itself.
 const PART_BYTES: usize = 64 * 1024;
 
+/// The head of a gzip stream without name and time, of the fastest compression.
+const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
+
 /// The part of a page that all clients share.
 #[derive(Debug)]
-pub struct Shared(Bytes);
+pub struct Shared {
+    bytes: Bytes,
+    /// Checksum and length of what was compressed; `None` where nothing was.
+    packed: Option<Crc>,
+}
 
 impl Shared {
-    /// The text; it is not copied again.
-    pub fn new(mut text: String) -> Self {
+    /// As it is; it is not copied again.
+    pub fn new(text: impl Into<Vec<u8>>) -> Self {
+        let mut text: Vec<u8> = text.into();
         text.shrink_to_fit();
-        Self(text.into())
+        Self {
+            bytes: text.into(),
+            packed: None,
+        }
     }
 
-    /// Its length.
+    /// Its length as it is sent.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.len()
+        self.bytes.len()
+    }
+}
+
+/// Compresses a shared part piece by piece, so that it is never there as a whole.
+#[derive(Debug)]
+pub struct Packer {
+    deflate: DeflateEncoder<Vec<u8>>,
+    crc: Crc,
+}
+
+impl Packer {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self {
+            deflate: DeflateEncoder::new(GZIP_HEAD.to_vec(), Compression::fast()),
+            crc: Crc::new(),
+        }
+    }
+
+    /// Appends a piece.
+    pub fn push(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.crc.update(piece);
+        self.deflate.write_all(piece)
+    }
+
+    /// The part, which ends on a byte: each page continues it with a block of its own.
+    pub fn finish(mut self) -> io::Result<Shared> {
+        self.deflate.flush()?;
+        let mut bytes = std::mem::take(self.deflate.get_mut());
+        bytes.shrink_to_fit();
+        Ok(Shared {
+            bytes: bytes.into(),
+            packed: Some(self.crc),
+        })
+    }
+}
+
+impl Default for Packer {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -34,16 +89,39 @@ pub struct Page {
     pub content_type: &'static str,
     /// The beginning of the body, which other answers have as well.
     pub shared: Arc<Shared>,
-    /// The rest, made for this answer.
-    pub own: String,
+    /// The rest, made for this answer, not compressed.
+    pub own: Vec<u8>,
 }
 
 impl Page {
-    pub(crate) fn into_body(self) -> Body {
-        Body::new(Parts {
-            left: [self.shared.0.clone(), self.own.into()],
-        })
+    /// Value of the header `Content-Encoding`.
+    pub(crate) fn encoding(&self) -> Option<&'static str> {
+        self.shared.packed.as_ref().map(|_| "gzip")
     }
+
+    pub(crate) fn into_body(self) -> io::Result<Body> {
+        let own = match &self.shared.packed {
+            Some(crc) => gzip_end(&self.own, crc)?,
+            None => self.own,
+        };
+        Ok(Body::new(Parts {
+            left: [self.shared.bytes.clone(), own.into()],
+        }))
+    }
+}
+
+/// The end of a gzip stream whose beginning has this checksum.
+fn gzip_end(own: &[u8], before: &Crc) -> io::Result<Vec<u8>> {
+    let mut deflate = DeflateEncoder::new(Vec::new(), Compression::fast());
+    deflate.write_all(own)?;
+    let mut end = deflate.finish()?;
+    let (mut last, mut crc) = (Crc::new(), Crc::new());
+    last.update(own);
+    crc.combine(before);
+    crc.combine(&last);
+    end.extend(crc.sum().to_le_bytes());
+    end.extend(crc.amount().to_le_bytes());
+    Ok(end)
 }
 
 /// A body in parts, none of which is copied.

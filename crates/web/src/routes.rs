@@ -4,25 +4,36 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tokio::task::spawn_blocking;
 
+use crate::api::accepts_gzip;
 use crate::host::Hosts;
 use crate::page::{Page, Shared};
 
-/// Gives the page of `/metrics` for a header `Accept`; `None` before the first batch.
-type Metrics = dyn Fn(Option<&str>) -> Option<Page> + Send + Sync;
+/// Gives the page of `/metrics`; `None` before the first batch.
+type Metrics = dyn Fn(&Wish) -> Option<Page> + Send + Sync;
+
+/// How a client wants the page of `/metrics`.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// The header `Accept`. One that is not ASCII is no media type; it counts as none.
+    pub accept: Option<String>,
+    /// Compressed. A page that is not is right for every client.
+    pub gzip: bool,
+}
 
 /// Says whether the agent is ready, or why not.
 type Ready = dyn Fn() -> Result<(), String> + Send + Sync;
 
-/// Where the answers come from. Both are called on the server's only thread: they must neither
-/// block nor take more than a few milliseconds, and they must change nothing.
+/// Where the answers come from. They must change nothing. Pages are made on threads of their own;
+/// `ready` is called on the thread that answers, and must neither block nor take more than a few milliseconds.
 #[derive(Clone)]
 pub struct Handlers {
-    /// The page of `/metrics` for a header `Accept`. `None` means that there is no batch yet, which
+    /// The page of `/metrics`. `None` means that there is no batch yet, which
     /// is answered with 503.
     pub metrics: Arc<Metrics>,
     /// Whether the agent is ready; the reason why not goes to the client as it is.
@@ -58,7 +69,7 @@ async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Respo
     // A browser sends one Host, and a request without any is from none.
     let mut sent = request.headers().get_all(header::HOST).iter();
     let (host, more) = (sent.next(), sent.next());
-    let own = |host: &header::HeaderValue| {
+    let own = |host: &HeaderValue| {
         let known = |hosts: &Hosts| host.to_str().is_ok_and(|host| hosts.allows(host));
         hosts.as_ref().is_none_or(known)
     };
@@ -73,22 +84,41 @@ async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Respo
 }
 
 async fn metrics(State(handlers): State<Handlers>, headers: HeaderMap) -> Response {
-    // An `Accept` that is not ASCII is no media type; it counts as none.
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
-    match (handlers.metrics)(accept) {
-        Some(page) => {
-            let shared = Held(page.shared.clone());
-            let mut response = answer(StatusCode::OK, page.content_type, page.into_body());
-            let vary = header::HeaderValue::from_static("accept");
-            response.headers_mut().insert(header::VARY, vary);
-            response.extensions_mut().insert(shared);
-            response
-        }
-        None => text(
+    let wish = Wish {
+        accept: accept.map(str::to_owned),
+        gzip: accepts_gzip(&headers),
+    };
+    // A large page takes longer than other clients should wait.
+    let page = match spawn_blocking(move || (handlers.metrics)(&wish)).await {
+        Ok(page) => page,
+        // It costs this connection, as a panic on this thread does.
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => return failed(),
+    };
+    let Some(page) = page else {
+        return text(
             StatusCode::SERVICE_UNAVAILABLE,
             "no figures yet: the first batch is being collected\n",
-        ),
+        );
+    };
+    let (shared, encoding, kind) = (
+        Held(page.shared.clone()),
+        page.encoding(),
+        page.content_type,
+    );
+    let Ok(body) = page.into_body() else {
+        return failed();
+    };
+    let mut response = answer(StatusCode::OK, kind, body);
+    let headers = response.headers_mut();
+    let vary = HeaderValue::from_static("accept, accept-encoding");
+    headers.insert(header::VARY, vary);
+    if let Some(encoding) = encoding {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
     }
+    response.extensions_mut().insert(shared);
+    response
 }
 
 async fn ready(State(handlers): State<Handlers>) -> Response {
@@ -100,6 +130,13 @@ async fn ready(State(handlers): State<Handlers>) -> Response {
             format!("not ready: {reason}\n"),
         ),
     }
+}
+
+fn failed() -> Response {
+    text(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the page could not be made\n",
+    )
 }
 
 fn text(status: StatusCode, words: &'static str) -> Response {

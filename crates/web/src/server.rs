@@ -23,6 +23,9 @@ use crate::ui;
 /// Without a limit it is up to 4 MiB, which counts as the agent's memory.
 const SEND_BYTES: usize = 64 * 1024;
 
+/// Pages of `/metrics` that are made at a time. They run with the rights of the thread that answers.
+const RENDERERS: usize = 2;
+
 /// How long a stop waits for answers that are under way.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
@@ -100,6 +103,8 @@ impl Bound {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
+            .max_blocking_threads(RENDERERS)
+            .thread_name("noctule-render")
             .build()?;
         let listener = {
             let _inside = runtime.enter();
@@ -209,7 +214,7 @@ mod tests {
         Page {
             content_type: "text/plain",
             shared,
-            own: "the end".into(),
+            own: b"the end".to_vec(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use noctule_web::{Handlers, Page, Server, Shared, bind};
+use noctule_web::{Handlers, Packer, Page, Server, Shared, bind};
 
 struct Answer {
     status: u16,
@@ -35,13 +35,13 @@ fn serve(agent: &Arc<Mutex<Agent>>) -> (Server, SocketAddr) {
     let address = bound.address();
     let (one, other) = (agent.clone(), agent.clone());
     let handlers = Handlers {
-        metrics: Arc::new(move |accept| {
+        metrics: Arc::new(move |wish| {
             let mut agent = one.lock().unwrap();
-            agent.accept.push(accept.map(Into::into));
+            agent.accept.push(wish.accept.clone());
             agent.metrics.clone().map(|body| Page {
                 content_type: "text/plain; version=0.0.4; charset=utf-8",
                 shared: Arc::new(Shared::new(body)),
-                own: String::new(),
+                own: Vec::new(),
             })
         }),
         ready: Arc::new(move || match &other.lock().unwrap().not_ready {
@@ -248,4 +248,59 @@ fn the_address_is_free_again_after_a_stop() {
     server.stop();
     TcpStream::connect(address).unwrap_err();
     bind(address).unwrap();
+}
+
+#[test]
+fn a_compressed_page_is_one_gzip_stream_with_its_own_end() {
+    let text: String = (0..100_000)
+        .map(|n| format!("a_total{{n=\"{n}\"}} 1\n"))
+        .collect();
+    let bound = bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = bound.address();
+    let whole = text.clone();
+    let handlers = Handlers {
+        metrics: Arc::new(move |wish| {
+            let shared = match wish.gzip {
+                true => {
+                    let mut packer = Packer::new();
+                    let pieces = whole.as_bytes().chunks(12_345);
+                    pieces.for_each(|piece| packer.push(piece).unwrap());
+                    packer.finish().unwrap()
+                }
+                false => Shared::new(whole.clone()),
+            };
+            Some(Page {
+                content_type: "text/plain; version=0.0.4; charset=utf-8",
+                shared: Arc::new(shared),
+                own: b"# the end\n".to_vec(),
+            })
+        }),
+        ready: Arc::new(|| Ok(())),
+    };
+    let _server = bound.serve(handlers).unwrap();
+    let ask = |encoding: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = format!(
+            "GET /metrics HTTP/1.0\r\nhost: localhost\r\naccept-encoding: {encoding}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+        let body = answer.split_off(end.unwrap() + 4);
+        (String::from_utf8(answer).unwrap().to_lowercase(), body)
+    };
+    let (head, plain) = ask("identity");
+    assert!(!head.contains("content-encoding"), "{head}");
+    assert_eq!(plain, format!("{text}# the end\n").as_bytes());
+    let (head, packed) = ask("gzip");
+    assert!(head.contains("content-encoding: gzip"), "{head}");
+    assert!(head.contains("vary: accept, accept-encoding"), "{head}");
+    assert!(packed.len() < plain.len() / 4, "{} bytes", packed.len());
+    // One stream: a client that stops at its end has everything.
+    let mut decoder = flate2::bufread::GzDecoder::new(&*packed);
+    let mut unpacked = Vec::new();
+    decoder.read_to_end(&mut unpacked).unwrap();
+    assert_eq!(unpacked, plain);
+    assert_eq!(decoder.into_inner(), b"", "nothing follows");
 }

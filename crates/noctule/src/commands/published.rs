@@ -3,21 +3,21 @@
 use std::sync::{Arc, OnceLock};
 
 use noctule_sinks::openmetrics::{Exposition, Snapshot};
-use noctule_web::{Page, Shared};
+use noctule_web::{Packer, Page, Shared, Wish};
 
-/// A snapshot of which the large part is rendered once in each format, however many clients ask.
+/// A snapshot of which the large part is rendered once in each format and compression, however many
+/// clients ask.
 pub(super) struct Published {
     snapshot: Snapshot,
-    open_metrics: OnceLock<Arc<Shared>>,
-    classic: OnceLock<Arc<Shared>>,
+    /// By format, plain and compressed.
+    made: [[OnceLock<Arc<Shared>>; 2]; 2],
 }
 
 impl Published {
     pub(super) fn new(snapshot: Snapshot) -> Self {
         Self {
             snapshot,
-            open_metrics: OnceLock::new(),
-            classic: OnceLock::new(),
+            made: Default::default(),
         }
     }
 
@@ -28,21 +28,31 @@ impl Published {
 
     /// Whether a scrape has shown it.
     pub(super) fn was_scraped(&self) -> bool {
-        self.open_metrics.get().is_some() || self.classic.get().is_some()
+        let mut made = self.made.iter().flatten();
+        made.any(|shared| shared.get().is_some())
     }
 
-    /// The page of `/metrics` for a header `Accept`.
-    pub(super) fn page(&self, accept: Option<&str>, now_ns: u64) -> Page {
-        let exposition = Exposition::negotiate(accept);
-        let made = match exposition {
-            Exposition::OpenMetrics => &self.open_metrics,
-            Exposition::Classic => &self.classic,
-        };
-        let render = || Arc::new(Shared::new(self.snapshot.render_levels(exposition)));
+    /// The page of `/metrics`.
+    pub(super) fn page(&self, wish: &Wish, now_ns: u64) -> Page {
+        let exposition = Exposition::negotiate(wish.accept.as_deref());
+        let made = &self.made[exposition as usize][usize::from(wish.gzip)];
+        let shared = made.get_or_init(|| Arc::new(self.rendered(exposition, wish.gzip)));
         Page {
             content_type: exposition.content_type(),
-            shared: made.get_or_init(render).clone(),
-            own: self.snapshot.render_own(exposition, now_ns),
+            shared: shared.clone(),
+            own: self.snapshot.render_own(exposition, now_ns).into(),
         }
+    }
+
+    fn rendered(&self, exposition: Exposition, gzip: bool) -> Shared {
+        let text = self.snapshot.render_levels(exposition);
+        if gzip {
+            let mut packer = Packer::new();
+            let pushed = packer.push(text.as_bytes());
+            if let Ok(packed) = pushed.and_then(|()| packer.finish()) {
+                return packed;
+            }
+        }
+        Shared::new(text)
     }
 }

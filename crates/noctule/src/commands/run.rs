@@ -195,7 +195,7 @@ fn handlers(last: &Arc<ArcSwapOption<Published>>, config: &Config) -> Handlers {
     let (metrics, ready) = (last.clone(), last.clone());
     let stale_ns = (config.interval() * STALE_TICKS).as_nanos() as u64 + 1_000_000_000;
     Handlers {
-        metrics: Arc::new(move |accept| Some(metrics.load_full()?.page(accept, wire::now_ns()))),
+        metrics: Arc::new(move |wish| Some(metrics.load_full()?.page(wish, wire::now_ns()))),
         ready: Arc::new(move || match ready.load_full() {
             None => Err("nothing is collected yet".into()),
             Some(last) => {
