@@ -8,7 +8,7 @@ use crate::support::cgroup::Group;
 use crate::support::{self, oracle, wait_until};
 
 /// More than a connection has room for in the kernel, and far more when each client has its own.
-const PAGE_BYTES: usize = 4 << 20;
+const PAGE_BYTES: usize = 2 << 20;
 
 fn connect(agent: &Agent, sent: &str) -> TcpStream {
     let mut stream = TcpStream::connect(agent.address()).expect("the agent listens");

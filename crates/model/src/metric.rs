@@ -94,6 +94,10 @@ pub enum Source {
 /// The levels, as the names of metrics have them.
 const LEVELS: &[&str] = &["node", "container", "unit", "cgroup", "process"];
 
+/// Metrics of which the levels below the node have no series unless the operator asks for them: many
+/// series for what few questions need. The node has them always.
+pub const DETAILS: &[&str] = &["softirqs", "sched_preemptions"];
+
 impl Source {
     /// The levels at which there is such a value, as the names of metrics have them.
     pub const fn levels(&self) -> &'static [&'static str] {
@@ -280,7 +284,7 @@ pub const METRICS: &[Metric] = &[
         name: "sched_blame_seconds",
         kind: Kind::Counter,
         unit: Unit::Seconds,
-        labels: &["culprit"],
+        labels: &["culprit", "culprit_kind"],
         help: "Time that its threads waited while another one had the CPU, by who that was.",
         source: Source::Blame,
         absent: NO_WAITS,
@@ -303,7 +307,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: Unit::None,
         labels: &["verdict"],
-        help: "What happened to it in the last window (glossary.md): 1 for that verdict, else 0.",
+        help: "What happened to it in the last window (glossary.md): 1 for that verdict, 0 for those that it had before.",
         source: Source::Verdict,
         absent: "waits are switched off in the configuration; the first window has not ended",
     },
@@ -539,6 +543,15 @@ mod tests {
     fn the_tables_keep_the_naming_rules() {
         check(METRICS);
         check(SELF_METRICS);
+    }
+
+    #[test]
+    fn details_are_metrics_of_the_node_too() {
+        for name in DETAILS {
+            let metric = METRICS.iter().find(|metric| metric.name == *name);
+            let metric = metric.unwrap_or_else(|| panic!("{name} is no metric"));
+            assert!(metric.source.levels().contains(&"node"), "{name}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use noctule_model::{Kind, METRICS, Metric, SELF_METRICS, Source, Unit, VerdictKind};
+use noctule_model::{DETAILS, Kind, METRICS, Metric, SELF_METRICS, Source, Unit, VerdictKind};
 
 /// Prefix of each level, and what its rows are.
 const LEVELS: &[(&str, &str, &str)] = &[
@@ -31,9 +31,10 @@ const HEAD: &str = "\
 
 # Metrics
 
-What `noctule run` serves at `/metrics`, in OpenMetrics 1.0 or in the classic Prometheus text
-format, whichever the scraper asks for. In OpenMetrics the name of a counter's family has no
-`_total`; its samples have it in both formats.
+What `noctule run` serves at `/metrics`, in OpenMetrics 1.0, in the classic Prometheus text format or in
+Prometheus' protobuf format, whichever the scraper asks for, compressed by gzip where it takes that. In
+OpenMetrics the name of a counter's family has no `_total`; its samples have it in every format. In the
+protobuf format histograms have native buckets as well ([promql.md](promql.md)).
 
 - Counters start at 0 when the agent starts, and only go up.
 - A metric that is not measured is absent. It is never 0. `noctule doctor` and
@@ -48,6 +49,8 @@ format, whichever the scraper asks for. In OpenMetrics the name of a counter's f
 - `cause` and `by` say `self` for what ran in the same row, `kernel` for threads of the kernel, and
   `neighbour` for every other container, unit or group. At the level of processes `self` is the
   process's own cgroup.
+- `culprit` identifies a culprit (`container:<id>`, `unit:<name>`, `cgroup:<path>`, `kernel`, `_other`). The
+  labels with the prefix `culprit_` are those of the culprit's own series.
 - `sched_blame_seconds` names a culprit from 10 ms of blame on, the most blame first, up to
   `metrics.blame_pairs` in the configuration (1000). The rest is the victim's culprit `_other`, where
   it stays when the culprit gets a series of its own, which starts at 0. So the sum over culprits,
@@ -67,14 +70,20 @@ format, whichever the scraper asks for. In OpenMetrics the name of a counter's f
   the configuration (100) on the node. The rest is the destination `_other`, as for
   `sched_blame_seconds`: nothing moves from one series to another, and the sum over destinations,
   those that are gone included, is what the row did with all of them. Destinations that found no
-  room are counted in `noctule_self_overflow_destinations`.
+  room are counted in `noctule_self_overflow_destinations`. A row has these series from its first
+  connection on.
+- Rows below the node have no {details} unless the configuration asks for them (`metrics.with`,
+  `metrics.detail`), and their histograms have a bucket for each second power of two. A row without
+  connections then has 60 series where CPU time, waits, page cache, processes and TCP are measured;
+  hardware counters add 5, energy one for each kind of zone, a destination 6, a culprit one.
 
 ## Levels
 ";
 
 /// The page.
 pub(super) fn page() -> String {
-    let mut page = HEAD.to_owned();
+    let details: Vec<String> = DETAILS.iter().map(|name| format!("`{name}`")).collect();
+    let mut page = HEAD.replace("{details}", &details.join(" and "));
     page.push_str("\n| level | a row is | labels |\n|---|---|---|\n");
     for (level, what, labels) in LEVELS {
         push(&mut page, format_args!("| {level} | {what} | {labels} |"));
@@ -135,9 +144,10 @@ fn values(metric: &Metric) -> String {
         Source::LabelledEvents(parts) => listed(parts.iter().map(|(v, _)| *v)),
         Source::Destinations(parts) if parts.len() > 1 => listed(parts.iter().map(|(v, _)| *v)),
         Source::Verdict => listed(VerdictKind::ALL.iter().map(|kind| kind.name())),
-        Source::Blame => {
-            " (`container:<id>`, `unit:<name>`, `cgroup:<path>`, `kernel`, `_other`)".into()
-        }
+        Source::Blame => " (`container`, `unit`, `cgroup`, `kernel`, `other`), and where known \
+             `culprit_namespace`, `culprit_pod`, `culprit_container`, `culprit_unit`, \
+             `culprit_cgroup`"
+            .into(),
         _ => String::new(),
     }
 }

@@ -10,7 +10,7 @@ use noctule_web::{Packer, Page, Shared, Wish};
 pub(super) struct Published {
     snapshot: Snapshot,
     /// By format, plain and compressed.
-    made: [[OnceLock<Arc<Shared>>; 2]; 2],
+    made: [[OnceLock<Arc<Shared>>; 2]; Exposition::ALL.len()],
 }
 
 impl Published {
@@ -40,19 +40,26 @@ impl Published {
         Page {
             content_type: exposition.content_type(),
             shared: shared.clone(),
-            own: self.snapshot.render_own(exposition, now_ns).into(),
+            own: self.snapshot.render_own(exposition, now_ns),
         }
     }
 
     fn rendered(&self, exposition: Exposition, gzip: bool) -> Shared {
-        let text = self.snapshot.render_levels(exposition);
         if gzip {
             let mut packer = Packer::new();
-            let pushed = packer.push(text.as_bytes());
+            let mut pushed = Ok(());
+            self.snapshot.render_levels(exposition, &mut |part| {
+                if pushed.is_ok() {
+                    pushed = packer.push(&part);
+                }
+            });
             if let Ok(packed) = pushed.and_then(|()| packer.finish()) {
                 return packed;
             }
         }
+        let mut text = Vec::new();
+        let render = &mut |part: Vec<u8>| text.extend(part);
+        self.snapshot.render_levels(exposition, render);
         Shared::new(text)
     }
 }

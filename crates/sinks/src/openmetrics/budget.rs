@@ -25,9 +25,34 @@ pub(super) struct Line {
     pub(super) figures: Figures,
     pub(super) frequency_hertz: Option<f64>,
     /// What is the matter with its waits; `None` where that was not judged.
-    pub(super) verdict: Option<VerdictKind>,
+    pub(super) verdict: Option<Verdicts>,
     /// What it has open now: not a figure, because it goes up and down.
     pub(super) sockets: Sockets,
+}
+
+/// The verdict on a row, and those that it had before: each has a series from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Verdicts {
+    pub(super) now: VerdictKind,
+    had: u16,
+}
+
+impl Verdicts {
+    fn next(before: Option<Self>, now: VerdictKind) -> Self {
+        let had = before.map_or(0, |before| before.had) | bit(now);
+        Self { now, had }
+    }
+
+    /// Every kind that it had.
+    pub(super) fn had(self) -> impl Iterator<Item = VerdictKind> {
+        let kinds = VerdictKind::ALL.into_iter();
+        kinds.filter(move |kind| self.had & bit(*kind) != 0)
+    }
+}
+
+fn bit(kind: VerdictKind) -> u16 {
+    let place = VerdictKind::ALL.iter().position(|it| *it == kind);
+    place.map_or(0, |place| 1 << place)
 }
 
 /// The rows of one level, by their identity.
@@ -53,7 +78,7 @@ struct Entry {
     now: Figures,
     /// As the batch has it.
     frequency_hertz: Option<f64>,
-    verdict: Option<VerdictKind>,
+    verdict: Option<Verdicts>,
     sockets: Sockets,
     /// The part that is in the overflow.
     charged: Figures,
@@ -112,7 +137,9 @@ impl<K: Ord + Clone> Table<K> {
     /// Notes what is the matter with a row that was seen, and what it has open.
     pub(super) fn note(&mut self, key: &K, verdict: Option<VerdictKind>, sockets: Sockets) {
         if let Some(entry) = self.rows.get_mut(key) {
-            entry.verdict = verdict;
+            entry.verdict = verdict
+                .map(|now| Verdicts::next(entry.verdict, now))
+                .or(entry.verdict);
             entry.sockets = sockets;
         }
     }
@@ -198,10 +225,17 @@ impl<K: Ord + Clone> Table<K> {
         lines
     }
 
-    /// The part of a row's figures that is in the overflow; `None` when it has no series of its own.
-    pub(super) fn charged(&self, key: &K) -> Option<&Figures> {
+    /// The figures of a row, and the part of them that is in the overflow; `None` when it has no series of
+    /// its own.
+    pub(super) fn figures(&self, key: &K) -> Option<[&Figures; 2]> {
         let entry = self.rows.get(key)?;
-        entry.labels.as_ref().map(|_| &entry.charged)
+        entry.labels.as_ref().map(|_| [&entry.now, &entry.charged])
+    }
+
+    /// Whether the labels of a row are settled.
+    pub(super) fn is_settled(&self, key: &K) -> bool {
+        let entry = self.rows.get(key);
+        entry.is_some_and(|entry| entry.labels.is_some() || entry.overflowed)
     }
 
     /// The rows that have series of their own, with their labels, their figures and the part of

@@ -1,11 +1,13 @@
 //! Where the connections of a subject go.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use noctule_model::{DestinationCounter, DestinationCounters, SubjectRow};
 
 use super::figures::Figures;
-use super::pairs::Relation;
+use super::pairs::{Named, Relation};
+use super::text::push_label;
 
 /// Subjects and the addresses that they connect to.
 #[derive(Debug)]
@@ -14,6 +16,7 @@ pub(super) struct Destinations;
 impl Relation for Destinations {
     /// A pool connects once, and then no more.
     const WHOLE: bool = true;
+    const OTHER: &'static str = "destination=\"_other\"";
     type Partner = SocketAddr;
     type Amount = DestinationCounters;
     /// Attempts, then bytes: a service that is called often or fails is seen before one that sends
@@ -25,8 +28,14 @@ impl Relation for Destinations {
         list.map(|known| (&known.destination, known.counters))
     }
 
-    fn label(destination: &SocketAddr) -> Option<String> {
-        Some(destination.to_string())
+    fn is_named(_: &SocketAddr) -> bool {
+        true
+    }
+
+    fn labels(destination: &SocketAddr, _: &Named<'_>) -> Option<Arc<str>> {
+        let mut labels = String::new();
+        push_label(&mut labels, "destination", &destination.to_string());
+        Some(labels.into())
     }
 
     fn rank(amount: &DestinationCounters) -> Option<(u64, u64)> {
@@ -50,7 +59,9 @@ mod tests {
         let cases = ["10.0.0.1:80", "[2001:db8::1]:443"];
         for text in cases {
             let address: SocketAddr = text.parse().expect("an address");
-            assert_eq!(Destinations::label(&address).as_deref(), Some(text));
+            let expected = format!("destination=\"{text}\"");
+            let labels = Destinations::labels(&address, &|_| None);
+            assert_eq!(labels.as_deref(), Some(expected.as_str()));
         }
     }
 

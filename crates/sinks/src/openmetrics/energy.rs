@@ -4,7 +4,8 @@ use noctule_analysis::{KindReport, charged_kinds};
 use noctule_model::{Batch, Metric, Zone, ZoneAccount};
 
 use super::snapshot::Level;
-use super::text::{Text, Value};
+use super::text::Value;
+use super::writer::Writer;
 
 /// What a scrape shows of the meters; nothing without one.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +70,7 @@ impl ZoneLine {
 }
 
 /// What the rows of a level were charged.
-pub(super) fn rows(text: &mut Text, level: &Level, metric: &Metric, energy: &Energy) {
+pub(super) fn rows(text: &mut Writer, level: &Level, metric: &Metric, energy: &Energy) {
     if energy.kinds.is_empty() {
         return;
     }

@@ -1,14 +1,15 @@
 //! From batches to the series that a scrape shows.
 
 use std::cell::LazyCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use noctule_model::{Batch, Counters, DestinationCounters, Joules, ProcessId, Subject};
+use noctule_model::{Batch, Counters, DestinationCounters, Joules, Owner, ProcessId, Subject};
 
 use super::Exposition;
-use super::blame::Blame;
+use super::blame::{Blame, culprit_labels};
 use super::budget::{Line, Table};
+use super::choice::Choice;
 use super::destinations::Destinations;
 use super::energy::Energy;
 use super::figures::Figures;
@@ -16,7 +17,7 @@ use super::kepler::{self, Kepler};
 use super::labels::{self, OVERFLOW};
 use super::pairs::Pairs;
 use super::snapshot::{Level, Snapshot};
-use super::text::Text;
+use super::writer::Writer;
 use super::{levels, own};
 
 /// What the operator may choose.
@@ -35,6 +36,8 @@ pub struct Options {
     /// How long such a pair or destination keeps its series without growing when others want its place, in
     /// nanoseconds.
     pub blame_grace_ns: u64,
+    /// The metrics of the levels below the node.
+    pub choice: Arc<Choice>,
     /// How long a container waits for its name before it is exposed without, in nanoseconds.
     pub settle_ns: u64,
     /// How long a process stays after its end, in nanoseconds. For the other levels the rollup
@@ -55,6 +58,7 @@ impl Default for Options {
             blame_pairs: 1000,
             destinations: 100,
             blame_grace_ns: 300_000_000_000,
+            choice: Arc::default(),
             settle_ns: 3_000_000_000,
             process_grace_ns: 60_000_000_000,
             version: env!("CARGO_PKG_VERSION"),
@@ -156,6 +160,7 @@ impl Exporter {
             features: batch.features.clone(),
             losses: batch.losses.clone(),
             agent: batch.agent.clone(),
+            choice: self.options.choice.clone(),
             version: self.options.version,
             kepler: names,
         }
@@ -187,13 +192,26 @@ impl Exporter {
     /// When it is settled which subjects have series.
     fn observe_pairs(&mut self, batch: &Batch, levels: &mut [Level]) {
         let shown = |subject: &Subject| match subject {
-            Subject::Container(_) => self.containers.charged(subject),
-            Subject::Unit(_) => self.units.charged(subject),
-            Subject::Cgroup(_) | Subject::Overflow => self.cgroups.charged(subject),
+            Subject::Container(_) => self.containers.figures(subject),
+            Subject::Unit(_) => self.units.figures(subject),
+            Subject::Cgroup(_) | Subject::Overflow => self.cgroups.figures(subject),
+        };
+        let settled = |subject: &Subject| match subject {
+            Subject::Container(_) => self.containers.is_settled(subject),
+            Subject::Unit(_) => self.units.is_settled(subject),
+            Subject::Cgroup(_) | Subject::Overflow => self.cgroups.is_settled(subject),
         };
         let (at, rows) = (batch.taken_ns, &batch.subjects);
-        self.blames.observe(at, rows, shown);
-        self.destinations.observe(at, rows, shown);
+        let owners = LazyCell::new(|| {
+            let owners = rows.iter().map(|row| (&row.subject, &*row.owner));
+            owners.collect::<HashMap<&Subject, &Owner>>()
+        });
+        let named = |subject: &Subject| {
+            let owner = owners.get(subject).filter(|_| settled(subject))?;
+            Some(culprit_labels(subject, owner))
+        };
+        self.blames.observe(at, rows, shown, &named);
+        self.destinations.observe(at, rows, shown, &named);
         for level in levels {
             let (identity, table) = match level.name {
                 "container" => ("container_id", &self.containers),
@@ -278,27 +296,33 @@ impl Snapshot {
     ///
     /// A metric that is not measured, or of which no series exists, is absent altogether.
     pub fn render(&self, exposition: Exposition, now_ns: u64) -> String {
-        self.render_levels(exposition) + &self.render_own(exposition, now_ns)
+        String::from_utf8(self.render_bytes(exposition, now_ns)).unwrap_or_default()
     }
 
-    /// The first and by far the larger part of the text, which is the same at every moment.
-    pub fn render_levels(&self, exposition: Exposition) -> String {
-        let lines: usize = self.levels.iter().map(|level| level.lines.len()).sum();
-        // Some 120 samples a line, each of 100 to 350 bytes; a guess that is too low costs a copy.
-        let mut text = Text::new(exposition, 8192 + lines * 8192);
+    /// The same for every format.
+    pub fn render_bytes(&self, exposition: Exposition, now_ns: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.render_levels(exposition, &mut |part| bytes.extend(part));
+        bytes.extend(self.render_own(exposition, now_ns));
+        bytes
+    }
+
+    /// The first and by far the larger part, which is the same at every moment: `part` gets it
+    /// family by family, so that it need not be there as a whole.
+    pub fn render_levels(&self, exposition: Exposition, part: &mut dyn FnMut(Vec<u8>)) {
+        let mut writer = Writer::new(exposition);
         for level in &self.levels {
-            levels::write(&mut text, level, self.measured, &self.energy);
+            levels::write(&mut writer, level, self, part);
         }
-        text.part()
     }
 
     /// The rest: the node as a whole and the agent itself.
-    pub fn render_own(&self, exposition: Exposition, now_ns: u64) -> String {
-        let mut text = Text::new(exposition, 8192);
-        own::write(&mut text, self, now_ns);
+    pub fn render_own(&self, exposition: Exposition, now_ns: u64) -> Vec<u8> {
+        let mut writer = Writer::new(exposition);
+        own::write(&mut writer, self, now_ns);
         if let Some(names) = &self.kepler {
-            kepler::write(&mut text, names, self);
+            kepler::write(&mut writer, names, self);
         }
-        text.finish()
+        writer.finish()
     }
 }

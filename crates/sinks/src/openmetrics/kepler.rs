@@ -16,7 +16,8 @@ use noctule_model::{
 use super::budget::Table;
 use super::energy::Energy;
 use super::snapshot::Snapshot;
-use super::text::{Text, Value, push_label};
+use super::text::{Value, push_label};
+use super::writer::Writer;
 use rows::{Row, Rows, joined};
 
 /// Every series is that of a workload that runs, until it is gone: with another state it would be
@@ -157,7 +158,7 @@ const fn place(part: KeplerPart) -> usize {
 }
 
 /// Writes every family that has samples.
-pub(super) fn write(text: &mut Text, names: &Names, snapshot: &Snapshot) {
+pub(super) fn write(text: &mut Writer, names: &Names, snapshot: &Snapshot) {
     for metric in KEPLER_METRICS {
         let KeplerOffer::Given(source) = metric.offer else {
             continue;
@@ -180,7 +181,7 @@ pub(super) fn write(text: &mut Text, names: &Names, snapshot: &Snapshot) {
 
 /// A family whose head is written before its first sample.
 struct Family<'a> {
-    text: &'a mut Text,
+    text: &'a mut Writer,
     metric: &'static KeplerMetric,
     begun: bool,
 }

@@ -2,30 +2,38 @@
 
 use noctule_model::{
     Cause, Counter, Counts, DestinationCounter, EventCounter, METRICS, Measurable, Measured,
-    Metric, Sockets, Source, Unit, VerdictKind,
+    Metric, Sockets, Source, Unit,
 };
 
 use super::budget::Line;
-use super::energy::{self, Energy};
+use super::choice::{CONNECTS, Choice, WAITS};
+use super::energy;
 use super::figures::Figures;
-use super::snapshot::Level;
-use super::text::{Powers, Text, Value};
-
-/// The buckets of waits for a CPU end at these powers of two of nanoseconds: 1 us to 17 s.
-const WAIT_POWERS: Powers = 10..=34;
-/// The buckets of connects: 16 us, faster than the loopback, to 275 s, longer than a SYN is repeated
-/// by default (127 s).
-const CONNECT_POWERS: Powers = 14..=38;
+use super::snapshot::{Level, Snapshot};
+use super::text::Value;
+use super::writer::{HistogramSample, Writer};
 
 const NO_LABELS: (&[&str], &[&str]) = (&[], &[]);
 
 /// Writes every family of the level that has samples. Families are the outer loop, because
 /// OpenMetrics wants the samples of a family together.
-pub(super) fn write(text: &mut Text, level: &Level, measured: Measured, energy: &Energy) {
+/// `part` gets each family when it is written.
+pub(super) fn write(
+    text: &mut Writer,
+    level: &Level,
+    snapshot: &Snapshot,
+    part: &mut dyn FnMut(Vec<u8>),
+) {
     if level.lines.is_empty() {
         return;
     }
-    let here = |metric: &&Metric| metric.source.levels().contains(&level.name);
+    let Snapshot {
+        measured,
+        ref energy,
+        ref choice,
+        ..
+    } = *snapshot;
+    let here = |metric: &&Metric| choice.has(level.name, metric);
     for metric in METRICS.iter().filter(here) {
         match metric.source {
             Source::Nanoseconds(counter) | Source::Count(counter) => {
@@ -36,7 +44,7 @@ pub(super) fn write(text: &mut Text, level: &Level, measured: Measured, energy: 
             }
             Source::Energy => energy::rows(text, level, metric, energy),
             Source::Frequency => frequency(text, level, metric),
-            Source::Waits if waits_measured(measured) => waits(text, level, metric),
+            Source::Waits if waits_measured(measured) => waits(text, level, metric, choice),
             Source::Event(counter) => events(text, level, metric, measured, &[("", counter)]),
             Source::LabelledEvents(parts) => events(text, level, metric, measured, parts),
             Source::Connections if measured.has(EventCounter::TcpAccepts) => {
@@ -45,7 +53,9 @@ pub(super) fn write(text: &mut Text, level: &Level, measured: Measured, energy: 
             Source::Listeners if measured.has(EventCounter::TcpAccepts) => {
                 open(text, level, metric, |sockets| sockets.listeners);
             }
-            Source::Connects if connects_measured(measured) => connects(text, level, metric),
+            Source::Connects if connects_measured(measured) => {
+                connects(text, level, metric, choice);
+            }
             Source::Destinations(parts) => destinations(text, level, metric, measured, parts),
             Source::Blame if waits_measured(measured) => blame(text, level, metric),
             Source::Verdict if waits_measured(measured) => verdict(text, level, metric),
@@ -56,11 +66,12 @@ pub(super) fn write(text: &mut Text, level: &Level, measured: Measured, energy: 
             | Source::Blame
             | Source::Verdict => {}
         }
+        part(text.take());
     }
 }
 
 fn counters(
-    text: &mut Text,
+    text: &mut Writer,
     level: &Level,
     metric: &Metric,
     measured: Measured,
@@ -70,7 +81,7 @@ fn counters(
 }
 
 fn events(
-    text: &mut Text,
+    text: &mut Writer,
     level: &Level,
     metric: &Metric,
     measured: Measured,
@@ -81,7 +92,7 @@ fn events(
 
 /// Counters that are distinguished by the metric's own label; a metric without one has one part.
 fn labelled<K: Measurable, const N: usize>(
-    text: &mut Text,
+    text: &mut Writer,
     level: &Level,
     metric: &Metric,
     measured: Measured,
@@ -109,26 +120,32 @@ fn value(metric: &Metric, count: u64) -> Value {
     }
 }
 
-fn open(text: &mut Text, level: &Level, metric: &Metric, open: fn(&Sockets) -> u64) {
+fn open(text: &mut Writer, level: &Level, metric: &Metric, open: fn(&Sockets) -> u64) {
     text.family(level.name, metric);
     for line in &level.lines {
         text.sample(&line.labels, NO_LABELS, Value::Count(open(&line.sockets)));
     }
 }
 
-fn connects(text: &mut Text, level: &Level, metric: &Metric) {
+fn connects(text: &mut Writer, level: &Level, metric: &Metric, choice: &Choice) {
+    let powers = choice.powers(level.name, CONNECTS).collect::<Vec<u32>>();
     text.family(level.name, metric);
     for line in &level.lines {
         let Figures {
             events, connects, ..
         } = &line.figures;
         let sum_ns = events[EventCounter::TcpConnectNs];
-        text.histogram(&line.labels, connects, sum_ns, CONNECT_POWERS);
+        let sample = HistogramSample {
+            histogram: connects,
+            sum_ns,
+            powers: powers.clone(),
+        };
+        text.histogram(&line.labels, &sample);
     }
 }
 
 fn destinations(
-    text: &mut Text,
+    text: &mut Writer,
     level: &Level,
     metric: &Metric,
     measured: Measured,
@@ -142,13 +159,15 @@ fn destinations(
     for line in &level.destinations {
         for (name, counter) in parts.iter().filter(there) {
             let value = value(metric, line.amount[*counter]);
-            let names = &[&line.partner, *name][..metric.labels.len()];
-            text.sample(&line.labels, (metric.labels, names), value);
+            // The first label of the metric is the destination, which is with the partner.
+            let labels = &metric.labels[1..];
+            let names = &[*name][..labels.len()];
+            text.pair_sample([&line.labels, &line.partner], (labels, names), value);
         }
     }
 }
 
-fn frequency(text: &mut Text, level: &Level, metric: &Metric) {
+fn frequency(text: &mut Writer, level: &Level, metric: &Metric) {
     let hertz = |line: &Line| line.frequency_hertz.filter(|hertz| hertz.is_finite());
     if level.lines.iter().all(|line| hertz(line).is_none()) {
         return;
@@ -162,7 +181,8 @@ fn frequency(text: &mut Text, level: &Level, metric: &Metric) {
     }
 }
 
-fn waits(text: &mut Text, level: &Level, metric: &Metric) {
+fn waits(text: &mut Writer, level: &Level, metric: &Metric, choice: &Choice) {
+    let powers = choice.powers(level.name, WAITS).collect::<Vec<u32>>();
     text.family(level.name, metric);
     for line in &level.lines {
         let Figures {
@@ -170,22 +190,27 @@ fn waits(text: &mut Text, level: &Level, metric: &Metric) {
         } = &line.figures;
         let causes = Cause::ALL.iter();
         let sum_ns = causes.map(|cause| counters[Counter::Wait(*cause)]).sum();
-        text.histogram(&line.labels, waits, sum_ns, WAIT_POWERS);
+        let sample = HistogramSample {
+            histogram: waits,
+            sum_ns,
+            powers: powers.clone(),
+        };
+        text.histogram(&line.labels, &sample);
     }
 }
 
-fn blame(text: &mut Text, level: &Level, metric: &Metric) {
+fn blame(text: &mut Writer, level: &Level, metric: &Metric) {
     if level.blames.is_empty() {
         return;
     }
     text.family(level.name, metric);
     for line in &level.blames {
         let value = Value::Nanoseconds(line.amount);
-        text.sample(&line.labels, (metric.labels, &[&line.partner]), value);
+        text.pair_sample([&line.labels, &line.partner], NO_LABELS, value);
     }
 }
 
-fn verdict(text: &mut Text, level: &Level, metric: &Metric) {
+fn verdict(text: &mut Writer, level: &Level, metric: &Metric) {
     let mut judged = level
         .lines
         .iter()
@@ -195,9 +220,9 @@ fn verdict(text: &mut Text, level: &Level, metric: &Metric) {
         return;
     }
     text.family(level.name, metric);
-    for (line, verdict) in judged {
-        for kind in VerdictKind::ALL {
-            let value = Value::Count(u64::from(kind == verdict));
+    for (line, verdicts) in judged {
+        for kind in verdicts.had() {
+            let value = Value::Count(u64::from(kind == verdicts.now));
             text.sample(&line.labels, (metric.labels, &[kind.name()]), value);
         }
     }

@@ -40,6 +40,7 @@
 
 mod blame;
 mod budget;
+mod choice;
 mod destinations;
 mod energy;
 mod escape;
@@ -53,7 +54,9 @@ mod own;
 mod pairs;
 mod snapshot;
 mod text;
+mod writer;
 
+pub use choice::{Choice, UnknownMetric};
 pub use exporter::{Exporter, Options};
 pub use negotiate::Exposition;
 pub use snapshot::Snapshot;

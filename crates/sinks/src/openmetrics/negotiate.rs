@@ -11,6 +11,9 @@ pub enum Exposition {
 }
 
 impl Exposition {
+    /// Every format, the best first.
+    pub const ALL: [Self; 2] = [Self::OpenMetrics, Self::Classic];
+
     /// The value of the header `Content-Type`.
     pub const fn content_type(self) -> &'static str {
         match self {

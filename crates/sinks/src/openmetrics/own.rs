@@ -4,10 +4,11 @@ use noctule_model::{Counter, FeatureState, Metric, ProgramCost, SELF_METRICS, Se
 
 use super::levels::{connects_measured, waits_measured};
 use super::snapshot::Snapshot;
-use super::text::{Text, Value};
+use super::text::Value;
+use super::writer::Writer;
 
 /// Writes every family that has samples.
-pub(super) fn write(text: &mut Text, snapshot: &Snapshot, now_ns: u64) {
+pub(super) fn write(text: &mut Writer, snapshot: &Snapshot, now_ns: u64) {
     for metric in SELF_METRICS {
         let mut family = Family {
             text,
@@ -20,7 +21,7 @@ pub(super) fn write(text: &mut Text, snapshot: &Snapshot, now_ns: u64) {
 
 /// A family whose head is written before its first sample.
 struct Family<'a> {
-    text: &'a mut Text,
+    text: &'a mut Writer,
     metric: &'static Metric<SelfSource>,
     begun: bool,
 }

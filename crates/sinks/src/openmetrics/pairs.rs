@@ -10,8 +10,9 @@ use noctule_model::{Cumulative, Subject, SubjectRow};
 use super::budget::Table;
 use super::figures::Figures;
 
-/// The partner of all that has no series of its own.
-const OTHER: &str = "_other";
+/// The labels of a subject that can be named in the series of another one, escaped; `None` while they are
+/// not settled.
+pub(super) type Named<'a> = dyn Fn(&Subject) -> Option<Arc<str>> + 'a;
 
 /// The figures of a subject for each of its partners.
 pub(super) trait Relation {
@@ -26,11 +27,17 @@ pub(super) trait Relation {
     /// else at 0, and what it has is with all others.
     const WHOLE: bool;
 
+    /// Labels of the series of all partners that have none of their own.
+    const OTHER: &'static str;
+
     /// The partners of a subject that have rows of their own.
     fn of(row: &SubjectRow) -> impl Iterator<Item = (&Self::Partner, Self::Amount)>;
 
-    /// Value of the label; `None` for who never has series.
-    fn label(partner: &Self::Partner) -> Option<String>;
+    /// Whether it can have series.
+    fn is_named(partner: &Self::Partner) -> bool;
+
+    /// Labels of the partner, escaped; `None` while they are not settled.
+    fn labels(partner: &Self::Partner, named: &Named<'_>) -> Option<Arc<str>>;
 
     /// `None` while there is too little for series.
     fn rank(amount: &Self::Amount) -> Option<Self::Rank>;
@@ -45,7 +52,7 @@ pub(super) trait Relation {
 pub(super) struct PairLine<A> {
     /// Identity labels of the subject, escaped.
     pub(super) labels: Arc<str>,
-    /// Value of the partner's label, not escaped.
+    /// Labels of the partner, escaped.
     pub(super) partner: Arc<str>,
     pub(super) amount: A,
 }
@@ -71,6 +78,8 @@ struct Partners<R: Relation> {
     pairs: BTreeMap<R::Partner, Pair<R::Amount>>,
     /// What its pairs added while they had series, those that are gone included.
     shown: R::Amount,
+    /// When it had a partner for the first time; 0: never.
+    began_ns: u64,
 }
 
 impl<R: Relation> Default for Partners<R> {
@@ -80,6 +89,7 @@ impl<R: Relation> Default for Partners<R> {
             shown_before: false,
             pairs: BTreeMap::new(),
             shown: R::Amount::default(),
+            began_ns: 0,
         }
     }
 }
@@ -89,7 +99,8 @@ struct Pair<A> {
     first_ns: u64,
     seen_ns: u64,
     grown_ns: u64,
-    label: Arc<str>,
+    /// Kept once they are settled.
+    labels: Option<Arc<str>>,
     now: A,
     /// The part that is in the series of all others.
     charged: A,
@@ -108,7 +119,7 @@ impl<R: Relation> Pairs<R> {
             grace_ns,
             subjects: HashMap::new(),
             overflowed: 0,
-            other: OTHER.into(),
+            other: R::OTHER.into(),
             scraped_ns: u64::MAX,
         }
     }
@@ -124,13 +135,14 @@ impl<R: Relation> Pairs<R> {
     }
 
     /// Takes the subjects of a batch and gives places away. `shown` says whether a subject has
-    /// series, and then which part of its figures is in the overflow; the series of its pairs come
-    /// with them or later.
+    /// series, and then its figures and the part of them that is in the overflow; the series of its pairs
+    /// come with them or later.
     pub(super) fn observe<'a>(
         &mut self,
         at: u64,
         rows: &[SubjectRow],
-        shown: impl Fn(&Subject) -> Option<&'a Figures>,
+        shown: impl Fn(&Subject) -> Option<[&'a Figures; 2]>,
+        named: &Named<'_>,
     ) {
         for row in rows {
             self.see(at, row);
@@ -139,7 +151,7 @@ impl<R: Relation> Pairs<R> {
         for partners in self.subjects.values_mut() {
             partners.pairs.retain(|_, pair| pair.seen_ns == at);
         }
-        self.place(at, shown);
+        self.place(at, shown, named);
     }
 
     fn see(&mut self, at: u64, row: &SubjectRow) {
@@ -153,10 +165,10 @@ impl<R: Relation> Pairs<R> {
         partners.seen_ns = at;
         for (partner, amount) in R::of(row) {
             if !partners.pairs.contains_key(partner) {
-                let Some(label) = R::label(partner) else {
+                if !R::is_named(partner) {
                     continue;
-                };
-                partners.pairs.insert(partner.clone(), Pair::new(at, label));
+                }
+                partners.pairs.insert(partner.clone(), Pair::new(at));
             }
             let Some(pair) = partners.pairs.get_mut(partner) else {
                 continue;
@@ -177,17 +189,26 @@ impl<R: Relation> Pairs<R> {
 
     /// Places go to who ranks first. One that has a place keeps it while it grows, and as long as
     /// nobody else wants it.
-    fn place<'a>(&mut self, at: u64, shown: impl Fn(&Subject) -> Option<&'a Figures>) {
+    fn place<'a>(
+        &mut self,
+        at: u64,
+        shown: impl Fn(&Subject) -> Option<[&'a Figures; 2]>,
+        named: &Named<'_>,
+    ) {
         let grace_ns = self.grace_ns;
         let quiet_ns = |pair: &Pair<_>| at.saturating_sub(pair.grown_ns);
         let mut taken = 0;
         let mut quiet = Vec::new();
         let mut waiting = Vec::new();
         for (subject, partners) in &mut self.subjects {
-            let overflowed = shown(subject);
-            let has_series = overflowed.is_some();
+            let figures = shown(subject);
+            let has_series = figures.is_some();
+            let none = R::Amount::default();
+            if partners.began_ns == 0 && figures.is_some_and(|[now, _]| R::all(now) != none) {
+                partners.began_ns = at;
+            }
             // What is in the overflow stays there.
-            let whole = overflowed.is_some_and(|figures| R::all(figures) == R::Amount::default());
+            let whole = figures.is_some_and(|[_, overflowed]| R::all(overflowed) == none);
             let began = !std::mem::replace(&mut partners.shown_before, has_series);
             for (partner, pair) in &mut partners.pairs {
                 pair.fresh = R::WHOLE && whole && !pair.shown && (began || pair.first_ns == at);
@@ -196,8 +217,15 @@ impl<R: Relation> Pairs<R> {
                 if pair.shown && is_quiet {
                     quiet.push(pair);
                 } else if !pair.shown && !is_quiet && has_series {
-                    let rank = R::rank(&pair.now);
-                    waiting.extend(rank.map(|rank| (Reverse(rank), subject, partner, pair)));
+                    let Some(rank) = R::rank(&pair.now) else {
+                        continue;
+                    };
+                    if pair.labels.is_none() {
+                        pair.labels = R::labels(partner, named);
+                    }
+                    if pair.labels.is_some() {
+                        waiting.push((Reverse(rank), subject, partner, pair));
+                    }
                 }
             }
         }
@@ -243,15 +271,21 @@ impl<R: Relation> Pairs<R> {
         for (subject, labels, [now, overflowed]) in table.shown() {
             let partners = self.subjects.get(subject);
             let pairs = partners.into_iter().flat_map(|p| p.pairs.values());
-            for pair in pairs.filter(|pair| pair.shown) {
+            let shown = pairs.filter(|pair| pair.shown);
+            for (pair, name) in shown.filter_map(|pair| Some((pair, pair.labels.as_ref()?))) {
                 let unseen = R::WHOLE && pair.shown_ns > self.scraped_ns;
                 let amount = match unseen {
                     true => R::Amount::default(),
                     false => pair.now.since(&pair.charged),
                 };
-                lines.push(line(labels, &pair.label, amount));
+                lines.push(line(labels, name, amount));
             }
-            if R::WHOLE && table.is_unseen(subject) {
+            let began_ns = partners.map_or(0, |partners| partners.began_ns);
+            if R::WHOLE && began_ns == 0 {
+                // Most subjects have no partner.
+                continue;
+            }
+            if R::WHOLE && (table.is_unseen(subject) || began_ns > self.scraped_ns) {
                 lines.push(line(labels, &self.other, R::Amount::default()));
                 continue;
             }
@@ -266,12 +300,12 @@ impl<R: Relation> Pairs<R> {
 }
 
 impl<A: Default> Pair<A> {
-    fn new(at: u64, label: String) -> Self {
+    fn new(at: u64) -> Self {
         Self {
             first_ns: at,
             seen_ns: at,
             grown_ns: at,
-            label: label.into(),
+            labels: None,
             now: A::default(),
             charged: A::default(),
             shown: false,
@@ -287,7 +321,7 @@ mod tests {
         Blamed, Cause, CgroupId, Counter, Counters, Measured, Owner, SubjectBlame,
     };
 
-    use super::super::blame::Blame;
+    use super::super::blame::{Blame, culprit_labels};
 
     use super::super::budget::Admission;
     use super::*;
@@ -350,8 +384,13 @@ mod tests {
             }
             let rest = "rest".into();
             self.table.lines(at, &rest, Measured::NONE, None);
-            self.pairs.observe(at, rows, |s| self.table.charged(s));
-            let show = |l: PairLine<u64>| format!("{}<{}={}", l.labels, l.partner, l.amount / MS);
+            let named = |s: &Subject| Some(culprit_labels(s, &Owner::unknown(CgroupId(1))));
+            let shown = |s: &_| self.table.figures(s);
+            self.pairs.observe(at, rows, shown, &named);
+            let show = |l: PairLine<u64>| {
+                let name = l.partner.split('"').nth(1).expect("the label culprit");
+                format!("{}<{name}={}", l.labels, l.amount / MS)
+            };
             let lines = self.pairs.lines(&self.table, &rest);
             lines.into_iter().map(show).collect::<Vec<_>>().join(" ")
         }

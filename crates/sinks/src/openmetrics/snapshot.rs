@@ -5,6 +5,7 @@ use std::sync::Arc;
 use noctule_model::{AgentCost, DestinationCounters, Feature, Loss, Measured, Node};
 
 use super::budget::Line;
+use super::choice::Choice;
 use super::energy::Energy;
 use super::kepler::Names;
 use super::pairs::PairLine;
@@ -34,6 +35,7 @@ pub struct Snapshot {
     pub(super) features: Arc<[Feature]>,
     pub(super) losses: Vec<Loss>,
     pub(super) agent: AgentCost,
+    pub(super) choice: Arc<Choice>,
     pub(super) version: &'static str,
     /// Under Kepler's names, where these are wanted.
     pub(super) kepler: Option<Names>,

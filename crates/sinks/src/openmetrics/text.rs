@@ -2,13 +2,11 @@
 
 use std::fmt::Write as _;
 
-use noctule_model::{Histogram, Kind, Metric};
+use noctule_model::Kind;
 
 use super::Exposition;
 use super::escape::{push_help, push_label_value};
-
-/// The powers of two of nanoseconds at which the buckets of a histogram end.
-pub(super) type Powers = std::ops::RangeInclusive<u32>;
+use super::writer::{HistogramSample, SampleLabels};
 
 /// A sample's value.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +21,18 @@ pub(super) enum Value {
     Float(f64),
 }
 
+impl Value {
+    /// In the unit that is shown.
+    pub(super) fn as_f64(self) -> f64 {
+        match self {
+            Self::Count(count) => count as f64,
+            Self::Nanoseconds(ns) => ns as f64 / 1e9,
+            Self::Microjoules(uj) => uj as f64 / 1e6,
+            Self::Float(value) => value,
+        }
+    }
+}
+
 /// Text in the making.
 ///
 /// Writing to a string cannot fail, which is why the results of `write!` are dropped here.
@@ -34,28 +44,16 @@ pub(super) struct Text {
 }
 
 impl Text {
-    pub(super) fn new(exposition: Exposition, capacity: usize) -> Self {
+    pub(super) fn new(exposition: Exposition) -> Self {
         Self {
             exposition,
-            out: String::with_capacity(capacity),
+            out: String::new(),
             sample: String::with_capacity(64),
         }
     }
 
-    /// Starts a family: `noctule_`, the level if there is one, the metric's name. Its samples must
-    /// follow at once.
-    pub(super) fn family<S>(&mut self, level: &str, metric: &Metric<S>) {
-        self.sample.clear();
-        self.sample.push_str("noctule_");
-        if !level.is_empty() {
-            self.sample.extend([level, "_"]);
-        }
-        self.sample.push_str(metric.name);
-        self.head(metric.kind, metric.unit.name(), metric.help);
-    }
-
-    /// Starts a family with this name. Its samples must follow at once.
-    pub(super) fn named_family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
+    /// Starts a family with this name.
+    pub(super) fn family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
         self.sample.clear();
         self.sample.push_str(name);
         self.head(kind, unit, help);
@@ -87,50 +85,49 @@ impl Text {
         self.out.push('\n');
     }
 
-    /// One sample of the family. `identity` is a list of labels that is escaped already, or empty;
-    /// `own` are the metric's own labels and their values, which are escaped here.
-    pub(super) fn sample(&mut self, identity: &str, own: (&[&str], &[&str]), value: Value) {
-        self.suffixed("", identity, own, value);
+    pub(super) fn sample(&mut self, labels: SampleLabels<'_>, value: Value) {
+        self.suffixed("", labels, value);
     }
 
     /// The samples of a histogram of nanoseconds, in seconds, and the sum of its values.
-    pub(super) fn histogram(
-        &mut self,
-        identity: &str,
-        histogram: &Histogram,
-        sum_ns: u64,
-        powers: Powers,
-    ) {
-        let mut buckets = histogram.buckets().peekable();
-        let mut below = 0;
-        for (bits, bound) in powers.clone().zip(bounds(powers)) {
-            // No bucket lies on both sides of a power of two.
-            while let Some((_, count)) = buckets.next_if(|(low, _)| *low < 1 << bits) {
-                below += count;
-            }
-            let le: (&[&str], &[&str]) = (&["le"], &[&bound]);
-            self.suffixed("_bucket", identity, le, Value::Count(below));
+    pub(super) fn histogram(&mut self, labels: SampleLabels<'_>, sample: &HistogramSample<'_>) {
+        let SampleLabels { identity, .. } = labels;
+        for (bits, below) in sample.below() {
+            let bound = bound(bits);
+            let own: (&[&str], &[&str]) = (&["le"], &[&bound]);
+            self.suffixed(
+                "_bucket",
+                SampleLabels { identity, own },
+                Value::Count(below),
+            );
         }
-        let count = Value::Count(histogram.count());
-        self.suffixed("_bucket", identity, (&["le"], &["+Inf"]), count);
-        self.suffixed("_count", identity, (&[], &[]), count);
-        self.suffixed("_sum", identity, (&[], &[]), Value::Nanoseconds(sum_ns));
+        let count = Value::Count(sample.histogram.count());
+        let own: (&[&str], &[&str]) = (&["le"], &["+Inf"]);
+        self.suffixed("_bucket", SampleLabels { identity, own }, count);
+        self.suffixed("_count", labels, count);
+        self.suffixed("_sum", labels, Value::Nanoseconds(sample.sum_ns));
     }
 
-    fn suffixed(&mut self, suffix: &str, identity: &str, own: (&[&str], &[&str]), value: Value) {
-        let (names, texts) = own;
+    fn suffixed(&mut self, suffix: &str, labels: SampleLabels<'_>, value: Value) {
+        let SampleLabels {
+            identity,
+            own: (names, texts),
+        } = labels;
         let out = &mut self.out;
         out.push_str(&self.sample);
         out.push_str(suffix);
-        if !identity.is_empty() || !names.is_empty() {
-            out.push('{');
-            out.push_str(identity);
-            for (i, (name, text)) in names.iter().zip(texts).enumerate() {
-                if i > 0 || !identity.is_empty() {
-                    out.push(',');
-                }
-                push_label(out, name, text);
-            }
+        let mut separator = '{';
+        for labels in identity.into_iter().filter(|labels| !labels.is_empty()) {
+            out.push(separator);
+            out.push_str(labels);
+            separator = ',';
+        }
+        for (name, text) in names.iter().zip(texts) {
+            out.push(separator);
+            push_label(out, name, text);
+            separator = ',';
+        }
+        if separator == ',' {
             out.push('}');
         }
         out.push(' ');
@@ -143,35 +140,34 @@ impl Text {
         out.push('\n');
     }
 
-    /// What was written, where more of the exposition follows.
-    pub(super) fn part(self) -> String {
-        self.out
+    /// What was written since the last call. The buffer stays as large as it was.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        let empty = String::with_capacity(self.out.len());
+        std::mem::replace(&mut self.out, empty).into_bytes()
     }
 
-    pub(super) fn finish(mut self) -> String {
+    /// Writes what stands at the end of an exposition.
+    pub(super) fn end(&mut self) {
         if self.exposition == Exposition::OpenMetrics {
             self.out.push_str("# EOF\n");
         }
-        self.out
     }
 }
 
-/// The label `le` of each power. `le` includes its bound, so this is 1 ns less than the
+/// The label `le` of a power. `le` includes its bound, so this is 1 ns less than the
 /// power: values are whole nanoseconds. Written as Go writes floats, which OpenMetrics asks for.
-fn bounds(powers: Powers) -> impl Iterator<Item = String> {
-    powers.map(|bits| {
-        let ns = (1_u64 << bits) - 1;
-        let mut bound = String::new();
-        if ns < 100_000 {
-            let digits = ns.to_string();
-            let (first, rest) = digits.split_at(1);
-            let exponent = 10 - digits.len();
-            let _ = write!(bound, "{first}.{rest}e-{exponent:02}");
-        } else {
-            push_seconds(&mut bound, ns);
-        }
-        bound
-    })
+fn bound(bits: u32) -> String {
+    let ns = (1_u64 << bits) - 1;
+    let mut bound = String::new();
+    if ns < 100_000 {
+        let digits = ns.to_string();
+        let (first, rest) = digits.split_at(1);
+        let exponent = 10 - digits.len();
+        let _ = write!(bound, "{first}.{rest}e-{exponent:02}");
+    } else {
+        push_seconds(&mut bound, ns);
+    }
+    bound
 }
 
 /// Appends `name="value"`.
@@ -204,9 +200,11 @@ fn push_decimal(out: &mut String, value: u64, mut digits: usize) {
 
 #[cfg(test)]
 mod tests {
+    use noctule_model::Histogram;
+
     use super::*;
 
-    const POWERS: Powers = 10..=34;
+    const POWERS: std::ops::RangeInclusive<u32> = 10..=34;
 
     #[test]
     fn seconds_are_exact() {
@@ -226,7 +224,7 @@ mod tests {
 
     #[test]
     fn bounds_are_exact() {
-        let bounds: Vec<String> = bounds(POWERS).collect();
+        let bounds: Vec<String> = POWERS.map(bound).collect();
         for (bits, bound) in POWERS.zip(&bounds) {
             let exact = ((1_u64 << bits) - 1) as f64 / 1e9;
             assert_eq!(bound.parse(), Ok(exact), "{bound}");
@@ -246,10 +244,19 @@ mod tests {
     fn buckets_count_what_is_below_their_power() {
         let counts = (0..Histogram::BUCKETS as u64).map(|bucket| bucket % 7);
         let histogram = Histogram::from_counts(counts);
-        let mut text = Text::new(Exposition::Classic, 0);
-        text.histogram("", &histogram, 5, POWERS);
+        let mut text = Text::new(Exposition::Classic);
+        let labels = SampleLabels {
+            identity: ["", ""],
+            own: (&[], &[]),
+        };
+        let sample = HistogramSample {
+            histogram: &histogram,
+            sum_ns: 5,
+            powers: POWERS.collect(),
+        };
+        text.histogram(labels, &sample);
         let lines: Vec<&str> = text.out.lines().collect();
-        for ((bits, bound), line) in POWERS.zip(bounds(POWERS)).zip(&lines) {
+        for ((bits, bound), line) in POWERS.zip(POWERS.map(bound)).zip(&lines) {
             let below = histogram.count_below_power(bits);
             assert_eq!(*line, format!("_bucket{{le=\"{bound}\"}} {below}"));
         }
