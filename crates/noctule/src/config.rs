@@ -2,6 +2,7 @@
 
 mod energy;
 mod events;
+mod metrics;
 mod tape;
 
 use std::fs;
@@ -10,7 +11,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use clap::ValueEnum;
 use noctule_analysis::{JudgeOptions, Thresholds};
 use noctule_model::Level;
 use serde::Deserialize;
@@ -21,6 +21,8 @@ use energy::EnergyConfig;
 pub(crate) use energy::Host;
 pub(crate) use events::Arguments;
 use events::Events;
+pub(crate) use metrics::MetricNames;
+use metrics::Metrics;
 use tape::Tape;
 
 /// Everything that can be configured. `deploy/noctule.toml` shows each option with its default.
@@ -134,43 +136,6 @@ impl Verdicts {
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Metrics {
-    pub(crate) processes: bool,
-    pub(crate) subject_rows: usize,
-    pub(crate) process_rows: usize,
-    pub(crate) blame_pairs: usize,
-    pub(crate) destinations: usize,
-    pub(crate) grace_seconds: f64,
-    pub(crate) names: MetricNames,
-}
-
-/// Whose names metrics have.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum MetricNames {
-    /// Ours alone
-    #[default]
-    Noctule,
-    /// Kepler's as well (docs/kepler.md)
-    Kepler,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self {
-            processes: false,
-            subject_rows: 4000,
-            process_rows: 10_000,
-            blame_pairs: 1000,
-            destinations: 100,
-            grace_seconds: 300.0,
-            names: MetricNames::Noctule,
-        }
-    }
-}
-
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields, default)]
 pub(crate) struct Web {
     #[serde(deserialize_with = "address")]
     pub(crate) listen: SocketAddr,
@@ -251,13 +216,16 @@ impl Config {
             .numbers()
             .into_iter()
             .chain(self.energy.model.numbers())
+            .chain(self.metrics.numbers())
         {
             within(name, value, least, most)?;
         }
-        for (name, value, least, most) in self.counts().into_iter().chain(self.events.counts()) {
+        let counts = self.counts().into_iter().chain(self.events.counts());
+        for (name, value, least, most) in counts.chain(self.metrics.counts()) {
             within(name, value, least, most)?;
         }
         self.tape.check()?;
+        self.metrics.choice()?;
         if !self.web.listen.ip().is_loopback() && !self.web.plain_http {
             return Err(Usage(format!(
                 "{} is not a loopback address, and the figures of all users of this machine would \
@@ -269,7 +237,7 @@ impl Config {
         Ok(())
     }
 
-    fn numbers(&self) -> [(&'static str, f64, f64, f64); 9] {
+    fn numbers(&self) -> [(&'static str, f64, f64, f64); 8] {
         [
             (
                 "collect.interval_seconds (--interval)",
@@ -280,12 +248,6 @@ impl Config {
             (
                 "collect.dead_cgroup_memory_seconds",
                 self.collect.dead_cgroup_memory_seconds,
-                0.0,
-                86_400.0,
-            ),
-            (
-                "metrics.grace_seconds",
-                self.metrics.grace_seconds,
                 0.0,
                 86_400.0,
             ),
@@ -323,7 +285,7 @@ impl Config {
         ]
     }
 
-    fn counts(&self) -> [Count; 8] {
+    fn counts(&self) -> [Count; 4] {
         [
             (
                 "collect.cgroup_rows",
@@ -348,30 +310,6 @@ impl Config {
                 u64::from(self.collect.ring_bytes),
                 4096,
                 1 << 28,
-            ),
-            (
-                "metrics.subject_rows",
-                self.metrics.subject_rows as u64,
-                1,
-                1 << 20,
-            ),
-            (
-                "metrics.process_rows",
-                self.metrics.process_rows as u64,
-                1,
-                1 << 20,
-            ),
-            (
-                "metrics.blame_pairs",
-                self.metrics.blame_pairs as u64,
-                0,
-                1 << 20,
-            ),
-            (
-                "metrics.destinations",
-                self.metrics.destinations as u64,
-                0,
-                1 << 20,
             ),
         ]
     }
@@ -455,7 +393,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 51, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 54, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]
