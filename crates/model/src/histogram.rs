@@ -134,6 +134,12 @@ impl Histogram {
         self.counts.iter().map(bound)
     }
 
+    /// Buckets that hold something: their middle, which stands for their values, and the count.
+    pub fn middles(&self) -> impl Iterator<Item = (u64, u64)> {
+        let middle = |&(bucket, count): &(u16, u64)| (Self::middle(bucket), count);
+        self.counts.iter().map(middle)
+    }
+
     /// What was added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {

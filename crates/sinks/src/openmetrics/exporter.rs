@@ -291,8 +291,8 @@ impl Snapshot {
         self.taken_ns
     }
 
-    /// The text in the given format. `now_ns` is `CLOCK_MONOTONIC` at the moment of the scrape, in
-    /// nanoseconds, for the age of the figures.
+    /// The text in the given format; empty for [`Exposition::Protobuf`], which is none. `now_ns` is
+    /// `CLOCK_MONOTONIC` at the moment of the scrape, in nanoseconds, for the age of the figures.
     ///
     /// A metric that is not measured, or of which no series exists, is absent altogether.
     pub fn render(&self, exposition: Exposition, now_ns: u64) -> String {

@@ -1,6 +1,7 @@
-//! The answer of `/metrics`, in OpenMetrics 1.0 and in the classic Prometheus text format.
+//! The answer of `/metrics`, in OpenMetrics 1.0, in the classic Prometheus text format, and in
+//! Prometheus' protobuf format, which alone has native histograms.
 //!
-//! Both come from the metric table of the model. The work is split in two so that a scrape has no
+//! All come from the metric table of the model. The work is split in two so that a scrape has no
 //! side effect: [`Exporter::observe`] takes each batch once and decides which series exist and
 //! what their labels are; the [`Snapshot`] that it returns is rendered as often as anybody asks.
 //!
@@ -52,6 +53,7 @@ mod levels;
 mod negotiate;
 mod own;
 mod pairs;
+mod proto;
 mod snapshot;
 mod text;
 mod writer;

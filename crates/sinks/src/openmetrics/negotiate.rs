@@ -1,8 +1,10 @@
-//! Which text format a scraper gets.
+//! Which format a scraper gets.
 
-/// A text format of `/metrics`.
+/// A format of `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exposition {
+    /// Prometheus' protobuf format, length-delimited: the one with native histograms.
+    Protobuf,
     /// OpenMetrics 1.0.
     OpenMetrics,
     /// The Prometheus text format 0.0.4, which everything can read.
@@ -12,11 +14,14 @@ pub enum Exposition {
 
 impl Exposition {
     /// Every format, the best first.
-    pub const ALL: [Self; 2] = [Self::OpenMetrics, Self::Classic];
+    pub const ALL: [Self; 3] = [Self::Protobuf, Self::OpenMetrics, Self::Classic];
 
     /// The value of the header `Content-Type`.
     pub const fn content_type(self) -> &'static str {
         match self {
+            Self::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+            }
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
         }
@@ -24,28 +29,24 @@ impl Exposition {
 
     /// Chooses by the header `Accept`.
     ///
-    /// OpenMetrics only for who names it (in version 1.0.0 or without a version) and does not
-    /// prefer `text/plain`; the classic format for everybody else: browsers, `curl`, a client that
-    /// accepts neither (an answer it can read as text is worth more than a 406). A media range
-    /// whose `q` is malformed is ignored.
+    /// Protobuf and OpenMetrics only for who names them (the latter in version 1.0.0 or without a
+    /// version) and does not prefer another one; the classic format for everybody else: browsers,
+    /// `curl`, a client that accepts none (an answer it can read as text is worth more than a 406). A
+    /// media range whose `q` is malformed is ignored.
     pub fn negotiate(accept: Option<&str>) -> Self {
-        let mut open = 0.0_f32;
-        let mut classic = 0.0_f32;
-        for range in accept.unwrap_or_default().split(',') {
-            let Some(range) = Range::parse(range) else {
+        let mut best = (0.0, Self::Classic);
+        let ranges = accept.unwrap_or_default().split(',');
+        for range in ranges.filter_map(Range::parse) {
+            let Some(format) = range.format() else {
                 continue;
             };
-            match range.format() {
-                Some(Self::OpenMetrics) => open = open.max(range.quality),
-                Some(Self::Classic) => classic = classic.max(range.quality),
-                None => {}
+            let rank = |format| Self::ALL.iter().position(|it| *it == format);
+            let better = rank(format) < rank(best.1);
+            if range.quality > best.0 || range.quality == best.0 && better && best.0 > 0.0 {
+                best = (range.quality, format);
             }
         }
-        if open > 0.0 && open >= classic {
-            Self::OpenMetrics
-        } else {
-            Self::Classic
-        }
+        best.1
     }
 }
 
@@ -53,6 +54,8 @@ impl Exposition {
 struct Range<'a> {
     media: &'a str,
     version: Option<&'a str>,
+    proto: Option<&'a str>,
+    encoding: Option<&'a str>,
     quality: f32,
 }
 
@@ -62,6 +65,8 @@ impl<'a> Range<'a> {
         let mut range = Self {
             media: parts.next()?,
             version: None,
+            proto: None,
+            encoding: None,
             quality: 1.0,
         };
         for (name, value) in parts.filter_map(|part| part.split_once('=')) {
@@ -71,6 +76,8 @@ impl<'a> Range<'a> {
                     range.quality = value.parse().ok().filter(|q| (0.0..=1.0).contains(q))?;
                 }
                 name if name.eq_ignore_ascii_case("version") => range.version = Some(value),
+                name if name.eq_ignore_ascii_case("proto") => range.proto = Some(value),
+                name if name.eq_ignore_ascii_case("encoding") => range.encoding = Some(value),
                 _ => {}
             }
         }
@@ -87,6 +94,11 @@ impl<'a> Range<'a> {
             Some(Exposition::OpenMetrics)
         } else if is("text/plain", "0.0.4") {
             Some(Exposition::Classic)
+        } else if is("application/vnd.google.protobuf", "")
+            && self.proto == Some("io.prometheus.client.MetricFamily")
+            && self.encoding == Some("delimited")
+        {
+            Some(Exposition::Protobuf)
         } else {
             None
         }
@@ -95,7 +107,7 @@ impl<'a> Range<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::Exposition::{self, Classic, OpenMetrics};
+    use super::Exposition::{self, Classic, OpenMetrics, Protobuf};
 
     #[test]
     fn what_scrapers_send() {
@@ -112,7 +124,7 @@ mod tests {
                 "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;\
                  encoding=delimited;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5,\
                  text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
-                OpenMetrics,
+                Protobuf,
             ),
             (
                 "application/openmetrics-text;version=1.0.0,\
@@ -123,6 +135,22 @@ mod tests {
             (
                 "application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,\
                  */*;q=0.1",
+                Classic,
+            ),
+            // Prometheus 2.42 with native histograms.
+            (
+                "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;\
+                 encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,\
+                 text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+                Protobuf,
+            ),
+            (
+                "application/vnd.google.protobuf;proto=another;encoding=delimited",
+                Classic,
+            ),
+            (
+                "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;\
+                 encoding=text",
                 Classic,
             ),
             // curl and a browser.

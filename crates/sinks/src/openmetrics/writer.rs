@@ -3,6 +3,7 @@
 use noctule_model::{Histogram, Kind, Metric};
 
 use super::Exposition;
+use super::proto::Families;
 use super::text::{Text, Value};
 
 /// The labels of a sample: lists that are escaped already, or empty, and the metric's own labels with
@@ -39,11 +40,15 @@ impl HistogramSample<'_> {
 /// An exposition in the making.
 pub(super) enum Writer {
     Text(Text),
+    Proto(Families),
 }
 
 impl Writer {
     pub(super) fn new(exposition: Exposition) -> Self {
-        Self::Text(Text::new(exposition))
+        match exposition {
+            Exposition::Protobuf => Self::Proto(Families::default()),
+            exposition => Self::Text(Text::new(exposition)),
+        }
     }
 
     /// Starts a family: `noctule_`, the level if there is one, the metric's name. Its samples must
@@ -58,6 +63,7 @@ impl Writer {
     pub(super) fn named_family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
         match self {
             Self::Text(text) => text.family(name, kind, unit, help),
+            Self::Proto(families) => families.family(name, kind, unit, help),
         }
     }
 
@@ -77,6 +83,7 @@ impl Writer {
         let labels = SampleLabels { identity, own };
         match self {
             Self::Text(text) => text.sample(labels, value),
+            Self::Proto(families) => families.sample(labels, value),
         }
     }
 
@@ -88,6 +95,7 @@ impl Writer {
         };
         match self {
             Self::Text(text) => text.histogram(labels, sample),
+            Self::Proto(families) => families.histogram(labels, sample),
         }
     }
 
@@ -95,13 +103,15 @@ impl Writer {
     pub(super) fn take(&mut self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.take(),
+            Self::Proto(families) => families.take(),
         }
     }
 
     /// The end of the exposition.
     pub(super) fn finish(mut self) -> Vec<u8> {
-        let Self::Text(text) = &mut self;
-        text.end();
+        if let Self::Text(text) = &mut self {
+            text.end();
+        }
         self.take()
     }
 }

@@ -1,0 +1,396 @@
+//! The protobuf format of Prometheus (`io.prometheus.client`), length-delimited. It alone has native
+//! histograms.
+
+use noctule_model::{Histogram, Kind};
+use prost::Message;
+
+use super::text::Value;
+use super::writer::{HistogramSample, SampleLabels};
+
+/// Buckets for each power of two: 2^3, as the kernel side has them.
+const SCHEMA: i32 = 3;
+
+/// Values up to this one are in the zero bucket: what client libraries of Prometheus have by default.
+const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
+
+/// Empty buckets between two full ones that are written rather than begin a new span.
+const GAP: i32 = 2;
+
+#[derive(Clone, PartialEq, Message)]
+struct Label {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Number {
+    #[prost(double, tag = "1")]
+    value: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Bucket {
+    #[prost(uint64, tag = "1")]
+    cumulative_count: u64,
+    #[prost(double, tag = "2")]
+    upper_bound: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+struct Span {
+    #[prost(sint32, tag = "1")]
+    offset: i32,
+    #[prost(uint32, tag = "2")]
+    length: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ProtoHistogram {
+    #[prost(uint64, tag = "1")]
+    sample_count: u64,
+    #[prost(double, tag = "2")]
+    sample_sum: f64,
+    #[prost(message, repeated, tag = "3")]
+    bucket: Vec<Bucket>,
+    #[prost(sint32, tag = "5")]
+    schema: i32,
+    #[prost(double, tag = "6")]
+    zero_threshold: f64,
+    #[prost(uint64, tag = "7")]
+    zero_count: u64,
+    #[prost(message, repeated, tag = "12")]
+    positive_span: Vec<Span>,
+    #[prost(sint64, repeated, packed = "false", tag = "13")]
+    positive_delta: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ProtoMetric {
+    #[prost(message, repeated, tag = "1")]
+    label: Vec<Label>,
+    #[prost(message, optional, tag = "2")]
+    gauge: Option<Number>,
+    #[prost(message, optional, tag = "3")]
+    counter: Option<Number>,
+    #[prost(message, optional, tag = "7")]
+    histogram: Option<ProtoHistogram>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Family {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    help: String,
+    /// 0: counter, 1: gauge, 4: histogram.
+    #[prost(int32, tag = "3")]
+    kind: i32,
+    #[prost(message, repeated, tag = "4")]
+    metric: Vec<ProtoMetric>,
+    #[prost(string, tag = "5")]
+    unit: String,
+}
+
+/// Families in the making. Only the last one is there as a message.
+#[derive(Default)]
+pub(super) struct Families {
+    out: Vec<u8>,
+    open: Option<Family>,
+}
+
+impl Families {
+    pub(super) fn family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
+        self.close();
+        let (suffix, kind) = match kind {
+            Kind::Counter => ("_total", 0),
+            Kind::Gauge => ("", 1),
+            Kind::Histogram => ("", 4),
+        };
+        self.open = Some(Family {
+            name: format!("{name}{suffix}"),
+            help: help.to_owned(),
+            kind,
+            metric: Vec::new(),
+            unit: unit.to_owned(),
+        });
+    }
+
+    pub(super) fn sample(&mut self, labels: SampleLabels<'_>, value: Value) {
+        let Some(family) = &mut self.open else {
+            return;
+        };
+        let number = Some(Number {
+            value: value.as_f64(),
+        });
+        let (gauge, counter) = match family.kind {
+            0 => (None, number),
+            _ => (number, None),
+        };
+        family.metric.push(ProtoMetric {
+            label: label_pairs(labels),
+            gauge,
+            counter,
+            histogram: None,
+        });
+    }
+
+    pub(super) fn histogram(&mut self, labels: SampleLabels<'_>, sample: &HistogramSample<'_>) {
+        let Some(family) = &mut self.open else {
+            return;
+        };
+        let bucket = sample.below().map(|(bits, count)| Bucket {
+            cumulative_count: count,
+            upper_bound: ((1_u64 << bits) - 1) as f64 / 1e9,
+        });
+        let mut histogram = native(sample.histogram);
+        histogram.bucket = bucket.collect();
+        histogram.sample_sum = sample.sum_ns as f64 / 1e9;
+        family.metric.push(ProtoMetric {
+            label: label_pairs(labels),
+            gauge: None,
+            counter: None,
+            histogram: Some(histogram),
+        });
+    }
+
+    /// What was written since the last call.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        self.close();
+        std::mem::take(&mut self.out)
+    }
+
+    fn close(&mut self) {
+        if let Some(family) = self.open.take() {
+            self.out.extend(family.encode_length_delimited_to_vec());
+        }
+    }
+}
+
+/// The bucket of schema 3 that has a value in seconds: its upper bound is 2^(index/8).
+fn index(seconds: f64) -> i32 {
+    (seconds.log2() * f64::from(1 << SCHEMA)).ceil() as i32
+}
+
+/// A native histogram in seconds of one in nanoseconds.
+///
+/// Both have 8 buckets for each power of two, but ours are of equal width within it, and begin at
+/// powers of two of nanoseconds. So the bounds do not meet: each of our buckets goes as a whole into the
+/// bucket that has its middle. Counts stay exact, and a bucket only grows; a value can be one bucket off.
+fn native(histogram: &Histogram) -> ProtoHistogram {
+    let (mut spans, mut deltas): (Vec<Span>, Vec<i64>) = (Vec::new(), Vec::new());
+    let mut zero_count = 0;
+    let mut counts: Vec<(i32, u64)> = Vec::new();
+    for (middle_ns, count) in histogram.middles() {
+        if middle_ns == 0 {
+            zero_count += count;
+            continue;
+        }
+        let index = index(middle_ns as f64 / 1e9);
+        match counts.last_mut() {
+            Some(last) if last.0 == index => last.1 += count,
+            _ => counts.push((index, count)),
+        }
+    }
+    let (mut next, mut before) = (0, 0_i64);
+    for (index, count) in counts {
+        let gap = index - next;
+        match spans.last_mut() {
+            Some(span) if gap <= GAP => {
+                for _ in 0..gap {
+                    deltas.push(-before);
+                    before = 0;
+                }
+                span.length += 1 + gap as u32;
+            }
+            _ => spans.push(Span {
+                offset: gap,
+                length: 1,
+            }),
+        }
+        deltas.push(count as i64 - before);
+        before = count as i64;
+        next = index + 1;
+    }
+    if spans.is_empty() {
+        // Says that the histogram is a native one, also without a value.
+        spans.push(Span {
+            offset: 0,
+            length: 0,
+        });
+    }
+    ProtoHistogram {
+        sample_count: histogram.count(),
+        sample_sum: 0.0,
+        bucket: Vec::new(),
+        schema: SCHEMA,
+        zero_threshold: ZERO_THRESHOLD,
+        zero_count,
+        positive_span: spans,
+        positive_delta: deltas,
+    }
+}
+
+fn label_pairs(labels: SampleLabels<'_>) -> Vec<Label> {
+    let SampleLabels {
+        identity,
+        own: (names, values),
+    } = labels;
+    let mut pairs = Vec::new();
+    for list in identity {
+        push_pairs(&mut pairs, list);
+    }
+    pairs.extend(names.iter().zip(values).map(|(name, value)| Label {
+        name: (*name).to_owned(),
+        value: shown(value),
+    }));
+    pairs
+}
+
+/// A value as the text formats show it, after a scraper undid the escapes of the format.
+fn shown(value: &str) -> String {
+    let mut escaped = String::new();
+    super::escape::push_label_value(&mut escaped, value);
+    unescaped(&escaped)
+}
+
+/// Reads a list of labels that is escaped for the text formats.
+fn push_pairs(pairs: &mut Vec<Label>, mut list: &str) {
+    while let Some((name, rest)) = list.split_once("=\"") {
+        let end = closing_quote(rest);
+        pairs.push(Label {
+            name: name.to_owned(),
+            value: unescaped(&rest[..end]),
+        });
+        list = rest[end..].trim_start_matches('"');
+        list = list.strip_prefix(',').unwrap_or(list);
+    }
+}
+
+fn closing_quote(text: &str) -> usize {
+    let mut escaped = false;
+    let found = text.bytes().position(|byte| {
+        let closes = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        closes
+    });
+    found.unwrap_or(text.len())
+}
+
+fn unescaped(text: &str) -> String {
+    if !text.contains('\\') {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.push(match chars.next() {
+                Some('n') => '\n',
+                Some(c) => c,
+                None => '\\',
+            }),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Count of each bucket by its index, as a reader of the format adds them up.
+    fn read(histogram: &ProtoHistogram) -> Vec<(i32, i64)> {
+        let mut counts = Vec::new();
+        let (mut at, mut count) = (0, 0);
+        let mut deltas = histogram.positive_delta.iter();
+        for span in &histogram.positive_span {
+            at += span.offset;
+            for _ in 0..span.length {
+                count += deltas.next().expect("a delta for each bucket");
+                counts.push((at, count));
+                at += 1;
+            }
+        }
+        assert_eq!(deltas.next(), None);
+        counts
+    }
+
+    #[test]
+    fn each_value_is_in_its_bucket_or_the_next_one_and_none_is_lost() {
+        for ns in (0..40).flat_map(|bits| [1_u64 << bits, 3 << bits >> 1, 7 << bits >> 2]) {
+            let mut counts = [0; Histogram::BUCKETS];
+            counts[Histogram::bucket(ns)] = 5;
+            let native = native(&Histogram::from_counts(counts));
+            let read = read(&native);
+            assert_eq!(read.len(), 1, "{ns}");
+            let (at, count) = read[0];
+            assert_eq!((count, native.sample_count, native.zero_count), (5, 5, 0));
+            let exact = index(ns as f64 / 1e9);
+            assert!((at - exact).abs() <= 1, "{ns} ns: {at} instead of {exact}");
+        }
+    }
+
+    #[test]
+    fn gaps_zeros_and_nothing() {
+        let none = native(&Histogram::default());
+        assert_eq!(read(&none), []);
+        assert_eq!(none.positive_span.len(), 1, "it says that it is native");
+        let counts = (0..Histogram::BUCKETS as u64).map(|bucket| bucket % 5);
+        let histogram = Histogram::from_counts(counts);
+        let native = native(&histogram);
+        let sum: i64 = read(&native).iter().map(|(_, count)| count).sum();
+        assert_eq!(sum as u64 + native.zero_count, histogram.count());
+        let apart = Histogram::from_buckets([(0, 7), (1 << 10, 1), (1 << 30, 2)]);
+        let native = super::native(&apart);
+        assert_eq!(native.zero_count, 7);
+        assert_eq!(native.positive_span.len(), 2);
+        let counts: Vec<i64> = read(&native).iter().map(|(_, count)| *count).collect();
+        assert_eq!(counts, [1, 2]);
+    }
+
+    #[test]
+    fn labels_are_those_that_a_reader_of_the_text_has() {
+        let list = r#"a="x\\y\"z\nw",b="",c="1,d=\"2\"""#;
+        let labels = SampleLabels {
+            identity: [list, ""],
+            own: (&["own"], &["q\"\u{1b}\\"]),
+        };
+        let pairs = label_pairs(labels);
+        let read: Vec<(&str, &str)> = pairs
+            .iter()
+            .map(|label| (label.name.as_str(), label.value.as_str()))
+            .collect();
+        let expected = [
+            ("a", "x\\y\"z\nw"),
+            ("b", ""),
+            ("c", "1,d=\"2\""),
+            ("own", "q\"\\u{1b}\\"),
+        ];
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn families_follow_each_other() {
+        let mut families = Families::default();
+        let none = SampleLabels {
+            identity: ["", ""],
+            own: (&[], &[]),
+        };
+        families.family("a", Kind::Counter, "", "A.");
+        families.sample(none, Value::Nanoseconds(1_500_000_000));
+        families.family("b", Kind::Gauge, "", "B.");
+        families.sample(none, Value::Count(3));
+        let bytes = families.take();
+        let mut rest = bytes.as_slice();
+        let first = Family::decode_length_delimited(&mut rest).expect("a family");
+        let second = Family::decode_length_delimited(&mut rest).expect("a family");
+        assert!(rest.is_empty());
+        assert_eq!(first.name, "a_total");
+        assert_eq!(first.metric[0].counter, Some(Number { value: 1.5 }));
+        assert_eq!(second.name, "b");
+        assert_eq!(second.metric[0].gauge, Some(Number { value: 3.0 }));
+    }
+}
