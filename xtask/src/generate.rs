@@ -1,6 +1,7 @@
 //! `cargo xtask gen`: files that are made from tables in the code. They are committed, so that
 //! people can read them where the code is; `--check` holds them to the tables.
 
+mod foreign;
 mod kepler;
 mod kernels;
 mod metrics;
@@ -20,11 +21,13 @@ pub(crate) struct Args {
 }
 
 /// Path and text of each generated file.
-fn files(root: &Path) -> Result<[(&'static str, String); 3]> {
+fn files(root: &Path) -> Result<[(&'static str, String); 5]> {
     Ok([
         ("docs/metrics.md", metrics::page()),
         ("docs/kernels.md", kernels::page(root)?),
         ("docs/kepler.md", kepler::page()),
+        ("docs/cadvisor.md", foreign::cadvisor()),
+        ("docs/coroot.md", foreign::coroot()),
     ])
 }
 

@@ -49,7 +49,8 @@ pub use joules::{Driver, Joules, ZoneAccount};
 pub use level::Level;
 pub use measured::{Measurable, Measured};
 pub use metric::{
-    DETAILS, KEPLER_METRICS, KeplerLevel, KeplerMetric, KeplerOffer, KeplerPart, KeplerSource,
+    DETAILS, FOREIGN_METRICS, ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource,
+    KEPLER_METRICS, KeplerLevel, KeplerMetric, KeplerOffer, KeplerPart, KeplerSource,
     KeplerVersion, Kind, METRICS, Metric, SELF_METRICS, SelfSource, Source, Unit,
 };
 pub use owner::{CgroupEvent, Container, ContainerRole, Owner, Pod, Runtime, Subject};

@@ -1,12 +1,14 @@
 //! The metric table: every metric is defined here once. The exposition formats and the
 //! documentation derive from it.
 
+mod foreign;
 mod kepler;
 mod own;
 
 use crate::{
     Cause, ConnectError, Counter, DestinationCounter, EventCounter, ExitKind, FileMode, Preemptor,
 };
+pub use foreign::{FOREIGN_METRICS, ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource};
 pub use kepler::{
     KEPLER_METRICS, KeplerLevel, KeplerMetric, KeplerOffer, KeplerPart, KeplerSource, KeplerVersion,
 };
@@ -576,6 +578,24 @@ mod tests {
         let offered: Vec<_> = offered.map(|it| it.name).collect();
         let once: HashSet<_> = offered.iter().collect();
         assert_eq!(once.len(), offered.len());
+    }
+
+    #[test]
+    fn each_name_of_another_exporter_stands_once() {
+        let mut names = HashSet::new();
+        for metric in FOREIGN_METRICS {
+            let (name, exporter) = (metric.name, format!("{:?}", metric.exporter));
+            assert!(names.insert((exporter, name)), "{name}");
+            match metric.offer {
+                ForeignOffer::Given(_) => {
+                    assert!(metric.help.ends_with('.'), "{name}: help is a sentence");
+                    assert!(!name.contains('*'), "{name}");
+                    let total = name.ends_with("_total");
+                    assert_eq!(total, metric.kind == Kind::Counter, "{name}");
+                }
+                ForeignOffer::Not(why) => assert!(!why.is_empty(), "{name}"),
+            }
+        }
     }
 
     #[test]

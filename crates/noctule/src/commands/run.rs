@@ -62,6 +62,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         blame_grace_ns: (config.metrics.grace_seconds * 1e9) as u64,
         choice: config.metrics.choice()?,
         version: env!("CARGO_PKG_VERSION"),
+        foreign: config.metrics.names.foreign(),
         kepler_node: (config.metrics.names == MetricNames::Kepler).then(|| config.host.name()),
         ..Options::default()
     });

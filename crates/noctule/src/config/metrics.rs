@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use noctule_model::METRICS;
+use noctule_model::{ForeignExporter, METRICS};
 use noctule_sinks::openmetrics::{Choice, UnknownMetric};
 use serde::Deserialize;
 
@@ -45,6 +45,21 @@ pub(crate) enum MetricNames {
     Noctule,
     /// Kepler's as well (docs/kepler.md)
     Kepler,
+    /// cAdvisor's as well (docs/cadvisor.md)
+    Cadvisor,
+    /// Coroot's as well (docs/coroot.md)
+    Coroot,
+}
+
+impl MetricNames {
+    /// Whose names are wanted beside ours, but Kepler's.
+    pub(crate) fn foreign(self) -> Option<ForeignExporter> {
+        match self {
+            Self::Noctule | Self::Kepler => None,
+            Self::Cadvisor => Some(ForeignExporter::Cadvisor),
+            Self::Coroot => Some(ForeignExporter::Coroot),
+        }
+    }
 }
 
 impl Default for Metrics {

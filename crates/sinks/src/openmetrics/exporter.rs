@@ -4,7 +4,9 @@ use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use noctule_model::{Batch, Counters, DestinationCounters, Joules, Owner, ProcessId, Subject};
+use noctule_model::{
+    Batch, Counters, DestinationCounters, ForeignExporter, Joules, Owner, ProcessId, Subject,
+};
 
 use super::Exposition;
 use super::blame::{Blame, culprit_labels};
@@ -13,6 +15,7 @@ use super::choice::Choice;
 use super::destinations::Destinations;
 use super::energy::Energy;
 use super::figures::Figures;
+use super::foreign::{self, Foreign};
 use super::kepler::{self, Kepler};
 use super::labels::{self, OVERFLOW};
 use super::pairs::Pairs;
@@ -47,6 +50,8 @@ pub struct Options {
     pub version: &'static str,
     /// Name of the node, where Kepler's names are wanted beside ours.
     pub kepler_node: Option<String>,
+    /// Whose names are wanted beside ours.
+    pub foreign: Option<ForeignExporter>,
 }
 
 impl Default for Options {
@@ -63,6 +68,7 @@ impl Default for Options {
             process_grace_ns: 60_000_000_000,
             version: env!("CARGO_PKG_VERSION"),
             kepler_node: None,
+            foreign: None,
         }
     }
 }
@@ -78,6 +84,7 @@ pub struct Exporter {
     blames: Pairs<Blame>,
     destinations: Pairs<Destinations>,
     kepler: Option<Kepler>,
+    foreign: Option<Foreign>,
     /// The node's counters in the batch before.
     before: Counters,
 }
@@ -94,6 +101,7 @@ impl Exporter {
             blames: Pairs::new(options.blame_pairs, options.blame_grace_ns),
             destinations: Pairs::new(options.destinations, options.blame_grace_ns),
             kepler: options.kepler_node.as_deref().map(Kepler::new),
+            foreign: options.foreign.map(Foreign::new),
             before: Counters::default(),
             options,
         }
@@ -149,6 +157,9 @@ impl Exporter {
         let processes = self.options.process_level.then_some(&self.processes);
         let names = self.kepler.as_mut();
         let names = names.map(|it| it.observe(batch, &self.containers, processes));
+        let tables = [&self.containers, &self.units];
+        let foreign = self.foreign.as_mut();
+        let foreign = foreign.map(|it| it.observe(batch, tables));
         Snapshot {
             taken_ns: batch.taken_ns,
             node: batch.node,
@@ -163,6 +174,7 @@ impl Exporter {
             choice: self.options.choice.clone(),
             version: self.options.version,
             kepler: names,
+            foreign,
         }
     }
 
@@ -322,6 +334,9 @@ impl Snapshot {
         own::write(&mut writer, self, now_ns);
         if let Some(names) = &self.kepler {
             kepler::write(&mut writer, names, self);
+        }
+        if let Some(names) = &self.foreign {
+            foreign::write(&mut writer, names, self);
         }
         writer.finish()
     }

@@ -18,7 +18,8 @@ use super::energy::Energy;
 use super::snapshot::Snapshot;
 use super::text::{Value, push_label};
 use super::writer::Writer;
-use rows::{Row, Rows, joined};
+pub(super) use rows::joined;
+use rows::{Row, Rows};
 
 /// Every series is that of a workload that runs, until it is gone: with another state it would be
 /// another series, and the growth between the two would be in neither.

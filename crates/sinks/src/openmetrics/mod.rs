@@ -47,6 +47,7 @@ mod energy;
 mod escape;
 mod exporter;
 mod figures;
+mod foreign;
 mod kepler;
 mod labels;
 mod levels;

@@ -7,6 +7,7 @@ use noctule_model::{AgentCost, DestinationCounters, Feature, Loss, Measured, Nod
 use super::budget::Line;
 use super::choice::Choice;
 use super::energy::Energy;
+use super::foreign::ForeignNames;
 use super::kepler::Names;
 use super::pairs::PairLine;
 
@@ -39,4 +40,6 @@ pub struct Snapshot {
     pub(super) version: &'static str,
     /// Under Kepler's names, where these are wanted.
     pub(super) kepler: Option<Names>,
+    /// Under the names of another exporter, where these are wanted.
+    pub(super) foreign: Option<ForeignNames>,
 }

@@ -234,7 +234,7 @@ const fn runtime(runtime: Runtime) -> &'static str {
 }
 
 /// Labels with their values; an empty one is the same as none, to every scraper.
-pub(super) fn joined(labels: &[(&str, &str)]) -> String {
+pub(in super::super) fn joined(labels: &[(&str, &str)]) -> String {
     let mut out = String::new();
     for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
         if !out.is_empty() {

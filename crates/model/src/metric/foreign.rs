@@ -1,0 +1,195 @@
+//! Names of other exporters, for dashboards and rules that have them: cAdvisor's and Coroot's.
+
+use super::Kind;
+use crate::{Cause, Counter, DestinationCounter, EventCounter};
+
+use ForeignExporter::{Cadvisor, Coroot};
+use ForeignOffer::{Given, Not};
+use ForeignSource::{Cpus, Destination, Events, Seconds, Version};
+
+/// Whose name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForeignExporter {
+    /// cAdvisor 0.49, with the labels that the kubelet gives it.
+    Cadvisor,
+    /// coroot-node-agent 1.x.
+    Coroot,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum ForeignSource {
+    /// The sum of counters in nanoseconds, shown in seconds.
+    Seconds(&'static [Counter]),
+    /// A counter of events.
+    Events(EventCounter),
+    /// A counter of destinations; in seconds where it is in nanoseconds.
+    Destination(DestinationCounter),
+    /// CPUs of the node.
+    Cpus,
+    /// Version of the agent.
+    Version,
+}
+
+/// Whether a name is offered.
+#[derive(Clone, Copy, Debug)]
+pub enum ForeignOffer {
+    /// It is, with that value.
+    Given(ForeignSource),
+    /// It is not, for this reason.
+    Not(&'static str),
+}
+
+/// One name of another exporter, or several that have one reason not to be offered.
+#[derive(Clone, Copy, Debug)]
+pub struct ForeignMetric {
+    /// As it is exposed; `*` stands for what several names do not share.
+    pub name: &'static str,
+    /// Whose.
+    pub exporter: ForeignExporter,
+    /// Behaviour.
+    pub kind: Kind,
+    /// What it is, in one sentence, and what is measured differently; empty where it is not offered.
+    pub help: &'static str,
+    /// Its value.
+    pub offer: ForeignOffer,
+}
+
+const fn given(
+    exporter: ForeignExporter,
+    name: &'static str,
+    source: ForeignSource,
+    help: &'static str,
+) -> ForeignMetric {
+    let kind = match source {
+        Cpus | Version => Kind::Gauge,
+        _ => Kind::Counter,
+    };
+    ForeignMetric {
+        name,
+        exporter,
+        kind,
+        help,
+        offer: Given(source),
+    }
+}
+
+const fn not(exporter: ForeignExporter, name: &'static str, why: &'static str) -> ForeignMetric {
+    ForeignMetric {
+        name,
+        exporter,
+        kind: Kind::Gauge,
+        help: "",
+        offer: Not(why),
+    }
+}
+
+const CPU: &[Counter] = &[Counter::CpuTime];
+const THROTTLED: &[Counter] = &[Counter::Wait(Cause::Throttle)];
+const WAITS: &[Counter] = &[
+    Counter::Wait(Cause::Throttle),
+    Counter::Wait(Cause::Neighbour),
+    Counter::Wait(Cause::Own),
+    Counter::Wait(Cause::Kernel),
+    Counter::Wait(Cause::Interrupt),
+    Counter::Wait(Cause::Host),
+    Counter::Wait(Cause::Idle),
+    Counter::Wait(Cause::Unattributed),
+];
+
+const NO_MEMORY: &str = "memory is not measured";
+const NO_DISK: &str = "disks and file systems are not measured";
+const NO_INTERFACES: &str =
+    "interfaces are not measured: see `noctule_container_tcp_bytes_total` for TCP";
+const NO_SPLIT: &str = "the sums of the scheduler are not split into user and system time";
+const NO_PERIODS: &str = "periods of the quota are not counted: see the throttled time";
+const NO_SPEC: &str = "limits and other settings are not exported: `noctule why` shows them";
+const NO_PRESSURE: &str = "PSI is not read: see `noctule_container_sched_wait_seconds_total`";
+const NO_PROTOCOLS: &str = "what connections carry is not read";
+const NO_RUNTIMES: &str = "runtimes of languages are not looked into";
+const NO_FACTS: &str = "it describes the machine: the node exporter has it";
+const NO_LOGS: &str = "logs are not read";
+const NO_GPU: &str = "accelerators are not measured";
+
+/// Every name, offered or not.
+#[rustfmt::skip]
+pub const FOREIGN_METRICS: &[ForeignMetric] = &[
+    given(Cadvisor, "container_cpu_usage_seconds_total", Seconds(CPU), "CPU time of the container."),
+    given(Cadvisor, "container_cpu_cfs_throttled_seconds_total", Seconds(THROTTLED), "Time that threads of the container waited for its CPU quota; cAdvisor has the time of run queues, which is less where several threads wait on one CPU."),
+    given(Cadvisor, "container_cpu_schedstat_run_seconds_total", Seconds(CPU), "Time on a CPU, that of ended threads included."),
+    given(Cadvisor, "container_cpu_schedstat_runqueue_seconds_total", Seconds(WAITS), "Time that threads were runnable and did not run, that of ended threads included."),
+    given(Cadvisor, "container_oom_events_total", Events(EventCounter::OomKills), "Processes that died of the OOM killer."),
+    given(Cadvisor, "machine_cpu_cores", Cpus, "CPUs online."),
+    not(Cadvisor, "container_cpu_user_seconds_total", NO_SPLIT),
+    not(Cadvisor, "container_cpu_system_seconds_total", NO_SPLIT),
+    not(Cadvisor, "container_cpu_cfs_periods_total", NO_PERIODS),
+    not(Cadvisor, "container_cpu_cfs_throttled_periods_total", NO_PERIODS),
+    not(Cadvisor, "container_cpu_schedstat_run_periods_total", "slices are not counted: see `noctule_container_sched_switches_total`"),
+    not(Cadvisor, "container_cpu_load_average_10s", "no load average is kept: see `noctule_container_sched_wait_seconds_total`"),
+    not(Cadvisor, "container_spec_*", NO_SPEC),
+    not(Cadvisor, "container_memory_*", NO_MEMORY),
+    not(Cadvisor, "container_fs_*", NO_DISK),
+    not(Cadvisor, "container_blkio_device_usage_total", NO_DISK),
+    not(Cadvisor, "container_network_*", NO_INTERFACES),
+    not(Cadvisor, "container_pressure_*", NO_PRESSURE),
+    not(Cadvisor, "container_processes", "processes are counted when they start and end: see `noctule_container_process_starts_total`"),
+    not(Cadvisor, "container_threads", "threads are not counted"),
+    not(Cadvisor, "container_threads_max", NO_SPEC),
+    not(Cadvisor, "container_ulimits_soft", NO_SPEC),
+    not(Cadvisor, "container_file_descriptors", "descriptors are not counted"),
+    not(Cadvisor, "container_sockets", "sockets are not counted: see `noctule_container_tcp_connections`"),
+    not(Cadvisor, "container_tasks_state", "a state changes too often for a gauge: see `noctule_container_sched_wait_seconds_total`"),
+    not(Cadvisor, "container_start_time_seconds", "the start of a container is not known"),
+    not(Cadvisor, "container_last_seen", "a series is there while its container is"),
+    not(Cadvisor, "container_hugetlb_*", NO_MEMORY),
+    not(Cadvisor, "container_accelerator_*", NO_GPU),
+    not(Cadvisor, "machine_memory_bytes", NO_FACTS),
+    not(Cadvisor, "machine_cpu_physical_cores", NO_FACTS),
+    not(Cadvisor, "machine_cpu_sockets", NO_FACTS),
+    not(Cadvisor, "machine_nvm_*", NO_FACTS),
+    not(Cadvisor, "cadvisor_version_info", "it describes cAdvisor itself: see `noctule_self_build_info`"),
+    given(Coroot, "container_resources_cpu_usage_seconds_total", Seconds(CPU), "CPU time of the container."),
+    given(Coroot, "container_resources_cpu_delay_seconds_total", Seconds(WAITS), "Time that threads were runnable and did not run, that of ended threads included."),
+    given(Coroot, "container_resources_cpu_throttled_seconds_total", Seconds(THROTTLED), "Time that threads waited for the CPU quota; Coroot has the time of run queues."),
+    given(Coroot, "container_oom_kills_total", Events(EventCounter::OomKills), "Processes that died of the OOM killer; from 0, so that the first one is an increase."),
+    given(Coroot, "container_net_tcp_successful_connects_total", Destination(DestinationCounter::Connects), "Connections that were established."),
+    given(Coroot, "container_net_tcp_failed_connects_total", Destination(DestinationCounter::Failures), "Connections that were not established, those that the program gave up included."),
+    given(Coroot, "container_net_tcp_connection_time_seconds_total", Destination(DestinationCounter::ConnectNs), "Time from the call to the handshake's end."),
+    given(Coroot, "container_net_tcp_retransmits_total", Destination(DestinationCounter::Retransmits), "Segments that were sent again, those of handshakes included."),
+    given(Coroot, "container_net_tcp_bytes_sent_total", Destination(DestinationCounter::BytesSent), "Payload that was acknowledged, whatever call sent it."),
+    given(Coroot, "container_net_tcp_bytes_received_total", Destination(DestinationCounter::BytesReceived), "Payload, whatever call received it."),
+    given(Coroot, "node_resources_cpu_logical_cores", Cpus, "CPUs online."),
+    given(Coroot, "node_agent_info", Version, "Version of noctule; always 1."),
+    not(Coroot, "container_info", "images are not known"),
+    not(Coroot, "container_application_type", NO_PROTOCOLS),
+    not(Coroot, "container_restarts_total", "a container that starts again is another one: see `noctule_container_process_starts_total`"),
+    not(Coroot, "container_resources_cpu_limit_cores", NO_SPEC),
+    not(Coroot, "container_resources_cpu_pressure_waiting_seconds_total", NO_PRESSURE),
+    not(Coroot, "container_resources_memory_*", NO_MEMORY),
+    not(Coroot, "container_resources_disk_*", NO_DISK),
+    not(Coroot, "container_resources_io_pressure_waiting_seconds_total", NO_PRESSURE),
+    not(Coroot, "container_resources_gpu_*", NO_GPU),
+    not(Coroot, "container_net_tcp_listen_info", "addresses of listeners are in events: `noctule events --kind tcp`"),
+    not(Coroot, "container_net_tcp_active_connections", "open connections are not counted by destination: see `noctule_container_tcp_connections`"),
+    not(Coroot, "container_net_latency_seconds", "nothing is sent over the network: see `noctule_container_tcp_connect_seconds`"),
+    not(Coroot, "container_log_messages_total", NO_LOGS),
+    not(Coroot, "container_*_requests_total", NO_PROTOCOLS),
+    not(Coroot, "container_*_queries_total", NO_PROTOCOLS),
+    not(Coroot, "container_*_messages_total", NO_PROTOCOLS),
+    not(Coroot, "container_*_duration_seconds_total", NO_PROTOCOLS),
+    not(Coroot, "ip_to_fqdn", NO_PROTOCOLS),
+    not(Coroot, "container_jvm_*", NO_RUNTIMES),
+    not(Coroot, "container_go_alloc_*", NO_RUNTIMES),
+    not(Coroot, "container_python_thread_lock_wait_time_seconds", NO_RUNTIMES),
+    not(Coroot, "container_nodejs_event_loop_blocked_time_seconds_total", NO_RUNTIMES),
+    not(Coroot, "container_dotnet_*", NO_RUNTIMES),
+    not(Coroot, "node_info", NO_FACTS),
+    not(Coroot, "node_cloud_info", NO_FACTS),
+    not(Coroot, "node_uptime_seconds", NO_FACTS),
+    not(Coroot, "node_resources_cpu_usage_seconds_total", "time is not split by mode: see `noctule_node_cpu_seconds_total` and `noctule_node_cpu_idle_seconds_total`"),
+    not(Coroot, "node_resources_memory_*", NO_FACTS),
+    not(Coroot, "node_resources_disk_*", NO_FACTS),
+    not(Coroot, "node_resources_gpu_*", NO_GPU),
+    not(Coroot, "node_gpu_info", NO_GPU),
+    not(Coroot, "node_net_*", NO_FACTS),
+];

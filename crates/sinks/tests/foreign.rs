@@ -1,0 +1,128 @@
+//! The names of cAdvisor and of Coroot, against the rows of ours.
+
+mod fixture;
+
+use fixture::eventful;
+use noctule_model::{
+    Batch, Cause, Counter, DestinationCounter, FOREIGN_METRICS, ForeignExporter, ForeignMetric,
+    ForeignOffer, Measured,
+};
+use noctule_sinks::openmetrics::{Exporter, Exposition, Options};
+
+/// With connections, waits and an OOM kill.
+fn batch() -> Batch {
+    let mut batch = eventful();
+    batch.measured.extend(Counter::all());
+    for row in &mut batch.subjects {
+        row.counters[Counter::Wait(Cause::Throttle)] = 2_000_000_000;
+        row.counters[Counter::Wait(Cause::Neighbour)] = 1_000_000_000;
+        row.all_destinations[DestinationCounter::Connects] += 1;
+    }
+    batch
+}
+
+fn render(batch: &Batch, foreign: Option<ForeignExporter>) -> String {
+    let mut exporter = Exporter::new(Options {
+        foreign,
+        version: "1.2.3",
+        ..Options::default()
+    });
+    exporter.observe(batch).render(Exposition::Classic, 0)
+}
+
+/// Labels and values of the samples with this name.
+fn samples<'a>(text: &'a str, name: &str) -> Vec<(&'a str, f64)> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(name));
+    let sample = |rest: &'a str| {
+        let (labels, value) = rest.rsplit_once(' ')?;
+        let whole = labels.is_empty() || labels.starts_with('{');
+        whole.then(|| (labels, value.parse().expect("a number")))
+    };
+    lines.filter_map(sample).collect()
+}
+
+fn sum(samples: &[(&str, f64)]) -> f64 {
+    samples.iter().map(|(_, value)| value).sum()
+}
+
+#[test]
+fn every_name_that_is_offered_is_there_and_no_other() {
+    let offered = |metric: &&ForeignMetric| matches!(metric.offer, ForeignOffer::Given(_));
+    for exporter in [ForeignExporter::Cadvisor, ForeignExporter::Coroot] {
+        let text = render(&batch(), Some(exporter));
+        let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let theirs = families.filter(|line| !line.starts_with("noctule_"));
+        let theirs: Vec<&str> = theirs.filter_map(|line| line.split(' ').next()).collect();
+        let expected = FOREIGN_METRICS.iter().filter(offered);
+        let expected = expected.filter(|metric| metric.exporter == exporter);
+        let expected: Vec<&str> = expected.map(|metric| metric.name).collect();
+        assert_eq!(theirs, expected);
+    }
+    let without = render(&batch(), None);
+    assert!(!without.contains("\ncontainer_"));
+    // What is not measured is absent.
+    let mut unmeasured = batch();
+    unmeasured.measured = Measured::NONE;
+    let text = render(&unmeasured, Some(ForeignExporter::Cadvisor));
+    assert!(!text.contains("\ncontainer_"), "{text}");
+}
+
+#[test]
+fn values_are_those_of_our_own_names() {
+    let text = render(&batch(), Some(ForeignExporter::Cadvisor));
+    let usage = samples(&text, "container_cpu_usage_seconds_total");
+    let ours = samples(&text, "noctule_container_cpu_seconds_total");
+    assert_eq!(sum(&usage), sum(&ours));
+    let labels = usage[0].0;
+    for part in [
+        "id=\"/kubepods.slice/",
+        "name=\"4f1c",
+        "container=\"cart\"",
+        "pod=\"shop-5c9\"",
+        "namespace=\"prod\"",
+        "cpu=\"total\"",
+    ] {
+        assert!(labels.contains(part), "{labels}: {part}");
+    }
+    let throttled = samples(&text, "container_cpu_cfs_throttled_seconds_total");
+    assert_eq!(sum(&throttled), 2.0);
+    let queued = samples(&text, "container_cpu_schedstat_runqueue_seconds_total");
+    assert_eq!(sum(&queued), 3.0);
+
+    let text = render(&batch(), Some(ForeignExporter::Coroot));
+    let ours = samples(&text, "noctule_container_tcp_destination_connects_total");
+    let ours: Vec<_> = ours.into_iter().filter(|(l, _)| l.contains("ok")).collect();
+    let theirs = samples(&text, "container_net_tcp_successful_connects_total");
+    let of_container =
+        |(labels, _): &&(&str, f64)| labels.contains("container_id=\"/k8s/prod/shop-5c9/cart\"");
+    let theirs: Vec<_> = theirs.iter().filter(of_container).copied().collect();
+    assert!(!theirs.is_empty(), "{text}");
+    assert_eq!(sum(&theirs), sum(&ours));
+    let units = samples(&text, "container_resources_cpu_usage_seconds_total");
+    let unit = "{container_id=\"/system.slice/cron.service\"}";
+    assert!(units.iter().any(|(labels, _)| *labels == unit), "{units:?}");
+}
+
+#[test]
+fn labels_stay_as_they_were_first_shown() {
+    let mut exporter = Exporter::new(Options {
+        foreign: Some(ForeignExporter::Coroot),
+        ..Options::default()
+    });
+    let name = "container_resources_cpu_usage_seconds_total";
+    let mut labels = |batch: &Batch| {
+        let text = exporter.observe(batch).render(Exposition::Classic, 0);
+        let rows = samples(&text, name).into_iter();
+        rows.map(|(labels, _)| labels.to_owned())
+            .collect::<Vec<_>>()
+    };
+    let first = labels(&batch());
+    let mut renamed = batch();
+    for row in &mut renamed.subjects {
+        let owner = std::sync::Arc::make_mut(&mut row.owner);
+        if let Some(container) = &mut owner.container {
+            container.name = Some("another".into());
+        }
+    }
+    assert_eq!(labels(&renamed), first);
+}
