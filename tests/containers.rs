@@ -1,8 +1,6 @@
 //! Containers, pods and units of a real runtime: under the right name in every answer.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,8 +10,7 @@ use serde_json::{Value, json};
 use super::support::agent::{Agent, Sample};
 use super::support::burner::Burner;
 use super::support::cgroup::{Below, Group};
-use super::support::container::{Container, Wish, hex_id, pod_uid};
-use super::support::folders::Made;
+use super::support::container::{Bundle, Container, Wish, hex_id, pod_uid};
 use super::support::tmux::Terminal;
 use super::support::window::Window;
 use super::support::{self, NOCTULE, assert_close, cpu_seconds, rows, wait_for};
@@ -179,34 +176,6 @@ fn a_container_inside_a_container_is_known_by_its_own_id() {
     let answer = support::json(&["stat", "--json", "--by", "container", "--for", "1s"]);
     for (id, path) in [(&outer, &node), (&inner, &path)] {
         assert_eq!(row_of(&answer, id)["process.linux.cgroup"], path.as_str());
-    }
-}
-
-/// The bundle's configuration where containerd keeps it; removed when it is dropped.
-struct Bundle {
-    file: PathBuf,
-    _folders: Made,
-}
-
-impl Bundle {
-    fn write(id: &str, annotations: &Value) -> Self {
-        let tasks = Path::new("/run/containerd/io.containerd.runtime.v2.task/k8s.io");
-        let mut folders = Made::default();
-        folders.make(&tasks.join(id));
-        let file = tasks.join(id).join("config.json");
-        let config = json!({"ociVersion": "1.0.2", "annotations": annotations});
-        fs::write(&file, config.to_string()).expect("our folder");
-        Self {
-            file,
-            _folders: folders,
-        }
-    }
-}
-
-impl Drop for Bundle {
-    fn drop(&mut self) {
-        // The folders are dropped after this: they are empty then.
-        let _ = fs::remove_file(&self.file);
     }
 }
 

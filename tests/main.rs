@@ -26,6 +26,7 @@ mod packets;
 mod page;
 mod perf_probes;
 mod probes;
+mod queries;
 mod selected;
 mod tape;
 mod top;

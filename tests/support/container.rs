@@ -40,6 +40,35 @@ pub(crate) struct Container {
     _groups: Made,
 }
 
+/// The bundle's configuration where containerd keeps it; removed when it is dropped.
+pub(crate) struct Bundle {
+    file: PathBuf,
+    _folders: Made,
+}
+
+impl Bundle {
+    /// The annotations of the container with this id.
+    pub(crate) fn write(id: &str, annotations: &Value) -> Self {
+        let tasks = Path::new("/run/containerd/io.containerd.runtime.v2.task/k8s.io");
+        let mut folders = Made::default();
+        folders.make(&tasks.join(id));
+        let file = tasks.join(id).join("config.json");
+        let config = json!({"ociVersion": "1.0.2", "annotations": annotations});
+        fs::write(&file, config.to_string()).expect("our folder");
+        Self {
+            file,
+            _folders: folders,
+        }
+    }
+}
+
+impl Drop for Bundle {
+    fn drop(&mut self) {
+        // The folders are dropped after this: they are empty then.
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
 /// 64 hex digits that nobody else has.
 pub(crate) fn hex_id() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);

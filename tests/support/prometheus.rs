@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -39,9 +40,17 @@ pub(crate) struct Prometheus {
 impl Prometheus {
     /// Starts one that scrapes this address each second, as the job `noctule`.
     pub(crate) fn scraping(target: &str) -> Self {
+        Self::scraping_with(target, None, &[])
+    }
+
+    /// The same with rules, and more arguments.
+    pub(crate) fn scraping_with(target: &str, rules: Option<&Path>, args: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
+        let rules = rules.map_or(String::new(), |rules| {
+            format!("rule_files: ['{}']\n", rules.display())
+        });
         let config = format!(
-            "global: {{scrape_interval: 1s, scrape_timeout: 1s}}\n\
+            "global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}\n{rules}\
              scrape_configs: [{{job_name: noctule, static_configs: [{{targets: ['{target}']}}]}}]\n"
         );
         let file = folder.path().join("prometheus.yml");
@@ -53,6 +62,7 @@ impl Prometheus {
             .arg(format!("--storage.tsdb.path={}", data.display()))
             .arg(format!("--web.listen-address={address}"))
             .arg("--log.level=error")
+            .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -75,6 +85,16 @@ impl Prometheus {
         let path = format!("/api/v1/query?query={query}&time={at:.3}");
         match self.get(&path)["data"]["result"].take() {
             Value::Array(results) => results,
+            other => panic!("{path}: {other}"),
+        }
+    }
+
+    /// The values that a label has in the series of a selector.
+    pub(crate) fn label_values(&self, label: &str, selector: &str) -> Vec<Value> {
+        let selector = percent_encoded(selector);
+        let path = format!("/api/v1/label/{label}/values?match[]={selector}");
+        match self.get(&path)["data"].take() {
+            Value::Array(values) => values,
             other => panic!("{path}: {other}"),
         }
     }
