@@ -118,6 +118,37 @@ pub fn wrap(text: &str, max: usize) -> Vec<String> {
     lines
 }
 
+/// The text in lines of at most `room` columns, folded at blanks where that is possible. Every line but the
+/// first begins with `hang` blanks; where that leaves too little, with none. Without a room it is one line.
+pub fn fold(text: &str, room: Option<usize>, hang: usize) -> Vec<String> {
+    let Some(room) = room.filter(|room| width(text) > *room) else {
+        return vec![text.to_owned()];
+    };
+    let hang = if room >= hang + LEAST { hang } else { 0 };
+    // The blanks stand before the first line too while it is measured.
+    let indent = " ".repeat(hang);
+    let (first, rest) = match text.char_indices().nth(hang) {
+        Some((at, _)) if text.is_char_boundary(at) && width(&text[..at]) == hang => {
+            text.split_at(at)
+        }
+        _ => {
+            return wrap(text, room)
+                .iter()
+                .map(|line| line.trim_end().to_owned())
+                .collect();
+        }
+    };
+    let lines = wrap(rest, room - hang).into_iter().enumerate();
+    let lines = lines.map(|(i, line)| match i {
+        0 => format!("{first}{line}"),
+        _ => format!("{indent}{line}"),
+    });
+    lines.map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// Columns that must be left beside blanks at the begin of a line.
+const LEAST: usize = 16;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +199,22 @@ mod tests {
         assert_eq!(wrap("日本語", 5), ["日本", "語"]);
         assert_eq!(wrap("", 5), [""]);
         assert_eq!(wrap("ab", 0), ["a", "b"]);
+    }
+
+    #[test]
+    fn folding_hangs_what_follows() {
+        let text = "used      1.01s (0.5 CPU) of all";
+        assert_eq!(fold(text, None, 10), [text]);
+        assert_eq!(fold(text, Some(32), 10), [text]);
+        assert_eq!(
+            fold(text, Some(28), 10),
+            ["used      1.01s (0.5 CPU) of", "          all"]
+        );
+        assert_eq!(
+            fold(text, Some(20), 10),
+            ["used      1.01s (0.5", "CPU) of all"]
+        );
+        assert_eq!(fold("日本語日本語", Some(4), 1), ["日本", "語日", "本語"]);
     }
 
     #[test]

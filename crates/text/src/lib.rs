@@ -3,20 +3,24 @@
 //! Pure functions that know no terminal, no file and no clock.
 
 mod advice;
+mod ascii;
 mod draw;
 mod escape;
 mod fit;
 mod names;
 mod reason;
+mod table;
 mod time;
 mod units;
 
 pub use advice::{advice, answer, cpu_numbers, facts};
+pub use ascii::ascii;
 pub use draw::{WAIT_LENGTHS, WAIT_SCALE, drawn, glyph, lengths};
 pub use escape::{escape, escape_bytes, is_unseen, lossless};
-pub use fit::{Align, keep_end, keep_start, pad, shorten, width, wrap};
+pub use fit::{Align, fold, keep_end, keep_start, pad, shorten, width, wrap};
 pub use names::{exited, level_word, process_name, zone_name};
-pub use reason::{cpus, sentence};
+pub use reason::{cpus, sentence, verdict_word};
+pub use table::{Cell, Head, Lines, Need, Place, Span, Tone, cause_colour, fit, table};
 pub use time::{clock, clock_ms, clock_us, date_time};
 pub use units::{
     bytes, count, decimal, duration, frequency, half_width, joules, percent, rate, ratio, seconds,

@@ -44,6 +44,21 @@ pub fn sentence(reason: &Reason) -> String {
     words
 }
 
+/// A shorter word for a kind of verdict, for columns without room for its name.
+pub const fn verdict_word(kind: VerdictKind) -> &'static str {
+    match kind {
+        VerdictKind::Quiet => "quiet",
+        VerdictKind::HurtByNeighbour => "neighbour",
+        VerdictKind::HurtByNeighbours => "neighbours",
+        VerdictKind::HeldByQuota => "quota",
+        VerdictKind::QuotaAndNeighbours => "quota+neigh",
+        VerdictKind::TooManyThreads => "threads",
+        VerdictKind::HurtByKernel => "kernel",
+        VerdictKind::HurtByHost => "host",
+        VerdictKind::HurtByInterrupts => "interrupts",
+    }
+}
+
 pub(crate) fn part(part: f64) -> String {
     percent(part * 100.0)
 }

@@ -1,0 +1,94 @@
+//! Text for terminals that show ASCII only.
+
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
+
+/// The text in ASCII, in as many columns. Signs of ours become the nearest character; of what strangers wrote
+/// each column becomes `?`.
+pub fn ascii(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    for symbol in text.graphemes(true) {
+        let mut chars = symbol.chars();
+        match (chars.next(), chars.next()) {
+            _ if symbol.is_ascii() => out.push_str(symbol),
+            (Some(c), None) if let Some(near) = near(c) => out.push(near),
+            _ => out.extend(std::iter::repeat_n('?', symbol.width())),
+        }
+    }
+    out
+}
+
+/// The character for a sign that noctule itself writes.
+const fn near(sign: char) -> Option<char> {
+    Some(match sign {
+        'µ' | 'μ' => 'u',
+        '…' => '~',
+        '±' => '~',
+        '·' => '-',
+        '×' => 'x',
+        '–' | '—' | '─' => '-',
+        // Heights of a graph, from low to high.
+        '▁' => '_',
+        '▂' => '.',
+        '▃' => ':',
+        '▄' => '-',
+        '▅' => '=',
+        '▆' => '+',
+        '▇' => '*',
+        '█' => '#',
+        // Causes, and the empty part of a bar.
+        '░' => '.',
+        '▒' => 'o',
+        '▓' => '%',
+        '▚' => 'k',
+        '▞' => 'i',
+        '▤' => 'h',
+        '│' | '├' => '|',
+        '└' => '`',
+        '▼' | '↓' => 'v',
+        '▲' | '↑' => '^',
+        '←' => '<',
+        '→' => '>',
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::Cause;
+
+    use super::*;
+    use crate::{glyph, width};
+
+    #[test]
+    fn what_becomes_ascii_is_as_wide() {
+        let cases = [
+            ("12.3µs", "12.3us"),
+            ("▁▂▃▄▅▆▇█", "_.:-=+*#"),
+            ("web/sh…/shop · ±3%", "web/sh~/shop - ~3%"),
+            ("├─a └─b", "|-a `-b"),
+            ("日本 größe e\u{301}", "???? gr??e ?"),
+            ("\x1b[31m█\x1b[0m\n", "\x1b[31m#\x1b[0m\n"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(ascii(text), expected);
+        }
+        for text in ["größe", "日本 e\u{301}", "▁█…"] {
+            assert_eq!(width(&ascii(text)), width(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn causes_can_still_be_told_apart() {
+        let mut signs = Cause::ALL
+            .map(|cause| ascii(&glyph(cause).to_string()))
+            .to_vec();
+        signs.sort_unstable();
+        signs.dedup();
+        assert_eq!(signs.len(), Cause::ALL.len());
+        assert!(!signs.contains(&"_".to_owned()));
+    }
+}

@@ -1,0 +1,372 @@
+//! Tables: which columns fit, how wide they are, and their lines.
+
+use noctule_model::Cause;
+
+use crate::fit::{Align, keep_start, pad, shorten, width};
+
+/// What a column asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Columns of the terminal that it takes at least.
+    pub least: usize,
+    /// Columns that it takes when there is room.
+    pub most: usize,
+    /// Those with higher numbers are dropped first.
+    pub priority: u8,
+    /// When it gets of the room that is left: those with lower numbers first.
+    pub turn: u8,
+}
+
+/// A column that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its position among all columns.
+    pub column: usize,
+    /// Columns of the terminal.
+    pub width: usize,
+}
+
+/// Chooses the columns that fit into `room` with `gap` blanks between two, and shares out the room that
+/// is left. The one of the lowest priority is always there.
+pub fn fit(needs: &[Need], room: usize, gap: usize) -> Vec<Place> {
+    let mut chosen: Vec<usize> = (0..needs.len()).collect();
+    chosen.sort_by_key(|&column| needs[column].priority);
+    let mut used = 0;
+    let fitting = chosen.iter().take_while(|&&column| {
+        used += needs[column].least + gap;
+        // The last column needs no blanks after it.
+        used <= room + gap
+    });
+    let count = fitting.count().max(1);
+    chosen.truncate(count);
+    chosen.sort_unstable();
+    let mut places: Vec<Place> = chosen
+        .into_iter()
+        .map(|column| Place {
+            column,
+            width: needs[column].least,
+        })
+        .collect();
+    let used: usize = places.iter().map(|place| place.width + gap).sum();
+    let mut left = (room + gap).saturating_sub(used);
+    let mut turns: Vec<u8> = needs.iter().map(|need| need.turn).collect();
+    turns.sort_unstable();
+    turns.dedup();
+    for turn in turns {
+        let growing = places.iter_mut();
+        for place in growing.filter(|place| needs[place.column].turn == turn) {
+            let more = needs[place.column].most.saturating_sub(place.width);
+            let more = more.min(left);
+            place.width += more;
+            left -= more;
+        }
+    }
+    places
+}
+
+/// What a text says by its colour. Meaning never rests on colour alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// It matters more than its neighbours.
+    Strong,
+    /// It matters less.
+    Faint,
+    /// All is well.
+    Good,
+    /// The matter is what a group, or its quota, does to itself.
+    Own,
+    /// Others do it to the group, or it failed.
+    Bad,
+    /// Time that has this cause.
+    Cause(Cause),
+}
+
+/// The colour of a cause, of the 256 that terminals have: near those of the page, and to be seen on a light
+/// and on a dark background. `None`: faint, as there was nobody, or nobody is known.
+pub const fn cause_colour(cause: Cause) -> Option<u8> {
+    match cause {
+        Cause::Throttle => Some(172),
+        Cause::Neighbour => Some(167),
+        Cause::Own => Some(68),
+        Cause::Kernel => Some(98),
+        Cause::Interrupt => Some(36),
+        Cause::Host => Some(130),
+        Cause::Idle => Some(245),
+        Cause::Unattributed => None,
+    }
+}
+
+/// A part of a line in one tone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Its text.
+    pub text: String,
+    /// Its tone.
+    pub tone: Tone,
+}
+
+impl Span {
+    /// A text in a tone.
+    pub fn new(text: impl Into<String>, tone: Tone) -> Self {
+        let text = text.into();
+        Self { text, tone }
+    }
+}
+
+/// What stands in a column of a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// It is one text, or parts that are never cut.
+    pub spans: Vec<Span>,
+    /// A shorter word for the same, where the text has no room.
+    pub short: Option<String>,
+}
+
+impl Cell {
+    /// A text in a tone.
+    pub fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Self {
+            spans: vec![Span::new(text, tone)],
+            short: None,
+        }
+    }
+
+    /// Columns of the terminal.
+    pub fn width(&self) -> usize {
+        self.spans.iter().map(|span| width(&span.text)).sum()
+    }
+
+    /// The cell in exactly so many columns.
+    fn fitted(&self, columns: usize, align: Align) -> Vec<Span> {
+        let mut spans = self.spans.clone();
+        let wide = self.width() > columns;
+        match (&mut spans[..], &self.short) {
+            ([only], Some(short)) if wide => only.text = keep_start(short, columns),
+            ([only], None) if wide => only.text = shorten(&only.text, columns),
+            _ => {}
+        }
+        let used: usize = spans.iter().map(|span| width(&span.text)).sum();
+        let blanks = Span::new(" ".repeat(columns.saturating_sub(used)), Tone::Plain);
+        match align {
+            Align::Left => spans.push(blanks),
+            Align::Right => spans.insert(0, blanks),
+        }
+        spans
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::new(text, Tone::Plain)
+    }
+}
+
+/// The heading of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What stands above it.
+    pub title: String,
+    /// Where cells stand.
+    pub align: Align,
+    /// See [`Need::priority`].
+    pub priority: u8,
+    /// Columns to which it can be shortened; `None` where a part of it says nothing.
+    pub least: Option<usize>,
+}
+
+/// Blanks between two columns.
+const GAP: usize = 2;
+
+/// The lines of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lines {
+    /// The headings.
+    pub head: Vec<Span>,
+    /// A line for each row.
+    pub rows: Vec<Vec<Span>>,
+    /// Positions of the columns that had no room.
+    pub dropped: Vec<usize>,
+}
+
+/// Lays out rows of cells below their headings, in so many columns of a terminal, or as wide as they are.
+pub fn table(heads: &[Head], rows: &[Vec<Cell>], room: Option<usize>) -> Lines {
+    let needs: Vec<Need> = heads
+        .iter()
+        .enumerate()
+        .map(|(i, head)| {
+            let cells = rows.iter().map(|row| row[i].width());
+            let title = width(&head.title);
+            let most = cells.max().unwrap_or(0).max(title);
+            // The first column says of whom the others are: it has a third of the room if it needs that,
+            // and other texts have a sixth each.
+            let part = room.unwrap_or(0) / if i == 0 { 3 } else { 6 };
+            let least = |least: usize| least.max(part).max(title).min(most);
+            Need {
+                least: head.least.map_or(most, least),
+                most,
+                priority: head.priority,
+                turn: head.priority,
+            }
+        })
+        .collect();
+    let places = match room {
+        Some(room) => fit(&needs, room, GAP),
+        None => (0..)
+            .zip(&needs)
+            .map(|(column, need)| Place {
+                column,
+                width: need.most,
+            })
+            .collect(),
+    };
+    let line = |of: &dyn Fn(&Place) -> Vec<Span>| {
+        let mut spans = Vec::new();
+        for (i, place) in places.iter().enumerate() {
+            if i > 0 {
+                spans.push(Span::new(" ".repeat(GAP), Tone::Plain));
+            }
+            spans.extend(of(place));
+        }
+        trim_end(&mut spans);
+        spans
+    };
+    let head = line(&|place| {
+        let head = &heads[place.column];
+        let title = pad(&head.title, place.width, head.align);
+        vec![Span::new(title, Tone::Strong)]
+    });
+    let rows = rows
+        .iter()
+        .map(|row| line(&|place| row[place.column].fitted(place.width, heads[place.column].align)));
+    Lines {
+        head,
+        rows: rows.collect(),
+        dropped: (0..heads.len())
+            .filter(|i| places.iter().all(|place| place.column != *i))
+            .collect(),
+    }
+}
+
+/// Takes away the blanks at the end of a line.
+fn trim_end(spans: &mut Vec<Span>) {
+    while let Some(last) = spans.last_mut() {
+        last.text.truncate(last.text.trim_end_matches(' ').len());
+        if !last.text.is_empty() {
+            return;
+        }
+        spans.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(least: usize, most: usize, priority: u8) -> Need {
+        Need {
+            least,
+            most,
+            priority,
+            turn: priority,
+        }
+    }
+
+    fn shown(needs: &[Need], room: usize) -> Vec<(usize, usize)> {
+        fit(needs, room, 1)
+            .iter()
+            .map(|place| (place.column, place.width))
+            .collect()
+    }
+
+    #[test]
+    fn columns_are_dropped_by_priority_and_the_room_is_shared_by_turn() {
+        let needs = [need(4, 10, 0), need(6, 6, 2), need(5, 8, 1)];
+        let cases: [(usize, &[(usize, usize)]); 7] = [
+            (0, &[(0, 4)]),
+            (9, &[(0, 9)]),
+            (10, &[(0, 4), (2, 5)]),
+            (16, &[(0, 10), (2, 5)]),
+            (17, &[(0, 4), (1, 6), (2, 5)]),
+            (24, &[(0, 10), (1, 6), (2, 6)]),
+            (99, &[(0, 10), (1, 6), (2, 8)]),
+        ];
+        for (room, expected) in cases {
+            assert_eq!(shown(&needs, room), expected, "{room}");
+        }
+    }
+
+    fn head(title: &str, align: Align, priority: u8, least: Option<usize>) -> Head {
+        Head {
+            title: title.into(),
+            align,
+            priority,
+            least,
+        }
+    }
+
+    fn drawn(room: Option<usize>) -> Vec<String> {
+        let heads = [
+            head("name", Align::Left, 0, Some(6)),
+            head("cpu", Align::Right, 2, None),
+            head("verdict", Align::Left, 1, Some(7)),
+        ];
+        let verdict = |long: &str, short: &str| Cell {
+            short: Some(short.into()),
+            ..Cell::new(long, Tone::Bad)
+        };
+        let rows = [
+            vec![
+                "日本".to_owned().into(),
+                "1".to_owned().into(),
+                verdict("quiet", "quiet"),
+            ],
+            vec![
+                "systemd-journal".to_owned().into(),
+                "23".to_owned().into(),
+                verdict("hurt_by_host", "host"),
+            ],
+        ];
+        let lines = table(&heads, &rows, room);
+        let text = |spans: &Vec<Span>| spans.iter().map(|span| span.text.as_str()).collect();
+        [&lines.head]
+            .into_iter()
+            .chain(&lines.rows)
+            .map(text)
+            .collect()
+    }
+
+    #[test]
+    fn lines_fit_and_columns_stand_below_their_headings() {
+        let wide = [
+            "name             cpu  verdict",
+            "日本               1  quiet",
+            "systemd-journal   23  hurt_by_host",
+        ];
+        assert_eq!(drawn(None), wide);
+        assert_eq!(drawn(Some(34)), wide);
+        assert_eq!(
+            drawn(Some(20)),
+            [
+                "name    cpu  verdict",
+                "日本      1  quiet",
+                "sys…al   23  host"
+            ]
+        );
+        assert_eq!(
+            drawn(Some(15)),
+            ["name    verdict", "日本    quiet", "sys…al  host"]
+        );
+        assert_eq!(drawn(Some(3)), ["name", "日本", "sys…al"]);
+    }
+
+    #[test]
+    fn every_cause_has_a_colour_of_its_own() {
+        let mut colours = Cause::ALL.map(cause_colour).to_vec();
+        colours.sort_unstable();
+        colours.dedup();
+        assert_eq!(colours.len(), Cause::ALL.len());
+    }
+}
