@@ -472,6 +472,7 @@ fn outermost(party: &mut Party, owner: &Arc<Owner>) {
     }
 }
 
+mod culprit;
 mod hurts;
 mod parent;
 mod quota;

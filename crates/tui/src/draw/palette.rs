@@ -1,5 +1,7 @@
 //! The styles. Meaning never rests on colour alone: each has a sign or a place beside it.
 
+use noctule_model::Cause;
+use noctule_text::cause_colour;
 use ratatui::style::{Color, Modifier, Style};
 
 /// Styles by what they say.
@@ -11,8 +13,7 @@ pub(crate) struct Palette {
     pub(crate) graph: Style,
     /// A bar that is nearly full, and warnings.
     pub(crate) alarm: Style,
-    /// What others do to a group.
-    pub(crate) others: Style,
+    color: bool,
     /// What a group, or its quota, does to itself.
     pub(crate) own: Style,
     /// What matters more than its neighbours.
@@ -36,11 +37,20 @@ impl Palette {
             accent: paint(Color::Cyan).add_modifier(Modifier::BOLD),
             graph: paint(Color::Green),
             alarm: paint(Color::Red).add_modifier(Modifier::BOLD),
-            others: paint(Color::Red),
+            color,
             own: paint(Color::Magenta),
             strong: Style::new().add_modifier(Modifier::BOLD),
             faint: Style::new().add_modifier(Modifier::DIM),
             reversed: Style::new().add_modifier(Modifier::REVERSED),
+        }
+    }
+
+    /// The style of a cause. Its glyph says the same without colours.
+    pub(crate) fn cause(&self, cause: Cause) -> Style {
+        match (cause_colour(cause), self.color) {
+            (None, _) => self.faint,
+            (Some(_), false) => Style::new(),
+            (Some(colour), true) => Style::new().fg(Color::Indexed(colour)),
         }
     }
 }

@@ -17,12 +17,9 @@ pub(crate) fn verdict_style(kind: VerdictKind, palette: &Palette) -> Style {
     }
 }
 
+/// Each cause has the colour that it has in tables.
 fn cause_style(cause: Cause, palette: &Palette) -> Style {
-    match cause {
-        Cause::Throttle | Cause::Own => palette.own,
-        Cause::Neighbour | Cause::Kernel | Cause::Interrupt | Cause::Host => palette.others,
-        Cause::Idle | Cause::Unattributed => palette.faint,
-    }
+    palette.cause(cause)
 }
 
 /// The causes of the waits as a bar of `columns`. Without a style for the parts when the row is
@@ -71,7 +68,11 @@ pub(crate) fn glyph(cause: Cause, palette: &Palette) -> Span<'static> {
     )
 }
 
-/// The name of a verdict; `…` before the first.
+/// The name of a verdict, or a shorter word where it has no room; `…` before the first.
 pub(crate) fn verdict(kind: Option<VerdictKind>, width: usize) -> String {
-    text::pad(kind.map_or("…", VerdictKind::name), width, Align::Left)
+    let word = kind.map_or("…", |kind| match kind.name() {
+        name if name.len() <= width => name,
+        _ => noctule_text::verdict_word(kind),
+    });
+    text::pad(word, width, Align::Left)
 }

@@ -113,11 +113,11 @@ fn first_culprit(row: &WaitReportRow) -> Option<&Culprit> {
     row.culprits.first().filter(|first| first.blame.wait_ns > 0)
 }
 
-/// Name of the one who had the CPU for most of the waits, safe for a terminal; empty without one.
+/// Name of the one who is to blame for most of the waits, safe for a terminal; empty without one.
 /// At the level of the row all names are those of the level.
 pub(crate) fn culprit(level: Level, item: &Item) -> String {
-    let first = waits(item).and_then(first_culprit);
-    first.map_or_else(String::new, |c| escape(&c.party.name(level)))
+    let culprit = waits(item).and_then(WaitReportRow::main_culprit);
+    culprit.map_or_else(String::new, |party| escape(&party.name(level)))
 }
 
 /// Share of that one in what was waited for others, in percent.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use noctule_model::{FeatureId, FeatureState, Level, Loss};
+use noctule_model::{Cause, FeatureId, FeatureState, Level, Loss};
 use ratatui::style::Color;
 
 use super::fixture::{Fake, app, feed, press, screen, terminal};
@@ -293,6 +293,9 @@ fn without_colour_there_is_none_and_with_it_only_safe_ones() {
             let terminal = terminal(&app, 120, 30);
             for cell in terminal.backend().buffer().content() {
                 assert_eq!(cell.bg, Color::Reset, "the background belongs to the user");
+                let causes = Cause::ALL
+                    .into_iter()
+                    .filter_map(noctule_text::cause_colour);
                 let safe = [
                     Color::Reset,
                     Color::Cyan,
@@ -300,8 +303,12 @@ fn without_colour_there_is_none_and_with_it_only_safe_ones() {
                     Color::Red,
                     Color::Magenta,
                 ];
-                let allowed = if color { &safe[..] } else { &safe[..1] };
-                assert!(allowed.contains(&cell.fg), "{:?}", cell.fg);
+                let mut safe = safe.into_iter().chain(causes.map(Color::Indexed));
+                let allowed = match color {
+                    true => safe.any(|safe| safe == cell.fg),
+                    false => cell.fg == Color::Reset,
+                };
+                assert!(allowed, "{:?}", cell.fg);
             }
         }
     }
