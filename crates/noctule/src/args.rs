@@ -2,6 +2,7 @@
 
 mod load;
 mod names;
+mod shape;
 pub(crate) mod size;
 mod tape;
 mod values;
@@ -17,6 +18,7 @@ use tracing::level_filters::LevelFilter;
 
 pub(crate) use self::load::LoadArgs;
 pub(crate) use self::names::Names;
+pub(crate) use self::shape::Shape;
 pub(crate) use self::tape::{RecordArgs, SourceArgs, TapeArgs, TapeCommand, TapeInfoArgs};
 pub(crate) use self::values::{address, duration};
 use crate::config::MetricNames;
@@ -148,6 +150,8 @@ pub(crate) struct StatArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) shape: Shape,
+    #[command(flatten)]
     pub(crate) names: Names,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
@@ -178,6 +182,8 @@ pub(crate) struct EnergyArgs {
     /// Write the answer to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) shape: Shape,
     #[command(flatten)]
     pub(crate) names: Names,
     #[command(flatten)]
@@ -211,6 +217,8 @@ pub(crate) struct WaitsArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) shape: Shape,
+    #[command(flatten)]
     pub(crate) names: Names,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
@@ -243,6 +251,9 @@ pub(crate) struct WhyArgs {
     /// One JSON object instead of the text (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
+    /// One line for each fact, however narrow the terminal is
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) wide: bool,
     /// Write the answer to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -303,6 +314,9 @@ pub(crate) struct EventsArgs {
     /// One JSON object for each event, one on a line (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
+    /// Names in full and one line for each event, however narrow the terminal is
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) wide: bool,
     /// Write the events to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

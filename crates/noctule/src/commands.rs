@@ -5,6 +5,7 @@ use anyhow::Result;
 use crate::args::{Args, Command};
 use crate::config::Config;
 
+mod columns;
 mod docs;
 mod doctor;
 mod energy;
@@ -33,6 +34,7 @@ mod top;
 mod trace;
 mod tracepoints;
 mod trigger;
+mod users;
 mod wait_answers;
 mod wait_table;
 mod waits;

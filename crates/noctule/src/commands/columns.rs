@@ -1,0 +1,395 @@
+//! The columns of a table: which are shown, in what order, and what sorts the rows.
+
+use std::cmp::Ordering;
+
+use noctule_model::Level;
+use noctule_text::{Align, Cell, Head, Tone, level_word};
+
+use crate::args::Shape;
+use crate::exit::Usage;
+use crate::print::Paint;
+
+/// A column. `F` computes its figure of a row.
+pub(super) struct Column<F> {
+    /// Its name in --columns and --sort.
+    pub(super) name: &'static str,
+    title: &'static str,
+    align: Align,
+    priority: u8,
+    least: Option<usize>,
+    usual: bool,
+    of_processes: bool,
+    pub(super) figure: F,
+}
+
+impl<F> Column<F> {
+    /// A column of numbers. When the terminal is narrow, those with higher priorities are dropped first.
+    pub(super) fn number(name: &'static str, priority: u8, figure: F) -> Self {
+        Self {
+            name,
+            title: name,
+            align: Align::Right,
+            priority,
+            least: None,
+            usual: true,
+            of_processes: false,
+            figure,
+        }
+    }
+
+    /// A column of texts, which can be shortened to `least` columns of the terminal.
+    pub(super) fn text(name: &'static str, priority: u8, least: usize, figure: F) -> Self {
+        Self {
+            align: Align::Left,
+            least: Some(least),
+            ..Self::number(name, priority, figure)
+        }
+    }
+
+    /// Another heading than the name.
+    pub(super) fn titled(self, title: &'static str) -> Self {
+        Self { title, ..self }
+    }
+
+    /// It is shown only on request.
+    pub(super) fn on_request(self) -> Self {
+        Self {
+            usual: false,
+            ..self
+        }
+    }
+
+    /// Only processes have it.
+    pub(super) fn of_processes(self) -> Self {
+        Self {
+            of_processes: true,
+            ..self
+        }
+    }
+}
+
+/// What a column has for a row: how it looks, and its place in the order.
+pub(super) struct Figure {
+    cell: Cell,
+    key: Key,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Key {
+    Number(f64),
+    Text(String),
+}
+
+impl Figure {
+    pub(super) fn number(value: f64, text: impl Into<String>) -> Self {
+        Self {
+            cell: Cell::new(text, Tone::Plain),
+            key: Key::Number(value),
+        }
+    }
+
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self {
+            key: Key::Text(text.to_lowercase()),
+            cell: text.into(),
+        }
+    }
+
+    /// A cell that looks otherwise than the value by which it is sorted.
+    pub(super) fn drawn(value: f64, cell: Cell) -> Self {
+        Self {
+            cell,
+            key: Key::Number(value),
+        }
+    }
+}
+
+/// What was asked for: positions of columns.
+#[derive(Debug)]
+pub(super) struct Choice {
+    shown: Vec<usize>,
+    /// Those that are shown although no row has a figure.
+    named: Vec<usize>,
+    sort: Option<usize>,
+}
+
+impl Choice {
+    /// The first column has the names, and is always shown.
+    pub(super) fn new<F>(
+        shape: &Shape,
+        columns: &[Column<F>],
+        level: Level,
+    ) -> Result<Self, Usage> {
+        let find = |option: &str, wanted: &str| find(option, wanted, columns, level);
+        let usual = (1..columns.len()).filter(|&i| columns[i].usual);
+        let added: Vec<&str> = shape
+            .columns
+            .iter()
+            .filter_map(|name| name.strip_prefix('+'))
+            .collect();
+        let mut named = Vec::new();
+        for name in &shape.columns {
+            let column = find("--columns", name.strip_prefix('+').unwrap_or(name))?;
+            if column != 0 && !named.contains(&column) {
+                named.push(column);
+            }
+        }
+        if !added.is_empty() && added.len() < shape.columns.len() {
+            return Err(Usage(
+                "--columns: either each name has a + (added to the usual columns), or none".into(),
+            ));
+        }
+        let mut shown = vec![0];
+        if added.len() == shape.columns.len() {
+            shown.extend(usual.filter(|column| !named.contains(column)));
+        }
+        shown.extend(&named);
+        let sort = shape.sort.as_deref().map(|name| find("--sort", name));
+        Ok(Self {
+            shown,
+            named,
+            sort: sort.transpose()?,
+        })
+    }
+
+    /// The usual columns and order.
+    pub(super) fn usual<F>(columns: &[Column<F>]) -> Self {
+        let usual = (0..columns.len()).filter(|&i| columns[i].usual);
+        Self {
+            shown: usual.collect(),
+            named: Vec::new(),
+            sort: None,
+        }
+    }
+
+    /// Puts the rows into the order that was asked for, if any. Those without a figure are last.
+    pub(super) fn sort<F, R>(
+        &self,
+        columns: &[Column<F>],
+        rows: &mut [R],
+        figure: impl Fn(&F, &R) -> Option<Figure>,
+    ) {
+        let Some(sort) = self.sort else { return };
+        let of = &columns[sort].figure;
+        rows.sort_by_cached_key(|row| ByKey(figure(of, row).map(|figure| figure.key)));
+    }
+
+    /// Lays the rows out. A column in which no row has anything is left out, unless it was asked for.
+    pub(super) fn draw<F, R>(
+        &self,
+        columns: &[Column<F>],
+        rows: &[R],
+        level: Level,
+        figure: impl Fn(&F, &R) -> Option<Figure>,
+        paint: Paint,
+    ) -> Drawn {
+        let mut heads = Vec::new();
+        let mut cells: Vec<Vec<Cell>> = rows.iter().map(|_| Vec::new()).collect();
+        let mut there = Vec::new();
+        for &shown in &self.shown {
+            let column = &columns[shown];
+            let figures: Vec<Option<Figure>> =
+                rows.iter().map(|row| figure(&column.figure, row)).collect();
+            let named = self.named.contains(&shown);
+            if shown != 0 && !named && figures.iter().all(Option::is_none) {
+                continue;
+            }
+            there.push(column.name);
+            heads.push(Head {
+                title: match shown {
+                    0 => level_word(level).to_owned(),
+                    _ => column.title.to_owned(),
+                },
+                align: column.align,
+                // What was asked for is dropped last.
+                priority: if named { 0 } else { column.priority },
+                least: column.least,
+            });
+            for (cells, figure) in cells.iter_mut().zip(figures) {
+                cells.push(figure.map_or_else(|| "-".to_owned().into(), |figure| figure.cell));
+            }
+        }
+        let lines = noctule_text::table(&heads, &cells, paint.width());
+        let dropped: Vec<&str> = lines.dropped.iter().map(|&i| there[i]).collect();
+        Drawn {
+            head: paint.line(&lines.head),
+            rows: lines.rows.iter().map(|row| paint.line(row)).collect(),
+            dropped: match dropped.is_empty() {
+                true => String::new(),
+                false => paint.folded(
+                    Tone::Faint,
+                    &format!("no room for: {} (--wide)", dropped.join(", ")),
+                    0,
+                ),
+            },
+        }
+    }
+}
+
+/// The lines of a table.
+pub(super) struct Drawn {
+    pub(super) head: String,
+    pub(super) rows: Vec<String>,
+    /// Which columns had no room; empty where all had.
+    pub(super) dropped: String,
+}
+
+/// Large numbers first, texts in their order, nothing last.
+#[derive(PartialEq)]
+struct ByKey(Option<Key>);
+
+impl Eq for ByKey {}
+
+impl Ord for ByKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (&self.0, &other.0) {
+            (Some(Key::Number(a)), Some(Key::Number(b))) => b.total_cmp(a),
+            (Some(Key::Text(a)), Some(Key::Text(b))) => a.cmp(b),
+            (a, b) => a.is_none().cmp(&b.is_none()),
+        }
+    }
+}
+
+impl PartialOrd for ByKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The column of that name, without regard to case, blanks and dashes.
+fn find<F>(
+    option: &str,
+    wanted: &str,
+    columns: &[Column<F>],
+    level: Level,
+) -> Result<usize, Usage> {
+    let plain = |name: &str| name.to_lowercase().replace([' ', '-', '_'], "");
+    let spelled = |name: &str| name.to_lowercase().replace(' ', "-");
+    let there = |column: &Column<F>| !column.of_processes || level == Level::Process;
+    let found = columns
+        .iter()
+        .position(|column| plain(column.name) == plain(wanted));
+    match found {
+        Some(found) if there(&columns[found]) => return Ok(found),
+        Some(_) => {
+            return Err(Usage(format!(
+                "{option} {wanted}: only processes have it, and rows are of a {}: add --by process",
+                level_word(level)
+            )));
+        }
+        None => {}
+    }
+    let names = columns.iter().filter(|column| there(column));
+    let mut names: Vec<String> = names.map(|column| spelled(column.name)).collect();
+    let list = names.join(", ");
+    let near = |name: &str| strsim::jaro_winkler(&plain(wanted), &plain(name));
+    names.sort_by(|a, b| near(b).total_cmp(&near(a)));
+    Err(Usage(format!(
+        "{option} {wanted}: there is no such column; the nearest is {}; all are {list}",
+        names[0]
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Of = fn(&(&str, f64)) -> Option<Figure>;
+
+    fn columns() -> Vec<Column<Of>> {
+        let number: Of = |row| (row.1 >= 0.0).then(|| Figure::number(row.1, row.1.to_string()));
+        vec![
+            Column::text("name", 0, 4, (|row| Some(Figure::text(row.0))) as Of),
+            Column::number("CPU%", 1, number),
+            Column::number("pg read", 2, |_| None),
+            Column::text("user", 3, 4, (|_| Some(Figure::text("root"))) as Of)
+                .on_request()
+                .of_processes(),
+        ]
+    }
+
+    fn choice(names: &[&str], sort: Option<&str>, level: Level) -> Result<Choice, String> {
+        let shape = Shape {
+            columns: names.iter().map(|&name| name.to_owned()).collect(),
+            sort: sort.map(str::to_owned),
+            wide: false,
+        };
+        Choice::new(&shape, &columns(), level).map_err(|error| error.0)
+    }
+
+    fn drawn(choice: &Choice) -> String {
+        let mut rows = [("b", 1.0), ("none", -1.0), ("a", 2.0)];
+        let columns = columns();
+        choice.sort(&columns, &mut rows, |of, row| of(row));
+        let drawn = choice.draw(
+            &columns,
+            &rows,
+            Level::Unit,
+            |of, row| of(row),
+            Paint::none(),
+        );
+        drawn.head + &drawn.rows.concat()
+    }
+
+    #[test]
+    fn columns_are_the_usual_ones_those_named_or_both() {
+        let cases: [(&[&str], &str); 4] = [
+            (&[], "unit  CPU%\nb        1\nnone     -\na        2\n"),
+            (
+                &["pg-READ"],
+                "unit  pg read\nb           -\nnone        -\na           -\n",
+            ),
+            (
+                &["+pgread"],
+                "unit  CPU%  pg read\nb        1        -\nnone     -        -\na        2        -\n",
+            ),
+            (
+                &["name", "cpu%"],
+                "unit  CPU%\nb        1\nnone     -\na        2\n",
+            ),
+        ];
+        for (names, expected) in cases {
+            let choice = choice(names, None, Level::Unit).expect("they are there");
+            assert_eq!(drawn(&choice), expected, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_sorted_down_and_names_up() {
+        let first = |sort| {
+            let choice = choice(&["name"], Some(sort), Level::Unit).expect("it is there");
+            drawn(&choice).replace("unit\n", "").replace('\n', " ")
+        };
+        assert_eq!(first("cpu%"), "a b none ");
+        assert_eq!(first("name"), "a b none ");
+        assert_eq!(first("pg read"), "b none a ");
+    }
+
+    #[test]
+    fn what_there_is_not_is_answered_by_the_nearest() {
+        let cases: [(&[&str], Level, &str); 3] = [
+            (
+                &["cpuu"],
+                Level::Unit,
+                "--columns cpuu: there is no such column; the nearest is cpu%; all are name, cpu%, pg-read",
+            ),
+            (
+                &["user"],
+                Level::Unit,
+                "--columns user: only processes have it, and rows are of a unit: add --by process",
+            ),
+            (
+                &["cpu%", "+user"],
+                Level::Process,
+                "--columns: either each name has a +",
+            ),
+        ];
+        for (names, level, expected) in cases {
+            let error = choice(names, None, level).expect_err("it is not there");
+            assert!(error.starts_with(expected), "{error}");
+        }
+        assert!(choice(&["user"], None, Level::Process).is_ok());
+        assert!(choice(&[], Some("user"), Level::Unit).is_err());
+    }
+}
