@@ -1,54 +1,154 @@
-//! Colours, tables and the zone of the machine, for people.
+//! How text goes to a terminal: colours, width, ASCII, and the zone of the machine.
 
+use std::env::var_os;
+use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
-use anstyle::{AnsiColor, Style};
-use noctule_text::{Align, pad, width};
+use anstyle::{Ansi256Color, AnsiColor, Style};
+use noctule_text::{Span, Tone, cause_colour, fold};
 
-/// Colours, when the output is a terminal and NO_COLOR is not set.
+/// Columns of a terminal that does not say how many it has.
+const USUAL_WIDTH: usize = 80;
+
+/// Colours when the output is a terminal and NO_COLOR is not set, and the width of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     on: bool,
+    width: Option<usize>,
 }
 
 impl Paint {
-    pub(crate) fn of(out: &impl IsTerminal) -> Self {
+    pub(crate) fn of(out: &(impl IsTerminal + AsFd)) -> Self {
+        let terminal = out.is_terminal();
         Self {
-            on: out.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            on: terminal && colours(),
+            width: terminal.then(|| width_of(out)),
         }
     }
 
     pub(crate) fn none() -> Self {
-        Self { on: false }
+        Self {
+            on: false,
+            width: None,
+        }
+    }
+
+    /// A terminal without colours.
+    #[cfg(test)]
+    pub(crate) fn plain(width: usize) -> Self {
+        Self {
+            on: false,
+            width: Some(width),
+        }
+    }
+
+    /// The same for what is to have its full width.
+    pub(crate) fn wide(self, wide: bool) -> Self {
+        Self {
+            width: self.width.filter(|_| !wide),
+            ..self
+        }
+    }
+
+    /// Columns of the terminal; `None` where the output is none, or as wide as it is.
+    pub(crate) fn width(self) -> Option<usize> {
+        self.width
     }
 
     fn wrap(self, style: Style, text: &str) -> String {
-        if self.on {
+        if self.on && !text.is_empty() {
             format!("{style}{text}{style:#}")
         } else {
             text.to_owned()
         }
     }
 
+    /// A text in a tone.
+    pub(crate) fn tone(self, tone: Tone, text: &str) -> String {
+        let style = match tone {
+            Tone::Plain => return text.to_owned(),
+            Tone::Strong => Style::new().bold(),
+            Tone::Faint => Style::new().dimmed(),
+            Tone::Good => AnsiColor::Green.on_default(),
+            Tone::Own => AnsiColor::Yellow.on_default(),
+            Tone::Bad => AnsiColor::Red.on_default(),
+            Tone::Cause(cause) => match cause_colour(cause) {
+                Some(colour) => Ansi256Color(colour).on_default(),
+                None => Style::new().dimmed(),
+            },
+        };
+        self.wrap(style, text)
+    }
+
+    /// A line of parts.
+    pub(crate) fn line(self, spans: &[Span]) -> String {
+        spans
+            .iter()
+            .map(|span| self.tone(span.tone, &span.text))
+            .collect::<String>()
+            + "\n"
+    }
+
+    /// A text in lines that fit, each in the tone. Those after the first begin with `hang` blanks.
+    pub(crate) fn folded(self, tone: Tone, text: &str, hang: usize) -> String {
+        let lines = fold(text, self.width, hang);
+        lines
+            .iter()
+            .map(|line| self.tone(tone, line) + "\n")
+            .collect()
+    }
+
     pub(crate) fn bold(self, text: &str) -> String {
-        self.wrap(Style::new().bold(), text)
+        self.tone(Tone::Strong, text)
     }
 
     pub(crate) fn dim(self, text: &str) -> String {
-        self.wrap(Style::new().dimmed(), text)
-    }
-
-    pub(crate) fn red(self, text: &str) -> String {
-        self.wrap(AnsiColor::Red.on_default(), text)
+        self.tone(Tone::Faint, text)
     }
 
     pub(crate) fn green(self, text: &str) -> String {
-        self.wrap(AnsiColor::Green.on_default(), text)
+        self.tone(Tone::Good, text)
     }
 
     pub(crate) fn yellow(self, text: &str) -> String {
-        self.wrap(AnsiColor::Yellow.on_default(), text)
+        self.tone(Tone::Own, text)
     }
+}
+
+/// Whether the user allows colours, and the terminal has them.
+pub(crate) fn colours() -> bool {
+    var_os("NO_COLOR").is_none_or(|it| it.is_empty()) && !is_dumb(var_os("TERM").as_deref())
+}
+
+/// Whether only ASCII can be shown: the locale has another encoding than UTF-8, or the terminal is dumb.
+pub(crate) fn ascii_only() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].map(var_os);
+    !is_utf8(locale) || is_dumb(var_os("TERM").as_deref())
+}
+
+/// Whether the cursor of a terminal can be moved.
+pub(crate) fn moves() -> bool {
+    !is_dumb(var_os("TERM").as_deref())
+}
+
+fn is_dumb(term: Option<&OsStr>) -> bool {
+    term.is_some_and(|term| term == "dumb")
+}
+
+/// By the first variable that is set. Where none is, as in most containers and after `sudo -i`, terminals
+/// show UTF-8 all the same; systemd decides so, too.
+fn is_utf8(locale: [Option<OsString>; 3]) -> bool {
+    let set = locale.into_iter().flatten().find(|it| !it.is_empty());
+    set.is_none_or(|locale| {
+        let locale = locale.to_string_lossy().to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+fn width_of(out: &impl AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(out).map(|size| usize::from(size.ws_col));
+    size.ok().filter(|width| *width > 0).unwrap_or(USUAL_WIDTH)
 }
 
 /// Local time less UTC at that moment, in seconds.
@@ -58,56 +158,36 @@ pub(crate) fn utc_offset(unix_ns: u64) -> i32 {
     local.offset().local_minus_utc()
 }
 
-/// Rows of cells below a header: the first column to the left, the others to the right.
-pub(crate) fn table(header: &[&str], rows: &[Vec<String>], paint: Paint) -> String {
-    let mut widths: Vec<usize> = header.iter().map(|h| width(h)).collect();
-    for row in rows {
-        for (widest, cell) in widths.iter_mut().zip(row) {
-            *widest = (*widest).max(width(cell));
-        }
-    }
-    let line = |cells: Vec<&str>| {
-        let mut out = String::new();
-        for (i, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            if i == 0 {
-                out.push_str(&pad(cell, *width, Align::Left));
-            } else {
-                out.push_str("  ");
-                out.push_str(&pad(cell, *width, Align::Right));
-            }
-        }
-        out.trim_end().to_owned()
-    };
-    let mut out = paint.bold(&line(header.to_vec()));
-    out.push('\n');
-    for row in rows {
-        out.push_str(&line(row.iter().map(String::as_str).collect()));
-        out.push('\n');
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn colours_end_with_the_text() {
-        let paint = Paint { on: true };
+        let paint = Paint {
+            on: true,
+            width: Some(6),
+        };
         assert_eq!(paint.bold("a"), "\x1b[1ma\x1b[0m");
-        assert_eq!(paint.red("a"), "\x1b[31ma\x1b[0m");
-        assert_eq!(Paint::none().red("a"), "a");
+        assert_eq!(paint.tone(Tone::Bad, "a"), "\x1b[31ma\x1b[0m");
+        assert_eq!(Paint::none().bold("a"), "a");
+        let folded = paint.folded(Tone::Strong, "one two", 0);
+        assert_eq!(folded, "\x1b[1mone\x1b[0m\n\x1b[1mtwo\x1b[0m\n");
     }
 
     #[test]
-    fn columns_are_aligned_by_width_on_the_screen() {
-        let rows = vec![
-            vec!["日本".into(), "1".into()],
-            vec!["abc".into(), "23".into()],
+    fn the_first_variable_that_is_set_names_the_encoding() {
+        let cases = [
+            (["", "", ""], true),
+            (["C.UTF-8", "", "C"], true),
+            (["C", "C.UTF-8", "C.UTF-8"], false),
+            (["", "de_DE.utf8", "C"], true),
+            (["", "", "de_DE@euro"], false),
+            (["", "", "POSIX"], false),
         ];
-        assert_eq!(
-            table(&["n", "cpu"], &rows, Paint::none()),
-            "n     cpu\n日本    1\nabc    23\n"
-        );
+        for (locale, expected) in cases {
+            let set = locale.map(|it| (!it.is_empty()).then(|| it.into()));
+            assert_eq!(is_utf8(set), expected, "{locale:?}");
+        }
     }
 }

@@ -8,8 +8,10 @@ use noctule_analysis::{Attribution, Report, ReportBuilder};
 use noctule_kernel::{Error, ErrorKind};
 use noctule_model::Batch;
 
+use super::columns::Choice;
 use super::energy_table;
 use super::recorded::{self, Answer, Window};
+use super::users::Users;
 use super::watch::{Output, watch_each};
 use crate::args::EnergyArgs;
 use crate::config::Config;
@@ -22,12 +24,14 @@ const WINDOW: Duration = Duration::from_secs(10);
 const AGAIN: usize = 60;
 
 pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
+    let followed = !args.command.is_empty();
+    let level = recorded::level(args.by, &args.names, followed);
+    let choice = Choice::new(&args.shape, &energy_table::columns(), level)?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let answer = match Window::open(&args.source, args.duration, WINDOW)? {
         Some(window) => of_recording(&window, args, config)?,
         None => live(args, config)?,
     };
-    let level = answer.level(args.by, &args.names);
     let builder = answer.builder.select(answer.selection);
     let mut report = builder.report(level, answer.followed);
     sort(&mut report);
@@ -36,8 +40,11 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
         let json = noctule_sinks::json::energy_json(&report, level, idle);
         output.write(&format!("{json}\n"))?;
     } else {
-        let table = energy_table::draw(&report, level, args.top, answer.followed, output.paint());
-        output.write(&table)?;
+        let users = Users::new(args.source.from.is_none());
+        let paint = output.paint().wide(args.shape.wide);
+        output.print(&energy_table::draw(
+            &report, level, args.top, followed, &choice, &users, paint,
+        ))?;
     }
     Ok(answer.code)
 }

@@ -1,11 +1,85 @@
 //! The tables of `noctule energy`: who, and which zone.
 
-use noctule_analysis::{EnergyReport, Report, ZoneReport};
-use noctule_model::{Counter, FeatureState, Joules, Level, ZoneAccount};
-use noctule_text::{self as text, escape};
+use noctule_analysis::{EnergyReport, Report, Row, ZoneReport};
+use noctule_model::{Counter, Counters, FeatureState, Joules, Level, ZoneAccount, ZoneKind};
+use noctule_text::{self as text, Align, Cell, Head, Tone, escape};
 
-use super::table::{name, place, with_places};
-use crate::print::{self, Paint};
+use super::columns::{Choice, Column, Figure};
+use super::table::{Line, command_column, user_column};
+use super::users::Users;
+use crate::print::Paint;
+
+/// What the columns show of a row.
+type Of = Box<dyn Fn(&Report, &Line<'_>) -> Option<Figure>>;
+
+/// Those with higher numbers are dropped first when the terminal is narrow: zones in their order.
+pub(super) fn columns() -> Vec<Column<Of>> {
+    let mut columns: Vec<Column<Of>> = vec![
+        Column::text(
+            "name",
+            0,
+            12,
+            Box::new(|_, line| Some(Figure::text(&*line.name))),
+        ),
+        Column::number(
+            "CPU",
+            3,
+            Box::new(|report, line| {
+                let cpu = Counter::CpuTime;
+                let ns = report.measured.value(&line.row.counters, cpu)?;
+                (!line.unmeasured).then(|| Figure::number(ns as f64, text::duration(ns)))
+            }),
+        ),
+    ];
+    for (kind, turn) in ZoneKind::ALL.into_iter().zip(0..) {
+        let (energy, power) = priorities(turn);
+        let used: Of = Box::new(move |report, line| {
+            let uj = joules(report, line, kind)?;
+            Some(Figure::number(uj as f64, text::joules(uj)))
+        });
+        let watts: Of = Box::new(move |report, line| {
+            let watts = power_of(joules(report, line, kind)?, report.window_ns);
+            Some(Figure::number(watts, text::watts_alone(watts)))
+        });
+        columns.push(Column::number(kind.name(), energy, used));
+        columns.push(Column::number(watts_name(kind), power, watts).titled("W"));
+    }
+    let user: Of = Box::new(|_, line| line.user());
+    columns.push(user_column(1, user));
+    let place: Of = Box::new(|_, line| line.place());
+    columns.push(Column::text("in", 5, 12, place));
+    let command: Of = Box::new(|_, line| line.command());
+    columns.push(command_column(1, command));
+    columns
+}
+
+/// Of the joules and of the watts of a zone: those of the first zone there is are the last to go.
+const fn priorities(turn: u8) -> (u8, u8) {
+    match turn {
+        0 => (1, 2),
+        turn => (6 + 2 * turn, 7 + 2 * turn),
+    }
+}
+
+const fn watts_name(kind: ZoneKind) -> &'static str {
+    match kind {
+        ZoneKind::Package => "package W",
+        ZoneKind::Core => "core W",
+        ZoneKind::Uncore => "uncore W",
+        ZoneKind::Dram => "dram W",
+        ZoneKind::Psys => "psys W",
+        ZoneKind::Platform => "platform W",
+        ZoneKind::Gpu => "gpu W",
+        ZoneKind::Other => "other W",
+    }
+}
+
+/// The energy of that kind of zone, where there is one.
+fn joules(report: &Report, line: &Line<'_>, kind: ZoneKind) -> Option<u64> {
+    let kinds = &report.energy.as_ref()?.kinds;
+    let there = kinds.iter().any(|zone| zone.kind == kind);
+    there.then(|| line.row.joules[kind])
+}
 
 /// The rows, what no row has, and the zones. `together`: a line for all rows.
 pub(super) fn draw(
@@ -13,59 +87,46 @@ pub(super) fn draw(
     level: Level,
     top: usize,
     together: bool,
+    choice: &Choice,
+    users: &Users,
     paint: Paint,
 ) -> String {
     let Some(energy) = &report.energy else {
         return String::new();
     };
-    let (shown, hidden) = report.rows.split_at(report.rows.len().min(top));
-    let mut header = vec![text::level_word(level), "CPU"];
-    for kind in &energy.kinds {
-        header.extend([kind.kind.name(), "W"]);
-    }
-    let line = |name: String, cpu_ns: Option<u64>, joules: &Joules| {
-        let mut cells = vec![name, cpu_ns.map_or_else(|| "-".to_owned(), text::duration)];
-        for kind in &energy.kinds {
-            let uj = joules[kind.kind];
-            cells.extend([
-                text::joules(uj),
-                text::watts_alone(power(uj, report.window_ns)),
-            ]);
-        }
-        cells
+    let figure = |of: &Of, line: &Line<'_>| of(report, line);
+    let columns = columns();
+    let rows = report.rows.iter();
+    let mut lines: Vec<Line<'_>> = rows.map(|row| Line::of(row, level, users)).collect();
+    choice.sort(&columns, &mut lines, figure);
+    let hidden = lines.split_off(lines.len().min(top));
+    let all = report.sum();
+    let mut rest = Row {
+        counters: Counters::default(),
+        joules: Joules::default(),
+        ..all.clone()
     };
-    let cpu = |counters| report.measured.value(counters, Counter::CpuTime);
-    let mut cells: Vec<Vec<String>> = Vec::new();
-    let mut places: Vec<String> = Vec::new();
-    for row in shown {
-        cells.push(line(name(row, level), cpu(&row.counters), &row.joules));
-        places.push(place(row, level));
-    }
-    let mut rest = |name: String, cpu_ns, joules: &Joules| {
-        cells.push(line(name, cpu_ns, joules));
-        places.push(String::new());
-    };
+    let mut unrecorded = rest.clone();
     if !hidden.is_empty() {
-        let mut sum = Joules::default();
-        hidden.iter().for_each(|row| sum += &row.joules);
-        let cpu_ns = hidden
-            .iter()
-            .map(|row| row.counters[Counter::CpuTime])
-            .sum();
-        rest(format!("{} more rows", hidden.len()), Some(cpu_ns), &sum);
+        for line in &hidden {
+            rest.counters += &line.row.counters;
+            rest.joules += &line.row.joules;
+        }
+        let name = format!("{} more rows", hidden.len());
+        lines.push(Line::sum(name, &rest, level, users));
     }
     if !energy.unrecorded.is_zero() {
-        rest("ended without a record".into(), None, &energy.unrecorded);
+        unrecorded.joules = energy.unrecorded;
+        let mut line = Line::sum("ended without a record".into(), &unrecorded, level, users);
+        line.unmeasured = true;
+        lines.push(line);
     }
     if together && report.rows.len() > 1 {
-        let sum = report.sum();
         let name = format!("all {} together", report.rows.len());
-        rest(name, cpu(&sum.counters), &sum.joules);
+        lines.push(Line::sum(name, &all, level, users));
     }
-    let mut out = print::table(&header, &cells, paint);
-    if matches!(level, Level::Process | Level::Container | Level::Pod) {
-        out = with_places(&out, &places, paint);
-    }
+    let drawn = choice.draw(&columns, &lines, level, figure, paint);
+    let mut out = drawn.head + &drawn.rows.concat() + &drawn.dropped;
     out.push('\n');
     out.push_str(&zones(energy, report.window_ns, paint));
     out.push_str(&notes(report, energy, paint));
@@ -86,71 +147,78 @@ const PARTS: [Part; 5] = [
 fn zones(energy: &EnergyReport, window_ns: u64, paint: Paint) -> String {
     let there = |(_, part): &&Part| energy.zones.iter().any(|zone| part(&zone.account) > 0);
     let parts: Vec<&Part> = PARTS.iter().filter(there).collect();
-    let mut header = vec!["zone", "meter", "W", "total"];
-    header.extend(parts.iter().map(|(title, _)| *title));
-    header.extend(["error", "idle W", "shared by"]);
+    let head = |title: &str, priority| Head {
+        title: title.to_owned(),
+        align: Align::Right,
+        priority,
+        least: None,
+    };
+    let mut heads = vec![
+        head("zone", 0),
+        head("meter", 8),
+        head("W", 1),
+        head("total", 2),
+    ];
+    (heads[0].align, heads[0].least) = (Align::Left, Some(8));
+    heads.extend(parts.iter().zip(4..).map(|((title, _), i)| head(title, i)));
+    heads.extend([head("error", 3), head("idle W", 9), head("shared by", 10)]);
     let line = |zone: &ZoneReport| {
         let account = &zone.account;
         let mut cells = vec![
             text::zone_name(&zone.zone),
             zone.zone.source.name().to_owned(),
-            text::watts_alone(power(account.total_uj, window_ns)),
+            text::watts_alone(power_of(account.total_uj, window_ns)),
             text::joules(account.total_uj),
         ];
         cells.extend(parts.iter().map(|(_, part)| text::joules(part(account))));
         let error = zone.error_ratio.map(text::half_width);
         cells.push(error.unwrap_or_else(|| "-".into()));
-        cells.push(
-            account
-                .idle_watts
-                .map_or_else(|| "-".into(), text::watts_alone),
-        );
+        let idle = account.idle_watts.map(text::watts_alone);
+        cells.push(idle.unwrap_or_else(|| "-".into()));
         cells.push(account.driver.name().replace('_', " "));
-        cells
+        cells.into_iter().map(Cell::from).collect()
     };
-    let cells: Vec<Vec<String>> = energy.zones.iter().map(line).collect();
-    print::table(&header, &cells, paint)
+    let cells: Vec<Vec<Cell>> = energy.zones.iter().map(line).collect();
+    let lines = text::table(&heads, &cells, paint.width());
+    let rows = lines.rows.iter().map(|row| paint.line(row));
+    paint.line(&lines.head) + &rows.collect::<String>()
 }
 
 /// What must be known to read the figures.
 fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
-    let mut out = paint.dim(&format!(
-        "{} on {} CPUs\n",
-        text::seconds(report.window_ns),
-        report.node.cpus
-    ));
+    let window = text::seconds(report.window_ns);
+    let window = format!("{window} on {} CPUs", report.node.cpus);
+    let mut out = paint.folded(Tone::Faint, &window, 0);
+    let mut note = |words: &str| out.push_str(&paint.folded(Tone::Plain, words, 0));
     for zone in &energy.zones {
         let name = text::zone_name(&zone.zone);
         if zone.state != FeatureState::On {
             let reason = zone.reason.as_deref().unwrap_or("unknown");
-            out.push_str(&format!(
-                "{name}: not read at the end: {}\n",
-                escape(reason)
-            ));
+            note(&format!("{name}: not read at the end: {}", escape(reason)));
         }
         if zone.still {
             let update = text::duration(zone.zone.update_ns);
-            out.push_str(&format!(
+            note(&format!(
                 "{name}: the meter did not move (it moves every {update} at most often): a longer window \
-                 shows what was used\n"
+                 shows what was used"
             ));
         }
         if zone.gaps > 0 {
             let times = zone.gaps;
-            out.push_str(&format!("{name}: not read, or jumped, {times} times\n"));
+            note(&format!("{name}: not read, or jumped, {times} times"));
         }
         if zone.account.sockets_mixed {
-            out.push_str(&format!(
-                "{name}: who ran on which socket is not known; time on all of them counts\n"
+            note(&format!(
+                "{name}: who ran on which socket is not known; time on all of them counts"
             ));
         }
     }
     if energy.is_model() {
-        out.push_str("no meter: these are watts of the model in the configuration\n");
+        note("no meter: these are watts of the model in the configuration");
     }
     out
 }
 
-fn power(uj: u64, window_ns: u64) -> f64 {
+fn power_of(uj: u64, window_ns: u64) -> f64 {
     uj as f64 * 1e3 / window_ns.max(1) as f64
 }

@@ -1,52 +1,112 @@
 //! Events for people: one line each, in columns.
 
 use noctule_model::Event;
-use noctule_sinks::events::{EventLine, Tone, event_line};
-
-use noctule_text::{Align, pad, shorten, width};
+use noctule_sinks::events::{EventLine, Tone as Tint, event_line};
+use noctule_text::{Align, Need, Tone, fit, fold, pad, shorten, width};
 
 use crate::print::{self, Paint};
 
 /// Widths of the columns, as a stream cannot know what comes: `HH:MM:SS.mmm`, the longest kind, a
-/// command name with a pid of five digits, and most names of units.
+/// command name with a pid of five digits, most names of units, and the least that says what happened.
 const TIME: usize = 12;
 const KIND: usize = 7;
 const WHO: usize = 22;
 const PLACE: usize = 22;
+const WHAT: usize = 26;
+/// To what the names are shortened before a column is dropped, and the blanks between two columns.
+const NAME: usize = 12;
+const GAP: usize = 2;
 
-/// The names of the columns.
-pub(super) fn head(paint: Paint) -> String {
-    let names = [
-        column("time", TIME),
-        column("kind", KIND),
-        column("who", WHO),
-        column("where", PLACE),
-    ];
-    format!("{}\n", paint.bold(&format!("{}  what", names.join("  "))))
+/// How events are drawn on one terminal.
+pub(super) struct EventLines {
+    paint: Paint,
+    /// Columns of time, kind, who and where; 0 of those that have no room.
+    widths: [usize; 4],
 }
 
-/// The line of an event, in local time.
-pub(super) fn draw(event: &Event, paint: Paint) -> String {
-    let offset = print::utc_offset(event.time_unix_ns);
-    arrange(&event_line(event, offset), paint)
-}
-
-fn arrange(line: &EventLine, paint: Paint) -> String {
-    let time = paint.dim(&line.time);
-    let what = match line.tone {
-        Tone::Plain => line.what.clone(),
-        Tone::Quiet => paint.dim(&line.what),
-        Tone::Good => paint.green(&line.what),
-        Tone::Notice => paint.yellow(&line.what),
-        Tone::Bad => paint.red(&line.what),
-    };
-    if line.kind.is_empty() {
-        return format!("{time}  {what}\n");
+impl EventLines {
+    pub(super) fn new(paint: Paint) -> Self {
+        let need = |least, most, priority| Need {
+            least,
+            most,
+            priority,
+            turn: priority,
+        };
+        let needs = [
+            need(TIME, TIME, 2),
+            need(KIND, KIND, 4),
+            need(NAME, WHO, 1),
+            need(NAME, PLACE, 3),
+            need(WHAT, WHAT, 0),
+        ];
+        let places = match paint.width() {
+            Some(room) => fit(&needs, room, GAP),
+            None => fit(&needs, usize::MAX / 2, GAP),
+        };
+        let mut widths = [0; 4];
+        for place in places {
+            if let Some(width) = widths.get_mut(place.column) {
+                *width = place.width;
+            }
+        }
+        Self { paint, widths }
     }
-    let kind = paint.bold(&column(line.kind, KIND));
-    let who = column(&line.who, WHO);
-    let place = column(&shorten(&line.place, PLACE), PLACE);
-    format!("{time}  {kind}  {who}  {place}  {what}\n")
+
+    /// The names of the columns.
+    pub(super) fn head(&self) -> String {
+        let names = ["time", "kind", "who", "where"];
+        let columns = names
+            .iter()
+            .zip(self.widths)
+            .filter(|(_, width)| *width > 0)
+            .map(|(name, width)| column(name, width) + &" ".repeat(GAP));
+        let columns: String = columns.collect();
+        format!("{}\n", self.paint.bold(&format!("{columns}what")))
+    }
+
+    /// The line of an event, in local time.
+    pub(super) fn draw(&self, event: &Event) -> String {
+        let offset = print::utc_offset(event.time_unix_ns);
+        self.arrange(&event_line(event, offset))
+    }
+
+    fn arrange(&self, line: &EventLine) -> String {
+        let [time, kind, who, place] = self.widths;
+        let paint = self.paint;
+        let cut = |text: &str, width| match paint.width() {
+            Some(_) => column(&shorten(text, width), width),
+            None => column(text, width),
+        };
+        let mut columns = vec![(column(&line.time, time), Tone::Faint)];
+        if !line.kind.is_empty() {
+            columns.extend([
+                (column(line.kind, kind), Tone::Strong),
+                (cut(&line.who, who), Tone::Plain),
+                (column(&shorten(&line.place, place), place), Tone::Plain),
+            ]);
+        }
+        let mut head = String::new();
+        let mut used = 0;
+        for ((text, tone), room) in columns.into_iter().zip(self.widths) {
+            if room > 0 {
+                used += width(&text) + GAP;
+                head.push_str(&paint.tone(tone, &text));
+                head.push_str(&" ".repeat(GAP));
+            }
+        }
+        let tone = match line.tone {
+            Tint::Plain => Tone::Plain,
+            Tint::Quiet => Tone::Faint,
+            Tint::Good => Tone::Good,
+            Tint::Notice => Tone::Own,
+            Tint::Bad => Tone::Bad,
+        };
+        let room = paint.width().map(|room| room.saturating_sub(used));
+        let lines = fold(&line.what, room, 0);
+        let lines: Vec<String> = lines.iter().map(|line| paint.tone(tone, line)).collect();
+        let hang = format!("\n{}", " ".repeat(used));
+        format!("{head}{}\n", lines.join(&hang))
+    }
 }
 
 /// A text that is too wide is not cut: the columns after it move.
@@ -65,13 +125,14 @@ mod tests {
             who: who.into(),
             place: place.into(),
             what: "what".into(),
-            tone: Tone::Plain,
+            tone: Tint::Plain,
         }
     }
 
     #[test]
     fn columns_stand_below_their_names() {
-        let head = head(Paint::none());
+        let lines = EventLines::new(Paint::none());
+        let head = lines.head();
         let at = head.find("what").expect("a column");
         let places = [
             "nginx.service",
@@ -81,7 +142,7 @@ mod tests {
             "a-name-that-is-much-too-long.service",
         ];
         for place in places {
-            let drawn = arrange(&line("curl[4711]", place), Paint::none());
+            let drawn = lines.arrange(&line("curl[4711]", place));
             let (before, _) = drawn.split_once("what").expect("the last column");
             assert_eq!(width(before), at, "{drawn}");
         }
@@ -95,13 +156,31 @@ mod tests {
     }
 
     #[test]
+    fn lines_fit_into_the_terminal() {
+        let what = "exec /usr/bin/curl -sf http://127.0.0.1:8088/dump -o /tmp/web/copy";
+        let event = EventLine {
+            what: what.into(),
+            ..line("a-long-name[123456]", "kubelet.service")
+        };
+        for room in [20, 40, 60, 80, 120, 250] {
+            let lines = EventLines::new(Paint::plain(room));
+            let drawn = lines.arrange(&event);
+            for line in drawn.lines().chain([lines.head().trim_end()]) {
+                assert!(width(line) <= room, "{room}: {line}");
+            }
+            let words: Vec<&str> = drawn.split_whitespace().collect();
+            assert!(words.concat().contains("http://127.0.0.1:8088"), "{drawn}");
+        }
+    }
+
+    #[test]
     fn a_gap_has_no_columns() {
         let gap = EventLine {
             kind: "",
             what: "--- 1 event lost: 1 file.open ---".into(),
             ..line("", "")
         };
-        let drawn = arrange(&gap, Paint::none());
+        let drawn = EventLines::new(Paint::none()).arrange(&gap);
         assert_eq!(drawn, "12:34:56.789  --- 1 event lost: 1 file.open ---\n");
     }
 }

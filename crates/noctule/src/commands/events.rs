@@ -6,14 +6,13 @@ use anyhow::Result;
 use noctule_model::{Batch, Event};
 
 use super::event_filter::Filter;
-use super::event_lines;
+use super::event_lines::EventLines;
 use super::recorded::{self, Window};
 use super::streaming::{Sink, Streaming};
 use super::watch::{Output, Reader};
 use crate::args::{EventKind, EventsArgs};
 use crate::config::Config;
 use crate::exit::{self, Usage};
-use crate::print::Paint;
 use crate::recording::Recording;
 use crate::stop::Signals;
 use crate::wire::{Pipeline, Scope};
@@ -103,7 +102,7 @@ fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
 struct Stream<'a> {
     output: Output<'a>,
     json: bool,
-    paint: Paint,
+    lines: EventLines,
     reader: Reader,
     tape: Option<Recording>,
 }
@@ -112,7 +111,7 @@ impl<'a> Stream<'a> {
     fn open(args: &'a EventsArgs, tape: Option<Recording>) -> Result<Self> {
         let output = Output::private(args.output.as_deref(), &args.command)?;
         Ok(Self {
-            paint: output.paint(),
+            lines: EventLines::new(output.paint().wide(args.wide)),
             output,
             json: args.json,
             reader: Reader::There,
@@ -123,7 +122,7 @@ impl<'a> Stream<'a> {
     /// The names of the columns, for somebody who looks on.
     fn head(&mut self) -> Result<()> {
         if !self.json && self.output.is_terminal() {
-            self.reader = self.output.write(&event_lines::head(self.paint))?;
+            self.reader = self.output.print(&self.lines.head())?;
         }
         Ok(())
     }
@@ -132,7 +131,7 @@ impl<'a> Stream<'a> {
         if self.json {
             format!("{}\n", noctule_sinks::events::event_json(event))
         } else {
-            event_lines::draw(event, self.paint)
+            self.lines.draw(event)
         }
     }
 }
@@ -152,7 +151,10 @@ impl Sink for Stream<'_> {
             return Ok(());
         }
         let text: String = events.iter().map(|event| self.line(event)).collect();
-        self.reader = self.output.write(&text)?;
+        self.reader = match self.json {
+            true => self.output.write(&text)?,
+            false => self.output.print(&text)?,
+        };
         Ok(())
     }
 

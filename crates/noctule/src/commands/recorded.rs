@@ -30,15 +30,13 @@ pub(super) struct Answer {
     pub(super) followed: bool,
 }
 
-impl Answer {
-    /// What a row stands for.
-    pub(super) fn level(&self, by: Option<By>, names: &Names) -> Level {
-        let default = match self.followed || !names.pid.is_empty() {
-            true => Level::Process,
-            false => Level::Container,
-        };
-        by.map_or(default, Level::from)
-    }
+/// What a row stands for.
+pub(super) fn level(by: Option<By>, names: &Names, followed: bool) -> Level {
+    let default = match followed || !names.pid.is_empty() {
+        true => Level::Process,
+        false => Level::Container,
+    };
+    by.map_or(default, Level::from)
 }
 
 /// A stretch of a recording.

@@ -13,15 +13,17 @@ use noctule_sinks::openmetrics::{Exporter, Options};
 use noctule_text::{duration, escape};
 use noctule_web::Handlers;
 
+use super::columns::Choice;
 use super::published::Published;
 use super::table;
+use super::users::Users;
 use crate::args::RunArgs;
 use crate::config::{Config, MetricNames};
 use crate::event_file::EventFile;
 use crate::exit;
 use crate::feed::Feed;
 use crate::patient;
-use crate::print::Paint;
+use crate::print::{self, Paint};
 use crate::recording::Recording;
 use crate::rights;
 use crate::stop::{Signals, Woken};
@@ -223,10 +225,16 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
     let mut text = format!("\nthe first {}:\n", duration(window_ns));
     for level in [Level::Container, Level::Process] {
         let report = builder.report(level, false);
-        text.push_str(&table::draw(&report, level, FIRST_LOOK_ROWS, false, paint));
+        let rows = FIRST_LOOK_ROWS;
+        let (choice, users) = (Choice::usual(&table::columns()), Users::new(true));
+        let drawn = table::draw(&report, level, rows, false, &choice, &users, paint);
+        text.push_str(&drawn);
         text.push('\n');
     }
     text.push_str("live: noctule top; why something is off: noctule doctor\n");
+    if print::ascii_only() {
+        text = noctule_text::ascii(&text);
+    }
     patient::offer(stdout(), text.as_bytes());
     None
 }

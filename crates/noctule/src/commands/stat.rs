@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::columns::Choice;
 use super::recorded::{self, Answer, Window};
 use super::table;
+use super::users::Users;
 use super::watch::{Output, watch};
 use crate::args::{By, StatArgs};
 use crate::config::Config;
@@ -15,12 +17,14 @@ use crate::wire::{Pipeline, Shown};
 const WINDOW: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
+    let followed = !args.command.is_empty();
+    let level = recorded::level(args.by, &args.names, followed);
+    let choice = Choice::new(&args.shape, &table::columns(), level)?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let answer = match Window::open(&args.source, args.duration, WINDOW)? {
         Some(window) => window.answer(&args.names, &mut |_| {})?,
         None => live(args, config)?,
     };
-    let level = answer.level(args.by, &args.names);
     let builder = answer.builder.select(answer.selection);
     let report = builder.report(level, answer.followed);
     if args.json {
@@ -29,12 +33,10 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
             noctule_sinks::json::stat_json(&report, level)
         ))?;
     } else {
-        output.write(&table::draw(
-            &report,
-            level,
-            args.top,
-            answer.followed,
-            output.paint(),
+        let users = Users::new(args.source.from.is_none());
+        let paint = output.paint().wide(args.shape.wide);
+        output.print(&table::draw(
+            &report, level, args.top, followed, &choice, &users, paint,
         ))?;
     }
     Ok(answer.code)

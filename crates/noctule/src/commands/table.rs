@@ -2,149 +2,187 @@
 
 use noctule_analysis::{Report, Row};
 use noctule_model::{Counter, EventCounter, Level, SOFTIRQ_VECTORS};
-use noctule_text::{self as text, escape};
+use noctule_text::{self as text, Tone, escape};
 
-use crate::print::{self, Paint};
+use super::columns::{Choice, Column, Figure};
+use super::users::Users;
+use crate::print::Paint;
 
-/// One column: its title, and its cell in a row. A counter that is not measured gives `None`, and
-/// so does an event that did not happen; a column of nothing but those is left out.
-struct Column {
-    title: &'static str,
-    cell: fn(&Report, &Row) -> Option<String>,
+/// What the columns show of a row.
+type Of = fn(&Report, &Line<'_>) -> Option<Figure>;
+
+/// Those with higher numbers are dropped first when the terminal is narrow. A counter that is not measured
+/// has no figure, and neither has an event that did not happen.
+pub(super) fn columns() -> Vec<Column<Of>> {
+    vec![
+        Column::text("name", 0, 12, |_, line| Some(Figure::text(&*line.name))),
+        Column::number("CPU%", 1, |report, line| {
+            let used = line.row.counters[Counter::CpuTime] as f64;
+            let share = used * 100.0 / report.window_ns.max(1) as f64;
+            Some(Figure::number(share, text::decimal(share)))
+        }),
+        Column::number("CPU", 2, |report, line| {
+            let ns = value(report, line, Counter::CpuTime)?;
+            Some(Figure::number(ns as f64, text::duration(ns)))
+        }),
+        Column::number("joules", 4, |report, line| {
+            let energy = report.energy.as_ref()?;
+            let uj = energy.total_uj(&line.row.joules);
+            (!energy.kinds.is_empty()).then(|| Figure::number(uj as f64, text::joules(uj)))
+        }),
+        Column::number("freq", 17, |report, line| {
+            let counters = &line.row.counters;
+            let hertz = counters.frequency_hertz(report.measured, report.node.nominal_hertz)?;
+            Some(Figure::number(hertz, text::frequency(hertz)))
+        }),
+        Column::number("cycles", 15, |report, line| {
+            count(report, line, Counter::Cycles)
+        }),
+        Column::number("instr", 14, |report, line| {
+            count(report, line, Counter::Instructions)
+        }),
+        Column::number("IPC", 13, |report, line| {
+            let instructions = value(report, line, Counter::Instructions)?;
+            let cycles = value(report, line, Counter::Cycles).filter(|cycles| *cycles > 0)?;
+            let ratio = instructions as f64 / cycles as f64;
+            Some(Figure::number(ratio, text::ratio(ratio)))
+        }),
+        Column::number("misses", 16, |report, line| {
+            count(report, line, Counter::CacheMisses)
+        }),
+        Column::number("pg read", 18, |report, line| {
+            count(report, line, Counter::PageReads)
+        }),
+        Column::number("pg write", 19, |report, line| {
+            count(report, line, Counter::PageWrites)
+        }),
+        Column::number("softirq", 12, |report, line| {
+            let vectors = (0..SOFTIRQ_VECTORS.len() as u8).map(Counter::Softirq);
+            let sum: Option<u64> = vectors.map(|vector| value(report, line, vector)).sum();
+            sum.map(of_count)
+        }),
+        Column::number("vol", 7, |report, line| {
+            count(report, line, Counter::SwitchesVoluntary)
+        }),
+        Column::number("preempt", 6, |report, line| {
+            count(report, line, Counter::SwitchesPreempted)
+        }),
+        Column::number("starts", 11, |report, line| {
+            sum(report, line, &[EventCounter::ProcessStarts]).map(of_count)
+        }),
+        Column::number("conns", 8, |report, line| {
+            let made = [EventCounter::TcpConnects, EventCounter::TcpAccepts];
+            sum(report, line, &made).map(of_count)
+        }),
+        Column::number("received", 9, |report, line| {
+            bytes(report, line, EventCounter::TcpBytesReceived)
+        }),
+        Column::number("sent", 10, |report, line| {
+            bytes(report, line, EventCounter::TcpBytesSent)
+        }),
+        Column::number("oom", 5, |report, line| {
+            sum(report, line, &[EventCounter::OomKills]).map(of_count)
+        }),
+        user_column(1, |_, line| line.user()),
+        Column::text("in", 3, 12, |_, line| line.place()),
+        command_column(1, |_, line| line.command()),
+    ]
 }
 
-const COLUMNS: &[Column] = &[
-    Column {
-        title: "CPU%",
-        cell: |report, row| {
-            let share = row.counters[Counter::CpuTime] as f64 / report.window_ns.max(1) as f64;
-            Some(text::decimal(share * 100.0))
-        },
-    },
-    Column {
-        title: "CPU",
-        cell: |report, row| {
-            report
-                .measured
-                .value(&row.counters, Counter::CpuTime)
-                .map(text::duration)
-        },
-    },
-    Column {
-        title: "joules",
-        cell: |report, row| {
-            let energy = report.energy.as_ref()?;
-            (!energy.kinds.is_empty()).then(|| text::joules(energy.total_uj(&row.joules)))
-        },
-    },
-    Column {
-        title: "freq",
-        cell: |report, row| {
-            let hertz = report.node.nominal_hertz;
-            row.counters
-                .frequency_hertz(report.measured, hertz)
-                .map(text::frequency)
-        },
-    },
-    Column {
-        title: "cycles",
-        cell: |report, row| count(report, row, Counter::Cycles),
-    },
-    Column {
-        title: "instr",
-        cell: |report, row| count(report, row, Counter::Instructions),
-    },
-    Column {
-        title: "IPC",
-        cell: |report, row| {
-            let value = |counter| report.measured.value(&row.counters, counter);
-            let (instructions, cycles) = (value(Counter::Instructions)?, value(Counter::Cycles)?);
-            (cycles > 0).then(|| text::ratio(instructions as f64 / cycles as f64))
-        },
-    },
-    Column {
-        title: "misses",
-        cell: |report, row| count(report, row, Counter::CacheMisses),
-    },
-    Column {
-        title: "pg read",
-        cell: |report, row| count(report, row, Counter::PageReads),
-    },
-    Column {
-        title: "pg write",
-        cell: |report, row| count(report, row, Counter::PageWrites),
-    },
-    Column {
-        title: "softirq",
-        cell: |report, row| {
-            let vectors = (0..SOFTIRQ_VECTORS.len() as u8).map(Counter::Softirq);
-            let values = vectors.map(|vector| report.measured.value(&row.counters, vector));
-            values.sum::<Option<u64>>().map(text::count)
-        },
-    },
-    Column {
-        title: "vol",
-        cell: |report, row| count(report, row, Counter::SwitchesVoluntary),
-    },
-    Column {
-        title: "preempt",
-        cell: |report, row| count(report, row, Counter::SwitchesPreempted),
-    },
-    Column {
-        title: "starts",
-        cell: |report, row| events(report, row, &[EventCounter::ProcessStarts]),
-    },
-    Column {
-        title: "conns",
-        cell: |report, row| {
-            let made = [EventCounter::TcpConnects, EventCounter::TcpAccepts];
-            events(report, row, &made)
-        },
-    },
-    Column {
-        title: "received",
-        cell: |report, row| bytes(report, row, EventCounter::TcpBytesReceived),
-    },
-    Column {
-        title: "sent",
-        cell: |report, row| bytes(report, row, EventCounter::TcpBytesSent),
-    },
-    Column {
-        title: "oom",
-        cell: |report, row| events(report, row, &[EventCounter::OomKills]),
-    },
-];
+/// The user that a process runs as, on request.
+pub(super) fn user_column<F>(priority: u8, figure: F) -> Column<F> {
+    let column = Column::text("user", priority, 6, figure);
+    column.on_request().of_processes()
+}
 
-/// Events together, if there were any.
-fn events(report: &Report, row: &Row, counters: &[EventCounter]) -> Option<String> {
-    sum(report, row, counters).map(text::count)
+/// The command line of a process, on request.
+pub(super) fn command_column<F>(priority: u8, figure: F) -> Column<F> {
+    let column = Column::text("command", priority, 12, figure);
+    column.on_request().of_processes()
 }
 
 /// An event that counts bytes, if there were any.
-fn bytes(report: &Report, row: &Row, counter: EventCounter) -> Option<String> {
-    sum(report, row, &[counter]).map(text::bytes)
+fn bytes(report: &Report, line: &Line<'_>, counter: EventCounter) -> Option<Figure> {
+    let bytes = sum(report, line, &[counter])?;
+    Some(Figure::number(bytes as f64, text::bytes(bytes)))
 }
 
-fn sum(report: &Report, row: &Row, counters: &[EventCounter]) -> Option<u64> {
-    let events = row.events.as_ref()?;
+/// Events together, if there were any.
+fn sum(report: &Report, line: &Line<'_>, counters: &[EventCounter]) -> Option<u64> {
+    let events = line.row.events.as_ref()?;
     let values = counters
         .iter()
         .map(|counter| report.measured.value(&events.counters, *counter));
     values.sum::<Option<u64>>().filter(|sum| *sum > 0)
 }
 
-fn count(report: &Report, row: &Row, counter: Counter) -> Option<String> {
-    report
-        .measured
-        .value(&row.counters, counter)
-        .map(text::count)
+fn count(report: &Report, line: &Line<'_>, counter: Counter) -> Option<Figure> {
+    value(report, line, counter).map(of_count)
 }
 
-/// One line of the table: its name, the row that it shows, and where that belongs.
-struct Line<'a> {
-    name: String,
-    row: &'a Row,
-    place: String,
+fn of_count(count: u64) -> Figure {
+    Figure::number(count as f64, text::count(count))
+}
+
+fn value(report: &Report, line: &Line<'_>, counter: Counter) -> Option<u64> {
+    report.measured.value(&line.row.counters, counter)
+}
+
+/// One line of a table: its name, the row that it shows, and where that belongs.
+pub(super) struct Line<'a> {
+    pub(super) name: String,
+    pub(super) row: &'a Row,
+    level: Level,
+    /// It stands for several rows.
+    sum: bool,
+    /// Its CPU time is not known.
+    pub(super) unmeasured: bool,
+    users: &'a Users,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn of(row: &'a Row, level: Level, users: &'a Users) -> Self {
+        Self {
+            name: name(row, level),
+            row,
+            level,
+            sum: false,
+            unmeasured: false,
+            users,
+        }
+    }
+
+    pub(super) fn sum(name: String, row: &'a Row, level: Level, users: &'a Users) -> Self {
+        Self {
+            name,
+            row,
+            level,
+            sum: true,
+            unmeasured: false,
+            users,
+        }
+    }
+
+    /// Container, unit or cgroup of a process; path of a container.
+    pub(super) fn place(&self) -> Option<Figure> {
+        let text = match self.level {
+            _ if self.sum => return None,
+            Level::Process => self.row.name(Level::Container),
+            Level::Container | Level::Pod => self.row.owner.path.clone(),
+            Level::Unit | Level::Cgroup => return None,
+        };
+        Some(Figure::text(escape(&text)))
+    }
+
+    pub(super) fn user(&self) -> Option<Figure> {
+        let process = self.row.process.as_ref().filter(|it| !it.exited)?;
+        self.users.of(process.id.pid).map(Figure::text)
+    }
+
+    pub(super) fn command(&self) -> Option<Figure> {
+        let process = self.row.process.as_ref().filter(|it| !it.exited)?;
+        self.users.command(process.id.pid).map(Figure::text)
+    }
 }
 
 /// The table with the rest of the machine below it. `together`: a last line for all rows, as the
@@ -154,91 +192,55 @@ pub(super) fn draw(
     level: Level,
     top: usize,
     together: bool,
+    choice: &Choice,
+    users: &Users,
     paint: Paint,
 ) -> String {
-    let (shown, hidden) = report.rows.split_at(report.rows.len().min(top));
-    let mut lines: Vec<Line<'_>> = shown
-        .iter()
-        .map(|row| Line {
-            name: name(row, level),
-            row,
-            place: place(row, level),
-        })
-        .collect();
+    let figure = |of: &Of, line: &Line<'_>| of(report, line);
+    let columns = columns();
+    let rows = report.rows.iter();
+    let mut lines: Vec<Line<'_>> = rows.map(|row| Line::of(row, level, users)).collect();
+    choice.sort(&columns, &mut lines, figure);
+    let hidden = lines.split_off(lines.len().min(top));
     let sum = report.sum();
     if together && report.rows.len() > 1 {
         let name = format!("all {} together", report.rows.len());
-        let place = String::new();
-        lines.push(Line {
-            name,
-            row: &sum,
-            place,
-        });
+        lines.push(Line::sum(name, &sum, level, users));
     }
-    let mut header = vec![text::level_word(level)];
-    let mut cells: Vec<Vec<String>> = lines.iter().map(|line| vec![line.name.clone()]).collect();
-    for column in COLUMNS {
-        let values: Vec<Option<String>> = lines
-            .iter()
-            .map(|line| (column.cell)(report, line.row))
-            .collect();
-        if values.iter().all(Option::is_none) {
-            continue;
-        }
-        header.push(column.title);
-        for (cells, value) in cells.iter_mut().zip(values) {
-            cells.push(value.unwrap_or_else(|| "-".into()));
-        }
-    }
-    let mut out = print::table(&header, &cells, paint);
-    if matches!(level, Level::Process | Level::Container | Level::Pod) {
-        let places: Vec<String> = lines.into_iter().map(|line| line.place).collect();
-        out = with_places(&out, &places, paint);
-    }
+    let drawn = choice.draw(&columns, &lines, level, figure, paint);
+    let mut out = drawn.head + &drawn.rows.concat();
     if !hidden.is_empty() {
-        let cpu: u64 = hidden
+        let used = hidden
             .iter()
-            .map(|row| row.counters[Counter::CpuTime])
-            .sum();
-        let hidden = format!("{} more rows: {}\n", hidden.len(), text::duration(cpu));
-        out.push_str(&paint.dim(&hidden));
+            .map(|line| line.row.counters[Counter::CpuTime]);
+        let cpu = text::duration(used.sum());
+        let hidden = format!("{} more rows: {cpu}", hidden.len());
+        out.push_str(&paint.folded(Tone::Faint, &hidden, 0));
     }
+    out.push_str(&drawn.dropped);
     if report.unrecorded_ns > 0 {
         let time = text::duration(report.unrecorded_ns);
-        out.push_str(&format!("processes that ended without a record: {time}\n"));
+        let ended = format!("processes that ended without a record: {time}");
+        out.push_str(&paint.folded(Tone::Plain, &ended, 0));
     }
     out.push_str(&machine(report, paint));
-    out.push_str(&lost(report));
+    out.push_str(&lost(report, paint));
     out
 }
 
 /// What is missing in the figures, if anything is.
-fn lost(report: &Report) -> String {
+fn lost(report: &Report, paint: Paint) -> String {
     if report.losses.is_empty() {
         return String::new();
     }
     let words = report.losses.iter();
     let words = words.map(|loss| format!("{} {} ({})", loss.count, loss.kind, loss.place));
-    format!(
-        "lost in the window: {}; docs/json.md says what that means\n",
-        words.collect::<Vec<_>>().join(", ")
-    )
+    let words = words.collect::<Vec<_>>().join(", ");
+    let words = format!("lost in the window: {words}; docs/json.md says what that means");
+    paint.folded(Tone::Plain, &words, 0)
 }
 
-/// Puts the places behind the lines, aligned to the left: they are of very different lengths.
-pub(super) fn with_places(table: &str, places: &[String], paint: Paint) -> String {
-    let title = paint.bold("in");
-    let places = std::iter::once(title.as_str()).chain(places.iter().map(String::as_str));
-    let joined = table
-        .lines()
-        .zip(places)
-        .map(|(line, place)| format!("{line}  {place}"));
-    joined
-        .map(|line| format!("{}\n", line.trim_end()))
-        .collect()
-}
-
-pub(super) fn name(row: &Row, level: Level) -> String {
+fn name(row: &Row, level: Level) -> String {
     match &row.process {
         Some(process) => {
             let (name, exited) = (text::process_name(process), text::exited(process));
@@ -246,15 +248,6 @@ pub(super) fn name(row: &Row, level: Level) -> String {
         }
         None => escape(&row.name(level)),
     }
-}
-
-/// Where a row belongs: container, unit or cgroup of a process; path of a container.
-pub(super) fn place(row: &Row, level: Level) -> String {
-    let text = match level {
-        Level::Process => row.name(Level::Container),
-        _ => row.owner.path.clone(),
-    };
-    escape(&text)
 }
 
 /// What was taken of all CPUs, of those that were idle too, where that is known.
@@ -270,8 +263,8 @@ fn machine(report: &Report, paint: Paint) -> String {
     let node = &report.node;
     let share = |ns: u64| text::share(ns, node.elapsed_ns);
     let used = node.total[Counter::CpuTime];
-    paint.dim(&format!(
-        "{} on {} CPUs: {} used ({}), {} idle ({}), {} interrupts and steal ({}){}{}\n",
+    let words = format!(
+        "{} on {} CPUs: {} used ({}), {} idle ({}), {} interrupts and steal ({}){}{}",
         text::seconds(report.window_ns),
         node.cpus,
         text::seconds(used),
@@ -282,7 +275,8 @@ fn machine(report: &Report, paint: Paint) -> String {
         share(node.remainder_ns()),
         taken("interrupts", node.interrupt_ns),
         taken("steal", node.steal_ns),
-    ))
+    );
+    paint.folded(Tone::Faint, &words, 0)
 }
 
 #[cfg(test)]
@@ -297,9 +291,9 @@ mod tests {
         assert!(!heads.is_empty(), "README.md has no example of stat");
         let words = |head: &'static str| head.split("  ").map(str::trim).filter(|w| !w.is_empty());
         for title in heads.into_iter().flat_map(words) {
-            let known = COLUMNS.iter().any(|column| column.title == title);
+            let known = columns().iter().any(|column| column.name == title);
             assert!(
-                known || ["container", "process", "in"].contains(&title),
+                known || ["container", "process"].contains(&title),
                 "{title}"
             );
         }

@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 use noctule_tape::{Damage, Segment, Span, Tape};
-use noctule_text::{bytes, count, date_time, duration, escape};
+use noctule_text::{Align, Cell, Head, Tone, bytes, count, date_time, duration, escape};
 use serde_json::{Value, json};
 
 use super::watch::Output;
 use crate::args::{TapeArgs, TapeCommand, TapeInfoArgs};
 use crate::exit;
-use crate::print::{Paint, table, utc_offset};
+use crate::print::{Paint, utc_offset};
 
 pub(super) fn run(args: &TapeArgs) -> Result<u8> {
     match &args.command {
@@ -25,7 +25,10 @@ fn info(args: &TapeInfoArgs) -> Result<u8> {
         true => format!("{}\n", as_json(&tape, &damages)),
         false => as_text(&tape, &damages, output.paint()),
     };
-    output.write(&text)?;
+    match args.json {
+        true => output.write(&text)?,
+        false => output.print(&text)?,
+    };
     Ok(match damages.is_empty() {
         true => exit::DONE,
         false => exit::FAILED,
@@ -70,21 +73,60 @@ fn as_text(tape: &Tape, damages: &[Damage], paint: Paint) -> String {
             ]
         })
         .collect();
-    let header = [
-        "from", "length", "batches", "missing", "events", "size", "host", "command",
-    ];
-    let mut text = table(&header, &rows, paint);
+    let mut text = table(&SPANS, &rows, paint);
     text.push('\n');
     let rows: Vec<Vec<String>> = tables(tape)
         .into_iter()
         .map(|(table, size)| vec![escape(&table), bytes(size)])
         .collect();
-    text.push_str(&table(&["table", "size"], &rows, paint));
+    text.push_str(&table(
+        &[("table", 0, Some(8)), ("size", 1, None)],
+        &rows,
+        paint,
+    ));
     for damage in damages {
         let line = escape(&damage.to_string());
-        text.push_str(&format!("{}\n", paint.red(&line)));
+        text.push_str(&paint.folded(Tone::Bad, &line, 2));
     }
     text
+}
+
+/// A column: its heading, when it is dropped on a narrow terminal (higher numbers first), and to how many
+/// columns it can be shortened; texts stand at the left.
+type Title = (&'static str, u8, Option<usize>);
+
+const SPANS: [Title; 8] = [
+    ("from", 0, None),
+    ("length", 1, None),
+    ("batches", 4, None),
+    ("missing", 2, None),
+    ("events", 5, None),
+    ("size", 3, None),
+    ("host", 6, Some(12)),
+    ("command", 7, Some(8)),
+];
+
+fn table(titles: &[Title], rows: &[Vec<String>], paint: Paint) -> String {
+    let heads: Vec<Head> = titles
+        .iter()
+        .enumerate()
+        .map(|(i, (title, priority, least))| Head {
+            title: (*title).to_owned(),
+            align: match i == 0 || least.is_some() {
+                true => Align::Left,
+                false => Align::Right,
+            },
+            priority: *priority,
+            least: *least,
+        })
+        .collect();
+    let cells: Vec<Vec<Cell>> = rows
+        .iter()
+        .map(|row| row.iter().cloned().map(Cell::from).collect())
+        .collect();
+    let lines = noctule_text::table(&heads, &cells, paint.width());
+    let rows = lines.rows.iter().map(|row| paint.line(row));
+    paint.line(&lines.head) + &rows.collect::<String>()
 }
 
 fn as_json(tape: &Tape, damages: &[Damage]) -> Value {

@@ -2,7 +2,7 @@
 
 use noctule_analysis::{WaitReport, WaitReportRow};
 use noctule_model::{Level, VerdictKind};
-use noctule_text::{self as text, escape};
+use noctule_text::{self as text, Tone, escape};
 
 use crate::print::Paint;
 
@@ -16,12 +16,11 @@ pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) 
     for row in hurt.iter().take(top) {
         let reason = report.reason(row, level);
         let answer = escape(&text::answer(&row.party.name(level), &reason));
-        out.push_str(&paint.bold(&answer));
-        out.push('\n');
+        out.push_str(&paint.folded(Tone::Strong, &answer, 2));
     }
     if hurt.len() > top {
-        let more = format!("{} more groups are hurt\n", hurt.len() - top);
-        out.push_str(&paint.dim(&more));
+        let more = format!("{} more groups are hurt", hurt.len() - top);
+        out.push_str(&paint.folded(Tone::Faint, &more, 0));
     }
     out.push('\n');
     out

@@ -2,70 +2,106 @@
 
 use noctule_analysis::{WaitReport, WaitReportRow};
 use noctule_model::{Cause, Level, Preemptor, VerdictKind};
-use noctule_text::{self as text, WAIT_SCALE, escape};
+use noctule_text::{self as text, Cell, Tone, WAIT_SCALE, escape};
 
-use crate::print::{self, Paint};
+use super::columns::{Choice, Column, Figure};
+use crate::print::Paint;
 
 /// Culprits that are named below a row.
 const CULPRITS: usize = 4;
 /// Characters of a bar.
 const BAR: usize = 24;
 
+/// What the columns show of a row.
+type Of = fn(&WaitReport, Level, &WaitReportRow) -> Option<Figure>;
+
+/// Those with higher numbers are dropped first when the terminal is narrow: verdict and culprit last.
+pub(super) fn columns() -> Vec<Column<Of>> {
+    vec![
+        Column::text("name", 0, 9, |_, level, row| {
+            Some(Figure::text(escape(&row.party.name(level))))
+        }),
+        Column::number("waited", 3, |_, _, row| Some(time(row.total_ns()))),
+        Column::number("CPU", 5, |_, _, row| Some(time(row.cpu_ns))),
+        Column::number("hurts", 6, |_, _, row| Some(time(row.hurts.wait_ns))),
+        Column::number("waits", 9, |_, _, row| {
+            let count = row.histogram.count();
+            Some(Figure::number(count as f64, text::count(count)))
+        }),
+        Column::number("p50", 10, |_, _, row| row.histogram.quantile(0.5).map(time)),
+        Column::number("p90", 11, |_, _, row| row.histogram.quantile(0.9).map(time)),
+        Column::number("p99", 4, |_, _, row| row.histogram.quantile(0.99).map(time)),
+        Column::number("max", 7, |_, _, row| row.histogram.max().map(time)),
+        Column::number("lengths", 8, lengths as Of).titled(WAIT_SCALE),
+        Column::text("culprit", 2, 8, |_, level, row| {
+            let culprit = row.main_culprit()?;
+            Some(Figure::text(escape(&culprit.name(level))))
+        }),
+        Column::text("verdict", 1, 11, |_, _, row| Some(verdict(row))),
+    ]
+}
+
+fn lengths(_: &WaitReport, _: Level, row: &WaitReportRow) -> Option<Figure> {
+    let drawn = Cell::new(text::drawn(&row.histogram), Tone::Plain);
+    Some(Figure::drawn(row.histogram.count() as f64, drawn))
+}
+
+fn time(ns: u64) -> Figure {
+    Figure::number(ns as f64, text::duration(ns))
+}
+
+/// The name of the verdict; sorted by the time that was taken from the group.
+fn verdict(row: &WaitReportRow) -> Figure {
+    let kind = row.verdict.kind;
+    let tone = match kind {
+        VerdictKind::Quiet => Tone::Good,
+        kind if kind.is_own() => Tone::Own,
+        _ => Tone::Bad,
+    };
+    let lost = match kind {
+        VerdictKind::Quiet => -1.0,
+        _ => row.verdict.evidence.lost_ns() as f64,
+    };
+    let cell = Cell {
+        short: Some(text::verdict_word(kind).to_owned()),
+        ..Cell::new(kind.name(), tone)
+    };
+    Figure::drawn(lost, cell)
+}
+
 /// The table. Rows with a verdict other than quiet say below because of whom.
-pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) -> String {
-    let (shown, hidden) = report.rows.split_at(report.rows.len().min(top));
-    let title = text::level_word(level);
-    let header = [
-        title, "waited", "CPU", "waits", "p50", "p90", "p99", "max", WAIT_SCALE,
-    ];
-    let cells: Vec<Vec<String>> = shown.iter().map(|row| cells(row, level)).collect();
-    // Painted afterwards, so that widths are those on the screen.
-    let table = print::table(&header, &cells, Paint::none());
-    let mut lines = table.lines();
-    let head = lines.next().unwrap_or_default();
-    let mut out = format!("{}\n", paint.bold(&format!("{head}  verdict")));
-    for (line, row) in lines.zip(shown) {
-        let room = " ".repeat(text::width(head).saturating_sub(text::width(line)));
-        out.push_str(&format!("{line}{room}  {}\n", verdict(row, paint)));
+pub(super) fn draw(
+    report: &WaitReport,
+    level: Level,
+    top: usize,
+    choice: &Choice,
+    paint: Paint,
+) -> String {
+    let figure = |of: &Of, row: &&WaitReportRow| of(report, level, row);
+    let columns = columns();
+    let mut rows: Vec<&WaitReportRow> = report.rows.iter().collect();
+    choice.sort(&columns, &mut rows, figure);
+    let hidden = rows.split_off(rows.len().min(top));
+    let drawn = choice.draw(&columns, &rows, level, figure, paint);
+    let mut out = drawn.head;
+    for (line, row) in drawn.rows.iter().zip(rows) {
+        out.push_str(line);
         if row.verdict.kind != VerdictKind::Quiet {
-            out.push_str(&details(row, level));
+            out.push_str(&details(row, level, paint));
         }
     }
     if !hidden.is_empty() {
-        let waited: u64 = hidden.iter().map(WaitReportRow::total_ns).sum();
-        let hidden = format!("{} more rows: {}\n", hidden.len(), text::duration(waited));
-        out.push_str(&paint.dim(&hidden));
+        let waited = hidden.iter().map(|row| row.total_ns()).sum();
+        let hidden = format!("{} more rows: {}", hidden.len(), text::duration(waited));
+        out.push_str(&paint.folded(Tone::Faint, &hidden, 0));
     }
+    out.push_str(&drawn.dropped);
     out.push_str(&legend(report, paint));
     out
 }
 
-fn cells(row: &WaitReportRow, level: Level) -> Vec<String> {
-    let quantile = |q| row.histogram.quantile(q).map_or("-".into(), text::duration);
-    vec![
-        escape(&row.party.name(level)),
-        text::duration(row.total_ns()),
-        text::duration(row.cpu_ns),
-        text::count(row.histogram.count()),
-        quantile(0.5),
-        quantile(0.9),
-        quantile(0.99),
-        row.histogram.max().map_or("-".into(), text::duration),
-        text::drawn(&row.histogram),
-    ]
-}
-
-fn verdict(row: &WaitReportRow, paint: Paint) -> String {
-    let name = row.verdict.kind.name();
-    match row.verdict.kind {
-        VerdictKind::Quiet => paint.green(name),
-        kind if kind.is_own() => paint.yellow(name),
-        _ => paint.red(name),
-    }
-}
-
 /// The causes as a bar and in figures, and the culprits.
-fn details(row: &WaitReportRow, level: Level) -> String {
+fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
     let total = row.total_ns().max(1);
     let causes: Vec<String> = Cause::ALL
         .into_iter()
@@ -74,7 +110,16 @@ fn details(row: &WaitReportRow, level: Level) -> String {
         .filter(|(_, ns)| u128::from(*ns) * 2000 >= u128::from(total))
         .map(|(cause, ns)| format!("{} {}", cause.name(), text::share(ns, total)))
         .collect();
-    let mut out = format!("  {}  {}\n", bar(row), causes.join(", "));
+    let causes = causes.join(", ");
+    let room = paint.width().unwrap_or(usize::MAX);
+    let mut out = match 4 + BAR + text::width(&causes) <= room {
+        true => format!("  {}  {causes}\n", bar(row, paint)),
+        false => {
+            let causes = paint.folded(Tone::Plain, &format!("  {causes}"), 2);
+            format!("  {}\n{causes}", bar(row, paint))
+        }
+    };
+    let mut line = |words: String| out.push_str(&paint.folded(Tone::Plain, &words, 4));
     let others = row.others_ns().max(1);
     let culprits: Vec<String> = row
         .culprits
@@ -87,7 +132,7 @@ fn details(row: &WaitReportRow, level: Level) -> String {
         })
         .collect();
     if !culprits.is_empty() {
-        out.push_str(&format!("  behind {}\n", culprits.join(", ")));
+        line(format!("  behind {}", culprits.join(", ")));
     }
     let preemptions: Vec<String> = Preemptor::ALL
         .into_iter()
@@ -97,28 +142,40 @@ fn details(row: &WaitReportRow, level: Level) -> String {
         .chain((row.throttles > 0).then(|| format!("quota {}", text::count(row.throttles))))
         .collect();
     if !preemptions.is_empty() {
-        out.push_str(&format!("  preempted by: {}\n", preemptions.join(", ")));
+        line(format!("  preempted by: {}", preemptions.join(", ")));
     }
     out
 }
 
-/// The glyph of each cause, as often as its part of the bar.
-fn bar(row: &WaitReportRow) -> String {
-    let parts = row.bar(BAR);
-    parts
-        .map(|(cause, part)| text::glyph(cause).to_string().repeat(part))
+/// The glyph of each cause in its colour, as often as its part of the bar.
+fn bar(row: &WaitReportRow, paint: Paint) -> String {
+    row.bar(BAR)
+        .map(|(cause, part)| {
+            let glyphs = text::glyph(cause).to_string().repeat(part);
+            paint.tone(Tone::Cause(cause), &glyphs)
+        })
         .collect()
 }
 
+/// What the figures and the glyphs stand for.
 fn legend(report: &WaitReport, paint: Paint) -> String {
-    let causes: Vec<String> = Cause::ALL
-        .into_iter()
-        .map(|cause| format!("{} {}", text::glyph(cause), cause.name()))
-        .collect();
-    paint.dim(&format!(
-        "{} on {} CPUs; waited: sum over all threads; {}\n",
+    let about = format!(
+        "{} on {} CPUs; waited: sum over all threads; hurts: what others waited behind it",
         text::seconds(report.window_ns),
-        report.cpus,
-        causes.join("  ")
-    ))
+        report.cpus
+    );
+    let mut out = paint.folded(Tone::Faint, &about, 0);
+    let (mut line, mut used) = (String::new(), 0);
+    for cause in Cause::ALL {
+        let (glyph, name) = (text::glyph(cause).to_string(), cause.name());
+        let columns = 3 + text::width(name);
+        if used > 0 && paint.width().is_some_and(|room| used + 1 + columns > room) {
+            out.push_str(&(line.trim_end().to_owned() + "\n"));
+            (line, used) = (String::new(), 0);
+        }
+        let glyph = paint.tone(Tone::Cause(cause), &glyph);
+        line.push_str(&format!("{glyph} {}  ", paint.dim(name)));
+        used += columns + 1;
+    }
+    out + line.trim_end() + "\n"
 }

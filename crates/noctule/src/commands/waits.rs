@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use noctule_analysis::ReportBuilder;
 use noctule_model::{Counter, FeatureId, Level};
 
+use super::columns::Choice;
 use super::recorded::{self, Answer, Window};
 use super::settings::Observed;
 use super::watch::{Output, watch};
@@ -19,6 +20,8 @@ use crate::wire::{Pipeline, Shown};
 const WINDOW: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
+    let level = Level::from(args.by);
+    let choice = Choice::new(&args.shape, &wait_table::columns(), level)?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let mut observed = None;
     let answer = match Window::open(&args.source, args.duration, WINDOW)? {
@@ -29,7 +32,6 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
         }
         None => live(args, config, &mut observed)?,
     };
-    let level = Level::from(args.by);
     let thresholds = config.verdicts.thresholds();
     let kernel_threads = kernel_threads(&answer.builder);
     let builder = answer.builder.select(answer.selection);
@@ -42,10 +44,10 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
         let json = noctule_sinks::json::waits_json(&report, level);
         output.write(&format!("{json}\n"))?;
     } else {
-        let paint = output.paint();
+        let paint = output.paint().wide(args.shape.wide);
         let answers = wait_answers::draw(&report, level, args.top, paint);
-        let table = wait_table::draw(&report, level, args.top, paint);
-        output.write(&(answers + &table))?;
+        let table = wait_table::draw(&report, level, args.top, &choice, paint);
+        output.print(&(answers + &table))?;
     }
     Ok(answer.code)
 }

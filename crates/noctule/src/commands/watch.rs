@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use noctule_analysis::{ReportBuilder, Selection};
 use noctule_model::Batch;
+use noctule_text::ascii;
 
 use super::recorded::Answer;
 use crate::exit::{self, NotStarted};
 use crate::limits;
-use crate::print::Paint;
+use crate::print::{self, Paint};
 use crate::private;
 use crate::recording::Recording;
 use crate::stop::{Signals, Woken};
@@ -117,7 +118,9 @@ fn window(
     show(&first);
     let mut builder = ReportBuilder::new(first);
     let end = Instant::now() + duration;
+    let mut countdown = CountDown::new();
     loop {
+        countdown.show(end.saturating_duration_since(Instant::now()));
         let woken = pipeline.wait(signals, end.min(Instant::now() + STEP))?;
         let last = woken == Woken::End || Instant::now() >= end;
         let batch = match last {
@@ -128,6 +131,40 @@ fn window(
         builder.add(batch);
         if last {
             return Ok(builder);
+        }
+    }
+}
+
+/// How long a window still takes, on standard error where that is a terminal. It is erased when it is
+/// dropped.
+struct CountDown {
+    shown: bool,
+}
+
+impl CountDown {
+    fn new() -> Self {
+        Self { shown: false }
+    }
+
+    fn show(&mut self, left: Duration) {
+        if !stderr().is_terminal() || !print::moves() {
+            return;
+        }
+        let left = left.as_secs_f64().ceil() as u64;
+        let left = match left {
+            0..60 => format!("{left}s"),
+            left => noctule_text::duration(left * 1_000_000_000),
+        };
+        self.shown = true;
+        // The cursor goes back: what is written next begins there. That it cannot be shown is no error.
+        let _ = write!(stderr(), "\r\x1b[Kwatching, {left} left (Ctrl-C ends it)\r");
+    }
+}
+
+impl Drop for CountDown {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = write!(stderr(), "\r\x1b[K");
         }
     }
 }
@@ -301,6 +338,14 @@ impl<'a> Output<'a> {
             // The reader has seen enough; the command's status is passed on all the same.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
             written => written.context(place).map(|()| Reader::There),
+        }
+    }
+
+    /// Text for people, in the characters that the locale has.
+    pub(super) fn print(&mut self, text: &str) -> Result<Reader> {
+        match print::ascii_only() {
+            true => self.write(&ascii(text)),
+            false => self.write(text),
         }
     }
 

@@ -45,7 +45,7 @@ pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
         let json = noctule_sinks::json::why_json(&why);
         output.write(&format!("{json}\n"))?;
     } else {
-        output.write(&why_text::draw(&why, output.paint()))?;
+        output.print(&why_text::draw(&why, output.paint().wide(args.wide)))?;
     }
     Ok(watched.code)
 }

@@ -2,7 +2,7 @@
 
 use noctule_analysis::{ProcessUse, WaitReportRow, Why};
 use noctule_model::{Cause, EventCounter, ExitKind};
-use noctule_text::{self as text, WAIT_SCALE, duration, escape, percent, share};
+use noctule_text::{self as text, Tone, WAIT_SCALE, duration, escape, percent, share};
 
 use crate::print::Paint;
 
@@ -16,11 +16,14 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
     };
     let reason = why.report.reason(row, why.level);
     let name = row.party.name(why.level);
-    let mut out = paint.bold(&escape(&text::answer(&name, &reason)));
-    out.push_str("\n\n");
+    let answer = escape(&text::answer(&name, &reason));
+    let mut out = paint.folded(Tone::Strong, &answer, 2) + "\n";
     let mut line = |label: &str, words: &str| {
-        let label = paint.dim(&format!("{label:LABEL$}"));
-        out.push_str(&format!("{label}{words}\n"));
+        let label = format!("{label:LABEL$}");
+        let lines = text::fold(&(label.clone() + words), paint.width(), LABEL);
+        let words = lines.join("\n");
+        let words = words.strip_prefix(&label).unwrap_or(&words);
+        out.push_str(&format!("{}{words}\n", paint.dim(&label)));
     };
     let window = why.report.window_ns;
     let cpus = text::cpus(row.cpu_ns as f64 / window.max(1) as f64);
@@ -34,7 +37,7 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
         line("pressure", &format!("{} {words}", percent(pressure)));
     }
     if row.histogram.count() > 0 {
-        line("", &paint.dim(WAIT_SCALE));
+        line("", WAIT_SCALE);
         line(
             "waits",
             &format!("{}  {}", text::drawn(&row.histogram), lengths(row)),
