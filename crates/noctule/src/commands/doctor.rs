@@ -1,11 +1,10 @@
 //! `noctule doctor`: what works here, what does not, why, and how to change it.
 
-use std::io::{Write as _, stdout};
-
 use anyhow::Result;
 use noctule_model::{Feature, FeatureId, FeatureState, Unread, UnreadZone, Zone};
-use noctule_text::escape;
+use noctule_text::{Tone, escape, fold};
 
+use super::watch::Output;
 use crate::args::DoctorArgs;
 use crate::config::Config;
 use crate::print::Paint;
@@ -15,16 +14,14 @@ pub(super) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
     let meters = wire::meters(config);
     let features = wire::examine(config, &meters);
     let (zones, unread) = (meters.zones(), meters.unread());
-    let mut out = stdout().lock();
+    let mut output = Output::open(None)?;
     if args.json {
-        writeln!(
-            out,
-            "{}",
-            noctule_sinks::json::doctor_json(&features, zones, unread)
-        )?;
+        let json = noctule_sinks::json::doctor_json(&features, zones, unread);
+        output.write(&format!("{json}\n"))?;
     } else {
-        out.write_all(table(&features, Paint::of(&stdout())).as_bytes())?;
-        out.write_all(meter_table(zones, unread).as_bytes())?;
+        let paint = output.paint();
+        let table = table(&features, paint) + &meter_table(zones, unread, paint);
+        output.print(&(table + &paint.folded(Tone::Strong, &conclusion(&features), 0)))?;
     }
     let impossible = features
         .iter()
@@ -36,41 +33,109 @@ pub(super) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
     })
 }
 
+/// Columns of the state.
+const STATE: usize = 8;
+
+/// A line for each feature. A reason that several in a row have is said once.
 fn table(features: &[Feature], paint: Paint) -> String {
-    let width = features
-        .iter()
-        .map(|f| f.id.name().len())
-        .max()
-        .unwrap_or(0);
+    let names = features.iter().map(|f| f.id.name().len());
+    let name = names.max().unwrap_or(0);
+    let hang = name + STATE + 4;
     let mut out = String::new();
-    for feature in features {
-        let state = format!("{:8}", feature.state.name());
-        let state = match feature.state {
-            FeatureState::On => paint.green(&state),
-            FeatureState::Degraded => paint.yellow(&state),
-            FeatureState::Off => paint.red(&state),
+    for (i, feature) in features.iter().enumerate() {
+        let before = i.checked_sub(1).map(|i| &features[i]);
+        let same = before.is_some_and(|before| {
+            let said = (feature.state, &feature.reason, &feature.mend);
+            !said.1.is_empty() && said == (before.state, &before.reason, &before.mend)
+        });
+        let tone = match feature.state {
+            FeatureState::On => Tone::Good,
+            _ if !is_to_do(feature) => Tone::Faint,
+            FeatureState::Degraded => Tone::Own,
+            FeatureState::Off => Tone::Bad,
         };
-        let reason = escape(&feature.reason);
-        out.push_str(&format!("{:width$}  {state}  {reason}\n", feature.id));
-        if !feature.mend.is_empty() {
-            let mend = escape(&feature.mend);
-            out.push_str(&format!(
-                "{:width$}  {:8}  {} {mend}\n",
-                "",
-                "",
-                paint.bold("to mend:")
-            ));
+        let reason = match same {
+            true => "the same".to_owned(),
+            false => escape(&feature.reason),
+        };
+        let head = format!("{:name$}  ", feature.id);
+        let state = format!("{:STATE$}", feature.state.name());
+        let lines = fold(&format!("{head}{state}  {reason}"), paint.width(), hang);
+        let rest = |line: &str| {
+            line.get(head.len() + state.len()..)
+                .unwrap_or("")
+                .to_owned()
+        };
+        let text_tone = if tone == Tone::Faint {
+            tone
+        } else {
+            Tone::Plain
+        };
+        out.push_str(&format!(
+            "{head}{}{}\n",
+            paint.tone(tone, &state),
+            paint.tone(text_tone, &rest(&lines[0]))
+        ));
+        for line in &lines[1..] {
+            out.push_str(&(paint.tone(text_tone, line) + "\n"));
+        }
+        if !feature.mend.is_empty() && !same {
+            let mend = format!("{:hang$}to mend: {}", "", escape(&feature.mend));
+            out.push_str(&paint.folded(text_tone, &mend, hang));
         }
     }
     out
 }
 
+/// Whether something can be done here about a feature that does not work. Mends for other machines begin
+/// with the machine (`on a ...`), and nothing is wrong where nobody asked.
+fn is_to_do(feature: &Feature) -> bool {
+    let mend = &feature.mend;
+    let elsewhere = mend.is_empty() || mend.starts_with("on a ");
+    feature.state != FeatureState::On && !elsewhere && feature.reason != "not asked for"
+}
+
+/// How many work, and for how many of the others something can be done.
+fn conclusion(features: &[Feature]) -> String {
+    let count = |state| features.iter().filter(|f| f.state == state).count();
+    let (on, degraded, off) = (
+        count(FeatureState::On),
+        count(FeatureState::Degraded),
+        count(FeatureState::Off),
+    );
+    let verb = |count: usize, one: &str, many: &str| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
+    };
+    let mut words = verb(on, "feature works", "features work");
+    if degraded > 0 {
+        words.push_str(&format!(
+            ", {}",
+            verb(degraded, "works in part", "work in part")
+        ));
+    }
+    if off > 0 {
+        words.push_str(&format!(", {}", verb(off, "does not", "do not")));
+    }
+    let to_do: Vec<&str> = features
+        .iter()
+        .filter(|feature| is_to_do(feature))
+        .map(|feature| feature.id.name())
+        .collect();
+    words
+        + &match to_do.is_empty() {
+            true => "; nothing to do".to_owned(),
+            false => format!("; to mend: {}", to_do.join(", ")),
+        }
+}
+
 /// A line for each zone of energy: what it covers, by which meter, and what it is part of.
-fn meter_table(zones: &[Zone], unread: &[UnreadZone]) -> String {
+fn meter_table(zones: &[Zone], unread: &[UnreadZone], paint: Paint) -> String {
     if zones.is_empty() && unread.is_empty() {
         return String::new();
     }
     let mut out = String::from("\nzones of energy:\n");
+    let mut add = |words: String| out.push_str(&paint.folded(Tone::Plain, &words, 4));
     for zone in zones {
         let part = match zone.parent.map(|parent| &zones[parent]) {
             Some(parent) => format!(", part of {}", escape(&parent.name)),
@@ -78,7 +143,7 @@ fn meter_table(zones: &[Zone], unread: &[UnreadZone]) -> String {
         };
         let step = zone.resolution_uj;
         let words = format!("{}{part}, in steps of {step} µJ", describe(zone));
-        out.push_str(&format!("  {words}: {}\n", escape(&zone.path)));
+        add(format!("  {words}: {}", escape(&zone.path)));
     }
     for unread in unread {
         let why = match &unread.why {
@@ -86,7 +151,7 @@ fn meter_table(zones: &[Zone], unread: &[UnreadZone]) -> String {
             Unread::Covered(by) => format!("not read: the same as {}", escape(by)),
         };
         let path = escape(&unread.zone.path);
-        out.push_str(&format!("  {}, {why}: {path}\n", describe(&unread.zone)));
+        add(format!("  {}, {why}: {path}", describe(&unread.zone)));
     }
     out
 }
@@ -102,4 +167,48 @@ fn describe(zone: &Zone) -> String {
     }
     let name = escape(&zone.name);
     format!("{name} ({covers}) by {}", zone.source.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feature(id: FeatureId, state: FeatureState, reason: &str, mend: &str) -> Feature {
+        Feature {
+            id,
+            state,
+            reason: reason.into(),
+            mend: mend.into(),
+        }
+    }
+
+    #[test]
+    fn the_last_line_says_what_is_to_be_done() {
+        use FeatureState::{Degraded, Off, On};
+        let pmu = "on a virtual machine, ask the provider for a type with a PMU";
+        let mut features = vec![
+            feature(FeatureId::Btf, On, "it is there", ""),
+            feature(FeatureId::Cycles, Off, "no PMU", pmu),
+            feature(FeatureId::Instructions, Off, "no PMU", pmu),
+            feature(FeatureId::FileOpens, Off, "not asked for", "switch it on"),
+        ];
+        assert_eq!(
+            conclusion(&features),
+            "1 feature works, 3 do not; nothing to do"
+        );
+        let table = table(&features, Paint::none());
+        assert_eq!(table.matches("no PMU").count(), 1, "{table}");
+        assert!(
+            table.contains("instructions  off       the same\n"),
+            "{table}"
+        );
+        features.push(feature(
+            FeatureId::Tracefs,
+            Degraded,
+            "not mounted",
+            "mount it",
+        ));
+        let expected = "1 feature works, 1 works in part, 3 do not; to mend: tracefs";
+        assert_eq!(conclusion(&features), expected);
+    }
 }

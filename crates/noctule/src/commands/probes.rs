@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use noctule_kernel::TraceEvents;
-use noctule_text::escape;
+use noctule_text::{Tone, escape};
 use noctule_trace::format::{EventFormat, Field};
 use noctule_trace::print::{FieldTable, Print, TableKind};
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use super::tracepoints;
 use super::watch::{Output, Reader};
 use crate::args::ProbesArgs;
 use crate::exit;
+use crate::print::Paint;
 
 pub(super) fn run(args: &ProbesArgs) -> Result<u8> {
     let events = TraceEvents::open()?;
@@ -33,7 +34,7 @@ pub(super) fn run(args: &ProbesArgs) -> Result<u8> {
         };
         if args.json {
             answer.push(probe.json());
-        } else if output.write(&probe.text())? == Reader::Gone {
+        } else if output.print(&folded(&probe.text(), output.paint()))? == Reader::Gone {
             return Ok(exit::DONE);
         }
     }
@@ -41,6 +42,15 @@ pub(super) fn run(args: &ProbesArgs) -> Result<u8> {
         output.write(&(json!({ "events": answer }).to_string() + "\n"))?;
     }
     Ok(exit::DONE)
+}
+
+/// The lines of a text, those that do not fit folded below where they begin.
+fn folded(text: &str, paint: Paint) -> String {
+    let line = |line: &str| {
+        let hang = line.len() - line.trim_start().len();
+        paint.folded(Tone::Plain, line, hang + 2)
+    };
+    text.lines().map(line).collect()
 }
 
 /// An event, with what was asked about it.
