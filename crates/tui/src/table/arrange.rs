@@ -15,7 +15,7 @@ use crate::table::{Item, SortKey};
 const MAX_INDENT: usize = 24;
 
 /// Puts the nodes into the order of the tree. Brothers are sorted by what they and all below them
-/// used; a collapsed row shows that sum. Kept are the rows that match, and those above them.
+/// used, and every row shows that sum. Kept are the rows that match, and those above them.
 pub(crate) fn arrange(
     mut nodes: Vec<Node>,
     collapsed: &HashSet<Key>,
@@ -196,12 +196,12 @@ impl Tree<'_> {
         if self.children[place.node].is_empty() {
             return line;
         }
-        line.branch = Branch::Open;
-        if self.collapsed.contains(&node.item.key) {
-            line.below = self.keys_below(place.node);
-            line.branch = Branch::Collapsed;
-            line.item = self.sums[place.node].item(node);
-        }
+        line.branch = match self.collapsed.contains(&node.item.key) {
+            true => Branch::Collapsed,
+            false => Branch::Open,
+        };
+        line.below = self.keys_below(place.node);
+        line.item = self.sums[place.node].item(node);
         line
     }
 

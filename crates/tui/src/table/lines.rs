@@ -22,14 +22,14 @@ pub(crate) enum Branch {
     Leaf,
     /// They are shown.
     Open,
-    /// They are hidden, and their figures are added to those of the row.
+    /// They are hidden.
     Collapsed,
 }
 
 /// One line of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    /// The row.
+    /// The row; of a tree, with the figures of all below it.
     pub(crate) item: Item,
     /// The guides of the tree before its name.
     pub(crate) guide: String,
@@ -39,7 +39,7 @@ pub(crate) struct Line {
     pub(crate) matched: bool,
     /// Its place in the tree.
     pub(crate) branch: Branch,
-    /// The rows that are collapsed into it.
+    /// The rows below it, whose figures are in its own.
     pub(crate) below: Vec<Key>,
 }
 
