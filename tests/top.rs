@@ -68,10 +68,16 @@ fn burns(screen: &str) -> bool {
 fn strike_keys(terminal: &Terminal) {
     terminal.keys(&["?"]);
     terminal.wait_for("help", |screen| {
-        screen.contains("Keys") && !screen.contains("CPU%")
+        screen.contains("Keys") && !screen.contains("by CPU%")
     });
     terminal.keys(&["?"]);
     terminal.wait_for("table again", burns);
+    for (key, heading) in [("b", "Who waits"), ("f", "Columns of this")] {
+        terminal.keys(&[key]);
+        terminal.wait_for(heading, |screen| screen.contains(heading));
+        terminal.keys(&[key]);
+        terminal.wait_for("table again", burns);
+    }
     terminal.keys(&["t"]);
     terminal.wait_for("tree", |screen| screen.contains("─"));
     terminal.keys(&["t"]);

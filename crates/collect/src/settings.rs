@@ -47,6 +47,22 @@ impl SettingFiles {
         (path != "/").then(|| number("cpu.weight").or_else(shares))?
     }
 
+    /// How many CPUs the quota of the group itself gives it. `None` where it has none.
+    pub fn limit(&self, path: &str) -> Option<f64> {
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|it| *it > 0.0);
+        let (quota, period) = match self.read(path, "cpu.max") {
+            Some(text) => {
+                let (quota, period) = text.split_once(' ')?;
+                (number(quota)?, number(period)?)
+            }
+            None => (
+                number(&self.read(path, "cpu.cfs_quota_us")?)?,
+                number(&self.read(path, "cpu.cfs_period_us")?)?,
+            ),
+        };
+        Some(quota / period)
+    }
+
     /// Part of the last ten seconds in which some thread of the group waited for a CPU, by the
     /// kernel's own account, in percent.
     pub fn pressure(&self, path: &str) -> Option<f64> {
@@ -167,7 +183,13 @@ mod tests {
     fn weights_of_both_versions_and_cpus_are_read() {
         let root = hierarchy(&[
             ("cg/a/cpu.weight", "25\n"),
+            ("cg/a/cpu.max", "50000 100000\n"),
             ("cg/b/cpu.shares", "1024\n"),
+            ("cg/b/cpu.cfs_quota_us", "-1\n"),
+            ("cg/b/cpu.cfs_period_us", "100000\n"),
+            ("cg/b/inner/cpu.cfs_quota_us", "150000\n"),
+            ("cg/b/inner/cpu.cfs_period_us", "100000\n"),
+            ("cg/c/cpu.max", "max 100000\n"),
             ("cg/b/cgroup.procs", "7\n"),
             ("cg/b/inner/cgroup.procs", "8\n9\n"),
             (
@@ -185,6 +207,8 @@ mod tests {
         let files = SettingFiles::new(root.path(), &root.path().join("cg"));
         let weights = ["/a", "/b", "/", "/none"].map(|path| files.weight(path));
         assert_eq!(weights, [Some(25), Some(100), None, None]);
+        let limits = ["/a", "/b", "/b/inner", "/c", "/none"].map(|path| files.limit(path));
+        assert_eq!(limits, [Some(0.5), None, Some(1.5), None, None]);
         assert_eq!(files.pressure("/b"), Some(12.5));
         let pids = files.processes("/b");
         assert_eq!(pids, [7, 8, 9]);

@@ -1,5 +1,7 @@
 //! Draws the state. The same state gives the same screen.
 
+mod blame;
+mod choose;
 mod detail;
 mod header;
 mod help;
@@ -22,7 +24,7 @@ use crate::draw::line::put;
 use crate::draw::palette::Palette;
 use crate::state::App;
 use crate::state::keys::{Action, KEYS, Mode};
-use crate::state::layout::{self, Areas};
+use crate::state::layout::Areas;
 use crate::table::View;
 use crate::table::columns::COLUMNS;
 use crate::text;
@@ -30,7 +32,7 @@ use crate::text;
 /// Draws everything.
 pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
     let warning = app.shown.warning();
-    let areas = layout::areas(frame.area().as_size(), warning.is_some(), app.zones());
+    let areas = app.areas_of(frame.area().as_size());
     let palette = Palette::new(app.color);
     header::draw(app, &areas, &palette, frame);
     if let Some(warning) = &warning {
@@ -50,7 +52,7 @@ pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
     zones::draw(app, areas.zones, &palette, frame);
     match app.mode {
         Mode::Table | Mode::Filter => rows::draw(app, &areas, &palette, frame),
-        Mode::Detail | Mode::Help => {
+        Mode::Detail | Mode::Help | Mode::Blame | Mode::Columns => {
             let lines = pane::lines(app, areas.pane.width, &palette);
             let shown = lines.into_iter().skip(app.scroll);
             for (y, line) in (0..areas.pane.height).zip(shown) {
@@ -59,6 +61,19 @@ pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
         }
     }
     footer(app, &areas, &palette, frame);
+    if app.ascii {
+        to_ascii(frame);
+    }
+}
+
+/// Replaces what the terminal cannot show, each sign by one that is as wide.
+fn to_ascii(frame: &mut Frame<'_>) {
+    for cell in &mut frame.buffer_mut().content {
+        if !cell.symbol().is_ascii() {
+            let near = noctule_text::ascii(cell.symbol());
+            cell.set_symbol(near.get(..1).unwrap_or(" "));
+        }
+    }
 }
 
 fn warning_line(warning: &str, width: u16, palette: &Palette) -> Line<'static> {
@@ -108,7 +123,7 @@ fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
 
 /// What is shown below, in words.
 fn said(app: &App) -> Vec<String> {
-    if matches!(app.mode, Mode::Detail | Mode::Help) {
+    if !matches!(app.mode, Mode::Table | Mode::Filter) {
         return position(app).into_iter().collect();
     }
     let filter = escape(&app.filter);

@@ -1,5 +1,6 @@
 //! The state: what was received and what the user asked for. It depends on no terminal.
 
+mod choose;
 pub(crate) mod keys;
 pub(crate) mod layout;
 mod options;
@@ -12,9 +13,9 @@ use noctule_model::{Batch, Level};
 use noctule_text::{clock, escape};
 use ratatui::layout::Size;
 
-use self::keys::{Action, Mode, Press};
+use self::keys::{Action, Mode, Pointer, Press};
 use self::layout::Areas;
-pub use self::options::{Options, View};
+pub use self::options::{About, Options, View};
 use crate::data::Data;
 use crate::data::history::LENGTH;
 use crate::data::level::{self, Key, LEVELS};
@@ -31,6 +32,8 @@ const MAX_FILTER: usize = 128;
 pub(crate) enum Input {
     /// A key was struck.
     Key(Press),
+    /// The mouse was used.
+    Mouse(Pointer),
     /// The next batch came.
     Batch(Box<Batch>),
     /// The terminal has this size now.
@@ -47,6 +50,8 @@ pub(crate) struct Detail {
     pub(crate) line: Line,
     /// It is not in the table any more.
     pub(crate) gone: bool,
+    /// What files say of it.
+    pub(crate) about: Vec<(&'static str, String)>,
 }
 
 /// The whole state.
@@ -56,6 +61,9 @@ pub(crate) struct App {
     pub(crate) hostname: String,
     /// Colours are allowed.
     pub(crate) color: bool,
+    /// Only ASCII can be shown.
+    pub(crate) ascii: bool,
+    about: About,
     /// Time between two batches.
     pub(crate) interval: Duration,
     /// Local time less UTC; see [`Options`].
@@ -79,6 +87,10 @@ pub(crate) struct App {
     /// The tree was asked for; not every level has one.
     pub(crate) tree: bool,
     collapsed: HashSet<Key>,
+    /// Positions in [`COLUMNS`] of those that are not to be shown.
+    pub(crate) hidden: HashSet<usize>,
+    /// The line that is marked in the pane of columns.
+    pub(crate) marked: usize,
     /// What the rows must contain.
     pub(crate) filter: String,
     /// What the keys act on.
@@ -107,6 +119,10 @@ impl App {
         let mut app = Self {
             hostname: escape(&options.hostname),
             color: options.color,
+            ascii: options.ascii,
+            about: options.about.clone(),
+            hidden: HashSet::new(),
+            marked: 0,
             interval: options.interval,
             utc_offset: options.utc_offset,
             shown: Data::new(
@@ -147,12 +163,18 @@ impl App {
                     self.act(action);
                 }
             }
+            Input::Mouse(pointer) => self.point(pointer),
             Input::Batch(batch) if self.paused => {
                 let shown = &self.shown;
                 self.live.get_or_insert_with(|| shown.clone()).push(*batch);
                 return self;
             }
-            Input::Batch(batch) => self.shown.push(*batch),
+            Input::Batch(batch) => {
+                self.shown.push(*batch);
+                if let Some(detail) = &mut self.detail {
+                    detail.about = (self.about.0)(&detail.line.item.row);
+                }
+            }
             Input::Size(size) => self.size = size,
         }
         self.refresh();
@@ -217,7 +239,16 @@ impl App {
 
     /// The parts of the screen.
     pub(crate) fn areas(&self) -> Areas {
-        layout::areas(self.size, self.shown.warning().is_some(), self.zones())
+        self.areas_of(self.size)
+    }
+
+    /// The parts of a screen of that size.
+    pub(crate) fn areas_of(&self, size: Size) -> Areas {
+        let areas = layout::areas(size, self.shown.warning().is_some(), self.zones());
+        match self.mode {
+            Mode::Help => areas.covered(),
+            _ => areas,
+        }
     }
 
     /// Lines that the zones of energy take above the table: a heading and one for each.
@@ -235,6 +266,10 @@ impl App {
             Action::Help => self.toggle_help(),
             Action::Filter => self.mode = Mode::Filter,
             Action::Open => self.open(),
+            Action::Blame => self.toggle(Mode::Blame),
+            Action::Columns => self.toggle(Mode::Columns),
+            Action::Toggle => self.toggle_column(),
+            Action::Choose => self.choose_column(),
             Action::Pause => self.pause(),
             Action::View(view) if self.view == view => self.turn(View::Use),
             Action::View(view) => self.turn(view),
@@ -248,6 +283,7 @@ impl App {
             Action::LevelNext => self.show(self.level_after(1)),
             Action::LevelPrevious => self.show(self.level_after(LEVELS.len() - 1)),
             Action::Move(motion) if self.mode == Mode::Table => self.select(motion),
+            Action::Move(motion) if self.mode == Mode::Columns => self.mark(motion),
             Action::Move(motion) => self.scroll(motion),
             Action::Back => self.back(),
             Action::Accept => self.mode = Mode::Table,
@@ -297,8 +333,13 @@ impl App {
                 break;
             }
         }
-        self.sort = next;
-        self.descending = COLUMNS[next].descends();
+        self.order_by(next);
+    }
+
+    /// Sorts by a column, in its usual direction.
+    pub(super) fn order_by(&mut self, column: usize) {
+        self.sort = column;
+        self.descending = COLUMNS[column].descends();
     }
 
     fn collapse(&mut self, collapse: bool) {
@@ -316,6 +357,7 @@ impl App {
         if let Some(line) = self.lines.get(self.selected().unwrap_or(0)) {
             self.selected = Some(line.item.key.clone());
             self.detail = Some(Detail {
+                about: (self.about.0)(&line.item.row),
                 line: line.clone(),
                 gone: false,
             });
@@ -336,6 +378,7 @@ impl App {
     fn back(&mut self) {
         match self.mode {
             Mode::Help => self.toggle_help(),
+            Mode::Blame | Mode::Columns => self.mode = Mode::Table,
             Mode::Detail => {
                 self.mode = Mode::Table;
                 self.detail = None;

@@ -13,7 +13,7 @@ use ratatui::crossterm::event::Event;
 use ratatui::layout::Size;
 
 use crate::draw::{self, pane};
-use crate::state::keys::Press;
+use crate::state::keys::{Pointer, Press};
 use crate::state::{App, Input, Options};
 use crate::terminal::keyboard::Keyboard;
 use crate::terminal::screen::Screen;
@@ -113,6 +113,8 @@ pub(crate) fn drive(
 fn input(event: &Event) -> Option<Input> {
     match event {
         Event::Resize(width, height) => Some(Input::Size(Size::new(*width, *height))),
-        other => Press::of(other).map(Input::Key),
+        other => Press::of(other)
+            .map(Input::Key)
+            .or_else(|| Pointer::of(other).map(Input::Mouse)),
     }
 }

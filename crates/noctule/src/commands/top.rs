@@ -7,9 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use noctule_analysis::Row;
+use noctule_collect::SettingFiles;
 use noctule_model::{Batch, Level};
-use noctule_tui::View;
+use noctule_text::cpu_numbers;
+use noctule_tui::{About, View};
 
+use super::users::Users;
 use crate::args::TopArgs;
 use crate::config::Config;
 use crate::exit;
@@ -42,7 +46,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         .spawn(move || {
             let mut pipeline = Pipeline::start(&config, Shown::Use)?;
             let selection = pipeline.select(&names, &[])?;
-            let _ = started.send(selection);
+            let _ = started.send((selection, pipeline.setting_files()));
             let end = duration.map(|d| Instant::now() + d);
             feed(pipeline, &sender, &signals, interval, end, &stopped)
         })
@@ -52,7 +56,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
             .join()
             .unwrap_or_else(|_| bail!("the collecting thread panicked"))
     };
-    let Ok(selection) = ready.recv() else {
+    let Ok((selection, files)) = ready.recv() else {
         joined()?;
         bail!("the collecting thread ended before it began");
     };
@@ -72,13 +76,48 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         interval,
         hostname,
         utc_offset: print::utc_offset,
-        color: std::env::var_os("NO_COLOR").is_none(),
+        about: About(Arc::new(about(&files))),
+        ascii: print::ascii_only(),
+        color: print::colours(),
     };
     let shown = noctule_tui::run(batches, &options, &stop);
     stop.store(true, Ordering::Relaxed);
     joined()?;
     shown.context("the terminal")?;
     Ok(exit::DONE)
+}
+
+/// What only files say of a row: the limits of a group, the command line and the user of a process.
+fn about(files: &SettingFiles) -> impl Fn(&Row) -> Vec<(&'static str, String)> + use<> {
+    let (files, users) = (files.clone(), Users::new(true));
+    move |row| {
+        let mut facts = Vec::new();
+        if let Some(process) = row.process.as_ref().filter(|process| !process.exited) {
+            let pid = process.id.pid;
+            facts.extend(files.command_line(pid).map(|line| ("command", line)));
+            facts.extend(users.of(pid).map(|user| ("user", user)));
+            let allowed = files.allowed(&[pid]);
+            facts.extend(allowed.map(|cpus| ("may run on", cpu_numbers(&Vec::from_iter(cpus)))));
+            return facts;
+        }
+        let path = &row.owner.path;
+        if let Some(limit) = files.limit(path) {
+            facts.push(("CPU limit", noctule_text::cpus(limit)));
+        }
+        if let Some(weight) = files.weight(path) {
+            facts.push(("CPU weight", format!("{weight} (100 is usual)")));
+        }
+        let allowed = files.allowed(&files.processes(path));
+        facts.extend(allowed.map(|cpus| ("may run on", cpu_numbers(&Vec::from_iter(cpus)))));
+        if let Some(pressure) = files.pressure(path) {
+            let words = "of the last 10 s somebody waited for a CPU (PSI)";
+            facts.push((
+                "pressure",
+                format!("{} {words}", noctule_text::percent(pressure)),
+            ));
+        }
+        facts
+    }
 }
 
 fn feed(

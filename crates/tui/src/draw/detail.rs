@@ -49,6 +49,9 @@ pub(crate) fn lines(
         title.push(Span::styled(gone, palette.alarm));
     }
     let mut lines = vec![Line::from(title)];
+    for (label, value) in &detail.about {
+        lines.extend(labelled(label, &escape(value), width, palette));
+    }
     match &line.item.waited {
         Some(waited) => lines.extend(wait_detail::lines(app, waited, width, palette)),
         None => lines.extend(graph(app, detail, width, palette)),

@@ -1,29 +1,22 @@
 //! The help: the tables of keys and columns, as they are.
 
 use noctule_model::Cause;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 use crate::draw::line::labelled;
 use crate::draw::palette::Palette;
 use crate::state::keys::{Binding, KEYS, Mode, Press};
 use crate::table::View;
 use crate::table::columns::COLUMNS;
-use crate::text;
+use crate::text::{self, Align};
 
-/// The lines of the help.
+/// Columns of the terminal from which keys stand in two columns, and those of the label of a key.
+const TWO: usize = 78;
+const LABEL: usize = 9;
+
+/// The lines of the help: all keys first, so that they fit on a screen of 80 columns and 24 lines.
 pub(crate) fn lines(width: usize, palette: &Palette) -> Vec<Line<'static>> {
-    let describe = |binding: &Binding| {
-        let labels: Vec<String> = binding.keys.iter().map(Press::label).collect();
-        labelled(&labels.join(" "), binding.help, width, palette)
-    };
-    let mut lines = vec![Line::styled(" Keys", palette.accent)];
-    let (typing, other): (Vec<_>, Vec<_>) = KEYS
-        .iter()
-        .partition(|binding| binding.modes == [Mode::Filter]);
-    lines.extend(other.into_iter().flat_map(describe));
-    lines.push(Line::default());
-    lines.push(Line::styled(" While a filter is typed", palette.accent));
-    lines.extend(typing.into_iter().flat_map(describe));
+    let mut lines = keys(width, palette);
     lines.push(Line::default());
     for (view, heading) in [
         (View::Use, " Columns: who uses the CPU"),
@@ -58,6 +51,35 @@ pub(crate) fn lines(width: usize, palette: &Palette) -> Vec<Line<'static>> {
                 .into_iter()
                 .map(|line| Line::raw(format!(" {line}"))),
         );
+    }
+    lines
+}
+
+/// Every key, down the columns. Those of the line of the filter come last.
+fn keys(width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    let (typing, other): (Vec<&Binding>, Vec<&Binding>) = KEYS
+        .iter()
+        .partition(|binding| binding.modes == [Mode::Filter]);
+    let entry = |binding: &Binding| {
+        let labels: Vec<String> = binding.keys.iter().map(Press::label).collect();
+        (labels.join(" "), binding.help)
+    };
+    let mut entries: Vec<(String, &str)> = other.into_iter().map(entry).collect();
+    entries.push(("mouse".to_owned(), "select, sort; Shift: copy"));
+    entries.push((String::new(), "while a filter is typed:"));
+    entries.extend(typing.into_iter().map(entry));
+    let columns = if width >= TWO { 2 } else { 1 };
+    let rows = entries.len().div_ceil(columns);
+    let room = (width / columns).saturating_sub(LABEL + 2);
+    let mut lines = vec![Line::styled(" Keys", palette.accent)];
+    for row in 0..rows {
+        let mut spans = Vec::new();
+        for (label, help) in entries.iter().skip(row).step_by(rows) {
+            let label = text::pad(label, LABEL, Align::Left);
+            spans.push(Span::styled(format!(" {label} "), palette.accent));
+            spans.push(Span::raw(text::pad(help, room, Align::Left)));
+        }
+        lines.push(Line::from(spans));
     }
     lines
 }

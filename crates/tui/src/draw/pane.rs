@@ -2,6 +2,8 @@
 
 use ratatui::text::Line;
 
+use crate::draw::blame;
+use crate::draw::choose;
 use crate::draw::detail;
 use crate::draw::help;
 use crate::draw::palette::Palette;
@@ -12,7 +14,9 @@ use crate::state::keys::Mode;
 pub(crate) fn height(app: &App, width: u16) -> usize {
     match app.mode {
         Mode::Table | Mode::Filter => 0,
-        Mode::Detail | Mode::Help => lines(app, width, &Palette::new(false)).len(),
+        Mode::Detail | Mode::Help | Mode::Blame | Mode::Columns => {
+            lines(app, width, &Palette::new(false)).len()
+        }
     }
 }
 
@@ -21,6 +25,8 @@ pub(crate) fn lines(app: &App, width: u16, palette: &Palette) -> Vec<Line<'stati
     let width = usize::from(width);
     match (app.mode, &app.detail) {
         (Mode::Help, _) => help::lines(width, palette),
+        (Mode::Blame, _) => blame::lines(app, width, palette),
+        (Mode::Columns, _) => choose::lines(app, width, palette),
         (_, Some(detail)) => detail::lines(app, detail, width, palette),
         _ => Vec::new(),
     }

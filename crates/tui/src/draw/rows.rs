@@ -31,7 +31,7 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
     // One column at the left belongs to the mark of the selection.
     let width = usize::from(areas.body.width).saturating_sub(1);
     let facts = app.facts();
-    let placed = fit::fit(&facts, width, app.is_tree());
+    let placed = fit::fit(&facts, &app.hidden, width, app.is_tree());
     put(frame, areas.titles, 0, &titles(app, &placed, palette));
     let selected = app.selected();
     let page = usize::from(areas.body.height);

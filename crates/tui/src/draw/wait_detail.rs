@@ -200,7 +200,8 @@ fn culprits(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> 
             part(ns, others)
         ))
     };
-    lines.extend(row.culprits.iter().map(line));
+    let there = |it: &&Culprit| it.blame.wait_ns > 0 || it.blame.preemptions > 0;
+    lines.extend(row.culprits.iter().filter(there).map(line));
     lines
 }
 

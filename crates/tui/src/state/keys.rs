@@ -1,7 +1,9 @@
 //! The keys: one table feeds the dispatcher, the footer and the help.
 
 use noctule_model::Level;
-use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{
+    Event, KeyCode, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
+};
 
 use crate::table::View;
 
@@ -17,6 +19,10 @@ pub(crate) enum Mode {
     Detail,
     /// The pane of the keys.
     Help,
+    /// The pane of who waits behind whom.
+    Blame,
+    /// The pane in which columns are chosen.
+    Columns,
 }
 
 /// One stroke of a key.
@@ -56,6 +62,14 @@ pub(crate) enum Action {
     Filter,
     /// Opens the pane of the selected row, or the first.
     Open,
+    /// Opens or closes the pane of who waits behind whom.
+    Blame,
+    /// Opens or closes the pane in which columns are chosen.
+    Columns,
+    /// Shows or hides the marked column.
+    Toggle,
+    /// Sorts by the marked column and leaves the pane.
+    Choose,
     /// Freezes what is shown, or goes on.
     Pause,
     /// Another view, or back to who uses the CPU.
@@ -92,6 +106,46 @@ pub(crate) enum Action {
     Type(char),
 }
 
+/// What was done with the mouse, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pointer {
+    /// What was done.
+    pub(crate) what: Pointed,
+    /// Column of the screen.
+    pub(crate) x: u16,
+    /// Line of the screen.
+    pub(crate) y: u16,
+}
+
+/// What is done with a mouse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pointed {
+    /// The left button was pressed.
+    Click,
+    /// The wheel was turned up.
+    Up,
+    /// The wheel was turned down.
+    Down,
+}
+
+impl Pointer {
+    /// What the terminal reported, if it means something here.
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        let mouse = event.as_mouse_event()?;
+        let what = match mouse.kind {
+            MouseEventKind::Down(MouseButton::Left) => Pointed::Click,
+            MouseEventKind::ScrollUp => Pointed::Up,
+            MouseEventKind::ScrollDown => Pointed::Down,
+            _ => return None,
+        };
+        Some(Self {
+            what,
+            x: mouse.column,
+            y: mouse.row,
+        })
+    }
+}
+
 /// Keys that do the same.
 pub(crate) struct Binding {
     /// The keys; the footer shows the first.
@@ -123,9 +177,15 @@ const fn ctrl(c: char) -> Press {
 
 const TABLE: &[Mode] = &[Mode::Table];
 const FILTER: &[Mode] = &[Mode::Filter];
-const PANES: &[Mode] = &[Mode::Detail, Mode::Help];
-const NOT_TYPING: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help];
-const EVERYWHERE: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Filter];
+const COLUMNS: &[Mode] = &[Mode::Columns];
+const PANES: &[Mode] = &[Mode::Detail, Mode::Help, Mode::Blame, Mode::Columns];
+const BLAME: &[Mode] = &[Mode::Table, Mode::Blame];
+const CHOOSING: &[Mode] = &[Mode::Table, Mode::Columns];
+const NOT_CHOOSING: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Blame];
+#[rustfmt::skip]
+const NOT_TYPING: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Blame, Mode::Columns];
+#[rustfmt::skip]
+const EVERYWHERE: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Blame, Mode::Columns, Mode::Filter];
 
 const fn bind(
     keys: &'static [Press],
@@ -150,24 +210,28 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[char('q')], NOT_TYPING, Action::Quit, "quit", Some("quit")),
     bind(&[ctrl('c')], EVERYWHERE, Action::Quit, "quit, also while typing", None),
     bind(&[char('?'), char('h')], NOT_TYPING, Action::Help, "this help, and out of it", Some("help")),
+    bind(&[char(' ')], COLUMNS, Action::Toggle, "show or hide the column", Some("show/hide")),
+    bind(&[key(KeyCode::Enter)], COLUMNS, Action::Choose, "sort by the column", Some("sort by it")),
     bind(&[key(KeyCode::Esc)], PANES, Action::Back, "close the pane", Some("close")),
-    bind(&[char('/')], TABLE, Action::Filter, "filter by name, namespace, pod, container, unit, path, id or pid", Some("filter")),
-    bind(&[key(KeyCode::Enter)], TABLE, Action::Open, "everything about the selected row", Some("details")),
-    bind(&[char('w')], TABLE, Action::View(View::Waits), "who waits for the CPU, and back to who uses it", Some("waits")),
-    bind(&[char('e')], TABLE, Action::View(View::Energy), "what it costs in energy, and back to who uses the CPU", Some("energy")),
-    bind(&[char(' ')], NOT_TYPING, Action::Pause, "freeze the screen; data is collected on", Some("pause")),
+    bind(&[char('/')], TABLE, Action::Filter, "filter by any name or pid", Some("filter")),
+    bind(&[key(KeyCode::Enter)], TABLE, Action::Open, "all about the selected row", Some("details")),
+    bind(&[char('w')], TABLE, Action::View(View::Waits), "who waits, and back", Some("waits")),
+    bind(&[char('e')], TABLE, Action::View(View::Energy), "energy, and back", Some("energy")),
+    bind(&[char('b')], BLAME, Action::Blame, "who waits behind whom", Some("blame")),
+    bind(&[char(' ')], NOT_CHOOSING, Action::Pause, "freeze; data is collected on", Some("pause")),
     bind(&[key(KeyCode::Tab)], TABLE, Action::LevelNext, "next level", Some("level")),
     bind(&[key(KeyCode::BackTab)], TABLE, Action::LevelPrevious, "level before", None),
     bind(&[char('1'), char('p')], TABLE, Action::Level(Level::Process), "processes", None),
-    bind(&[char('2'), char('c')], TABLE, Action::Level(Level::Container), "containers; the rest by unit or cgroup", None),
-    bind(&[char('3'), char('u')], TABLE, Action::Level(Level::Unit), "systemd units; the rest by cgroup", None),
-    bind(&[char('4'), char('o')], TABLE, Action::Level(Level::Pod), "pods; the rest by container, unit or cgroup", None),
-    bind(&[char('5'), char('g')], TABLE, Action::Level(Level::Cgroup), "cgroups, each without those below it", None),
+    bind(&[char('2'), char('c')], TABLE, Action::Level(Level::Container), "containers; or unit, cgroup", None),
+    bind(&[char('3'), char('u')], TABLE, Action::Level(Level::Unit), "systemd units; or cgroup", None),
+    bind(&[char('4'), char('o')], TABLE, Action::Level(Level::Pod), "pods; or container and so on", None),
+    bind(&[char('5'), char('g')], TABLE, Action::Level(Level::Cgroup), "cgroups, each by itself", None),
+    bind(&[char('f')], CHOOSING, Action::Columns, "columns: show, hide, sort", Some("columns")),
     bind(&[char('s'), char('>')], TABLE, Action::SortNext, "sort by the next column", Some("sort")),
     bind(&[char('<')], TABLE, Action::SortPrevious, "sort by the column before", None),
-    bind(&[char('r')], TABLE, Action::Reverse, "turn the order round", Some("reverse")),
-    bind(&[char('t')], TABLE, Action::Tree, "tree of processes or cgroups", Some("tree")),
-    bind(&[key(KeyCode::Left), char('-')], TABLE, Action::Collapse, "collapse the row: it shows the sum of its tree", None),
+    bind(&[char('r')], CHOOSING, Action::Reverse, "turn the order round", Some("reverse")),
+    bind(&[char('t')], TABLE, Action::Tree, "tree; rows have its sums", Some("tree")),
+    bind(&[key(KeyCode::Left), char('-')], TABLE, Action::Collapse, "collapse the row", None),
     bind(&[key(KeyCode::Right), char('+')], TABLE, Action::Expand, "expand it", None),
     bind(&[key(KeyCode::Up), char('k')], NOT_TYPING, Action::Move(Motion::Up), "up", None),
     bind(&[key(KeyCode::Down), char('j')], NOT_TYPING, Action::Move(Motion::Down), "down", None),
@@ -175,11 +239,11 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[key(KeyCode::PageDown)], NOT_TYPING, Action::Move(Motion::PageDown), "a screen down", None),
     bind(&[key(KeyCode::Home)], NOT_TYPING, Action::Move(Motion::Home), "to the first row", None),
     bind(&[key(KeyCode::End)], NOT_TYPING, Action::Move(Motion::End), "to the last row", None),
-    bind(&[key(KeyCode::Esc)], TABLE, Action::Back, "clear the filter, then the selection", None),
-    bind(&[key(KeyCode::Enter)], FILTER, Action::Accept, "keep the filter and leave its line", Some("keep")),
-    bind(&[key(KeyCode::Esc)], FILTER, Action::Back, "clear the filter and leave its line", Some("clear")),
-    bind(&[key(KeyCode::Backspace)], FILTER, Action::Erase, "remove the last character of the filter", None),
-    bind(&[ctrl('u')], FILTER, Action::EraseAll, "remove the whole filter", None),
+    bind(&[key(KeyCode::Esc)], TABLE, Action::Back, "clear filter, then selection", None),
+    bind(&[key(KeyCode::Enter)], FILTER, Action::Accept, "keep the filter, leave it", Some("keep")),
+    bind(&[key(KeyCode::Esc)], FILTER, Action::Back, "clear the filter, leave it", Some("clear")),
+    bind(&[key(KeyCode::Backspace)], FILTER, Action::Erase, "remove its last character", None),
+    bind(&[ctrl('u')], FILTER, Action::EraseAll, "remove all of it", None),
 ];
 
 /// What the key does in the mode. While the filter is typed every other character is text.

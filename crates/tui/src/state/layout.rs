@@ -84,6 +84,31 @@ pub(crate) fn areas(size: Size, warning: bool, zones: u16) -> Areas {
     }
 }
 
+impl Areas {
+    /// The same with a pane that covers everything but the keys: the help needs the room.
+    pub(crate) fn covered(self) -> Self {
+        let none = |area: Rect| Rect { height: 0, ..area };
+        Self {
+            header: none(self.header),
+            graph: Rect {
+                width: 0,
+                ..none(self.graph)
+            },
+            warning: none(self.warning),
+            status: none(self.status),
+            zones: none(self.zones),
+            titles: none(self.titles),
+            body: none(self.body),
+            pane: Rect {
+                y: 0,
+                height: self.footer.y,
+                ..self.pane
+            },
+            footer: self.footer,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,26 @@
 //! What the caller chooses.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use noctule_analysis::{Selection, Thresholds};
+use noctule_analysis::{Row, Selection, Thresholds};
 use noctule_model::Level;
 
 pub use crate::table::View;
+
+/// Returns what only files say of a row, as label and text: limits of a group, the command line of a
+/// process.
+#[derive(Clone)]
+pub struct About(pub Arc<Ask>);
+
+type Ask = dyn Fn(&Row) -> Vec<(&'static str, String)> + Send + Sync;
+
+impl fmt::Debug for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("About")
+    }
+}
 
 /// The options of the view.
 #[derive(Clone, Debug)]
@@ -24,6 +39,10 @@ pub struct Options {
     pub hostname: String,
     /// Local time less UTC, in seconds, at a moment in nanoseconds since 1970.
     pub utc_offset: fn(u64) -> i32,
+    /// Asked when a row is looked at, and again with each batch.
+    pub about: About,
+    /// Whether only ASCII can be shown.
+    pub ascii: bool,
     /// Whether colours may be used: false when `NO_COLOR` is set.
     pub color: bool,
 }

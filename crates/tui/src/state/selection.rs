@@ -33,6 +33,23 @@ impl App {
         self.selected = self.lines.get(self.cursor).map(|l| l.item.key.clone());
     }
 
+    /// Selects that row.
+    pub(super) fn select_row(&mut self, row: usize) {
+        self.cursor = row;
+        self.selected = self.lines.get(row).map(|line| line.item.key.clone());
+    }
+
+    /// After the table was scrolled: the selected row becomes one that is seen.
+    pub(super) fn keep_on_screen(&mut self) {
+        let page = usize::from(self.areas().body.height).max(1);
+        let last = self.lines.len().saturating_sub(1);
+        self.offset = self.offset.min(self.lines.len().saturating_sub(page));
+        if let Some(at) = self.selected() {
+            let lowest = (self.offset + page - 1).min(last);
+            self.select_row(at.clamp(self.offset.min(lowest), lowest));
+        }
+    }
+
     pub(super) fn scroll(&mut self, motion: Motion) {
         let page = usize::from(self.areas().pane.height).max(1);
         // The end is not known here; `refresh` stops at it.

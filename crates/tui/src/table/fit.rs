@@ -1,5 +1,7 @@
 //! Which columns fit, and how wide they are.
 
+use std::collections::HashSet;
+
 use noctule_model::Level;
 pub(crate) use noctule_text::Place as Placed;
 use noctule_text::{Need, fit as choose};
@@ -13,10 +15,10 @@ const GAP: usize = 1;
 
 /// Chooses the columns that fit into `width`, each followed by one blank column, and gives them
 /// the room that is left: names first, then the graphs; the rest goes to the name, since paths can be
-/// of any length.
-pub(crate) fn fit(facts: &Facts, width: usize, tree: bool) -> Vec<Placed> {
+/// of any length. `hidden`: positions in [`COLUMNS`] of those that the user does not want.
+pub(crate) fn fit(facts: &Facts, hidden: &HashSet<usize>, width: usize, tree: bool) -> Vec<Placed> {
     let there: Vec<usize> = (0..COLUMNS.len())
-        .filter(|&i| COLUMNS[i].is_there(facts))
+        .filter(|&i| COLUMNS[i].is_there(facts) && !hidden.contains(&i))
         .collect();
     let needs: Vec<Need> = there
         .iter()

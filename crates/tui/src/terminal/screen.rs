@@ -8,7 +8,7 @@ use std::thread;
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::{cursor, execute, terminal};
+use ratatui::crossterm::{cursor, event, execute, terminal};
 
 type Hook = dyn Fn(&PanicHookInfo<'_>) + Send + Sync;
 
@@ -26,7 +26,11 @@ impl Screen {
     pub(crate) fn take() -> io::Result<Self> {
         let guard = Guard::new();
         terminal::enable_raw_mode()?;
-        execute!(io::stdout(), terminal::EnterAlternateScreen)?;
+        execute!(
+            io::stdout(),
+            terminal::EnterAlternateScreen,
+            event::EnableMouseCapture
+        )?;
         Ok(Self {
             terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?,
             panicked: guard.panicked.clone(),
@@ -78,7 +82,12 @@ fn give_back(ours: &AtomicBool) {
     if ours.swap(false, Ordering::Relaxed) {
         let _ = terminal::disable_raw_mode();
         let mut stdout = io::stdout();
-        let _ = execute!(stdout, terminal::LeaveAlternateScreen, cursor::Show);
+        let _ = execute!(
+            stdout,
+            event::DisableMouseCapture,
+            terminal::LeaveAlternateScreen,
+            cursor::Show
+        );
         let _ = stdout.flush();
     }
 }

@@ -17,8 +17,8 @@ use ratatui::layout::Size;
 
 use crate::draw::{self, pane};
 use crate::state::keys::Press;
+use crate::state::{About, Options, View};
 use crate::state::{App, Input};
-use crate::state::{Options, View};
 
 /// Nanoseconds of one tick.
 pub(crate) const TICK: u64 = 1_000_000_000;
@@ -258,6 +258,11 @@ pub(crate) fn app(level: Level, width: u16, height: u16) -> App {
         interval: Duration::from_nanos(TICK),
         hostname: "bat-1".into(),
         utc_offset: |_| 2 * 3600,
+        about: About(Arc::new(|row| match &row.process {
+            Some(_) => vec![("command", "made up --for tests".to_owned())],
+            None => vec![("CPU weight", "100".to_owned())],
+        })),
+        ascii: false,
         color: true,
     };
     App::new(&options, Size::new(width, height), pane::height)

@@ -1,5 +1,6 @@
 //! From batches to rows.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use noctule_analysis::{KindReport, Selection, Thresholds};
@@ -177,7 +178,7 @@ fn columns_fill_the_width_and_leave_in_order_of_priority() {
         };
         let mut before = 0;
         for width in 0..300 {
-            let placed = fit(&facts, width, false);
+            let placed = fit(&facts, &HashSet::new(), width, false);
             let used: usize = placed.iter().map(|p| p.width + 1).sum();
             assert!(width < 11 || used == width + 1, "{width}");
             let dropped = (0..COLUMNS.len())

@@ -90,6 +90,22 @@ const CASES: &[Case] = &[
     case("energy-tree-80x24", (80, 24), Level::Cgroup, energy::metered, "t"),
     case("energy-detail-80x50", (80, 50), Level::Process, energy::metered, "Enter"),
     case("energy-off-80x12", (80, 12), Level::Process, energy::without_meter, ""),
+    case("process-250x16", (250, 16), Level::Process, busy, ""),
+    case("waits-250x16", (250, 16), Level::Container, waits::contended, ""),
+    case("energy-250x16", (250, 16), Level::Process, energy::metered, ""),
+    case("blame-40x14", (40, 14), Level::Container, waits::contended, "b"),
+    case("blame-80x24", (80, 24), Level::Container, waits::contended, "b"),
+    case("blame-120x24", (120, 24), Level::Cgroup, waits::contended, "b"),
+    case("blame-250x16", (250, 16), Level::Container, waits::contended, "b"),
+    case("blame-nobody-80x12", (80, 12), Level::Container, waits::nobody_waits, "b"),
+    case("columns-40x14", (40, 14), Level::Process, busy, "f Down Down Space End"),
+    case("columns-80x24", (80, 24), Level::Process, busy, "f Down Space"),
+    case("hidden-80x24", (80, 24), Level::Process, busy, "f Home Space End Enter"),
+    case("help-80x24", (80, 24), Level::Process, busy, "?"),
+    case("process-ascii-80x24", (80, 24), Level::Process, busy_ascii, "t"),
+    case("waits-ascii-120x24", (120, 24), Level::Container, waits_ascii, ""),
+    case("waits-detail-ascii-80x50", (80, 50), Level::Container, waits_ascii, "Enter"),
+    case("hostile-ascii-80x14", (80, 14), Level::Process, hostile_ascii, ""),
     case("unmeasured-detail-80x30", (80, 30), Level::Process, unmeasured, "Enter"),
 ];
 
@@ -174,6 +190,23 @@ fn busy(app: App) -> App {
     feed(app, batches)
 }
 
+fn in_ascii(mut app: App) -> App {
+    app.ascii = true;
+    app
+}
+
+fn busy_ascii(app: App) -> App {
+    in_ascii(busy(app))
+}
+
+fn waits_ascii(app: App) -> App {
+    in_ascii(waits::contended(app))
+}
+
+fn hostile_ascii(app: App) -> App {
+    in_ascii(hostile(app))
+}
+
 fn hostile(app: App) -> App {
     let zalgo = format!("a{}", "\u{301}".repeat(7));
     let names = [
@@ -229,6 +262,7 @@ fn screens_are_as_they_were() {
             std::fs::write(&path, &now).unwrap();
         }
         let golden = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(!app.ascii || now.is_ascii(), "{}", case.name);
         if golden != now {
             wrong.push(format!("--- {}\n{golden}+++ now\n{now}", case.name));
         }

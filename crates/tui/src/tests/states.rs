@@ -268,3 +268,38 @@ fn the_detail_pane_follows_its_process_and_says_when_it_is_gone() {
         ("p1 (exited)", true)
     );
 }
+
+#[test]
+fn the_mouse_selects_opens_sorts_and_scrolls() {
+    use crate::state::keys::{Pointed, Pointer};
+    let at = |app: App, what, x, y| app.step(Input::Mouse(Pointer { what, x, y }));
+    let app = start(&mut ten());
+    let areas = app.areas();
+    let (titles, body) = (areas.titles.y, areas.body.y);
+    let app = at(app, Pointed::Click, 3, body + 2);
+    assert_eq!((app.selected(), app.mode), (Some(2), Mode::Table));
+    let app = at(app, Pointed::Click, 3, body + 2);
+    assert_eq!(app.mode, Mode::Detail);
+    let app = press(app, "Esc");
+    let app = at(app, Pointed::Click, 9, titles);
+    assert_eq!((sorted_by(&app), app.descending), ("NAME", false));
+    let app = at(app, Pointed::Click, 9, titles);
+    assert_eq!((sorted_by(&app), app.descending), ("NAME", true));
+    let app = at(press(app, "Esc"), Pointed::Down, 3, body);
+    let hidden = app.lines.len() - usize::from(areas.body.height);
+    assert!(hidden > 0);
+    assert_eq!((app.selected(), app.offset), (None, hidden.min(3)));
+    let app = at(press(app, "?"), Pointed::Down, 0, 0);
+    assert_eq!(app.scroll, 3);
+}
+
+#[test]
+fn hidden_columns_stay_hidden_in_other_views_and_come_back() {
+    let app = press(start(&mut ten()), "f Home Space Esc w e e");
+    assert_eq!(app.hidden.len(), 1);
+    let app = press(app, "f Home Down Space");
+    assert_eq!(app.hidden.len(), 1, "the name stays");
+    let app = press(app, "Home Space End Enter");
+    assert_eq!((app.hidden.len(), app.mode), (0, Mode::Table));
+    assert_eq!(sorted_by(&app), "PRE/s");
+}

@@ -1,0 +1,121 @@
+//! Who waits behind whom: victims by culprits.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use noctule_analysis::WaitReportRow;
+use noctule_model::{Cause, Level};
+use noctule_text::{duration, escape};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use crate::draw::palette::Palette;
+use crate::state::App;
+use crate::text::{self, Align};
+
+/// Columns of a figure with its mark, and of the names of victims at least.
+const FIGURE: usize = 11;
+const NAME: usize = 17;
+/// From which part of what a victim waited for others a figure is marked, in percent.
+const MOST: u64 = 50;
+
+/// A line for each group that waited behind others, a column for each of these, the worst first. Figures are
+/// time that was waited, per second; the sum of a line is what the group suffered, that of a column what
+/// the group did to others.
+pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    let level = app.level();
+    let rows = app.shown.waits.rows(level).iter().map(|row| &row.now);
+    let mut victims: Vec<&WaitReportRow> = rows.filter(|row| row.others_ns() > 0).collect();
+    victims.sort_by_key(|row| Reverse(row.others_ns()));
+    let culprits = culprits(&victims, level);
+    let heading = " Who waits (lines) behind whom (columns), time per second; * is half or more";
+    let heading = text::keep_start(heading, width);
+    let mut lines = vec![Line::styled(heading, palette.accent)];
+    if culprits.is_empty() {
+        lines.push(Line::raw(" nobody waited behind another"));
+        return lines;
+    }
+    // The sums have the last column.
+    let name = (width / 4).max(NAME).min(width.saturating_sub(2 * FIGURE));
+    let columns = (width.saturating_sub(name + 1) / FIGURE).saturating_sub(1);
+    let shown = &culprits[..culprits.len().min(columns)];
+    let matrix = Matrix {
+        name,
+        window_ns: app.facts().window_ns.max(1),
+    };
+    let titles = shown.iter().map(|(name, _)| (title(name), palette.accent));
+    lines.push(matrix.line("", titles, title("all")));
+    for victim in &victims {
+        let others = victim.others_ns();
+        let cells = shown.iter().map(|(culprit, _)| {
+            let ns = behind(victim, culprit, level);
+            match ns * 100 >= others * MOST {
+                _ if ns == 0 => ("- ".to_owned(), palette.faint),
+                true => (matrix.time(ns) + "*", palette.cause(Cause::Neighbour)),
+                false => (matrix.time(ns) + " ", Style::new()),
+            }
+        });
+        let name = escape(&victim.party.name(level));
+        lines.push(matrix.line(&name, cells, matrix.time(others) + " "));
+    }
+    let all = victims.iter().map(|row| row.others_ns()).sum();
+    let sums = shown
+        .iter()
+        .map(|(_, ns)| (matrix.time(*ns) + " ", Style::new()));
+    let sums = matrix.line("all", sums, matrix.time(all) + " ");
+    lines.push(sums.style(palette.strong));
+    if shown.len() < culprits.len() {
+        let more = culprits.len() - shown.len();
+        let more = format!(" no room for {more} more culprits, which are in the sums");
+        lines.push(Line::styled(text::keep_start(&more, width), palette.faint));
+    }
+    lines
+}
+
+/// Everybody behind whom somebody waited, with how long all waited.
+fn culprits(victims: &[&WaitReportRow], level: Level) -> Vec<(String, u64)> {
+    let mut sums: HashMap<String, u64> = HashMap::new();
+    for culprit in victims.iter().flat_map(|row| &row.culprits) {
+        *sums.entry(culprit.party.name(level)).or_default() += culprit.blame.wait_ns;
+    }
+    let mut sums: Vec<(String, u64)> = sums.into_iter().filter(|(_, ns)| *ns > 0).collect();
+    sums.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    sums
+}
+
+fn behind(victim: &WaitReportRow, culprit: &str, level: Level) -> u64 {
+    let found = victim.culprits.iter();
+    let found = found.filter(|it| it.party.name(level) == culprit);
+    found.map(|it| it.blame.wait_ns).sum()
+}
+
+fn title(name: &str) -> String {
+    text::shorten(&escape(name), FIGURE - 2) + " "
+}
+
+struct Matrix {
+    /// Columns of the names of victims.
+    name: usize,
+    window_ns: u64,
+}
+
+impl Matrix {
+    fn time(&self, ns: u64) -> String {
+        duration((ns as f64 * 1e9 / self.window_ns as f64).round() as u64)
+    }
+
+    fn line(
+        &self,
+        name: &str,
+        cells: impl Iterator<Item = (String, Style)>,
+        sum: String,
+    ) -> Line<'static> {
+        let name = text::pad(&text::shorten(name, self.name), self.name, Align::Left);
+        let mut spans = vec![Span::raw(format!(" {name}"))];
+        for (text, style) in cells.chain([(sum, Style::new())]) {
+            let text = text::pad(&text, FIGURE, Align::Right);
+            spans.push(Span::styled(text, style));
+        }
+        Line::from(spans)
+    }
+}

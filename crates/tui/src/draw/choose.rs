@@ -1,0 +1,45 @@
+//! The pane in which columns are chosen, and the one that sorts.
+
+use ratatui::text::{Line, Span};
+
+use crate::draw::palette::Palette;
+use crate::state::App;
+use crate::table::columns::COLUMNS;
+use crate::text::{self, Align};
+
+/// Columns of the heading of a column.
+const TITLE: usize = 9;
+
+/// A line for each column of the view: whether it is shown, its heading, what it shows.
+pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    let heading = " Columns of this view: Space shows or hides, Enter sorts by it";
+    let mut lines = vec![Line::styled(
+        text::keep_start(heading, width),
+        palette.accent,
+    )];
+    for (i, column) in app.choices().into_iter().enumerate() {
+        let shown = match app.hidden.contains(&column) {
+            true => "[ ]",
+            false => "[x]",
+        };
+        let order = match (app.sort() == column, app.descending) {
+            (true, true) => '▼',
+            (true, false) => '▲',
+            (false, _) => ' ',
+        };
+        let column = &COLUMNS[column];
+        let title = text::pad(column.title, TITLE, Align::Left);
+        let mark = if i == app.marked { '>' } else { ' ' };
+        let begin = format!("{mark}{shown} {title}{order} ");
+        let room = width.saturating_sub(text::width(&begin));
+        let line = Line::from(vec![
+            Span::raw(begin),
+            Span::styled(text::keep_start(column.help, room), palette.faint),
+        ]);
+        lines.push(match i == app.marked {
+            true => line.style(palette.reversed),
+            false => line,
+        });
+    }
+    lines
+}
