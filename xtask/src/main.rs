@@ -4,6 +4,7 @@ mod bench;
 mod blackbox;
 mod generate;
 mod notes;
+mod scenes;
 mod tidy;
 mod tree;
 mod vm;
@@ -38,11 +39,16 @@ enum Task {
         options: Vec<OsString>,
     },
     Blackbox(blackbox::Args),
+    Scenes(scenes::Args),
     Vm(vm::Args),
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse().task) {
+    let done = match scenes::run_if_asked() {
+        Some(done) => done.map(|()| ExitCode::SUCCESS),
+        None => run(&Args::parse().task),
+    };
+    match done {
         Ok(code) => code,
         Err(error) => {
             // Standard error may be closed: the error cannot be printed.
@@ -59,6 +65,7 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Gen(args) => generate::run(root, args),
         Task::Bench { options } => bench::run(root, options),
         Task::Blackbox(args) => blackbox::run(root, args),
+        Task::Scenes(args) => scenes::run(root, args),
         Task::Vm(args) => vm::run(root, args),
     }
 }

@@ -1,0 +1,327 @@
+//! Plays a scene, and reads what is said of it.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
+
+use super::draw::Scene;
+use super::group::{Group, Hierarchies};
+use super::output;
+
+/// Where scenes are played, and with what they are watched.
+pub(super) struct Stage {
+    roots: Hierarchies,
+    noctule: PathBuf,
+    window: String,
+    top: bool,
+    /// The CPU on which the scenes are played, and those for everything else.
+    last: usize,
+    others: String,
+}
+
+/// What was said of a scene.
+pub(super) struct Played {
+    /// The verdict of `waits`.
+    pub(super) kind: String,
+    /// The first line of `why`.
+    pub(super) answer: String,
+    /// What is wrong with what was said.
+    pub(super) wrong: Vec<String>,
+    /// Others had the CPU, by the kernel's account of the groups: the figures.
+    pub(super) disturbed: Option<String>,
+}
+
+/// The groups of a scene, with what runs in them. Loads end before their groups are removed.
+struct Cast {
+    loads: Loads,
+    victim: Group,
+    neighbours: Vec<Group>,
+    parent: Group,
+}
+
+struct Loads(Vec<Child>);
+
+impl Drop for Loads {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // The group kills what the load has started.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// CPU time up to now, in seconds.
+struct Used {
+    at: Instant,
+    victim: f64,
+    neighbours: f64,
+    ksoftirqd: f64,
+}
+
+impl Stage {
+    pub(super) fn new(noctule: PathBuf, window: String, top: bool) -> Result<Self> {
+        let last = thread::available_parallelism().context("CPUs")?.get() - 1;
+        Ok(Self {
+            roots: Hierarchies::find()?,
+            noctule,
+            window,
+            top,
+            last,
+            others: format!("0-{}", last.saturating_sub(1)),
+        })
+    }
+
+    pub(super) fn play(&self, scene: &Scene) -> Result<Played> {
+        let _lock = last_cpu()?;
+        let cast = self.cast(scene)?;
+        // Longer than a wait that goes on must be to be said.
+        thread::sleep(Duration::from_millis(if scene.idle { 1500 } else { 300 }));
+        let before = self.used(&cast);
+        let (kind, line) = self.waits(&cast)?;
+        let why = self.why(&cast)?;
+        let disturbed = scene.disturbed(&before, &self.used(&cast));
+        let answer = why["answer"].as_str().unwrap_or_default().to_owned();
+        let mut wrong = Vec::new();
+        let mut check = |what: &str, kind: &str, line: Option<&str>| {
+            if kind != scene.truth() {
+                wrong.push(format!("{what}: the verdict is {kind}"));
+            }
+            for words in missing(scene, &cast, line) {
+                wrong.push(format!("{what}: {words:?} is not in {line:?}"));
+            }
+        };
+        check("waits", &kind, line.as_deref());
+        let judged = why["verdict"]["kind"].as_str().unwrap_or_default();
+        check("why", judged, Some(&answer));
+        if self.top && disturbed.is_none() {
+            let judged = self.top(&cast)?;
+            check("top", &judged, Some(&answer));
+        }
+        Ok(Played {
+            kind,
+            answer,
+            wrong,
+            disturbed,
+        })
+    }
+
+    fn cast(&self, scene: &Scene) -> Result<Cast> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("/scene-{}-{number}", std::process::id());
+        let parent = Group::new(&self.roots, &name)?;
+        let victim = Group::new(&self.roots, &format!("{name}/victim"))?;
+        parent.weigh(scene.weights.0)?;
+        victim.weigh(10_000)?;
+        if scene.quota > 0 {
+            let limited = if scene.nested { &parent } else { &victim };
+            limited.limit(scene.quota)?;
+        }
+        let mut cast = Cast {
+            loads: Loads(Vec::new()),
+            victim,
+            neighbours: Vec::new(),
+            parent,
+        };
+        for (place, load) in scene.neighbours.iter().enumerate() {
+            let group = Group::new(&self.roots, &format!("{name}-neighbour-{place}"))?;
+            group.weigh(scene.weights.1)?;
+            cast.neighbours.push(group);
+            let group = &cast.neighbours[place];
+            let child = match load.split(' ').next() {
+                Some("flood") => group.start(&self.flood(), &format!("flood {}", self.last)),
+                Some("jobs") => {
+                    let folder = group.folder().display();
+                    group.start(&self.pinned(), &format!("{load} {folder}"))
+                }
+                _ => group.start(&self.pinned(), load),
+            };
+            cast.loads.0.push(child?);
+        }
+        if scene.idle {
+            // The others have the CPU before it comes.
+            thread::sleep(Duration::from_millis(300));
+        }
+        let mut words = self.pinned();
+        if scene.idle {
+            words.extend(["chrt", "-i", "0"].map(str::to_owned));
+        }
+        let load = format!("spin {}", scene.threads);
+        cast.loads.0.push(cast.victim.start(&words, &load)?);
+        Ok(cast)
+    }
+
+    fn pinned(&self) -> Vec<String> {
+        vec!["taskset".into(), "-c".into(), self.last.to_string()]
+    }
+
+    /// In namespaces of its own: it steers the packets of its loopback device.
+    fn flood(&self) -> Vec<String> {
+        let script = "mount -t sysfs sysfs /sys && ip link set lo up && exec \"$0\" \"$@\"";
+        let words = ["unshare", "--net", "--mount", "sh", "-c", script];
+        let mut words: Vec<String> = words.map(str::to_owned).into();
+        words.extend(["taskset".into(), "-c".into(), self.others.clone()]);
+        words
+    }
+
+    fn used(&self, cast: &Cast) -> Used {
+        let name = format!("ksoftirqd/{}", self.last);
+        Used {
+            at: Instant::now(),
+            victim: cast.victim.used(),
+            neighbours: cast.neighbours.iter().map(Group::used).sum(),
+            ksoftirqd: kernel_thread_seconds(&name).unwrap_or(0.0),
+        }
+    }
+
+    /// noctule, on the other CPUs.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("nice");
+        command.args(["-n", "-10", "taskset", "-c", &self.others]);
+        command.arg(&self.noctule);
+        command.args(args);
+        command
+    }
+
+    /// The verdict in the table, and the line above it that names the victim.
+    fn waits(&self, cast: &Cast) -> Result<(String, Option<String>)> {
+        let args = [
+            "waits",
+            "--by",
+            "cgroup",
+            "--top",
+            "1000",
+            "--for",
+            &self.window,
+        ];
+        let text = output(&mut self.command(&args))?;
+        let victim = &cast.victim.path;
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("{victim}: ")));
+        let row = text
+            .lines()
+            .find(|line| line.starts_with(&format!("{victim} ")));
+        let kind = row.and_then(|row| row.split_whitespace().last());
+        let kind = kind.with_context(|| format!("{victim} is not in {text}"))?;
+        Ok((kind.to_owned(), line.map(str::to_owned)))
+    }
+
+    fn why(&self, cast: &Cast) -> Result<Value> {
+        let args = ["why", &cast.victim.path, "--json", "--for", &self.window];
+        let text = output(&mut self.command(&args))?;
+        serde_json::from_str(&text).context("the answer of why")
+    }
+
+    /// The verdict on the screen of `top`.
+    fn top(&self, cast: &Cast) -> Result<String> {
+        let server = format!("noctule-scenes-{}", std::process::id());
+        let tmux = |args: &[&str]| {
+            let mut command = Command::new("tmux");
+            command.args(["-L", &server, "-f", "/dev/null"]).args(args);
+            output(&mut command)
+        };
+        let shown = format!(
+            "nice -n -10 taskset -c {} {} top --waits --by cgroup --interval 500ms --cgroup {}",
+            self.others,
+            self.noctule.display(),
+            cast.victim.path
+        );
+        tmux(&["new-session", "-d", "-x", "200", "-y", "50", &shown])?;
+        let mut screen = String::new();
+        let mut kind = None;
+        for _ in 0..100 {
+            thread::sleep(Duration::from_millis(200));
+            screen = tmux(&["capture-pane", "-p"])?;
+            // The last of the line; "…" before the first verdict.
+            let row = screen.lines().find(|line| line.contains("/victim"));
+            kind = row
+                .and_then(|row| row.split_whitespace().last())
+                .filter(|word| word.contains('_') || *word == "quiet")
+                .map(str::to_owned);
+            if kind.is_some() {
+                break;
+            }
+        }
+        tmux(&["kill-server"])?;
+        kind.with_context(|| format!("no verdict on the screen: {screen}"))
+    }
+}
+
+impl Scene {
+    /// The figures, where the groups had less than the scene gives them, by the kernel's account.
+    fn disturbed(&self, before: &Used, after: &Used) -> Option<String> {
+        let length = after.at.duration_since(before.at).as_secs_f64();
+        let victim = (after.victim - before.victim) / length;
+        let neighbours = (after.neighbours - before.neighbours) / length;
+        let ksoftirqd = (after.ksoftirqd - before.ksoftirqd) / length;
+        let quota = self.quota as f64 / 100.0;
+        let right = match self.kind {
+            "quota" | "quota_threads" | "nested_quota" => victim > 0.9 * quota,
+            "quota_beside_neighbour" => victim > 0.9 * quota && victim + neighbours > 0.9,
+            "quota_and_neighbour" => neighbours > 0.3 && victim > 0.3 * quota,
+            "kernel" => victim + ksoftirqd > 0.85 && ksoftirqd > 0.2,
+            _ => victim + neighbours > 0.9,
+        };
+        (!right).then(|| {
+            format!("used {victim:.2}, neighbours {neighbours:.2}, ksoftirqd {ksoftirqd:.2}")
+        })
+    }
+}
+
+/// The words that should be in the line, in their order, and are not. A quiet group has no line in the
+/// answers of `waits`.
+fn missing(scene: &Scene, cast: &Cast, line: Option<&str>) -> Vec<String> {
+    let Some(mut rest) = line else {
+        return match scene.truth() {
+            "quiet" => Vec::new(),
+            _ => vec!["a sentence".to_owned()],
+        };
+    };
+    let neighbour = cast.neighbours.first().map_or("", |group| &group.path);
+    let mut missing = Vec::new();
+    for words in scene.words() {
+        let words = words
+            .replace("{parent}", &cast.parent.path)
+            .replace("{jobs}", neighbour.trim_start_matches('/'))
+            // One of three that are alike comes first.
+            .replace("several: {neighbour}", "several: ")
+            .replace("{neighbour}", neighbour);
+        match rest.split_once(&words) {
+            Some((_, after)) => rest = after,
+            None => missing.push(words),
+        }
+    }
+    missing
+}
+
+/// The last CPU, beside the tests of the binary, which keep to the same locks (`tests/support/machine.rs`).
+fn last_cpu() -> Result<[File; 2]> {
+    let lock = |folder: &str, operation| -> Result<File> {
+        let file = File::open(folder).with_context(|| folder.to_owned())?;
+        flock(&file, operation).context("a lock on a folder")?;
+        Ok(file)
+    };
+    Ok([
+        lock("/tmp", FlockOperation::LockShared)?,
+        lock("/sys/devices/system/cpu", FlockOperation::LockExclusive)?,
+    ])
+}
+
+fn kernel_thread_seconds(name: &str) -> Option<f64> {
+    let entries = fs::read_dir("/proc").ok()?.flatten();
+    let mut found = entries.map(|entry| entry.path()).filter(|path| {
+        let comm = fs::read_to_string(path.join("comm"));
+        comm.is_ok_and(|comm| comm.trim() == name)
+    });
+    let text = fs::read_to_string(found.next()?.join("schedstat")).ok()?;
+    Some(text.split_whitespace().next()?.parse::<f64>().ok()? / 1e9)
+}
