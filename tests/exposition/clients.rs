@@ -20,7 +20,11 @@ fn connect(agent: &Agent, sent: &str) -> TcpStream {
 #[test]
 fn clients_that_never_read_share_one_page() {
     let _machine = support::shared_but(&[support::Part::Groups]);
-    let agent = Agent::start(&["--interval", "1s"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("noctule.toml");
+    std::fs::write(&config, "[metrics]\ndetail = \"full\"\n").expect("our file");
+    let config = config.to_str().expect("in UTF-8");
+    let agent = Agent::start(&["--interval", "1s", "--config", config]);
     // Groups that ran something have series.
     let groups: Vec<Group> = (0..500).map(|n| Group::new(&format!("page-{n}"))).collect();
     for group in &groups {
