@@ -13,6 +13,8 @@ mod energy_table;
 mod event_filter;
 mod event_lines;
 mod events;
+#[cfg(test)]
+mod golden;
 mod groups;
 mod hist;
 mod kallsyms;

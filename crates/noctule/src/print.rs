@@ -34,6 +34,15 @@ impl Paint {
         }
     }
 
+    /// A terminal with colours.
+    #[cfg(test)]
+    pub(crate) fn colours(width: usize) -> Self {
+        Self {
+            on: true,
+            width: Some(width),
+        }
+    }
+
     /// A terminal without colours.
     #[cfg(test)]
     pub(crate) fn plain(width: usize) -> Self {
