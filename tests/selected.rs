@@ -1,5 +1,8 @@
 //! Rows and events that were chosen by name.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+
 use super::support::cgroup::{Below, Group};
 use super::support::load::Load;
 use super::support::stream::Stream;
@@ -85,4 +88,37 @@ fn events_of_a_unit_are_seen_after_it_was_started_again() {
         load.reap();
         !stream.of(|e| e["cgroup.id"] == id).is_empty()
     });
+}
+
+#[test]
+fn a_process_is_looked_for_in_the_hosts_procfs() {
+    let _machine = support::shared();
+    needs!("process_events");
+    let group = Group::new("looked-for");
+    let load = Load::shell(&group, "read x");
+    let pid = load.pid().to_string();
+    // The host's processes as they are there, but for this one.
+    let folder = tempfile::tempdir().expect("a folder");
+    let proc = folder.path().join("proc");
+    fs::create_dir(&proc).expect("a folder");
+    for entry in fs::read_dir("/proc").expect("procfs").flatten() {
+        if entry.file_name() != pid.as_str() {
+            symlink(entry.path(), proc.join(entry.file_name())).expect("a link");
+        }
+    }
+    let config = folder.path().join("noctule.toml");
+    let text = format!("[host]\nproc = \"{}\"\n", proc.display());
+    fs::write(&config, text).expect("a file");
+    let config = config.to_str().expect("text");
+    let args = [
+        "--config", config, "events", "--pid", &pid, "--for", "100ms",
+    ];
+    let output = noctule(&args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let missing = format!("--pid {pid}: there is no such process");
+    assert!(said.contains(&missing), "{said}");
+    symlink(format!("/proc/{pid}"), proc.join(&pid)).expect("a link");
+    let output = noctule(&args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
 }

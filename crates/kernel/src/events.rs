@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::mem::size_of;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
@@ -117,6 +118,8 @@ struct Sockets {
     /// That of socket storage, or of the table of open sockets.
     look: Link,
     tcp: TcpSkel<'static>,
+    /// Where the host's procfs is: its processes have the namespaces.
+    proc: PathBuf,
 }
 
 impl Sockets {
@@ -165,6 +168,7 @@ impl Events {
     ) -> Result<Self, Error> {
         let mut features = Vec::new();
         let LoadedEvents { mut lifecycle, tcp } = loaded;
+        context::know_host(&facts.roots.proc);
         if let Some(bss) = lifecycle.maps.bss_data.as_deref_mut() {
             bss.started_at = started_ns;
         }
@@ -278,7 +282,9 @@ impl Events {
         iterator::read(&sockets.survey, FILES, &mut self.buffer)?;
         if let Some(all) = &sockets.all {
             let buffer = &mut self.buffer;
-            namespaces::each(|| iterator::read(all, "the iterator of TCP", buffer))?;
+            namespaces::each(&sockets.proc, || {
+                iterator::read(all, "the iterator of TCP", buffer)
+            })?;
             sockets.forget_listeners();
         }
         // A connection that has no account from now on is one of which the begin was not seen.

@@ -13,9 +13,10 @@ use crate::exit::Usage;
 /// Names that are listed where none fits.
 const LISTED: usize = 8;
 
-/// What was asked for. `mount`: where the counted hierarchy is.
-pub(crate) fn selection(names: &Names, mount: &Path) -> Result<Selection, Usage> {
-    names.pid.iter().try_for_each(|pid| check_process(*pid))?;
+/// What was asked for. `mount`: where the counted hierarchy is; `proc`: where the host's procfs is.
+pub(crate) fn selection(names: &Names, mount: &Path, proc: &Path) -> Result<Selection, Usage> {
+    let mut pids = names.pid.iter();
+    pids.try_for_each(|pid| check_process(*pid, proc))?;
     patterns(names, mount)
 }
 
@@ -59,8 +60,8 @@ fn path(text: &str, mount: &Path) -> String {
 }
 
 /// A wrong number would wait for ever for something to happen.
-fn check_process(pid: u32) -> Result<(), Usage> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"));
+fn check_process(pid: u32, proc: &Path) -> Result<(), Usage> {
+    let status = fs::read_to_string(proc.join(format!("{pid}/status")));
     let status = status.map_err(|_| no_process(pid))?;
     let mut lines = status.lines();
     let group = lines.find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());
@@ -77,8 +78,8 @@ fn no_process(pid: u32) -> Usage {
 }
 
 /// The process has ended, or no program in the kernel sees it.
-pub(crate) fn unseen(pid: u32) -> anyhow::Error {
-    let Ok(name) = fs::read_to_string(format!("/proc/{pid}/comm")) else {
+pub(crate) fn unseen(pid: u32, proc: &Path) -> anyhow::Error {
+    let Ok(name) = fs::read_to_string(proc.join(format!("{pid}/comm"))) else {
         return no_process(pid).into();
     };
     let words = format!(

@@ -83,6 +83,8 @@ pub(crate) struct Pipeline {
     arguments: Arguments,
     /// Where the counted hierarchy is mounted.
     cgroup_mount: PathBuf,
+    /// Where the host's procfs is mounted.
+    proc: PathBuf,
     /// Processes that ended before a tick that failed.
     exited: Vec<ProcessRow>,
     /// When memory was given back last.
@@ -226,6 +228,7 @@ impl Pipeline {
             events,
             arguments: config.events.args,
             cgroup_mount: mount(&facts.hierarchy),
+            proc: facts.roots.proc,
             exited: Vec::new(),
             trimmed_ns: now_ns(),
         })
@@ -286,7 +289,8 @@ impl Pipeline {
             stream.want_groups(selection, &self.registry)?;
         }
         for pid in &scope.names.pid {
-            stream.want_tree(*pid, || self.tick())?;
+            let proc = self.proc.clone();
+            stream.want_tree(*pid, &proc, || self.tick())?;
         }
         stream.source.adopt_sockets()?;
         self.events = Some(stream);
@@ -296,7 +300,7 @@ impl Pipeline {
     /// What was chosen by name. A name that nothing has now is an error with those that there are,
     /// but with a command, which may make it.
     pub(crate) fn select(&mut self, names: &Names, command: &[OsString]) -> Result<Selection> {
-        let selection = select::selection(names, &self.cgroup_mount)?;
+        let selection = select::selection(names, &self.cgroup_mount, &self.proc)?;
         if !selection.has_names() || !command.is_empty() {
             return Ok(selection);
         }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use noctule_model::{Comm, ExecContext, FilePath, Namespace, Parent, ProcessId};
@@ -64,7 +65,8 @@ fn name(bytes: &[i8; 16]) -> Comm {
 }
 
 fn namespaces(inodes: &[u32; KINDS.len()]) -> Vec<Namespace> {
-    let all = KINDS.into_iter().zip(inodes).zip(host());
+    let host = HOST.get().unwrap_or(&[None; KINDS.len()]);
+    let all = KINDS.into_iter().zip(inodes).zip(host);
     let known = all.filter(|((_, inode), _)| **inode != 0);
     let namespace = |((kind, inode), host): ((&'static str, &u32), &Option<u64>)| Namespace {
         kind,
@@ -74,10 +76,12 @@ fn namespaces(inodes: &[u32; KINDS.len()]) -> Vec<Namespace> {
     known.map(namespace).collect()
 }
 
-/// Those of the host. Most have a fixed inode (PROC_USER_INIT_INO and others); the rest are those of
-/// process 1, where the agent may look at it.
-fn host() -> &'static [Option<u64>; KINDS.len()] {
-    static HOST: OnceLock<[Option<u64>; KINDS.len()]> = OnceLock::new();
+/// The host's namespaces, in the order of [`KINDS`].
+static HOST: OnceLock<[Option<u64>; KINDS.len()]> = OnceLock::new();
+
+/// Looks at those of the host, whose procfs is there. Most have a fixed inode (PROC_USER_INIT_INO and
+/// others); the rest are those of process 1, where the agent may look at it.
+pub(super) fn know_host(proc: &Path) {
     HOST.get_or_init(|| {
         KINDS.map(|kind| match kind {
             "cgroup" => Some(0xeffffffb),
@@ -86,9 +90,9 @@ fn host() -> &'static [Option<u64>; KINDS.len()] {
             "user" => Some(0xeffffffd),
             "uts" => Some(0xeffffffe),
             _ => {
-                let file = fs::metadata(format!("/proc/1/ns/{kind}"));
+                let file = fs::metadata(proc.join("1/ns").join(kind));
                 file.ok().map(|file| file.ino())
             }
         })
-    })
+    });
 }

@@ -463,6 +463,7 @@ fn attach_tcp(
         all: attach_optional(&tcp.progs.survey_tcp),
         look: look.context("the iterator of sockets")?,
         tcp,
+        proc: facts.roots.proc.clone(),
     };
     Ok((sockets, feature))
 }

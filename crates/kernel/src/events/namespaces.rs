@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -11,13 +12,13 @@ use crate::error::{Context as _, Error};
 
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// Calls it in each of them, the own one first. Those that cannot be entered are left out. The thread is
+/// Calls it in each of them, the own one first; `proc` is where the host's procfs is. Those that cannot be entered are left out. The thread is
 /// in its own one again at the end, and an error is that it is not.
-pub(super) fn each(mut visit: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+pub(super) fn each(proc: &Path, mut visit: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
     visit()?;
     let own = File::open(OWN).context(OWN)?;
     let mut seen = HashSet::from([own.metadata().context(OWN)?.ino()]);
-    let others = others(&mut seen);
+    let others = others(proc, &mut seen);
     if others.is_empty() {
         return Ok(());
     }
@@ -41,8 +42,8 @@ pub(super) fn each(mut visit: impl FnMut() -> Result<(), Error>) -> Result<(), E
 }
 
 /// Those of all processes, but for what was seen.
-fn others(seen: &mut HashSet<u64>) -> Vec<File> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+fn others(proc: &Path, seen: &mut HashSet<u64>) -> Vec<File> {
+    let processes = fs::read_dir(proc).into_iter().flatten().flatten();
     let paths = processes.map(|process| process.path().join("ns/net"));
     let new = paths.filter_map(|path| {
         let inode = fs::metadata(&path).ok()?.ino();

@@ -2,7 +2,7 @@
 //! adds to them.
 
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -258,6 +258,7 @@ impl EventStream {
     pub(super) fn want_tree(
         &mut self,
         root: u32,
+        proc: &Path,
         mut look: impl FnMut() -> Result<Batch>,
     ) -> Result<()> {
         self.whose = Whose::Tree;
@@ -265,7 +266,7 @@ impl EventStream {
             let batch = look()?;
             let row = batch.processes.iter().find(|row| row.id.pid == root);
             let Some(row) = row else {
-                return Err(select::unseen(root));
+                return Err(select::unseen(root, proc));
             };
             if !self.source.follow_tree(row.id, &batch)? {
                 break;
