@@ -203,6 +203,13 @@ fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
                  shows what was used"
             ));
         }
+        let account = &zone.account;
+        if account.idle_doubt_uj > account.active_uj as f64 / 2.0 {
+            note(&format!(
+                "{name}: idle power is not known, because the machine was never near idle: a part of \
+                 what is active is idle power; noctule run learns it in some minutes"
+            ));
+        }
         if zone.gaps > 0 {
             let times = zone.gaps;
             note(&format!("{name}: not read, or jumped, {times} times"));
