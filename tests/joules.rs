@@ -16,7 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::support::burner::Burner;
-use super::support::{self, NOCTULE, StopAtEnd};
+use super::support::{self, NOCTULE, StopAtEnd, now, oracle};
 
 /// A machine with one package and its memory, as powercap shows them.
 struct Machine {
@@ -98,13 +98,15 @@ impl Machine {
         }
     }
 
-    /// Turns them while it lasts.
+    /// Turns them while it lasts: 5 W and 20 W more for each busy CPU, and a tenth of that in memory. Were
+    /// power the same at every load, all of it would be idle power.
     fn run_meters(&self, stop: &AtomicBool) {
-        let mut energies = [1_000_000, 1_000_000];
+        let began = (now(), oracle::node_time().busy);
         while !stop.load(Ordering::Relaxed) {
-            energies = [energies[0] + 1_234_567, energies[1] + 98_765];
-            self.turn(energies);
             thread::sleep(Duration::from_millis(30));
+            let (lasted, busy) = (now() - began.0, oracle::node_time().busy - began.1);
+            let used = ((5.0 * lasted + 20.0 * busy) * 1e6) as u64;
+            self.turn([1_000_000 + used, 1_000_000 + used / 10]);
         }
     }
 }

@@ -157,6 +157,8 @@ fn threads(pid: u32) -> Vec<PathBuf> {
 /// Seconds of all CPUs since boot as the first line of `/proc/stat` counts them, in 1/100 s.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeTime {
+    /// In tasks.
+    pub(crate) busy: f64,
     /// Idle, and idle while somebody waits for a disk.
     pub(crate) idle: f64,
     /// Taken away by the hypervisor.
@@ -187,6 +189,7 @@ pub(crate) fn node_time() -> NodeTime {
         .collect();
     // user nice system idle iowait irq softirq steal
     NodeTime {
+        busy: (ticks[0] + ticks[1] + ticks[2]) / 100.0,
         idle: (ticks[3] + ticks[4]) / 100.0,
         steal: ticks[7] / 100.0,
         interrupts: (ticks[5] + ticks[6]) / 100.0,
