@@ -133,8 +133,16 @@ impl Flush {
         for word in words {
             let mut parts = word.split(':');
             let name = parts.next()?;
+            let table = name.trim_end_matches(SCHEMA);
+            // It becomes the name of a file.
+            if !table
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+            {
+                return None;
+            }
             flush.chunks.push(Chunk {
-                table: name.trim_end_matches(SCHEMA).to_owned(),
+                table: table.to_owned(),
                 schema: name.ends_with(SCHEMA),
                 offset: parts.next()?.parse().ok()?,
                 length: parts.next()?.parse().ok()?,

@@ -10,6 +10,7 @@ mod column;
 mod error;
 mod folder;
 mod index;
+mod message;
 mod names;
 mod recorder;
 mod rows;

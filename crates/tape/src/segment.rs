@@ -3,22 +3,28 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
+use arrow_schema::ArrowError;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::Entry;
 use crate::column::Record;
 use crate::error::{Damage, Error};
 use crate::index::{self, Chunk, Flush, Line};
+use crate::message;
 
 /// The file that says where the segment comes from.
 pub(crate) const META: &str = "meta.json";
 
 /// The version of the format that this program writes.
 pub(crate) const FORMAT: u32 = 1;
+
+/// A part of a table is shorter: of 200,000 rows (or one batch) it has some 100 MB before compression.
+const LONGEST: u64 = 1 << 30;
 
 /// Where a recording comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -157,19 +163,20 @@ impl Segment {
 
     /// How many batches it has.
     pub fn batches(&self) -> u64 {
-        self.flushes.iter().map(|flush| flush.ticks).sum()
+        sum(self.flushes.iter().map(|flush| flush.ticks))
     }
 
     /// How many events it has.
     pub fn events(&self) -> u64 {
-        self.flushes.iter().map(|flush| flush.events).sum()
+        sum(self.flushes.iter().map(|flush| flush.events))
     }
 
     /// Each table with the bytes of its rows and its schema, in the order of names.
     pub fn tables(&self) -> Vec<(String, u64)> {
         let mut sums: std::collections::BTreeMap<&str, u64> = Default::default();
         for chunk in self.flushes.iter().flat_map(|flush| &flush.chunks) {
-            *sums.entry(&chunk.table).or_default() += chunk.length;
+            let bytes = sums.entry(&chunk.table).or_default();
+            *bytes = bytes.saturating_add(chunk.length);
         }
         let sums = sums.into_iter();
         sums.map(|(table, bytes)| (table.to_owned(), bytes))
@@ -178,7 +185,7 @@ impl Segment {
 
     /// Bytes of its tables.
     pub fn bytes(&self) -> u64 {
-        self.tables().iter().map(|(_, bytes)| bytes).sum()
+        sum(self.tables().iter().map(|(_, bytes)| *bytes))
     }
 
     /// Compares the checksum of each part. What is damaged, the index included.
@@ -225,13 +232,23 @@ impl Segment {
         let schema = all.find(|chunk| chunk.table == table && chunk.schema);
         let schema = schema.ok_or_else(|| self.damage(chunk, "its schema is missing".into()))?;
         let mut bytes = self.bytes_of(schema)?;
-        bytes.extend(self.bytes_of(chunk)?);
-        let mut reader = StreamReader::try_new(&*bytes, None)
-            .map_err(|error| self.damage(schema, error.to_string()))?;
-        match reader.next() {
-            Some(Ok(batch)) => Ok(Some((batch, chunk))),
-            Some(Err(error)) => Err(self.damage(chunk, error.to_string())),
-            None => Err(self.damage(chunk, "there is no record batch".into())),
+        let rows = self.bytes_of(chunk)?;
+        message::check(&rows).map_err(|reason| self.damage(chunk, reason))?;
+        bytes.extend(rows);
+        let decode = || -> Result<RecordBatch, (&Chunk, String)> {
+            let failed = |chunk, error: ArrowError| (chunk, error.to_string());
+            let mut reader =
+                StreamReader::try_new(&*bytes, None).map_err(|error| failed(schema, error))?;
+            let batch = reader
+                .next()
+                .unwrap_or_else(|| Err(ArrowError::IpcError("there is no record batch".into())));
+            batch.map_err(|error| failed(chunk, error))
+        };
+        // The decoder has assertions that forged bytes can break.
+        match catch_unwind(AssertUnwindSafe(decode)) {
+            Ok(Ok(batch)) => Ok(Some((batch, chunk))),
+            Ok(Err((chunk, reason))) => Err(self.damage(chunk, reason)),
+            Err(_) => Err(self.damage(chunk, "the decoder does not take it".into())),
         }
     }
 
@@ -243,6 +260,10 @@ impl Segment {
         let end = chunk.offset.checked_add(chunk.length);
         if end.is_none_or(|end| end > size) {
             return Err(self.damage(chunk, format!("the file ends at byte {size}")));
+        }
+        if chunk.length > LONGEST {
+            let words = format!("a part of {} bytes is none that was written", chunk.length);
+            return Err(self.damage(chunk, words));
         }
         let mut bytes = vec![0; usize::try_from(chunk.length).unwrap_or(0)];
         file.read_exact_at(&mut bytes, chunk.offset)
@@ -260,4 +281,9 @@ impl Segment {
             reason,
         }
     }
+}
+
+/// An index can be forged: its numbers may be of any size.
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }

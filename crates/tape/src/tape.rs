@@ -39,7 +39,7 @@ impl Span {
 
     /// How many batches there are from the first to the last, those included that were lost.
     pub fn batches(&self) -> u64 {
-        self.ticks.1.saturating_sub(self.ticks.0) + 1
+        self.ticks.1.saturating_sub(self.ticks.0).saturating_add(1)
     }
 }
 

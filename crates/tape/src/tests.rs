@@ -2,6 +2,8 @@
 
 mod committed;
 mod damage;
+mod hostile;
+mod killed;
 mod limits;
 mod round_trip;
 mod world;

@@ -1,0 +1,71 @@
+//! A look at a record batch before it is decoded: Arrow's decoder panics where a buffer is outside of the
+//! message, and asks for as much memory as a buffer claims to need.
+
+use arrow_ipc::{Message, RecordBatch, root_as_message};
+
+/// Before the length of a message.
+const CONTINUES: [u8; 4] = [0xff; 4];
+
+/// A column of 200,000 rows (or one batch) takes less before compression.
+const LONGEST: i64 = 1 << 30;
+
+/// Where the parts of a message are, if all of them are in `bytes`.
+pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
+    let rest = bytes
+        .strip_prefix(&CONTINUES)
+        .ok_or("no message begins there")?;
+    let (length, rest) = rest
+        .split_first_chunk()
+        .ok_or("the message has no length")?;
+    let length = usize::try_from(i32::from_le_bytes(*length)).map_err(|error| error.to_string())?;
+    if length > rest.len() {
+        return Err(format!(
+            "the message claims {length} bytes of {}",
+            rest.len()
+        ));
+    }
+    let (head, body) = rest.split_at(length);
+    let message = root_as_message(head).map_err(|error| error.to_string())?;
+    let batch = message.header_as_record_batch();
+    let batch = batch.ok_or("the message is no record batch")?;
+    check_sizes(&message, &batch, body)?;
+    check_rows(&batch)
+}
+
+fn check_sizes(message: &Message<'_>, batch: &RecordBatch<'_>, body: &[u8]) -> Result<(), String> {
+    if usize::try_from(message.bodyLength()) != Ok(body.len()) {
+        let claimed = message.bodyLength();
+        return Err(format!("the body claims {claimed} bytes of {}", body.len()));
+    }
+    let mut sum = 0;
+    for buffer in batch.buffers().into_iter().flatten() {
+        let (offset, length) = (buffer.offset(), buffer.length());
+        let end = offset
+            .checked_add(length)
+            .filter(|_| offset >= 0 && length >= 0);
+        let part = end.and_then(|end| body.get(offset as usize..end as usize));
+        let part = part.ok_or_else(|| format!("a buffer claims {length} bytes at {offset}"))?;
+        // A compressed buffer begins with its length; -1: it is not compressed.
+        let claimed = match (batch.compression(), part.first_chunk()) {
+            (Some(_), Some(claimed)) => i64::from_le_bytes(*claimed),
+            _ => length,
+        };
+        sum = claimed.max(length).saturating_add(sum);
+        if claimed < -1 || sum > LONGEST {
+            return Err(format!(
+                "a buffer claims {claimed} bytes when it is decompressed"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_rows(batch: &RecordBatch<'_>) -> Result<(), String> {
+    let rows = batch.length();
+    let fits = |count: i64| (0..=LONGEST).contains(&count);
+    let mut nodes = batch.nodes().into_iter().flatten();
+    if !fits(rows) || nodes.any(|node| !fits(node.length()) || !fits(node.null_count())) {
+        return Err(format!("the message claims {rows} rows"));
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Files that somebody made to harm a reader: the checksums are right, and what they are of is not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::world::{Dice, World};
+use super::{read, write};
+use crate::index::{self, Chunk, Flush, Line};
+use crate::segment::table_file;
+use crate::tape::Tape;
+
+/// The segments of a tape, each with what its index has.
+fn segments(folder: &Path) -> Vec<(PathBuf, Vec<Flush>)> {
+    let paths = crate::folder::segments(folder).expect("a folder");
+    let flushes = |path: PathBuf| {
+        let text = fs::read_to_string(path.join(index::FILE)).expect("an index");
+        let lines = text.lines().map(|line| Line::parse(line).expect("a line"));
+        let flushes = lines.filter_map(|line| match line {
+            Line::Flush(flush) => Some(flush),
+            Line::Closed => None,
+        });
+        let flushes = flushes.collect();
+        (path, flushes)
+    };
+    paths.into_iter().map(flushes).collect()
+}
+
+fn seal(path: &Path, flushes: &[Flush]) {
+    let lines = flushes.iter().cloned().map(Line::Flush);
+    let text: String = lines.map(|line| line.text()).collect();
+    fs::write(path.join(index::FILE), text).expect("room");
+}
+
+/// Changes some bytes of a part, and gives it the checksum that it has then.
+fn forge(path: &Path, chunk: &mut Chunk, dice: &mut Dice) {
+    let file = path.join(table_file(&chunk.table));
+    let mut bytes = fs::read(&file).expect("a table");
+    let (from, length) = (chunk.offset as usize, chunk.length as usize);
+    let part = &mut bytes[from..from + length];
+    match dice.roll(4) {
+        // A number that means a length, where numbers stand.
+        0 => {
+            let at = (dice.roll(part.len() as u64 / 8) * 8) as usize;
+            let value = [u64::MAX, i64::MAX as u64, 1 << 62, 1 << 40, 0][dice.roll(5) as usize];
+            part[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        1 => {
+            for _ in 0..1 + dice.roll(20) {
+                let at = dice.roll(part.len() as u64) as usize;
+                part[at] = dice.roll(256) as u8;
+            }
+        }
+        // In the description of the record batch rather than in its bodies.
+        2 => {
+            let at = dice.roll((part.len() as u64).min(400)) as usize;
+            part[at] ^= 1 << dice.roll(8);
+        }
+        _ => {
+            let at = dice.roll(part.len() as u64) as usize;
+            part[at] ^= 1 << dice.roll(8);
+        }
+    }
+    chunk.checksum = crc32fast::hash(part);
+    fs::write(&file, bytes).expect("room");
+}
+
+#[test]
+fn contents_that_were_forged_with_their_checksums_do_no_harm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(91);
+    let all: Vec<_> = (0..14).map(|_| world.tick()).collect();
+    write(folder.path(), 12, &all);
+    let good = segments(folder.path());
+    let mut dice = Dice::new(17);
+    for round in 0..400 {
+        let mut bad = good.clone();
+        let segment = dice.roll(bad.len() as u64) as usize;
+        let (path, flushes) = &mut bad[segment];
+        let flush = dice.roll(flushes.len() as u64) as usize;
+        let chunks = &mut flushes[flush].chunks;
+        let chunk = dice.roll(chunks.len() as u64) as usize;
+        let file = path.join(table_file(&chunks[chunk].table));
+        let whole = fs::read(&file).expect("a table");
+        forge(path, &mut chunks[chunk], &mut dice);
+        seal(path, flushes);
+        // It returns, and the other segment is as it was.
+        let (batches, ..) = read(folder.path());
+        assert!(!batches.is_empty(), "round {round}");
+        fs::write(&file, whole).expect("room");
+        seal(&good[segment].0, &good[segment].1);
+    }
+}
+
+#[test]
+fn an_index_that_names_what_is_not_of_the_segment_is_damaged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), 12, &[World::new(2).tick()]);
+    let good = segments(folder.path());
+    let (path, flushes) = &good[0];
+    let cases: [fn(&mut Flush); 4] = [
+        |flush| flush.chunks[0].table = "../../secret".into(),
+        |flush| flush.chunks[0].table = "/dev/zero".into(),
+        |flush| flush.chunks[0].length = u64::MAX,
+        |flush| flush.chunks[0].offset = u64::MAX,
+    ];
+    for (place, change) in cases.into_iter().enumerate() {
+        let mut bad = flushes.clone();
+        change(&mut bad[0]);
+        seal(path, &bad);
+        let (_, _, damages) = read(folder.path());
+        assert!(damages > 0, "case {place}");
+    }
+    // Times that make no sense: the sums of them do not overflow.
+    let mut bad = flushes.clone();
+    (bad[0].first, bad[0].last, bad[0].ticks) = (u64::MAX, 0, u64::MAX);
+    (bad[0].from_unix_ns, bad[0].to_unix_ns) = (u64::MAX, 0);
+    bad.push(bad[0].clone());
+    seal(path, &bad);
+    read(folder.path());
+    let tape = Tape::open(folder.path()).expect("a tape");
+    tape.spans()
+        .iter()
+        .for_each(|span| assert!(span.batches() > 0));
+    let segment = &tape.segments()[0];
+    assert_eq!(segment.batches(), u64::MAX);
+    assert!(segment.events().max(segment.bytes()) > 0);
+    // A part that is longer than any that is written, in a file with a hole.
+    let mut bad = flushes.clone();
+    let chunk = &mut bad[0].chunks[0];
+    let file = path.join(table_file(&chunk.table));
+    let file = fs::File::options().write(true).open(file).expect("a table");
+    file.set_len(1 << 40).expect("holes");
+    chunk.length = 1 << 39;
+    seal(path, &bad);
+    let (_, _, damages) = read(folder.path());
+    assert!(damages > 0);
+}

@@ -1,0 +1,106 @@
+//! A writer that is killed at any moment.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use super::options;
+use super::world::{Dice, World};
+use crate::folder::{self, Limits};
+use crate::index;
+use crate::tape::Tape;
+use crate::writer::Writer;
+
+/// In the environment of the process that is killed: where it writes.
+const FOLDER: &str = "NOCTULE_TAPE_TEST_FOLDER";
+
+const ROUNDS: u64 = 200;
+const SEED: u64 = 5;
+
+/// Batches that the writer makes at most.
+const TICKS: usize = 400;
+
+/// Writes until it is killed.
+fn writer(folder: &Path) {
+    let mut world = World::new(SEED);
+    let mut writer = Writer::open(options(folder, 25, Limits::default())).expect("a folder");
+    for _ in 0..TICKS {
+        let (events, batch) = world.tick();
+        writer.events(&events);
+        writer.batch(&batch).expect("room");
+    }
+    thread::sleep(Duration::from_secs(60));
+}
+
+/// Lines of all indexes.
+fn lines(folder: &Path) -> usize {
+    let segments = folder::segments(folder).unwrap_or_default();
+    let lines = |segment: &std::path::PathBuf| {
+        let text = fs::read_to_string(segment.join(index::FILE)).unwrap_or_default();
+        text.matches('\n').count()
+    };
+    segments.iter().map(lines).sum()
+}
+
+/// The same test is the process that is killed, started by the one that kills.
+#[test]
+fn what_was_written_before_a_kill_is_whole() {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return writer(Path::new(&folder));
+    }
+    let mut world = World::new(SEED);
+    let all: Vec<String> = (0..TICKS)
+        .map(|_| format!("{:?}", world.tick().1))
+        .collect();
+    let mut dice = Dice::new(23);
+    for round in 0..ROUNDS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut child = Command::new(std::env::current_exe().expect("this test"))
+            .args([
+                "--exact",
+                "tests::killed::what_was_written_before_a_kill_is_whole",
+            ])
+            .env(FOLDER, folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("this test can be started");
+        // After some lines, and then at a moment that no line decides.
+        let wanted = dice.roll(4) as usize;
+        while lines(folder.path()) < wanted {
+            assert!(
+                child.try_wait().expect("our child").is_none(),
+                "round {round}"
+            );
+            thread::sleep(Duration::from_micros(200));
+        }
+        thread::sleep(Duration::from_micros(dice.roll(4000)));
+        child.kill().expect("our child");
+        child.wait().expect("our child");
+        let written = lines(folder.path());
+        let Ok(tape) = Tape::open(folder.path()) else {
+            // Killed before there was a segment.
+            assert_eq!(written, 0, "round {round}");
+            continue;
+        };
+        assert_eq!(tape.damages().next(), None, "round {round}");
+        assert_eq!(tape.check(), [], "round {round}");
+        let spans = tape.spans();
+        assert!(spans.len() <= 1, "one run: {spans:?}");
+        let mut found = 0;
+        for span in &spans {
+            for batch in tape.batches(span, 0) {
+                // The first and the last are compared whole, the others by their number.
+                let whole = found == 0 || batch.time_unix_ns == span.to_unix_ns;
+                assert!(
+                    !whole || format!("{batch:?}") == all[found],
+                    "round {round}: {found}"
+                );
+                found += 1;
+            }
+        }
+        assert!(written == 0 || found > 0, "round {round}");
+    }
+}
