@@ -20,6 +20,9 @@ use crate::message;
 /// The file that says where the segment comes from.
 pub(crate) const META: &str = "meta.json";
 
+/// The same, while it is being written.
+pub(crate) const META_BEGUN: &str = "meta.json.begun";
+
 /// The version of the format that this program writes.
 pub(crate) const FORMAT: u32 = 1;
 
@@ -108,7 +111,15 @@ impl Segment {
 
     fn read_meta(&mut self) {
         let path = self.path.join(META);
-        let text = fs::read_to_string(&path).map_err(|error| error.to_string());
+        let text = fs::read_to_string(&path);
+        if let Err(error) = &text
+            && error.kind() == io::ErrorKind::NotFound
+            && self.flushes.is_empty()
+        {
+            // The segment was begun, and nothing was written yet.
+            return;
+        }
+        let text = text.map_err(|error| error.to_string());
         let meta = text.and_then(|text| {
             serde_json::from_str::<Meta>(&text).map_err(|error| error.to_string())
         });

@@ -405,8 +405,11 @@ impl Open {
             ..meta.clone()
         };
         let text = serde_json::to_string(&meta).unwrap_or_default();
+        // Whole or not there: the program can be killed at any moment.
+        let begun = path.join(segment::META_BEGUN);
+        fs::write(&begun, format!("{text}\n")).map_err(Error::at(&begun))?;
         let file = path.join(segment::META);
-        fs::write(&file, format!("{text}\n")).map_err(Error::at(&file))?;
+        fs::rename(&begun, &file).map_err(Error::at(&file))?;
         let file = path.join(index::FILE);
         File::create_new(&file).map_err(Error::at(&file))
     }
