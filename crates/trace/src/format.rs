@@ -223,8 +223,9 @@ fn declaration_of(text: &str) -> Option<(String, String)> {
         _ => (text, ""),
     };
     let words = words.trim_end();
-    let start = words.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let (kind, name) = words.split_at(start.map_or(0, |at| at + 1));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let name = words.trim_end_matches(is_name).len();
+    let (kind, name) = words.split_at(name);
     let kind = kind.trim();
     if kind.is_empty() || name.is_empty() {
         return None;
