@@ -213,6 +213,9 @@ const CLASS_ALU: u8 = 0x04;
 const CLASS_JMP: u8 = 0x05;
 const CLASS_ALU64: u8 = 0x07;
 const MODE_MEM: u8 = 0x60;
+const MODE_ATOMIC: u8 = 0xc0;
+const EXCHANGE: i32 = 0xe1;
+const COMPARE_EXCHANGE: i32 = 0xf1;
 const SOURCE_REG: u8 = 0x08;
 const END: u8 = 0xd0;
 const NEGATE: u8 = 0x80;
@@ -308,6 +311,18 @@ impl Assembler {
             Operand::Reg(src) => self.push(code | CLASS_STX, base, src as u8, offset, 0),
             Operand::Imm(imm) => self.push(code | CLASS_ST, base, 0, offset, imm),
         }
+    }
+
+    /// Puts `src` in memory and what was there in `src`, in one step (Linux 5.12).
+    pub(crate) fn exchange(&mut self, base: Reg, offset: i16, src: Reg) {
+        let code = CLASS_STX | MODE_ATOMIC | Width::B8.code();
+        self.push(code, base, src as u8, offset, EXCHANGE);
+    }
+
+    /// Puts `src` in memory if R0 is there; R0: what was there (Linux 5.12).
+    pub(crate) fn compare_exchange(&mut self, base: Reg, offset: i16, src: Reg) {
+        let code = CLASS_STX | MODE_ATOMIC | Width::B8.code();
+        self.push(code, base, src as u8, offset, COMPARE_EXCHANGE);
     }
 
     pub(crate) fn call(&mut self, helper: Helper) {

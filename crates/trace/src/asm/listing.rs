@@ -96,6 +96,14 @@ impl fmt::Display for Insn {
             (1, 0x80) => write!(f, "r{dst} = *({} *)(r{src} {offset:+})", SIGNED[at]),
             (1, _) => write!(f, "r{dst} = *({size} *)(r{src} {offset:+})"),
             (2, _) => write!(f, "*({size} *)(r{dst} {offset:+}) = {imm}"),
+            (3, 0xc0) if imm == 0xe1 => write!(
+                f,
+                "r{src} = atomic64_xchg(({size} *)(r{dst} {offset:+}), r{src})"
+            ),
+            (3, 0xc0) if imm == 0xf1 => write!(
+                f,
+                "r0 = atomic64_cmpxchg(({size} *)(r{dst} {offset:+}), r0, r{src})"
+            ),
             (3, 0xc0) => {
                 let sign = OPERATIONS
                     .iter()
