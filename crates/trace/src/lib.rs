@@ -25,6 +25,7 @@ pub mod raw;
 pub mod resolve;
 pub mod session;
 pub mod source;
+pub mod synthetic;
 pub mod table;
 pub mod tree;
 pub mod value;
