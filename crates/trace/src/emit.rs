@@ -6,6 +6,7 @@
 
 mod classic;
 mod condition;
+mod linked;
 mod number;
 mod packet;
 mod pair;
@@ -21,7 +22,7 @@ use std::fmt;
 use crate::asm::{Assembler, Code, Helper, Jump, Label, Operand, Reg, TooFar, Width};
 use crate::buckets;
 use crate::probe::Probe;
-use crate::program::{Aggregate, Condition, ConditionKind, Pair, Part, Program, TEXT_ROOM};
+use crate::program::{Action, Aggregate, Condition, ConditionKind, Pair, Part, Program, TEXT_ROOM};
 
 /// Maps that a program uses, as [`Code::maps`] numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,7 +45,12 @@ pub enum MapUse {
     Unkept = 7,
     /// One entry: not 0 while the table is paused.
     Paused = 8,
+    /// What is stored for a key beside its row: variables, and what was tracked.
+    Variables = 9,
 }
+
+/// Maps of one table: the programs of several have those of the second behind those of the first.
+pub const MAPS: usize = 10;
 
 /// A program that is complete but for its maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +71,10 @@ pub struct Emitted {
     pub pair_size: usize,
     /// The table can be paused.
     pub pausable: bool,
+    /// Bytes that are stored for a key beside its row; 0: none.
+    pub variables_size: usize,
+    /// Memory is changed in a way that only Linux 5.12 and newer have.
+    pub atomic: bool,
 }
 
 /// Why there are no instructions.
@@ -80,6 +90,8 @@ pub enum EmitError {
     TooLarge,
     /// Only tracepoints and functions have a time between two of them.
     NoPair,
+    /// Synthetic events make others, and these more of them.
+    TooManyLevels,
 }
 
 impl fmt::Display for EmitError {
@@ -90,6 +102,7 @@ impl fmt::Display for EmitError {
             Self::Unreadable => "a program cannot read this field",
             Self::NoPair => "only tracepoints and functions have a time between two of them",
             Self::TooLarge => "a key or a row takes more than 32 KiB",
+            Self::TooManyLevels => "synthetic events make others, more than three times in a row",
         })
     }
 }
@@ -123,8 +136,12 @@ mod frame {
     pub(super) const COMM: i16 = -96;
     /// A new row.
     pub(super) const ROW: i16 = -160;
-    /// The key.
+    /// The key. Programs with variables have theirs in memory.
     pub(super) const KEY: i16 = -416;
+    /// Of programs with variables: the memory of the CPU.
+    pub(super) const MEMORY: i16 = -416;
+    /// The record, the row and the stored variables of each level.
+    pub(super) const LEVELS: i16 = -408;
     /// A record that the program makes itself.
     pub(super) const RECORD: i16 = -504;
     /// Nanoseconds since the first of two events, which have records of their own.
@@ -145,51 +162,90 @@ const SPILLS: usize = 8;
 ///
 /// See [`EmitError`].
 pub fn emit(program: &Program) -> Result<Emitted, EmitError> {
-    let key_size = program.keys.iter().map(Part::size).sum();
-    let kept = program.values.iter().map(|kept| size_of_kept(kept.what));
-    let value_size = 8 + kept.sum::<usize>();
-    let mut memory_size = program.filter.as_ref().map_or(0, text_memory);
-    let key = if key_size <= KEY_ON_STACK {
+    emit_for(program, true)
+}
+
+/// The same for a kernel that may not have atomic exchange (before Linux 5.12): there two CPUs can both
+/// find a variable that is to be read once, as in the kernel's own histograms.
+///
+/// # Errors
+///
+/// See [`EmitError`].
+pub fn emit_for(program: &Program, has_atomics: bool) -> Result<Emitted, EmitError> {
+    let layout = layout(program);
+    let is_linked = !program.linked.is_empty();
+    let mut memory_size = program_text(program);
+    let key = if layout.key_size <= KEY_ON_STACK && !is_linked {
         Place::stack(frame::KEY)
     } else {
         let at = memory_size;
-        memory_size += key_size;
+        memory_size += layout.key_size;
         Place::memory(at)?
     };
+    let has_pair = matches!(program.probe, Probe::Tracepoint | Probe::Function);
+    if layout.pair_size > 0 && !has_pair {
+        return Err(EmitError::NoPair);
+    }
+    let largest = memory_size.max(layout.value_size);
+    if largest > LARGEST_VALUE || layout.pair_size > LONGEST_PAIR {
+        return Err(EmitError::TooLarge);
+    }
+    let mut emitter = Emitter {
+        key,
+        has_atomics,
+        memory_size,
+        ..Emitter::new(program.probe, program.linked.table)
+    };
+    emitter.program(program, layout.value_size)?;
+    if emitter.memory_size > LARGEST_VALUE {
+        return Err(EmitError::TooLarge);
+    }
+    Ok(Emitted {
+        code: emitter.asm.finish()?,
+        memory_size: emitter.memory_size,
+        globs: emitter.globs,
+        stacks: emitter.stacks,
+        atomic: emitter.atomic,
+        ..layout
+    })
+}
+
+/// The maps that the program's table has, without its instructions.
+pub fn layout(program: &Program) -> Emitted {
     let pair_size = match &program.pair {
         Pair::None => 0,
         Pair::First(key) | Pair::Second(key) => key.iter().map(Part::size).sum(),
     };
-    if pair_size > 0 && !matches!(program.probe, Probe::Tracepoint | Probe::Function) {
-        return Err(EmitError::NoPair);
-    }
-    if memory_size.max(value_size) > LARGEST_VALUE || pair_size > LONGEST_PAIR {
-        return Err(EmitError::TooLarge);
-    }
-    let mut emitter = Emitter {
-        probe: program.probe,
-        asm: Assembler::default(),
-        globs: Vec::new(),
-        key,
-        stacks: false,
-    };
-    emitter.program(program, memory_size, value_size)?;
-    Ok(Emitted {
-        code: emitter.asm.finish()?,
-        key_size,
-        value_size,
-        memory_size,
-        globs: emitter.globs,
-        stacks: emitter.stacks,
+    Emitted {
+        key_size: program.keys.iter().map(Part::size).sum(),
+        value_size: value_size(program),
+        stacks: program.keys.contains(&Part::Stack),
         pair_size,
         pausable: program.pausable,
-    })
+        variables_size: program.linked.kept,
+        ..Emitted::default()
+    }
+}
+
+/// Bytes of a row of the program's table.
+fn value_size(program: &Program) -> usize {
+    let kept = program.values.iter().map(|kept| size_of_kept(kept.what));
+    8 + kept.sum::<usize>()
+}
+
+/// Bytes for text of the program's filter, and of those that are inside of it.
+fn program_text(program: &Program) -> usize {
+    let own = program.filter.as_ref().map_or(0, text_memory);
+    let emits = program.linked.actions.iter().filter_map(Action::emit);
+    let inner = emits.flat_map(|emit| &emit.programs).map(program_text);
+    inner.max().unwrap_or(0).max(own)
 }
 
 /// Bytes of a row that are for this.
 pub fn size_of_kept(what: Aggregate) -> usize {
     match what {
         Aggregate::Buckets => 8 * buckets::COUNT,
+        Aggregate::Saved { words, .. } => 8 * words,
         Aggregate::Sum | Aggregate::Minimum { .. } | Aggregate::Maximum { .. } => 8,
     }
 }
@@ -245,15 +301,34 @@ struct Emitter {
     globs: Vec<[u64; 256]>,
     key: Place,
     stacks: bool,
+    /// The number of the first map of its table.
+    first_map: u32,
+    /// Bytes of the CPU's memory that are in use.
+    memory_size: usize,
+    has_atomics: bool,
+    atomic: bool,
+    /// Of programs with variables.
+    level: linked::Level,
 }
 
 impl Emitter {
-    fn program(
-        &mut self,
-        program: &Program,
-        memory_size: usize,
-        value_size: usize,
-    ) -> Result<(), EmitError> {
+    /// For an event whose table has this number.
+    fn new(probe: Probe, table: usize) -> Self {
+        Self {
+            probe,
+            asm: Assembler::default(),
+            globs: Vec::new(),
+            key: Place::stack(frame::KEY),
+            stacks: false,
+            first_map: first_map(table),
+            memory_size: 0,
+            has_atomics: true,
+            atomic: false,
+            level: linked::Level::outermost(probe),
+        }
+    }
+
+    fn program(&mut self, program: &Program, value_size: usize) -> Result<(), EmitError> {
         let end = self.asm.label();
         self.record(program.classic.as_ref(), end);
         match &program.pair {
@@ -264,28 +339,51 @@ impl Emitter {
             }
             Pair::Second(key) => self.second(key, end)?,
         }
+        self.unless_paused(program, end);
+        if self.memory_size > 0 {
+            self.lookup_first(MapUse::Memory);
+            self.asm.jump(Jump::Eq, Reg::R0, 0, end);
+            self.asm.mov(Reg::R9, Reg::R0);
+        }
+        if program.linked.is_empty() {
+            self.body(program, value_size, end)?;
+        } else {
+            self.linked(program, value_size, end)?;
+        }
+        self.asm.bind(end);
+        self.asm.mov(Reg::R0, 0);
+        self.asm.exit();
+        Ok(())
+    }
+
+    fn unless_paused(&mut self, program: &Program, end: Label) {
         if program.pausable {
             self.lookup_first(MapUse::Paused);
             self.unless_found(end);
             self.asm.load(Width::B8, Reg::R0, Reg::R0, 0);
             self.asm.jump(Jump::Ne, Reg::R0, 0, end);
         }
-        if memory_size > 0 {
-            self.lookup_first(MapUse::Memory);
-            self.asm.jump(Jump::Eq, Reg::R0, 0, end);
-            self.asm.mov(Reg::R9, Reg::R0);
-        }
+    }
+
+    /// Counts what passes the filter. R9: the memory, if it is used.
+    fn body(&mut self, program: &Program, value_size: usize, end: Label) -> Result<(), EmitError> {
         if let Some(filter) = &program.filter {
             self.branch(filter, false, end)?;
         }
         self.asm.at(None);
         self.key(&program.keys)?;
         self.row(program.keys.is_empty(), value_size, end)?;
-        self.count(&program.values)?;
-        self.asm.bind(end);
-        self.asm.mov(Reg::R0, 0);
-        self.asm.exit();
-        Ok(())
+        self.count(&program.values)
+    }
+
+    /// The address of a map.
+    fn map(&mut self, dst: Reg, map: MapUse) {
+        // Memory and patterns belong to the program.
+        let first = match map {
+            MapUse::Memory | MapUse::Globs => 0,
+            _ => self.first_map,
+        };
+        self.asm.map(dst, first + map as u32);
     }
 
     /// The address of a place.
@@ -304,7 +402,7 @@ impl Emitter {
 
     /// R0: the entry of the key at this place, or 0.
     fn lookup(&mut self, map: MapUse, key: Place) {
-        self.asm.map(Reg::R1, map as u32);
+        self.map(Reg::R1, map);
         self.address(Reg::R2, key);
         self.asm.call(Helper::MapLookup);
     }
@@ -332,4 +430,9 @@ impl Emitter {
     fn unless_found(&mut self, label: Label) {
         self.asm.jump(Jump::Eq, Reg::R0, 0, label);
     }
+}
+
+/// The number of the first map of a table.
+fn first_map(table: usize) -> u32 {
+    u32::try_from(table * MAPS).unwrap_or(u32::MAX)
 }

@@ -24,6 +24,8 @@ pub enum Probe {
     PerfEvent,
     /// At the entry or return of a function: the program's context are the registers.
     Function,
+    /// Inside the program of another event, which has made the record.
+    Synthetic,
 }
 
 impl Probe {
@@ -31,7 +33,7 @@ impl Probe {
     /// something.
     pub const fn has_thread(self) -> bool {
         match self {
-            Self::Tracepoint | Self::PerfEvent | Self::Function => true,
+            Self::Tracepoint | Self::PerfEvent | Self::Function | Self::Synthetic => true,
             // Packets come in interrupts, on top of whatever thread runs.
             Self::Packet(_) => false,
         }

@@ -4,9 +4,13 @@
 //! All numbers have 64 bits. A field that has fewer is extended by its own signedness, so that a
 //! comparison of two numbers needs to know only whether both are below zero or far above.
 
+mod linked;
+
 use crate::classic::Classic;
 use crate::probe::Probe;
 use crate::source::Span;
+
+pub use linked::{Action, Emit, EmitField, Linked, Read, Set, Source, Track, When};
 
 /// A program for one event: a table that is fed by what passes a filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct Program {
     pub pair: Pair,
     /// The table can be paused while it counts.
     pub pausable: bool,
+    /// Variables, and what is done beside counting.
+    pub linked: Linked,
 }
 
 /// Two events whose distance in time is asked for. They belong together when their keys are equal; each
@@ -96,6 +102,14 @@ pub enum Aggregate {
     },
     /// How many fell into each bucket of [`crate::buckets`].
     Buckets,
+    /// When the number was kept last, the number, and what was saved with it: see
+    /// [`Track::saved`]. An action writes it.
+    Saved {
+        /// Words of all.
+        words: usize,
+        /// Which of several CPUs counts.
+        when: When,
+    },
 }
 
 /// A number of 64 bits.
@@ -123,6 +137,10 @@ pub enum Number {
     /// Eight bytes that are found from the kernel's record of the thread (`struct task_struct`): each
     /// offset but the last leads to the next pointer. What cannot be read is 0.
     OfThread(Vec<u32>),
+    /// The variable of another table, by its index in [`Linked::reads`].
+    Read(usize),
+    /// The variable of its own at this index of [`Linked::sets`].
+    Own(usize),
     /// The result of an operator.
     Binary(Operator, Box<Number>, Box<Number>),
     /// `ceil(log2(x))`; 0 of 0, as the kernel's on x86.
@@ -211,6 +229,13 @@ pub enum Text {
     },
     /// The name of the thread.
     Comm,
+    /// The variable of another table, by its index in [`Linked::reads`].
+    Read {
+        /// The index.
+        index: usize,
+        /// Bytes of it; a multiple of eight.
+        room: usize,
+    },
 }
 
 /// Longest text that is kept of a field without a length of its own, with its NUL.
@@ -223,6 +248,7 @@ impl Text {
             Self::Field { size, .. } => (*size as usize).min(TEXT_ROOM).next_multiple_of(8),
             Self::Dynamic { .. } | Self::Pointer { .. } => TEXT_ROOM,
             Self::Comm => 16,
+            Self::Read { room, .. } => *room,
         }
     }
 }

@@ -283,7 +283,7 @@ fn load(
     let insns: Vec<_> = emitted.code.insns.iter().map(|insn| insn.bytes()).collect();
     let plain = PlainProgram {
         kind: match program.probe {
-            Probe::Tracepoint => PlainProgramKind::Tracepoint,
+            Probe::Tracepoint | Probe::Synthetic => PlainProgramKind::Tracepoint,
             Probe::Packet(_) => PlainProgramKind::SocketFilter,
             Probe::PerfEvent => PlainProgramKind::PerfEvent,
             Probe::Function => PlainProgramKind::Kprobe,

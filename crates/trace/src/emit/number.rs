@@ -41,6 +41,7 @@ impl Emitter {
             Number::DynamicField { .. } => self.dynamic(number, dst)?,
             Number::Context(what) => self.context(*what, dst),
             Number::OfThread(offsets) => self.of_thread(offsets, dst)?,
+            Number::Read(_) | Number::Own(_) => self.variable(number, dst)?,
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ impl Emitter {
         self.asm.call(Helper::KtimeGetNs);
         self.asm
             .store(Width::B8, latency.base, latency.offset, Reg::R0);
-        self.asm.map(Reg::R1, MapUse::Firsts as u32);
+        self.map(Reg::R1, MapUse::Firsts);
         self.address(Reg::R2, place);
         self.address(Reg::R3, latency);
         self.asm.mov(Reg::R4, ANY);
@@ -44,7 +44,7 @@ impl Emitter {
         self.asm.alu(Alu::Sub, Reg::R0, Reg::R7);
         self.asm
             .store(Width::B8, latency.base, latency.offset, Reg::R0);
-        self.asm.map(Reg::R1, MapUse::Firsts as u32);
+        self.map(Reg::R1, MapUse::Firsts);
         self.address(Reg::R2, place);
         self.asm.call(Helper::MapDelete);
         self.asm.jump(Jump::Ne, Reg::R0, 0, end);

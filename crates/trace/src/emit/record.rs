@@ -13,6 +13,8 @@ impl Emitter {
             // The context is the record, behind a pointer to registers that programs cannot read.
             // At a function it is the registers.
             Probe::Tracepoint | Probe::Function => self.asm.mov(Reg::R6, Reg::R1),
+            // The program that it is inside of has made the record.
+            Probe::Synthetic => {}
             Probe::Packet(link) => {
                 self.own_record();
                 if let Some(filter) = classic {
@@ -42,6 +44,7 @@ impl Emitter {
         match self.probe {
             Probe::Tracepoint | Probe::Function => self.asm.mov(dst, Reg::R6),
             Probe::Packet(_) | Probe::PerfEvent => self.asm.load(Width::B8, dst, Reg::R6, 0),
+            Probe::Synthetic => self.outermost_context(dst),
         }
     }
 }

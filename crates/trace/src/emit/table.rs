@@ -54,7 +54,7 @@ impl Emitter {
     fn stack(&mut self, place: Place) {
         self.stacks = true;
         self.context_of_program(Reg::R1);
-        self.asm.map(Reg::R2, MapUse::Stacks as u32);
+        self.map(Reg::R2, MapUse::Stacks);
         self.asm.mov(Reg::R3, SKIPPED_FRAMES);
         self.asm.call(Helper::GetStackid);
         self.asm.store(Width::B8, place.base, place.offset, Reg::R0);
@@ -105,7 +105,7 @@ impl Emitter {
             self.unless_found(failed);
             self.asm.mov(Reg::R3, Reg::R0);
         }
-        self.asm.map(Reg::R1, MapUse::Table as u32);
+        self.map(Reg::R1, MapUse::Table);
         self.address(Reg::R2, self.key);
         self.asm.mov(Reg::R4, NO_EXIST);
         self.asm.call(Helper::MapUpdate);
@@ -118,14 +118,19 @@ impl Emitter {
         let mut offset = 8_usize;
         for kept in values {
             let at = i16::try_from(offset).map_err(|_| EmitError::TooLarge)?;
+            offset += size_of_kept(kept.what);
+            if matches!(kept.what, Aggregate::Saved { .. }) {
+                continue;
+            }
             let reg = self.number(&kept.number)?;
             match kept.what {
                 Aggregate::Sum => self.add(Reg::R9, at, reg),
                 Aggregate::Minimum { signed } => self.extreme(reg, at, signed, true),
                 Aggregate::Maximum { signed } => self.extreme(reg, at, signed, false),
                 Aggregate::Buckets => self.bucket(reg, at),
+                // An action writes it.
+                Aggregate::Saved { .. } => {}
             }
-            offset += size_of_kept(kept.what);
         }
         Ok(())
     }

@@ -33,6 +33,10 @@ impl Emitter {
                 self.asm.call(Helper::CurrentComm);
                 return Ok(());
             }
+            Text::Read { index, room: all } => {
+                let room = usize::try_from(room).unwrap_or(0).min(*all);
+                return self.copy_variable(*index, place, room);
+            }
             Text::Field { offset, size } => {
                 let offset = in_record(*offset, *size)?;
                 self.asm.mov(Reg::R3, Reg::R6);
@@ -114,6 +118,8 @@ impl Emitter {
                 bytes.push(0);
                 place
             }
+            // No filter has one.
+            Text::Read { .. } => return Err(EmitError::Unreadable),
             Text::Dynamic { .. } | Text::Pointer { .. } => {
                 bytes.push(0);
                 let place = Place::memory(0)?;
@@ -164,6 +170,7 @@ impl Emitter {
             Text::Field { size, .. } => (*size as usize).saturating_add(1).min(TEXT_ROOM),
             Text::Comm => 16,
             Text::Dynamic { .. } | Text::Pointer { .. } => TEXT_ROOM,
+            Text::Read { .. } => return Err(EmitError::Unreadable),
         };
         self.copy_text(text, place, room)?;
         self.asm.jump(Jump::Slt, Reg::R0, 0, otherwise);
@@ -213,7 +220,7 @@ fn can_equal(text: &Text, value: &[u8]) -> bool {
     let room = match text {
         Text::Field { size, .. } => *size as usize,
         Text::Comm => 15,
-        Text::Dynamic { .. } | Text::Pointer { .. } => usize::MAX,
+        Text::Dynamic { .. } | Text::Pointer { .. } | Text::Read { .. } => usize::MAX,
     };
     value.len() <= room && !value.contains(&0)
 }

@@ -64,15 +64,8 @@ pub fn watch(watch: &Watch, event: u16, wake_at: u32) -> Result<EmittedWatch, Em
     if memory_size > LARGEST_VALUE {
         return Err(EmitError::TooLarge);
     }
-    let emitter = Emitter {
-        probe: Probe::Tracepoint,
-        asm: Assembler::default(),
-        globs: Vec::new(),
-        key: Place::stack(frame::KEY),
-        stacks: false,
-    };
     let mut watcher = Watcher {
-        emitter,
+        emitter: Emitter::new(Probe::Tracepoint, 0),
         shape: &watch.shape,
         record,
         event,

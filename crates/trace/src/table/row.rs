@@ -3,7 +3,7 @@
 use super::Figure;
 use crate::buckets;
 use crate::emit::size_of_kept;
-use crate::program::Aggregate;
+use crate::program::{Aggregate, When};
 
 /// The sign bit: signed extremes are stored with it turned over.
 const SIGN: u64 = 1 << 63;
@@ -26,6 +26,9 @@ pub enum Merged {
     Number(u64),
     /// The count of each bucket of [`crate::buckets`].
     Buckets(Vec<u64>),
+    /// When a number was kept last, the number, and the words that were saved with it; all zeros if it
+    /// never was.
+    Saved(Vec<u64>),
 }
 
 impl Row {
@@ -50,6 +53,13 @@ impl Row {
             let mut words = row.as_chunks().0.iter().copied().map(u64::from_ne_bytes);
             hits = hits.wrapping_add(words.next().unwrap_or(0));
             for (what, stored) in kept.iter().zip(&mut stored) {
+                if let Aggregate::Saved { when, .. } = what {
+                    let other: Vec<u64> = words.by_ref().take(stored.len()).collect();
+                    if counts_before(*when, &other, stored) {
+                        *stored = other;
+                    }
+                    continue;
+                }
                 for (sum, word) in stored.iter_mut().zip(&mut words) {
                     *sum = combine(*what, *sum, word);
                 }
@@ -75,8 +85,26 @@ impl Row {
                         *sum = sum.wrapping_add(*more);
                     }
                 }
+                (Merged::Saved(saved), Merged::Saved(other)) => {
+                    if let Aggregate::Saved { when, .. } = what
+                        && counts_before(*when, other, saved)
+                    {
+                        saved.clone_from(other);
+                    }
+                }
                 _ => {}
             }
+        }
+    }
+
+    /// What was saved last at this index: the number, and the words behind it.
+    pub(super) fn saved(&self, index: usize) -> (u64, &[u64]) {
+        match self.kept.get(index) {
+            Some(Merged::Saved(words)) => match words.as_slice() {
+                [_, number, fields @ ..] => (*number, fields),
+                _ => (0, &[]),
+            },
+            _ => (0, &[]),
         }
     }
 
@@ -101,11 +129,31 @@ impl Row {
     }
 }
 
+/// Whether what one CPU has saved counts, and not what another has. Of two equal maxima that is the
+/// first one, as where one CPU finds both.
+fn counts_before(when: When, words: &[u64], other: &[u64]) -> bool {
+    let [time, number, ..] = *words else {
+        return false;
+    };
+    let [other_time, other_number, ..] = *other else {
+        return true;
+    };
+    if time == 0 || other_time == 0 {
+        return other_time == 0;
+    }
+    match when {
+        When::Greater => (number, other_time) > (other_number, time),
+        When::Other => time > other_time,
+    }
+}
+
 /// Adds what one CPU has stored. Extremes are stored so that the greatest one counts.
 fn combine(what: Aggregate, sum: u64, word: u64) -> u64 {
     match what {
         Aggregate::Sum | Aggregate::Buckets => sum.wrapping_add(word),
         Aggregate::Minimum { .. } | Aggregate::Maximum { .. } => sum.max(word),
+        // All of its words belong together.
+        Aggregate::Saved { .. } => sum,
     }
 }
 
@@ -113,6 +161,7 @@ fn combine(what: Aggregate, sum: u64, word: u64) -> u64 {
 fn both(what: Aggregate, one: u64, other: u64) -> u64 {
     let (signed, least) = match what {
         Aggregate::Sum | Aggregate::Buckets => return one.wrapping_add(other),
+        Aggregate::Saved { .. } => return one,
         Aggregate::Minimum { signed } => (signed, true),
         Aggregate::Maximum { signed } => (signed, false),
     };
@@ -125,6 +174,7 @@ fn both(what: Aggregate, one: u64, other: u64) -> u64 {
 fn finish(what: Aggregate, hits: u64, words: Vec<u64>) -> Merged {
     let (signed, least) = match what {
         Aggregate::Buckets => return Merged::Buckets(words),
+        Aggregate::Saved { .. } => return Merged::Saved(words),
         Aggregate::Sum => return Merged::Number(words.first().copied().unwrap_or(0)),
         Aggregate::Minimum { signed } => (signed, true),
         Aggregate::Maximum { signed } => (signed, false),

@@ -9,6 +9,9 @@ use crate::program::{
     Part, Program, TEXT_ROOM, Text,
 };
 
+/// Tables of several events are compared with the kernel's own.
+const NO_VARIABLES: &str = "programs of one event have no variables";
+
 /// What is kept of the numbers of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
@@ -110,6 +113,7 @@ fn empty(program: &Program) -> Row {
         Aggregate::Sum => Value::Sum(0),
         Aggregate::Minimum { .. } | Aggregate::Maximum { .. } => Value::Extreme(None),
         Aggregate::Buckets => Value::Buckets(BTreeMap::new()),
+        Aggregate::Saved { .. } => panic!("{NO_VARIABLES}"),
     });
     (0, values.collect())
 }
@@ -199,6 +203,7 @@ pub(super) fn number(of: &Number, world: &World) -> u64 {
         Number::Context(Context::Time) => world.time,
         Number::Context(Context::Cgroup) => world.cgroup,
         Number::Context(Context::Latency) => world.latency,
+        Number::Read(_) | Number::Own(_) => panic!("{NO_VARIABLES}"),
         Number::OfThread(offsets) => {
             let step = |at: u64, offset: &u32| word(at.wrapping_add(u64::from(*offset)), world);
             offsets.iter().fold(world.thread, step)
@@ -242,6 +247,7 @@ pub(super) fn text(of: &Text, world: &World) -> Option<Vec<u8>> {
         bytes.take_while(|byte| *byte != 0).collect()
     };
     match of {
+        Text::Read { .. } => panic!("{NO_VARIABLES}"),
         Text::Comm => Some(world.comm.iter().copied().take_while(|b| *b != 0).collect()),
         Text::Field { offset, size } => Some(near(u64::from(*offset), u64::from(*size))),
         Text::Dynamic { word, relative } => {

@@ -207,6 +207,7 @@ pub(super) fn decode(program: &Program, bytes: &[u8]) -> Row {
                 let all = (0..buckets::COUNT).map(|i| (i, word(bytes, at + 8 * i)));
                 Value::Buckets(all.filter(|(_, hits)| *hits > 0).collect())
             }
+            Aggregate::Saved { .. } => panic!("programs of one event save nothing"),
         };
         at += size_of_kept(kept.what);
         value

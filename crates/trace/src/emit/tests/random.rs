@@ -115,7 +115,7 @@ impl Maker<'_> {
             keys,
             values,
             pair: Pair::None,
-            pausable: false,
+            ..Program::default()
         }
     }
 

@@ -35,6 +35,7 @@ fn counted(kept: &[Aggregate], numbers: &[u64]) -> Vec<u8> {
                 }
                 words.extend(counts);
             }
+            Aggregate::Saved { .. } => panic!("an action writes it"),
         }
     }
     words.into_iter().flat_map(u64::to_ne_bytes).collect()
@@ -137,4 +138,31 @@ fn a_percentile_of_nothing_is_zero() {
     assert_eq!(merged(&[&[]]).figure(figure), 0);
     assert_eq!(merged(&[&[0]]).figure(figure), 0);
     assert_eq!(merged(&[&[u64::MAX]]).figure(figure) >> 60, 15);
+}
+
+/// The words of each CPU: when, the number, what was saved.
+#[test]
+fn what_was_saved_last_or_with_the_greatest_counts() {
+    use crate::program::When;
+    let row = |hits: u64, words: [u64; 3]| -> Vec<u8> {
+        let all = [hits].into_iter().chain(words);
+        all.flat_map(u64::to_ne_bytes).collect()
+    };
+    let cpus = [
+        row(2, [0, 0, 0]),
+        row(3, [50, 7, 1]),
+        row(1, [40, 9, 2]),
+        row(1, [30, 9, 3]),
+        row(0, [0, 0, 0]),
+    ];
+    for (when, expected) in [(When::Greater, [30, 9, 3]), (When::Other, [50, 7, 1])] {
+        let kept = [Aggregate::Saved { words: 3, when }];
+        let merged = Row::merge(Vec::new(), cpus.iter().map(Vec::as_slice), &kept);
+        assert_eq!(merged.hits, 7);
+        assert_eq!(merged.kept, [Merged::Saved(expected.to_vec())]);
+        assert_eq!(merged.saved(0), (expected[1], &expected[2..]));
+        let mut both = Row::merge(Vec::new(), [cpus[1].as_slice()].into_iter(), &kept);
+        both.add(&merged, &kept);
+        assert_eq!(both.kept, merged.kept);
+    }
 }

@@ -1,0 +1,427 @@
+//! Variables, and what is done at an event beside counting.
+//!
+//! The memory of the CPU holds the key, the variables, and the records of synthetic events; its address
+//! is kept on the stack. A synthetic event is counted inside the program of the event that makes it, one
+//! level deeper: the record, the row and the stored variables of each level are kept on the stack too.
+//!
+//! A number is stored so that 0 says that it is not set: see [`SET`].
+
+use super::{EmitError, Emitter, MapUse, Place, first_map, frame, size_of_kept, value_size};
+use crate::asm::{Alu, Helper, Jump, Label, Reg, Width};
+use crate::probe::Probe;
+use crate::program::{Action, Emit, Linked, Number, Program, Read, Set, Source, Text, Track, When};
+
+/// A stored number is turned by it, so that 0 is left for one that is not set: the one number that
+/// cannot be stored is this.
+const SET: u64 = u64::from_be_bytes(*b"\xfenoctule");
+/// `BPF_NOEXIST`.
+const NO_EXIST: i32 = 1;
+/// Synthetic events that make others.
+const LEVELS: i16 = 4;
+/// How often the greatest number is tried to be stored while other CPUs store theirs.
+const TRIES: usize = 8;
+
+/// What the code of one event needs while the code of another is inside of it.
+#[derive(Clone, Debug)]
+pub(super) struct Level {
+    /// Where the outermost event runs.
+    probe: Probe,
+    number: i16,
+    /// Where the variables lie in the memory: those that were read, and its own.
+    reads: Vec<usize>,
+    sets: Vec<usize>,
+}
+
+impl Level {
+    pub(super) const fn outermost(probe: Probe) -> Self {
+        Self {
+            probe,
+            number: 0,
+            reads: Vec::new(),
+            sets: Vec::new(),
+        }
+    }
+
+    const fn slot(&self, which: i16) -> i16 {
+        frame::LEVELS + 8 * (3 * self.number + which)
+    }
+
+    const fn record(&self) -> i16 {
+        self.slot(0)
+    }
+
+    const fn row(&self) -> i16 {
+        self.slot(1)
+    }
+
+    const fn stored(&self) -> i16 {
+        self.slot(2)
+    }
+}
+
+impl Emitter {
+    /// All behind the look-up of the memory, which R9 points to.
+    pub(super) fn linked(
+        &mut self,
+        program: &Program,
+        value_size: usize,
+        end: Label,
+    ) -> Result<(), EmitError> {
+        self.asm.store(Width::B8, Reg::R10, frame::MEMORY, Reg::R9);
+        self.level_of(program, value_size, end)
+    }
+
+    /// R6: the record; R9: the memory.
+    fn level_of(
+        &mut self,
+        program: &Program,
+        value_size: usize,
+        end: Label,
+    ) -> Result<(), EmitError> {
+        let linked = &program.linked;
+        let record = self.level.record();
+        self.asm.store(Width::B8, Reg::R10, record, Reg::R6);
+        if let Some(filter) = &program.filter {
+            self.branch(filter, false, end)?;
+        }
+        self.asm.at(None);
+        self.key(&program.keys)?;
+        self.reads(&linked.reads, end)?;
+        for set in &linked.sets {
+            let at = self.allocate(8);
+            if let Source::Number(number) = &set.value {
+                let reg = self.number(number)?;
+                let place = Place::memory(at)?;
+                self.asm.store(Width::B8, place.base, place.offset, reg);
+            }
+            self.level.sets.push(at);
+        }
+        if linked.kept > 0 {
+            self.stored(linked, end)?;
+        }
+        self.row(program.keys.is_empty(), value_size, end)?;
+        let row = self.level.row();
+        self.asm.store(Width::B8, Reg::R10, row, Reg::R9);
+        self.count(&program.values)?;
+        for action in &linked.actions {
+            match action {
+                Action::Emit(emit) => self.emit_event(emit)?,
+                Action::Track(track) => self.track(track, program)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the memory.
+    fn allocate(&mut self, bytes: usize) -> usize {
+        let at = self.memory_size;
+        self.memory_size += bytes;
+        at
+    }
+
+    /// `dst`: what was kept on the stack.
+    fn kept(&mut self, dst: Reg, slot: i16) {
+        self.asm.load(Width::B8, dst, Reg::R10, slot);
+    }
+
+    /// The program's context where a synthetic event is counted.
+    pub(super) fn outermost_context(&mut self, dst: Reg) {
+        self.kept(dst, frame::LEVELS);
+        if matches!(self.level.probe, Probe::Packet(_) | Probe::PerfEvent) {
+            self.asm.load(Width::B8, dst, dst, 0);
+        }
+    }
+
+    /// Copies the variables of other tables into the memory; to the label if one is not set.
+    fn reads(&mut self, reads: &[Read], end: Label) -> Result<(), EmitError> {
+        let mut looked_up = None;
+        for read in reads {
+            if looked_up != Some(read.table) {
+                self.asm
+                    .map(Reg::R1, first_map(read.table) + MapUse::Variables as u32);
+                self.address(Reg::R2, self.key);
+                self.asm.call(Helper::MapLookup);
+                self.unless_found(end);
+                looked_up = Some(read.table);
+            }
+            let at = offset(read.at)?;
+            let slot = self.allocate(read.text.unwrap_or(8));
+            self.level.reads.push(slot);
+            let place = Place::memory(slot)?;
+            if let Some(room) = read.text {
+                self.asm.load(Width::B8, Reg::R1, Reg::R0, at);
+                self.asm.jump(Jump::Eq, Reg::R1, 0, end);
+                self.copy_words(Reg::R0, at + 8, place, room)?;
+                continue;
+            }
+            if read.once {
+                self.asm.mov(Reg::R7, 0);
+                self.exchange(Reg::R0, at, Reg::R7);
+            } else {
+                self.asm.load(Width::B8, Reg::R7, Reg::R0, at);
+            }
+            self.asm.jump(Jump::Eq, Reg::R7, 0, end);
+            self.asm.constant(Reg::R1, SET);
+            self.asm.alu(Alu::Xor, Reg::R7, Reg::R1);
+            self.asm.store(Width::B8, place.base, place.offset, Reg::R7);
+        }
+        Ok(())
+    }
+
+    /// Puts `src` in memory and what was there in `src`; R1 is lost.
+    fn exchange(&mut self, base: Reg, at: i16, src: Reg) {
+        self.atomic = true;
+        if self.has_atomics {
+            return self.asm.exchange(base, at, src);
+        }
+        self.asm.load(Width::B8, Reg::R1, base, at);
+        self.asm.store(Width::B8, base, at, src);
+        self.asm.mov(src, Reg::R1);
+    }
+
+    /// Copies whole words; R1 is lost.
+    fn copy_words(&mut self, from: Reg, at: i16, to: Place, bytes: usize) -> Result<(), EmitError> {
+        for word in (0..bytes).step_by(8) {
+            let from_at = at.checked_add(offset(word)?).ok_or(EmitError::TooLarge)?;
+            let to = to.plus(word)?;
+            self.asm.load(Width::B8, Reg::R1, from, from_at);
+            self.asm.store(Width::B8, to.base, to.offset, Reg::R1);
+        }
+        Ok(())
+    }
+
+    /// Stores the event's own variables for its key. What is stored is made if there is none; without
+    /// room the event counts as dropped.
+    fn stored(&mut self, linked: &Linked, end: Label) -> Result<(), EmitError> {
+        let found = self.asm.label();
+        // Nobody writes there.
+        let zeros = Place::memory(self.allocate(linked.kept))?;
+        self.lookup(MapUse::Variables, self.key);
+        self.asm.jump(Jump::Ne, Reg::R0, 0, found);
+        self.map(Reg::R1, MapUse::Variables);
+        self.address(Reg::R2, self.key);
+        self.address(Reg::R3, zeros);
+        self.asm.mov(Reg::R4, NO_EXIST);
+        self.asm.call(Helper::MapUpdate);
+        self.lookup(MapUse::Variables, self.key);
+        self.asm.jump(Jump::Ne, Reg::R0, 0, found);
+        self.lookup_first(MapUse::Unkept);
+        self.unless_found(end);
+        self.add(Reg::R0, 0, 1);
+        self.asm.goto(end);
+        self.asm.bind(found);
+        let slot = self.level.stored();
+        self.asm.store(Width::B8, Reg::R10, slot, Reg::R0);
+        for (index, set) in linked.sets.iter().enumerate() {
+            if let Some(at) = set.at {
+                self.store(index, set, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, index: usize, set: &Set, at: usize) -> Result<(), EmitError> {
+        let at = offset(at)?;
+        let slot = self.level.stored();
+        match &set.value {
+            Source::Number(_) => {
+                let place = Place::memory(self.level.sets[index])?;
+                self.asm.load(Width::B8, Reg::R1, place.base, place.offset);
+                self.asm.constant(Reg::R2, SET);
+                self.asm.alu(Alu::Xor, Reg::R1, Reg::R2);
+                self.kept(Reg::R3, slot);
+                self.asm.store(Width::B8, Reg::R3, at, Reg::R1);
+            }
+            Source::Text(text) => {
+                let place = Place::memory(self.allocate(text.room()))?;
+                self.text_at(text, place)?;
+                self.kept(Reg::R3, slot);
+                let stored = Place {
+                    base: Reg::R3,
+                    offset: at + 8,
+                };
+                self.copy_words(place.base, place.offset, stored, text.room())?;
+                self.asm.store(Width::B8, Reg::R3, at, 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies text, with zeros behind it.
+    fn text_at(&mut self, text: &Text, place: Place) -> Result<(), EmitError> {
+        self.clear(place, text.room())?;
+        self.copy_text(text, place, text.room())
+    }
+
+    fn clear(&mut self, place: Place, bytes: usize) -> Result<(), EmitError> {
+        for word in (0..bytes).step_by(8) {
+            let at = place.plus(word)?;
+            self.asm.store(Width::B8, at.base, at.offset, 0);
+        }
+        Ok(())
+    }
+
+    /// A variable that was read or computed before.
+    pub(super) fn variable(&mut self, number: &Number, dst: Reg) -> Result<(), EmitError> {
+        let at = match number {
+            Number::Read(index) => self.level.reads.get(*index),
+            Number::Own(index) => self.level.sets.get(*index),
+            _ => None,
+        };
+        let at = offset(*at.ok_or(EmitError::Unreadable)?)?;
+        self.kept(dst, frame::MEMORY);
+        self.asm.load(Width::B8, dst, dst, at);
+        Ok(())
+    }
+
+    /// Copies the text of a variable that was read before; R0: 0.
+    pub(super) fn copy_variable(
+        &mut self,
+        index: usize,
+        place: Place,
+        room: usize,
+    ) -> Result<(), EmitError> {
+        let at = self.level.reads.get(index).ok_or(EmitError::Unreadable)?;
+        let at = offset(*at)?;
+        self.kept(Reg::R2, frame::MEMORY);
+        self.copy_words(Reg::R2, at, place, room)?;
+        self.asm.mov(Reg::R0, 0);
+        Ok(())
+    }
+
+    /// Keeps the number if it is greater or another one, and does what is to be done then.
+    fn track(&mut self, track: &Track, program: &Program) -> Result<(), EmitError> {
+        let skip = self.asm.label();
+        let kept = program.values.iter().take(track.saved);
+        let at = 8 + kept.map(|kept| size_of_kept(kept.what)).sum::<usize>();
+        let at = offset(at)?;
+        let slots = (self.level.row(), self.level.stored());
+        self.number(&track.number)?;
+        match (track.when, track.at) {
+            (When::Greater, None) => {
+                self.kept(Reg::R9, slots.0);
+                self.asm.load(Width::B8, Reg::R1, Reg::R9, at + 8);
+                self.asm.jump(Jump::Le, Reg::R7, Reg::R1, skip);
+            }
+            (When::Greater, Some(shared)) => {
+                let won = self.asm.label();
+                self.kept(Reg::R9, slots.1);
+                for _ in 0..TRIES {
+                    self.greater(offset(shared)?, won, skip);
+                }
+                self.asm.goto(skip);
+                self.asm.bind(won);
+            }
+            (When::Other, shared) => {
+                self.kept(Reg::R9, slots.1);
+                self.asm.mov(Reg::R8, Reg::R7);
+                let shared = offset(shared.ok_or(EmitError::Unreadable)?)?;
+                self.exchange(Reg::R9, shared, Reg::R8);
+                self.asm.jump(Jump::Eq, Reg::R8, Reg::R7, skip);
+            }
+        }
+        self.kept(Reg::R9, slots.0);
+        self.asm.store(Width::B8, Reg::R9, at + 8, Reg::R7);
+        self.asm.call(Helper::KtimeGetNs);
+        self.asm.store(Width::B8, Reg::R9, at, Reg::R0);
+        let mut place = Place {
+            base: Reg::R9,
+            offset: at + 16,
+        };
+        for field in &track.fields {
+            self.source_at(field, place)?;
+            place = place.plus(field.room())?;
+        }
+        if let Some(emit) = &track.emit {
+            self.emit_event(emit)?;
+        }
+        self.asm.bind(skip);
+        Ok(())
+    }
+
+    /// One try to store R7 where R9 points to, in place of a smaller number.
+    fn greater(&mut self, at: i16, won: Label, skip: Label) {
+        self.asm.load(Width::B8, Reg::R0, Reg::R9, at);
+        self.asm.jump(Jump::Le, Reg::R7, Reg::R0, skip);
+        self.atomic = true;
+        if self.has_atomics {
+            self.asm.mov(Reg::R8, Reg::R0);
+            self.asm.compare_exchange(Reg::R9, at, Reg::R7);
+            self.asm.jump(Jump::Eq, Reg::R0, Reg::R8, won);
+        } else {
+            self.asm.store(Width::B8, Reg::R9, at, Reg::R7);
+            self.asm.jump(Jump::Ge, Reg::R7, 0, won);
+        }
+    }
+
+    fn source_at(&mut self, source: &Source, place: Place) -> Result<(), EmitError> {
+        match source {
+            Source::Number(number) => {
+                let reg = self.number(number)?;
+                self.asm.store(Width::B8, place.base, place.offset, reg);
+                Ok(())
+            }
+            Source::Text(text) => self.text_at(text, place),
+        }
+    }
+
+    /// Makes the record of a synthetic event and counts it.
+    fn emit_event(&mut self, emit: &Emit) -> Result<(), EmitError> {
+        let at = self.allocate(emit.size);
+        self.kept(Reg::R9, frame::MEMORY);
+        let record = Place::memory(at)?;
+        for field in &emit.fields {
+            let place = record.plus(field.offset)?;
+            match &field.value {
+                Source::Number(number) => {
+                    let size = u32::try_from(field.size).ok();
+                    let width = size.and_then(Width::of).ok_or(EmitError::Unreadable)?;
+                    let reg = self.number(number)?;
+                    self.asm.store(width, place.base, place.offset, reg);
+                }
+                Source::Text(text) => {
+                    self.clear(place, field.size)?;
+                    self.copy_text(text, place, field.size)?;
+                }
+            }
+        }
+        for program in &emit.programs {
+            self.inside(program, at)?;
+        }
+        Ok(())
+    }
+
+    /// Counts a synthetic event, whose record lies there in the memory.
+    fn inside(&mut self, program: &Program, record: usize) -> Result<(), EmitError> {
+        let number = self.level.number + 1;
+        if number >= LEVELS {
+            return Err(EmitError::TooManyLevels);
+        }
+        let end = self.asm.label();
+        let inner = Level {
+            number,
+            ..Level::outermost(self.level.probe)
+        };
+        let key_size = program.keys.iter().map(crate::program::Part::size).sum();
+        let key = Place::memory(self.allocate(key_size))?;
+        let outer = (
+            std::mem::replace(&mut self.level, inner),
+            std::mem::replace(&mut self.key, key),
+            std::mem::replace(&mut self.probe, Probe::Synthetic),
+            std::mem::replace(&mut self.first_map, first_map(program.linked.table)),
+        );
+        self.unless_paused(program, end);
+        self.kept(Reg::R9, frame::MEMORY);
+        self.address(Reg::R6, Place::memory(record)?);
+        self.level_of(program, value_size(program), end)?;
+        self.asm.bind(end);
+        (self.level, self.key, self.probe, self.first_map) = outer;
+        let slot = self.level.record();
+        self.kept(Reg::R6, slot);
+        Ok(())
+    }
+}
+
+fn offset(bytes: usize) -> Result<i16, EmitError> {
+    i16::try_from(bytes).map_err(|_| EmitError::TooLarge)
+}
