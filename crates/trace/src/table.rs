@@ -14,6 +14,7 @@ mod names;
 mod owner;
 mod range;
 mod row;
+mod saved;
 mod share;
 mod sort;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use cells::{Cell, Frame};
 pub use draw::Area;
 pub use names::NodeNames;
 pub use row::{Merged, Row};
+pub use saved::{SavedColumn, SavedShow, Tracked};
 
 /// The columns of a histogram, and how it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct Table {
     pub keys: Vec<KeyColumn>,
     /// The values behind the count of hits, which is not one of them.
     pub values: Vec<ValueColumn>,
+    /// What is kept by `onmax` and `onchange`, shown behind the values.
+    pub tracked: Vec<Tracked>,
     /// The order of the rows; without any they are sorted by hits, ascending.
     pub sort: Vec<SortKey>,
     /// Most rows that the table can have.
@@ -173,6 +177,8 @@ pub struct Snapshot<'a> {
     pub rows: &'a [Row],
     /// Hits that found no room for their row.
     pub dropped: u64,
+    /// Hits for which the kernel did not run the program, whether or not the filter would have held.
+    pub skipped: u64,
     /// The table does not count at the moment.
     pub paused: bool,
 }

@@ -128,6 +128,7 @@ impl Running {
         Snapshot {
             rows: &counted.rows,
             dropped: counted.dropped,
+            skipped: self.session.skipped(),
             paused: self.session.is_paused(),
         }
     }
@@ -154,7 +155,7 @@ impl Running {
         let now = self.snapshot(&counted);
         if args.json {
             let named = names.lossless();
-            let answer = json::answer(&self.events, &self.table, &now, &named, (window, skipped));
+            let answer = json::answer(&self.events, &self.table, &now, &named, window);
             return Ok(answer? + "\n");
         }
         if skipped > 0 {

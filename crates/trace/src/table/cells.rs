@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use super::names::Shown;
 use super::range::Range;
-use super::{Figure, KeyColumn, KeyShow, NodeNames, Row, Snapshot, Table, ValueShow, key, share};
+use super::{
+    Figure, KeyColumn, KeyShow, NodeNames, Row, Snapshot, Table, Tracked, ValueShow, key, share,
+};
 
 /// One value of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +35,13 @@ pub enum Cell {
     Text(String),
     /// An IP address; `None` for a packet without one.
     Address(Option<IpAddr>),
+    /// The number that `onmax` or `onchange` keeps, and what was saved with it.
+    Saved {
+        /// The number.
+        value: u64,
+        /// Names and values.
+        fields: Vec<(String, Cell)>,
+    },
     /// A stack, the innermost frame first; `None` if the kernel could not keep it.
     Stack(Option<Vec<Frame>>),
 }
@@ -56,8 +65,9 @@ impl Table {
             ValueShow::Percent => format!("{} (%)", column.name),
             _ => column.name.clone(),
         });
+        let tracked = self.tracked.iter().map(Tracked::title);
         let mut titles: Vec<String> = Vec::new();
-        for name in keys.chain(hits).chain(values) {
+        for name in keys.chain(hits).chain(values).chain(tracked) {
             let mut title = name.clone();
             let mut number = 2;
             while titles.contains(&title) {
@@ -93,6 +103,7 @@ impl Table {
                 ValueShow::Number | ValueShow::Hex | ValueShow::Graph => Cell::Number(number),
             });
         }
+        cells.extend(self.tracked.iter().map(|tracked| tracked.cell(row, names)));
         cells
     }
 }

@@ -97,6 +97,10 @@ impl Table {
                 .map(|row| value(column.show, row.figure(column.figure), whole));
             push(column.show != ValueShow::Graph, cells.collect());
         }
+        for tracked in &self.tracked {
+            let cells = rows.iter().map(|row| tracked.text(row, names));
+            push(tracked.fields.is_empty(), cells.collect());
+        }
         columns
     }
 }

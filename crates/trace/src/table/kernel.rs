@@ -1,7 +1,8 @@
 //! The text of a table, exactly as the kernel's file `hist` has it (Linux 6.3 and later, which have
 //! `.percent` and `.graph`; all else is the same since 6.1).
 //!
-//! It differs where the kernel prints bytes as they are: text is escaped.
+//! It differs where the kernel prints bytes as they are: text is escaped. `Skipped` is ours, and there where
+//! it is not 0.
 
 use std::fmt::Write as _;
 
@@ -27,11 +28,15 @@ impl Table {
         for row in self.sorted(now.rows, names) {
             self.key_text(row, Shown(names), &mut out);
             self.values_text(row, &whole, &mut out);
+            self.tracked_text(row, Shown(names), &mut out);
             out.push('\n');
         }
         let (hits, entries) = (now.hits(), now.rows.len());
         let _ = write!(out, "\nTotals:\n    Hits: {hits}\n    Entries: {entries}");
         let _ = write!(out, "\n    Dropped: {}\n", now.dropped);
+        if now.skipped > 0 {
+            let _ = writeln!(out, "    Skipped: {}", now.skipped);
+        }
         out
     }
 

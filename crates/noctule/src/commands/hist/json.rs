@@ -12,7 +12,7 @@ pub(super) fn answer(
     table: &Table,
     now: &Snapshot<'_>,
     names: &dyn NodeNames,
-    (window, skipped): (Duration, u64),
+    window: Duration,
 ) -> Result<String> {
     let titles = table.titles();
     let row = |cells: Vec<Cell>| {
@@ -36,8 +36,8 @@ pub(super) fn answer(
     if now.paused {
         answer["paused"] = true.into();
     }
-    if skipped > 0 {
-        answer["skipped"] = skipped.into();
+    if now.skipped > 0 {
+        answer["skipped"] = now.skipped.into();
     }
     Ok(serde_json::to_string(&answer)?)
 }
@@ -51,6 +51,16 @@ fn value(cell: Cell) -> Value {
         Cell::Percent(share) => share.map(|share| f64::from(share) / 100.0).into(),
         Cell::Text(text) => text.into(),
         Cell::Address(address) => address.map(|address| address.to_string()).into(),
+        Cell::Saved {
+            value: number,
+            fields,
+        } => {
+            let mut saved = json!({"value": number});
+            for (name, cell) in fields {
+                saved[name] = value(cell);
+            }
+            saved
+        }
         Cell::Stack(frames) => {
             let frame = |frame: Frame| json!({"address": frame.address, "symbol": frame.symbol});
             frames

@@ -9,6 +9,7 @@ fn drawn(table: &Table, rows: &[Row], dropped: u64, area: Area) -> String {
     let now = Snapshot {
         rows,
         dropped,
+        skipped: 0,
         paused: false,
     };
     table.draw(&now, &Node, area)

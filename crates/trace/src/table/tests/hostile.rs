@@ -122,6 +122,7 @@ fn any_bytes_are_shown_without_control_characters() {
         let now = Snapshot {
             rows: &rows,
             dropped: random.next() % 3,
+            skipped: 0,
             paused: false,
         };
         let text = table.kernel_text(&now, &Node);

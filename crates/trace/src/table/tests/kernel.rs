@@ -20,6 +20,7 @@ fn the_whole_text() {
     let now = Snapshot {
         rows: &rows,
         dropped: 3,
+        skipped: 0,
         paused: false,
     };
     let expected = "\
