@@ -8,6 +8,7 @@ mod address;
 mod condition;
 mod field;
 mod hist;
+mod linked;
 mod number;
 
 use crate::format::EventFormat;
@@ -20,6 +21,7 @@ use crate::source::{Problem, Span};
 use crate::tree::{Expr, Name};
 
 pub use hist::{hist, latency};
+pub use linked::{Linkable, linked};
 
 /// What is known of an event, and of the kernel.
 #[derive(Clone, Copy)]
@@ -74,11 +76,7 @@ impl Fits {
 ///
 /// What is wrong, in the order of the places.
 pub fn filter(expr: &Expr, scope: &Scope<'_>) -> Result<Condition, Vec<Problem>> {
-    let mut resolver = Resolver {
-        scope,
-        problems: Vec::new(),
-        has_latency: false,
-    };
+    let mut resolver = Resolver::new(scope);
     let condition = resolver.condition(expr);
     resolver.finish(condition)
 }
@@ -89,6 +87,19 @@ struct Resolver<'a> {
     problems: Vec<Problem>,
     /// The event is the second of two.
     has_latency: bool,
+    /// Others that it can have to do with.
+    links: Option<linked::Links<'a>>,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(scope: &'a Scope<'a>) -> Self {
+        Self {
+            scope,
+            problems: Vec::new(),
+            has_latency: false,
+            links: None,
+        }
+    }
 }
 
 impl Resolver<'_> {

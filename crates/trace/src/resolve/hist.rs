@@ -1,6 +1,7 @@
 //! Histograms: what is counted by which key, and how it is shown.
 
 use super::field::{Meaning, Typed};
+use super::linked::Links;
 use super::{Resolver, Scope};
 use crate::print::FieldTable;
 use crate::probe::Probe;
@@ -24,13 +25,19 @@ const SORTS: usize = 2;
 ///
 /// What is wrong, in the order of the places.
 pub fn hist(hist: &Hist, scope: &Scope<'_>) -> Result<(Program, Table), Vec<Problem>> {
-    let mut resolver = Resolver {
-        scope,
-        problems: Vec::new(),
-        has_latency: false,
-    };
+    let made = hist_of(Resolver::new(scope), hist);
+    made.map(|(program, table, _)| (program, table))
+}
+
+/// The same, with what it has to do with others.
+pub(super) fn hist_of<'a>(
+    mut resolver: Resolver<'a>,
+    hist: &Hist,
+) -> Result<(Program, Table, Option<Links<'a>>), Vec<Problem>> {
     let made = resolver.hist(hist);
-    resolver.finish(made)
+    let links = resolver.links.take();
+    let (program, table) = resolver.finish(made)?;
+    Ok((program, table, links))
 }
 
 /// The programs of two events that belong together by `on=`, and the table of the time between them.
@@ -44,17 +51,22 @@ pub fn latency(
     first: &Scope<'_>,
     second: &Scope<'_>,
 ) -> Result<([Program; 2], Table), Vec<Problem>> {
-    let mut resolver = Resolver {
-        scope: second,
-        problems: Vec::new(),
-        has_latency: true,
-    };
+    let made = pair_of(Resolver::new(second), hist, first);
+    made.map(|(programs, table, _)| (programs, table))
+}
+
+/// Two programs, the first event's first.
+type PairMade<'a> = ([Program; 2], Table, Option<Links<'a>>);
+
+/// The same, with what the second has to do with others.
+pub(super) fn pair_of<'a>(
+    mut resolver: Resolver<'a>,
+    hist: &Hist,
+    first: &Scope<'_>,
+) -> Result<PairMade<'a>, Vec<Problem>> {
+    resolver.has_latency = true;
     let made = resolver.hist(hist);
-    let mut early = Resolver {
-        scope: first,
-        problems: Vec::new(),
-        has_latency: false,
-    };
+    let mut early = Resolver::new(first);
     resolver.has_latency = false;
     let parts: Vec<_> = hist
         .on
@@ -86,7 +98,9 @@ pub fn latency(
         };
         ([early, program], table)
     });
-    resolver.finish(made)
+    let links = resolver.links.take();
+    let (programs, table) = resolver.finish(made)?;
+    Ok((programs, table, links))
 }
 
 impl Resolver<'_> {
@@ -103,7 +117,7 @@ impl Resolver<'_> {
     }
 
     fn hist(&mut self, hist: &Hist) -> Option<(Program, Table)> {
-        self.refuse_variables(hist);
+        self.refuse_what_is_not_there(hist);
         if let (Some(on), false) = (hist.on.first(), self.has_latency) {
             let help = "`noctule hist FIRST..SECOND 'on=...'`";
             let _: Option<()> = self.wrong_with(on.span, "`on=` is for two events", help);
@@ -129,9 +143,12 @@ impl Resolver<'_> {
                 table.keys.push(column);
             }
         }
+        self.keys_are(&program.keys);
+        let sets = self.sets(hist);
         // The hits are shown in front anyway.
         for value in hist.vals.iter().filter(|value| !is_hits(value)) {
-            if let Some(column) = self.value(value, &mut program.values) {
+            let column = self.with_variables(|one| one.value(value, &mut program.values));
+            if let Some(column) = column {
                 table.values.push(column);
             }
         }
@@ -141,6 +158,8 @@ impl Resolver<'_> {
             let _: Option<()> = self.wrong(span, "Can't set nohitcount without another value");
         }
         table.sort = self.sort(hist, &table);
+        self.actions(hist, &mut program, &mut table)?;
+        self.links_of(sets, &mut program);
         program.filter = match &hist.filter {
             Some(filter) => Some(self.condition(filter)?),
             None => None,
@@ -149,12 +168,15 @@ impl Resolver<'_> {
         Some((program, table))
     }
 
-    fn refuse_variables(&mut self, hist: &Hist) {
-        let words = "Variables and actions belong to two events: not in this command";
+    fn refuse_what_is_not_there(&mut self, hist: &Hist) {
+        let words = "Variables and actions need one event each";
+        let help = "not a pattern of events, nor a table that several share by `name=`";
         let variables = hist.vars.iter().map(|variable| variable.name.span);
         let actions = hist.actions.iter().map(|action| action.handler.span);
         for span in variables.chain(actions) {
-            let _: Option<()> = self.wrong(span, words);
+            if self.links.is_none() {
+                let _: Option<()> = self.wrong_with(span, words, help);
+            }
         }
         if let Some(clock) = &hist.clock
             && clock.node != "mono"
@@ -430,7 +452,7 @@ fn is_hits(expr: &Expr) -> bool {
 }
 
 /// Nanoseconds as microseconds, rounded as the kernel does.
-fn microseconds(number: Number) -> Number {
+pub(super) fn microseconds(number: Number) -> Number {
     let half = super::number::fold(Operator::Plus, number, Number::Constant(500));
     super::number::fold(Operator::Divided, half, Number::Constant(1000))
 }
@@ -443,7 +465,7 @@ const fn number_of(signed: bool) -> ValueShow {
     }
 }
 
-fn is_time(expr: &Expr) -> bool {
+pub(super) fn is_time(expr: &Expr) -> bool {
     matches!(&expr.kind, ExprKind::Name(name)
         if matches!(name.field.as_str(), "common_timestamp" | "latency"))
 }
@@ -467,7 +489,10 @@ fn value_name(operand: &Expr, modifier: Option<&Modifier>) -> String {
             | Modifier::Average
             | Modifier::Percentile(_)),
         ) => format!("{operand}.{modifier}"),
-        _ => operand.to_string(),
+        _ => match &operand.kind {
+            ExprKind::Variable(name) => name.field.clone(),
+            _ => operand.to_string(),
+        },
     }
 }
 
@@ -503,13 +528,25 @@ fn info(hist: &Hist, table: &Table) -> String {
         [] => String::new(),
         on => format!("on={}:", list(on)),
     };
+    let vars: Vec<_> = hist.vars.iter().map(ToString::to_string).collect();
+    let vars = match vars.as_slice() {
+        [] => String::new(),
+        vars => format!(":{}", vars.join(",")),
+    };
     let mut info = format!(
-        "hist:{name}{on}keys={keys}:vals={}:sort={sort}:size={}",
+        "hist:{name}{on}keys={keys}:vals={}{vars}:sort={sort}:size={}",
         vals.join(","),
         table.size
     );
+    // Times are of no other clock.
+    if format!("{keys},{},{vars}", vals.join(",")).contains("common_timestamp") {
+        info += ":clock=mono";
+    }
     if table.nohitcount {
         info += ":nohitcount";
+    }
+    for action in &hist.actions {
+        info += &format!(":{action}");
     }
     if let Some(filter) = &hist.filter_text {
         info += &format!(" if {filter}");

@@ -2,9 +2,10 @@
 
 use super::Resolver;
 use super::field::{Meaning, Typed};
+use super::hist::{is_time, microseconds};
 use crate::program::{Number, Operator};
 use crate::source::Span;
-use crate::tree::{BinaryOp, Expr, ExprKind, UnaryOp};
+use crate::tree::{BinaryOp, Expr, ExprKind, Modifier, UnaryOp};
 
 impl Resolver<'_> {
     /// The number that an expression stands for.
@@ -19,12 +20,12 @@ impl Resolver<'_> {
                 | Meaning::CpuMask { .. } => self.wrong(expr.span, "Expecting numeric field"),
             },
             ExprKind::Unary(UnaryOp::Minus, inner) => {
-                let inner = self.number(inner)?;
+                let inner = self.operand_number(inner)?;
                 let zero = Number::Constant(0);
                 Some(Typed::wide(fold(Operator::Minus, zero, inner.number), true))
             }
             ExprKind::Unary(UnaryOp::Complement, inner) => {
-                let inner = self.number(inner)?;
+                let inner = self.operand_number(inner)?;
                 let ones = Number::Constant(u64::MAX);
                 let number = fold(Operator::Xor, inner.number, ones);
                 Some(Typed::wide(number, inner.signed))
@@ -33,8 +34,8 @@ impl Resolver<'_> {
                 let Some(operator) = operator(op.node) else {
                     return self.wrong(op.span, "Invalid operator");
                 };
-                let (left, divisor) = (self.number(left), right.span);
-                let (left, right) = (left?, self.number(right)?);
+                let (left, divisor) = (self.operand_number(left), right.span);
+                let (left, right) = (left?, self.operand_number(right)?);
                 let divides = matches!(operator, Operator::Divided | Operator::Remainder);
                 if divides && right.number == Number::Constant(0) {
                     return self.wrong(divisor, "Division by zero");
@@ -46,9 +47,12 @@ impl Resolver<'_> {
                 ))
             }
             ExprKind::Text(_) => self.wrong(expr.span, "Expecting numeric field"),
-            ExprKind::Variable(name) => {
-                let words = format!("Undefined variable `${}`", name.field);
-                self.wrong(expr.span, words)
+            ExprKind::Variable(name) => self.variable(name, expr.span, false),
+            ExprKind::Modified(inner, modifier)
+                if modifier.node == Modifier::Microseconds && is_time(inner) =>
+            {
+                let typed = self.number(inner)?;
+                Some(Typed::wide(microseconds(typed.number), false))
             }
             ExprKind::Modified(_, modifier) => {
                 self.wrong(modifier.span, "Illegal operation for field type")
@@ -58,6 +62,14 @@ impl Resolver<'_> {
             }
             // The parser has said it.
             ExprKind::Wrong => None,
+        }
+    }
+
+    /// The number of an operand: a variable there can be read once.
+    fn operand_number(&mut self, expr: &Expr) -> Option<Typed> {
+        match &expr.kind {
+            ExprKind::Variable(name) => self.variable(name, expr.span, true),
+            _ => self.number(expr),
         }
     }
 

@@ -1,0 +1,633 @@
+//! Events that have to do with each other: variables, and what is done beside counting.
+
+use super::field::{Meaning, Typed};
+use super::hist::{hist_of, pair_of};
+use super::{Resolver, Scope};
+use crate::program::{
+    Action, Aggregate, Emit, EmitField, Kept, Linked, Number, Part, Program, Read, Set, Source,
+    Text, Track, When,
+};
+use crate::source::{Problem, Span};
+use crate::synthetic::Synthetic;
+use crate::table::{SavedColumn, SavedShow, Table, Tracked};
+use crate::tree::{self, EventName, Expr, ExprKind, Handler, Hist, Name};
+
+/// The kernel's texts.
+const NOT_FOUND: &str = "Couldn't find variable";
+const NOT_UNIQUE: &str =
+    "Variable name not unique, need to use fully qualified name (subsys.event.var) for variable";
+const NO_OPERAND: &str = "String type can not be an operand in expression";
+const NO_PARAM: &str = "Couldn't find param";
+
+/// Synthetic events that make others, and these more of them, up to so many.
+const LEVELS: usize = 4;
+
+/// A trigger among others that it can have to do with.
+pub struct Linkable<'a> {
+    /// Its event, or the second of two.
+    pub event: EventName,
+    /// What was asked for.
+    pub hist: &'a Hist,
+    /// What is known of the event.
+    pub scope: Scope<'a>,
+    /// The first of two events.
+    pub first: Option<Scope<'a>>,
+    /// The number of the synthetic event that it counts.
+    pub synthetic: Option<usize>,
+}
+
+/// The programs of each trigger, the second of two events before the first, and its table. Those of
+/// synthetic events are inside of the programs that make them too. The number of a table is its place.
+/// `pausable`: all tables can be paused.
+///
+/// # Errors
+///
+/// The number of the trigger and what is wrong with it.
+pub fn linked(
+    all: &[Linkable<'_>],
+    synthetic: &[Synthetic],
+    pausable: bool,
+) -> Result<Vec<(Vec<Program>, Table)>, (usize, Vec<Problem>)> {
+    let mut links = Links {
+        all,
+        synthetic,
+        done: Vec::new(),
+        own: Vec::new(),
+        reads: Vec::new(),
+        keys: Vec::new(),
+        open: false,
+    };
+    let mut made = Vec::new();
+    for (at, one) in all.iter().enumerate() {
+        let mut resolver = Resolver::new(&one.scope);
+        resolver.links = Some(links);
+        let resolved = match &one.first {
+            None => hist_of(resolver, one.hist)
+                .map(|(program, table, links)| (vec![program], table, links)),
+            Some(first) => pair_of(resolver, one.hist, first)
+                .map(|([early, late], table, links)| (vec![late, early], table, links)),
+        };
+        let (mut programs, table, back) = resolved.map_err(|problems| (at, problems))?;
+        links = back.ok_or((at, Vec::new()))?;
+        for program in &mut programs {
+            program.linked.table = at;
+            program.pausable |= pausable;
+        }
+        let own = std::mem::take(&mut links.own);
+        let first = programs.remove(0);
+        links.done.push(Done {
+            program: first,
+            own,
+        });
+        made.push((programs, table));
+    }
+    let programs: Vec<_> = links.done.into_iter().map(|done| done.program).collect();
+    let whole = programs
+        .iter()
+        .map(|program| with_inner(program, all, &programs, 0));
+    let whole: Vec<_> = whole.collect();
+    for ((behind, _), first) in made.iter_mut().zip(whole) {
+        behind.insert(0, first);
+    }
+    Ok(made)
+}
+
+/// The program with those of the synthetic events that it makes.
+fn with_inner(
+    program: &Program,
+    all: &[Linkable<'_>],
+    programs: &[Program],
+    level: usize,
+) -> Program {
+    let mut whole = program.clone();
+    for emit in whole.linked.actions.iter_mut().filter_map(Action::emit_mut) {
+        let counted_by = all.iter().zip(programs);
+        let counted_by = counted_by.filter(|(one, _)| one.synthetic == Some(emit.event));
+        emit.programs = counted_by
+            // The emitter refuses what is deeper.
+            .filter(|_| level <= LEVELS)
+            .map(|(_, inner)| with_inner(inner, all, programs, level + 1))
+            .collect();
+    }
+    whole
+}
+
+/// What is known of the triggers before this one, and what this one has to do with them.
+pub(super) struct Links<'a> {
+    all: &'a [Linkable<'a>],
+    synthetic: &'a [Synthetic],
+    done: Vec<Done>,
+    own: Vec<Own>,
+    reads: Vec<Read>,
+    /// The parts of this one's key.
+    keys: Vec<Part>,
+    /// A variable can stand where something is resolved now.
+    open: bool,
+}
+
+/// A trigger that was resolved.
+struct Done {
+    program: Program,
+    own: Vec<Own>,
+}
+
+/// A variable of a trigger; [`Linked::sets`] has the same order.
+#[derive(Clone)]
+struct Own {
+    /// `None`: a field that another trigger asked for.
+    name: Option<String>,
+    value: Source,
+    signed: bool,
+}
+
+/// Where a variable is.
+enum Found {
+    Own(usize),
+    Other { table: usize, set: usize },
+}
+
+impl Links<'_> {
+    /// The table of the event, the last one before this.
+    fn table_of(&self, event: &EventName) -> Option<usize> {
+        let before = self.all.iter().take(self.done.len());
+        before
+            .enumerate()
+            .filter(|(_, one)| one.event == *event)
+            .map(|(at, _)| at)
+            .next_back()
+    }
+
+    /// The variables of this name.
+    fn named(&self, name: &Name) -> Vec<Found> {
+        let is = |own: &Own| own.name.as_ref() == Some(&name.field);
+        let current = self.all.get(self.done.len()).map(|one| &one.event);
+        if name.event.is_none() || name.event.as_ref() == current {
+            if let Some(index) = self.own.iter().position(is) {
+                return vec![Found::Own(index)];
+            }
+        }
+        let mut found = Vec::new();
+        for (table, done) in self.done.iter().enumerate() {
+            let event = &self.all[table].event;
+            if name.event.as_ref().is_none_or(|wanted| wanted == event) {
+                let sets = done.own.iter().enumerate().filter(|(_, own)| is(own));
+                found.extend(sets.map(|(set, _)| Found::Other { table, set }));
+            }
+        }
+        found
+    }
+
+    /// Reads a variable of another table: its place among those that are read, and what it is.
+    fn read(&mut self, table: usize, set: usize, once: bool) -> (usize, Own) {
+        let done = &mut self.done[table];
+        let own = done.own[set].clone();
+        let linked = &mut done.program.linked;
+        let at = *linked.sets[set].at.get_or_insert_with(|| {
+            let at = linked.kept;
+            linked.kept += own.value.stored();
+            at
+        });
+        let is = |read: &Read| read.table == table && read.at == at;
+        let index = self.reads.iter().position(is).unwrap_or_else(|| {
+            self.reads.push(Read {
+                table,
+                at,
+                text: match &own.value {
+                    Source::Number(_) => None,
+                    Source::Text(text) => Some(text.room()),
+                },
+                once: false,
+            });
+            self.reads.len() - 1
+        });
+        // Text is not an operand, and stays.
+        self.reads[index].once |= once && matches!(own.value, Source::Number(_));
+        (index, own)
+    }
+
+    /// What the others have set, for help.
+    fn names(&self) -> String {
+        let all = self.done.iter().flat_map(|done| &done.own).chain(&self.own);
+        let names: Vec<_> = all
+            .filter_map(|own| own.name.as_ref())
+            .map(|name| format!("${name}"))
+            .collect();
+        match names.as_slice() {
+            [] => "set it in the trigger of an event before this one: `keys=...:NAME=FIELD`"
+                .to_owned(),
+            names => format!("the triggers before this place set {}", names.join(", ")),
+        }
+    }
+}
+
+impl<'a> Resolver<'a> {
+    /// Variables can stand in what is resolved inside.
+    fn open<T>(&mut self, open: bool, inside: impl FnOnce(&mut Self) -> T) -> T {
+        if let Some(links) = &mut self.links {
+            links.open = open;
+        }
+        let made = inside(self);
+        if let Some(links) = &mut self.links {
+            links.open = false;
+        }
+        made
+    }
+
+    /// The number of a variable. `once`: it is an operand.
+    pub(super) fn variable(&mut self, name: &Name, span: Span, once: bool) -> Option<Typed> {
+        let (source, signed) = self.variable_source(name, span, once, None)?;
+        match source {
+            Source::Number(number) => Some(Typed::wide(number, signed)),
+            Source::Text(_) => self.wrong(span, NO_OPERAND),
+        }
+    }
+
+    /// The value of a variable. `of`: the table whose variables go before those of others.
+    fn variable_source(
+        &mut self,
+        name: &Name,
+        span: Span,
+        once: bool,
+        of: Option<usize>,
+    ) -> Option<(Source, bool)> {
+        let Some(links) = self.links.as_mut().filter(|links| links.open) else {
+            let help = "variables stand in values, in other variables and in actions; filter the synthetic \
+                        event that they go into";
+            return self.wrong_with(span, "A variable cannot stand here", help);
+        };
+        let mut found = links.named(name);
+        if let (Some(of), true) = (of, found.len() > 1) {
+            found.retain(|one| matches!(one, Found::Other { table, .. } if *table == of));
+        }
+        let one = match found.as_slice() {
+            [one] => one,
+            [] => {
+                let help = links.names();
+                return self.wrong_with(span, NOT_FOUND, help);
+            }
+            _ => return self.wrong(span, NOT_UNIQUE),
+        };
+        match *one {
+            Found::Own(index) => {
+                let own = links.own[index].clone();
+                Some(match own.value {
+                    Source::Number(_) => (Source::Number(Number::Own(index)), own.signed),
+                    // Text can be read again.
+                    text @ Source::Text(_) => (text, false),
+                })
+            }
+            Found::Other { table, set } => self.read(table, set, once, span),
+        }
+    }
+
+    /// Reads what another trigger has stored for the same key.
+    fn read(&mut self, table: usize, set: usize, once: bool, span: Span) -> Option<(Source, bool)> {
+        let links = self.links.as_mut()?;
+        let sizes = |keys: &[Part]| keys.iter().map(Part::size).collect::<Vec<_>>();
+        if sizes(&links.keys) != sizes(&links.done[table].program.keys) {
+            let event = &links.all[table].event;
+            let text =
+                format!("The keys of `{event}` are others: no variable can be found by these");
+            let help =
+                "both triggers need as many keys, numbers or text of one size in the same order";
+            return self.wrong_with(span, text, help);
+        }
+        let (index, own) = links.read(table, set, once);
+        Some(match &own.value {
+            Source::Number(_) => (Source::Number(Number::Read(index)), own.signed),
+            Source::Text(text) => {
+                let room = text.room();
+                (Source::Text(Text::Read { index, room }), false)
+            }
+        })
+    }
+
+    /// The keys are known, by which variables are found.
+    pub(super) fn keys_are(&mut self, keys: &[Part]) {
+        if let Some(links) = &mut self.links {
+            links.keys = keys.to_vec();
+        }
+    }
+
+    /// The event's own variables.
+    pub(super) fn sets(&mut self, hist: &Hist) -> Vec<Set> {
+        self.open(true, |resolver| {
+            for variable in &hist.vars {
+                resolver.set(variable);
+            }
+        });
+        let own = self.links.iter().flat_map(|links| &links.own);
+        own.map(|own| Set {
+            value: own.value.clone(),
+            at: None,
+        })
+        .collect()
+    }
+
+    fn set(&mut self, variable: &tree::Variable) -> Option<()> {
+        let name = &variable.name;
+        let source = self.source(&variable.value);
+        let links = self.links.as_mut()?;
+        if links
+            .own
+            .iter()
+            .any(|own| own.name.as_ref() == Some(&name.node))
+        {
+            return self.wrong(name.span, "Variable already defined");
+        }
+        let (value, signed) = source?;
+        links.own.push(Own {
+            name: Some(name.node.clone()),
+            value,
+            signed,
+        });
+        Some(())
+    }
+
+    /// A number or text.
+    fn source(&mut self, expr: &Expr) -> Option<(Source, bool)> {
+        if let ExprKind::Variable(name) = &expr.kind {
+            return self.variable_source(name, expr.span, false, None);
+        }
+        match self.operand(expr) {
+            Some(meaning) => match meaning? {
+                Meaning::Text(text) => Some((Source::Text(text), false)),
+                Meaning::Number(typed) => Some((Source::Number(typed.number), typed.signed)),
+                Meaning::Owner(_, id) => Some((Source::Number(id), false)),
+                Meaning::Address { .. } | Meaning::CpuMask { .. } => {
+                    self.wrong(expr.span, "Expecting numeric field")
+                }
+            },
+            None => {
+                let typed = self.number(expr)?;
+                Some((Source::Number(typed.number), typed.signed))
+            }
+        }
+    }
+
+    /// A value in which variables can stand.
+    pub(super) fn with_variables<T>(&mut self, inside: impl FnOnce(&mut Self) -> T) -> T {
+        self.open(true, inside)
+    }
+
+    /// What is done beside counting. `values` and the table get what is saved.
+    pub(super) fn actions(
+        &mut self,
+        hist: &Hist,
+        program: &mut Program,
+        table: &mut Table,
+    ) -> Option<()> {
+        let actions = self.open(true, |resolver| {
+            let mut actions = Vec::new();
+            let mut saves = 0;
+            for action in &hist.actions {
+                saves += u32::from(action.name.node == "save");
+                if saves > 1 && action.name.node == "save" {
+                    let text = "Can't have more than one save() action per hist";
+                    let _: Option<()> = resolver.wrong(action.name.span, text);
+                    continue;
+                }
+                actions.push(resolver.action(action, program, table));
+            }
+            actions
+        });
+        program.linked.actions = actions.into_iter().collect::<Option<_>>()?;
+        Some(())
+    }
+
+    fn action(
+        &mut self,
+        action: &tree::Action,
+        program: &mut Program,
+        table: &mut Table,
+    ) -> Option<Action> {
+        let (when, variable) = match &action.handler.node {
+            Handler::OnMatch(event) => {
+                let links = self.links.as_ref()?;
+                let Some(of) = links.table_of(event) else {
+                    let text = "Matching event histogram not found";
+                    let help = "its trigger stands before this one";
+                    return self.wrong_with(action.handler.span, text, help);
+                };
+                return Some(Action::Emit(self.emit(action, Some(of))?));
+            }
+            Handler::OnMax(variable) => (When::Greater, variable),
+            Handler::OnChange(variable) => (When::Other, variable),
+        };
+        let own = self.links.as_ref()?.own.iter();
+        let index = own
+            .clone()
+            .position(|own| own.name.as_ref() == Some(variable));
+        let number = index.filter(|index| {
+            matches!(
+                own.clone().nth(*index),
+                Some(Own {
+                    value: Source::Number(_),
+                    ..
+                })
+            )
+        });
+        let Some(index) = number else {
+            let text = "Couldn't find onmax or onchange variable";
+            let help = format!("the trigger itself sets it: `{variable}=FIELD`");
+            return self.wrong_with(action.handler.span, text, help);
+        };
+        let (mut fields, mut columns, mut emit) = (Vec::new(), Vec::new(), None);
+        match action.name.node.as_str() {
+            "save" => {
+                for param in &action.params {
+                    let (source, signed) = self.param(param, None)?;
+                    columns.push(saved_column(param, &source, signed));
+                    fields.push(source);
+                }
+            }
+            "snapshot" => {
+                let text = "There is no snapshot of events in a histogram";
+                let help = "`save(FIELDS)` keeps what the event had; `noctule trigger EVENT 'snapshot if ...'` \
+                            shows the events before it";
+                return self.wrong_with(action.name.span, text, help);
+            }
+            _ => emit = Some(self.emit(action, None)?),
+        }
+        let words = 2 + fields.iter().map(Source::room).sum::<usize>() / 8;
+        let saved = program.values.len();
+        program.values.push(Kept {
+            number: Number::Constant(0),
+            what: Aggregate::Saved { words, when },
+        });
+        table.tracked.push(Tracked {
+            saved,
+            name: variable.clone(),
+            when,
+            fields: columns,
+        });
+        // The greatest of all CPUs is found when they are read, unless something is to be done at once.
+        let is_shared = when == When::Other || emit.is_some();
+        let at = is_shared.then(|| {
+            let at = program.linked.kept;
+            program.linked.kept += 8;
+            at
+        });
+        Some(Action::Track(Track {
+            number: Number::Own(index),
+            when,
+            at,
+            saved,
+            fields,
+            emit,
+        }))
+    }
+
+    /// The synthetic event that an action makes. `of`: the table of the event that has to match.
+    fn emit(&mut self, action: &tree::Action, of: Option<usize>) -> Option<Emit> {
+        let mut params = action.params.as_slice();
+        let (mut name, mut span) = (action.name.node.as_str(), action.name.span);
+        if name == "trace"
+            && let Some((first, rest)) = params.split_first()
+            && let ExprKind::Name(word) = &first.kind
+        {
+            (name, span, params) = (&word.field, first.span, rest);
+        }
+        let synthetic = self.links.as_ref()?.synthetic;
+        let Some(event) = synthetic.iter().position(|one| one.format.name == name) else {
+            let help = format!("define it: `--synth '{name} u64 FIELD; ...'`");
+            return self.wrong_with(span, "Couldn't find synthetic event", help);
+        };
+        let Synthetic { format, size } = &synthetic[event];
+        if params.len() != format.fields.len() {
+            let text = "Param count doesn't match synthetic event field count";
+            let names: Vec<_> = format
+                .fields
+                .iter()
+                .map(|field| field.name.as_str())
+                .collect();
+            let help = format!("`{name}` has {}", names.join(", "));
+            return self.wrong_with(span, text, help);
+        }
+        let mut fields = Vec::new();
+        for (field, param) in format.fields.iter().zip(params) {
+            let (value, _) = self.param(param, of)?;
+            let is_text = field.declared.starts_with("char[");
+            if is_text != matches!(value, Source::Text(_)) {
+                let text = "Param type doesn't match synthetic event field type";
+                let help = format!("`{}` is {}", field.name, field.declared);
+                return self.wrong_with(param.span, text, help);
+            }
+            fields.push(EmitField {
+                offset: field.offset as usize,
+                size: field.size as usize,
+                value,
+            });
+        }
+        Some(Emit {
+            event,
+            size: *size,
+            fields,
+            programs: Vec::new(),
+        })
+    }
+
+    /// A parameter of an action: a variable, a field of this event, or one of the event that has to match.
+    fn param(&mut self, param: &Expr, of: Option<usize>) -> Option<(Source, bool)> {
+        match &param.kind {
+            ExprKind::Variable(name) => self.variable_source(name, param.span, false, of),
+            ExprKind::Name(name) => {
+                let links = self.links.as_ref()?;
+                let current = links.all.get(links.done.len()).map(|one| &one.event);
+                let has = |scope: &Scope<'_>| scope.format.field(&name.field).is_some();
+                let other = match &name.event {
+                    Some(event) if Some(event) == current => None,
+                    Some(event) => match links.table_of(event) {
+                        Some(table) => Some(table),
+                        None => return self.wrong(param.span, NO_PARAM),
+                    },
+                    None if has(self.scope) => None,
+                    None => of.filter(|of| has(&links.all[*of].scope)),
+                };
+                match other {
+                    None => self.source(&own_name(param, name)),
+                    Some(table) => self.field_of(table, name, param.span),
+                }
+            }
+            _ => self.source(param),
+        }
+    }
+
+    /// The field of another event, which that one stores from now on.
+    fn field_of(&mut self, table: usize, name: &Name, span: Span) -> Option<(Source, bool)> {
+        let links = self.links.as_ref()?;
+        let one = &links.all[table];
+        let expr = own_name(
+            &Expr {
+                kind: ExprKind::Name(name.clone()),
+                span,
+            },
+            name,
+        );
+        let mut other = Resolver::new(&one.scope);
+        let found = other.source(&expr);
+        if !other.problems.is_empty() {
+            return self.wrong(span, NO_PARAM);
+        }
+        let (value, signed) = found?;
+        let links = self.links.as_mut()?;
+        let done = &mut links.done[table];
+        let known = done
+            .own
+            .iter()
+            .position(|own| own.name.is_none() && own.value == value);
+        let set = known.unwrap_or_else(|| {
+            done.program.linked.sets.push(Set {
+                value: value.clone(),
+                at: None,
+            });
+            done.own.push(Own {
+                name: None,
+                value,
+                signed,
+            });
+            done.own.len() - 1
+        });
+        self.read(table, set, false, span)
+    }
+
+    /// What the program has to do with others, without its actions.
+    pub(super) fn links_of(&mut self, sets: Vec<Set>, program: &mut Program) {
+        if let Some(links) = &mut self.links {
+            let Linked { actions, kept, .. } = std::mem::take(&mut program.linked);
+            program.linked = Linked {
+                table: links.done.len(),
+                reads: std::mem::take(&mut links.reads),
+                sets,
+                actions,
+                kept,
+            };
+        }
+    }
+}
+
+/// The name without its event, which is the one of the scope.
+fn own_name(param: &Expr, name: &Name) -> Expr {
+    Expr {
+        kind: ExprKind::Name(Name {
+            event: None,
+            field: name.field.clone(),
+        }),
+        span: param.span,
+    }
+}
+
+fn saved_column(param: &Expr, source: &Source, signed: bool) -> SavedColumn {
+    SavedColumn {
+        name: match &param.kind {
+            ExprKind::Variable(name) | ExprKind::Name(name) => name.field.clone(),
+            _ => param.to_string(),
+        },
+        size: source.room(),
+        show: match source {
+            Source::Text(_) => SavedShow::Text,
+            Source::Number(_) if signed => SavedShow::Signed,
+            Source::Number(_) => SavedShow::Number,
+        },
+    }
+}
