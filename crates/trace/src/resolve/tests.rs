@@ -1,5 +1,7 @@
 //! The kernel's own rules, on a format that has every kind of field.
 
+mod linked;
+
 use super::*;
 use crate::format::EventFormat;
 use crate::parse;
