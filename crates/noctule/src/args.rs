@@ -376,6 +376,10 @@ pub(crate) struct HistArgs {
     /// table if it is not for all; `-`: from standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) control: Option<PathBuf>,
+    /// Define a synthetic event, as the kernel's synthetic_events does: 'wakeup_latency u64 lat; pid_t
+    /// pid'. Actions of triggers make it; count it as synthetic:NAME. Can be given several times
+    #[arg(long, value_name = "DEFINITION")]
+    pub(crate) synth: Vec<String>,
     /// Print the instructions, those of --filter as classic BPF too, and count nothing
     #[arg(long)]
     pub(crate) dump: bool,

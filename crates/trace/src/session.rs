@@ -7,7 +7,7 @@ use noctule_kernel::{
     AttachedProgram, Error, LoadedProgram, PlainMap, PlainMapKind, PlainProgram, PlainProgramKind,
 };
 
-use crate::emit::{EmitError, Emitted, MapUse, emit};
+use crate::emit::{EmitError, Emitted, MAPS, MapUse, emit_for, layout};
 use crate::probe::Probe;
 #[cfg(doc)]
 use crate::program::Pair;
@@ -17,8 +17,6 @@ use crate::table::Row;
 
 /// Addresses of a stack that are kept, as many as the kernel's own histograms have.
 const FRAMES: usize = 16;
-/// How many maps a program can have.
-const MAPS: usize = 9;
 /// First events that can wait for their second ones.
 const FIRSTS: u32 = 16_384;
 /// Rows with more bytes than that are kept for fewer keys: all of them are there from the start, on
@@ -91,7 +89,7 @@ impl From<Error> for SessionError {
 pub struct Counted {
     /// A row for each key, in no order.
     pub rows: Vec<Row>,
-    /// Hits that found no room in the table; first events, too, that found no room to wait.
+    /// Hits that found no room in the table; first events and variables, too, that found no room.
     pub dropped: u64,
     /// The addresses of each stack that is in a key.
     pub stacks: HashMap<u64, Vec<u64>>,
@@ -114,52 +112,89 @@ pub struct Session {
     programs: Vec<LoadedProgram>,
 }
 
+/// A table that is to be started.
+pub struct Start<'a> {
+    /// The programs that count into it, with what they are attached to. The table has the layout of the
+    /// first. Of the two of a [`Pair`] the second comes first, so that no first event misses its second
+    /// one.
+    pub programs: Vec<(&'a Program, Attach<'a>)>,
+    /// The layout, where other programs count into it: it is one of a synthetic event.
+    pub layout: Option<&'a Program>,
+    /// Entries of the table.
+    pub size: u32,
+    /// Nothing is counted until [`Session::pause`] says so.
+    pub paused: bool,
+}
+
 impl Session {
-    /// Loads the programs and attaches them in this order. They count into one table, whose layout is that
-    /// of the first; of the two of a [`Pair`] the second comes first, so that no first event misses its
-    /// second one. `size`: entries of the table; `cpus`: how many can be online; `paused`: nothing is
-    /// counted until [`Self::pause`] says so.
+    /// Loads the programs of one table and attaches them in this order. `cpus`: how many can be online.
     ///
     /// # Errors
     ///
     /// See [`SessionError`]. Nothing stays loaded then.
-    pub fn start(
-        programs: Vec<(&Program, Attach<'_>)>,
-        size: u32,
+    pub fn start(table: Start<'_>, cpus: usize) -> Result<Self, SessionError> {
+        let started = Self::start_all(vec![table], cpus);
+        let mut sessions = started.map_err(|(_, error)| error)?;
+        sessions.pop().ok_or(SessionError::Emit(EmitError::NoPair))
+    }
+
+    /// The same of several tables whose programs have to do with each other: the number of a table
+    /// is its place here. They are attached from the last to the first, so that no event misses what one
+    /// before it leaves for it.
+    ///
+    /// # Errors
+    ///
+    /// The number of the table, and why it cannot be started.
+    pub fn start_all(
+        tables: Vec<Start<'_>>,
         cpus: usize,
-        paused: bool,
-    ) -> Result<Self, SessionError> {
-        let mut all = Vec::new();
-        for (program, attach) in programs {
-            all.push((program, emit(program).map_err(SessionError::Emit)?, attach));
+    ) -> Result<Vec<Self>, (usize, SessionError)> {
+        let mut sessions = Vec::new();
+        for (at, table) in tables.iter().enumerate() {
+            sessions.push(Self::with_maps(table, cpus).map_err(|error| (at, error))?);
         }
-        let Some((layout, emitted, _)) = all.first() else {
-            return Err(SessionError::Emit(EmitError::NoPair));
-        };
-        let (kept, stack) = (
-            layout.values.iter().map(|kept| kept.what).collect(),
-            stack_at(layout),
-        );
+        for (at, table) in tables.into_iter().enumerate().rev() {
+            let attached = Self::load_all(&sessions, table.programs);
+            let (programs, attached) = attached.map_err(|error| (at, error))?;
+            sessions[at].programs = programs;
+            sessions[at].attached = attached;
+        }
+        Ok(sessions)
+    }
+
+    /// The table, into which nobody counts yet.
+    fn with_maps(table: &Start<'_>, cpus: usize) -> Result<Self, SessionError> {
+        let first = table.programs.first().map(|(program, _)| *program);
+        let program = table.layout.or(first);
+        let program = program.ok_or(SessionError::Emit(EmitError::NoPair))?;
         let mut session = Self {
-            maps: maps(emitted, size, cpus)?,
-            kept,
-            stack,
+            maps: maps(&layout(program), table.size, cpus)?,
+            kept: program.values.iter().map(|kept| kept.what).collect(),
+            stack: stack_at(program),
             paused: false,
             attached: Vec::new(),
             programs: Vec::new(),
         };
-        session.pause(paused)?;
-        let mut attaches = Vec::new();
-        for (program, emitted, attach) in all {
-            session
-                .programs
-                .push(load(program, &emitted, &session.maps)?);
+        session.pause(table.paused)?;
+        Ok(session)
+    }
+
+    /// Loads programs, and then attaches them.
+    fn load_all(
+        all: &[Self],
+        programs: Vec<(&Program, Attach<'_>)>,
+    ) -> Result<(Vec<LoadedProgram>, Vec<AttachedProgram>), SessionError> {
+        let all = all.iter().flat_map(|session| &session.maps);
+        let maps: Vec<_> = all.map(Option::as_ref).collect();
+        let (mut loaded, mut attaches) = (Vec::new(), Vec::new());
+        for (program, attach) in programs {
+            loaded.push(load(program, &maps)?);
             attaches.push(attach);
         }
-        for (program, attach) in session.programs.iter().zip(attaches) {
-            session.attached.push(attach(program)?);
-        }
-        Ok(session)
+        let attached = loaded.iter().zip(attaches);
+        let attached = attached.map(|(program, attach)| attach(program).map_err(Into::into));
+        let attached = attached.collect::<Result<_, SessionError>>()?;
+        Ok((loaded, attached))
     }
 
     /// From now on nothing is counted, or all is again. It does nothing where the programs cannot be
@@ -191,7 +226,12 @@ impl Session {
         let before = self.paused;
         self.pause(true)?;
         noctule_kernel::wait_for_programs();
-        for which in [MapUse::Table, MapUse::Dropped, MapUse::Unkept] {
+        for which in [
+            MapUse::Table,
+            MapUse::Dropped,
+            MapUse::Unkept,
+            MapUse::Variables,
+        ] {
             if let Some(map) = self.map(which) {
                 map.clear()?;
             }
@@ -268,16 +308,28 @@ fn first_word(bytes: &[u8]) -> u64 {
     word.map_or(0, u64::from_ne_bytes)
 }
 
-/// Loads a program with these maps.
-fn load(
+/// Loads a program with these maps. `INVALID` is what a kernel without atomic exchange says to it.
+fn load(program: &Program, maps: &[Option<&PlainMap>]) -> Result<LoadedProgram, SessionError> {
+    const INVALID: i32 = 22;
+    let emitted = emit_for(program, true).map_err(SessionError::Emit)?;
+    match load_emitted(program, &emitted, maps) {
+        Err(SessionError::Refused { errno: INVALID, .. }) if emitted.atomic => {
+            let emitted = emit_for(program, false).map_err(SessionError::Emit)?;
+            load_emitted(program, &emitted, maps)
+        }
+        loaded => loaded,
+    }
+}
+
+fn load_emitted(
     program: &Program,
     emitted: &Emitted,
-    maps: &[Option<PlainMap>],
+    maps: &[Option<&PlainMap>],
 ) -> Result<LoadedProgram, SessionError> {
     // Memory is a program's own: that of a socket can be interrupted by that of a tracepoint. The kernel
     // keeps the maps as long as the program.
     let (memory, globs) = (memory(emitted)?, globs(&emitted.globs)?);
-    let mut maps: Vec<_> = maps.iter().map(Option::as_ref).collect();
+    let mut maps = maps.to_vec();
     maps[MapUse::Memory as usize] = memory.as_ref();
     maps[MapUse::Globs as usize] = globs.as_ref();
     let insns: Vec<_> = emitted.code.insns.iter().map(|insn| insn.bytes()).collect();
@@ -342,9 +394,23 @@ fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap
         make(MapUse::Dropped, per_cpu, "hist_dropped", 4, 8, 1)?;
         make(MapUse::Zero, PlainMapKind::Array, "hist_zero", 4, value, 1)?;
     }
+    let hash = PlainMapKind::Hash;
     if emitted.pair_size > 0 {
-        let (key, hash) = (emitted.pair_size, PlainMapKind::Hash);
+        let key = emitted.pair_size;
         make(MapUse::Firsts, hash, "hist_firsts", key, 8, FIRSTS)?;
+    }
+    if emitted.variables_size > 0 {
+        let (key, value) = (emitted.key_size, emitted.variables_size);
+        make(
+            MapUse::Variables,
+            hash,
+            "hist_variables",
+            key,
+            value,
+            entries,
+        )?;
+    }
+    if emitted.pair_size > 0 || emitted.variables_size > 0 {
         make(MapUse::Unkept, per_cpu, "hist_unkept", 4, 8, 1)?;
     }
     if emitted.stacks {

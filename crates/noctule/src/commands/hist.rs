@@ -3,6 +3,7 @@
 mod control;
 mod filter;
 mod json;
+mod linked;
 mod names;
 mod plan;
 
@@ -13,7 +14,7 @@ use anyhow::{Result, bail};
 use noctule_kernel::{LoadedProgram, TraceEvents};
 use noctule_trace::emit::emit;
 use noctule_trace::program::Program;
-use noctule_trace::session::{Attach, Counted, Session};
+use noctule_trace::session::{Attach, Counted, Session, Start};
 use noctule_trace::table::{Area, Snapshot, Table};
 
 use self::control::{Control, Order};
@@ -45,7 +46,7 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     let symbols = Kallsyms::default();
     let groups = Groups::default();
     let mut control = args.control.as_deref().map(Control::open).transpose()?;
-    let mut jobs = plan::of(pairs, &symbols, &groups, control.is_some())?;
+    let mut jobs = plan::of(pairs, &args.synth, &symbols, &groups, control.is_some())?;
     if let Some(text) = &args.filter {
         let [job] = jobs.as_mut_slice() else {
             bail!(Usage(
@@ -65,8 +66,7 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
         }
         return Ok(exit::DONE);
     }
-    let running = jobs.into_iter().map(Running::start);
-    let mut running: Vec<_> = running.collect::<Result<_>>()?;
+    let mut running = start(jobs)?;
     let began = Instant::now();
     let node = (&symbols, &groups);
     let live = output.is_terminal() && !args.json;
@@ -75,7 +75,7 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     let window = began.elapsed();
     let mut texts = Vec::new();
     for one in running {
-        texts.push(one.answer(args, window, node)?);
+        texts.extend(one.answer(args, window, node)?);
     }
     output.write(&texts.join(if args.json { "" } else { BETWEEN }))?;
     groups.warn_of_late("counted");
@@ -92,27 +92,69 @@ struct Running {
     events: String,
     trigger: String,
     name: Option<String>,
+    /// It only serves others.
+    is_hidden: bool,
+}
+
+/// Starts all tables, those that have to do with each other at once.
+fn start(jobs: Vec<Job>) -> Result<Vec<Running>> {
+    let (of_others, alone): (Vec<_>, Vec<_>) = jobs
+        .into_iter()
+        .enumerate()
+        .partition(|(_, job)| job.is_linked);
+    let mut running = Vec::new();
+    let groups = [of_others]
+        .into_iter()
+        .chain(alone.into_iter().map(|one| vec![one]));
+    for group in groups.filter(|group| !group.is_empty()) {
+        running.extend(start_group(group)?);
+    }
+    running.sort_by_key(|(place, _)| *place);
+    Ok(running.into_iter().map(|(_, running)| running).collect())
+}
+
+fn start_group(mut jobs: Vec<(usize, Job)>) -> Result<Vec<(usize, Running)>> {
+    let attach = |target: Target| -> Attach<'_> {
+        Box::new(move |program: &LoadedProgram| target.attach(program))
+    };
+    let targets: Vec<_> = jobs
+        .iter_mut()
+        .map(|(_, job)| std::mem::take(&mut job.targets))
+        .collect();
+    let tables = jobs.iter().zip(targets).map(|((_, job), targets)| Start {
+        // A synthetic event has no target: others count it.
+        programs: job
+            .programs
+            .iter()
+            .zip(targets.into_iter().map(attach))
+            .collect(),
+        layout: job.programs.first(),
+        size: job.table.size,
+        paused: job.paused,
+    });
+    let started = Session::start_all(tables.collect(), TraceEvents::possible_cpus());
+    let sessions = started.map_err(|(at, error)| {
+        let job = &jobs[at].1;
+        not_started(&job.events, Some(&job.trigger), error)
+    })?;
+    let running = jobs
+        .into_iter()
+        .zip(sessions)
+        .map(|((place, job), session)| {
+            let running = Running {
+                session,
+                table: job.table,
+                events: job.events,
+                trigger: job.trigger,
+                name: job.name,
+                is_hidden: job.is_hidden,
+            };
+            (place, running)
+        });
+    Ok(running.collect())
 }
 
 impl Running {
-    fn start(job: Job) -> Result<Self> {
-        let attach = |target: Target| -> Attach<'_> {
-            Box::new(move |program: &LoadedProgram| target.attach(program))
-        };
-        let programs = job.programs.iter().zip(job.targets.into_iter().map(attach));
-        let cpus = TraceEvents::possible_cpus();
-        let session = Session::start(programs.collect(), job.table.size, cpus, job.paused);
-        let session =
-            session.map_err(|error| not_started(&job.events, Some(&job.trigger), error))?;
-        Ok(Self {
-            session,
-            table: job.table,
-            events: job.events,
-            trigger: job.trigger,
-            name: job.name,
-        })
-    }
-
     /// What was counted; the rows of the cgroups of one owner are one row.
     fn counted(&self, groups: &Groups) -> Result<Counted> {
         let read = self.session.read();
@@ -142,21 +184,28 @@ impl Running {
         Ok(self.table.draw(&self.snapshot(&counted), &names, area))
     }
 
-    /// The answer at the end.
+    /// The answer at the end; none of a table that only serves others.
     fn answer(
         self,
         args: &HistArgs,
         window: Duration,
         (symbols, groups): Known<'_>,
-    ) -> Result<String> {
+    ) -> Result<Option<String>> {
         let skipped = self.session.skipped();
         let counted = self.counted(groups)?;
+        if self.is_hidden && counted.dropped > 0 {
+            tracing::warn!(
+                "{}: {} events found no room for their variables: give its trigger a greater size=",
+                noctule_text::escape(&self.events),
+                counted.dropped
+            );
+        }
         let names = Names::new(symbols, groups, &counted);
         let now = self.snapshot(&counted);
         if args.json {
             let named = names.lossless();
             let answer = json::answer(&self.events, &self.table, &now, &named, window);
-            return Ok(answer? + "\n");
+            return Ok((!self.is_hidden).then_some(answer? + "\n"));
         }
         if skipped > 0 {
             tracing::warn!(
@@ -165,9 +214,12 @@ impl Running {
                 noctule_text::escape(&self.events)
             );
         }
+        if self.is_hidden {
+            return Ok(None);
+        }
         match args.graph {
-            true => graph(&self.table, &now, &names),
-            false => Ok(self.table.kernel_text(&now, &names)),
+            true => graph(&self.table, &now, &names).map(Some),
+            false => Ok(Some(self.table.kernel_text(&now, &names))),
         }
     }
 
@@ -228,9 +280,10 @@ fn watch(
         next = Instant::now() + step;
         if live {
             // The head, and the line about the rows that have no place, and that of the cursor.
-            let rows = size().1 / running.len().max(1);
+            let shown = || running.iter().filter(|one| !one.is_hidden);
+            let rows = size().1 / shown().count().max(1);
             let rows = rows.saturating_sub(3).clamp(1, LIVE_ROWS);
-            let drawn = running.iter().map(|one| one.draw(rows, node));
+            let drawn = shown().map(|one| one.draw(rows, node));
             let text: String = drawn.collect::<Result<_>>()?;
             if redraw(&text, &mut lines, &mut Output::Standard)? == Reader::Gone {
                 return Ok(());

@@ -9,6 +9,7 @@ use noctule_trace::source::{Problem, Span};
 use noctule_trace::table::Table;
 use noctule_trace::tree::Hist;
 
+use super::linked::{self, Given};
 use crate::commands::groups::Groups;
 use crate::commands::kallsyms::Kallsyms;
 use crate::commands::target::Target;
@@ -28,35 +29,61 @@ pub(super) struct Job {
     pub(super) targets: Vec<Target>,
     /// It begins paused.
     pub(super) paused: bool,
+    /// Its programs have to do with those of others: all of these are started at once.
+    pub(super) is_linked: bool,
+    /// It only serves others.
+    pub(super) is_hidden: bool,
 }
 
-/// The tables of these events and triggers. Those of one name count into one table.
+/// The tables of these events and triggers. Those of one name count into one table. `synth`: definitions
+/// of synthetic events.
 pub(super) fn of(
     pairs: &[[String; 2]],
+    synth: &[String],
     symbols: &Kallsyms,
     groups: &Groups,
     pausable: bool,
 ) -> Result<Vec<Job>> {
-    let mut jobs: Vec<Job> = Vec::new();
+    let synthetic = linked::synthetic(synth)?;
+    let mut all = Vec::new();
     for [events, trigger] in pairs {
         let (tree, problems) = parse::hist(trigger);
         if !problems.is_empty() {
             bail!(refused(None, &problems, trigger));
         }
-        let job = job(events, trigger, &tree, symbols, groups)?;
+        all.push(Given {
+            events,
+            trigger,
+            tree,
+        });
+    }
+    let (of_others, alone): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .enumerate()
+        .partition(|(_, given)| given.is_linked());
+    let (places, of_others): (Vec<_>, Vec<_>) = of_others.into_iter().unzip();
+    let of_others = linked::jobs(&of_others, &synthetic, symbols, groups, pausable)?;
+    let mut jobs: Vec<(usize, Job)> = places.into_iter().zip(of_others).collect();
+    for (place, given) in alone {
+        let job = job(given.events, given.trigger, &given.tree, symbols, groups)?;
         let known = jobs
             .iter_mut()
-            .find(|known| known.name.is_some() && known.name == job.name);
-        match (known, &tree.name) {
-            (Some(known), Some(name)) => known.join(job, name.span)?,
-            _ => jobs.push(job),
+            .find(|(_, known)| known.name.is_some() && known.name == job.name);
+        match (known, &given.tree.name) {
+            (Some((_, known)), Some(name)) => known.join(job, name.span)?,
+            _ => jobs.push((place, job)),
         }
     }
-    for job in &mut jobs {
+    jobs.sort_by_key(|(place, _)| *place);
+    let mut jobs: Vec<_> = jobs.into_iter().map(|(_, job)| job).collect();
+    for job in jobs.iter_mut().filter(|job| !job.is_linked) {
         let pausable = pausable || job.programs.iter().any(|program| program.pausable);
         for program in &mut job.programs {
             program.pausable = pausable;
         }
+    }
+    if jobs.iter().all(|job| job.is_hidden) {
+        jobs.iter_mut().for_each(|job| job.is_hidden = false);
     }
     Ok(jobs)
 }
@@ -66,6 +93,7 @@ impl Job {
     fn join(&mut self, other: Self, name: Span) -> Result<()> {
         let is_pair = |job: &Self| job.programs.iter().any(|one| one.pair != Pair::None);
         let fits = match (self.programs.first(), other.programs.first()) {
+            _ if self.is_linked => Err("variables and actions have a table of their own"),
             _ if is_pair(self) || is_pair(&other) => Err("the time between two events has its own"),
             (Some(own), Some(program)) => self.table.join(own, program, other.table),
             _ => Ok(()),
@@ -114,6 +142,8 @@ fn job(
         programs,
         targets,
         paused: tree.pause.is_some(),
+        is_linked: false,
+        is_hidden: false,
     })
 }
 
@@ -166,7 +196,7 @@ fn with_scope<T>(
 }
 
 /// What is wrong with a trigger; `event`: the one of several that it is wrong for.
-fn refused(event: Option<&str>, problems: &[Problem], trigger: &str) -> Usage {
+pub(super) fn refused(event: Option<&str>, problems: &[Problem], trigger: &str) -> Usage {
     let shown: Vec<_> = problems
         .iter()
         .map(|problem| problem.show(trigger))

@@ -1,0 +1,194 @@
+//! Triggers that have to do with each other: variables, actions and synthetic events.
+
+use anyhow::{Result, bail};
+use noctule_trace::print::{FieldTable, Print};
+use noctule_trace::probe::Probe;
+use noctule_trace::program::Program;
+use noctule_trace::resolve::{Linkable, Scope, linked};
+use noctule_trace::source::{Problem, Span};
+use noctule_trace::synthetic::Synthetic;
+use noctule_trace::table::Table;
+use noctule_trace::tree::{EventName, Hist};
+
+use super::plan::{Job, refused};
+use crate::commands::groups::Groups;
+use crate::commands::kallsyms::Kallsyms;
+use crate::commands::target::Target;
+use crate::exit::Usage;
+
+/// Stands in front of the name of a synthetic event.
+const SYSTEM: &str = "synthetic";
+/// Numbers of synthetic events: no tracepoint and no other probe has them.
+const FIRST: u64 = 1 << 40;
+
+/// An event with its trigger, as both were given.
+pub(super) struct Given<'a> {
+    pub(super) events: &'a str,
+    pub(super) trigger: &'a str,
+    pub(super) tree: Hist,
+}
+
+impl Given<'_> {
+    /// It has to do with other events.
+    pub(super) fn is_linked(&self) -> bool {
+        let tree = &self.tree;
+        !tree.vars.is_empty() || !tree.actions.is_empty() || self.synthetic().is_some()
+    }
+
+    /// The name of the synthetic event.
+    fn synthetic(&self) -> Option<&str> {
+        let (system, event) = self.events.split_once(':')?;
+        (system == SYSTEM).then_some(event)
+    }
+
+    /// Its table only serves others: it is not shown.
+    fn is_hidden(&self, table: &Table) -> bool {
+        let tree = &self.tree;
+        let serves = !tree.vars.is_empty() || !tree.actions.is_empty();
+        serves && table.tracked.is_empty() && tree.vals.is_empty() && tree.sort.is_empty()
+    }
+}
+
+/// The definitions of synthetic events.
+pub(super) fn synthetic(texts: &[String]) -> Result<Vec<Synthetic>> {
+    let mut all: Vec<Synthetic> = Vec::new();
+    for (text, number) in texts.iter().zip(FIRST..) {
+        let made =
+            Synthetic::parse(text, number).map_err(|problem| refused(None, &[problem], text))?;
+        if all
+            .iter()
+            .any(|known| known.format.name == made.format.name)
+        {
+            let problem = Problem::new(Span::new(0, 0), "Event already exists");
+            bail!(refused(None, &[problem], text));
+        }
+        all.push(made);
+    }
+    Ok(all)
+}
+
+/// Where the programs of a trigger run.
+struct Opened {
+    event: EventName,
+    target: Option<Target>,
+    first: Option<Target>,
+    synthetic: Option<usize>,
+    tables: Vec<FieldTable>,
+    first_tables: Vec<FieldTable>,
+}
+
+impl Opened {
+    fn new(given: &Given<'_>, synthetic: &[Synthetic]) -> Result<Self> {
+        let (first, second) = match given.events.split_once("..") {
+            Some((first, second)) => (Some(first), second),
+            None => (None, given.events),
+        };
+        let mut opened = Self {
+            event: event_name(second),
+            target: None,
+            first: None,
+            synthetic: None,
+            tables: Vec::new(),
+            first_tables: Vec::new(),
+        };
+        if let Some(name) = given.synthetic() {
+            let known = synthetic.iter().position(|one| one.format.name == name);
+            opened.synthetic = Some(known.ok_or_else(|| no_such(name, synthetic))?);
+            return Ok(opened);
+        }
+        let tables = |target: &Target| {
+            Print::parse(target.format()).map_or_else(|_| Vec::new(), |print| print.tables())
+        };
+        let target = Target::open(second)?;
+        opened.tables = tables(&target);
+        opened.target = Some(target);
+        if let Some(first) = first {
+            let target = Target::open(first)?;
+            opened.first_tables = tables(&target);
+            opened.first = Some(target);
+        }
+        Ok(opened)
+    }
+}
+
+fn no_such(name: &str, synthetic: &[Synthetic]) -> Usage {
+    let name = noctule_text::escape(name);
+    let names: Vec<_> = synthetic
+        .iter()
+        .map(|one| one.format.name.as_str())
+        .collect();
+    Usage(match names.as_slice() {
+        [] => format!("synthetic:{name}: define it: --synth '{name} u64 FIELD; ...'"),
+        names => format!("synthetic:{name}: --synth defines {}", names.join(", ")),
+    })
+}
+
+/// As variables and actions have it: `sched.sched_switch`.
+fn event_name(text: &str) -> EventName {
+    let (system, event) = text.split_once(':').unwrap_or(("", text));
+    EventName {
+        system: system.to_owned(),
+        event: event.to_owned(),
+    }
+}
+
+/// The tables of these triggers, in this order.
+pub(super) fn jobs(
+    all: &[Given<'_>],
+    synthetic: &[Synthetic],
+    symbols: &Kallsyms,
+    groups: &Groups,
+    pausable: bool,
+) -> Result<Vec<Job>> {
+    let opened: Vec<_> = all
+        .iter()
+        .map(|given| Opened::new(given, synthetic))
+        .collect::<Result<_>>()?;
+    let function = |name: &str| symbols.function(name);
+    let mut linkable = Vec::new();
+    for (given, one) in all.iter().zip(&opened) {
+        let with = |(probe, format, tables)| Scope {
+            probe,
+            format,
+            tables,
+            function: &function,
+            groups,
+        };
+        let second = match (&one.target, one.synthetic) {
+            (Some(target), _) => (target.probe(), target.format(), one.tables.as_slice()),
+            (None, Some(index)) => (Probe::Synthetic, &synthetic[index].format, &[][..]),
+            (None, None) => continue,
+        };
+        let first = one.first.as_ref();
+        let first = first.map(|first| (first.probe(), first.format(), one.first_tables.as_slice()));
+        linkable.push(Linkable {
+            event: one.event.clone(),
+            hist: &given.tree,
+            scope: with(second),
+            first: first.map(with),
+            synthetic: one.synthetic,
+        });
+    }
+    let made = linked(&linkable, synthetic, pausable).map_err(|(at, problems)| {
+        let event = (all.len() > 1).then_some(all[at].events);
+        refused(event, &problems, all[at].trigger)
+    })?;
+    drop(linkable);
+    let made = all.iter().zip(opened).zip(made);
+    let jobs = made.map(|((given, opened), (programs, table))| job(given, opened, programs, table));
+    Ok(jobs.collect())
+}
+
+fn job(given: &Given<'_>, opened: Opened, programs: Vec<Program>, table: Table) -> Job {
+    Job {
+        events: given.events.to_owned(),
+        trigger: given.trigger.to_owned(),
+        name: given.tree.name.as_ref().map(|name| name.node.clone()),
+        is_hidden: given.is_hidden(&table),
+        is_linked: true,
+        table,
+        programs,
+        targets: opened.target.into_iter().chain(opened.first).collect(),
+        paused: given.tree.pause.is_some(),
+    }
+}
