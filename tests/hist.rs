@@ -2,6 +2,7 @@
 
 mod every;
 mod kernel;
+mod linked;
 mod shared;
 
 use std::io::Read as _;
@@ -58,6 +59,15 @@ impl Hist {
         assert!(self.0.wait().expect("our child").success(), "{text}");
         bpf::assert_gone(&held);
         text
+    }
+
+    /// The answers of several tables.
+    pub(crate) fn end_all(self) -> Vec<Value> {
+        let text = self.end();
+        let lines = text.lines();
+        lines
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
     }
 
     pub(crate) fn end_json(self) -> Value {
