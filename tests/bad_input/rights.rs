@@ -285,3 +285,46 @@ fn memory_that_may_not_be_locked_is_named_where_it_counts() {
     assert_eq!(code, 3, "{said}");
     assert_says(&said, &["RLIMIT_MEMLOCK", "ulimit -l", "CAP_SYS_RESOURCE"]);
 }
+
+/// Tracepoints need the list of events, which root alone may read: the right is taken for that alone.
+#[test]
+fn three_capabilities_are_enough_for_every_event() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let copy = Copy::new();
+    let commands: [&[&str]; 7] = [
+        &[
+            "hist",
+            "sched:sched_switch",
+            "keys=prev_comm,cgroup,stacktrace",
+        ],
+        &["hist", "kmem:kmalloc", "keys=call_site.sym:vals=bytes_req"],
+        &["hist", "sched:sched_process_*", "keys=event"],
+        &["hist", "software:page-faults", "keys=comm,ip.sym-offset"],
+        &["trace", "sched:sched_switch"],
+        &["trigger", "sched:sched_process_exit", "stacktrace:2"],
+        &["probes", "-v", "sched:*exec*"],
+    ];
+    for args in commands {
+        let mut command = copy.with(ENOUGH);
+        command.args(args);
+        if args[0] != "probes" {
+            command.arg("--for=200ms");
+        }
+        // Nobody may mount tracefs without CAP_SYS_ADMIN.
+        let output = ended(&mut with_tracefs(&command));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{args:?}: {said}");
+        assert!(!output.stdout.is_empty(), "{args:?}: {said}");
+    }
+    bpf::assert_no_orphans();
+}
+
+/// The command where tracefs is mounted, which the rest of the machine does not see.
+fn with_tracefs(command: &Command) -> Command {
+    let script = "mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null; exec \"$@\"";
+    let mut wrapped = Command::new("unshare");
+    wrapped.args(["--mount", "--propagation=private", "sh", "-c", script, "sh"]);
+    wrapped.arg(command.get_program()).args(command.get_args());
+    wrapped
+}

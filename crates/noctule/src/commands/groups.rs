@@ -12,6 +12,8 @@ use noctule_trace::identity::Identity;
 use noctule_trace::program::{Context, Number};
 use noctule_trace::resolve::{self, Fits};
 
+use crate::rights;
+
 /// The longest that names are waited for.
 const NAMES_WAIT: Duration = Duration::from_millis(500);
 
@@ -36,6 +38,7 @@ impl Known {
             // Without a mount ids stay without paths.
             cgroup_mount: mount.unwrap_or_else(|| PathBuf::from("/nonexistent")),
             walk_interval: Duration::ZERO,
+            on_thread: rights::read_only,
             ..Config::default()
         });
         Self {

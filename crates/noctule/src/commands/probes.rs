@@ -15,11 +15,14 @@ use super::watch::{Output, Reader};
 use crate::args::ProbesArgs;
 use crate::exit;
 use crate::print::Paint;
+use crate::rights::Reading;
 
 pub(super) fn run(args: &ProbesArgs) -> Result<u8> {
-    let events = TraceEvents::open()?;
+    let events = tracepoints::open()?;
     let found = tracepoints::matching(&events, args.glob.as_deref().unwrap_or("*"))?;
+    let reading = Reading::begin();
     let definitions = definitions(&events.dynamic()?);
+    drop(reading);
     let mut output = Output::open(args.output.as_deref())?;
     let mut answer = Vec::new();
     for (system, event) in found {
@@ -77,7 +80,10 @@ fn layout(
     system: &str,
     event: &str,
 ) -> Result<Result<(EventFormat, Vec<FieldTable>), String>> {
-    let Some(text) = events.format(system, event)? else {
+    let reading = Reading::begin();
+    let text = events.format(system, event)?;
+    drop(reading);
+    let Some(text) = text else {
         // It was removed after the list was read.
         return Ok(Err("no format".to_owned()));
     };

@@ -41,7 +41,7 @@ impl Target {
         if let Some((probe, format)) = function::probe(text)? {
             return Ok(Self::Function(probe, named(format, text)));
         }
-        let events = TraceEvents::open()?;
+        let events = tracepoints::open()?;
         let format = tracepoints::one(&events, text)?;
         Ok(Self::Tracepoint(Rc::new(events), format))
     }
@@ -51,7 +51,7 @@ impl Target {
         if !text.contains(['*', '?', '[']) || text.contains("..") {
             return Ok(vec![Self::open(text)?]);
         }
-        let events = Rc::new(TraceEvents::open()?);
+        let events = Rc::new(tracepoints::open()?);
         let names = tracepoints::matching(&events, text)?;
         tracepoints::not_too_many(names.len())?;
         let open = |(system, event): &(String, String)| {

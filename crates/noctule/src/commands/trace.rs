@@ -15,7 +15,7 @@ use crate::stop::Signals;
 pub(super) fn run(args: &TraceArgs) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
-    let kernel = TraceEvents::open()?;
+    let kernel = super::tracepoints::open()?;
     let node = Node::default();
     let mut events = WatchedEvents::default();
     let shown = wanted(args, &kernel, &node, &mut events)?;

@@ -6,9 +6,16 @@ use noctule_trace::format::EventFormat;
 use noctule_trace::glob::Glob;
 
 use crate::exit::Usage;
+use crate::rights::Reading;
 
 /// The most events of one command: each has a program of its own.
 const MOST_EVENTS: usize = 512;
+
+/// Opens tracefs, with the right to read it where it is held back (`rights.rs`).
+pub(super) fn open() -> Result<TraceEvents> {
+    let _reading = Reading::begin();
+    Ok(TraceEvents::open()?)
+}
 
 /// Refuses more events than one command can have.
 pub(super) fn not_too_many(count: usize) -> Result<()> {
@@ -34,6 +41,7 @@ pub(super) fn one(events: &TraceEvents, text: &str) -> Result<EventFormat> {
                 .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
             && !name.starts_with('.')
     };
+    let _reading = Reading::begin();
     let format = if is_name(system) && is_name(event) {
         events.format(system, event)?
     } else {
@@ -54,7 +62,9 @@ pub(super) fn matching(events: &TraceEvents, pattern: &str) -> Result<Vec<(Strin
             "{shown}: a pattern has at most 63 characters other than *"
         ))
     })?;
+    let reading = Reading::begin();
     let mut all = events.available()?;
+    drop(reading);
     all.retain(|(system, event)| {
         let names = [format!("{system}:{event}"), event.clone(), system.clone()];
         names.iter().any(|name| glob.matches(name.as_bytes()))

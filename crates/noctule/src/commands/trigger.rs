@@ -5,7 +5,6 @@ mod setup;
 use std::collections::VecDeque;
 
 use anyhow::{Result, bail};
-use noctule_kernel::TraceEvents;
 use noctule_trace::tree::Command;
 use noctule_trace::watch::{Arrival, Plan, WatchSession};
 
@@ -26,7 +25,7 @@ pub(super) fn run(args: &TriggerArgs) -> Result<u8> {
     }
     let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
-    let kernel = TraceEvents::open()?;
+    let kernel = super::tracepoints::open()?;
     let node = Node::default();
     let setup = Setup::new(&kernel, &node, pairs, &args.trace, args.off)?;
     let watches = setup.watches();

@@ -8,6 +8,7 @@ use noctule_kernel::TraceEvents;
 use noctule_trace::print::{Symbol, Symbols};
 
 use crate::commands::kallsyms::Kallsyms;
+use crate::rights::Reading;
 
 /// Functions and texts of the kernel by address, read when the first one is asked for.
 pub(super) struct KernelNames<'a> {
@@ -32,9 +33,10 @@ impl Symbols for KernelNames<'_> {
     }
 
     fn text(&self, address: u64) -> Option<Cow<'_, str>> {
-        let texts = self
-            .texts
-            .get_or_init(|| parse(&self.events.texts().unwrap_or_default()));
+        let texts = self.texts.get_or_init(|| {
+            let _reading = Reading::begin();
+            parse(&self.events.texts().unwrap_or_default())
+        });
         texts.get(&address).map(|text| Cow::Borrowed(text.as_str()))
     }
 }
