@@ -22,6 +22,7 @@ mod child;
 mod compare;
 mod contender;
 mod cost;
+mod counting;
 mod events;
 mod figures;
 mod host;
@@ -79,6 +80,8 @@ pub(crate) struct Args {
 enum Part {
     /// Only what the agent and its peers report of one mixed load, event by event
     Peers,
+    /// Only what one event costs that `noctule hist` counts, beside bpftrace
+    Counting,
     /// One load alone
     #[command(hide = true)]
     Load(load::Args),
@@ -134,6 +137,9 @@ fn measure(root: &Path, args: &Args) -> Result<()> {
             .with_context(|| path.display().to_string())?,
         None => build::release(root)?,
     };
+    if matches!(args.part, Some(Part::Counting)) {
+        return counting::run(&binary, &stop, &mut stdout().lock());
+    }
     let folder = build::target_folder(root).join("bench");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     leftovers::remove(&std::env::temp_dir(), |folder| fs::remove_dir_all(folder));
@@ -170,6 +176,9 @@ fn measure(root: &Path, args: &Args) -> Result<()> {
     tables::print(&mut out, &plan, &machine, &figures)?;
     if let Some(report) = &side_by_side {
         peers::print(&mut out, report)?;
+    }
+    if everything {
+        counting::run(&bed.noctule, &stop, &mut out)?;
     }
     if let Some(earlier) = earlier {
         let contenders = plan.contenders.iter();
