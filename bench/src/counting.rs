@@ -55,6 +55,7 @@ const QUESTIONS: [Question; 3] = [
 ];
 
 /// What a tool costs for a question.
+#[derive(Clone, Copy)]
 struct Cost {
     ns: f64,
     start: Duration,
