@@ -21,7 +21,7 @@ use crate::source::{Problem, Span};
 use crate::tree::{Expr, Name};
 
 pub use hist::{hist, latency};
-pub use linked::{Linkable, linked};
+pub use linked::{Linkable, Resolved, linked};
 
 /// What is known of an event, and of the kernel.
 #[derive(Clone, Copy)]

@@ -36,6 +36,9 @@ pub struct Linkable<'a> {
     pub synthetic: Option<usize>,
 }
 
+/// The programs of a trigger, and its table.
+pub type Resolved = (Vec<Program>, Table);
+
 /// The programs of each trigger, the second of two events before the first, and its table. Those of
 /// synthetic events are inside of the programs that make them too. The number of a table is its place.
 /// `pausable`: all tables can be paused.
@@ -47,7 +50,7 @@ pub fn linked(
     all: &[Linkable<'_>],
     synthetic: &[Synthetic],
     pausable: bool,
-) -> Result<Vec<(Vec<Program>, Table)>, (usize, Vec<Problem>)> {
+) -> Result<Vec<Resolved>, (usize, Vec<Problem>)> {
     let mut links = Links {
         all,
         synthetic,
@@ -161,10 +164,9 @@ impl Links<'_> {
     fn named(&self, name: &Name) -> Vec<Found> {
         let is = |own: &Own| own.name.as_ref() == Some(&name.field);
         let current = self.all.get(self.done.len()).map(|one| &one.event);
-        if name.event.is_none() || name.event.as_ref() == current {
-            if let Some(index) = self.own.iter().position(is) {
-                return vec![Found::Own(index)];
-            }
+        let is_here = name.event.is_none() || name.event.as_ref() == current;
+        if let Some(index) = self.own.iter().position(is).filter(|_| is_here) {
+            return vec![Found::Own(index)];
         }
         let mut found = Vec::new();
         for (table, done) in self.done.iter().enumerate() {
