@@ -1,11 +1,18 @@
-//! What the kernel of a virtual machine must have, and what it may lack: `vm/expect/KERNEL.toml`.
-//! On the machine that builds there is no such file, and nothing may be lacking.
+//! What a kernel must have, and what it may lack. A virtual machine has the table of its kernel,
+//! `vm/expect/KERNEL.toml`. A machine whose kernel refuses a program of the tests' own at a function has
+//! `tests/support/restricted.toml`. On any other machine nothing may be lacking.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::sync::OnceLock;
 
+use libbpf_rs::ObjectBuilder;
+use noctule_fixtures as fixtures;
 use serde::Deserialize;
+
+/// The table of a kernel that refuses programs at functions.
+const RESTRICTED: &str = include_str!("restricted.toml");
 
 /// What one kernel has, by the names of the features in `noctule doctor`.
 #[derive(Debug, Deserialize)]
@@ -49,11 +56,29 @@ impl Expected {
     }
 }
 
-/// The table of this kernel, in a virtual machine.
+/// The table of this kernel, where there is one.
 pub(crate) fn expected() -> Option<Expected> {
-    let path = env::var_os("NOCTULE_EXPECT")?;
-    let text = fs::read_to_string(path).expect("the table of the kernel");
+    let text = match env::var_os("NOCTULE_EXPECT") {
+        Some(path) => fs::read_to_string(path).expect("the table of the kernel"),
+        None if refuses_functions() => RESTRICTED.to_owned(),
+        None => return None,
+    };
     Some(toml::from_str(&text).unwrap_or_else(|e| panic!("the table of the kernel: {e}")))
+}
+
+/// Whether the kernel refuses a program at a function, by a program that has nothing to do with noctule.
+fn refuses_functions() -> bool {
+    static REFUSES: OnceLock<bool> = OnceLock::new();
+    *REFUSES.get_or_init(|| {
+        let object = ObjectBuilder::default().open_memory(fixtures::SECTIONS);
+        let mut object = object.expect("an object of the tests");
+        for mut program in object.progs_mut() {
+            let wanted = program.name() == "on_fexit";
+            program.set_autoload(wanted);
+        }
+        let loaded = object.load();
+        loaded.is_err_and(|error| error.kind() == libbpf_rs::ErrorKind::PermissionDenied)
+    })
 }
 
 /// Whether the table of this kernel has this kind of loss: then it is no fault.
@@ -97,10 +122,10 @@ fn skip(feature: &str, reason: impl Fn(&Expected) -> Option<String>) -> bool {
     true
 }
 
-/// Whether there is no table, because this is the machine that builds; then the runner, if there is
-/// one, is told why the test does nothing.
+/// Whether this is no virtual machine but the one that builds; then the runner, if there is one, is told why
+/// the test does nothing.
 pub(crate) fn is_not_virtual() -> bool {
-    let real = expected().is_none();
+    let real = env::var_os("NOCTULE_EXPECT").is_none();
     if let Some(file) = env::var_os("NOCTULE_SKIPPED").filter(|_| real) {
         fs::write(file, "they change a machine of their own").expect("it can be said");
     }
