@@ -15,7 +15,7 @@ is_static() {
 }
 has_header() { printf '#include <%s>\n' "$1" | cc -E -x c - >/dev/null 2>&1; }
 
-# Debian's package and what tells that it is not needed.
+# Debian's package, and the check that it is not needed.
 missing_for_build() {
     has clang || echo clang
     has pkg-config || echo pkg-config

@@ -37,7 +37,7 @@ enum {
 #elif defined(__TARGET_ARCH_arm64)
 	O_LARGEFILE = 0400000,
 #endif
-	/* Not told: the former is the descriptor's, and do_filp_open() does not get it. */
+	/* Not reported: the former is the descriptor's, and do_filp_open() does not get it. */
 	O_LEFT_OUT = O_CLOEXEC | O_LARGEFILE,
 };
 
@@ -76,7 +76,7 @@ const volatile bool with_special = false;
 const volatile char path_prefix[PREFIX_BYTES] = {};
 const volatile __u32 path_prefix_length = 0;
 
-/* The agent's own thread group: what it opens is not told. 0: not known. */
+/* The agent's own thread group: its opens are not reported. 0: not known. */
 const volatile int agent_pid = 0;
 
 /* One call that asked for a file, and what came of it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What is not a file on any disk, and is opened all the time: devices, and what the kernel shows
- * of itself, as under /dev, /proc and /sys. Told by what the file is, not by its path: a container
- * may have a proc elsewhere, and /dev/shm has files like others.
+ * of itself, as under /dev, /proc and /sys. Decided by the file system, not by the path: a
+ * container may have a proc elsewhere, and /dev/shm has files like others.
  */
 #ifndef NOCTULE_FILES_SPECIAL_BPF_H
 #define NOCTULE_FILES_SPECIAL_BPF_H
@@ -44,7 +44,7 @@ enum {
 	TRACEFS_MAGIC = 0x74726163,
 };
 
-/* devtmpfs has the magic of tmpfs: only its name tells it apart. */
+/* devtmpfs has the magic of tmpfs: only its name distinguishes it. */
 static __always_inline bool is_devtmpfs(struct super_block *super)
 {
 	const char wanted[] = "devtmpfs";

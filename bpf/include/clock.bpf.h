@@ -15,7 +15,7 @@ struct moment {
 	__u64 clock;
 	/* How much of the time since boot went to interrupts and to the host (steal). */
 	__u64 stolen;
-	/* The part of interrupts, where the kernel tells it (CONFIG_IRQ_TIME_ACCOUNTING). */
+	/* The part of interrupts, where the kernel measures it (CONFIG_IRQ_TIME_ACCOUNTING). */
 	__u64 interrupts;
 };
 
@@ -47,7 +47,7 @@ static __always_inline void moment_of(struct rq *rq, struct moment *moment)
 	moment->interrupts = bpf_core_field_exists(rq->prev_irq_time) ? rq->prev_irq_time : 0;
 }
 
-/* Whether the thread runs on a CPU; where there is but one, whoever asks does. */
+/* Whether the thread runs on a CPU; where there is but one, the caller does. */
 static __always_inline bool is_on_cpu(struct task_struct *task)
 {
 	if (!bpf_core_field_exists(task->on_cpu))

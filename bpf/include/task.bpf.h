@@ -364,7 +364,7 @@ static __always_inline struct task_account *account_to_charge(struct task_struct
 	return account;
 }
 
-/* The current thread's, also on a kernel that does not tell its type; NULL when it has none. */
+/* The current thread's, also on a kernel that does not give its type; NULL when it has none. */
 static __always_inline struct task_account *find_current_account(void)
 {
 	__u64 address;

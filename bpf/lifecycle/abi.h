@@ -121,7 +121,7 @@ struct process_row {
 	__u64 killed;
 	/* Died of the OOM killer; not in `killed`. */
 	__u64 oom;
-	/* The same, in `killed`: the kernel told after the end. */
+	/* The same, in `killed`: the kernel reported it after the end. */
 	__u64 oom_late;
 };
 

@@ -34,7 +34,7 @@ struct {
 static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_struct *task)
 {
 	struct ended_process process = {};
-	__u8 told = 1;
+	__u8 reported = 1;
 
 	/* Volatile: must not be read before the kernel is known to have it. */
 	if (has_group_dead)
@@ -48,7 +48,7 @@ static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_
 	if (task->signal->nr_threads == 1)
 		return !bpf_map_lookup_elem(&ended, &process);
 	/* Before v6.4 the upper half of what it gives back means nothing (d7ba4cc900bf). */
-	return (int)bpf_map_update_elem(&ended, &process, &told, BPF_NOEXIST) != -EEXIST;
+	return (int)bpf_map_update_elem(&ended, &process, &reported, BPF_NOEXIST) != -EEXIST;
 }
 
 /* What wait(2) gives the parent. */
@@ -106,7 +106,7 @@ static __always_inline bool try_process_cpu_time(struct task_struct *task, __u64
 
 /*
  * Time on a CPU of all threads: those that are gone, those that are not reaped yet, and this one up
- * to now. What ending itself takes from here on is not in it. False when it cannot be told. Not a
+ * to now. What ending itself takes from here on is not in it. False when it is not known. Not a
  * loop: kernels before v6.2 refuse the jump back that clang makes.
  */
 static __always_inline bool process_cpu_time(struct task_struct *task, __u64 *sum)
@@ -134,7 +134,7 @@ static __always_inline void report_oom(struct task_struct *task, const struct vi
 	emit(&facts, &event, sizeof(event), EVENT_OOM_KILL);
 }
 
-/* The process has ended already, and was told to be killed. */
+/* The process has ended already, and was reported as killed. */
 static __always_inline void report_late_oom(struct task_struct *task, const struct victim *victim)
 {
 	struct process_row *row = process_row(cgroup_of(task));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Victims of the OOM killer. The kernel tells that a process was chosen; whether it died of that is
- * known at its end.
+ * Victims of the OOM killer. The kernel reports that a process was chosen; whether it died of that
+ * is known at its end.
  */
 #ifndef NOCTULE_LIFECYCLE_OOM_BPF_H
 #define NOCTULE_LIFECYCLE_OOM_BPF_H
@@ -18,7 +18,7 @@ enum {
 
 const volatile __u32 page_shift = 12;
 
-/* mark_victim tells the task: v6.9, back-ported to 6.1.130. Before: the id of one of its threads.
+/* mark_victim has the task: v6.9, back-ported to 6.1.130. Before: the id of one of its threads.
  */
 const volatile bool victim_is_task = false;
 
@@ -48,7 +48,7 @@ struct {
 	__type(value, __u64);
 } killed SEC(".maps");
 
-/* By thread id, where the kernel tells nothing else. */
+/* By thread id, where the kernel reports nothing else. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, VICTIMS);
@@ -153,7 +153,7 @@ static __always_inline bool was_killed(struct task_struct *task)
 /*
  * Takes out the note that the OOM killer chose the process. An end that was killed is noted before
  * this is asked at the end, and a choice before it is asked whether there was an end: one of both
- * sees the other, and who takes it out tells.
+ * sees the other, and the one that takes it out reports it.
  */
 static __always_inline bool take_victim(struct task_struct *task, struct victim *taken)
 {

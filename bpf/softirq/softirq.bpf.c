@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Softirqs, by vector, charged to the thread on top of which they run: it pays with its time,
- * whoever caused them.
+ * whichever thread caused them.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>

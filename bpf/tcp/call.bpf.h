@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What only the calls themselves tell, where the kernel has fexit: that connecting failed before
+ * What only the calls themselves show, where the kernel has fexit: that connecting failed before
  * anything was sent (no route, no port), which changes no state, and who accepts. And who connects,
  * if that was skipped.
  */
@@ -70,7 +70,7 @@ static __always_inline void fail_call(struct sock *sk, struct tcp_sock *tcp, con
 	struct tcp_event event = {};
 
 	bpf_probe_read_kernel(&name, sizeof(name), to);
-	/* The function for IPv4 was called by that for IPv6, and has told. */
+	/* The function for IPv4 was called by that for IPv6, and has reported it. */
 	if (v6 && is_mapped(&name))
 		return;
 	/* It has an account already if it had got as far as to its request. */
@@ -99,7 +99,7 @@ static __always_inline void return_from_connect(struct sock *sk, const void *to,
 		connect_late(sk, tcp);
 }
 
-/* Whoever accepts a connection owns it: it need not be who listens. */
+/* The process that accepts a connection owns it; another one may listen. */
 static __always_inline void return_from_accept(struct sock *sk)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -128,7 +128,7 @@ static __always_inline void return_from_accept(struct sock *sk)
 		    ACCEPT_WAITS)
 			return;
 	}
-	/* Otherwise it was told when it ended, or by an iterator. */
+	/* Otherwise it was reported when it ended, or by an iterator. */
 	if (!leave_queue(account))
 		return;
 	read_ends(&ends, tcp);

@@ -80,7 +80,7 @@ static __always_inline void report_failure(struct socket_account *account, struc
 	barrier_var(reason);
 	if (reason < CONNECT_ERRORS)
 		add_to(tcp_row(account->owner.cgroup)->failures[reason], 1);
-	/* Of one that was told late the socket does not have the other end any more. */
+	/* Of one that is reported late the socket does not have the other end any more. */
 	if (event->ends.peer_port)
 		add_to(destination_row(account, &event->ends)->failures, 1);
 	else

@@ -28,7 +28,7 @@ static __always_inline void end_late(struct socket_account *account, struct tcp_
 }
 
 /*
- * Whatever a socket is that is given back, it has ended; what is untold of it now was
+ * Whatever a socket is that is given back, it has ended; what is not reported of it by now was
  * skipped, and most often just now: a timer that interrupts a program answers hundreds of
  * connections before the program goes on.
  */
@@ -48,7 +48,7 @@ static __always_inline void give_back(struct socket_account *account, struct soc
 	end_late(account, tcp);
 }
 
-/* The kernel gives the socket back. Most have told everything before. */
+/* The kernel gives the socket back. Of most everything was reported before. */
 static __always_inline void destroy(struct sock *sk)
 {
 	struct socket_account *account = known_account(sk);
@@ -62,7 +62,7 @@ static __always_inline void destroy(struct sock *sk)
 }
 
 /*
- * Makes up for changes of state of a socket in a file that no program saw. The kernel calls the
+ * Replaces changes of state of a socket in a file that no program saw. The kernel calls the
  * hook before it stores the state: where the state says more than the account, the hook was
  * skipped. Only of a socket that begins to listen does the account say more for a moment.
  */
@@ -72,7 +72,7 @@ static __always_inline void catch_up(struct socket_account *account, struct sock
 	int state = sk->__sk_common.skc_state;
 	bool established = was_established(tcp, state);
 
-	/* A copy has the state of who listens until its birth is told. */
+	/* A copy has the state of the listener until its birth is reported. */
 	if ((is_copy(account, sk) && !established) || !is_own(account, sk))
 		return;
 	if (established && begins_late(account))

@@ -86,7 +86,7 @@ static __always_inline void list(struct seq_file *answer, const struct socket_ac
 	sample.owner = account->owner;
 	sample.ends = *ends;
 	sample.flags = account->flags | (is_multipath(tcp) ? SOCKET_MULTIPATH : 0);
-	/* It will be told by who accepts it. */
+	/* It will be reported when it is accepted. */
 	if (account->acceptance == ACCEPT_WAITS)
 		sample.flags &= ~SOCKET_ESTABLISHED;
 	bpf_seq_write(answer, &sample, sizeof(sample));

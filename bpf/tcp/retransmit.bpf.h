@@ -7,7 +7,7 @@
 
 #include "emit.bpf.h"
 
-/* tcp_retransmit_skb tells of failed attempts too, with an error as its last argument: v6.17. */
+/* tcp_retransmit_skb reports failed attempts too, with an error as its last argument: v6.17. */
 const volatile bool has_retransmit_error = false;
 
 /* One buffer can be several segments: the device, or the kernel right before it, cuts it. */
@@ -30,8 +30,8 @@ static __always_inline void count_retransmits(struct socket_account *account, bo
 		add_to(destination_row(account, ends)->retransmits, segments);
 }
 
-/* Segments of the socket that were sent again and are not told. The socket is locked. */
-static __always_inline __u32 untold(struct socket_account *account, const struct tcp_sock *tcp)
+/* Segments of the socket that were sent again and are not reported. The socket is locked. */
+static __always_inline __u32 unreported(struct socket_account *account, const struct tcp_sock *tcp)
 {
 	__u32 now = tcp->total_retrans, before = account->retransmits;
 
@@ -40,7 +40,7 @@ static __always_inline __u32 untold(struct socket_account *account, const struct
 }
 
 /*
- * `error`: this host has dropped them. Before v6.17 that is not told, and found at the next
+ * `error`: this host has dropped them. Before v6.17 that is not reported, and found at the next
  * attempt: the kernel has counted it.
  */
 static __always_inline void retransmit(struct sock *sk, __u32 segments, bool error)
@@ -53,7 +53,7 @@ static __always_inline void retransmit(struct sock *sk, __u32 segments, bool err
 	if (!tcp)
 		return;
 	if (account && !is_copy(account, sk))
-		all = untold(account, tcp);
+		all = unreported(account, tcp);
 	if (!all)
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_RETRANSMIT);
@@ -73,7 +73,7 @@ static __always_inline void retransmit(struct sock *sk, __u32 segments, bool err
 static __always_inline void tell_rest(struct socket_account *account, struct tcp_sock *tcp,
 				      bool connects, struct tcp_event *event, enum event_kind kind)
 {
-	__u32 rest = untold(account, tcp);
+	__u32 rest = unreported(account, tcp);
 
 	if (!rest)
 		return;

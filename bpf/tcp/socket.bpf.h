@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The account of a socket: whose it is, and what was settled of it. It lives in the socket's own
- * storage. Softirqs handle most of what happens to a socket in the context of whoever runs there,
- * so its owner is remembered from where that is known: connect, and listen. A connection that comes
- * in inherits the account of the socket that listens.
+ * storage. Softirqs handle most of what happens to a socket in the context of the thread that runs
+ * there, so its owner is remembered from where that is known: connect, and listen. A connection
+ * that comes in inherits the account of the socket that listens.
  */
 #ifndef NOCTULE_TCP_SOCKET_BPF_H
 #define NOCTULE_TCP_SOCKET_BPF_H
@@ -14,13 +14,13 @@
 #include "../include/loss.bpf.h"
 #include "abi.h"
 
-/* Accepting tells whose a connection is that comes in, where it is seen. */
+/* Accepting shows the owner of a connection that comes in, where it is seen. */
 enum acceptance {
-	/* It is told, or nothing is to come. */
+	/* It is reported, or nothing is to come. */
 	ACCEPT_DONE,
 	/* It waits for accept(2). */
 	ACCEPT_WAITS,
-	/* accept(2) has taken it, before it was told that it is established. */
+	/* accept(2) has taken it, before it was reported as established. */
 	ACCEPT_EARLY,
 };
 
@@ -46,7 +46,7 @@ struct socket_account {
 	__u32 flags;
 	/* enum acceptance. */
 	__u32 acceptance;
-	/* Segments that were sent again, as far as they were told. */
+	/* Segments that were sent again, as far as they were reported. */
 	__u32 retransmits;
 	__u32 reserved;
 };
@@ -63,7 +63,7 @@ struct {
 /* How many sockets got a number. */
 __u64 sockets_numbered;
 
-/* Of these something is to be told before the socket is gone. */
+/* Of these something must be reported before the socket is gone. */
 #define SOCKET_UNREPORTED (SOCKET_LISTENS | SOCKET_CONNECTS | SOCKET_ACCEPTED | SOCKET_ESTABLISHED)
 
 static __always_inline struct socket_account *known_account(struct sock *sk)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a change of state does to a socket. Each connection ends in TCP_CLOSE, whoever ended it and
- * however: closed by its last owner, killed with it, reset, timed out.
+ * What a change of state does to a socket. Each connection ends in TCP_CLOSE, whichever end closed
+ * it and however: closed by its last owner, killed with it, reset, timed out.
  */
 #ifndef NOCTULE_TCP_STATE_BPF_H
 #define NOCTULE_TCP_STATE_BPF_H
@@ -45,8 +45,8 @@ static __always_inline void end_listen(struct socket_account *account, struct tc
 }
 
 /*
- * The kernel lets a connection be accepted before it makes it established: whoever took it then has
- * left it to be told here.
+ * The kernel lets a connection be accepted before it makes it established: the one that took it has
+ * left the report to this place.
  */
 static __always_inline void wait_for_accept(struct socket_account *account, struct tcp_sock *tcp)
 {
@@ -84,7 +84,7 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		add_to(destination->connect_ns, event.duration_ns);
 	} else {
 		add_to(row->accepts, 1);
-		/* Those of its answer were told of who listens. */
+		/* Those of its answer were reported for the listener. */
 		account->retransmits = tcp->total_retrans;
 	}
 	account->since = event.head.time;
@@ -92,7 +92,7 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		wait_for_accept(account, tcp);
 	else if (reported)
 		emit(&facts, &event, sizeof(event), kind);
-	/* After that: accept(2) takes one that is established and does not wait for told. */
+	/* After that: accept(2) takes one that is established and does not wait for its report. */
 	__sync_fetch_and_or(&account->flags, SOCKET_ESTABLISHED);
 }
 
@@ -247,8 +247,8 @@ static __always_inline void end_socket(struct sock *sk, struct tcp_sock *tcp, in
 }
 
 /*
- * Of both ends of a connection five of ten changes tell nothing. That one comes in (SYN_RECV) is
- * told when it is established.
+ * Of both ends of a connection five of ten changes have no report. That one comes in (SYN_RECV) is
+ * reported when it is established.
  */
 static __always_inline bool changes_account(int to)
 {

@@ -65,8 +65,8 @@ int BPF_PROG(tcp_destroy_sock, struct sock *sk)
  * From v7.0 on (trace-v7.0: "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with
  * SRCU-fast") who runs a program of a tracepoint can lose the CPU in it, and until it goes on the
  * kernel skips the program for everybody else there: hundreds of changes at a time. So there both
- * are attached twice. Whoever the first did not run for finds the second, which does nothing for
- * all others.
+ * are attached twice. A change for which the first did not run finds the second, which does nothing
+ * for all others.
  */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(set_state_again, struct sock *sk, int from, int to)

@@ -297,8 +297,8 @@ impl Draft {
     }
 }
 
-/// What happened to the matrix and the distributions in a window, with what only its last batch
-/// tells, and what it does not tell any more.
+/// The growth of the matrix and the distributions in a window: with rows that only its last batch has, and
+/// with rows that it has no more.
 struct Growth<'a> {
     first: &'a Batch,
     last: &'a Batch,

@@ -31,7 +31,7 @@ pub struct EventSource {
     stream: Stream,
     counts: EventCounts,
     known: Known,
-    /// Events that were taken from the rings, and are not told yet.
+    /// Events that were taken from the rings, and are not reported yet.
     drained: Vec<RawEvent>,
     /// Programs that see what happens, and how often the kernel had run none at the last look:
     /// asking takes a while on a machine with many CPUs.
@@ -39,7 +39,7 @@ pub struct EventSource {
     skipped: u64,
     /// Events that the kernel side had lost at the last look, by name.
     lost: Vec<(&'static str, u64)>,
-    /// A gap was told since the last batch.
+    /// A gap was reported since the last batch.
     gap: bool,
     /// Until when the state is compared with what is there, because something was lost.
     relist_until_ns: u64,
@@ -51,7 +51,7 @@ pub struct EventSource {
     listed: bool,
     /// When the files are to be looked at again for sockets that nobody saw begin.
     survey_ns: u64,
-    /// The moment of boot, by which all events are told.
+    /// The moment of boot, to which the times of all events refer.
     boot_unix_ns: u64,
 }
 
@@ -135,7 +135,7 @@ impl EventSource {
         }
         let mut raw = std::mem::take(&mut self.drained);
         if let Err(error) = self.find_ports(&mut raw) {
-            tracing::warn!(%error, "a socket that listens is told without its port");
+            tracing::warn!(%error, "a socket that listens is reported without its port");
         }
         if self.files.is_some() {
             raw.sort_by_key(|event| event.time_ns);
@@ -143,7 +143,7 @@ impl EventSource {
         let clock = Clock::now(&mut self.boot_unix_ns);
         let mut events = Vec::with_capacity(raw.len());
         for event in raw {
-            // It can be in a list, or in none any more, some microseconds before that is told.
+            // It can be in a list, or in none any more, some microseconds before that is reported.
             if self.known.is_repeated(&event) {
                 continue;
             }
@@ -161,7 +161,7 @@ impl EventSource {
     }
 
     /// Events that were lost so far, by name, and how often, at most, the kernel ran no program that
-    /// sees them: what it would have told, if anything, is not known.
+    /// sees them: the events that it would have reported are not known.
     fn lost(&self) -> Vec<(&'static str, u64)> {
         let mut lost = self.kernel.lost_events();
         let opens = lost.iter_mut().filter(|(name, _)| *name == "file.open");
@@ -196,22 +196,22 @@ impl EventSource {
     }
 
     /// Takes note of what is there: processes, sockets that listen, connections; and lists it if that
-    /// is wanted (`told`). For the start, with the first batch that was taken after it. Of a process
-    /// that was there before and ends before the list is made only the end is told.
+    /// is wanted (`reported`). For the start, with the first batch that was taken after it. Of a process
+    /// that was there before and ends before the list is made only the end is reported.
     pub fn existing(
         &mut self,
         batch: &Batch,
         wanted: Wanted<'_>,
-        told: bool,
+        reported: bool,
     ) -> Result<Vec<Event>, Error> {
         self.whole_ns = 0;
-        let events = self.relist(Some((batch, wanted)), told.then_some(Origin::Existing))?;
+        let events = self.relist(Some((batch, wanted)), reported.then_some(Origin::Existing))?;
         self.whole_ns = self.since_boot_ns();
         self.listed = true;
         Ok(events)
     }
 
-    /// Tells what a gap has swallowed, by comparing what was told with what is there; nothing when
+    /// Reports what was lost in a gap: the difference between the stream and what is there; nothing when
     /// there was no gap.
     pub fn reconcile(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<Vec<Event>, Error> {
         let now_ns = batch.taken_ns;
@@ -261,7 +261,7 @@ impl EventSource {
         clock.now_unix_ns.saturating_sub(clock.boot_unix_ns)
     }
 
-    /// Compares what was told with what is there, and tells the difference; without an origin it
+    /// Compares the stream with what is there, and reports the difference; without an origin it
     /// only takes note of what is there. `processes`: those of a batch, and whether one is wanted.
     fn relist(
         &mut self,
@@ -283,7 +283,7 @@ impl EventSource {
                 missing.sockets.remove(&sample.socket.id);
             }
         }
-        // After the lists: whoever is in none of them has ended, and that was told by now, or the
+        // After the lists: a process that is in none of them has ended, and that was reported by now, or the
         // record was lost.
         let mut events = self.collect()?;
         let mut found = self.known.ends(&missing);
@@ -400,7 +400,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// Now, by the moment of boot that was told before, if that still holds.
+    /// Now, by the moment of boot of earlier events, if that still holds.
     fn now(known_boot: &mut u64) -> Self {
         let (now_unix_ns, boot_unix_ns) = crate::cpu::wall_clock();
         if boot_unix_ns.abs_diff(*known_boot) > SET_NS {

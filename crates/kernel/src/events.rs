@@ -84,7 +84,7 @@ pub struct SocketSample {
     pub socket: noctule_model::Socket,
     /// It listens; otherwise it is connected, or connects.
     pub listens: bool,
-    /// It listens or is connected, and that was told, or is told now.
+    /// It listens or is connected, and that was reported, or is reported now.
     pub begun: bool,
     /// Connected from the other side; `None` when that is not known.
     pub accepted: Option<bool>,
@@ -159,7 +159,7 @@ impl LoadedEvents {
 
 impl Events {
     /// Attaches; [`Events::survey_sockets`] comes after the filters are filled. With the accounts of
-    /// the CPUs, which count from `started_ns` on, the end of a process tells how long it ran.
+    /// the CPUs, which count from `started_ns` on, the end of a process has its run time.
     pub fn attach(
         loaded: LoadedEvents,
         facts: &Facts,

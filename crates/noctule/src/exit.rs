@@ -63,8 +63,8 @@ impl std::fmt::Display for Explained {
 
 impl std::error::Error for Explained {}
 
-/// Prints the error with its causes and finds the code for it. A broken pipe is a success: whoever
-/// read has seen enough.
+/// Prints the error with its causes and finds the code for it. A broken pipe is a success: the
+/// reader has seen enough.
 pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     let broken_pipe = |e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe;
     if error

@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 const FOREIGN: u32 = 0o027;
 
 /// Opens a file to append to it, or makes one that only its owner can read. A link, somebody else's file, one
-/// with a second name and one that others can read or write is refused: whoever laid it there would
+/// with a second name and one that others can read or write is refused: the user who laid it there would
 /// decide what is written, or read it. Pipes and devices are taken as they are, and never waited for.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     // The standard streams are links in /dev, where only root makes any.

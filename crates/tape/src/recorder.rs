@@ -1,5 +1,5 @@
-//! The recorder: a thread that writes, behind a bounded queue. Whoever hands over batches and events
-//! never waits for the disk.
+//! The recorder: a thread that writes, behind a bounded queue. The thread that hands over batches
+//! and events never waits for the disk.
 
 use std::collections::VecDeque;
 use std::io;

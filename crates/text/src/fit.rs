@@ -31,7 +31,7 @@ pub fn keep_start(text: &str, max: usize) -> String {
     take(&signs, max, signs.iter(), |kept| kept.concat() + "…")
 }
 
-/// The text, or `…` and its end: the end of a path tells more than its beginning.
+/// The text, or `…` and its end: the end of a path identifies it better than its beginning.
 pub fn keep_end(text: &str, max: usize) -> String {
     let signs: Vec<_> = signs(text).collect();
     take(&signs, max, signs.iter().rev(), |mut kept| {

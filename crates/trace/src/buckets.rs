@@ -2,7 +2,7 @@
 //! two and the next. A percentile that is taken from the middle of its bucket is off by at most one
 //! sixteenth.
 
-/// Bits of a number behind its highest one that tell buckets apart.
+/// Bits of a number behind its highest one that distinguish buckets.
 pub const BITS: u32 = 3;
 
 /// Buckets for all numbers of 64 bits.

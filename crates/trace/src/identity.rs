@@ -1,4 +1,4 @@
-//! Whose work an event is: keys and conditions that the cgroup of the thread tells.
+//! Owners of events: keys and conditions that come from the cgroup of the thread.
 
 use std::fmt;
 

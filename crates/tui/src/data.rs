@@ -106,7 +106,7 @@ impl Data {
         let mut builder = ReportBuilder::new(previous).select(self.selection.clone());
         builder.add(batch);
         // Every level, not only the one that is shown, at the price of five passes over a batch:
-        // whoever changes the level finds the minute there already.
+        // a change of the level finds the minute there already.
         let mut reports = LEVELS.map(|level| builder.report(level, false));
         let fresh: Rows<Row> = std::array::from_fn(|i| std::mem::take(&mut reports[i].rows));
         let [head, ..] = reports;

@@ -35,7 +35,7 @@ struct Part {
     sum: Counters,
     /// What its threads used while they were in it, as far as they were read, and what was in rows of
     /// the kernel side that were taken out.
-    told: Counters,
+    reported: Counters,
 }
 
 impl Cgroups {
@@ -54,7 +54,7 @@ impl Cgroups {
         self.now_ns = snapshot.taken_ns;
         self.overflow = snapshot.overflow;
         for part in self.parts_mut() {
-            part.sum = part.told;
+            part.sum = part.reported;
         }
         for (id, package, counters) in &snapshot.settled {
             let group = self.groups.entry(CgroupId(*id)).or_default();
@@ -71,7 +71,7 @@ impl Cgroups {
     /// later of the time for which it is on its CPU.
     pub(super) fn add(&mut self, id: CgroupId, package: u32, used: &Counters, running: &Counters) {
         let part = self.groups.entry(id).or_default().parts.of(package);
-        part.told += used;
+        part.reported += used;
         part.sum += used;
         part.sum += running;
     }
@@ -109,7 +109,7 @@ impl Cgroups {
             let id = CgroupId(*id);
             let group = self.groups.get_mut(&id).filter(|g| g.released_ns.is_some());
             if let Some(group) = group {
-                group.parts.of(*package).told += counters;
+                group.parts.of(*package).reported += counters;
                 settled.push(id);
             }
         }

@@ -1,5 +1,5 @@
-//! Processes that are in /proc and that the kernel keeps from tracing programs. The kernel tells what
-//! they used by their CPU clocks, so that it is not taken for interrupts and steal.
+//! Processes that are in /proc and that the kernel keeps from tracing programs. Their CPU
+//! clocks have what they used, so that it is not taken for interrupts and steal.
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -283,7 +283,7 @@ mod tests {
         assert!(sample.comm_bytes().starts_with(comm.trim_ascii_end()));
         let whom = hidden.changed().expect("it is reported");
         assert!(whom.contains(&format!("({own})")), "{whom}");
-        assert_eq!(hidden.changed(), None, "and told once");
+        assert_eq!(hidden.changed(), None, "and named once");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use noctule_model::{CgroupId, Comm, Counters, ProcessId, ProcessRow};
 use super::by_package::Parts;
 
 /// Batches for which a process that is gone is kept at least: its record comes late, and has only what
-/// was not told of it.
+/// no batch has.
 const MISSED: u32 = 3;
 
 /// Rows of processes that ended, in one batch. Some 1 KiB each: a flood of short processes must not decide how
@@ -55,7 +55,7 @@ struct Living {
 struct Part {
     shown: Counters,
     /// What its threads used, as far as they were read.
-    told: Counters,
+    reported: Counters,
     /// What ended threads and earlier groups left, where they did.
     carried: Option<Box<Counters>>,
 }
@@ -91,7 +91,7 @@ impl Processes {
                 .or_default() += running;
         }
         let living = self.living(sample);
-        living.parts.of(sample.package).told += used;
+        living.parts.of(sample.package).reported += used;
         living.gone_ns = None;
         living.read_ns = now;
         if sample.is(sample_flag::LEADER) {
@@ -152,7 +152,7 @@ impl Processes {
                 continue;
             }
             for (package, part) in living.parts.iter_mut().enumerate() {
-                let mut sum = part.told;
+                let mut sum = part.reported;
                 let besides = self.besides.get(&(*id, package as u32));
                 for more in part.carried.as_deref().into_iter().chain(besides) {
                     sum += more;
@@ -204,7 +204,8 @@ impl Processes {
 
     fn end(&mut self, sample: &TaskSample) -> Option<ProcessRow> {
         // With what is carried.
-        let end = |part: &mut Part| part.shown = part.shown.max(&(part.told + &sample.values()));
+        let end =
+            |part: &mut Part| part.shown = part.shown.max(&(part.reported + &sample.values()));
         if sample.is(sample_flag::ELSEWHERE) {
             end(self.living(sample).parts.of(sample.package));
             return None;
@@ -277,8 +278,8 @@ mod tests {
         processes.settle(Some(&there.collect()));
         let (living, exited) = processes.rows(ended);
         [living, exited].map(|rows| {
-            let told = rows.iter().map(|row| (row.id.pid, row.cgroup.0, row.gone));
-            told.collect()
+            let reported = rows.iter().map(|row| (row.id.pid, row.cgroup.0, row.gone));
+            reported.collect()
         })
     }
 

@@ -1,4 +1,4 @@
-//! What the stream has told: the processes that live and the sockets that are open. After a loss it
+//! What the stream has reported: the processes that live and the sockets that are open. After a loss it
 //! is compared with what is there.
 
 use std::collections::{HashMap, HashSet};
@@ -15,11 +15,11 @@ const ENDED: usize = 1024;
 #[derive(Default)]
 pub(super) struct Known {
     processes: HashMap<ProcessId, Lives>,
-    /// Their end was told.
+    /// Their end was reported.
     ended: HashSet<ProcessId>,
     /// By number.
     sockets: HashMap<u64, Open>,
-    /// Sockets of which the end was told since nothing was lost.
+    /// Sockets of which the end was reported since nothing was lost.
     closed: HashSet<u64>,
 }
 
@@ -30,11 +30,11 @@ struct Lives {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// It was told.
-    Told,
+    /// It was reported.
+    Reported,
     /// It was before the stream.
     Before,
-    /// It was lost, or before the stream: only what came after it was told.
+    /// It was lost, or before the stream: only what came after it was reported.
     Unknown,
 }
 
@@ -42,11 +42,11 @@ struct Open {
     owner: RawProcess,
     socket: Socket,
     listens: bool,
-    /// Its begin was told.
-    told: bool,
+    /// Its begin was reported.
+    reported: bool,
 }
 
-/// Who was told to live, or to be open, and is in no list.
+/// Processes that were reported as alive and sockets that were reported as open, and that are in no list.
 #[derive(Default)]
 pub(super) struct Missing {
     pub(super) processes: HashSet<ProcessId>,
@@ -54,19 +54,19 @@ pub(super) struct Missing {
 }
 
 impl Known {
-    /// Whether it was told already: each process and each socket begins and ends once.
+    /// Whether it was reported already: each process and each socket begins and ends once.
     pub(super) fn is_repeated(&self, event: &RawEvent) -> bool {
         let id = event.process.map(|process| process.id);
         match &event.what {
             What::ProcessStart { .. } => {
                 let known = id.and_then(|id| self.processes.get(&id));
-                known.is_some_and(|lives| lives.start == Start::Told)
+                known.is_some_and(|lives| lives.start == Start::Reported)
             }
             What::ProcessExit { .. } => id.is_some_and(|id| self.ended.contains(&id)),
             What::Tcp { change, socket } => match change {
                 TcpChange::Listen | TcpChange::Connect { .. } | TcpChange::Accept => {
                     let known = self.sockets.get(&socket.id);
-                    known.is_some_and(|open| open.told)
+                    known.is_some_and(|open| open.reported)
                 }
                 TcpChange::ListenClose | TcpChange::Close { .. } => {
                     self.closed.contains(&socket.id)
@@ -77,14 +77,18 @@ impl Known {
         }
     }
 
-    /// Takes note of what is told, or of what is there without being told.
-    pub(super) fn note(&mut self, event: &RawEvent, told: bool) {
+    /// Notes an event that is reported, or a process or socket that is there without a report.
+    pub(super) fn note(&mut self, event: &RawEvent, reported: bool) {
         let Some(process) = event.process else {
             return;
         };
         match &event.what {
             What::ProcessStart { .. } => {
-                let start = if told { Start::Told } else { Start::Before };
+                let start = if reported {
+                    Start::Reported
+                } else {
+                    Start::Before
+                };
                 self.processes.insert(process.id, Lives { process, start });
             }
             What::ProcessExec { .. } => {
@@ -96,7 +100,7 @@ impl Known {
                 self.processes.remove(&process.id);
                 self.ended.insert(process.id);
             }
-            What::Tcp { change, socket } => self.note_socket(process, *change, *socket, told),
+            What::Tcp { change, socket } => self.note_socket(process, *change, *socket, reported),
             What::ProcessSignal { .. }
             | What::OomKill { .. }
             | What::FileOpen { .. }
@@ -104,14 +108,20 @@ impl Known {
         }
     }
 
-    fn note_socket(&mut self, owner: RawProcess, change: TcpChange, socket: Socket, told: bool) {
+    fn note_socket(
+        &mut self,
+        owner: RawProcess,
+        change: TcpChange,
+        socket: Socket,
+        reported: bool,
+    ) {
         match change {
             TcpChange::Listen | TcpChange::Connect { .. } | TcpChange::Accept => {
                 let open = Open {
                     owner,
                     socket,
                     listens: change == TcpChange::Listen,
-                    told,
+                    reported,
                 };
                 self.sockets.insert(socket.id, open);
             }
@@ -133,7 +143,7 @@ impl Known {
         }
     }
 
-    /// Processes that are not listed, though they were told to live before the list was made.
+    /// Processes that are not listed, though they were reported as alive before the list was made.
     pub(super) fn missing_processes(&self, batch: &Batch) -> HashSet<ProcessId> {
         let listed = ids(batch);
         let known = self.processes.keys().copied();
@@ -310,12 +320,12 @@ mod tests {
         }
     }
 
-    fn names(told: &[RawEvent]) -> Vec<(&'static str, u32)> {
+    fn names(reported: &[RawEvent]) -> Vec<(&'static str, u32)> {
         let name = |event: &RawEvent| (event.what.name(), event.process.map_or(0, |p| p.id.pid));
-        told.iter().map(name).collect()
+        reported.iter().map(name).collect()
     }
 
-    /// Tells what is found to have begun and ended, of processes alone.
+    /// The begins and ends that a comparison finds, of processes alone.
     fn relist(known: &mut Known, batch: &Batch) -> Vec<RawEvent> {
         let processes = known.missing_processes(batch);
         let missing = Missing {
@@ -335,8 +345,11 @@ mod tests {
         known.note(&start(lives), true);
         known.note(&start(ended), true);
         let batch = batch(&[lives, missed]);
-        let told = relist(&mut known, &batch);
-        assert_eq!(names(&told), [("process.exit", 2), ("process.start", 3)]);
+        let reported = relist(&mut known, &batch);
+        assert_eq!(
+            names(&reported),
+            [("process.exit", 2), ("process.start", 3)]
+        );
         assert_eq!(relist(&mut known, &batch), []);
         // Its record was only late.
         assert!(known.is_repeated(&exit(ended)));
@@ -351,10 +364,10 @@ mod tests {
         let older = process(1, SECOND);
         known.note(&start(older), false);
         assert_eq!(relist(&mut known, &batch(&[older])), []);
-        // It was in the list before its start was told.
+        // It was in the list before its start was reported.
         assert!(!known.is_repeated(&start(older)));
-        let told = relist(&mut known, &batch(&[]));
-        assert_eq!(names(&told), [("process.exit", 1)]);
+        let reported = relist(&mut known, &batch(&[]));
+        assert_eq!(names(&reported), [("process.exit", 1)]);
     }
 
     #[test]
@@ -369,8 +382,8 @@ mod tests {
             context: Box::default(),
         };
         known.note(&event(forked_before, what), true);
-        let told = relist(&mut known, &batch(&[forked_before]));
-        assert_eq!(names(&told), [("process.start", 1)]);
+        let reported = relist(&mut known, &batch(&[forked_before]));
+        assert_eq!(names(&reported), [("process.start", 1)]);
     }
 
     #[test]
@@ -401,8 +414,11 @@ mod tests {
     fn a_pid_that_is_used_again_is_another_process() {
         let mut known = Known::default();
         known.note(&start(process(7, SECOND)), true);
-        let told = relist(&mut known, &batch(&[process(7, 2 * SECOND)]));
-        assert_eq!(names(&told), [("process.exit", 7), ("process.start", 7)]);
+        let reported = relist(&mut known, &batch(&[process(7, 2 * SECOND)]));
+        assert_eq!(
+            names(&reported),
+            [("process.exit", 7), ("process.start", 7)]
+        );
     }
 
     fn sample(id: u64, port: u16, listens: bool) -> SocketSample {
@@ -422,10 +438,10 @@ mod tests {
         }
     }
 
-    fn changes(told: &[RawEvent]) -> Vec<&'static str> {
-        let mut told: Vec<_> = told.iter().map(|event| event.what.name()).collect();
-        told.sort_unstable();
-        told
+    fn changes(reported: &[RawEvent]) -> Vec<&'static str> {
+        let mut reported: Vec<_> = reported.iter().map(|event| event.what.name()).collect();
+        reported.sort_unstable();
+        reported
     }
 
     #[test]
@@ -436,9 +452,12 @@ mod tests {
             sample(2, 80, false),
             sample(3, 4242, false),
         ];
-        let told = known.begins(&there);
-        assert_eq!(changes(&told), ["tcp.accept", "tcp.connect", "tcp.listen"]);
-        told.iter().for_each(|event| known.note(event, true));
+        let reported = known.begins(&there);
+        assert_eq!(
+            changes(&reported),
+            ["tcp.accept", "tcp.connect", "tcp.listen"]
+        );
+        reported.iter().for_each(|event| known.note(event, true));
         assert_eq!(known.begins(&there), []);
     }
 
@@ -450,8 +469,8 @@ mod tests {
             ..sample(1, 80, false)
         };
         assert_eq!(known.begins(&[connects]), []);
-        let told = known.begins(&[sample(1, 80, false)]);
-        told.iter().for_each(|event| known.note(event, true));
+        let reported = known.begins(&[sample(1, 80, false)]);
+        reported.iter().for_each(|event| known.note(event, true));
         assert!(known.missing_sockets(&[connects]).is_empty());
     }
 
@@ -459,16 +478,16 @@ mod tests {
     fn sockets_that_are_gone_are_closed_once() {
         let mut known = Known::default();
         let there = [sample(1, 80, true), sample(2, 80, false)];
-        let told = known.begins(&there);
-        told.iter().for_each(|event| known.note(event, true));
+        let reported = known.begins(&there);
+        reported.iter().for_each(|event| known.note(event, true));
         let missing = Missing {
             sockets: known.missing_sockets(&[]),
             ..Missing::default()
         };
-        let told = known.ends(&missing);
-        assert_eq!(changes(&told), ["tcp.close", "tcp.listen_close"]);
-        told.iter().for_each(|event| known.note(event, true));
-        assert!(told.iter().all(|event| known.is_repeated(event)));
+        let reported = known.ends(&missing);
+        assert_eq!(changes(&reported), ["tcp.close", "tcp.listen_close"]);
+        reported.iter().for_each(|event| known.note(event, true));
+        assert!(reported.iter().all(|event| known.is_repeated(event)));
         // Nor does one of them begin that was listed before.
         assert_eq!(known.begins(&there), []);
     }

@@ -151,7 +151,7 @@ fn oom_events(facts: &Facts) -> Feature {
     }
     Feature::degraded(
         FeatureId::OomEvents,
-        "mark_victim: it tells no more than a thread (before Linux 6.9), so the size of a victim is \
+        "mark_victim: it reports no more than a thread (before Linux 6.9), so the size of a victim is \
          not known",
     )
 }
@@ -250,7 +250,7 @@ fn cause(error: &Error) -> String {
     source.map_or_else(String::new, ToString::to_string)
 }
 
-/// Functions that tell what no change of a socket's state tells.
+/// Functions that show what no change of a socket's state shows.
 const CALLS: [&str; 2] = ["tcp_v4_connect()", "inet_csk_accept()"];
 
 /// The one that is not there without IPv6, or is in its module.

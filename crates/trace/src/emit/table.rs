@@ -77,7 +77,7 @@ impl Emitter {
             self.lookup(MapUse::Table, self.key);
             self.asm.jump(Jump::Ne, Reg::R0, 0, found);
             self.new_row(value_size, dropped)?;
-            // Whoever made it, on this CPU or another.
+            // It may have been made on this CPU or another.
             self.lookup(MapUse::Table, self.key);
             self.asm.jump(Jump::Ne, Reg::R0, 0, found);
             self.asm.bind(dropped);

@@ -532,7 +532,7 @@ pub(super) const RULES: &[Rule] = &[
         "{} pointer comparison prohibited",
         LEAK,
         "pointers are compared",
-        "that would tell {0} bit by bit to a program without CAP_PERFMON",
+        "that would reveal {0} bit by bit to a program without CAP_PERFMON",
         "compare values, or run with CAP_PERFMON",
     ),
     rule(

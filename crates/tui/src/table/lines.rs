@@ -134,8 +134,8 @@ fn waited(waited: &Arc<Waited>, level: Level) -> Line {
     }
 }
 
-/// As [`matches`], and also by the name of the culprit and of the verdict: whoever looks for a noisy
-/// one looks for its victims.
+/// As [`matches`], and also by the name of the culprit and of the verdict: a search for a noisy one is a
+/// search for its victims.
 fn finds(line: &Line, level: Level, filter: &str) -> bool {
     let verdict = figures::verdict(&line.item).map_or("", VerdictKind::name);
     matches(&line.item.row, level, filter)

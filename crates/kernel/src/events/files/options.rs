@@ -13,7 +13,7 @@ use crate::facts::Facts;
 use crate::settings::configure;
 use crate::skel::files::{FilesSkelBuilder, OpenFilesSkel, types};
 
-/// What is told of the opens. All of it is decided in the kernel.
+/// Which opens are reported. All of it is decided in the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct FileOptions<'a> {
     /// Opens for reading alone, too, whether they make the file or not.
@@ -21,7 +21,7 @@ pub struct FileOptions<'a> {
     /// Opens that failed, too.
     pub failures: bool,
     /// Devices, and what the kernel shows of itself (/proc, /sys and the like), too. Of a file that
-    /// could not be opened only the name tells: below /dev, /proc or /sys.
+    /// could not be opened only the name is known: below /dev, /proc or /sys.
     pub special: bool,
     /// Only this path and those below it, as the process sees them. A name that could not be opened
     /// is compared as it was asked for.

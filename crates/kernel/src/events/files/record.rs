@@ -5,7 +5,7 @@ use std::mem::size_of;
 use crate::abi;
 use crate::skel::files::types;
 
-/// One open, as the kernel side told it.
+/// One open, as the kernel side reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOpenRecord {
     /// `CLOCK_BOOTTIME`, nanoseconds.
