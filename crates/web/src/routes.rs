@@ -8,11 +8,13 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::api::accepts_gzip;
 use crate::host::Hosts;
 use crate::page::{Page, Shared};
+use crate::server::RENDERERS;
 
 /// Gives the page of `/metrics`; `None` before the first batch.
 type Metrics = dyn Fn(&Wish) -> Option<Page> + Send + Sync;
@@ -50,6 +52,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const NO_SNIFF: (HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 
 pub(crate) fn router(handlers: Handlers, hosts: Option<Hosts>) -> Router {
+    let renderers = Arc::new(Semaphore::new(RENDERERS));
+    let metrics = move |handlers, headers| metrics(Arc::clone(&renderers), handlers, headers);
     Router::new()
         .route("/metrics", get(metrics))
         .route("/livez", get(async || text(StatusCode::OK, "alive\n")))
@@ -83,14 +87,27 @@ async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Respo
     next.run(request).await
 }
 
-async fn metrics(State(handlers): State<Handlers>, headers: HeaderMap) -> Response {
+async fn metrics(
+    renderers: Arc<Semaphore>,
+    State(handlers): State<Handlers>,
+    headers: HeaderMap,
+) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
     let wish = Wish {
         accept: accept.map(str::to_owned),
         gzip: accepts_gzip(&headers),
     };
+    // A task that was handed over outlives its connection; a request that waits here does not, so that
+    // clients which come and go make no queue.
+    let Ok(renderer) = renderers.acquire_owned().await else {
+        return failed();
+    };
+    let render = move || {
+        let _renderer = renderer;
+        (handlers.metrics)(&wish)
+    };
     // A large page takes longer than other clients should wait.
-    let page = match spawn_blocking(move || (handlers.metrics)(&wish)).await {
+    let page = match spawn_blocking(render).await {
         Ok(page) => page,
         // It costs this connection, as a panic on this thread does.
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use rustix::net::sockopt::set_socket_send_buffer_size;
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
@@ -24,7 +25,11 @@ use crate::ui;
 const SEND_BYTES: usize = 64 * 1024;
 
 /// Pages of `/metrics` that are made at a time. They run with the rights of the thread that answers.
-const RENDERERS: usize = 2;
+pub(crate) const RENDERERS: usize = 2;
+/// Their threads stay, for the process table may be full when the next page is wanted: a year.
+const KEEP_RENDERERS: Duration = Duration::from_secs(365 * 24 * 3600);
+/// How long their start is waited for.
+const RENDERER_START: Duration = Duration::from_secs(1);
 
 /// How long a stop waits for answers that are under way.
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -104,6 +109,7 @@ impl Bound {
             .enable_io()
             .enable_time()
             .max_blocking_threads(RENDERERS)
+            .thread_keep_alive(KEEP_RENDERERS)
             .thread_name("noctule-render")
             .build()?;
         let listener = {
@@ -115,12 +121,37 @@ impl Bound {
             .name("noctule-web".into())
             .spawn(move || {
                 (self.first)();
+                start_renderers(&runtime);
                 runtime.block_on(accept(listener, router, room, limits, stopped));
             })?;
         Ok(Server {
             stop,
             thread: Some(thread),
         })
+    }
+}
+
+/// Starts the threads that make pages, and returns when they run. A task that waits keeps its thread, so
+/// the next one gets another. Without a second thread the first makes all pages.
+fn start_renderers(runtime: &Runtime) {
+    let (begun, begins) = mpsc::channel();
+    let mut gates = Vec::new();
+    for _ in 0..RENDERERS {
+        let (gate, opened) = mpsc::channel::<()>();
+        gates.push(gate);
+        let begun = begun.clone();
+        runtime.spawn_blocking(move || {
+            // The caller may wait no longer; the gate opens when it is dropped.
+            let _ = begun.send(());
+            let _ = opened.recv();
+        });
+    }
+    let deadline = Instant::now() + RENDERER_START;
+    for _ in &gates {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if begins.recv_timeout(left).is_err() {
+            break;
+        }
     }
 }
 
@@ -399,7 +430,7 @@ mod tests {
         let hanging = client(address, "GET / HTTP/1.1\r\nx-slow: ");
         let waiting = client(address, LIVEZ);
         assert!(server.is_running());
-        let (done, stopped) = std::sync::mpsc::channel();
+        let (done, stopped) = mpsc::channel();
         std::thread::spawn(move || {
             server.stop();
             let _ = done.send(());
