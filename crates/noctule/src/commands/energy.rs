@@ -24,16 +24,21 @@ const WINDOW: Duration = Duration::from_secs(10);
 const AGAIN: usize = 60;
 
 pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
-    let followed = !args.command.is_empty();
-    let level = recorded::level(args.by, &args.names, followed);
-    let choice = Choice::new(&args.shape, &energy_table::columns(), level)?;
+    let shape = |followed| {
+        let level = recorded::level(args.by, &args.names, followed);
+        Choice::new(&args.shape, &energy_table::columns(), level).map(|choice| (level, choice))
+    };
+    // As `noctule stat`: a wrong column first, and the level of a recording when it was read.
+    shape(!args.command.is_empty())?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let answer = match Window::open(&args.source, args.duration, WINDOW)? {
         Some(window) => of_recording(&window, args, config)?,
         None => live(args, config)?,
     };
+    let followed = answer.followed;
+    let (level, choice) = shape(followed)?;
     let builder = answer.builder.select(answer.selection);
-    let mut report = builder.report(level, answer.followed);
+    let mut report = builder.report(level, followed);
     sort(&mut report);
     let idle = config.energy.idle.into();
     if args.json {

@@ -17,16 +17,22 @@ use crate::wire::{Pipeline, Shown};
 const WINDOW: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
-    let followed = !args.command.is_empty();
-    let level = recorded::level(args.by, &args.names, followed);
-    let choice = Choice::new(&args.shape, &table::columns(), level)?;
+    let shape = |followed| {
+        let level = recorded::level(args.by, &args.names, followed);
+        Choice::new(&args.shape, &table::columns(), level).map(|choice| (level, choice))
+    };
+    // A wrong column is an error before anything is measured. Whether a recording followed a command is
+    // known when it was read.
+    shape(!args.command.is_empty())?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let answer = match Window::open(&args.source, args.duration, WINDOW)? {
         Some(window) => window.answer(&args.names, &mut |_| {})?,
         None => live(args, config)?,
     };
+    let followed = answer.followed;
+    let (level, choice) = shape(followed)?;
     let builder = answer.builder.select(answer.selection);
-    let report = builder.report(level, answer.followed);
+    let report = builder.report(level, followed);
     if args.json {
         output.write(&format!(
             "{}\n",
