@@ -43,12 +43,10 @@ fn the_environment_can_run_these_tests() {
     );
     needs!("cpu_time");
     let features = features();
-    let expected = expected();
     for name in ["privileges", "btf", "cpu_time", "softirqs", "cgroup_paths"] {
         let feature = features.iter().find(|f| f["name"] == name);
         let feature = feature.unwrap_or_else(|| panic!("doctor does not list {name}"));
-        let state = expected.as_ref().and_then(|table| table.state(name));
-        assert_eq!(feature["state"], state.unwrap_or("on"), "{feature}");
+        assert_eq!(feature["state"], support::expect::state(name), "{feature}");
     }
 }
 

@@ -378,10 +378,11 @@ fn each_question_of_the_cookbook_and_of_the_dashboards_is_answered() {
             questions.retain(|question| !question.query.contains("_tcp_"));
         }
         ask(questions);
-        // The agent was scraped in both ways without a fault.
+        // The agent is scraped in both ways; a late answer on a busy machine is none.
         for server in [&scene.server, &scene.native] {
-            let target = server.target();
-            assert_eq!(target["lastError"], "", "{target}");
+            wait_until("the last scrape had no fault", || {
+                server.target()["lastError"] == ""
+            });
         }
     });
 }

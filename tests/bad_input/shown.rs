@@ -84,7 +84,11 @@ fn every_program_works_without_tracefs() {
         "softirqs",
         "cgroup_paths",
     ] {
-        assert_eq!(feature(name)["state"], "on", "{name}");
+        assert_eq!(
+            feature(name)["state"],
+            support::expect::state(name),
+            "{name}"
+        );
     }
 }
 
