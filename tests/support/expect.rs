@@ -130,8 +130,8 @@ fn skip(feature: &str, reason: impl Fn(&Expected) -> Option<String>) -> bool {
     true
 }
 
-/// Whether this is no virtual machine but the one that builds; then the runner, if there is one, is told why
-/// the test does nothing.
+/// Whether this is the machine that builds and no virtual one. Then the reason why the test does nothing is
+/// written for the runner, if there is one.
 pub(crate) fn is_not_virtual() -> bool {
     let real = env::var_os("NOCTULE_EXPECT").is_none();
     if let Some(file) = env::var_os("NOCTULE_SKIPPED").filter(|_| real) {
