@@ -7,6 +7,8 @@ use std::hash::Hash;
 use std::ops::AddAssign;
 use std::time::Duration;
 
+use noctule_model::shrink_sparse;
+
 /// Figures by key.
 pub(crate) struct Ledger<K, T> {
     rows: HashMap<K, Row<T>>,
@@ -74,6 +76,7 @@ impl<K: Hash + Eq, T: Default + Clone + for<'a> AddAssign<&'a T>> Ledger<K, T> {
             }
             !goes
         });
+        shrink_sparse(&mut self.rows);
     }
 }
 
@@ -116,6 +119,7 @@ impl<K: Hash + Eq> Released<K> {
     pub(crate) fn forget(&mut self, now_ns: u64, after_ns: u64) {
         let after = after_ns.max(self.grace_ns);
         self.at.retain(|_, at| now_ns.saturating_sub(*at) <= after);
+        shrink_sparse(&mut self.at);
     }
 }
 

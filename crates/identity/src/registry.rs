@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use noctule_model::{Batch, CgroupEvent, CgroupId, Owner};
+use noctule_model::{Batch, CgroupEvent, CgroupId, Owner, shrink_sparse};
 
 use crate::config::{Config, Stats};
 use crate::group::{Group, Life, RETRY, Search, YOUNG, keep_names, wants_names};
@@ -299,6 +299,7 @@ impl Registry {
         {
             self.forget_first();
         }
+        shrink_sparse(&mut self.groups);
     }
 
     /// Whether the entry was not stale.

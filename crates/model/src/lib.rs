@@ -5,6 +5,7 @@
 //! changing what users see.
 
 mod batch;
+mod capacity;
 mod comm;
 mod counters;
 mod counts;
@@ -29,6 +30,7 @@ mod verdict;
 mod waits;
 
 pub use batch::{Batch, CgroupRow, Node, ProcessRow};
+pub use capacity::shrink_sparse;
 pub use comm::Comm;
 pub use counters::{Cause, Counter, Counters, Preemptor, SOFTIRQ_VECTORS};
 pub use counts::{Countable, Counts, Cumulative};
