@@ -28,6 +28,7 @@ mod load;
 mod namespaces;
 mod record;
 mod rows;
+mod tcp;
 
 pub use files::{FileCounts, FileEvents, FileOpenRecord, FileOptions};
 pub use record::{RawEvent, RawProcess};
@@ -137,7 +138,7 @@ impl Sockets {
 /// thread of its own can do it.
 pub struct LoadedEvents {
     lifecycle: LifecycleSkel<'static>,
-    tcp: Option<load::LoadedTcp>,
+    tcp: Option<tcp::LoadedTcp>,
 }
 
 #[allow(
@@ -152,7 +153,7 @@ impl LoadedEvents {
     /// Loads what is wanted.
     pub fn load(facts: &Facts, wanted: &EventsWanted, cpus: &CpuSlots) -> Result<Self, Error> {
         let lifecycle = load::lifecycle(facts, wanted, cpus)?;
-        let tcp = load::tcp(facts, wanted, &lifecycle);
+        let tcp = tcp::load(facts, wanted, &lifecycle);
         Ok(Self { lifecycle, tcp })
     }
 }
@@ -177,7 +178,7 @@ impl Events {
             let link = lifecycle.progs.signal_generate.attach();
             links.push(link.context("attaching to signal_generate")?);
         }
-        let sockets = load::sockets(facts, wanted, &lifecycle, tcp, &mut features);
+        let sockets = tcp::sockets(facts, wanted, &lifecycle, tcp, &mut features);
         let records = Rc::new(RefCell::new(Vec::new()));
         let sink = records.clone();
         let mut builder = RingBufferBuilder::new();
