@@ -15,8 +15,9 @@ char LICENSE[] SEC("license")
 const volatile bool accept_takes_struct = false;
 
 /*
- * These come first: libbpf loads programs in their order here, and where the kernel has no fexit
- * the object is loaded again without them. So nothing is verified twice.
+ * Programs at functions and iterators over maps come first: libbpf loads programs in their order
+ * here, and where the kernel refuses these the object is loaded again without them. So nothing is
+ * verified twice.
  */
 SEC("fexit/tcp_v4_connect")
 int BPF_PROG(v4_connect_ret, struct sock *sk, void *to, int length, int result)
@@ -42,6 +43,59 @@ int csk_accept_ret(unsigned long long *ctx)
 		sk = (struct sock *)*(volatile unsigned long long *)&ctx[4];
 	if (sk)
 		return_from_accept(sk);
+	return 0;
+}
+
+/*
+ * Every socket that has an account. Not where the kernel takes a storage from its socket
+ * (v7.0: 0be08389c7f2 "bpf: Switch to bpf_selem_unlink_nofail in
+ * bpf_local_storage_{map_free, destroy}") while the iterator is about to follow it to the socket,
+ * and crashes.
+ */
+SEC("iter/bpf_sk_storage_map")
+int look_at_storage(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct socket_account *account = ctx->value;
+	struct sock *sk = ctx->sk;
+	struct tcp_sock *tcp;
+
+	if (!sk || !account || is_copy(account, sk))
+		return 0;
+	tcp = bpf_skc_to_tcp_sock(sk);
+	if (tcp)
+		look_at(ctx->meta->seq, account, &account->settled, tcp, 0);
+	return 0;
+}
+
+/* The row that the look has met last, if it is to be taken out: the iterator stands on it. */
+__u64 delisted_socket;
+
+/* There instead: every open socket, by its row. */
+SEC("iter/bpf_map_elem")
+int look_at_table(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct socket_account account;
+	struct open_socket *open;
+	__u64 *key = ctx->key, id;
+	struct tcp_sock *tcp;
+
+	if (delisted_socket)
+		bpf_map_delete_elem(&open_sockets, &delisted_socket);
+	delisted_socket = 0;
+	if (!key)
+		return 0;
+	id = *key;
+	open = bpf_map_lookup_elem(&open_sockets, &id);
+	if (!open)
+		return 0;
+	tcp = bpf_rdonly_cast((void *)open->sk, bpf_core_type_id_kernel(struct tcp_sock));
+	if (open->sk && !bpf_probe_read_kernel(&account, sizeof(account), (void *)open->account) &&
+	    account.id == id && account.self == open->sk &&
+	    look_at(ctx->meta->seq, &account, &open->settled, tcp, open->cookie))
+		return 0;
+	/* A listing stops when its buffer is full, and goes on by the number of rows. */
+	if (!list_sockets)
+		delisted_socket = id;
 	return 0;
 }
 
@@ -149,6 +203,9 @@ int survey_sockets(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
+/* The kernel refuses iterators over maps: after the start this one looks at the sockets. */
+const volatile bool survey_looks = false;
+
 /*
  * After that every socket of TCP of a network namespace, those that listen first: at the start, for
  * those that no process has in a file.
@@ -169,62 +226,12 @@ int survey_tcp(struct bpf_iter__tcp *ctx)
 		return 0;
 	sk = (struct sock *)tcp;
 	account = known_account(sk);
-	if (!account)
+	if (survey_looks && changes_are_seen) {
+		if (account && !is_copy(account, sk))
+			look_at(ctx->meta->seq, account, &account->settled, tcp, 0);
+	} else if (!account)
 		adopt_without_file(sk, tcp);
 	else if (sk->__sk_common.skc_state == TCP_LISTEN)
 		note_listener(sk, account);
-	return 0;
-}
-
-/*
- * Every socket that has an account. Not where the kernel takes a storage from its socket
- * (v7.0: 0be08389c7f2 "bpf: Switch to bpf_selem_unlink_nofail in
- * bpf_local_storage_{map_free, destroy}") while the iterator is about to follow it to the socket,
- * and crashes.
- */
-SEC("iter/bpf_sk_storage_map")
-int look_at_storage(struct bpf_iter__bpf_sk_storage_map *ctx)
-{
-	struct socket_account *account = ctx->value;
-	struct sock *sk = ctx->sk;
-	struct tcp_sock *tcp;
-
-	if (!sk || !account || is_copy(account, sk))
-		return 0;
-	tcp = bpf_skc_to_tcp_sock(sk);
-	if (tcp)
-		look_at(ctx->meta->seq, account, &account->settled, tcp, 0);
-	return 0;
-}
-
-/* The row that the look has met last, if it is to be taken out: the iterator stands on it. */
-__u64 delisted_socket;
-
-/* There instead: every open socket, by its row. */
-SEC("iter/bpf_map_elem")
-int look_at_table(struct bpf_iter__bpf_map_elem *ctx)
-{
-	struct socket_account account;
-	struct open_socket *open;
-	__u64 *key = ctx->key, id;
-	struct tcp_sock *tcp;
-
-	if (delisted_socket)
-		bpf_map_delete_elem(&open_sockets, &delisted_socket);
-	delisted_socket = 0;
-	if (!key)
-		return 0;
-	id = *key;
-	open = bpf_map_lookup_elem(&open_sockets, &id);
-	if (!open)
-		return 0;
-	tcp = bpf_rdonly_cast((void *)open->sk, bpf_core_type_id_kernel(struct tcp_sock));
-	if (open->sk && !bpf_probe_read_kernel(&account, sizeof(account), (void *)open->account) &&
-	    account.id == id && account.self == open->sk &&
-	    look_at(ctx->meta->seq, &account, &open->settled, tcp, open->cookie))
-		return 0;
-	/* A listing stops when its buffer is full, and goes on by the number of rows. */
-	if (!list_sockets)
-		delisted_socket = id;
 	return 0;
 }

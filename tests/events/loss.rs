@@ -108,6 +108,7 @@ fn flood(group: &Group) {
 fn after_a_gap_only_what_was_missed_is_told() {
     let _machine = support::shared();
     needs!("tcp_events");
+    needs_all_of!("tcp_sockets");
     let group = Group::new("older");
     let mut older = Load::own(&group, "sockets");
     let address = older.ask("listen 127.0.0.1:0");

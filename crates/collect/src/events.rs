@@ -278,6 +278,11 @@ impl EventSource {
             sockets = self.kernel.sockets()?;
             missing.sockets = self.known.missing_sockets(&sockets);
         }
+        // Of one that no list shows it is not known whether it has ended.
+        if !self.kernel.lists_all_sockets() {
+            self.known
+                .forget_sockets(&std::mem::take(&mut missing.sockets));
+        }
         if !missing.sockets.is_empty() {
             for sample in self.kernel.sockets()? {
                 missing.sockets.remove(&sample.socket.id);

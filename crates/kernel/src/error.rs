@@ -50,6 +50,9 @@ impl Error {
     }
 }
 
+/// The mend where a kernel refuses what it should take.
+pub(crate) const REPORT: &str = "report it, with the release of the kernel (uname -r)";
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.context)

@@ -116,8 +116,9 @@ struct Sockets {
     surveying: Option<Iter>,
     /// The iterator of all sockets of TCP in a network namespace; `None` where there is none.
     all: Option<Link>,
-    /// That of socket storage, or of the table of open sockets.
-    look: Link,
+    look: tcp::Look,
+    /// Its iterator; `None` for that of TCP.
+    look_link: Option<Link>,
     tcp: TcpSkel<'static>,
     /// Where the host's procfs is: its processes have the namespaces.
     proc: PathBuf,
@@ -333,7 +334,25 @@ impl Events {
             bss.list_sockets = list;
             bss.look += 1;
         }
-        iterator::read(&sockets.look, "the iterator of sockets", &mut self.buffer)
+        let what = "the iterator of sockets";
+        if let Some(link) = &sockets.look_link {
+            return iterator::read(link, what, &mut self.buffer);
+        }
+        let Some(link) = &sockets.all else {
+            return Ok(());
+        };
+        let (all, mut part) = (&mut self.buffer, Vec::new());
+        namespaces::each(&sockets.proc, || {
+            iterator::read(link, what, &mut part)?;
+            all.append(&mut part);
+            Ok(())
+        })
+    }
+
+    /// Whether [`Events::sockets`] lists each socket that is open.
+    pub fn lists_all_sockets(&self) -> bool {
+        let sockets = self.sockets.as_ref();
+        sockets.is_some_and(|sockets| sockets.look.is_complete())
     }
 
     /// What the last look at the sockets of a group has found open.

@@ -32,7 +32,7 @@ settings! {
     softirq: cgroup_from_v2, has_task_storage, scheduler_notes;
     pagecache: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift;
     lifecycle: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift, has_group_dead, victim_is_task;
-    tcp: cgroup_from_v2, has_task_storage, has_retransmit_error, accept_takes_struct, has_open_sockets;
+    tcp: cgroup_from_v2, has_task_storage, has_retransmit_error, accept_takes_struct;
     files: cgroup_from_v2;
 }
 
@@ -74,10 +74,6 @@ mod value {
 
     pub(super) fn accept_takes_struct(facts: &Facts) -> bool {
         facts.tracepoints.accept_struct
-    }
-
-    pub(super) fn has_open_sockets(facts: &Facts) -> bool {
-        !facts.socket_storage_iterates
     }
 }
 

@@ -157,6 +157,10 @@ impl Known {
         known.filter(|id| !listed.contains(id)).collect()
     }
 
+    pub(super) fn forget_sockets(&mut self, sockets: &HashSet<u64>) {
+        self.sockets.retain(|id, _| !sockets.contains(id));
+    }
+
     /// The ends of those that are still known.
     pub(super) fn ends(&self, missing: &Missing) -> Vec<RawEvent> {
         let processes = missing.processes.iter();

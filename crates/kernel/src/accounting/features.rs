@@ -4,7 +4,7 @@ use std::io;
 
 use noctule_model::{Counter, Feature, FeatureId};
 
-use crate::error::Error;
+use crate::error::{Error, REPORT};
 use crate::facts::{Facts, THROTTLE_CLOCKS};
 use crate::hardware::CounterSpec;
 use crate::plan::SECTION;
@@ -13,9 +13,6 @@ use crate::plan::SECTION;
 pub(super) fn walks_over_threads(facts: &Facts) -> bool {
     facts.hooks.contains("bpf_iter_task_new()")
 }
-
-/// What to do about a kernel that refuses what others take.
-const REPORT: &str = "report it, with the release of the kernel (uname -r)";
 
 /// The tracepoint of moves.
 pub(super) const MOVES: &str = "cgroup_attach_task";

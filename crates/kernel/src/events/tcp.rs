@@ -9,14 +9,49 @@ use noctule_model::{Feature, FeatureId};
 
 use super::load::kinds;
 use super::{EventsWanted, FILES, Sockets};
-use crate::error::{Context, Error, ErrorKind};
+use crate::error::{Context, Error, ErrorKind, REPORT};
 use crate::facts::Facts;
 use crate::settings::configure;
 use crate::skel::lifecycle::LifecycleSkel;
 use crate::skel::tcp::{TcpSkel, TcpSkelBuilder};
 
-/// The object tcp, with the programs at calls where the kernel loads those. `None` where this kernel
-/// cannot have it.
+/// How the open sockets are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// By the iterator of socket storage.
+    Storage,
+    /// By the iterator of a table of our own, where that of socket storage can crash the kernel.
+    Table,
+    /// By the iterator of TCP, in each network namespace that has a process, where the kernel refuses
+    /// iterators over maps.
+    Walk,
+}
+
+impl Look {
+    /// The best way that the facts allow, and what remains where the kernel refuses it.
+    fn ever_less(facts: &Facts) -> [Self; 2] {
+        let best = match facts.socket_storage_iterates {
+            true => Self::Storage,
+            false => Self::Table,
+        };
+        [best, Self::Walk]
+    }
+
+    /// Whether each open socket is found.
+    pub(super) fn is_complete(self) -> bool {
+        self != Self::Walk
+    }
+}
+
+/// The programs that a kernel may refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Parts {
+    /// Those at calls.
+    calls: bool,
+    look: Look,
+}
+
+/// The object tcp, with as much of it as the kernel takes. `None` where this kernel cannot have it.
 pub(super) fn load(
     facts: &Facts,
     wanted: &EventsWanted,
@@ -25,24 +60,74 @@ pub(super) fn load(
     if !wanted.tcp || tcp_impossible(facts).is_some() {
         return None;
     }
-    let calls = calls_are_there(facts).and_then(|()| load_tcp(facts, wanted, lifecycle, true));
-    Some(match calls {
-        Ok(tcp) => LoadedTcp {
-            tcp: Ok(tcp),
-            calls: Ok(()),
-        },
-        Err(error) => LoadedTcp {
-            tcp: load_tcp(facts, wanted, lifecycle, false),
-            calls: Err(error),
-        },
-    })
+    let load = |parts| load_tcp(facts, wanted, lifecycle, parts);
+    Some(most_that_loads(
+        calls_are_there(facts),
+        Look::ever_less(facts),
+        load,
+    ))
+}
+
+fn most_that_loads<T>(
+    mut calls: Result<(), Error>,
+    looks: [Look; 2],
+    load: impl Fn(Parts) -> Result<T, Error>,
+) -> Loaded<T> {
+    let calls_are_there = calls.is_ok();
+    let mut refused = None;
+    for look in looks {
+        let mut error = None;
+        if calls_are_there {
+            match load(Parts { calls: true, look }) {
+                Ok(tcp) => {
+                    let (tcp, calls) = (Ok(tcp), Ok(()));
+                    return Loaded {
+                        tcp,
+                        calls,
+                        look,
+                        refused,
+                    };
+                }
+                Err(it) => error = Some(it),
+            }
+        }
+        // Its first word, if it takes the rest without.
+        if let Some(error) = error.filter(|_| calls.is_ok()) {
+            calls = Err(error);
+        }
+        match load(Parts { calls: false, look }) {
+            Ok(tcp) => {
+                let tcp = Ok(tcp);
+                return Loaded {
+                    tcp,
+                    calls,
+                    look,
+                    refused,
+                };
+            }
+            Err(error) => _ = refused.get_or_insert(error),
+        }
+    }
+    let tcp = Err(refused.take().expect("each way was tried"));
+    let look = Look::Walk;
+    Loaded {
+        tcp,
+        calls,
+        look,
+        refused,
+    }
 }
 
 /// The object tcp before it is attached.
-pub(super) struct LoadedTcp {
-    tcp: Result<TcpSkel<'static>, Error>,
+pub(super) type LoadedTcp = Loaded<TcpSkel<'static>>;
+
+pub(super) struct Loaded<T> {
+    tcp: Result<T, Error>,
     /// Whether the programs at calls are loaded.
     calls: Result<(), Error>,
+    look: Look,
+    /// Why the open sockets are read in a worse way than they could be.
+    refused: Option<Error>,
 }
 
 /// Why TCP cannot be watched here.
@@ -71,14 +156,17 @@ pub(super) fn sockets(
         });
         return None;
     };
+    let look = loaded.look;
+    let parts = |calls| Parts { calls, look };
     let calls = loaded.calls.is_ok();
-    let attached = loaded.tcp.and_then(|tcp| attach_tcp(tcp, calls, facts));
+    let attached = loaded.tcp;
+    let attached = attached.and_then(|tcp| attach_tcp(tcp, parts(calls), facts));
     // Some kernels load programs for fexit that they do not attach.
     let (attached, calls) = match (attached, loaded.calls) {
         (Ok(attached), Ok(())) => (Ok(attached), calls_seen(facts)),
         (Err(error), Ok(())) => {
-            let without = load_tcp(facts, wanted, lifecycle, false);
-            let without = without.and_then(|tcp| attach_tcp(tcp, false, facts));
+            let without = load_tcp(facts, wanted, lifecycle, parts(false));
+            let without = without.and_then(|tcp| attach_tcp(tcp, parts(false), facts));
             (without, calls_missing(&error))
         }
         (attached, Err(error)) => (attached, calls_missing(&error)),
@@ -89,24 +177,16 @@ pub(super) fn sockets(
             features.extend([
                 Feature::on(FeatureId::TcpEvents, reason),
                 calls,
-                listed(facts),
+                listed(look, loaded.refused.as_ref()),
                 retransmits,
             ]);
             Some(sockets)
         }
         Err(error) => {
-            features.push(Feature::off(
-                FeatureId::TcpEvents,
-                format!("{error}: {}", cause(&error)),
-            ));
+            features.push(Feature::off(FeatureId::TcpEvents, error.chain()));
             None
         }
     }
-}
-
-fn cause(error: &Error) -> String {
-    let source = std::error::Error::source(error);
-    source.map_or_else(String::new, ToString::to_string)
 }
 
 /// Functions that show what no change of a socket's state shows.
@@ -144,21 +224,33 @@ fn calls_missing(error: &Error) -> Feature {
         FeatureId::TcpCalls,
         format!(
             "connecting that fails before anything is sent (no route) is not seen, and a connection \
-             that comes in belongs to who listens, not to who accepts it: no fexit: {error}: {}",
-            cause(error)
+             that comes in belongs to who listens, not to who accepts it: no fexit: {}",
+            error.chain()
         ),
     )
 }
 
 /// The status on looking at the sockets that are there.
-fn listed(facts: &Facts) -> Feature {
-    let way = match facts.socket_storage_iterates {
-        true => "the iterator of socket storage",
-        false => {
-            "a table: this kernel can crash in its iterator of socket storage, which is not used"
-        }
-    };
-    Feature::on(FeatureId::TcpSockets, way)
+fn listed(look: Look, refused: Option<&Error>) -> Feature {
+    let id = FeatureId::TcpSockets;
+    let why = refused.map_or_else(String::new, Error::chain);
+    match look {
+        Look::Storage => Feature::on(id, "the iterator of socket storage"),
+        Look::Table => Feature::on(
+            id,
+            "a table: this kernel can crash in its iterator of socket storage, which is not used",
+        ),
+        Look::Walk => Feature::degraded(
+            id,
+            format!(
+                "the iterator of TCP: this kernel refuses iterators over maps, so each batch walks \
+                 all sockets of the network namespaces that have a process; bytes of connections \
+                 in others count when they end, and after lost events no end of a connection is \
+                 made up for: {why}"
+            ),
+        )
+        .mended_by(REPORT),
+    }
 }
 
 /// The status on what was sent again, by what could be attached.
@@ -192,7 +284,7 @@ fn load_tcp(
     facts: &Facts,
     wanted: &EventsWanted,
     lifecycle: &LifecycleSkel<'static>,
-    calls: bool,
+    Parts { calls, look }: Parts,
 ) -> Result<TcpSkel<'static>, Error> {
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = TcpSkelBuilder::default()
@@ -205,6 +297,10 @@ fn load_tcp(
         rodata.calls_are_seen = calls;
         rodata.v6_connects_are_seen = calls && facts.hooks.contains(V6_CONNECT);
     }
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.has_open_sockets = look == Look::Table;
+        rodata.survey_looks = look == Look::Walk;
+    }
     configure!(open, facts).context("setting up the BPF object tcp")?;
     let has = |hook| facts.hooks.contains(hook);
     open.progs
@@ -215,10 +311,8 @@ fn load_tcp(
         .set_autoload(has("tcp_retransmit_synack"));
     open.progs
         .look_at_storage
-        .set_autoload(facts.socket_storage_iterates);
-    open.progs
-        .look_at_table
-        .set_autoload(!facts.socket_storage_iterates);
+        .set_autoload(look == Look::Storage);
+    open.progs.look_at_table.set_autoload(look == Look::Table);
     open.progs
         .tcp_destroy_sock
         .set_autoload(has("tcp_destroy_sock"));
@@ -239,8 +333,7 @@ fn load_tcp(
         maps.facts.reuse_fd(base.facts.as_fd()),
         maps.followed.reuse_fd(base.followed.as_fd()),
         maps.wanted_cgroups.reuse_fd(base.wanted_cgroups.as_fd()),
-        maps.open_sockets
-            .set_autocreate(!facts.socket_storage_iterates),
+        maps.open_sockets.set_autocreate(look == Look::Table),
         maps.tcp_rows.set_max_entries(wanted.cgroups),
         maps.connect_time_rows.set_max_entries(wanted.cgroups),
         maps.destinations.set_max_entries(wanted.destinations),
@@ -263,7 +356,7 @@ fn attach_optional(program: &libbpf_rs::ProgramImpl<'_, libbpf_rs::Mut>) -> Opti
 
 fn attach_tcp(
     tcp: TcpSkel<'static>,
-    calls: bool,
+    Parts { calls, look }: Parts,
     facts: &Facts,
 ) -> Result<(Sockets, Feature), Error> {
     let progs = &tcp.progs;
@@ -305,24 +398,104 @@ fn attach_tcp(
     let feature = retransmits(facts, segments, answers);
     let survey = tcp.progs.survey_sockets.attach();
     let survey = survey.context(FILES)?;
-    let look = match facts.socket_storage_iterates {
-        true => tcp
-            .progs
-            .look_at_storage
-            .attach_iter(tcp.maps.sockets.as_fd()),
-        false => tcp
-            .progs
-            .look_at_table
-            .attach_iter(tcp.maps.open_sockets.as_fd()),
+    let (progs, maps) = (&tcp.progs, &tcp.maps);
+    let all = match look {
+        Look::Walk => Some(progs.survey_tcp.attach().context("the iterator of TCP")?),
+        _ => attach_optional(&progs.survey_tcp),
+    };
+    let link = match look {
+        Look::Storage => Some(progs.look_at_storage.attach_iter(maps.sockets.as_fd())),
+        Look::Table => Some(progs.look_at_table.attach_iter(maps.open_sockets.as_fd())),
+        Look::Walk => None,
     };
     let sockets = Sockets {
         _links: links,
         survey,
         surveying: None,
-        all: attach_optional(&tcp.progs.survey_tcp),
-        look: look.context("the iterator of sockets")?,
+        all,
+        look,
+        look_link: link.transpose().context("the iterator of sockets")?,
         tcp,
         proc: facts.roots.proc.clone(),
     };
     Ok((sockets, feature))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    fn refuse(part: &str) -> Error {
+        Error::new(ErrorKind::Kernel, part)
+    }
+
+    /// What a kernel takes that refuses some parts, and the tries.
+    fn taken(calls_are_there: bool, refuses: impl Fn(Parts) -> bool) -> (Vec<Parts>, Loaded<()>) {
+        let calls = match calls_are_there {
+            true => Ok(()),
+            false => Err(refuse("not there")),
+        };
+        let tries = RefCell::new(Vec::new());
+        let looks = [Look::Storage, Look::Walk];
+        let loaded = most_that_loads(calls, looks, |parts| {
+            tries.borrow_mut().push(parts);
+            match refuses(parts) {
+                true => Err(refuse(&format!("try {}", tries.borrow().len()))),
+                false => Ok(()),
+            }
+        });
+        (tries.into_inner(), loaded)
+    }
+
+    const fn parts(calls: bool, look: Look) -> Parts {
+        Parts { calls, look }
+    }
+
+    const FULL: Parts = parts(true, Look::Storage);
+
+    #[test]
+    fn a_kernel_that_takes_all_is_asked_once() {
+        let (tries, loaded) = taken(true, |_| false);
+        assert_eq!(tries, [FULL]);
+        assert!(loaded.tcp.is_ok() && loaded.calls.is_ok() && loaded.refused.is_none());
+        assert_eq!(loaded.look, Look::Storage);
+    }
+
+    #[test]
+    fn what_is_refused_is_left_out_alone() {
+        let without_calls = parts(false, Look::Storage);
+        let (tries, loaded) = taken(true, |parts| parts.calls);
+        assert_eq!(tries, [FULL, without_calls]);
+        assert_eq!(loaded.look, Look::Storage);
+        assert_eq!(loaded.calls.expect_err("refused").to_string(), "try 1");
+
+        let (_, loaded) = taken(true, |parts| parts.look == Look::Storage);
+        assert_eq!(loaded.look, Look::Walk);
+        assert!(loaded.tcp.is_ok() && loaded.calls.is_ok());
+        assert_eq!(loaded.refused.expect("refused").to_string(), "try 2");
+
+        let (tries, loaded) = taken(true, |parts| parts.calls || parts.look == Look::Storage);
+        assert_eq!(
+            tries[2..],
+            [parts(true, Look::Walk), parts(false, Look::Walk)]
+        );
+        assert_eq!(loaded.look, Look::Walk);
+        assert!(loaded.tcp.is_ok() && loaded.calls.is_err());
+    }
+
+    #[test]
+    fn calls_that_are_not_there_are_not_tried() {
+        let (tries, loaded) = taken(false, |_| false);
+        assert_eq!(tries, [parts(false, Look::Storage)]);
+        assert_eq!(loaded.calls.expect_err("why").to_string(), "not there");
+    }
+
+    #[test]
+    fn a_kernel_that_takes_nothing_has_its_first_word_without_calls() {
+        let (tries, loaded) = taken(true, |_| true);
+        assert_eq!(tries.len(), 4);
+        assert_eq!(loaded.tcp.expect_err("refused").to_string(), "try 2");
+    }
 }
