@@ -13,6 +13,7 @@ mod index;
 mod message;
 mod names;
 mod recorder;
+mod pending;
 mod rows;
 mod segment;
 mod tables;

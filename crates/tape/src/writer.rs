@@ -10,16 +10,12 @@ use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use noctule_model::{Batch, Event};
 
-use crate::changes::{Changes, Log, Pending};
 use crate::error::Error;
 use crate::folder::{Folder, Limits};
 use crate::index::{self, Chunk, Flush, Line};
+use crate::pending::Tables;
 use crate::segment::{self, Meta, table_file};
-use crate::tables::{
-    DestinationRecord, Distribution, EventRecord, FeatureRecord, GroupRecord, LossRecord,
-    MapRecord, NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord, ProcessRecord,
-    ProgramRecord, WaitRecord, ZoneRecord,
-};
+use crate::tables::Owners;
 use crate::tally::Tally;
 
 /// Rows are written when their first batch is so old; a crash loses no more than that.
@@ -42,126 +38,6 @@ pub struct Options {
     pub limits: Limits,
     /// Where the recording comes from.
     pub meta: Meta,
-}
-
-/// The rows of all tables that were not written yet.
-#[derive(Debug, Default)]
-struct Tables {
-    node: Log<NodeRecord>,
-    owners: Log<OwnerRecord>,
-    packages: Changes<PackageRecord>,
-    processes: Changes<ProcessRecord>,
-    exited: Log<ProcessRecord>,
-    groups: Changes<GroupRecord>,
-    waits: Changes<WaitRecord>,
-    pairs: Changes<PairRecord>,
-    destinations: Changes<DestinationRecord>,
-    zones: Changes<ZoneRecord>,
-    features: Changes<FeatureRecord>,
-    losses: Changes<LossRecord>,
-    programs: Changes<ProgramRecord>,
-    maps: Changes<MapRecord>,
-    events: Log<EventRecord>,
-}
-
-impl Tables {
-    fn each(&mut self) -> [(&'static str, &mut dyn Pending); 15] {
-        [
-            ("node", &mut self.node),
-            ("owners", &mut self.owners),
-            ("packages", &mut self.packages),
-            ("processes", &mut self.processes),
-            ("exited", &mut self.exited),
-            ("groups", &mut self.groups),
-            ("waits", &mut self.waits),
-            ("pairs", &mut self.pairs),
-            ("destinations", &mut self.destinations),
-            ("zones", &mut self.zones),
-            ("features", &mut self.features),
-            ("losses", &mut self.losses),
-            ("programs", &mut self.programs),
-            ("maps", &mut self.maps),
-            ("events", &mut self.events),
-        ]
-    }
-
-    fn rows(&mut self) -> usize {
-        self.each().iter().map(|(_, table)| table.rows()).sum()
-    }
-
-    /// Notes what a batch changed.
-    fn step(&mut self, batch: &Batch, owners: &mut Owners) {
-        let Batch {
-            sequence,
-            time_unix_ns: _,
-            taken_ns: _,
-            boot_unix_ns: _,
-            node: _,
-            packages,
-            measured,
-            processes,
-            exited,
-            followed_pending: _,
-            cgroups,
-            waits,
-            all_waits,
-            connects,
-            all_connects,
-            destinations,
-            blames,
-            // Of the files of the hierarchy: a verdict of the past does not name its limit.
-            quotas: _,
-            // A reader makes them again from the cgroups.
-            subjects: _,
-            energy,
-            zone_accounts,
-            features,
-            losses,
-            agent,
-        } = batch;
-        let (tick, measured, metered) = (*sequence, *measured, energy.is_some());
-        self.node.push(tick, [NodeRecord::new(batch)]);
-        let rows = packages.iter().enumerate();
-        let rows = rows.map(|(place, row)| PackageRecord::new(place, row));
-        self.packages.step(tick, rows);
-        let record = |row, owners: &mut Owners| ProcessRecord::new(row, owners, measured, metered);
-        let rows = processes.iter().map(|row| record(row, owners));
-        self.processes.step(tick, rows);
-        let rows = exited.iter().map(|row| record(row, owners));
-        self.exited.push(tick, rows);
-        let rows = cgroups.iter();
-        let rows = rows.map(|row| GroupRecord::new(row, owners, measured, metered));
-        self.groups.step(tick, rows);
-        let rows = [
-            (Distribution::Waits, waits, all_waits),
-            (Distribution::Connects, connects, all_connects),
-        ];
-        let rows = rows.into_iter().flat_map(|(what, rows, all)| {
-            let rows = rows.iter().flat_map(move |row| WaitRecord::rows(what, row));
-            rows.chain(WaitRecord::of_all(what, all))
-        });
-        self.waits.step(tick, rows);
-        self.pairs.step(tick, blames.iter().map(PairRecord::new));
-        let rows = destinations.iter();
-        let rows = rows.map(|row| DestinationRecord::new(row, measured));
-        self.destinations.step(tick, rows);
-        let zones = energy.iter();
-        let zones = zones.flat_map(|energy| ZoneRecord::all(energy, zone_accounts));
-        self.zones.step(tick, zones);
-        let rows = features.iter().enumerate();
-        let rows = rows.map(|(place, feature)| FeatureRecord::new(place, feature));
-        self.features.step(tick, rows);
-        let rows = losses.iter().enumerate();
-        let rows = rows.map(|(place, loss)| LossRecord::new(place, loss));
-        self.losses.step(tick, rows);
-        let rows = agent.programs.iter().flatten().enumerate();
-        let rows = rows.map(|(place, cost)| ProgramRecord::new(place, cost));
-        self.programs.step(tick, rows);
-        let rows = agent.maps.iter().enumerate();
-        self.maps
-            .step(tick, rows.map(|(place, fill)| MapRecord::new(place, fill)));
-        self.owners.push(tick, owners.take());
-    }
 }
 
 /// Writes a tape, for one who may wait for the disk.
@@ -241,10 +117,7 @@ impl Writer {
             flush.events_from_unix_ns = flush.events_from_unix_ns.min(at);
             flush.events_to_unix_ns = flush.events_to_unix_ns.max(at);
         }
-        let owners = &mut self.owners;
-        let records = events.iter().map(|event| EventRecord::new(event, owners));
-        self.tables.events.push(self.tick, records);
-        self.tables.owners.push(self.tick, self.owners.take());
+        self.tables.events(self.tick, events, &mut self.owners);
     }
 
     /// How many rows are pending.
@@ -271,10 +144,7 @@ impl Writer {
 
     /// The next batch begins a segment.
     fn restart(&mut self) {
-        self.tables
-            .each()
-            .iter_mut()
-            .for_each(|(_, table)| table.restart());
+        self.tables.restart();
         self.owners = Owners::default();
         self.flush = Flush::default();
         self.since_ns = None;
@@ -289,9 +159,9 @@ impl Writer {
             return Ok(());
         }
         let mut events = Tally::default();
-        for event in self.tables.events.pending() {
-            events.add(event.name.0, 1);
-        }
+        self.tables
+            .pending_events()
+            .for_each(|name| events.add(name, 1));
         let batches = flush.ticks;
         let written = self.write(&flush, since.unwrap_or(0));
         written.map_err(|error| {

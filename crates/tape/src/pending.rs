@@ -1,0 +1,151 @@
+//! The rows of all tables that are still to be written, made from batches and events.
+
+use noctule_model::{Batch, Event};
+
+use crate::changes::{Changes, Log, Pending};
+use crate::tables::{
+    DestinationRecord, Distribution, EventRecord, FeatureRecord, GroupRecord, LossRecord,
+    MapRecord, NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord, ProcessRecord,
+    ProgramRecord, WaitRecord, ZoneRecord,
+};
+
+/// The rows of all tables that were not written yet.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    node: Log<NodeRecord>,
+    owners: Log<OwnerRecord>,
+    packages: Changes<PackageRecord>,
+    processes: Changes<ProcessRecord>,
+    exited: Log<ProcessRecord>,
+    groups: Changes<GroupRecord>,
+    waits: Changes<WaitRecord>,
+    pairs: Changes<PairRecord>,
+    destinations: Changes<DestinationRecord>,
+    zones: Changes<ZoneRecord>,
+    features: Changes<FeatureRecord>,
+    losses: Changes<LossRecord>,
+    programs: Changes<ProgramRecord>,
+    maps: Changes<MapRecord>,
+    events: Log<EventRecord>,
+}
+
+impl Tables {
+    /// Each table with its name.
+    pub(crate) fn each(&mut self) -> [(&'static str, &mut dyn Pending); 15] {
+        [
+            ("node", &mut self.node),
+            ("owners", &mut self.owners),
+            ("packages", &mut self.packages),
+            ("processes", &mut self.processes),
+            ("exited", &mut self.exited),
+            ("groups", &mut self.groups),
+            ("waits", &mut self.waits),
+            ("pairs", &mut self.pairs),
+            ("destinations", &mut self.destinations),
+            ("zones", &mut self.zones),
+            ("features", &mut self.features),
+            ("losses", &mut self.losses),
+            ("programs", &mut self.programs),
+            ("maps", &mut self.maps),
+            ("events", &mut self.events),
+        ]
+    }
+
+    /// How many rows there are.
+    pub(crate) fn rows(&mut self) -> usize {
+        self.each().iter().map(|(_, table)| table.rows()).sum()
+    }
+
+    /// Notes what a batch changed.
+    pub(crate) fn step(&mut self, batch: &Batch, owners: &mut Owners) {
+        let Batch {
+            sequence,
+            time_unix_ns: _,
+            taken_ns: _,
+            boot_unix_ns: _,
+            node: _,
+            packages,
+            measured,
+            processes,
+            exited,
+            followed_pending: _,
+            cgroups,
+            waits,
+            all_waits,
+            connects,
+            all_connects,
+            destinations,
+            blames,
+            // Of the files of the hierarchy: a verdict of the past does not name its limit.
+            quotas: _,
+            // A reader makes them again from the cgroups.
+            subjects: _,
+            energy,
+            zone_accounts,
+            features,
+            losses,
+            agent,
+        } = batch;
+        let (tick, measured, metered) = (*sequence, *measured, energy.is_some());
+        self.node.push(tick, [NodeRecord::new(batch)]);
+        let rows = packages.iter().enumerate();
+        let rows = rows.map(|(place, row)| PackageRecord::new(place, row));
+        self.packages.step(tick, rows);
+        let record = |row, owners: &mut Owners| ProcessRecord::new(row, owners, measured, metered);
+        let rows = processes.iter().map(|row| record(row, owners));
+        self.processes.step(tick, rows);
+        let rows = exited.iter().map(|row| record(row, owners));
+        self.exited.push(tick, rows);
+        let rows = cgroups.iter();
+        let rows = rows.map(|row| GroupRecord::new(row, owners, measured, metered));
+        self.groups.step(tick, rows);
+        let rows = [
+            (Distribution::Waits, waits, all_waits),
+            (Distribution::Connects, connects, all_connects),
+        ];
+        let rows = rows.into_iter().flat_map(|(what, rows, all)| {
+            let rows = rows.iter().flat_map(move |row| WaitRecord::rows(what, row));
+            rows.chain(WaitRecord::of_all(what, all))
+        });
+        self.waits.step(tick, rows);
+        self.pairs.step(tick, blames.iter().map(PairRecord::new));
+        let rows = destinations.iter();
+        let rows = rows.map(|row| DestinationRecord::new(row, measured));
+        self.destinations.step(tick, rows);
+        let zones = energy.iter();
+        let zones = zones.flat_map(|energy| ZoneRecord::all(energy, zone_accounts));
+        self.zones.step(tick, zones);
+        let rows = features.iter().enumerate();
+        let rows = rows.map(|(place, feature)| FeatureRecord::new(place, feature));
+        self.features.step(tick, rows);
+        let rows = losses.iter().enumerate();
+        let rows = rows.map(|(place, loss)| LossRecord::new(place, loss));
+        self.losses.step(tick, rows);
+        let rows = agent.programs.iter().flatten().enumerate();
+        let rows = rows.map(|(place, cost)| ProgramRecord::new(place, cost));
+        self.programs.step(tick, rows);
+        let rows = agent.maps.iter().enumerate();
+        self.maps
+            .step(tick, rows.map(|(place, fill)| MapRecord::new(place, fill)));
+        self.owners.push(tick, owners.take());
+    }
+
+    /// Adds events, which belong to a batch.
+    pub(crate) fn events(&mut self, tick: u64, events: &[Event], owners: &mut Owners) {
+        let records = events.iter().map(|event| EventRecord::new(event, owners));
+        self.events.push(tick, records);
+        self.owners.push(tick, owners.take());
+    }
+
+    /// The name of each event.
+    pub(crate) fn pending_events(&self) -> impl Iterator<Item = &'static str> {
+        self.events.pending().map(|event| event.name.0)
+    }
+
+    /// Forgets everything: the next batch is taken whole.
+    pub(crate) fn restart(&mut self) {
+        self.each()
+            .iter_mut()
+            .for_each(|(_, table)| table.restart());
+    }
+}
