@@ -117,7 +117,7 @@ impl Folder {
 }
 
 /// Arguments of programs may be secrets: only the owner of a tape can read it.
-fn private() -> DirBuilder {
+pub(crate) fn private() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder

@@ -8,12 +8,13 @@
 mod changes;
 mod column;
 mod error;
+mod export;
 mod folder;
 mod index;
 mod message;
 mod names;
-mod recorder;
 mod pending;
+mod recorder;
 mod rows;
 mod segment;
 mod tables;
@@ -24,8 +25,9 @@ mod tests;
 mod writer;
 
 pub use error::{Damage, Error};
+pub use export::{Exported, Partition, TableFormat, export};
 pub use folder::Limits;
 pub use recorder::Recorder;
 pub use segment::{Meta, Segment};
-pub use tape::{Batches, Events, Span, Tape};
+pub use tape::{Batches, Events, Span, Stretch, Tape};
 pub use writer::Options;

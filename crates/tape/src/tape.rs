@@ -43,6 +43,38 @@ impl Span {
     }
 }
 
+/// A part of a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Of which one.
+    pub span: Span,
+    /// Where it begins, nanoseconds since 1970: with the last batch that is not after it.
+    pub from_unix_ns: u64,
+    /// Where it ends, nanoseconds since 1970.
+    pub to_unix_ns: u64,
+}
+
+impl Stretch {
+    /// All of a span.
+    pub fn whole(span: Span) -> Self {
+        Self {
+            span,
+            from_unix_ns: span.from_unix_ns,
+            to_unix_ns: span.to_unix_ns,
+        }
+    }
+
+    /// The events in it. Those before the first batch of the span and after the last one belong to it
+    /// where it goes to these ends.
+    pub fn events<'a>(&self, tape: &'a Tape) -> Events<'a> {
+        let whole = self.from_unix_ns == self.span.from_unix_ns;
+        let from = if whole { 0 } else { self.from_unix_ns };
+        let last = self.to_unix_ns >= self.span.to_unix_ns;
+        let to = if last { u64::MAX } else { self.to_unix_ns };
+        tape.events(&self.span, from, to)
+    }
+}
+
 impl Tape {
     /// Reads the index of each segment. `path` is the folder of a tape, or one segment.
     pub fn open(path: &Path) -> Result<Self, Error> {

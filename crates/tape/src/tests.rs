@@ -2,6 +2,7 @@
 
 mod committed;
 mod damage;
+mod export;
 mod hostile;
 mod killed;
 mod limits;

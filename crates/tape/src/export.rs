@@ -1,0 +1,209 @@
+//! The tables of a recording as files that others read: Parquet or CSV.
+//!
+//! The batches of each stretch are read and turned into rows anew, so that each file begins with every
+//! row, whatever the segments began with, and a file of an older version has the columns of today.
+
+mod csv;
+mod parquet;
+mod place;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::builder::PrimitiveBuilder;
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{TimestampNanosecondType, UInt64Type};
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
+use noctule_model::Event;
+
+use crate::changes::Pending;
+use crate::error::{Damage, Error};
+use crate::pending::Tables;
+use crate::tables::Owners;
+use crate::tape::{Stretch, Tape};
+use place::{Place, Places};
+
+/// Rows that wait to be written, at most: they are written in the order of their keys, which compresses.
+const MOST_ROWS: usize = 200_000;
+
+const DAY_NS: u64 = 86_400_000_000_000;
+
+/// A format of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableFormat {
+    /// Apache Parquet, compressed with zstd.
+    Parquet,
+    /// Comma-separated values with a header.
+    Csv,
+}
+
+/// Into which folders the files go, in the form `NAME=VALUE` that DuckDB, Polars and Spark read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Partition {
+    /// One for each day (UTC).
+    pub date: bool,
+    /// One for each host.
+    pub host: bool,
+}
+
+/// The files that were written.
+#[derive(Clone, Debug, Default)]
+pub struct Exported {
+    /// How many files.
+    pub files: u64,
+    /// How many rows.
+    pub rows: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// What is damaged, as far as it was read.
+    pub damages: Vec<Damage>,
+}
+
+/// Writes all tables of some stretches of a tape into a folder, which must be empty or not exist.
+///
+/// # Errors
+///
+/// The folder has files already, or the disk does not take them.
+pub fn export(
+    tape: &Tape,
+    stretches: &[Stretch],
+    folder: &Path,
+    format: TableFormat,
+    partition: Partition,
+) -> Result<Exported, Error> {
+    let places = Places::open(folder, format)?;
+    let mut export = Export {
+        partition,
+        places,
+        tables: Tables::default(),
+        owners: Owners::default(),
+        times: BTreeMap::new(),
+        damages: Vec::new(),
+    };
+    for stretch in stretches {
+        export.stretch(tape, stretch)?;
+    }
+    let mut exported = export.places.close()?;
+    exported.damages = export.damages;
+    Ok(exported)
+}
+
+struct Export {
+    partition: Partition,
+    places: Places,
+    tables: Tables,
+    owners: Owners,
+    /// Wall-clock time of the batches that are not written yet.
+    times: BTreeMap<u64, u64>,
+    damages: Vec<Damage>,
+}
+
+impl Export {
+    fn stretch(&mut self, tape: &Tape, stretch: &Stretch) -> Result<(), Error> {
+        let mut batches = tape.batches(&stretch.span, stretch.from_unix_ns);
+        let mut events = stretch.events(tape).peekable();
+        let Some(first_ns) = batches.next_unix_ns() else {
+            self.damages.extend_from_slice(batches.damages());
+            return Ok(());
+        };
+        let mut place = self.place(tape, stretch, first_ns);
+        let mut tick = 0;
+        while let Some(time_ns) = batches.next_unix_ns()
+            && time_ns <= stretch.to_unix_ns
+            && let Some(batch) = batches.next()
+        {
+            let next = self.place(tape, stretch, time_ns);
+            if next != place {
+                self.write(&place)?;
+                self.restart();
+                place = next;
+            }
+            let happened = std::iter::from_fn(|| events.next_if(|it| it.time_unix_ns <= time_ns));
+            let happened: Vec<Event> = happened.collect();
+            self.tables.events(tick, &happened, &mut self.owners);
+            self.tables.step(&batch, &mut self.owners);
+            tick = batch.sequence;
+            self.times.insert(tick, time_ns);
+            if self.tables.rows() >= MOST_ROWS {
+                self.write(&place)?;
+            }
+        }
+        loop {
+            let rest: Vec<Event> = events.by_ref().take(MOST_ROWS).collect();
+            self.tables.events(tick, &rest, &mut self.owners);
+            self.write(&place)?;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        self.restart();
+        self.damages.extend_from_slice(batches.damages());
+        Ok(())
+    }
+
+    /// Where the rows of a moment go.
+    fn place(&self, tape: &Tape, stretch: &Stretch, time_ns: u64) -> Place {
+        let meta = tape.segments()[stretch.span.segments.0].meta();
+        let Partition { date, host } = self.partition;
+        Place {
+            day: date.then_some(time_ns / DAY_NS),
+            in_host: host,
+            host: meta.host.clone(),
+            run: meta.run.clone(),
+        }
+    }
+
+    fn restart(&mut self) {
+        self.tables.restart();
+        self.owners = Owners::default();
+        self.times.clear();
+    }
+
+    fn write(&mut self, place: &Place) -> Result<(), Error> {
+        for (name, table) in self.tables.each() {
+            let failed = |error: ArrowError| Error::new(format!("the table {name}: {error}"));
+            if let Some(batch) = Pending::take(table).map_err(failed)? {
+                let batch = complete(&batch, place, &self.times).map_err(failed)?;
+                self.places.write(name, place, &batch)?;
+            }
+        }
+        self.times.clear();
+        Ok(())
+    }
+}
+
+/// Puts the host, the run and the time before the columns of a table.
+fn complete(
+    batch: &RecordBatch,
+    place: &Place,
+    times: &BTreeMap<u64, u64>,
+) -> Result<RecordBatch, ArrowError> {
+    let mut fields = Vec::new();
+    let mut columns: Vec<ArrayRef> = Vec::new();
+    let mut constant = |name: &str, value: &str| {
+        let values = std::iter::repeat_n(value, batch.num_rows());
+        fields.push(Field::new(name, DataType::Utf8, false));
+        columns.push(Arc::new(StringArray::from_iter_values(values)));
+    };
+    if !place.in_host {
+        constant("host", &place.host);
+    }
+    constant("run", &place.run);
+    let schema = batch.schema_ref();
+    if schema.index_of("time").is_err() {
+        let zone: Arc<str> = "UTC".into();
+        let kind = DataType::Timestamp(TimeUnit::Nanosecond, Some(zone.clone()));
+        fields.push(Field::new("time", kind, true));
+        let ticks = batch.column(schema.index_of("tick")?);
+        let mut builder = PrimitiveBuilder::<TimestampNanosecondType>::new();
+        for tick in ticks.as_primitive::<UInt64Type>().values() {
+            builder.append_option(times.get(tick).map(|time| time.cast_signed()));
+        }
+        columns.push(Arc::new(builder.finish().with_timezone(zone)));
+    }
+    fields.extend(schema.fields().iter().map(|field| field.as_ref().clone()));
+    columns.extend(batch.columns().iter().cloned());
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}

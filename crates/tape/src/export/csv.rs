@@ -1,0 +1,81 @@
+//! A table as comma-separated values. Lists are written as JSON, bytes as hexadecimal digits.
+
+use std::fs::File;
+use std::io;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{
+    Float64Type, Int32Type, TimestampNanosecondType, UInt8Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Schema};
+use chrono::{DateTime, SecondsFormat};
+use serde_json::{Map, Value};
+
+use super::place::Rows;
+
+struct Table(csv::Writer<File>);
+
+/// Begins a file with the names of the columns.
+pub(super) fn begin(file: File, schema: &Schema) -> io::Result<Box<dyn Rows>> {
+    let mut writer = csv::Writer::from_writer(file);
+    writer.write_record(schema.fields().iter().map(|field| field.name()))?;
+    Ok(Box::new(Table(writer)))
+}
+
+impl Rows for Table {
+    fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
+        for row in 0..batch.num_rows() {
+            for column in batch.columns() {
+                match value(column, row) {
+                    Value::Null => self.0.write_field("")?,
+                    Value::String(text) => self.0.write_field(text)?,
+                    other => self.0.write_field(other.to_string())?,
+                }
+            }
+            self.0.write_record(None::<&[u8]>)?;
+        }
+        Ok(())
+    }
+
+    fn close(mut self: Box<Self>) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// A cell. The types are those that the tables have.
+fn value(array: &ArrayRef, row: usize) -> Value {
+    if array.is_null(row) {
+        return Value::Null;
+    }
+    match array.data_type() {
+        DataType::Boolean => array.as_boolean().value(row).into(),
+        DataType::UInt8 => array.as_primitive::<UInt8Type>().value(row).into(),
+        DataType::UInt32 => array.as_primitive::<UInt32Type>().value(row).into(),
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().value(row).into(),
+        DataType::Int32 => array.as_primitive::<Int32Type>().value(row).into(),
+        DataType::Float64 => array.as_primitive::<Float64Type>().value(row).into(),
+        DataType::Utf8 => array.as_string::<i32>().value(row).into(),
+        DataType::Utf8View => array.as_string_view().value(row).into(),
+        DataType::Binary => {
+            let bytes = array.as_binary::<i32>().value(row).iter();
+            bytes.map(|byte| format!("{byte:02x}")).collect()
+        }
+        DataType::Timestamp(..) => {
+            let time = array.as_primitive::<TimestampNanosecondType>().value(row);
+            let time = DateTime::from_timestamp_nanos(time);
+            time.to_rfc3339_opts(SecondsFormat::Nanos, true).into()
+        }
+        DataType::List(_) => {
+            let items = array.as_list::<i32>().value(row);
+            (0..items.len()).map(|item| value(&items, item)).collect()
+        }
+        DataType::Struct(fields) => {
+            let columns = array.as_struct().columns().iter();
+            let pairs = fields.iter().zip(columns);
+            let pairs = pairs.map(|(field, column)| (field.name().clone(), value(column, row)));
+            Value::Object(pairs.collect::<Map<_, _>>())
+        }
+        other => format!("({other})").into(),
+    }
+}

@@ -1,0 +1,225 @@
+//! Parquet and CSV have what the tape has.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{TimestampNanosecondType, UInt64Type};
+use arrow_array::{Array as _, RecordBatch};
+use noctule_model::{Batch, Counter, Event};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use super::world::World;
+use super::write;
+use crate::export::{Exported, Partition, TableFormat, export};
+use crate::tape::{Stretch, Tape};
+
+type Ticks = Vec<(Vec<Event>, Batch)>;
+
+fn ticks(seed: u64, count: usize) -> Ticks {
+    let mut world = World::new(seed);
+    (0..count).map(|_| world.tick()).collect()
+}
+
+fn exported(tape: &Path, to: &Path, format: TableFormat, partition: Partition) -> Exported {
+    let tape = Tape::open(tape).expect("a tape");
+    let stretches: Vec<_> = tape.spans().into_iter().map(Stretch::whole).collect();
+    let done = export(&tape, &stretches, to, format, partition).expect("room");
+    assert_eq!(done.damages, []);
+    done
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => files(&path, found),
+            false => found.push(path),
+        }
+    }
+    found.sort();
+}
+
+/// The rows of a table, of all its files.
+fn rows(folder: &Path, table: &str) -> Vec<RecordBatch> {
+    let mut found = Vec::new();
+    files(&folder.join(table), &mut found);
+    let read = |path: &PathBuf| {
+        let file = File::open(path).expect("a file");
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("parquet");
+        let batches = reader.build().expect("parquet");
+        batches
+            .map(|batch| batch.expect("rows"))
+            .collect::<Vec<_>>()
+    };
+    found.iter().flat_map(read).collect()
+}
+
+fn numbers(batches: &[RecordBatch], column: &str) -> Vec<Option<u64>> {
+    let values = |batch: &RecordBatch| {
+        let column = batch.column_by_name(column).expect("a column");
+        column
+            .as_primitive::<UInt64Type>()
+            .iter()
+            .collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(values).collect()
+}
+
+fn count(batches: &[RecordBatch]) -> usize {
+    batches.iter().map(RecordBatch::num_rows).sum()
+}
+
+#[test]
+fn parquet_has_the_figures_of_the_batches() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tape, out) = (folder.path().join("tape"), folder.path().join("out"));
+    let all = ticks(7, 40);
+    write(&tape, 11, &all);
+    let done = exported(&tape, &out, TableFormat::Parquet, Partition::default());
+    let node = rows(&out, "node");
+    let idle: Vec<_> = all.iter().map(|tick| Some(tick.1.node.idle_ns)).collect();
+    assert_eq!(numbers(&node, "idle_ns"), idle);
+    let ended: usize = all.iter().map(|tick| tick.1.exited.len()).sum();
+    assert!(ended > 0);
+    assert_eq!(count(&rows(&out, "exited")), ended);
+    let happened: usize = all.iter().map(|tick| tick.0.len()).sum();
+    assert!(happened > 0);
+    assert_eq!(count(&rows(&out, "events")), happened);
+    // The last row of each process that was not removed is that of the last batch.
+    let mut last = BTreeMap::new();
+    for batch in rows(&out, "processes") {
+        let cell = |name: &str| batch.column_by_name(name).expect("a column").clone();
+        let (pids, starts) = (cell("pid"), cell("start_ns"));
+        let (removed, cpu) = (cell("removed"), cell("cpu_ns"));
+        for row in 0..batch.num_rows() {
+            let pid = pids
+                .as_primitive::<arrow_array::types::UInt32Type>()
+                .value(row);
+            let start = starts.as_primitive::<UInt64Type>().value(row);
+            let cpu = cpu.as_primitive::<UInt64Type>();
+            let value = (!cpu.is_null(row)).then(|| cpu.value(row));
+            match removed.as_boolean().value(row) {
+                true => drop(last.remove(&(pid, start))),
+                false => drop(last.insert((pid, start), value)),
+            }
+        }
+    }
+    let batch = &all.last().expect("a batch").1;
+    let measured = batch.measured.has(Counter::CpuTime);
+    let expected = batch.processes.iter().map(|row| {
+        let value = measured.then(|| row.counters[Counter::CpuTime]);
+        ((row.id.pid, row.id.start_ns), value)
+    });
+    assert_eq!(last, expected.collect::<BTreeMap<_, _>>());
+    // Each row has the time of its batch.
+    let times: BTreeMap<u64, u64> = all
+        .iter()
+        .map(|it| (it.1.sequence, it.1.time_unix_ns))
+        .collect();
+    for batch in rows(&out, "groups") {
+        let column = |name| batch.column_by_name(name).expect("a column").clone();
+        let (time, tick) = (column("time"), column("tick"));
+        for row in 0..batch.num_rows() {
+            let time = time.as_primitive::<TimestampNanosecondType>().value(row);
+            let tick = tick.as_primitive::<UInt64Type>().value(row);
+            assert_eq!(time.cast_unsigned(), times[&tick]);
+        }
+    }
+    let mut found = Vec::new();
+    files(&out, &mut found);
+    assert_eq!(done.files, found.len() as u64);
+}
+
+#[test]
+fn csv_has_as_many_rows_as_parquet_and_the_same_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tape, lake, out) = (
+        folder.path().join("tape"),
+        folder.path().join("lake"),
+        folder.path().join("csv"),
+    );
+    write(&tape, 11, &ticks(3, 30));
+    let lake_done = exported(&tape, &lake, TableFormat::Parquet, Partition::default());
+    let done = exported(&tape, &out, TableFormat::Csv, Partition::default());
+    assert_eq!((done.files, done.rows), (lake_done.files, lake_done.rows));
+    let mut found = Vec::new();
+    files(&out, &mut found);
+    for path in found {
+        let table = path.parent().and_then(Path::file_name).expect("a table");
+        let table = table.to_str().expect("text");
+        let mut reader = csv::Reader::from_path(&path).expect("a file");
+        let header = reader.headers().expect("a header").clone();
+        let parquet = rows(&lake, table);
+        let schema = parquet[0].schema();
+        let names: Vec<&str> = schema
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect();
+        assert_eq!(header.iter().collect::<Vec<_>>(), names, "{table}");
+        // The reader refuses a row with another number of cells.
+        let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();
+        assert_eq!(rows.len(), count(&parquet), "{table}");
+    }
+}
+
+#[test]
+fn partitions_are_folders_and_each_begins_with_every_row() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tape, out) = (folder.path().join("tape"), folder.path().join("out"));
+    let mut all = ticks(5, 12);
+    // Midnight is between the sixth batch and the seventh.
+    let midnight = 86_400_000_000_000 * 20_000;
+    for (at, (events, batch)) in all.iter_mut().enumerate() {
+        events.clear();
+        batch.time_unix_ns = midnight + (at as u64) * 1_000_000_000 - 6_000_000_000;
+    }
+    write(&tape, 600, &all);
+    let both = Partition {
+        date: true,
+        host: true,
+    };
+    exported(&tape, &out, TableFormat::Parquet, both);
+    let days: Vec<_> = ["2024-10-03", "2024-10-04"]
+        .map(|day| {
+            let folder = out.join("groups").join(format!("date={day}"));
+            folder.join("host=h%C3%A9")
+        })
+        .to_vec();
+    let groups = all[6].1.cgroups.len();
+    assert!(groups > 0);
+    for day in &days {
+        let path = day.join("part-0.parquet");
+        let file = File::open(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("parquet");
+        let batches: Vec<_> = reader
+            .build()
+            .expect("parquet")
+            .map(|it| it.expect("rows"))
+            .collect();
+        assert!(
+            batches[0].column_by_name("host").is_none(),
+            "the folder has it"
+        );
+        let ticks = numbers(&batches, "tick");
+        let first = ticks.iter().min().expect("rows");
+        if day == &days[1] {
+            assert_eq!(*first, Some(all[6].1.sequence));
+            let begun = ticks.iter().filter(|tick| *tick == first).count();
+            assert_eq!(begun, groups, "all rows");
+        }
+    }
+}
+
+#[test]
+fn a_folder_with_files_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tape = folder.path().join("tape");
+    write(&tape, 9, &ticks(1, 2));
+    let opened = Tape::open(&tape).expect("a tape");
+    let done = export(&opened, &[], &tape, TableFormat::Csv, Partition::default());
+    let error = done.expect_err("it has files").to_string();
+    assert!(error.contains("has files already"), "{error}");
+}
