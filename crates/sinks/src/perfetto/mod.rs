@@ -1,0 +1,380 @@
+//! Perfetto's trace format, for ui.perfetto.dev and `trace_processor`: CPU use, waits, who made whom
+//! wait, verdicts and events on one time line.
+//!
+//! Counters are those of containers, units and cgroups, over the interval that ends at each batch. A
+//! counter is written where it changes. Times are those of `CLOCK_BOOTTIME` of the first batch's boot; a
+//! clock snapshot beside it gives the wall-clock time.
+
+mod proto;
+
+use std::collections::HashMap;
+
+use noctule_analysis::{Judge, JudgeOptions, ReportBuilder, WaitReport, WaitReportRow};
+use noctule_model::{Batch, Counter, Event, VerdictKind};
+use noctule_text::{escape, sentence};
+use prost::Message as _;
+use serde_json::Value;
+
+use crate::events::{event_json, event_line};
+use proto::{
+    ChildOrder, Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, EventType, Trace,
+    TracePacket, TrackDescriptor, TrackEvent,
+};
+
+/// All packets are of one sequence.
+const SEQUENCE: u32 = 1;
+
+/// The groups of tracks, in their order on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Group {
+    Verdicts,
+    Use,
+    Waits,
+    Pairs,
+    Events,
+}
+
+impl Group {
+    const ALL: [Self; 5] = [
+        Self::Verdicts,
+        Self::Use,
+        Self::Waits,
+        Self::Pairs,
+        Self::Events,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Verdicts => "Verdicts",
+            Self::Use => "CPU use",
+            Self::Waits => "Run-queue latency",
+            Self::Pairs => "Who hurts whom",
+            Self::Events => "Events",
+        }
+    }
+
+    const fn unit(self) -> Option<&'static str> {
+        match self {
+            Self::Use => Some("CPUs"),
+            Self::Waits | Self::Pairs => Some("ms/s"),
+            Self::Verdicts | Self::Events => None,
+        }
+    }
+
+    /// The tracks of the groups have the first numbers.
+    const fn track(self) -> u64 {
+        1 + self as u64
+    }
+}
+
+/// A counter's track and its last value.
+#[derive(Clone, Copy, Debug)]
+struct Series {
+    track: u64,
+    value: f64,
+    /// The last batch that had it.
+    seen: u64,
+}
+
+/// A verdict that lasts.
+#[derive(Clone, Debug, PartialEq)]
+struct Slice {
+    track: u64,
+    kind: VerdictKind,
+    culprit: Option<String>,
+    ends: u64,
+}
+
+/// Turns batches and events into a trace. What each call returns is to be appended to the file.
+#[derive(Debug)]
+pub struct Tracer {
+    options: JudgeOptions,
+    judge: Judge,
+    before: Option<Batch>,
+    /// Wall-clock time of boot, nanoseconds since 1970; `None` before the first batch.
+    boot_unix_ns: Option<u64>,
+    tracks: HashMap<(Group, String), u64>,
+    series: HashMap<(Group, String), Series>,
+    slices: HashMap<String, Slice>,
+    step: u64,
+    packets: Vec<TracePacket>,
+}
+
+impl Tracer {
+    /// Nothing was seen yet. The level must be that of containers.
+    pub fn new(options: JudgeOptions) -> Self {
+        Self {
+            options,
+            judge: Judge::new(options),
+            before: None,
+            boot_unix_ns: None,
+            tracks: HashMap::new(),
+            series: HashMap::new(),
+            slices: HashMap::new(),
+            step: 0,
+            packets: Vec::new(),
+        }
+    }
+
+    /// Takes the next batch. Every one must be given, in order.
+    pub fn batch(&mut self, batch: &Batch) -> Vec<u8> {
+        if self.boot_unix_ns.is_none() {
+            self.begin(batch);
+        }
+        let judged = self.judge.observe(batch);
+        if let Some(before) = self.before.take() {
+            let mut builder = ReportBuilder::new(before);
+            builder.add(batch.without_processes());
+            self.figures(&builder, batch);
+        }
+        if let Some(report) = judged.filter(|report| !report.provisional) {
+            self.verdicts(&report, batch);
+        }
+        self.before = Some(batch.without_processes());
+        self.take()
+    }
+
+    /// Takes events, in order.
+    pub fn events(&mut self, events: &[Event]) -> Vec<u8> {
+        for event in events {
+            self.event(event);
+        }
+        self.take()
+    }
+
+    /// The program was started again: counters begin anew.
+    pub fn restart(&mut self) -> Vec<u8> {
+        self.close();
+        self.judge = Judge::new(self.options);
+        self.before = None;
+        self.take()
+    }
+
+    /// Ends what lasts until the end.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.close();
+        self.take()
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        let packet = std::mem::take(&mut self.packets);
+        Trace { packet }.encode_to_vec()
+    }
+
+    fn begin(&mut self, batch: &Batch) {
+        self.boot_unix_ns = Some(batch.boot_unix_ns);
+        let clock = |id, timestamp| Clock {
+            clock_id: Some(id),
+            timestamp: Some(timestamp),
+        };
+        let at = batch.time_unix_ns;
+        let clocks = vec![
+            clock(proto::BOOTTIME, self.time(at)),
+            clock(proto::REALTIME, at),
+        ];
+        self.packets.push(TracePacket {
+            timestamp: Some(self.time(at)),
+            clock_snapshot: Some(ClockSnapshot { clocks }),
+            ..packet()
+        });
+        for (rank, group) in (0..).zip(Group::ALL) {
+            self.describe(TrackDescriptor {
+                uuid: Some(group.track()),
+                name: Some(group.name().into()),
+                child_ordering: Some(ChildOrder::Lexicographic.into()),
+                sibling_order_rank: Some(rank),
+                ..TrackDescriptor::default()
+            });
+        }
+    }
+
+    /// On the clock of the trace.
+    fn time(&self, unix_ns: u64) -> u64 {
+        unix_ns.saturating_sub(self.boot_unix_ns.unwrap_or(0))
+    }
+
+    fn describe(&mut self, descriptor: TrackDescriptor) {
+        self.packets.push(TracePacket {
+            track_descriptor: Some(descriptor),
+            ..packet()
+        });
+    }
+
+    /// The track with that name, which is made when it is new.
+    fn track(&mut self, group: Group, name: &str) -> u64 {
+        let key = (group, name.to_owned());
+        if let Some(track) = self.tracks.get(&key) {
+            return *track;
+        }
+        let track = Group::ALL.len() as u64 + 1 + self.tracks.len() as u64;
+        let unit = group.unit().map(str::to_owned);
+        self.describe(TrackDescriptor {
+            uuid: Some(track),
+            name: Some(escape(name)),
+            parent_uuid: Some(group.track()),
+            counter: unit.map(|unit| CounterDescriptor {
+                unit_name: Some(unit),
+            }),
+            ..TrackDescriptor::default()
+        });
+        self.tracks.insert(key, track);
+        track
+    }
+
+    fn figures(&mut self, builder: &ReportBuilder, batch: &Batch) {
+        let level = self.options.level;
+        let window_ns = batch.taken_ns.saturating_sub(builder.started_ns()).max(1) as f64;
+        self.step += 1;
+        let at = self.time(batch.time_unix_ns);
+        let report = builder.report(level, false);
+        let total = report.node.total[Counter::CpuTime] as f64 / window_ns;
+        self.count(Group::Use, "(node)", at, total);
+        for row in &report.rows {
+            let cpus = row.counters[Counter::CpuTime] as f64 / window_ns;
+            self.count(Group::Use, &row.owner.name(level), at, cpus);
+        }
+        let waits = builder.waits(level, false, &self.options.thresholds);
+        let per_second = |ns: u64| ns as f64 / window_ns * 1e3;
+        for row in &waits.rows {
+            let victim = row.party.name(level);
+            self.count(Group::Waits, &victim, at, per_second(row.total_ns()));
+            for culprit in &row.culprits {
+                let pair = format!("{victim} waits for {}", culprit.party.name(level));
+                let waited = per_second(culprit.blame.wait_ns);
+                self.count(Group::Pairs, &pair, at, waited);
+            }
+        }
+        // A series that a batch does not have any more is 0.
+        let step = self.step;
+        let ended = self.series.extract_if(|_, series| series.seen < step);
+        let ended: Vec<u64> = ended.map(|(_, series)| series.track).collect();
+        for track in ended {
+            self.counter(track, at, 0.0);
+        }
+    }
+
+    fn count(&mut self, group: Group, name: &str, at: u64, value: f64) {
+        let known = self.series.get(&(group, name.to_owned())).copied();
+        if known.is_none() && value == 0.0 {
+            return;
+        }
+        let track = known.map_or_else(|| self.track(group, name), |known| known.track);
+        if known.is_none_or(|known| known.value != value) {
+            self.counter(track, at, value);
+        }
+        let seen = self.step;
+        let series = Series { track, value, seen };
+        self.series.insert((group, name.to_owned()), series);
+    }
+
+    fn counter(&mut self, track: u64, at: u64, value: f64) {
+        let mut event = of_track(EventType::Counter, track);
+        event.double_counter_value = Some(value);
+        self.push(at, event);
+    }
+
+    fn push(&mut self, at: u64, event: TrackEvent) {
+        self.packets.push(TracePacket {
+            timestamp: Some(at),
+            track_event: Some(event),
+            ..packet()
+        });
+    }
+
+    /// A verdict is a slice that lasts as long as it is the same.
+    fn verdicts(&mut self, report: &WaitReport, batch: &Batch) {
+        let ends = self.time(batch.time_unix_ns);
+        let begins = ends.saturating_sub(report.window_ns);
+        let level = self.options.level;
+        let hurt = |row: &&WaitReportRow| row.verdict.kind != VerdictKind::Quiet;
+        for row in report.rows.iter().filter(hurt) {
+            let name = row.party.name(level);
+            let culprit = row.verdict.culprit.as_ref().map(|it| it.name(level));
+            let kind = row.verdict.kind;
+            if let Some(slice) = self.slices.get_mut(&name) {
+                if (slice.kind, &slice.culprit) == (kind, &culprit) {
+                    slice.ends = ends;
+                    continue;
+                }
+                let over = of_track(EventType::SliceEnd, slice.track);
+                self.push(begins, over);
+            }
+            let track = self.track(Group::Verdicts, &name);
+            let mut event = of_track(EventType::SliceBegin, track);
+            event.categories = vec!["verdict".into()];
+            event.name = Some(sentence(&report.reason(row, level)));
+            event.debug_annotations = vec![text_of("verdict", kind.name())];
+            self.push(begins, event);
+            let slice = Slice {
+                track,
+                kind,
+                culprit,
+                ends,
+            };
+            self.slices.insert(name, slice);
+        }
+        self.end_slices(|slice| slice.ends < ends);
+    }
+
+    fn end_slices(&mut self, is_over: impl Fn(&Slice) -> bool) {
+        let over = self.slices.extract_if(|_, slice| is_over(slice));
+        let over: Vec<Slice> = over.map(|(_, slice)| slice).collect();
+        for slice in over {
+            self.push(slice.ends, of_track(EventType::SliceEnd, slice.track));
+        }
+    }
+
+    fn close(&mut self) {
+        self.end_slices(|_| true);
+        let Some(before) = &self.before else { return };
+        let at = self.time(before.time_unix_ns);
+        let series: Vec<_> = self.series.drain().collect();
+        for (_, series) in series {
+            self.counter(series.track, at, 0.0);
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        let line = event_line(event, 0);
+        let track = self.track(Group::Events, event.what.name());
+        let mut shown = of_track(EventType::Instant, track);
+        shown.categories = vec!["event".into()];
+        shown.name = Some(format!("{} {}", line.who, line.what).trim().to_owned());
+        if let Ok(Value::Object(fields)) = serde_json::from_str(&event_json(event)) {
+            let annotation = |(name, value): (String, Value)| match value {
+                Value::String(text) => text_of(&name, &text),
+                Value::Number(number) if number.is_u64() => DebugAnnotation {
+                    name: Some(name),
+                    uint_value: number.as_u64(),
+                    string_value: None,
+                },
+                other => text_of(&name, &other.to_string()),
+            };
+            shown.debug_annotations = fields.into_iter().map(annotation).collect();
+        }
+        self.push(self.time(event.time_unix_ns), shown);
+    }
+}
+
+fn packet() -> TracePacket {
+    TracePacket {
+        trusted_packet_sequence_id: Some(SEQUENCE),
+        ..TracePacket::default()
+    }
+}
+
+fn of_track(kind: EventType, track: u64) -> TrackEvent {
+    TrackEvent {
+        r#type: Some(kind.into()),
+        track_uuid: Some(track),
+        ..TrackEvent::default()
+    }
+}
+
+fn text_of(name: &str, text: &str) -> DebugAnnotation {
+    DebugAnnotation {
+        name: Some(name.into()),
+        string_value: Some(text.into()),
+        uint_value: None,
+    }
+}

@@ -1,0 +1,108 @@
+//! The messages of Perfetto's trace format that are written, with the numbers of
+//! `protos/perfetto/trace/trace_packet.proto` and the files that it includes. A field that is not
+//! written is left out.
+
+use prost::Message;
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Trace {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) packet: Vec<TracePacket>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TracePacket {
+    #[prost(uint64, optional, tag = "8")]
+    pub(super) timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "10")]
+    pub(super) trusted_packet_sequence_id: Option<u32>,
+    #[prost(message, optional, tag = "6")]
+    pub(super) clock_snapshot: Option<ClockSnapshot>,
+    #[prost(message, optional, tag = "11")]
+    pub(super) track_event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "60")]
+    pub(super) track_descriptor: Option<TrackDescriptor>,
+}
+
+/// One moment on several clocks.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ClockSnapshot {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) clocks: Vec<Clock>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Clock {
+    #[prost(uint32, optional, tag = "1")]
+    pub(super) clock_id: Option<u32>,
+    #[prost(uint64, optional, tag = "2")]
+    pub(super) timestamp: Option<u64>,
+}
+
+/// `BuiltinClock` of Perfetto.
+pub(super) const REALTIME: u32 = 1;
+pub(super) const BOOTTIME: u32 = 6;
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TrackDescriptor {
+    #[prost(uint64, optional, tag = "1")]
+    pub(super) uuid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub(super) name: Option<String>,
+    #[prost(uint64, optional, tag = "5")]
+    pub(super) parent_uuid: Option<u64>,
+    #[prost(message, optional, tag = "8")]
+    pub(super) counter: Option<CounterDescriptor>,
+    #[prost(enumeration = "ChildOrder", optional, tag = "11")]
+    pub(super) child_ordering: Option<i32>,
+    #[prost(int32, optional, tag = "12")]
+    pub(super) sibling_order_rank: Option<i32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+pub(super) enum ChildOrder {
+    Unknown = 0,
+    Lexicographic = 1,
+    Explicit = 3,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CounterDescriptor {
+    #[prost(string, optional, tag = "6")]
+    pub(super) unit_name: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TrackEvent {
+    #[prost(message, repeated, tag = "4")]
+    pub(super) debug_annotations: Vec<DebugAnnotation>,
+    #[prost(enumeration = "EventType", optional, tag = "9")]
+    pub(super) r#type: Option<i32>,
+    #[prost(uint64, optional, tag = "11")]
+    pub(super) track_uuid: Option<u64>,
+    #[prost(string, repeated, tag = "22")]
+    pub(super) categories: Vec<String>,
+    #[prost(string, optional, tag = "23")]
+    pub(super) name: Option<String>,
+    #[prost(double, optional, tag = "44")]
+    pub(super) double_counter_value: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+pub(super) enum EventType {
+    Unspecified = 0,
+    SliceBegin = 1,
+    SliceEnd = 2,
+    Instant = 3,
+    Counter = 4,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct DebugAnnotation {
+    #[prost(string, optional, tag = "10")]
+    pub(super) name: Option<String>,
+    #[prost(string, optional, tag = "6")]
+    pub(super) string_value: Option<String>,
+    #[prost(uint64, optional, tag = "3")]
+    pub(super) uint_value: Option<u64>,
+}
