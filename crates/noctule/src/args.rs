@@ -1,5 +1,6 @@
 //! The command line as it is typed. Help, man page and completions come from here.
 
+mod export;
 mod load;
 mod names;
 mod shape;
@@ -16,6 +17,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use noctule_model::Level;
 use tracing::level_filters::LevelFilter;
 
+pub(crate) use self::export::{ExportFormat, ExportPart, TapeExportArgs};
 pub(crate) use self::load::LoadArgs;
 pub(crate) use self::names::Names;
 pub(crate) use self::shape::Shape;

@@ -13,6 +13,7 @@ mod energy_table;
 mod event_filter;
 mod event_lines;
 mod events;
+mod export;
 #[cfg(test)]
 mod golden;
 mod groups;
@@ -57,7 +58,7 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Top(top) => top::run(&top, &config),
         Command::Events(events) => events::run(&events, &config),
         Command::Record(record) => record::run(&record, &config),
-        Command::Tape(tape) => tape::run(&tape),
+        Command::Tape(tape) => tape::run(&tape, &config),
         Command::Hist(hist) => hist::run(&hist),
         Command::Load(load) => load::run(&load),
         Command::Probes(probes) => probes::run(&probes),

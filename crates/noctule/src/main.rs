@@ -15,6 +15,7 @@ mod patient;
 mod print;
 mod private;
 mod recording;
+mod replay;
 mod rights;
 mod select;
 mod stop;

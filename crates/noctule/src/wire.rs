@@ -212,8 +212,6 @@ impl Pipeline {
         let isolated = noctule_kernel::isolated_cpus(&config.host.sys);
         let unmeasured = features::programs_unmeasured(config.collect.program_cost, &isolated);
         let cpu = CpuSource::new(kernel, &facts, grace, programs, &others, unmeasured);
-        // A subject stays from when the last of its groups is no longer listed.
-        let stays = subject_grace(config).saturating_sub(grace.cgroup);
         let quotas = config.collect.waits.then(|| quotas(&facts, &registry));
         Ok(Self {
             cpu,
@@ -222,7 +220,7 @@ impl Pipeline {
             meters,
             registry,
             attribution: Attribution::new(config.energy.idle.into()),
-            rollup: Rollup::new(stays.as_nanos() as u64),
+            rollup: rollup(config),
             released: Vec::new(),
             removed: VecDeque::new(),
             events,
@@ -586,6 +584,12 @@ fn wanted(config: &Config) -> Wanted {
 
 fn subject_grace(config: &Config) -> Duration {
     Duration::from_secs_f64(config.metrics.grace_seconds)
+}
+
+/// Charges groups to subjects. A subject stays from when the last of its groups is no longer listed.
+pub(crate) fn rollup(config: &Config) -> Rollup {
+    let stays = subject_grace(config).saturating_sub(grace(config).cgroup);
+    Rollup::new(stays.as_nanos() as u64)
 }
 
 fn grace(config: &Config) -> Grace {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
 
+use super::export::TapeExportArgs;
 use super::values;
 
 /// Record everything that happens, to look at it later
@@ -34,7 +35,7 @@ pub(crate) struct RecordArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// What a recording has
+/// What a recording has, and what others make of it
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TapeArgs {
     #[command(subcommand)]
@@ -44,6 +45,7 @@ pub(crate) struct TapeArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TapeCommand {
     Info(TapeInfoArgs),
+    Export(TapeExportArgs),
 }
 
 /// Times, sizes, tables, and what is damaged

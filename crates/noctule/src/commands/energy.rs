@@ -99,7 +99,7 @@ fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<A
     if batches.first().is_some_and(|batch| batch.energy.is_none()) {
         bail!("there was no meter of energy where this was recorded");
     }
-    let begun = window.tape.batches(&window.span, 0);
+    let begun = window.tape.batches(&window.stretch.span, 0);
     let mut begun = begun.take_while(|batch| batch.sequence <= last).peekable();
     let young = begun
         .peek()

@@ -47,10 +47,7 @@ pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
 
 /// Shows the events of a recording that the scope names.
 fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<u8> {
-    let first = window
-        .tape
-        .batches(&window.span, window.from_unix_ns)
-        .next();
+    let first = window.batches().next();
     let mut filter = Filter::new(scope, &first.unwrap_or_default())?;
     stream.head()?;
     let mut events = window.events();

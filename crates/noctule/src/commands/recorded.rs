@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeZone as _};
 use noctule_analysis::{ReportBuilder, Selection};
 use noctule_model::{Batch, CgroupId, FeatureId, FeatureState, Level, Owner};
-use noctule_tape::{Damage, Events, Limits, Span, Tape};
+use noctule_tape::{Batches, Damage, Events, Limits, Span, Stretch, Tape};
 use noctule_text::{date_time, escape};
 
 use crate::args::{By, Names, SourceArgs};
@@ -42,9 +42,7 @@ pub(super) fn level(by: Option<By>, names: &Names, followed: bool) -> Level {
 /// A stretch of a recording.
 pub(super) struct Window {
     pub(super) tape: Tape,
-    pub(super) span: Span,
-    pub(super) from_unix_ns: u64,
-    pub(super) to_unix_ns: u64,
+    pub(super) stretch: Stretch,
 }
 
 impl Window {
@@ -55,17 +53,25 @@ impl Window {
         duration: Option<Duration>,
         usual: Duration,
     ) -> Result<Option<Self>> {
-        let Some(folder) = &args.from else {
-            return Ok(None);
-        };
+        let of = |folder| Self::of(folder, args.at.as_deref(), duration, usual);
+        args.from.as_deref().map(of).transpose()
+    }
+
+    /// The window of a recording.
+    pub(super) fn of(
+        folder: &Path,
+        at: Option<&str>,
+        duration: Option<Duration>,
+        usual: Duration,
+    ) -> Result<Self> {
         let tape = Tape::open(folder).context("--from")?;
         warn(tape.damages());
         let spans = tape.spans();
         let Some(last) = spans.last() else {
             bail!("--from {}: it has no batch", folder.display());
         };
-        let length = |duration: Duration| duration.as_nanos() as u64;
-        let (span, from_unix_ns, to_unix_ns) = match (&args.at, duration) {
+        let length = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let (span, from_unix_ns, to_unix_ns) = match (at, duration) {
             (None, None) => (last, last.from_unix_ns, last.to_unix_ns),
             (None, Some(duration)) => {
                 let from = last.to_unix_ns.saturating_sub(length(duration));
@@ -76,35 +82,44 @@ impl Window {
                     moment(at, last.to_unix_ns).with_context(|| Usage(format!("--at {at}")))?;
                 let span = spans.iter().find(|span| span.has(from));
                 let span = span.ok_or_else(|| outside(folder, at, &spans))?;
-                (span, from, from + length(duration.unwrap_or(usual)))
+                (
+                    span,
+                    from,
+                    from.saturating_add(length(duration.unwrap_or(usual))),
+                )
             }
         };
-        if to_unix_ns > span.to_unix_ns {
+        if to_unix_ns > span.to_unix_ns && to_unix_ns < u64::MAX {
             tracing::warn!("the recording ends at {}", local(span.to_unix_ns));
         }
-        Ok(Some(Self {
-            span: *span,
-            from_unix_ns,
-            to_unix_ns,
+        Ok(Self {
+            stretch: Stretch {
+                span: *span,
+                from_unix_ns,
+                to_unix_ns,
+            },
             tape,
-        }))
+        })
     }
 
-    /// The events of the window. Those of the whole recording have no bounds: some stand before its first
-    /// batch.
+    /// The events of the window.
     pub(super) fn events(&self) -> Events<'_> {
-        let whole = self.from_unix_ns == self.span.from_unix_ns;
-        let from = if whole { 0 } else { self.from_unix_ns };
-        let last = self.to_unix_ns >= self.span.to_unix_ns;
-        let to = if last { u64::MAX } else { self.to_unix_ns };
-        self.tape.events(&self.span, from, to)
+        self.stretch.events(&self.tape)
+    }
+
+    /// The batches of the window, and some behind it.
+    pub(super) fn batches(&self) -> Batches<'_> {
+        let Stretch {
+            span, from_unix_ns, ..
+        } = &self.stretch;
+        self.tape.batches(span, *from_unix_ns)
     }
 
     /// Reads the batches of the window, and shows each.
     pub(super) fn answer(&self, names: &Names, show: &mut dyn FnMut(&Batch)) -> Result<Answer> {
         let selection = select::recorded(names)?;
         let mut owners = HashMap::new();
-        let mut batches = self.tape.batches(&self.span, self.from_unix_ns);
+        let mut batches = self.batches();
         let first = batches.next().context("nothing of it can be read")?;
         note(&mut owners, &first);
         show(&first);
@@ -112,7 +127,7 @@ impl Window {
         let mut builder = ReportBuilder::new(first);
         let mut ended = started;
         while let Some(next) = batches.next_unix_ns()
-            && next <= self.to_unix_ns
+            && next <= self.stretch.to_unix_ns
             && let Some(batch) = batches.next()
         {
             note(&mut owners, &batch);
@@ -124,8 +139,8 @@ impl Window {
         if ended == started {
             bail!(
                 "there is one batch between {} and {}: a longer --for is needed",
-                local(self.from_unix_ns),
-                local(self.to_unix_ns)
+                local(self.stretch.from_unix_ns),
+                local(self.stretch.to_unix_ns)
             );
         }
         let owners: Vec<&Owner> = owners.values().map(|owner| &**owner).collect();
@@ -143,7 +158,7 @@ impl Window {
 
     /// It was made with a COMMAND.
     fn is_of_command(&self) -> bool {
-        let first = self.tape.segments().get(self.span.segments.0);
+        let first = self.tape.segments().get(self.stretch.span.segments.0);
         first.is_some_and(|segment| !segment.meta().command.is_empty())
     }
 
@@ -162,7 +177,7 @@ impl Window {
 }
 
 /// The groups of a batch.
-fn note(owners: &mut HashMap<CgroupId, Arc<Owner>>, batch: &Batch) {
+pub(super) fn note(owners: &mut HashMap<CgroupId, Arc<Owner>>, batch: &Batch) {
     for row in &batch.cgroups {
         if let Some(owner) = &row.owner {
             owners.insert(row.id, owner.clone());
@@ -203,7 +218,7 @@ fn outside(folder: &Path, at: &str, spans: &[Span]) -> anyhow::Error {
 }
 
 /// A moment as people type it. A time of day is the last one before the recording's end.
-fn moment(text: &str, end_unix_ns: u64) -> Result<u64, Usage> {
+pub(super) fn moment(text: &str, end_unix_ns: u64) -> Result<u64, Usage> {
     let parsed = relative(text, end_unix_ns)
         .or_else(|| unix(text))
         .or_else(|| {

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use arc_swap::ArcSwapOption;
 use noctule_analysis::{Judge, ReportBuilder};
 use noctule_model::{Batch, Event, Feature, FeatureState, Level};
-use noctule_sinks::openmetrics::{Exporter, Options};
+use noctule_sinks::openmetrics::Exporter;
 use noctule_text::{duration, escape};
 use noctule_web::Handlers;
 
@@ -18,13 +18,14 @@ use super::published::Published;
 use super::table;
 use super::users::Users;
 use crate::args::RunArgs;
-use crate::config::{Config, MetricNames};
+use crate::config::Config;
 use crate::event_file::EventFile;
 use crate::exit;
 use crate::feed::Feed;
 use crate::patient;
 use crate::print::{self, Paint};
 use crate::recording::Recording;
+use crate::replay;
 use crate::rights;
 use crate::stop::{Signals, Woken};
 use crate::wire::{self, Pipeline};
@@ -55,19 +56,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         .serve_with_api(handlers(&last, &config), feed.api(&config))
         .context("starting the HTTP server")?;
 
-    let mut exporter = Exporter::new(Options {
-        process_level: config.metrics.processes,
-        max_subjects: config.metrics.subject_rows,
-        max_processes: config.metrics.process_rows,
-        blame_pairs: config.metrics.blame_pairs,
-        destinations: config.metrics.destinations,
-        blame_grace_ns: (config.metrics.grace_seconds * 1e9) as u64,
-        choice: config.metrics.choice()?,
-        version: env!("CARGO_PKG_VERSION"),
-        foreign: config.metrics.names.foreign(),
-        kepler_node: (config.metrics.names == MetricNames::Kepler).then(|| config.host.name()),
-        ..Options::default()
-    });
+    let mut exporter = Exporter::new(replay::options(&config)?);
     let mut judge = Judge::new(config.verdicts.judge());
     let mut batch = pipeline.tick_without_rights()?;
     kept.batch(&mut batch);

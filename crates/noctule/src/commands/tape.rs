@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 
 use super::watch::Output;
 use crate::args::{TapeArgs, TapeCommand, TapeInfoArgs};
+use crate::config::Config;
 use crate::exit;
 use crate::print::{Paint, utc_offset};
 
-pub(super) fn run(args: &TapeArgs) -> Result<u8> {
+pub(super) fn run(args: &TapeArgs, config: &Config) -> Result<u8> {
     match &args.command {
         TapeCommand::Info(args) => info(args),
+        TapeCommand::Export(args) => super::export::run(args, config),
     }
 }
 

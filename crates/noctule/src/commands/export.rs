@@ -1,0 +1,143 @@
+//! `noctule tape export`: a recording in the format of another program.
+
+mod openmetrics;
+mod perfetto;
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use noctule_model::{Batch, Event};
+use noctule_tape::{Damage, Partition, Stretch, TableFormat, Tape};
+use noctule_text::{bytes, count};
+
+use super::recorded::{self, Window};
+use super::watch::Output;
+use crate::args::{ExportFormat, ExportPart, TapeExportArgs};
+use crate::config::Config;
+use crate::exit::{self, Usage};
+use crate::private;
+
+/// Events that are handed over at once.
+const MOST_EVENTS: usize = 10_000;
+
+pub(super) fn run(args: &TapeExportArgs, config: &Config) -> Result<u8> {
+    check(args)?;
+    let (tape, stretches) = stretches(args)?;
+    let (done, damages) = match args.to {
+        ExportFormat::Parquet => tables(args, &tape, &stretches, TableFormat::Parquet)?,
+        ExportFormat::Csv => tables(args, &tape, &stretches, TableFormat::Csv)?,
+        ExportFormat::Openmetrics => openmetrics::export(args, config, &tape, &stretches)?,
+        ExportFormat::Perfetto => perfetto::export(args, config, &tape, &stretches)?,
+    };
+    recorded::warn(damages.iter());
+    Output::open(None)?.write(&format!("{}: {done}\n", args.output.display()))?;
+    Ok(match damages.is_empty() {
+        true => exit::DONE,
+        false => exit::FAILED,
+    })
+}
+
+fn check(args: &TapeExportArgs) -> Result<(), Usage> {
+    let tables = matches!(args.to, ExportFormat::Parquet | ExportFormat::Csv);
+    if !args.partition_by.is_empty() && !tables {
+        let words = "--partition-by is for --to parquet and --to csv: leave it out";
+        return Err(Usage(words.into()));
+    }
+    if args.step.is_some() && args.to != ExportFormat::Openmetrics {
+        let words = "--step is for --to openmetrics: leave it out";
+        return Err(Usage(words.into()));
+    }
+    Ok(())
+}
+
+/// The parts that are meant: of the whole recording each span, else one.
+fn stretches(args: &TapeExportArgs) -> Result<(Tape, Vec<Stretch>)> {
+    if args.at.is_none() && args.duration.is_none() {
+        let tape = Tape::open(&args.folder)?;
+        recorded::warn(tape.damages());
+        let stretches = tape.spans().into_iter().map(Stretch::whole).collect();
+        return Ok((tape, stretches));
+    }
+    let window = Window::of(
+        &args.folder,
+        args.at.as_deref(),
+        args.duration,
+        Duration::MAX,
+    )?;
+    Ok((window.tape, vec![window.stretch]))
+}
+
+/// What was written, in words, and what could not be read.
+type Done = (String, Vec<Damage>);
+
+fn tables(
+    args: &TapeExportArgs,
+    tape: &Tape,
+    stretches: &[Stretch],
+    format: TableFormat,
+) -> Result<Done> {
+    let partition = Partition {
+        date: args.partition_by.contains(&ExportPart::Date),
+        host: args.partition_by.contains(&ExportPart::Host),
+    };
+    let done = noctule_tape::export(tape, stretches, &args.output, format, partition)?;
+    let words = format!(
+        "{} files, {} rows, {}",
+        count(done.files),
+        count(done.rows),
+        bytes(done.bytes)
+    );
+    Ok((words, done.damages))
+}
+
+/// Takes what a recording has, in the order of time.
+trait Reader {
+    /// A span begins: counters have begun anew.
+    fn restart(&mut self) -> Result<()>;
+    fn batch(&mut self, batch: Batch) -> Result<()>;
+    fn events(&mut self, events: &[Event]) -> Result<()>;
+}
+
+/// Reads the parts.
+fn read(tape: &Tape, stretches: &[Stretch], reader: &mut dyn Reader) -> Result<Vec<Damage>> {
+    let mut damages = Vec::new();
+    for stretch in stretches {
+        reader.restart()?;
+        let mut batches = tape.batches(&stretch.span, stretch.from_unix_ns);
+        let mut events = stretch.events(tape).peekable();
+        while let Some(time_ns) = batches.next_unix_ns()
+            && time_ns <= stretch.to_unix_ns
+            && let Some(batch) = batches.next()
+        {
+            reader.batch(batch)?;
+            let happened = std::iter::from_fn(|| events.next_if(|it| it.time_unix_ns <= time_ns));
+            let happened: Vec<Event> = happened.collect();
+            if !happened.is_empty() {
+                reader.events(&happened)?;
+            }
+        }
+        loop {
+            let rest: Vec<Event> = events.by_ref().take(MOST_EVENTS).collect();
+            if rest.is_empty() {
+                break;
+            }
+            reader.events(&rest)?;
+        }
+        damages.extend_from_slice(batches.damages());
+    }
+    Ok(damages)
+}
+
+/// A new file that only its owner can read.
+fn create(path: &Path) -> Result<impl Write + use<>> {
+    if path.is_dir() {
+        bail!(Usage(format!(
+            "-o {}: this is a folder: name a file",
+            path.display()
+        )));
+    }
+    let file = private::create(path).with_context(|| path.display().to_string())?;
+    Ok(std::io::BufWriter::with_capacity(1 << 20, file))
+}

@@ -1,0 +1,60 @@
+//! Batches of a recording on the way to /metrics: what the agent does with each of its own.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use noctule_analysis::{Judge, Rollup, WaitReport};
+use noctule_model::Batch;
+use noctule_sinks::openmetrics::{Exporter, Options, Snapshot};
+
+use crate::config::{Config, MetricNames};
+use crate::wire;
+
+/// Fills the subjects, judges, and decides which series exist. Fed with every batch of a span, in order.
+pub(crate) struct Replay {
+    rollup: Rollup,
+    judge: Judge,
+    exporter: Exporter,
+}
+
+impl Replay {
+    pub(crate) fn new(config: &Config) -> Result<Self> {
+        let mut exporter = Exporter::new(options(config)?);
+        exporter.scraped(0);
+        Ok(Self {
+            rollup: wire::rollup(config),
+            judge: Judge::new(config.verdicts.judge()),
+            exporter,
+        })
+    }
+
+    /// Takes the next batch; what a scrape would show, and the report of the window that it ends.
+    pub(crate) fn observe(&mut self, batch: &mut Batch) -> (Snapshot, Option<Arc<WaitReport>>) {
+        self.rollup.apply(batch);
+        let judged = self.judge.observe(batch);
+        self.judge.mark(batch);
+        (self.exporter.observe(batch), judged)
+    }
+
+    /// A scrape has shown the snapshot of the batch that was taken then.
+    pub(crate) fn scraped(&mut self, taken_ns: u64) {
+        self.exporter.scraped(taken_ns);
+    }
+}
+
+/// Which series `/metrics` has.
+pub(crate) fn options(config: &Config) -> Result<Options> {
+    Ok(Options {
+        process_level: config.metrics.processes,
+        max_subjects: config.metrics.subject_rows,
+        max_processes: config.metrics.process_rows,
+        blame_pairs: config.metrics.blame_pairs,
+        destinations: config.metrics.destinations,
+        blame_grace_ns: (config.metrics.grace_seconds * 1e9) as u64,
+        choice: config.metrics.choice()?,
+        version: env!("CARGO_PKG_VERSION"),
+        foreign: config.metrics.names.foreign(),
+        kepler_node: (config.metrics.names == MetricNames::Kepler).then(|| config.host.name()),
+        ..Options::default()
+    })
+}
