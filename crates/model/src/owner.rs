@@ -2,65 +2,74 @@
 
 use crate::CgroupId;
 
-/// Which program made the container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Runtime {
-    /// Docker Engine, also behind cri-dockerd.
-    Docker,
-    /// containerd, by CRI or another client.
-    Containerd,
-    /// CRI-O.
-    Crio,
-    /// Podman (libpod).
-    Podman,
-    /// Amazon ECS.
-    Ecs,
-    /// LXC, LXD or Incus.
-    Lxc,
-    /// systemd-nspawn.
-    Nspawn,
-    /// A virtual machine of libvirt.
-    Libvirt,
-    /// HashiCorp Nomad.
-    Nomad,
-    /// Cloud Foundry Garden.
-    Garden,
-    /// A job step of Slurm.
-    Slurm,
-    /// runc or crun used directly, or a runtime that the path does not show.
-    Oci,
+/// An enumeration whose values have stable names: one line declares a value, its name, and its entry in
+/// `ALL`, so that none of them can be forgotten.
+macro_rules! named_values {
+    ($(#[$doc:meta])* pub enum $name:ident {
+        $($(#[$value_doc:meta])* $value:ident: $text:literal,)+
+    }) => {
+        $(#[$doc])*
+        pub enum $name {
+            $($(#[$value_doc])* $value,)+
+        }
+
+        impl $name {
+            /// Each of them.
+            pub const ALL: &'static [Self] = &[$(Self::$value),+];
+
+            /// Its stable name, which recordings have too.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $text,)+
+                }
+            }
+        }
+    };
 }
 
-impl Runtime {
-    /// The value of the `container.runtime` attribute.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Docker => "docker",
-            Self::Containerd => "containerd",
-            Self::Crio => "cri-o",
-            Self::Podman => "podman",
-            Self::Ecs => "ecs",
-            Self::Lxc => "lxc",
-            Self::Nspawn => "systemd-nspawn",
-            Self::Libvirt => "libvirt",
-            Self::Nomad => "nomad",
-            Self::Garden => "garden",
-            Self::Slurm => "slurm",
-            Self::Oci => "oci",
-        }
+named_values! {
+    /// Which program made the container. The name is the value of the `container.runtime` attribute.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Runtime {
+        /// Docker Engine, also behind cri-dockerd.
+        Docker: "docker",
+        /// containerd, by CRI or another client.
+        Containerd: "containerd",
+        /// CRI-O.
+        Crio: "cri-o",
+        /// Podman (libpod).
+        Podman: "podman",
+        /// Amazon ECS.
+        Ecs: "ecs",
+        /// LXC, LXD or Incus.
+        Lxc: "lxc",
+        /// systemd-nspawn.
+        Nspawn: "systemd-nspawn",
+        /// A virtual machine of libvirt.
+        Libvirt: "libvirt",
+        /// HashiCorp Nomad.
+        Nomad: "nomad",
+        /// Cloud Foundry Garden.
+        Garden: "garden",
+        /// A job step of Slurm.
+        Slurm: "slurm",
+        /// runc or crun used directly, or a runtime that the path does not show.
+        Oci: "oci",
     }
 }
 
-/// What a container's group is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ContainerRole {
-    /// The workload.
-    #[default]
-    Workload,
-    /// The pod's sandbox (`pause`).
-    Sandbox,
-    /// The runtime's own helper (conmon, a shim): it serves a container and is not one.
-    Helper,
+named_values! {
+    /// What a container's group is for.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub enum ContainerRole {
+        /// The workload.
+        #[default]
+        Workload: "workload",
+        /// The pod's sandbox (`pause`).
+        Sandbox: "sandbox",
+        /// The runtime's own helper (conmon, a shim): it serves a container and is not one.
+        Helper: "helper",
+    }
 }
 
 /// A container.

@@ -11,38 +11,9 @@ use crate::names::named;
 /// Number of an owner in its segment; `None` where nothing is known.
 pub(crate) type OwnerNumber = Option<u32>;
 
-const RUNTIMES: [Runtime; 12] = [
-    Runtime::Docker,
-    Runtime::Containerd,
-    Runtime::Crio,
-    Runtime::Podman,
-    Runtime::Ecs,
-    Runtime::Lxc,
-    Runtime::Nspawn,
-    Runtime::Libvirt,
-    Runtime::Nomad,
-    Runtime::Garden,
-    Runtime::Slurm,
-    Runtime::Oci,
-];
-
-const ROLES: [ContainerRole; 3] = [
-    ContainerRole::Workload,
-    ContainerRole::Sandbox,
-    ContainerRole::Helper,
-];
-
-fn role_name(role: ContainerRole) -> &'static str {
-    match role {
-        ContainerRole::Workload => "workload",
-        ContainerRole::Sandbox => "sandbox",
-        ContainerRole::Helper => "helper",
-    }
-}
-
-/// The last of these stands for a runtime that this version does not know.
+/// `Oci` stands for a runtime that this version does not know.
 fn runtime(name: &str) -> Runtime {
-    named(&RUNTIMES, Runtime::name, name).unwrap_or(Runtime::Oci)
+    named(Runtime::ALL, Runtime::name, name).unwrap_or(Runtime::Oci)
 }
 
 record! {
@@ -92,7 +63,7 @@ impl OwnerRecord {
             record.container_id = Some(id.clone());
             record.container_name.clone_from(name);
             record.container_runtime = Some(Word(runtime.name()));
-            record.container_role = Some(Word(role_name(*role)));
+            record.container_role = Some(Word(role.name()));
             record.container_chain = (!chain.is_empty()).then(|| chain.join(" "));
         }
         if let Some(Pod {
@@ -114,8 +85,12 @@ impl OwnerRecord {
         let container = self.container_id.map(|id| Container {
             id,
             runtime: runtime(self.container_runtime.unwrap_or_default().0),
-            role: named(&ROLES, role_name, self.container_role.unwrap_or_default().0)
-                .unwrap_or_default(),
+            role: named(
+                ContainerRole::ALL,
+                ContainerRole::name,
+                self.container_role.unwrap_or_default().0,
+            )
+            .unwrap_or_default(),
             name: self.container_name,
             chain: self
                 .container_chain
