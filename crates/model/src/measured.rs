@@ -16,14 +16,10 @@ impl Measured {
     /// No counter at all.
     pub const NONE: Self = Self(0);
 
-    /// The set as bits, to be written down.
-    pub const fn bits(self) -> u64 {
-        self.0
-    }
-
-    /// The set that was written down as bits.
-    pub const fn from_bits(bits: u64) -> Self {
-        Self(bits)
+    /// What one of the sets has.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     /// This set and one more.

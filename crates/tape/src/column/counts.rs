@@ -18,8 +18,14 @@ pub(crate) trait Named: Countable + PartialEq {
     fn all() -> impl Iterator<Item = Self>;
     /// Its column.
     fn column(self) -> String;
+    /// The name that its column had in the first recordings, if it was another.
+    fn former_column(self) -> Option<&'static str> {
+        None
+    }
     /// Whether it means anything.
     fn is_measured(self, measured: Measured) -> bool;
+    /// Notes in a set that it means something; nothing where the set has no place for it.
+    fn note(self, measured: &mut Measured);
 }
 
 /// Counters with what of them is measured.
@@ -60,9 +66,18 @@ impl<K: Named, const N: usize> Column for Counted<K, N> {
     fn read(from: &Columns<'_>, _: &str) -> ColumnResult<Vec<Self>> {
         let mut rows = vec![Self::default(); from.rows()];
         for counter in K::all() {
-            let column = Option::<u64>::read(from, &counter.column())?;
+            let mut name = counter.column();
+            if let Some(former) = counter.former_column()
+                && from.array(&name).is_none()
+            {
+                former.clone_into(&mut name);
+            }
+            let column = Option::<u64>::read(from, &name)?;
             for (row, value) in rows.iter_mut().zip(column) {
-                row.counts[counter] = value.unwrap_or(0);
+                if let Some(value) = value {
+                    row.counts[counter] = value;
+                    counter.note(&mut row.measured);
+                }
             }
         }
         Ok(rows)
@@ -96,8 +111,20 @@ impl Named for Counter {
         plain.to_owned()
     }
 
+    fn former_column(self) -> Option<&'static str> {
+        match self {
+            Self::Wait(Cause::Kernel) => Some("wait_system_ns"),
+            Self::PreemptedBy(Preemptor::Kernel) => Some("preempted_by_system"),
+            _ => None,
+        }
+    }
+
     fn is_measured(self, measured: Measured) -> bool {
         measured.has(self)
+    }
+
+    fn note(self, measured: &mut Measured) {
+        *measured = measured.with(self);
     }
 }
 
@@ -129,6 +156,10 @@ impl Named for EventCounter {
     fn is_measured(self, measured: Measured) -> bool {
         measured.has(self)
     }
+
+    fn note(self, measured: &mut Measured) {
+        *measured = measured.with(self);
+    }
 }
 
 impl Named for DestinationCounter {
@@ -151,6 +182,8 @@ impl Named for DestinationCounter {
     fn is_measured(self, measured: Measured) -> bool {
         measured.has(self.whole())
     }
+
+    fn note(self, _: &mut Measured) {}
 }
 
 /// Energy has no bit of its own: it is measured where anything is, and all of it is absent from a
@@ -167,4 +200,6 @@ impl Named for ZoneKind {
     fn is_measured(self, measured: Measured) -> bool {
         measured != Measured::NONE
     }
+
+    fn note(self, _: &mut Measured) {}
 }

@@ -1,7 +1,7 @@
 //! The machine as a whole, the agent's cost of the batch, and packages. There is one row of the node for
 //! each batch: it says which batches there are.
 
-use noctule_model::{AgentCost, Batch, Measured, Node, PackageRow, Sockets};
+use noctule_model::{AgentCost, Batch, Node, PackageRow, Sockets};
 
 use super::Keyed;
 use super::group::EventFigures;
@@ -15,8 +15,6 @@ record! {
         /// `CLOCK_MONOTONIC`.
         taken_ns: u64,
         boot_time: Moment,
-        /// Which counters mean anything: a set of bits.
-        measured: u64,
         /// There is a meter of energy.
         metered: bool,
         followed_pending: bool,
@@ -67,7 +65,6 @@ impl NodeRecord {
             time: Moment(batch.time_unix_ns),
             taken_ns: batch.taken_ns,
             boot_time: Moment(batch.boot_unix_ns),
-            measured: batch.measured.bits(),
             metered: batch.energy.is_some(),
             followed_pending: batch.followed_pending,
             cpus,
@@ -111,7 +108,7 @@ impl NodeRecord {
                 },
                 nominal_hertz: self.nominal_hertz,
             },
-            measured: Measured::from_bits(self.measured),
+            measured: self.counters.measured.or(self.events.measured),
             followed_pending: self.followed_pending,
             agent: AgentCost {
                 cpu_ns: self.agent_cpu_ns,

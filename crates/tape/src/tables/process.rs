@@ -14,7 +14,7 @@ pub(super) type Energies = Counted<ZoneKind, { ZoneKind::ALL.len() }>;
 /// What of energy is measured: all of it with a meter.
 pub(super) fn energies(joules: Joules, metered: bool) -> Energies {
     let measured = match metered {
-        true => Measured::from_bits(u64::MAX),
+        true => Measured::NONE.with(Counter::CpuTime),
         false => Measured::NONE,
     };
     Counted::new(joules, measured)

@@ -22,11 +22,14 @@ fn summary(batches: &[Batch], events: &[Event]) -> String {
         let waits: u64 = batch.waits.iter().map(|row| row.histogram.count()).sum();
         let owners = batch.cgroups.iter().filter_map(|row| row.owner.as_ref());
         let paths: Vec<&str> = owners.map(|owner| &*owner.path).collect();
+        let absent: Vec<Counter> = Counter::all()
+            .filter(|counter| !batch.measured.has(*counter))
+            .collect();
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "batch {} at {}: {} processes, {} ended, {cpu_ns}ns, {starts} starts, {waits} waits, \
-             {} pairs, {} zones, {} losses, groups {paths:?}",
+             {} pairs, {} zones, {} losses, groups {paths:?}, not measured {absent:?}",
             batch.sequence,
             batch.time_unix_ns,
             batch.processes.len(),
