@@ -19,6 +19,8 @@ use crate::print::utc_offset;
 use crate::recording::{self, Recording};
 use crate::select;
 
+const SECOND_NS: u64 = 1_000_000_000;
+
 /// A window that was watched, or read.
 pub(super) struct Answer {
     pub(super) builder: ReportBuilder,
@@ -80,7 +82,10 @@ impl Window {
             (Some(at), duration) => {
                 let from =
                     moment(at, last.to_unix_ns).with_context(|| Usage(format!("--at {at}")))?;
-                let span = spans.iter().find(|span| span.has(from));
+                // Times are shown in whole seconds: that of the first batch is in the recording, too.
+                let shown =
+                    |span: &&Span| span.has(from) || span.has(from.saturating_add(SECOND_NS - 1));
+                let span = spans.iter().find(shown);
                 let span = span.ok_or_else(|| outside(folder, at, &spans))?;
                 (
                     span,
