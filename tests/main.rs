@@ -16,6 +16,7 @@ mod deploy;
 mod energy;
 mod environment;
 mod events;
+mod export;
 mod exposition;
 mod functions;
 mod hardware;

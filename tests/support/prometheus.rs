@@ -30,6 +30,9 @@ pub(crate) fn promtool(text: &str) -> (bool, String) {
     (output.status.success(), said)
 }
 
+/// The folder of its blocks.
+const DATA: &str = "data";
+
 /// The server; ended when it is dropped.
 pub(crate) struct Prometheus {
     child: Child,
@@ -53,9 +56,26 @@ impl Prometheus {
             "global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}\n{rules}\
              scrape_configs: [{{job_name: noctule, static_configs: [{{targets: ['{target}']}}]}}]\n"
         );
+        Self::start(folder, &config, args)
+    }
+
+    /// Starts one whose blocks promtool makes from a file of samples with times.
+    pub(crate) fn of_samples(text: &Path) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let output = Command::new("promtool")
+            .args(["tsdb", "create-blocks-from", "openmetrics"])
+            .args([text, &folder.path().join(DATA)])
+            .output()
+            .expect("promtool is installed (Debian: prometheus)");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{errors}");
+        Self::start(folder, "", &["--storage.tsdb.retention.time=100y"])
+    }
+
+    fn start(folder: TempDir, config: &str, args: &[&str]) -> Self {
         let file = folder.path().join("prometheus.yml");
         fs::write(&file, config).expect("a file");
-        let data = folder.path().join("data");
+        let data = folder.path().join(DATA);
         let address = free_address();
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", file.display()))
