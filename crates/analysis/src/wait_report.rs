@@ -1,6 +1,6 @@
 //! Who waited for the CPU between two batches, why, and because of whom: the answer of `waits`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use noctule_model::{
@@ -345,10 +345,11 @@ impl ReportBuilder {
         let (first, last) = self.ends();
         let gone = self.gone();
         let growth = Growth { first, last, gone };
+        let selected = self.selected_groups();
         let drafts = if followed_only {
             vec![self.draft_of_command(&growth, level)]
         } else {
-            self.drafts(&growth, level)
+            self.drafts(&growth, level, selected.as_ref())
         };
         let window_ns = last.taken_ns.saturating_sub(first.taken_ns);
         let mut rows: Vec<WaitReportRow> = drafts
@@ -360,7 +361,15 @@ impl ReportBuilder {
             row.quota = quota::of(&row.party, &first.quotas, &last.quotas);
             row.judge(window_ns, None, VerdictKind::default(), thresholds);
         }
-        hurts::fill(&mut rows, level);
+        match selected.is_none() {
+            true => hurts::of(&rows, level).note(&mut rows, level),
+            // Others waited behind the chosen rows, too.
+            false => {
+                let all = self.drafts(&growth, level, None).into_iter();
+                let all: Vec<WaitReportRow> = all.map(Draft::finish).collect();
+                hurts::of(&all, level).note(&mut rows, level);
+            }
+        }
         rows.sort_by(|a, b| {
             let order = b.total_ns().cmp(&a.total_ns());
             order.then_with(|| {
@@ -379,10 +388,15 @@ impl ReportBuilder {
         }
     }
 
-    fn drafts(&self, growth: &Growth<'_>, level: Level) -> Vec<Draft> {
+    /// Of the `selected` groups, or of all.
+    fn drafts(
+        &self,
+        growth: &Growth<'_>,
+        level: Level,
+        selected: Option<&HashSet<CgroupId>>,
+    ) -> Vec<Draft> {
         let owners = growth.owners();
-        let selected = self.selected_groups();
-        let wanted = |id: &CgroupId| selected.as_ref().is_none_or(|ids| ids.contains(id));
+        let wanted = |id: &CgroupId| selected.is_none_or(|ids| ids.contains(id));
         let mut drafts: HashMap<Key, Draft> = HashMap::new();
         for row in self.cgroups(growth.last) {
             if !wanted(&row.owner.cgroup) {

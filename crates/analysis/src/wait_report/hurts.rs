@@ -7,10 +7,13 @@ use noctule_model::Level;
 use super::{Hurts, WaitReportRow};
 use crate::report::Key;
 
-/// Adds up, for each row, what the others waited behind it.
-pub(super) fn fill(rows: &mut [WaitReportRow], level: Level) {
+/// By culprit.
+pub(super) struct Sums(HashMap<Key, Hurts>);
+
+/// Adds up what these victims waited behind each culprit.
+pub(super) fn of(victims: &[WaitReportRow], level: Level) -> Sums {
     let mut sums: HashMap<Key, Hurts> = HashMap::new();
-    for victim in rows.iter() {
+    for victim in victims {
         for culprit in &victim.culprits {
             let ns = culprit.blame.wait_ns;
             let hurts = sums.entry(culprit.party.key(level)).or_default();
@@ -20,7 +23,14 @@ pub(super) fn fill(rows: &mut [WaitReportRow], level: Level) {
             }
         }
     }
-    for row in rows {
-        row.hurts = sums.remove(&row.party.key(level)).unwrap_or_default();
+    Sums(sums)
+}
+
+impl Sums {
+    /// Notes it in the rows of the culprits.
+    pub(super) fn note(mut self, rows: &mut [WaitReportRow], level: Level) {
+        for row in rows {
+            row.hurts = self.0.remove(&row.party.key(level)).unwrap_or_default();
+        }
     }
 }

@@ -5,6 +5,7 @@ use noctule_model::{
 };
 
 use super::*;
+use crate::{Named, Selection};
 
 const MS: u64 = 1_000_000;
 
@@ -132,6 +133,32 @@ fn what_a_group_does_to_others_is_the_other_side_of_their_culprits() {
     assert_eq!(hurts("/docker/bbbb"), (20, Some("/docker/aaaa".into())));
     assert_eq!(hurts("/docker/aaaa"), (25, Some(inner.into())));
     assert_eq!(hurts(inner), (0, None));
+}
+
+#[test]
+fn a_chosen_group_hurts_those_that_were_not_chosen() {
+    let chosen = Selection::default().with_names(Named::Cgroup, &["/docker/bbbb".into()]);
+    let mut builder = ReportBuilder::new(Batch::default()).select(chosen.expect("a path"));
+    builder.add(Batch {
+        taken_ns: 1000 * MS,
+        ..machine()
+    });
+    let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
+    let rows: Vec<_> = report
+        .rows
+        .iter()
+        .map(|row| row.party.name(Level::Cgroup))
+        .collect();
+    assert_eq!(rows, ["/docker/bbbb"]);
+    let hurts = &report.rows[0].hurts;
+    let most = hurts
+        .most
+        .as_ref()
+        .map(|(party, _)| party.name(Level::Cgroup));
+    assert_eq!(
+        (hurts.wait_ns / MS, most),
+        (20, Some("/docker/aaaa".into()))
+    );
 }
 
 #[test]
