@@ -9,6 +9,7 @@ use noctule_text::{duration, escape};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use crate::data::waits;
 use crate::draw::palette::Palette;
 use crate::state::App;
 use crate::text::{self, Align};
@@ -23,7 +24,7 @@ const MOST: u64 = 50;
 /// time that was waited, per second; the sum of a line is what the group suffered, that of a column what
 /// the group did to others.
 pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'static>> {
-    let level = app.level();
+    let level = waits::level(app.level());
     let rows = app.shown.waits.rows(level).iter().map(|row| &row.now);
     let mut victims: Vec<&WaitReportRow> = rows.filter(|row| row.others_ns() > 0).collect();
     victims.sort_by_key(|row| Reverse(row.others_ns()));

@@ -96,6 +96,7 @@ const CASES: &[Case] = &[
     case("blame-40x14", (40, 14), Level::Container, waits::contended, "b"),
     case("blame-80x24", (80, 24), Level::Container, waits::contended, "b"),
     case("blame-120x24", (120, 24), Level::Cgroup, waits::contended, "b"),
+    case("blame-process-80x24", (80, 24), Level::Process, waits::contended, "b"),
     case("blame-250x16", (250, 16), Level::Container, waits::contended, "b"),
     case("blame-nobody-80x12", (80, 12), Level::Container, waits::nobody_waits, "b"),
     case("columns-40x14", (40, 14), Level::Process, busy, "f Down Down Space End"),
