@@ -2,10 +2,12 @@
 
 mod fixture;
 
+use std::sync::Arc;
+
 use fixture::eventful;
 use noctule_model::{
-    Batch, Cause, Counter, DestinationCounter, FOREIGN_METRICS, ForeignExporter, ForeignMetric,
-    ForeignOffer, Measured,
+    Batch, Cause, Counter, Counters, DestinationCounter, FOREIGN_METRICS, ForeignExporter,
+    ForeignMetric, ForeignOffer, Measured, Subject, SubjectRow,
 };
 use noctule_sinks::openmetrics::{Exporter, Exposition, Options};
 
@@ -119,10 +121,51 @@ fn labels_stay_as_they_were_first_shown() {
     let first = labels(&batch());
     let mut renamed = batch();
     for row in &mut renamed.subjects {
-        let owner = std::sync::Arc::make_mut(&mut row.owner);
+        let owner = Arc::make_mut(&mut row.owner);
         if let Some(container) = &mut owner.container {
             container.name = Some("another".into());
         }
     }
     assert_eq!(labels(&renamed), first);
+}
+
+/// A container that was started again has another id and the same name; the one before stays for a while.
+#[test]
+fn two_containers_of_one_name_are_never_two_rows() {
+    let mut exporter = Exporter::new(Options {
+        foreign: Some(ForeignExporter::Coroot),
+        ..Options::default()
+    });
+    let mut usage = |batch: &Batch| {
+        let text = exporter.observe(batch).render(Exposition::Classic, 0);
+        let rows = samples(&text, "container_resources_cpu_usage_seconds_total").into_iter();
+        let cart = rows.filter(|(labels, _)| labels.contains("/k8s/prod/shop-5c9/cart"));
+        cart.map(|(_, value)| value).collect::<Vec<_>>()
+    };
+    let mut batch = batch();
+    let before = usage(&batch);
+    assert_eq!(before.len(), 1);
+    let is_cart = |row: &&SubjectRow| {
+        let container = row.owner.container.as_ref();
+        container.is_some_and(|it| it.name.as_deref() == Some("cart"))
+    };
+    let mut again = batch
+        .subjects
+        .iter()
+        .find(is_cart)
+        .expect("the cart")
+        .clone();
+    again.subject = Subject::Container("0again".into());
+    again.counters = Counters::default();
+    again.counters[Counter::CpuTime] = 7_000_000_000;
+    let owner = Arc::make_mut(&mut again.owner);
+    owner.container.as_mut().expect("a container").id = "0again".into();
+    batch.subjects.insert(0, again);
+    // A container waits for its name before it is shown.
+    for _ in 0..3 {
+        batch.taken_ns += 2_000_000_000;
+        let rows = usage(&batch);
+        assert!(rows == before || rows == [7.0], "{rows:?}");
+    }
+    assert_eq!(usage(&batch), [7.0]);
 }

@@ -232,6 +232,11 @@ impl<K: Ord + Clone> Table<K> {
         entry.labels.as_ref().map(|_| [&entry.now, &entry.charged])
     }
 
+    /// Since when a row is known.
+    pub(super) fn first_ns(&self, key: &K) -> Option<u64> {
+        self.rows.get(key).map(|entry| entry.first_ns)
+    }
+
     /// Whether the labels of a row are settled.
     pub(super) fn is_settled(&self, key: &K) -> bool {
         let entry = self.rows.get(key);

@@ -326,18 +326,19 @@ impl Snapshot {
         for level in &self.levels {
             levels::write(&mut writer, level, self, part);
         }
+        if let Some(names) = &self.kepler {
+            kepler::write(&mut writer, names, self);
+            part(writer.take());
+        }
+        if let Some(names) = &self.foreign {
+            foreign::write(&mut writer, names, self, part);
+        }
     }
 
-    /// The rest: the node as a whole and the agent itself.
+    /// The rest: the agent itself, and how old the figures are.
     pub fn render_own(&self, exposition: Exposition, now_ns: u64) -> Vec<u8> {
         let mut writer = Writer::new(exposition);
         own::write(&mut writer, self, now_ns);
-        if let Some(names) = &self.kepler {
-            kepler::write(&mut writer, names, self);
-        }
-        if let Some(names) = &self.foreign {
-            foreign::write(&mut writer, names, self);
-        }
         writer.finish()
     }
 }

@@ -3,7 +3,8 @@
 //! The rows are those that have series of their own anyway: their labels are translated once, when they
 //! are first shown.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use noctule_model::{
@@ -61,11 +62,34 @@ impl Foreign {
                 });
                 Some((ours.clone(), theirs?))
             };
-            self.labels = Arc::new(shown().filter_map(translate).collect());
+            let mut labels: Translated = shown().filter_map(translate).collect();
+            let first = |subject: &Subject| tables.iter().find_map(|table| table.first_ns(subject));
+            let ages = shown().map(|(subject, ours, _)| (ours, first(subject)));
+            leave_newest(&mut labels, ages);
+            self.labels = Arc::new(labels);
         }
         ForeignNames {
             exporter: self.exporter,
             labels: self.labels.clone(),
+        }
+    }
+}
+
+/// A container that is started again has the name of the one before, which is shown for a while: the labels
+/// are the newest row's from then on. `ages`: since when each row is known.
+fn leave_newest<'a>(
+    labels: &mut Translated,
+    ages: impl Iterator<Item = (&'a Arc<str>, Option<u64>)>,
+) {
+    let mut ages: Vec<_> = ages.collect();
+    ages.sort_by_key(|(_, first_ns)| Reverse(*first_ns));
+    let mut taken = HashSet::new();
+    for (ours, _) in ages {
+        if let Some(theirs) = labels.get_mut(ours)
+            && !theirs.is_empty()
+            && !taken.insert(theirs.clone())
+        {
+            *theirs = "".into();
         }
     }
 }
@@ -101,8 +125,13 @@ fn translated(exporter: ForeignExporter, subject: &Subject, owner: &Owner) -> St
     }
 }
 
-/// Writes every family that has samples.
-pub(super) fn write(writer: &mut Writer, names: &ForeignNames, snapshot: &Snapshot) {
+/// Writes every family that has samples; `part` gets each when it is written.
+pub(super) fn write(
+    writer: &mut Writer,
+    names: &ForeignNames,
+    snapshot: &Snapshot,
+    part: &mut dyn FnMut(Vec<u8>),
+) {
     let ours = |metric: &&ForeignMetric| metric.exporter == names.exporter;
     for metric in FOREIGN_METRICS.iter().filter(ours) {
         let ForeignOffer::Given(source) = metric.offer else {
@@ -123,6 +152,7 @@ pub(super) fn write(writer: &mut Writer, names: &ForeignNames, snapshot: &Snapsh
             }
             _ => family.rows(source, names, snapshot),
         }
+        part(writer.take());
     }
 }
 
