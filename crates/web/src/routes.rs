@@ -104,7 +104,10 @@ async fn metrics(
     };
     let render = move || {
         let _renderer = renderer;
-        (handlers.metrics)(&wish)
+        let page = (handlers.metrics)(&wish)?;
+        let (shared, encoding) = (Held(page.shared.clone()), page.encoding());
+        let kind = page.content_type;
+        Some((shared, encoding, kind, page.into_body()))
     };
     // A large page takes longer than other clients should wait.
     let page = match spawn_blocking(render).await {
@@ -113,18 +116,13 @@ async fn metrics(
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => return failed(),
     };
-    let Some(page) = page else {
+    let Some((shared, encoding, kind, body)) = page else {
         return text(
             StatusCode::SERVICE_UNAVAILABLE,
             "no figures yet: the first batch is being collected\n",
         );
     };
-    let (shared, encoding, kind) = (
-        Held(page.shared.clone()),
-        page.encoding(),
-        page.content_type,
-    );
-    let Ok(body) = page.into_body() else {
+    let Ok(body) = body else {
         return failed();
     };
     let mut response = answer(StatusCode::OK, kind, body);

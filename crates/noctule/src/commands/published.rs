@@ -1,23 +1,28 @@
 //! The last snapshot, and its text for all who ask.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use noctule_sinks::openmetrics::{Exposition, Snapshot};
 use noctule_web::{Packer, Page, Shared, Wish};
 
-/// A snapshot of which the large part is rendered once in each format and compression, however many
-/// clients ask.
+/// A snapshot of which the large part is rendered once in each format, however many clients ask.
 pub(super) struct Published {
     snapshot: Snapshot,
-    /// By format, plain and compressed.
-    made: [[OnceLock<Arc<Shared>>; 2]; Exposition::ALL.len()],
+    /// Compressed, by format.
+    packed: [OnceLock<Arc<Shared>>; Exposition::ALL.len()],
+    /// As text, which is ten times as large: only in the format that was asked for last.
+    plain: Mutex<Option<(Exposition, Arc<Shared>)>>,
+    scraped: AtomicBool,
 }
 
 impl Published {
     pub(super) fn new(snapshot: Snapshot) -> Self {
         Self {
             snapshot,
-            made: Default::default(),
+            packed: Default::default(),
+            plain: Mutex::default(),
+            scraped: AtomicBool::new(false),
         }
     }
 
@@ -26,37 +31,57 @@ impl Published {
         self.snapshot.taken_ns()
     }
 
-    /// Whether a scrape has shown it.
+    /// Whether a scrape shows it, or will when its page is made.
     pub(super) fn was_scraped(&self) -> bool {
-        let mut made = self.made.iter().flatten();
-        made.any(|shared| shared.get().is_some())
+        self.scraped.load(Ordering::Relaxed)
     }
 
     /// The page of `/metrics`.
     pub(super) fn page(&self, wish: &Wish, now_ns: u64) -> Page {
+        self.scraped.store(true, Ordering::Relaxed);
         let exposition = Exposition::negotiate(wish.accept.as_deref());
-        let made = &self.made[exposition as usize][usize::from(wish.gzip)];
-        let shared = made.get_or_init(|| Arc::new(self.rendered(exposition, wish.gzip)));
+        let shared = match wish.gzip {
+            true => {
+                let packed = &self.packed[exposition as usize];
+                packed
+                    .get_or_init(|| Arc::new(self.pack(exposition)))
+                    .clone()
+            }
+            false => self.plain(exposition),
+        };
         Page {
             content_type: exposition.content_type(),
-            shared: shared.clone(),
+            shared,
             own: self.snapshot.render_own(exposition, now_ns),
         }
     }
 
-    fn rendered(&self, exposition: Exposition, gzip: bool) -> Shared {
-        if gzip {
-            let mut packer = Packer::new();
-            let mut pushed = Ok(());
-            self.snapshot.render_levels(exposition, &mut |part| {
-                if pushed.is_ok() {
-                    pushed = packer.push(&part);
-                }
-            });
-            if let Ok(packed) = pushed.and_then(|()| packer.finish()) {
-                return packed;
+    fn pack(&self, exposition: Exposition) -> Shared {
+        let mut packer = Packer::new();
+        let mut pushed = Ok(());
+        self.snapshot.render_levels(exposition, &mut |part| {
+            if pushed.is_ok() {
+                pushed = packer.push(&part);
             }
+        });
+        let packed = pushed.and_then(|()| packer.finish());
+        packed.unwrap_or_else(|_| self.render(exposition))
+    }
+
+    fn plain(&self, exposition: Exposition) -> Arc<Shared> {
+        // A panic while it is rendered leaves what was there.
+        let mut plain = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, shared)) = plain.as_ref().filter(|(of, _)| *of == exposition) {
+            return shared.clone();
         }
+        // The one before is given back first.
+        *plain = None;
+        let shared = Arc::new(self.render(exposition));
+        *plain = Some((exposition, shared.clone()));
+        shared
+    }
+
+    fn render(&self, exposition: Exposition) -> Shared {
         let mut text = Vec::new();
         let render = &mut |part: Vec<u8>| text.extend(part);
         self.snapshot.render_levels(exposition, render);
