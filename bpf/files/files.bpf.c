@@ -58,7 +58,6 @@ struct {
 struct file_scratch {
 	struct file_open record;
 	char path[PATH_BYTES];
-	struct path_buffer buffer;
 };
 
 struct {
@@ -109,12 +108,13 @@ static __always_inline void fill_path(struct file_scratch *made, struct task_str
 				      const struct attempt *attempt)
 {
 	struct file_open *record = &made->record;
+	struct path_buffer *buffer = path_buffer();
 	long length;
 
-	if (attempt->file) {
-		record->length = path_of(&attempt->file->f_path, task, &made->buffer);
-		record->marks = made->buffer.marks;
-		copy_path(made->path, &made->buffer, record->length);
+	if (attempt->file && buffer) {
+		record->length = path_of(&attempt->file->f_path, task, buffer);
+		record->marks = buffer->marks;
+		copy_path(made->path, buffer, record->length);
 		return;
 	}
 	length = attempt->user ? bpf_probe_read_user_str(made->path, PATH_BYTES, attempt->name)

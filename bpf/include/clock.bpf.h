@@ -40,21 +40,11 @@ static __always_inline __u64 scheduler_clock(struct task_struct *task)
 
 static __always_inline void moment_of(struct rq *rq, struct moment *moment)
 {
-	moment->clock = rq->clock;
-	moment->stolen = rq->clock - rq->clock_task;
-	moment->interrupts = bpf_core_field_exists(rq->prev_irq_time) ? rq->prev_irq_time : 0;
-}
+	__u64 clock = rq->clock;
 
-/* The present moment of the CPU that the task is queued on or runs on. */
-static __always_inline void read_moment(struct task_struct *task, struct moment *moment)
-{
-	if (bpf_core_field_exists(task->se.cfs_rq)) {
-		moment_of(queue_of(task)->rq, moment);
-		return;
-	}
-	moment->clock = bpf_ktime_get_ns();
-	moment->stolen = 0;
-	moment->interrupts = 0;
+	moment->clock = clock;
+	moment->stolen = clock - rq->clock_task;
+	moment->interrupts = bpf_core_field_exists(rq->prev_irq_time) ? rq->prev_irq_time : 0;
 }
 
 /* Whether the thread runs on a CPU; where there is but one, the caller does. */

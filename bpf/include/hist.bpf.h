@@ -18,18 +18,28 @@ enum histogram {
 };
 
 /*
- * Position of the highest bit that is set; `value` is not 0. BPF has no instruction for it. Without
- * branches, each of which doubles the states in which the verifier goes on: sets all bits below,
- * and counts those that are set.
+ * Position of the highest bit that is set; `value` is not 0 and below 2^63. BPF has no instruction
+ * for it. Without branches, each of which doubles the states in which the verifier goes on: a
+ * smaller number less a larger one has its highest bit set.
  */
 static __always_inline __u32 highest_bit(__u64 value)
 {
-	for (__u32 half = 1; half < 64; half <<= 1)
-		value |= value >> half;
-	value -= value >> 1 & 0x5555555555555555;
-	value = (value & 0x3333333333333333) + (value >> 2 & 0x3333333333333333);
-	value = (value + (value >> 4)) & 0x0f0f0f0f0f0f0f0f;
-	return (value * 0x0101010101010101 >> 56) - 1;
+	__u32 bit = 0, more;
+
+	more = (0xffffffffULL - value) >> 63 << 5;
+	bit += more;
+	value >>= more;
+	more = (0xffffULL - value) >> 63 << 4;
+	bit += more;
+	value >>= more;
+	more = (0xffULL - value) >> 63 << 3;
+	bit += more;
+	value >>= more;
+	more = (0xfULL - value) >> 63 << 2;
+	bit += more;
+	value >>= more;
+	/* Two bits for each number below 16. */
+	return bit + (0xffffaa50ULL >> 2 * value & 3);
 }
 
 static __always_inline void histogram_add(__u32 *buckets, __u64 value)

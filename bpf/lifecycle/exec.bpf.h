@@ -13,7 +13,6 @@
 struct exec_scratch {
 	struct process_exec event;
 	char text[PATH_BYTES + EXEC_ARGS + PATH_BYTES];
-	struct path_buffer path;
 };
 
 struct {
@@ -24,7 +23,8 @@ struct {
 } exec_scratch SEC(".maps");
 
 /* The program itself: of a script that is its interpreter, and the script is an argument. */
-static __always_inline __u32 add_path(struct exec_scratch *made, struct task_struct *task)
+static __always_inline __u32 add_path(struct exec_scratch *made, struct path_buffer *path,
+				      struct task_struct *task)
 {
 	struct file *program = task->mm->exe_file;
 	__u32 length;
@@ -33,10 +33,10 @@ static __always_inline __u32 add_path(struct exec_scratch *made, struct task_str
 	made->event.path_marks = 0;
 	if (!program)
 		return 0;
-	length = path_of(&program->f_path, task, &made->path);
+	length = path_of(&program->f_path, task, path);
 	made->event.path_length = length;
-	made->event.path_marks = made->path.marks;
-	copy_path(made->text, &made->path, length);
+	made->event.path_marks = path->marks;
+	copy_path(made->text, path, length);
 	return length;
 }
 
@@ -64,27 +64,28 @@ static __always_inline __u32 add_args(struct exec_scratch *made, __u32 at, struc
 
 /* Copies the working directory behind the arguments. */
 static __always_inline __u32 add_directory(struct exec_scratch *made, __u32 at,
-					   struct task_struct *task)
+					   struct path_buffer *path, struct task_struct *task)
 {
-	__u32 length = path_of(&task->fs->pwd, task, &made->path);
+	__u32 length = path_of(&task->fs->pwd, task, path);
 
 	made->event.directory_length = 0;
-	made->event.directory_marks = made->path.marks;
+	made->event.directory_marks = path->marks;
 	barrier_var(at);
 	if (at >= PATH_BYTES + EXEC_ARGS)
 		return 0;
-	copy_path(made->text + at, &made->path, length);
+	copy_path(made->text + at, path, length);
 	made->event.directory_length = length;
 	return length;
 }
 
 static __always_inline void report_exec(struct task_struct *task)
 {
+	struct path_buffer *path = path_buffer();
 	struct exec_scratch *made;
 	__u32 zero = 0, length;
 
 	made = bpf_map_lookup_elem(&exec_scratch, &zero);
-	if (!made)
+	if (!made || !path)
 		return;
 	made->event.head.time = bpf_ktime_get_boot_ns();
 	made->event.head.kind = EVENT_PROCESS_EXEC;
@@ -95,9 +96,9 @@ static __always_inline void report_exec(struct task_struct *task)
 	describe_credentials(&made->event, task);
 	describe_namespaces(made->event.namespaces, task);
 	made->event.reserved = 0;
-	length = add_path(made, task);
+	length = add_path(made, path, task);
 	length += add_args(made, length, task->mm);
-	length += add_directory(made, length, task);
+	length += add_directory(made, length, path, task);
 	barrier_var(length);
 	if (length > PATH_BYTES + EXEC_ARGS + PATH_BYTES)
 		return;

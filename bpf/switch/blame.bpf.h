@@ -73,7 +73,13 @@ struct {
 	__type(value, __u32);
 } wait_rows SEC(".maps");
 
-/* Numbers of rows that are free. Filled at load, and when user space takes a row out. */
+/* The last number of a row. */
+const volatile __u32 last_wait_row = 0;
+
+/* Rows up to this number were used; those above were not, and are free. */
+__u32 used_wait_rows;
+
+/* Numbers of rows that user space has taken out, to be used again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, 1); /* set at load */
@@ -117,6 +123,22 @@ static __always_inline runner runner_of(struct task_struct *task, struct task_ac
 	return make_runner(group, task_rank(task));
 }
 
+/*
+ * The number of a row that is free; 0: there is none. Without atomic operations two CPUs could take
+ * the same: user space puts all numbers into free_rows then, before anything is attached.
+ */
+static __always_inline __u32 take_free_row(void)
+{
+	__u32 number;
+
+	if (!bpf_map_pop_elem(&free_rows, &number))
+		return number;
+	if (!has_task_storage || used_wait_rows >= last_wait_row)
+		return 0;
+	number = fetch_and_add(&used_wait_rows, 1) + 1;
+	return number <= last_wait_row ? number : 0;
+}
+
 /* The number of the group's row, made when there is none; 0 when there is no room. */
 static __always_inline __u32 row_number(__u64 group)
 {
@@ -126,10 +148,9 @@ static __always_inline __u32 row_number(__u64 group)
 
 	if (known)
 		return *known;
-	if (bpf_map_pop_elem(&free_rows, &number))
-		return 0;
+	number = take_free_row();
 	row = bpf_map_lookup_elem(&waits, &number);
-	if (!row)
+	if (!number || !row)
 		return 0;
 	row->group = group;
 	if (!bpf_map_update_elem(&wait_rows, &group, &number, BPF_NOEXIST))

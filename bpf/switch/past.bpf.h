@@ -141,16 +141,21 @@ __noinline int remember_oldest(__u32 cpu)
 	return 0;
 }
 
-/* A runner gets the CPU now. */
+/*
+ * A runner gets the CPU now. Where it had it before, its slice goes on, unless the host or an
+ * interrupt took time from it: a slice in which nothing was taken is divided at once, and what was
+ * taken counts for the waits of that time alone.
+ */
 static __always_inline void begin_slice(struct past *past, __u32 cpu, runner runner,
 					const struct moment *now)
 {
 	__u64 count = past->count;
 	struct slice *slice;
 
+	slice = &past->ring[(count - 1) % SLICES];
 	if (!count)
 		past->first = now->clock;
-	else if (past->ring[(count - 1) % SLICES].runner == runner)
+	else if (slice->runner == runner && slice->began.stolen == now->stolen)
 		return;
 	if (count >= SLICES)
 		remember_oldest(cpu);

@@ -58,16 +58,14 @@ static __always_inline void calibrate(struct cpu_slot *slot, __u64 clock)
  * on a virtual machine: a task that wakes an idle CPU is charged from the wake-up on, because the
  * scheduler skips the second update of its clock (rq_clock_skip_update).
  */
-static __always_inline __u64 charged_until(struct task_struct *prev, __u64 clock)
+static __always_inline __u64 charged_until(struct task_struct *prev, const struct moment *now)
 {
-	struct rq *rq;
 	__u64 end;
 
 	if (!bpf_core_field_exists(prev->se.cfs_rq))
-		return clock;
-	rq = queue_of(prev)->rq;
-	end = prev->se.exec_start + (rq->clock - rq->clock_task);
-	return end < clock ? end : clock;
+		return now->clock;
+	end = prev->se.exec_start + now->stolen;
+	return end < now->clock ? end : now->clock;
 }
 
 /*
@@ -105,15 +103,13 @@ static __always_inline bool was_idle(const struct cpu_slot *slot, struct task_st
  * moment (for its deadline server). Before v6.12 the last slice of such a process counts as idle.
  */
 static __always_inline __u64 idle_since(struct cpu_slot *slot, struct task_struct *idle,
-					__u64 since, __u64 end)
+					const struct moment *now, __u64 since, __u64 end)
 {
-	struct rq *rq;
 	__u64 began;
 
 	if (!slot->pid || !bpf_core_field_exists(idle->se.cfs_rq))
 		return since;
-	rq = queue_of(idle)->rq;
-	began = idle->se.exec_start + (rq->clock - rq->clock_task) + slot->clock_offset;
+	began = idle->se.exec_start + now->stolen + slot->clock_offset;
 	return began > since && began < end ? began : since;
 }
 
@@ -197,6 +193,31 @@ static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struc
 		note_later(account, COUNTER_CPU_TIME, span->later, at);
 }
 
+/*
+ * The present moment of the CPU. The address of its run queue is remembered: from the thread it
+ * would take two more loads, of those that can fault and are guarded by some ten instructions.
+ */
+static __always_inline void read_moment(struct cpu_slot *slot, struct task_struct *prev,
+					struct moment *now)
+{
+	__u64 queue = slot->queue;
+
+	if (!bpf_core_field_exists(prev->se.cfs_rq)) {
+		now->clock = bpf_ktime_get_ns();
+		now->stolen = 0;
+		now->interrupts = 0;
+		return;
+	}
+	if (!queue) {
+		queue = (__u64)queue_of(prev)->rq;
+		slot->queue = queue;
+	}
+	if (bpf_ksym_exists(bpf_rdonly_cast))
+		moment_of(bpf_rdonly_cast((void *)queue, bpf_core_type_id_kernel(struct rq)), now);
+	else
+		moment_of(queue_of(prev)->rq, now);
+}
+
 /* `span`: the slice that ends, as far as it was that of `prev`. */
 static __always_inline void account_slice(struct cpu_slot *slot, struct task_struct *prev,
 					  struct task_struct *next, const struct moment *now,
@@ -208,17 +229,15 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 	bool idle = was_idle(slot, prev);
 
 	calibrate(slot, now->clock);
-	if (!slot->queue && bpf_core_field_exists(prev->se.cfs_rq))
-		slot->queue = (__u64)queue_of(prev)->rq;
 	slot->stolen = now->stolen;
 	slot->interrupts = now->interrupts;
 	if (next->pid == 0)
-		end = charged_until(prev, now->clock);
+		end = charged_until(prev, now);
 	end += slot->clock_offset;
 	if (end < since)
 		end = since;
 	if (prev->pid == 0) {
-		__u64 began = idle_since(slot, prev, since, end);
+		__u64 began = idle_since(slot, prev, now, since, end);
 
 		slot->busy_ns += began - since;
 		since = began;

@@ -41,7 +41,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 
 	if (!slot || !started_at)
 		return 0;
-	read_moment(prev, &now);
+	read_moment(slot, prev, &now);
 	account_slice(slot, prev, next, &now, &span);
 	shared = sibling_growth(slot, cpu);
 	if (next->pid && (waits_on || lists_threads || packages > 1))

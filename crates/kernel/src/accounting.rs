@@ -191,7 +191,7 @@ impl Accounting {
         let mut places = Places::new(&switch, facts)?;
         places.follow(&online)?;
 
-        if wanted.waits {
+        if wanted.waits && !facts.task_storage {
             waits::free_rows(&switch, wanted.cgroups)?;
         }
         let exits = Rc::default();

@@ -1,4 +1,4 @@
-//! All entries of a hash table of the kernel side.
+//! Tables of the kernel side, read by few calls: all entries of a hash table, the first of an array.
 //!
 //! libbpf-rs' iterator takes a batch that is not full for the last one. But the kernel gives less
 //! than it was asked for whenever the next bucket does not fit: then the rest of the table, however
@@ -35,6 +35,11 @@ impl Entries {
         keys.zip(self.values.chunks_exact(self.value_size))
     }
 
+    /// The value of the entry at this place: of an array, that of the key.
+    pub(crate) fn value(&self, at: usize) -> Option<&[u8]> {
+        self.values.chunks_exact(self.value_size).nth(at)
+    }
+
     fn resize(&mut self, entries: usize) {
         self.keys.resize(entries * self.key_size, 0);
         self.values.resize(entries * self.value_size, 0);
@@ -43,6 +48,15 @@ impl Entries {
 
 /// Every entry that is there while the table is read; `what` names it in an error.
 pub(crate) fn entries(map: &impl MapCore, what: &str) -> Result<Entries, Error> {
+    read(map, usize::MAX, what)
+}
+
+/// The first `count` entries of an array, or all that it has.
+pub(crate) fn first(map: &impl MapCore, count: u32, what: &str) -> Result<Entries, Error> {
+    read(map, count as usize, what)
+}
+
+fn read(map: &impl MapCore, most: usize, what: &str) -> Result<Entries, Error> {
     let mut entries = Entries {
         key_size: map.key_size() as usize,
         value_size: map.value_size() as usize,
@@ -52,15 +66,16 @@ pub(crate) fn entries(map: &impl MapCore, what: &str) -> Result<Entries, Error> 
     let mut place = [0_u8; 4];
     let (mut begun, mut read, mut room, mut tries) = (false, 0, BATCH, 0);
     loop {
-        entries.resize(read + room);
-        let mut count = room as u32;
+        let wanted = room.min(most - read);
+        entries.resize(read + wanted);
+        let mut count = wanted as u32;
         let from = match begun {
             true => place.as_mut_ptr().cast(),
             false => ptr::null_mut(),
         };
         #[allow(unsafe_code, reason = "libbpf-rs ends before the table does")]
         // SAFETY: there is room for `count` keys and values behind those that were read, and for a
-        // place in a hash table; the kernel has read `from` when it writes there.
+        // place in a hash table or the key of an array; the kernel has read `from` when it writes there.
         let code = unsafe {
             libbpf_sys::bpf_map_lookup_batch(
                 map.as_fd().as_raw_fd(),
@@ -89,7 +104,7 @@ pub(crate) fn entries(map: &impl MapCore, what: &str) -> Result<Entries, Error> 
         }
         begun |= !matches!(error, Some(Errno::INTR | Errno::AGAIN));
         read += count as usize;
-        if error == Some(Errno::NOENT) {
+        if error == Some(Errno::NOENT) || read == most {
             entries.resize(read);
             return Ok(entries);
         }

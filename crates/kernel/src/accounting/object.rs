@@ -114,6 +114,7 @@ fn open(
         rodata.packages = facts.topology.packages().len() as u32;
         rodata.has_siblings = facts.topology.has_siblings();
         rodata.exits_wakeup_bytes = ring / 4;
+        rodata.last_wait_row = if wanted.waits { wanted.cgroups } else { 1 };
     }
     configure!(open, facts).context("setting up the BPF object switch")?;
     let unused = match facts.task_storage {

@@ -38,7 +38,9 @@ impl WaitCounts {
     }
 }
 
-/// Makes the rows of the distributions free. The first stands for the groups that find none.
+/// Makes the rows of the distributions free, on a kernel without atomic operations: elsewhere the
+/// kernel side takes those that were never used by a counter. The first stands for the groups that
+/// find none.
 pub(super) fn free_rows(switch: &SwitchSkel<'static>, rows: u32) -> Result<(), Error> {
     for number in (1..=rows).rev() {
         free_row(switch, number).context("the free rows of waits")?;
@@ -56,18 +58,18 @@ pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Er
     let numbers = table::entries(&switch.maps.wait_rows, "the table of waits")?;
     let named = numbers.iter().filter_map(|(key, number)| {
         let group = abi::group(u64::from_ne_bytes(key.try_into().ok()?))?;
-        Some((group, number))
+        Some((group, u32::from_ne_bytes(number.try_into().ok()?)))
     });
-    let first = 0u32.to_ne_bytes();
-    let overflow = (Group::Unnamed, first.as_slice());
-    let mut counts = Vec::new();
-    for (group, number) in named.chain([overflow]) {
-        let row = switch.maps.waits.lookup(number, MapFlags::ANY);
-        let row = row.context("a row of waits")?;
-        let row = row.and_then(|bytes| abi::plain::<WaitRow>(&bytes));
-        counts.extend(row.map(|row| WaitCounts::new(group, &row)));
-    }
-    Ok(counts)
+    let named: Vec<(Group, u32)> = named.collect();
+    let last = named.iter().map(|(_, number)| *number).max().unwrap_or(0);
+    let rows = table::first(&switch.maps.waits, last + 1, "the rows of waits")?;
+    let overflow = (Group::Unnamed, 0);
+    let counts = named.into_iter().chain([overflow]);
+    let counts = counts.filter_map(|(group, number)| {
+        let row = abi::plain::<WaitRow>(rows.value(number as usize)?)?;
+        Some(WaitCounts::new(group, &row))
+    });
+    Ok(counts.collect())
 }
 
 /// The cells of the matrix: victim, culprit.
