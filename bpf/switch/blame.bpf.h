@@ -185,8 +185,7 @@ static __always_inline struct blame *blame_row(__u64 victim, __u64 culprit)
 
 	if (row || blames_full)
 		return row;
-	bpf_map_update_elem(&blames, &key, &no_blame, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&blames, &key);
+	row = lookup_or_init(&blames, &key, &no_blame);
 	if (!row)
 		blames_full = 1;
 	return row;

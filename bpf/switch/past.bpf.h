@@ -141,10 +141,13 @@ __noinline int remember_oldest(__u32 cpu)
 	return 0;
 }
 
+/* So much that the host or interrupts took from a runner is worth a slice of its own. */
+#define TAKEN_NS (1 << 20)
+
 /*
- * A runner gets the CPU now. Where it had it before, its slice goes on, unless the host or an
- * interrupt took time from it: a slice in which nothing was taken is divided at once, and what was
- * taken counts for the waits of that time alone.
+ * A runner gets the CPU now. Where it had it before, its slice goes on, unless the host or
+ * interrupts took much time from it: that counts for the waits of that time alone. Where the kernel
+ * accounts interrupts they take a little in nearly every slice, which is divided evenly.
  */
 static __always_inline void begin_slice(struct past *past, __u32 cpu, runner runner,
 					const struct moment *now)
@@ -155,7 +158,7 @@ static __always_inline void begin_slice(struct past *past, __u32 cpu, runner run
 	slice = &past->ring[(count - 1) % SLICES];
 	if (!count)
 		past->first = now->clock;
-	else if (slice->runner == runner && slice->began.stolen == now->stolen)
+	else if (slice->runner == runner && now->stolen - slice->began.stolen < TAKEN_NS)
 		return;
 	if (count >= SLICES)
 		remember_oldest(cpu);

@@ -182,10 +182,8 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
 	if (row)
 		return row;
 	/* 0: the thread was first seen after it was reaped, and its process is unknown. */
-	if (key.start) {
-		bpf_map_update_elem(&carried, &key, &no_sample, BPF_NOEXIST);
-		row = bpf_map_lookup_elem(&carried, &key);
-	}
+	if (key.start)
+		row = lookup_or_init(&carried, &key, &no_sample);
 	if (!row) {
 		count_loss(LOSS_PROCESS_ROW);
 		return NULL;

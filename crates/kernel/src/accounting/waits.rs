@@ -38,6 +38,11 @@ impl WaitCounts {
     }
 }
 
+/// From which last number on rows are looked at for being sparse, and how many there are then for each that is
+/// used.
+const SPARSE_ROWS: u32 = 1024;
+const SPARSE: u32 = 4;
+
 /// Makes the rows of the distributions free, on a kernel without atomic operations: elsewhere the
 /// kernel side takes those that were never used by a counter. The first stands for the groups that
 /// find none.
@@ -62,14 +67,36 @@ pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Er
     });
     let named: Vec<(Group, u32)> = named.collect();
     let last = named.iter().map(|(_, number)| *number).max().unwrap_or(0);
-    let rows = table::first(&switch.maps.waits, last + 1, "the rows of waits")?;
     let overflow = (Group::Unnamed, 0);
-    let counts = named.into_iter().chain([overflow]);
-    let counts = counts.filter_map(|(group, number)| {
+    let count = named.len() as u32 + 1;
+    let named = named.into_iter().chain([overflow]);
+    if last >= SPARSE_ROWS && last / SPARSE > count {
+        return one_by_one(switch, named);
+    }
+    let rows = table::first(&switch.maps.waits, last + 1, "the rows of waits")?;
+    let counts = named.filter_map(|(group, number)| {
         let row = abi::plain::<WaitRow>(rows.value(number as usize)?)?;
         Some(WaitCounts::new(group, &row))
     });
     Ok(counts.collect())
+}
+
+/// Most rows up to the last one are free, as after a burst of groups: a call for each that is used reads less.
+fn one_by_one(
+    switch: &SwitchSkel<'static>,
+    named: impl Iterator<Item = (Group, u32)>,
+) -> Result<Vec<WaitCounts>, Error> {
+    let mut counts = Vec::new();
+    for (group, number) in named {
+        let row = switch
+            .maps
+            .waits
+            .lookup(&number.to_ne_bytes(), MapFlags::ANY);
+        let row = row.context("a row of waits")?;
+        let row = row.and_then(|bytes| abi::plain::<WaitRow>(&bytes));
+        counts.extend(row.map(|row| WaitCounts::new(group, &row)));
+    }
+    Ok(counts)
 }
 
 /// The cells of the matrix: victim, culprit.
