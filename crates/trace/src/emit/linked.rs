@@ -309,6 +309,10 @@ impl Emitter {
                 for _ in 0..TRIES {
                     self.greater(offset(shared)?, won, skip);
                 }
+                // Other CPUs were first each time: this number is not kept.
+                self.lookup_first(MapUse::Unkept);
+                self.unless_found(skip);
+                self.add(Reg::R0, 0, 1);
                 self.asm.goto(skip);
                 self.asm.bind(won);
             }
