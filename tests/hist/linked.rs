@@ -177,7 +177,7 @@ fn the_greatest_is_kept_with_what_it_had() {
     let max = &kept["rows"][0]["max($c)"];
     assert_eq!(max["value"], 500_776, "{kept}");
     assert_eq!(
-        (&max["fd"], &max["comm"]),
+        (&max["saved"]["fd"], &max["saved"]["comm"]),
         (&fd.into(), &"noctule-great".into()),
         "{kept}"
     );

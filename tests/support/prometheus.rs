@@ -6,7 +6,6 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -76,27 +75,20 @@ impl Prometheus {
         let file = folder.path().join("prometheus.yml");
         fs::write(&file, config).expect("a file");
         let data = folder.path().join(DATA);
-        let address = free_address();
-        let child = Command::new("prometheus")
+        let mut command = Command::new("prometheus");
+        command
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--storage.tsdb.path={}", data.display()))
-            .arg(format!("--web.listen-address={address}"))
             .arg("--log.level=error")
             .args(args)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("prometheus is installed");
-        let server = Self {
+            .stdout(Stdio::null());
+        let (child, address) = ready(command);
+        Self {
             child,
             address,
             _folder: folder,
-        };
-        super::wait_until("prometheus is ready", || {
-            let listens = TcpStream::connect(&server.address).is_ok();
-            listens && request(&server.address, "GET", "/-/ready", None).status == 200
-        });
-        server
+        }
     }
 
     /// The results of a query as of a time in seconds since 1970.
@@ -133,11 +125,35 @@ impl Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        let pid = Pid::from_raw(self.child.id() as i32).expect("not 0");
-        // It may have ended.
-        let _ = kill_process(pid, Signal::TERM);
+        // Its data goes with it, so it need not end in order. It may have ended.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts a server that is ready, on a port of its own.
+fn ready(mut command: Command) -> (Child, String) {
+    let mut ends = Vec::new();
+    while ends.len() < 5 {
+        let address = free_address();
+        let mut child = command
+            .arg(format!("--web.listen-address={address}"))
+            .spawn()
+            .expect("prometheus is installed");
+        let mut ended = None;
+        super::wait_until("prometheus is ready", || {
+            ended = child.try_wait().expect("our child");
+            let listens = || TcpStream::connect(&address).is_ok();
+            let ready = || request(&address, "GET", "/-/ready", None).status == 200;
+            ended.is_some() || listens() && ready()
+        });
+        match ended {
+            None => return (child, address),
+            // Another program has taken the port meanwhile.
+            Some(status) => ends.push(status),
+        }
+    }
+    panic!("prometheus ends at each start: {ends:?}");
 }
 
 /// An address at which nobody listens.

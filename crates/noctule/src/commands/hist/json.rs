@@ -55,11 +55,12 @@ fn value(cell: Cell) -> Value {
             value: number,
             fields,
         } => {
-            let mut saved = json!({"value": number});
+            let mut kept = json!({"value": number});
+            // A field may be called value, too.
             for (name, cell) in fields {
-                saved[name] = value(cell);
+                kept["saved"][name] = value(cell);
             }
-            saved
+            kept
         }
         Cell::Stack(frames) => {
             let frame = |frame: Frame| json!({"address": frame.address, "symbol": frame.symbol});
