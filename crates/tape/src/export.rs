@@ -103,21 +103,26 @@ struct Export {
 impl Export {
     fn stretch(&mut self, tape: &Tape, stretch: &Stretch) -> Result<(), Error> {
         let mut batches = tape.batches(&stretch.span, stretch.from_unix_ns);
-        let mut events = stretch.events(tape).peekable();
-        let Some(first_ns) = batches.next_unix_ns() else {
-            self.damages.extend_from_slice(batches.damages());
-            return Ok(());
-        };
+        let mut recorded = stretch.events(tape);
+        let mut events = recorded.by_ref().peekable();
+        let first_ns = batches.next_unix_ns();
+        let first_ns = first_ns.unwrap_or(stretch.span.from_unix_ns);
         let mut place = self.place(tape, stretch, first_ns);
         let mut tick = 0;
+        self.times.insert(tick, first_ns);
         while let Some(time_ns) = batches.next_unix_ns()
             && time_ns <= stretch.to_unix_ns
             && let Some(batch) = batches.next()
         {
             let next = self.place(tape, stretch, time_ns);
             if next != place {
+                let same = |it: &Event| self.place(tape, stretch, it.time_unix_ns) == place;
+                let before = std::iter::from_fn(|| events.next_if(same));
+                let before: Vec<Event> = before.collect();
+                self.tables.events(tick, &before, &mut self.owners);
                 self.write(&place)?;
                 self.restart();
+                self.times.insert(tick, time_ns);
                 place = next;
             }
             let happened = std::iter::from_fn(|| events.next_if(|it| it.time_unix_ns <= time_ns));
@@ -140,6 +145,7 @@ impl Export {
         }
         self.restart();
         self.damages.extend_from_slice(batches.damages());
+        self.damages.extend_from_slice(recorded.damages());
         Ok(())
     }
 
@@ -157,7 +163,7 @@ impl Export {
 
     fn restart(&mut self) {
         self.tables.restart();
-        self.owners = Owners::default();
+        self.owners.restart();
         self.times.clear();
     }
 
@@ -169,7 +175,10 @@ impl Export {
                 self.places.write(name, place, &batch)?;
             }
         }
+        // Owners of the next events are written with the tick before them.
+        let last = self.times.pop_last();
         self.times.clear();
+        self.times.extend(last);
         Ok(())
     }
 }

@@ -55,19 +55,19 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// All of a span.
+    /// All of a span, also where the wall clock was set back in it.
     pub fn whole(span: Span) -> Self {
         Self {
             span,
-            from_unix_ns: span.from_unix_ns,
-            to_unix_ns: span.to_unix_ns,
+            from_unix_ns: 0,
+            to_unix_ns: u64::MAX,
         }
     }
 
     /// The events in it. Those before the first batch of the span and after the last one belong to it
     /// where it goes to these ends.
     pub fn events<'a>(&self, tape: &'a Tape) -> Events<'a> {
-        let whole = self.from_unix_ns == self.span.from_unix_ns;
+        let whole = self.from_unix_ns <= self.span.from_unix_ns;
         let from = if whole { 0 } else { self.from_unix_ns };
         let last = self.to_unix_ns >= self.span.to_unix_ns;
         let to = if last { u64::MAX } else { self.to_unix_ns };

@@ -106,7 +106,8 @@ fn read(tape: &Tape, stretches: &[Stretch], reader: &mut dyn Reader) -> Result<V
     for stretch in stretches {
         reader.restart()?;
         let mut batches = tape.batches(&stretch.span, stretch.from_unix_ns);
-        let mut events = stretch.events(tape).peekable();
+        let mut recorded = stretch.events(tape);
+        let mut events = recorded.by_ref().peekable();
         while let Some(time_ns) = batches.next_unix_ns()
             && time_ns <= stretch.to_unix_ns
             && let Some(batch) = batches.next()
@@ -126,6 +127,7 @@ fn read(tape: &Tape, stretches: &[Stretch], reader: &mut dyn Reader) -> Result<V
             reader.events(&rest)?;
         }
         damages.extend_from_slice(batches.damages());
+        damages.extend_from_slice(recorded.damages());
     }
     Ok(damages)
 }

@@ -139,6 +139,14 @@ impl Owners {
         Some(number)
     }
 
+    /// Forgets all; numbers go on, so that one never stands for two owners.
+    pub(crate) fn restart(&mut self) {
+        *self = Self {
+            next: self.next,
+            ..Self::default()
+        };
+    }
+
     /// Those that were not written yet.
     pub(crate) fn take(&mut self) -> Vec<OwnerRecord> {
         std::mem::take(&mut self.pending)
