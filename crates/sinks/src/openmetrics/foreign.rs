@@ -55,7 +55,8 @@ impl Foreign {
                 .map(|row| (&row.subject, &row.owner))
                 .collect();
             let translate = |(subject, ours, _): (&Subject, &Arc<str>, _)| {
-                let theirs = self.labels.get(ours).cloned();
+                // An empty one can have been another row's for a while.
+                let theirs = self.labels.get(ours).filter(|it| !it.is_empty()).cloned();
                 let theirs = theirs.or_else(|| {
                     let owner = owners.get(subject)?;
                     Some(translated(self.exporter, subject, owner).into())
