@@ -382,7 +382,8 @@ impl Pipeline {
 
     /// Takes the first batch of an agent, from which on nothing is loaded any more, and gives up every
     /// capability of this thread without which that works. Measuring the cost of BPF programs needs
-    /// CAP_SYS_ADMIN at each window. Where the kernel wants CAP_BPF for each look into a map (before
+    /// CAP_SYS_ADMIN at each window, and so does entering a network namespace, with CAP_SYS_PTRACE for those of
+    /// others. Where the kernel wants CAP_BPF for each look into a map (before
     /// Linux 5.19, if unprivileged BPF is off), the batch fails without, and it is kept.
     pub(crate) fn tick_without_rights(&mut self) -> Result<Batch> {
         use FeatureId::{CacheMisses, Cycles, Instructions, ReferenceCycles};
@@ -394,6 +395,12 @@ impl Pipeline {
         let mut kept = CapabilitySet::empty();
         if on(FeatureId::SelfCost) {
             kept |= CapabilitySet::SYS_ADMIN;
+        }
+        // Sockets are looked for in each network namespace where the kernel refuses the better way.
+        let walks =
+            |it: &Feature| it.id == FeatureId::TcpSockets && it.state == FeatureState::Degraded;
+        if features.iter().any(walks) {
+            kept |= CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_PTRACE;
         }
         // A CPU that comes online gets counters of its own.
         if [Cycles, ReferenceCycles, Instructions, CacheMisses]

@@ -12,8 +12,9 @@ use crate::error::{Context as _, Error};
 
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// Calls it in each of them, the own one first; `proc` is where the host's procfs is. Those that cannot be entered are left out. The thread is
-/// in its own one again at the end, and an error is that it is not.
+/// Calls it in each of them, the own one first; `proc` is where the host's procfs is. Those that cannot be
+/// entered are left out: that takes CAP_SYS_ADMIN, and CAP_SYS_PTRACE for those of other users. The thread
+/// is in its own one again at the end, and an error is that it is not.
 pub(super) fn each(proc: &Path, mut visit: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
     visit()?;
     let own = File::open(OWN).context(OWN)?;
@@ -26,19 +27,21 @@ pub(super) fn each(proc: &Path, mut visit: impl FnMut() -> Result<(), Error>) ->
         let network = Some(LinkNameSpaceType::Network);
         move_into_link_name_space(space.as_fd(), network)
     };
-    let mut result = Ok(());
     let mut entered = false;
     for space in others {
         if enter(&space).is_ok() {
             entered = true;
-            result = result.and(visit());
+            // One that goes away meanwhile costs only what was in it.
+            if let Err(error) = visit() {
+                tracing::debug!(%error, "a network namespace");
+            }
         }
     }
     // Without CAP_SYS_ADMIN the thread enters none, and may not enter its own one either.
     if entered {
         enter(&own).map_err(std::io::Error::from).context(OWN)?;
     }
-    result
+    Ok(())
 }
 
 /// Those of all processes, but for what was seen.

@@ -244,9 +244,9 @@ fn listed(look: Look, refused: Option<&Error>) -> Feature {
             id,
             format!(
                 "the iterator of TCP: this kernel refuses iterators over maps, so each batch walks \
-                 all sockets of the network namespaces that have a process; bytes of connections \
-                 in others count when they end, and after lost events no end of a connection is \
-                 made up for: {why}"
+                 all sockets of the network namespaces that have a process and that noctule may \
+                 enter; bytes of connections in others count when they end, and noctule does not \
+                 report the end of a connection that was lost: {why}"
             ),
         )
         .mended_by(REPORT),
