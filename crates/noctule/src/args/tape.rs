@@ -35,7 +35,7 @@ pub(crate) struct RecordArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// What a recording has, and what others make of it
+/// Inspect or export a recording
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TapeArgs {
     #[command(subcommand)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use noctule_sinks::openmetrics::{Exposition, Snapshot};
 use noctule_web::{Packer, Page, Shared, Wish};
 
-/// A snapshot of which the large part is rendered once in each format, however many clients ask.
+/// A snapshot of which the large part is compressed once in each format, however many clients ask.
 pub(super) struct Published {
     snapshot: Snapshot,
     /// Compressed, by format.
