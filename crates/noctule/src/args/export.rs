@@ -11,7 +11,7 @@ use super::values;
 ///
 /// parquet and csv: a folder with a folder for each table (docs/tape.md), for DuckDB, Polars, pandas and lakes.
 /// openmetrics: the series of /metrics with their times, for `promtool tsdb create-blocks-from openmetrics`: then
-/// Prometheus and Grafana show the past. perfetto: a trace for https://ui.perfetto.dev with CPU use, waits, who
+/// Prometheus and Grafana show the past. perfetto: a trace for the page ui.perfetto.dev with CPU use, waits, who
 /// hurts whom, verdicts and events on one time line.
 ///
 /// Examples:
