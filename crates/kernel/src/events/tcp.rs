@@ -76,44 +76,34 @@ fn most_that_loads<T>(
     let calls_are_there = calls.is_ok();
     let mut refused = None;
     for look in looks {
-        let mut error = None;
-        if calls_are_there {
-            match load(Parts { calls: true, look }) {
+        for with_calls in [true, false] {
+            if with_calls && !calls_are_there {
+                continue;
+            }
+            let parts = Parts {
+                calls: with_calls,
+                look,
+            };
+            match load(parts) {
                 Ok(tcp) => {
-                    let (tcp, calls) = (Ok(tcp), Ok(()));
                     return Loaded {
-                        tcp,
-                        calls,
+                        tcp: Ok(tcp),
+                        calls: if with_calls { Ok(()) } else { calls },
                         look,
                         refused,
                     };
                 }
-                Err(it) => error = Some(it),
+                Err(error) if !with_calls => _ = refused.get_or_insert(error),
+                // Its first word, if it takes the rest without.
+                Err(error) if calls.is_ok() => calls = Err(error),
+                Err(_) => {}
             }
-        }
-        // Its first word, if it takes the rest without.
-        if let Some(error) = error.filter(|_| calls.is_ok()) {
-            calls = Err(error);
-        }
-        match load(Parts { calls: false, look }) {
-            Ok(tcp) => {
-                let tcp = Ok(tcp);
-                return Loaded {
-                    tcp,
-                    calls,
-                    look,
-                    refused,
-                };
-            }
-            Err(error) => _ = refused.get_or_insert(error),
         }
     }
-    let tcp = Err(refused.take().expect("each way was tried"));
-    let look = Look::Walk;
     Loaded {
-        tcp,
+        tcp: Err(refused.take().expect("each way was tried")),
         calls,
-        look,
+        look: Look::Walk,
         refused,
     }
 }

@@ -35,16 +35,21 @@ pub(super) fn export(
         replay: Replay::new(config)?,
         step_ns: args.step.unwrap_or(STEP).as_nanos() as u64,
         next_ns: 0,
+        behind: 0,
         families: Families::new(&args.output),
     };
     let damages = read(tape, stretches, &mut out)?;
     let written = out.families.put_together(&mut file);
     let written = written.with_context(|| args.output.display().to_string())?;
-    let words = format!(
+    let mut words = format!(
         "{} samples, {}",
         count(out.families.samples),
         bytes(written)
     );
+    if out.behind > 0 {
+        let behind = count(out.behind);
+        words += &format!("; {behind} batches are left out, because the clock was set back");
+    }
     Ok((words, damages))
 }
 
@@ -54,6 +59,8 @@ struct Out<'a> {
     step_ns: u64,
     /// Wall-clock time of the next samples.
     next_ns: u64,
+    /// Batches of which the time is before that of the last samples: Prometheus takes none such.
+    behind: u64,
     families: Families<'a>,
 }
 
@@ -66,9 +73,11 @@ impl Reader for Out<'_> {
     fn batch(&mut self, mut batch: Batch) -> Result<()> {
         let (snapshot, _) = self.replay.observe(&mut batch);
         if batch.time_unix_ns < self.next_ns {
+            self.behind +=
+                u64::from(batch.time_unix_ns.saturating_add(self.step_ns) < self.next_ns);
             return Ok(());
         }
-        self.next_ns = batch.time_unix_ns + self.step_ns;
+        self.next_ns = batch.time_unix_ns.saturating_add(self.step_ns);
         let page = snapshot.render(Exposition::OpenMetrics, snapshot.taken_ns());
         self.replay.scraped(batch.taken_ns);
         self.families
