@@ -224,19 +224,8 @@ impl EventStream {
         else {
             return Ok(());
         };
-        let mut fits: Vec<&Owner> = names
-            .owners()
-            .map(|owner| &**owner)
-            .filter(|owner| selection.fits(owner))
-            .collect();
-        fits.sort_unstable_by_key(|owner| owner.path.len());
-        let mut tops: Vec<&str> = Vec::new();
-        for owner in fits {
-            // The kernel side looks at the groups above, too.
-            if tops.iter().any(|top| is_below(&owner.path, top)) {
-                continue;
-            }
-            tops.push(&owner.path);
+        let owners = names.owners().map(|owner| &**owner);
+        for owner in tops(owners.filter(|owner| selection.fits(owner))) {
             if !wanted.contains(&owner.cgroup) {
                 source.kernel().want_cgroup(owner.cgroup)?;
                 wanted.push(owner.cgroup);
@@ -282,6 +271,21 @@ impl EventStream {
     }
 }
 
+/// The groups that are below none of the others: the kernel side looks at the groups above, too. A
+/// group that is gone can have the path of one that was made again, which is not below it.
+fn tops<'a>(groups: impl Iterator<Item = &'a Owner>) -> Vec<&'a Owner> {
+    let mut groups: Vec<&Owner> = groups.collect();
+    groups.sort_unstable_by_key(|owner| owner.path.len());
+    let mut tops: Vec<&Owner> = Vec::new();
+    for owner in groups {
+        let above = |top: &&Owner| top.path != owner.path && is_below(&owner.path, &top.path);
+        if !tops.iter().any(above) {
+            tops.push(owner);
+        }
+    }
+    tops
+}
+
 /// Whether a group is `top` or below it.
 fn is_below(path: &str, top: &str) -> bool {
     let rest = path.strip_prefix(top.trim_end_matches('/'));
@@ -290,7 +294,7 @@ fn is_below(path: &str, top: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_below;
+    use super::*;
 
     #[test]
     fn a_group_ends_at_a_slash() {
@@ -304,6 +308,27 @@ mod tests {
         ];
         for (path, top, below) in cases {
             assert_eq!(is_below(path, top), below, "{path} {top}");
+        }
+    }
+
+    #[test]
+    fn a_group_that_was_made_again_is_wanted_beside_the_one_that_is_gone() {
+        let owner = |id, path: &str| Owner {
+            path: path.into(),
+            ..Owner::unknown(CgroupId(id))
+        };
+        let groups = [
+            owner(1, "/a/web.service"),
+            owner(2, "/a/web.service/worker"),
+            owner(3, "/a/web.service"),
+            owner(4, "/a/web.services"),
+        ];
+        for turned in 0..groups.len() {
+            let (first, last) = groups.split_at(turned);
+            let found = tops(last.iter().chain(first));
+            let mut ids: Vec<u64> = found.iter().map(|owner| owner.cgroup.0).collect();
+            ids.sort_unstable();
+            assert_eq!(ids, [1, 3, 4], "{turned}");
         }
     }
 }
