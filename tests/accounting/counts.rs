@@ -19,7 +19,7 @@ fn softirqs_of_the_node_are_the_kernels_by_vector() {
     needs!("cpu_time");
     let agent = agent("100ms");
     let recorder = Recorder::start(oracle::softirqs);
-    let group = Group::new("softirqs").heavy();
+    let group = Group::new("softirqs");
     let load = Load::own(&group, "sleeper");
     let readings: Vec<Reading> = (0..40).map(|_| Reading::fresh(&agent)).collect();
     drop(load);

@@ -122,10 +122,12 @@ fn a_thread_that_is_moved_alone_counts_in_its_group_and_in_its_process() {
     assert_as_accounted("ended", &agent, [&first, &second]);
 }
 
-/// It moves itself, time and again, to a group that is new, and uses some CPU there.
+/// It moves itself, time and again, to a group that is new, and uses some CPU there; until it has
+/// done so often, or for half a minute where other tests take the CPU.
 fn wanderer(parent: &Group) -> Load {
     let script = format!(
-        "cd '{}' && n=0; while [ $n -lt 150 ]; do i=0; names=; \
+        "cd '{}' && n=0; end=$(($(date +%s) + 30)); \
+         while [ $n -lt 150 ] && [ $(date +%s) -lt $end ]; do i=0; names=; \
          while [ $i -lt 20 ]; do i=$((i + 1)); names=\"$names $n-$i\"; done; \
          /bin/mkdir $names; \
          for name in $names; do \

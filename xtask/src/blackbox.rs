@@ -26,7 +26,7 @@ use queue::{Queue, Test};
 ///
 /// Those that can run beside others do so; those that need the machine alone follow. Tests of
 /// another tree, which keep to the same locks, are waited for. A single test may as well be run by
-/// `cargo test`. Up to three tests that fail are run again, alone: those that pass then are listed as
+/// `cargo test`. Up to eight tests that fail are run again, alone: those that pass then are listed as
 /// unsteady and do not fail the run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -110,7 +110,7 @@ struct Report {
 }
 
 /// So many that failed run again. More are no accident.
-const SECOND_RUNS: usize = 3;
+const SECOND_RUNS: usize = 8;
 
 /// Runs the few tests that failed once more.
 fn second_runs(reports: &mut [Report], mut run: impl FnMut(&str) -> Result<Outcome>) -> Result<()> {
