@@ -127,7 +127,7 @@ fn a_thread_that_is_moved_alone_counts_in_its_group_and_in_its_process() {
 fn wanderer(parent: &Group) -> Load {
     let script = format!(
         "cd '{}' && n=0; end=$(($(date +%s) + 30)); \
-         while [ $n -lt 150 ] && [ $(date +%s) -lt $end ]; do i=0; names=; \
+         while [ $n -lt 50 ] && [ $(date +%s) -lt $end ]; do i=0; names=; \
          while [ $i -lt 20 ]; do i=$((i + 1)); names=\"$names $n-$i\"; done; \
          /bin/mkdir $names; \
          for name in $names; do \
@@ -142,7 +142,7 @@ fn wanderer(parent: &Group) -> Load {
 fn a_group_that_is_entered_while_a_batch_is_taken_has_used_little() {
     let _machine = support::shared_but(&[support::Part::Groups]);
     needs!("cpu_time");
-    let agent = agent("100ms");
+    let agent = agent("20ms");
     let parent = Group::new("wanderer");
     let mut load = wanderer(&parent);
     load.wait_for_end();
