@@ -23,7 +23,7 @@ use crate::data::level::LEVELS;
 use crate::draw::line::put;
 use crate::draw::palette::Palette;
 use crate::state::App;
-use crate::state::keys::{Action, KEYS, Mode};
+use crate::state::keys::{self, Action, Mode};
 use crate::state::layout::Areas;
 use crate::table::View;
 use crate::table::columns::COLUMNS;
@@ -51,7 +51,7 @@ pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
     );
     zones::draw(app, areas.zones, &palette, frame);
     match app.mode {
-        Mode::Table | Mode::Filter => rows::draw(app, &areas, &palette, frame),
+        Mode::Table | Mode::Filter | Mode::Goto => rows::draw(app, &areas, &palette, frame),
         Mode::Detail | Mode::Help | Mode::Blame | Mode::Columns => {
             let lines = pane::lines(app, areas.pane.width, &palette);
             let shown = lines.into_iter().skip(app.scroll);
@@ -111,7 +111,7 @@ fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
         spans.push(Span::styled(view, palette.reversed));
     }
     spans.push(Span::raw(format!("  {}", said(app).join(" · "))));
-    if app.view == View::Waits && matches!(app.mode, Mode::Table | Mode::Filter) {
+    if app.view == View::Waits && matches!(app.mode, Mode::Table | Mode::Filter | Mode::Goto) {
         let legend = wait_cells::legend(palette);
         let used: usize = spans.iter().chain(&legend).map(Span::width).sum();
         if used <= usize::from(width) {
@@ -123,7 +123,7 @@ fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
 
 /// What is shown below, in words.
 fn said(app: &App) -> Vec<String> {
-    if !matches!(app.mode, Mode::Table | Mode::Filter) {
+    if !matches!(app.mode, Mode::Table | Mode::Filter | Mode::Goto) {
         return position(app).into_iter().collect();
     }
     let filter = escape(&app.filter);
@@ -163,26 +163,37 @@ fn position(app: &App) -> Option<String> {
 fn footer(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let area = areas.footer;
     let mut spans = vec![Span::raw(" ")];
-    let typing = app.mode == Mode::Filter;
+    let typing = matches!(app.mode, Mode::Filter | Mode::Goto);
     if typing || (areas.status.height == 0 && !app.filter.is_empty()) {
+        let (mark, line) = match (app.mode, &app.place) {
+            (Mode::Goto, Some(place)) => ("→ ", &place.typed),
+            _ => ("/ ", &app.filter),
+        };
         // The end is where the user types.
         let room = usize::from(area.width).saturating_sub(5).min(40);
-        let typed = text::keep_end(&escape(&app.filter), room);
+        let typed = text::keep_end(&escape(line), room);
         let end = 3 + text::width(&typed) as u16;
-        spans.push(Span::styled("/ ", palette.accent));
+        spans.push(Span::styled(mark, palette.accent));
         spans.push(Span::raw(typed + "   "));
         if typing && area.height > 0 && end < area.width {
             frame.set_cursor_position(Position::new(area.x + end, area.y));
         }
     }
     let mut used: usize = spans.iter().map(|s| text::width(&s.content)).sum();
-    let here = KEYS.iter().filter(|b| b.modes.contains(&app.mode));
-    for (word, binding) in here.filter_map(|b| Some((b.footer?, b))) {
+    if let Some(refused) = app.place.as_ref().and_then(|place| place.refused.as_ref()) {
+        let room = usize::from(area.width).saturating_sub(used);
+        let words = text::keep_start(&format!("{refused}  "), room);
+        used += text::width(&words);
+        spans.push(Span::styled(words, palette.alarm));
+    }
+    let here = keys::bindings(app.place.is_some());
+    let here = here.iter().filter(|(b, _)| b.modes.contains(&app.mode));
+    for (word, binding, labels) in here.filter_map(|(b, labels)| Some((b.footer?, b, labels))) {
         let word = match (binding.action, app.view) {
             (Action::View(view), shown) if view == shown => "CPU use",
             _ => word,
         };
-        let label = binding.keys[0].label();
+        let label = labels[0].clone();
         let entry = format!(" {word}  ");
         used += text::width(&label) + text::width(&entry);
         // The blanks after the last entry may be cut.

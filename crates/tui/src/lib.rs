@@ -16,7 +16,7 @@ mod table;
 mod terminal;
 mod text;
 
-pub use state::{About, Options, View};
+pub use state::{About, Moment, Options, View};
 pub use terminal::{End, run};
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ pub(crate) mod keys;
 pub(crate) mod layout;
 mod options;
 mod selection;
+pub(crate) mod travel;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,6 +17,8 @@ use ratatui::layout::Size;
 use self::keys::{Action, Mode, Pointer, Press};
 use self::layout::Areas;
 pub use self::options::{About, Options, View};
+pub use self::travel::Moment;
+use self::travel::{Fresh, Place, Travel};
 use crate::data::Data;
 use crate::data::history::LENGTH;
 use crate::data::level::{self, Key, LEVELS};
@@ -36,6 +39,8 @@ pub(crate) enum Input {
     Mouse(Pointer),
     /// The next batch came.
     Batch(Box<Batch>),
+    /// Another place of a recording, or more of it.
+    Place(Box<Fresh>),
     /// The terminal has this size now.
     Size(Size),
 }
@@ -109,6 +114,8 @@ pub(crate) struct App {
     pane_height: PaneHeight,
     /// The lines of the table.
     pub(crate) lines: Vec<Line>,
+    /// The place, where a recording is shown.
+    pub(crate) place: Option<Place>,
     /// The user wants to leave.
     pub(crate) quit: bool,
 }
@@ -149,17 +156,29 @@ impl App {
             size,
             pane_height,
             lines: Vec::new(),
+            place: None,
             quit: false,
         };
         app.turn(options.view);
         app
     }
 
+    /// The same, of a recording that ends then.
+    pub(crate) fn recorded(mut self, options: &Options, end_unix_ns: u64) -> Self {
+        self.place = Some(Place::new(end_unix_ns, options.moment));
+        self
+    }
+
+    /// Where the user wants to go in the recording, once.
+    pub(crate) fn take_wish(&mut self) -> Option<Travel> {
+        self.place.as_mut()?.wish.take()
+    }
+
     /// The state after the input.
     pub(crate) fn step(mut self, input: Input) -> Self {
         match input {
             Input::Key(press) => {
-                if let Some(action) = keys::action(self.mode, press) {
+                if let Some(action) = keys::action(self.mode, press, self.place.is_some()) {
                     self.act(action);
                 }
             }
@@ -173,6 +192,15 @@ impl App {
                 self.shown.push(*batch);
                 if let Some(detail) = &mut self.detail {
                     detail.about = (self.about.0)(&detail.line.item.row);
+                }
+            }
+            Input::Place(fresh) => {
+                let fresh = *fresh;
+                self.shown = fresh.data;
+                if let Some(place) = &mut self.place {
+                    place.time_unix_ns = fresh.time_unix_ns;
+                    place.speed = fresh.speed;
+                    place.busy = fresh.busy;
                 }
             }
             Input::Size(size) => self.size = size,
@@ -286,15 +314,46 @@ impl App {
             Action::Move(motion) if self.mode == Mode::Columns => self.mark(motion),
             Action::Move(motion) => self.scroll(motion),
             Action::Back => self.back(),
-            Action::Accept => self.mode = Mode::Table,
-            Action::Erase => drop(self.filter.pop()),
-            Action::EraseAll => self.filter.clear(),
-            Action::Type(c) if self.filter.chars().count() < MAX_FILTER => self.filter.push(c),
+            Action::Accept => self.accept(),
+            Action::Erase => drop(self.typed().pop()),
+            Action::EraseAll => self.typed().clear(),
+            Action::Type(c) if self.typed().chars().count() < MAX_FILTER => self.typed().push(c),
             Action::Type(_) => {}
+            Action::Goto => self.mode = Mode::Goto,
+            Action::Travel(travel) => self.travel(travel),
+            Action::Play => self.place.iter_mut().for_each(Place::play),
+        }
+    }
+
+    /// The line that is being typed.
+    fn typed(&mut self) -> &mut String {
+        match (self.mode, &mut self.place) {
+            (Mode::Goto, Some(place)) => &mut place.typed,
+            _ => &mut self.filter,
+        }
+    }
+
+    fn accept(&mut self) {
+        let accepted = match (self.mode, &mut self.place) {
+            (Mode::Goto, Some(place)) => place.accept(),
+            _ => true,
+        };
+        if accepted {
+            self.mode = Mode::Table;
+        }
+    }
+
+    fn travel(&mut self, travel: Travel) {
+        if let Some(place) = &mut self.place {
+            place.wish = Some(travel);
         }
     }
 
     fn pause(&mut self) {
+        if let Some(place) = &mut self.place {
+            place.pause();
+            return;
+        }
         self.paused = !self.paused;
         if let Some(live) = self.live.take() {
             self.shown = live;
@@ -386,6 +445,13 @@ impl App {
             Mode::Filter => {
                 self.mode = Mode::Table;
                 self.filter.clear();
+            }
+            Mode::Goto => {
+                self.mode = Mode::Table;
+                if let Some(place) = &mut self.place {
+                    place.typed.clear();
+                    place.refused = None;
+                }
             }
             Mode::Table if self.filter.is_empty() => self.unselect(),
             Mode::Table => self.filter.clear(),

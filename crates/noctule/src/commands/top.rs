@@ -13,6 +13,7 @@ use noctule_model::{Batch, Level};
 use noctule_text::cpu_numbers;
 use noctule_tui::{About, View};
 
+use super::recorded;
 use super::users::Users;
 use crate::args::TopArgs;
 use crate::config::Config;
@@ -77,6 +78,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         hostname,
         utc_offset: print::utc_offset,
         about: About(Arc::new(about(&files))),
+        moment: |text, end_unix_ns| recorded::moment(text, end_unix_ns).map_err(|it| it.0),
         ascii: print::ascii_only(),
         color: print::colours(),
     };

@@ -86,11 +86,15 @@ fn title(app: &App, window: Option<&Window>, width: u16, palette: &Palette) -> L
         spans.insert(2, Span::raw(" "));
     }
     if let Some(window) = window {
-        let facts = [
+        let mut facts = [
             format!(" · {} CPUs", window.node.cpus),
             format!(" · window {}", duration(window.length_ns)),
-            format!(" · {}", app.clock(window.time_unix_ns)),
+            format!(" · {}", moment(app, window)),
         ];
+        // Of a recording the moment is what is looked for: it has room before the others.
+        if app.place.is_some() {
+            facts.rotate_right(1);
+        }
         for fact in facts {
             let used: usize = spans.iter().map(Span::width).sum();
             if used + text::width(&fact) <= width {
@@ -99,6 +103,23 @@ fn title(app: &App, window: Option<&Window>, width: u16, palette: &Palette) -> L
         }
     }
     Line::from(spans)
+}
+
+/// When the window ended; of a recording with the day, and whether it plays.
+fn moment(app: &App, window: &Window) -> String {
+    let Some(place) = &app.place else {
+        return app.clock(window.time_unix_ns);
+    };
+    let at = window.time_unix_ns;
+    let mut words = noctule_text::date_time(at, (app.utc_offset)(at));
+    match place.speed {
+        Some(speed) => words.push_str(&format!(" ▶ {speed}x")),
+        None => words.push_str(" (recorded)"),
+    }
+    if place.busy {
+        words.push_str(" …");
+    }
+    words
 }
 
 /// The bar; alone on the screen it also says what would stand on the other lines.

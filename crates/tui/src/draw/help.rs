@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 
 use crate::draw::line::labelled;
 use crate::draw::palette::Palette;
-use crate::state::keys::{Binding, KEYS, Mode, Press};
+use crate::state::keys::{self, Binding, Mode};
 use crate::table::View;
 use crate::table::columns::COLUMNS;
 use crate::text::{self, Align};
@@ -14,9 +14,10 @@ use crate::text::{self, Align};
 const TWO: usize = 78;
 const LABEL: usize = 9;
 
-/// The lines of the help: all keys first, so that they fit on a screen of 80 columns and 24 lines.
-pub(crate) fn lines(width: usize, palette: &Palette) -> Vec<Line<'static>> {
-    let mut lines = keys(width, palette);
+/// The lines of the help: all keys first, so that they fit on a screen of 80 columns and 24 lines; with
+/// those of a recording on one of 30 lines.
+pub(crate) fn lines(width: usize, palette: &Palette, recorded: bool) -> Vec<Line<'static>> {
+    let mut lines = every_key(width, palette, recorded);
     lines.push(Line::default());
     for (view, heading) in [
         (View::Use, " Columns: who uses the CPU"),
@@ -55,19 +56,25 @@ pub(crate) fn lines(width: usize, palette: &Palette) -> Vec<Line<'static>> {
     lines
 }
 
-/// Every key, down the columns. Those of the line of the filter come last.
-fn keys(width: usize, palette: &Palette) -> Vec<Line<'static>> {
-    let (typing, other): (Vec<&Binding>, Vec<&Binding>) = KEYS
-        .iter()
-        .partition(|binding| binding.modes == [Mode::Filter]);
-    let entry = |binding: &Binding| {
-        let labels: Vec<String> = binding.keys.iter().map(Press::label).collect();
-        (labels.join(" "), binding.help)
+/// Every key, down the columns. Those of a line that is typed come last.
+fn every_key(width: usize, palette: &Palette, recorded: bool) -> Vec<Line<'static>> {
+    let bindings = keys::bindings(recorded).into_iter();
+    let entries =
+        bindings.map(|(binding, labels)| (binding.modes, (labels.join(" "), binding.help)));
+    let entries: Vec<(&[Mode], (String, &str))> = entries.collect();
+    let of = |wanted: &dyn Fn(&[Mode]) -> bool| {
+        let those = entries.iter().filter(|(modes, _)| wanted(modes));
+        those.map(|(_, entry)| entry.clone()).collect::<Vec<_>>()
     };
-    let mut entries: Vec<(String, &str)> = other.into_iter().map(entry).collect();
-    entries.push(("mouse".to_owned(), "select, sort; Shift: copy"));
-    entries.push((String::new(), "while a filter is typed:"));
-    entries.extend(typing.into_iter().map(entry));
+    let mut shown = of(&|modes| !matches!(modes, [Mode::Filter] | [Mode::Goto]));
+    shown.push(("mouse".to_owned(), "select, sort; Shift: copy"));
+    shown.push((String::new(), "while a filter is typed:"));
+    shown.extend(of(&|modes| modes == [Mode::Filter]));
+    if recorded {
+        shown.push((String::new(), "while a time is typed:"));
+        shown.extend(of(&|modes| modes == [Mode::Goto]));
+    }
+    let entries = shown;
     let columns = if width >= TWO { 2 } else { 1 };
     let rows = entries.len().div_ceil(columns);
     let room = (width / columns).saturating_sub(LABEL + 2);

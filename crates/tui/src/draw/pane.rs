@@ -13,7 +13,7 @@ use crate::state::keys::Mode;
 /// How many lines the pane has; 0 while none is open.
 pub(crate) fn height(app: &App, width: u16) -> usize {
     match app.mode {
-        Mode::Table | Mode::Filter => 0,
+        Mode::Table | Mode::Filter | Mode::Goto => 0,
         Mode::Detail | Mode::Help | Mode::Blame | Mode::Columns => {
             lines(app, width, &Palette::new(false)).len()
         }
@@ -24,7 +24,7 @@ pub(crate) fn height(app: &App, width: u16) -> usize {
 pub(crate) fn lines(app: &App, width: u16, palette: &Palette) -> Vec<Line<'static>> {
     let width = usize::from(width);
     match (app.mode, &app.detail) {
-        (Mode::Help, _) => help::lines(width, palette),
+        (Mode::Help, _) => help::lines(width, palette, app.place.is_some()),
         (Mode::Blame, _) => blame::lines(app, width, palette),
         (Mode::Columns, _) => choose::lines(app, width, palette),
         (_, Some(detail)) => detail::lines(app, detail, width, palette),

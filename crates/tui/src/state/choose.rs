@@ -69,11 +69,11 @@ impl App {
     /// row that is selected already. The wheel scrolls.
     pub(super) fn point(&mut self, pointer: Pointer) {
         match (pointer.what, self.mode) {
-            (Pointed::Up, Mode::Table | Mode::Filter) => {
+            (Pointed::Up, Mode::Table | Mode::Filter | Mode::Goto) => {
                 self.offset = self.offset.saturating_sub(WHEEL);
                 self.keep_on_screen();
             }
-            (Pointed::Down, Mode::Table | Mode::Filter) => {
+            (Pointed::Down, Mode::Table | Mode::Filter | Mode::Goto) => {
                 self.offset += WHEEL;
                 self.keep_on_screen();
             }

@@ -5,6 +5,7 @@ use ratatui::crossterm::event::{
     Event, KeyCode, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
 };
 
+use super::travel::Travel;
 use crate::table::View;
 
 /// What the keys act on.
@@ -15,6 +16,8 @@ pub(crate) enum Mode {
     Table,
     /// The line into which the filter is typed.
     Filter,
+    /// The line into which a moment of a recording is typed.
+    Goto,
     /// The pane of one row.
     Detail,
     /// The pane of the keys.
@@ -104,6 +107,12 @@ pub(crate) enum Action {
     EraseAll,
     /// Adds a character to the filter.
     Type(char),
+    /// Opens the line for a moment of a recording.
+    Goto,
+    /// To another place of a recording.
+    Travel(Travel),
+    /// Plays a recording, and faster with each stroke.
+    Play,
 }
 
 /// What was done with the mouse, and where.
@@ -177,6 +186,7 @@ const fn ctrl(c: char) -> Press {
 
 const TABLE: &[Mode] = &[Mode::Table];
 const FILTER: &[Mode] = &[Mode::Filter];
+const GOTO: &[Mode] = &[Mode::Goto];
 const COLUMNS: &[Mode] = &[Mode::Columns];
 const PANES: &[Mode] = &[Mode::Detail, Mode::Help, Mode::Blame, Mode::Columns];
 const BLAME: &[Mode] = &[Mode::Table, Mode::Blame];
@@ -185,7 +195,7 @@ const NOT_CHOOSING: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Bla
 #[rustfmt::skip]
 const NOT_TYPING: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Blame, Mode::Columns];
 #[rustfmt::skip]
-const EVERYWHERE: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Blame, Mode::Columns, Mode::Filter];
+const EVERYWHERE: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Blame, Mode::Columns, Mode::Filter, Mode::Goto];
 
 const fn bind(
     keys: &'static [Press],
@@ -246,16 +256,61 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[ctrl('u')], FILTER, Action::EraseAll, "remove all of it", None),
 ];
 
+/// How many of them stand before those of a recording: the way out, and the help.
+const FIRST: usize = 3;
+
+/// Keys of a recording. They come before those of the same name.
+#[rustfmt::skip]
+pub(crate) const TRAVEL_KEYS: &[Binding] = &[
+    bind(&[key(KeyCode::Left)], TABLE, Action::Travel(Travel::Back), "a batch back", Some("back")),
+    bind(&[key(KeyCode::Right)], TABLE, Action::Travel(Travel::On), "a batch on", Some("on")),
+    bind(&[char('[')], NOT_TYPING, Action::Travel(Travel::Minutes(-1)), "a minute back", Some("-1m")),
+    bind(&[char(']')], NOT_TYPING, Action::Travel(Travel::Minutes(1)), "a minute on", Some("+1m")),
+    bind(&[char('g')], TABLE, Action::Goto, "to a time: 03:10, -10m", Some("go to")),
+    bind(&[char('p')], NOT_TYPING, Action::Play, "play; again: up to 60x", Some("play")),
+    bind(&[char(' ')], NOT_CHOOSING, Action::Pause, "stop, or play", None),
+    bind(&[char('v')], NOT_TYPING, Action::Travel(Travel::Verdict), "to the next verdict", Some("verdict")),
+    bind(&[key(KeyCode::Enter)], GOTO, Action::Accept, "go there", Some("go")),
+    bind(&[key(KeyCode::Esc)], GOTO, Action::Back, "stay", Some("stay")),
+    bind(&[key(KeyCode::Backspace)], GOTO, Action::Erase, "remove its last character", None),
+    bind(&[ctrl('u')], GOTO, Action::EraseAll, "remove all of it", None),
+];
+
+/// The keys that there are, each with its labels; of a recording without those that it has for itself.
+pub(crate) fn bindings(recorded: bool) -> Vec<(&'static Binding, Vec<String>)> {
+    let own = if recorded { TRAVEL_KEYS } else { &[] };
+    let is_own = |press: &Press, binding: &Binding| {
+        let covers = |own: &Binding| binding.modes.iter().all(|mode| own.modes.contains(mode));
+        own.iter().any(|it| it.keys.contains(press) && covers(it))
+    };
+    let not_own = |binding: &'static Binding| {
+        let keys = binding.keys.iter().filter(|press| !is_own(press, binding));
+        let labels: Vec<String> = keys.map(Press::label).collect();
+        (!labels.is_empty()).then_some((binding, labels))
+    };
+    let labels = |binding: &'static Binding| {
+        let labels = binding.keys.iter().map(Press::label);
+        (binding, labels.collect::<Vec<_>>())
+    };
+    let (first, others) = KEYS.split_at(FIRST);
+    let own = own.iter().map(labels);
+    let first = first.iter().filter_map(not_own);
+    let others = others.iter().filter_map(not_own);
+    first.chain(own).chain(others).collect()
+}
+
 /// What the key does in the mode. While the filter is typed every other character is text.
-pub(crate) fn action(mode: Mode, press: Press) -> Option<Action> {
-    let bound = KEYS
+pub(crate) fn action(mode: Mode, press: Press, recorded: bool) -> Option<Action> {
+    let own = if recorded { TRAVEL_KEYS } else { &[] };
+    let bound = own
         .iter()
+        .chain(KEYS)
         .find(|b| b.modes.contains(&mode) && b.keys.contains(&press));
     match (bound, mode, press) {
         (Some(binding), ..) => Some(binding.action),
         (
             None,
-            Mode::Filter,
+            Mode::Filter | Mode::Goto,
             Press {
                 code: KeyCode::Char(c),
                 ctrl: false,
@@ -317,7 +372,7 @@ mod tests {
                 for &press in binding.keys {
                     let label = press.label();
                     assert_eq!(
-                        action(mode, press),
+                        action(mode, press, false),
                         Some(binding.action),
                         "{label} {mode:?}"
                     );
@@ -328,12 +383,37 @@ mod tests {
     }
 
     #[test]
+    fn the_keys_of_a_recording_come_before_those_of_the_same_name() {
+        for binding in TRAVEL_KEYS {
+            for (&mode, press) in binding.modes.iter().flat_map(|mode| {
+                let keys = binding.keys.iter();
+                keys.map(move |press| (mode, press))
+            }) {
+                assert_eq!(action(mode, *press, true), Some(binding.action));
+            }
+        }
+        // In the help each key of a mode stands once.
+        let mut seen = std::collections::HashSet::new();
+        for (binding, labels) in bindings(true) {
+            for (mode, label) in binding.modes.iter().flat_map(|mode| {
+                let labels = labels.iter().cloned();
+                labels.map(move |label| (format!("{mode:?}"), label))
+            }) {
+                assert!(
+                    seen.insert((mode.clone(), label.clone())),
+                    "{label} in {mode}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn typing_takes_every_character_but_ctrl_c_still_quits() {
         for c in ['q', '?', '/', ' ', 'é', '1'] {
-            assert_eq!(action(Mode::Filter, char(c)), Some(Action::Type(c)));
+            assert_eq!(action(Mode::Filter, char(c), false), Some(Action::Type(c)));
         }
-        assert_eq!(action(Mode::Filter, ctrl('c')), Some(Action::Quit));
-        assert_eq!(action(Mode::Filter, ctrl('x')), None);
+        assert_eq!(action(Mode::Filter, ctrl('c'), false), Some(Action::Quit));
+        assert_eq!(action(Mode::Filter, ctrl('x'), false), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use noctule_analysis::{Row, Selection, Thresholds};
 use noctule_model::Level;
 
+use crate::state::travel::Moment;
 pub use crate::table::View;
 
 /// Returns what only files say of a row, as label and text: limits of a group, the command line of a
@@ -41,6 +42,8 @@ pub struct Options {
     pub utc_offset: fn(u64) -> i32,
     /// Asked when a row is looked at, and again with each batch.
     pub about: About,
+    /// A moment as people type it, for recordings.
+    pub moment: Moment,
     /// Whether only ASCII can be shown.
     pub ascii: bool,
     /// Whether colours may be used: false when `NO_COLOR` is set.

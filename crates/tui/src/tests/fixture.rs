@@ -248,9 +248,9 @@ fn owner(id: CgroupId, path: &str) -> Owner {
     owner
 }
 
-/// A state in which nothing was received.
-pub(crate) fn app(level: Level, width: u16, height: u16) -> App {
-    let options = Options {
+/// A view of a node with figures that a test knows.
+pub(crate) fn options(level: Level) -> Options {
+    Options {
         level,
         view: View::Use,
         thresholds: Thresholds::default(),
@@ -262,10 +262,15 @@ pub(crate) fn app(level: Level, width: u16, height: u16) -> App {
             Some(_) => vec![("command", "made up --for tests".to_owned())],
             None => vec![("CPU weight", "100".to_owned())],
         })),
+        moment: |text, _| text.parse().map_err(|_| "not a number".to_owned()),
         ascii: false,
         color: true,
-    };
-    App::new(&options, Size::new(width, height), pane::height)
+    }
+}
+
+/// The state before the first batch.
+pub(crate) fn app(level: Level, width: u16, height: u16) -> App {
+    App::new(&options(level), Size::new(width, height), pane::height)
 }
 
 /// The state after these batches.
