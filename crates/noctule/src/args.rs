@@ -282,7 +282,20 @@ pub(crate) struct TopArgs {
     #[arg(long, value_name = "DURATION", default_value = "1s",
           value_parser = values::duration)]
     pub(crate) interval: Duration,
-    /// End by itself after this time
+    /// Show this recording instead of the live node: left and right by batch, [ and ] by minute, g to a
+    /// time, p to play, v to the next moment at which somebody was hurt
+    #[arg(long, value_name = "DIR", conflicts_with = "interval")]
+    pub(crate) from: Option<PathBuf>,
+    /// With --from: where it begins: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds since
+    /// 1970 [default: the end]
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "from",
+        allow_hyphen_values = true
+    )]
+    pub(crate) at: Option<String>,
+    /// End by itself after this time; with --from: length of the part that is shown
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
 }

@@ -34,6 +34,7 @@ mod table;
 mod tape;
 mod target;
 mod top;
+mod top_recorded;
 mod trace;
 mod tracepoints;
 mod trigger;

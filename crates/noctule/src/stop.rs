@@ -28,6 +28,16 @@ fn hangup_ignored() -> bool {
     mask.is_some_and(|mask| mask & 1 << (SIGHUP - 1) != 0)
 }
 
+/// A flag that the signals that end a command set, for one that waits for something else.
+pub(crate) fn end_flag() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let hangup = (!hangup_ignored()).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
+        signal_hook::flag::register(signal, flag.clone()).context("catching signals")?;
+    }
+    Ok(flag)
+}
+
 /// A pipe that becomes readable when a signal arrives.
 pub(crate) struct Signals {
     ends: UnixStream,

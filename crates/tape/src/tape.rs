@@ -37,6 +37,16 @@ impl Span {
         (self.from_unix_ns..=self.to_unix_ns).contains(&unix_ns)
     }
 
+    /// A part of it: what is outside of two moments is left out.
+    #[must_use]
+    pub fn between(&self, from_unix_ns: u64, to_unix_ns: u64) -> Self {
+        Self {
+            from_unix_ns: self.from_unix_ns.max(from_unix_ns),
+            to_unix_ns: self.to_unix_ns.min(to_unix_ns),
+            ..*self
+        }
+    }
+
     /// How many batches there are from the first to the last, those included that were lost.
     pub fn batches(&self) -> u64 {
         self.ticks.1.saturating_sub(self.ticks.0).saturating_add(1)

@@ -1,6 +1,7 @@
 //! `noctule top`: the live view of one node on a terminal.
 //!
-//! [`run`] takes batches from a channel and shows the difference between each two of them. The rooms,
+//! [`run`] takes batches from a channel and shows the difference between each two of them; [`replay`]
+//! shows those of a recording, at any place. The rooms,
 //! each of which uses only those before it:
 //!
 //! - `data`: the last minute of batches, and what is derived from them;
@@ -17,7 +18,7 @@ mod terminal;
 mod text;
 
 pub use state::{About, Moment, Options, View};
-pub use terminal::{End, run};
+pub use terminal::{End, Recorded, replay, run};
 
 #[cfg(test)]
 mod tests;

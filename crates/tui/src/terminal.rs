@@ -1,11 +1,12 @@
 //! The way in, and the loop.
 
 mod keyboard;
+pub(crate) mod player;
 mod screen;
 
 use std::io::{self, IsTerminal as _};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use noctule_model::Batch;
@@ -14,9 +15,12 @@ use ratatui::layout::Size;
 
 use crate::draw::{self, pane};
 use crate::state::keys::{Pointer, Press};
+use crate::state::travel::{Fresh, Travel};
 use crate::state::{App, Input, Options};
 use crate::terminal::keyboard::Keyboard;
 use crate::terminal::screen::Screen;
+
+pub use self::player::Recorded;
 
 /// How long a batch or the order to stop may lie before it is seen. A key is seen at once.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -40,12 +44,45 @@ pub enum End {
 ///
 /// Standard output is not a terminal, the terminal is gone, or another thread panicked.
 pub fn run(batches: Receiver<Batch>, options: &Options, stop: &AtomicBool) -> io::Result<End> {
+    show(|app| app, &Source::Live(batches), options, stop)
+}
+
+/// The same of a recording, beginning at a moment (nanoseconds since 1970).
+///
+/// # Errors
+///
+/// As [`run`], or there is no thread to be had.
+pub fn replay(
+    recorded: &dyn Recorded,
+    start_unix_ns: u64,
+    options: &Options,
+    stop: &AtomicBool,
+) -> io::Result<End> {
+    let end = recorded.spans().last().map_or(0, |span| span.1);
+    let (travels, wishes) = mpsc::channel();
+    let (pictures, places) = mpsc::sync_channel(player::LANE);
+    std::thread::scope(|threads| {
+        let play = move || player::play(recorded, options, start_unix_ns, &wishes, &pictures);
+        std::thread::Builder::new()
+            .name("player".into())
+            .spawn_scoped(threads, play)?;
+        let source = Source::Recorded(places, travels);
+        show(|app| app.recorded(options, end), &source, options, stop)
+    })
+}
+
+fn show(
+    begin: impl FnOnce(App) -> App,
+    source: &Source,
+    options: &Options,
+    stop: &AtomicBool,
+) -> io::Result<End> {
     if !io::stdout().is_terminal() {
         return Err(io::Error::other("standard output is not a terminal"));
     }
     let mut screen = Screen::take()?;
     let keyboard = Keyboard::listen()?;
-    let app = App::new(options, screen.terminal.size()?, pane::height);
+    let app = begin(App::new(options, screen.terminal.size()?, pane::height));
     let ends = Ends {
         stop,
         panicked: &screen.panicked.clone(),
@@ -54,10 +91,31 @@ pub fn run(batches: Receiver<Batch>, options: &Options, stop: &AtomicBool) -> io
         screen.terminal.draw(|frame| draw::draw(app, frame))?;
         Ok(())
     };
-    let end = drive(app, &mut draw, &keyboard.events, &batches, &ends);
-    // From here on the sender gets an error: nobody listens.
-    drop(batches);
-    end
+    drive(app, &mut draw, &keyboard.events, source, &ends)
+}
+
+/// Where the figures come from.
+pub(crate) enum Source {
+    /// The live node.
+    Live(Receiver<Batch>),
+    /// A recording, and where to go in it.
+    Recorded(Receiver<Fresh>, mpsc::Sender<Travel>),
+}
+
+impl Source {
+    fn next(&self) -> Result<Input, TryRecvError> {
+        match self {
+            Self::Live(batches) => batches.try_recv().map(Box::new).map(Input::Batch),
+            Self::Recorded(places, _) => places.try_recv().map(Box::new).map(Input::Place),
+        }
+    }
+
+    fn travel(&self, wish: Travel) {
+        if let Self::Recorded(_, travels) = self {
+            // Without the player the next look at it is the end.
+            let _ = travels.send(wish);
+        }
+    }
 }
 
 /// Flags that others set to end the view.
@@ -73,7 +131,7 @@ pub(crate) fn drive(
     mut app: App,
     draw: &mut dyn FnMut(&App) -> io::Result<()>,
     events: &Receiver<io::Result<Event>>,
-    batches: &Receiver<Batch>,
+    source: &Source,
     ends: &Ends<'_>,
 ) -> io::Result<End> {
     draw(&app)?;
@@ -84,6 +142,9 @@ pub(crate) fn drive(
             if let Some(input) = input(&received?) {
                 app = app.step(input);
                 changed = true;
+                if let Some(wish) = app.take_wish() {
+                    source.travel(wish);
+                }
             }
             event = events.try_recv().map_err(|_| RecvTimeoutError::Timeout);
         }
@@ -97,8 +158,8 @@ pub(crate) fn drive(
             return Ok(End::Quit);
         }
         loop {
-            match batches.try_recv() {
-                Ok(batch) => app = app.step(Input::Batch(Box::new(batch))),
+            match source.next() {
+                Ok(input) => app = app.step(input),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return Ok(End::SourceGone),
             }

@@ -7,14 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use noctule_analysis::Row;
+use noctule_analysis::{Row, Selection};
 use noctule_collect::SettingFiles;
 use noctule_model::{Batch, Level};
 use noctule_text::cpu_numbers;
 use noctule_tui::{About, View};
 
-use super::recorded;
 use super::users::Users;
+use super::{recorded, top_recorded};
 use crate::args::TopArgs;
 use crate::config::Config;
 use crate::exit;
@@ -27,6 +27,9 @@ use crate::wire::{Pipeline, Shown};
 const LANE: usize = 4;
 
 pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
+    if let Some(folder) = &args.from {
+        return top_recorded::run(folder, args, config);
+    }
     if args.interval < Duration::from_millis(50) {
         bail!(Usage(format!(
             "--interval is {:?}: must be 50ms or more",
@@ -36,16 +39,16 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     let signals = Signals::catch()?;
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, batches) = sync_channel(LANE);
-    let (interval, duration, config) = (args.interval, args.duration, config.clone());
+    let (interval, duration) = (args.interval, args.duration);
     let names = args.names.clone();
-    let (thresholds, hostname) = (config.verdicts.thresholds(), config.host.name());
+    let collected = config.clone();
     let stopped = stop.clone();
     // The pipeline is made on the thread that drives it: its rings are not to be moved.
     let (started, ready) = sync_channel(1);
     let source = thread::Builder::new()
         .name("collect".into())
         .spawn(move || {
-            let mut pipeline = Pipeline::start(&config, Shown::Use)?;
+            let mut pipeline = Pipeline::start(&collected, Shown::Use)?;
             let selection = pipeline.select(&names, &[])?;
             let _ = started.send((selection, pipeline.setting_files()));
             let end = duration.map(|d| Instant::now() + d);
@@ -61,7 +64,23 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         joined()?;
         bail!("the collecting thread ended before it began");
     };
-    let options = noctule_tui::Options {
+    let about = About(Arc::new(about(&files)));
+    let options = options(args, config, selection, about);
+    let shown = noctule_tui::run(batches, &options, &stop);
+    stop.store(true, Ordering::Relaxed);
+    joined()?;
+    shown.context("the terminal")?;
+    Ok(exit::DONE)
+}
+
+/// What the screen begins with.
+pub(super) fn options(
+    args: &TopArgs,
+    config: &Config,
+    selection: Selection,
+    about: About,
+) -> noctule_tui::Options {
+    noctule_tui::Options {
         level: match (args.by, args.waits) {
             (Some(by), _) => by.into(),
             (None, false) => Level::Process,
@@ -72,21 +91,16 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
             (_, true) => View::Energy,
             _ => View::Use,
         },
-        thresholds,
+        thresholds: config.verdicts.thresholds(),
         selection,
-        interval,
-        hostname,
+        interval: args.interval,
+        hostname: config.host.name(),
         utc_offset: print::utc_offset,
-        about: About(Arc::new(about(&files))),
+        about,
         moment: |text, end_unix_ns| recorded::moment(text, end_unix_ns).map_err(|it| it.0),
         ascii: print::ascii_only(),
         color: print::colours(),
-    };
-    let shown = noctule_tui::run(batches, &options, &stop);
-    stop.store(true, Ordering::Relaxed);
-    joined()?;
-    shown.context("the terminal")?;
-    Ok(exit::DONE)
+    }
 }
 
 /// What only files say of a row: the limits of a group, the command line and the user of a process.

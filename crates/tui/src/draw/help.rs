@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 
 use crate::draw::line::labelled;
 use crate::draw::palette::Palette;
-use crate::state::keys::{self, Binding, Mode};
+use crate::state::keys::{self, Mode};
 use crate::table::View;
 use crate::table::columns::COLUMNS;
 use crate::text::{self, Align};

@@ -4,11 +4,11 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use noctule_model::{Batch, Level};
+use noctule_model::Level;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
 use super::fixture::{Fake, app};
-use crate::terminal::{End, Ends, drive};
+use crate::terminal::{End, Ends, Source, drive};
 
 type Events = (SyncSender<io::Result<Event>>, Receiver<io::Result<Event>>);
 
@@ -17,7 +17,7 @@ struct Ran {
     drawn: usize,
 }
 
-fn run(events: &Events, batches: &Receiver<Batch>, stop: bool, panicked: bool) -> Ran {
+fn run(events: &Events, source: &Source, stop: bool, panicked: bool) -> Ran {
     let ends = Ends {
         stop: &AtomicBool::new(stop),
         panicked: &AtomicBool::new(panicked),
@@ -28,7 +28,7 @@ fn run(events: &Events, batches: &Receiver<Batch>, stop: bool, panicked: bool) -
         Ok(())
     };
     let app = app(Level::Process, 80, 24);
-    let end = drive(app, &mut draw, &events.1, batches, &ends);
+    let end = drive(app, &mut draw, &events.1, source, &ends);
     Ran { end, drawn }
 }
 
@@ -45,7 +45,7 @@ fn q_ends_it() {
     let (_sender, batches) = sync_channel(1);
     events.0.send(Ok(Event::Resize(10, 4))).unwrap();
     events.0.send(key('q')).unwrap();
-    let ran = run(&events, &batches, false, false);
+    let ran = run(&events, &Source::Live(batches), false, false);
     assert_eq!(ran.end.unwrap(), End::Quit);
 }
 
@@ -53,7 +53,12 @@ fn q_ends_it() {
 fn stop_ends_it() {
     let events = sync_channel(8);
     let (_sender, batches) = sync_channel(1);
-    assert_eq!(run(&events, &batches, true, false).end.unwrap(), End::Quit);
+    assert_eq!(
+        run(&events, &Source::Live(batches), true, false)
+            .end
+            .unwrap(),
+        End::Quit
+    );
 }
 
 #[test]
@@ -66,7 +71,7 @@ fn the_end_of_the_channel_ends_it_after_what_was_in_it() {
             sender.send(fake.tick(&[])).unwrap();
         }
     });
-    let ran = run(&events, &batches, false, false);
+    let ran = run(&events, &Source::Live(batches), false, false);
     sending.join().unwrap();
     assert_eq!(ran.end.unwrap(), End::SourceGone);
     assert!(ran.drawn >= 1);
@@ -76,12 +81,13 @@ fn the_end_of_the_channel_ends_it_after_what_was_in_it() {
 fn errors_of_the_terminal_and_panics_end_it() {
     let events = sync_channel(8);
     let (_sender, batches) = sync_channel(1);
-    assert!(run(&events, &batches, false, true).end.is_err());
+    let source = Source::Live(batches);
+    assert!(run(&events, &source, false, true).end.is_err());
     events.0.send(Err(io::Error::other("gone"))).unwrap();
-    let ran = run(&events, &batches, false, false);
+    let ran = run(&events, &source, false, false);
     assert_eq!(ran.end.unwrap_err().to_string(), "gone");
     let (gone, events_left) = sync_channel(1);
     drop(gone);
-    let ran = run(&(events.0, events_left), &batches, false, false);
+    let ran = run(&(events.0, events_left), &source, false, false);
     assert!(ran.end.is_err());
 }

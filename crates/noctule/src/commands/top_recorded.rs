@@ -1,0 +1,119 @@
+//! `noctule top --from`: the screen of a recording, at any place of it.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use noctule_model::Batch;
+use noctule_tape::{Span, Stretch, Tape};
+use noctule_tui::{About, Recorded};
+
+use super::recorded::{self, Window};
+use super::top;
+use crate::args::TopArgs;
+use crate::config::Config;
+use crate::exit;
+use crate::select;
+use crate::stop;
+
+pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> {
+    let shown = Shown::open(folder, args)?;
+    let start = match (&args.at, args.duration) {
+        (None, None) => shown.parts.last().map_or(0, |part| part.to_unix_ns),
+        _ => shown.parts.first().map_or(0, |part| part.from_unix_ns),
+    };
+    let selection = shown.select(args)?;
+    let host = &shown.tape.segments()[0].meta().host;
+    // The files of the live node are about other groups and processes.
+    let nothing = About(Arc::new(|_| Vec::new()));
+    let options = noctule_tui::Options {
+        interval: shown.interval(),
+        hostname: host.clone(),
+        ..top::options(args, config, selection, nothing)
+    };
+    let stop = stop::end_flag()?;
+    noctule_tui::replay(&shown, start, &options, &stop).context("the terminal")?;
+    Ok(exit::DONE)
+}
+
+/// What of the recording is shown.
+struct Shown {
+    tape: Tape,
+    parts: Vec<Span>,
+}
+
+impl Shown {
+    fn open(folder: &Path, args: &TopArgs) -> Result<Self> {
+        if args.at.is_none() && args.duration.is_none() {
+            let tape = Tape::open(folder).context("--from")?;
+            recorded::warn(tape.damages());
+            let parts = tape.spans();
+            anyhow::ensure!(
+                !parts.is_empty(),
+                "--from {}: it has no batch",
+                folder.display()
+            );
+            return Ok(Self { tape, parts });
+        }
+        // From --at on one can go to the end.
+        let window = Window::of(folder, args.at.as_deref(), args.duration, Duration::MAX)?;
+        let Stretch {
+            span,
+            from_unix_ns,
+            to_unix_ns,
+        } = window.stretch;
+        let part = span.between(from_unix_ns, to_unix_ns);
+        Ok(Self {
+            tape: window.tape,
+            parts: vec![part],
+        })
+    }
+
+    /// The rows that are meant; names that nothing in the first and the last batch has are refused.
+    fn select(&self, args: &TopArgs) -> Result<noctule_analysis::Selection> {
+        let selection = select::recorded(&args.names)?;
+        let mut owners = HashMap::new();
+        for part in &self.parts {
+            for at in [part.from_unix_ns, part.to_unix_ns] {
+                let batch = self.tape.batches(part, at).next();
+                batch.iter().for_each(|it| recorded::note(&mut owners, it));
+            }
+        }
+        let owners: Vec<_> = owners.values().map(|owner| &**owner).collect();
+        match selection.missing(&owners).filter(|_| selection.has_names()) {
+            Some(missing) => Err(select::nothing_fits(missing).into()),
+            None => Ok(selection),
+        }
+    }
+
+    /// Time between two batches, as it was on average.
+    fn interval(&self) -> Duration {
+        let length = |part: &Span| part.to_unix_ns.saturating_sub(part.from_unix_ns);
+        let whole = |part: &Span| {
+            let spans = self.tape.spans().into_iter();
+            spans.rev().find(|span| span.segments == part.segments)
+        };
+        let last = self.parts.iter().rev().find_map(whole);
+        let steps = |span: &Span| span.batches().saturating_sub(1).max(1);
+        let ns = last.map_or(0, |span| length(&span) / steps(&span));
+        // A whole number of milliseconds: a second is shown as such.
+        let ms = (ns + 500_000) / 1_000_000;
+        Duration::from_millis(ms.max(1))
+    }
+}
+
+impl Recorded for Shown {
+    fn spans(&self) -> Vec<(u64, u64)> {
+        let ends = |part: &Span| (part.from_unix_ns, part.to_unix_ns);
+        self.parts.iter().map(ends).collect()
+    }
+
+    fn batches(&self, span: usize, from_unix_ns: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
+        match self.parts.get(span) {
+            Some(part) => Box::new(self.tape.batches(part, from_unix_ns)),
+            None => Box::new(std::iter::empty()),
+        }
+    }
+}
