@@ -257,3 +257,59 @@ fn it_shows_who_waits_and_says_what_is_the_matter() {
     top.terminal.keys(&["q"]);
     top.assert_restored();
 }
+
+#[test]
+fn a_recording_is_shown_at_any_place() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let tape = folder.path().join("tape");
+    let tape = tape.to_str().expect("text");
+    let burner = Burner::named(NAME.as_bytes()).first();
+    let output = support::noctule(&["record", "-o", tape, "--for", "6s"]);
+    assert!(output.status.success(), "{output:?}");
+    drop(burner);
+    let terminal = Terminal::new(120, 30);
+    let settings = terminal.output_of("stty -g");
+    terminal.line(&format!("{NOCTULE} top --from {tape}"));
+    let screen = terminal.wait_for("who burned", burns);
+    let moment = |screen: &str| {
+        let first = screen.lines().next().unwrap_or_default().to_owned();
+        let (before, _) = first.split_once(" (recorded)")?;
+        before
+            .rsplit_once(" · ")
+            .map(|(_, moment)| moment.to_owned())
+    };
+    let end = moment(&screen).expect("a time");
+    let later = |than: &str| {
+        let than = than.to_owned();
+        move |screen: &str| moment(screen).is_some_and(|it| it > than)
+    };
+    let earlier = |than: &str| {
+        let than = than.to_owned();
+        move |screen: &str| moment(screen).is_some_and(|it| it < than)
+    };
+    terminal.keys(&["Left"]);
+    let before = terminal.wait_for("the batch before", earlier(&end));
+    terminal.keys(&["Right"]);
+    terminal.wait_for(
+        "the batch behind it",
+        later(&moment(&before).expect("a time")),
+    );
+    terminal.keys(&["g"]);
+    terminal.text("soon");
+    terminal.keys(&["Enter"]);
+    terminal.wait_for("why it is no time", |screen| {
+        screen.contains("must be a time of day")
+    });
+    terminal.keys(&["C-u"]);
+    terminal.text("-2s");
+    terminal.keys(&["Enter"]);
+    let there = terminal.wait_for("two seconds earlier", earlier(&end));
+    terminal.keys(&["p"]);
+    terminal.wait_for("the end again", later(&moment(&there).expect("a time")));
+    terminal.keys(&["["]);
+    terminal.wait_for("the begin", earlier(&moment(&there).expect("a time")));
+    terminal.keys(&["q"]);
+    terminal.wait_for_prompt();
+    assert_eq!(terminal.output_of("stty -g"), settings);
+}

@@ -38,7 +38,7 @@ impl Terminal {
 
     /// Types text.
     pub(crate) fn text(&self, text: &str) {
-        self.tmux(&["send-keys", "-l", text]);
+        self.tmux(&["send-keys", "-l", "--", text]);
     }
 
     /// Strikes keys, by tmux's names.

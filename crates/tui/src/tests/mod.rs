@@ -6,5 +6,6 @@ mod model;
 mod run;
 mod screens;
 mod states;
+mod travel;
 mod trees;
 mod waits;

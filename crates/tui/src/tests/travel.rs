@@ -1,0 +1,192 @@
+//! The place in a recording.
+
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+
+use noctule_model::{Batch, Level};
+use ratatui::layout::Size;
+
+use super::fixture::{Fake, TICK, app, options, press, screen};
+use super::waits::{FRONT, node};
+use crate::draw::pane;
+use crate::state::travel::{Fresh, Travel};
+use crate::state::{App, Input};
+use crate::terminal::Recorded;
+use crate::terminal::player::{self, LANE};
+
+/// Batches of some runs.
+struct Tape(Vec<Vec<Batch>>);
+
+impl Recorded for Tape {
+    fn spans(&self) -> Vec<(u64, u64)> {
+        let ends = |run: &Vec<Batch>| (run[0].time_unix_ns, run[run.len() - 1].time_unix_ns);
+        self.0.iter().map(ends).collect()
+    }
+
+    fn batches(&self, span: usize, from_unix_ns: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
+        let run = &self.0[span];
+        let first = run.iter().rposition(|it| it.time_unix_ns <= from_unix_ns);
+        Box::new(run[first.unwrap_or(0)..].iter().cloned())
+    }
+}
+
+/// A run of so many seconds, of which some have a group that is hurt.
+fn seconds(fake: &mut Fake, count: usize, hurt: std::ops::Range<usize>) -> Vec<Batch> {
+    let tick = |at| {
+        if hurt.contains(&at) {
+            fake.behind(FRONT, "/batch/job-17", 70, 4_000_000);
+        }
+        fake.tick(&[(1, 40), (4, 100)])
+    };
+    (0..count).map(tick).collect()
+}
+
+/// Two runs, with a minute between them.
+fn tape() -> Tape {
+    let mut fake = node();
+    let first = seconds(&mut fake, 200, 150..170);
+    fake.batch.time_unix_ns += 60 * TICK;
+    Tape(vec![first, seconds(&mut fake, 30, 0..0)])
+}
+
+/// The last picture of a place: those before it have more to come.
+fn arrived(pictures: &Receiver<Fresh>) -> Fresh {
+    loop {
+        let fresh = pictures.recv().expect("the player lives");
+        if !fresh.busy {
+            return fresh;
+        }
+    }
+}
+
+/// Plays a tape while `what` travels.
+fn with_player<T>(
+    tape: &Tape,
+    start: u64,
+    what: impl FnOnce(&Sender<Travel>, &Receiver<Fresh>) -> T,
+) -> T {
+    let (travels, wishes) = channel();
+    let (sender, pictures) = sync_channel(LANE);
+    std::thread::scope(|threads| {
+        let options = options(Level::Container);
+        threads.spawn(move || player::play(tape, &options, start, &wishes, &sender));
+        let result = what(&travels, &pictures);
+        // Without them it ends.
+        drop((travels, pictures));
+        result
+    })
+}
+
+#[test]
+fn it_goes_to_each_place() {
+    let tape = tape();
+    let (first, second) = (tape.0[0].clone(), tape.0[1].clone());
+    let time = |batch: &Batch| batch.time_unix_ns;
+    let end = time(&second[29]);
+    with_player(&tape, u64::MAX, |travels, pictures| {
+        assert_eq!(arrived(pictures).time_unix_ns, end);
+        let cases = [
+            (Travel::To(time(&first[100]) + 1), time(&first[100])),
+            (Travel::Back, time(&first[99])),
+            (Travel::Back, time(&first[98])),
+            (Travel::On, time(&first[99])),
+            (Travel::Minutes(1), time(&first[159])),
+            (Travel::Minutes(-2), time(&first[39])),
+            // The first batch has no window.
+            (Travel::To(0), time(&first[1])),
+            (Travel::Back, time(&first[1])),
+            (Travel::On, time(&first[2])),
+            // Between the runs: the end of the first, and on to the second.
+            (Travel::To(time(&first[199]) + 9 * TICK), time(&first[199])),
+            (Travel::On, time(&second[1])),
+            (Travel::To(u64::MAX), end),
+            (Travel::On, end),
+        ];
+        for (travel, expected) in cases {
+            travels.send(travel).expect("the player lives");
+            let fresh = arrived(pictures);
+            assert_eq!(fresh.time_unix_ns, expected, "{travel:?}");
+        }
+    });
+}
+
+#[test]
+fn a_place_looks_as_it_did_live() {
+    let tape = tape();
+    let at = 120;
+    let live = tape.0[0][at - 61..=at]
+        .iter()
+        .cloned()
+        .map(Box::new)
+        .map(Input::Batch);
+    let live = live.fold(app(Level::Process, 100, 30), App::step);
+    with_player(&tape, tape.0[0][at].time_unix_ns, |_, pictures| {
+        let shown = app(Level::Process, 100, 30).step(Input::Place(Box::new(arrived(pictures))));
+        assert_eq!(screen(&shown, 100, 30), screen(&live, 100, 30));
+    });
+}
+
+#[test]
+fn the_next_verdict_is_found_and_the_last_is_the_last() {
+    let tape = tape();
+    let hurt = 150..175;
+    with_player(&tape, 0, |travels, pictures| {
+        arrived(pictures);
+        let begun = tape.0[0][0].time_unix_ns;
+        travels.send(Travel::Verdict).expect("the player lives");
+        let fresh = arrived(pictures);
+        let at = (fresh.time_unix_ns - begun) / TICK;
+        assert!(hurt.contains(&(at as usize)), "{at}");
+        travels
+            .send(Travel::To(tape.0[0][190].time_unix_ns))
+            .expect("the player lives");
+        let before = arrived(pictures).time_unix_ns;
+        travels.send(Travel::Verdict).expect("the player lives");
+        assert_eq!(arrived(pictures).time_unix_ns, before, "there is no other");
+    });
+}
+
+#[test]
+fn it_plays_to_the_end_and_stops_there() {
+    let tape = tape();
+    with_player(&tape, tape.0[1][20].time_unix_ns, |travels, pictures| {
+        arrived(pictures);
+        travels.send(Travel::Play(60)).expect("the player lives");
+        let end = loop {
+            let fresh = arrived(pictures);
+            if fresh.speed.is_none() {
+                break fresh.time_unix_ns;
+            }
+        };
+        assert_eq!(end, tape.0[1][29].time_unix_ns);
+    });
+}
+
+#[test]
+fn keys_of_a_recording_are_travels() {
+    let options = options(Level::Process);
+    let recorded = App::new(&options, Size::new(100, 30), pane::height).recorded(&options, 99);
+    let cases = [
+        ("Left", Some(Travel::Back)),
+        ("Right", Some(Travel::On)),
+        ("[", Some(Travel::Minutes(-1))),
+        ("]", Some(Travel::Minutes(1))),
+        ("v", Some(Travel::Verdict)),
+        ("p", Some(Travel::Play(1))),
+        ("p p p", Some(Travel::Play(5))),
+        ("p p p p p p p", Some(Travel::Play(1))),
+        ("g 4 2 Enter", Some(Travel::To(42))),
+        ("g 4 Backspace 7 Enter", Some(Travel::To(7))),
+        ("g x Enter", None),
+        ("g 4 2 Esc", None),
+    ];
+    for (keys, expected) in cases {
+        let mut app = press(recorded.clone(), keys);
+        assert_eq!(app.take_wish(), expected, "{keys}");
+    }
+    let refused = press(recorded.clone(), "g x Enter");
+    assert!(screen(&refused, 100, 30).contains("not a number"));
+    let mut stopped = press(recorded, "p Space");
+    assert_eq!(stopped.take_wish(), Some(Travel::Stop));
+    // The live screen has none of them.
+    assert_eq!(press(app(Level::Process, 100, 30), "v").take_wish(), None);
+}
