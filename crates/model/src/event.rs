@@ -1,9 +1,13 @@
-//! What happened: processes, OOM kills, TCP connections, file opens.
+//! What happened: processes, OOM kills, TCP connections, files, names that are asked for.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::{CgroupId, Comm, Owner, ProcessId};
+
+mod udp;
+
+pub use udp::{DnsAnswer, DnsQuery, DnsQuestion, UdpFlow};
 
 /// One fact, as the kernel side reported it.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,6 +126,19 @@ pub enum What {
         /// Why it was not opened (errno).
         error: Option<i32>,
     },
+    /// A name or the mode of a file was changed, or could not be.
+    FileChange {
+        /// Its full path: of a rename the old one, of a hard link that of the file.
+        path: FilePath,
+        /// What.
+        change: FileChange,
+        /// Why it was not done (errno).
+        error: Option<i32>,
+    },
+    /// A name was asked for, and answered or not. In a box: it is seldom, and large.
+    DnsQuery(Box<DnsQuery>),
+    /// What a socket of UDP has exchanged with a peer.
+    UdpFlow(UdpFlow),
     /// Events were lost here. What follows is complete again.
     Gap {
         /// How many, by name of the event.
@@ -130,6 +147,60 @@ pub enum What {
         /// event; how much that was is not known.
         since_unix_ns: Option<u64>,
     },
+}
+
+/// What is done to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileChange {
+    /// A name is removed; the file is gone with the last one.
+    Delete {
+        /// That of a directory.
+        directory: bool,
+    },
+    /// It gets another name.
+    Rename {
+        /// The new one.
+        to: FilePath,
+        /// The file of that name gets the old one.
+        exchanged: bool,
+    },
+    /// It gets one more name.
+    HardLink {
+        /// The new one.
+        to: FilePath,
+    },
+    /// A symbolic link is made.
+    SymbolicLink {
+        /// What it says; not resolved.
+        target: FilePath,
+    },
+    /// Its permissions are set.
+    Chmod {
+        /// As in chmod(2).
+        mode: u32,
+    },
+}
+
+impl FileChange {
+    /// The value of `event.name`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Delete { .. } => "file.delete",
+            Self::Rename { .. } => "file.rename",
+            Self::HardLink { .. } | Self::SymbolicLink { .. } => "file.link",
+            Self::Chmod { .. } => "file.chmod",
+        }
+    }
+
+    /// The second path, which a rename and a link have.
+    pub const fn second(&self) -> Option<&FilePath> {
+        match self {
+            Self::Rename { to: second, .. }
+            | Self::HardLink { to: second }
+            | Self::SymbolicLink { target: second } => Some(second),
+            Self::Delete { .. } | Self::Chmod { .. } => None,
+        }
+    }
 }
 
 /// The parent of a process.
@@ -367,6 +438,9 @@ impl What {
                 TcpChange::Close { .. } => "tcp.close",
             },
             Self::FileOpen { .. } => "file.open",
+            Self::FileChange { change, .. } => change.name(),
+            Self::DnsQuery(_) => "dns.query",
+            Self::UdpFlow(_) => "udp.flow",
             Self::Gap { .. } => "gap",
         }
     }

@@ -37,8 +37,8 @@ pub use counts::{Countable, Counts, Cumulative};
 pub use destination::{DestinationCounter, DestinationCounters, DestinationRow};
 pub use energy::{Energy, EnergySource, Unread, UnreadZone, Zone, ZoneKind, ZoneReading};
 pub use event::{
-    CloseReason, ConnectError, Event, EventProcess, ExecContext, ExitStatus, FilePath, Namespace,
-    Origin, Parent, Socket, TcpChange, What,
+    CloseReason, ConnectError, DnsAnswer, DnsQuery, DnsQuestion, Event, EventProcess, ExecContext,
+    ExitStatus, FileChange, FilePath, Namespace, Origin, Parent, Socket, TcpChange, UdpFlow, What,
 };
 pub use event_counters::{
     EventCounter, EventCounters, EventFamily, Events, ExitKind, FileMode, Sockets,

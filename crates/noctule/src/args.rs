@@ -300,15 +300,15 @@ pub(crate) struct TopArgs {
     pub(crate) duration: Option<Duration>,
 }
 
-/// What happens, as it happens: processes, OOM kills, TCP connections, opens of files
+/// What happens, as it happens: processes, OOM kills, TCP connections, files
 ///
 /// One line for each event. The filters work in the kernel where they can. With a COMMAND: runs it,
 /// and reports what happens to it and all its descendants until it ends; the command's output is
 /// untouched.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct EventsArgs {
-    /// Which kinds [default: process,tcp,oom; file when only files are asked about]; signals only on
-    /// request
+    /// Which kinds [default: process,tcp,oom; file when only files are asked about]; signals, DNS and
+    /// UDP only on request
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub(crate) kind: Vec<EventKind>,
     /// Only files below this path
@@ -317,7 +317,7 @@ pub(crate) struct EventsArgs {
     /// Also files that are opened for reading only
     #[arg(long)]
     pub(crate) reads: bool,
-    /// Also files that could not be opened
+    /// Also what failed: opens of files and changes
     #[arg(long)]
     pub(crate) failures: bool,
     /// First what is there already: processes, listeners, connections
@@ -588,6 +588,8 @@ pub(crate) enum EventKind {
     File,
     Oom,
     Signal,
+    Dns,
+    Udp,
 }
 
 impl From<By> for Level {

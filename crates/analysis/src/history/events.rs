@@ -139,6 +139,10 @@ fn bytes(event: &Event) -> usize {
             path.bytes.len() + args + context.bytes()
         }
         What::FileOpen { path, .. } => path.bytes.len(),
+        What::FileChange { path, change, .. } => {
+            path.bytes.len() + change.second().map_or(0, |path| path.bytes.len())
+        }
+        What::DnsQuery(query) => size_of_val(&**query) + query.question.name.len(),
         What::Gap { lost, .. } => lost.len() * 24,
         _ => 0,
     };

@@ -104,6 +104,9 @@ impl Known {
             What::ProcessSignal { .. }
             | What::OomKill { .. }
             | What::FileOpen { .. }
+            | What::FileChange { .. }
+            | What::DnsQuery(_)
+            | What::UdpFlow(_)
             | What::Gap { .. } => {}
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::Result;
 use noctule_analysis::Selection;
-use noctule_model::{Batch, Event, EventProcess, Origin, What};
+use noctule_model::{Batch, Event, EventProcess, FileChange, FilePath, Origin, What};
 
 use crate::exit::Usage;
 use crate::select;
@@ -63,15 +63,36 @@ impl<'a> Filter<'a> {
             What::OomKill { .. } => scope.oom,
             What::Tcp { .. } => scope.tcp,
             What::FileOpen { path, flags, error } => {
-                let path = String::from_utf8_lossy(&path.bytes);
-                let prefix = scope.path.as_ref().map(|prefix| prefix.to_string_lossy());
                 scope.file
-                    && prefix.is_none_or(|prefix| path.starts_with(&*prefix))
+                    && self.is_below(path)
                     && (scope.reads || flags & ACCESS != 0 || error.is_some())
                     && (scope.failures || error.is_none())
             }
+            What::FileChange {
+                path,
+                change,
+                error,
+            } => {
+                let second = match change {
+                    FileChange::SymbolicLink { .. } => None,
+                    change => change.second(),
+                };
+                scope.file
+                    && (self.is_below(path) || second.is_some_and(|path| self.is_below(path)))
+                    && (scope.failures || error.is_none())
+            }
+            What::DnsQuery(_) => scope.dns,
+            What::UdpFlow(_) => scope.udp,
             What::Gap { .. } => true,
         }
+    }
+
+    /// Whether the path begins as those that are asked about.
+    fn is_below(&self, path: &FilePath) -> bool {
+        let path = String::from_utf8_lossy(&path.bytes);
+        let prefix = self.scope.path.as_ref();
+        let prefix = prefix.map(|prefix| prefix.to_string_lossy());
+        prefix.is_none_or(|prefix| path.starts_with(&*prefix))
     }
 
     fn is_of_tree(&mut self, event: &Event) -> bool {

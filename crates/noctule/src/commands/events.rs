@@ -86,6 +86,8 @@ fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
         file: has(EventKind::File),
         oom: has(EventKind::Oom),
         signal: has(EventKind::Signal),
+        dns: has(EventKind::Dns),
+        udp: has(EventKind::Udp),
         names: args.names.clone(),
         path: args.path.clone(),
         reads: args.reads,

@@ -122,6 +122,10 @@ fn size(event: &Event) -> usize {
             path.bytes.len() + args.sum::<usize>() + context.bytes()
         }
         What::FileOpen { path, .. } => path.bytes.len(),
+        What::FileChange { path, change, .. } => {
+            path.bytes.len() + change.second().map_or(0, |path| path.bytes.len())
+        }
+        What::DnsQuery(query) => size_of_val(&**query) + query.question.name.len(),
         _ => 0,
     };
     size_of::<Event>() + more

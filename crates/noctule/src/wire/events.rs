@@ -27,6 +27,8 @@ pub(crate) struct Scope {
     pub(crate) file: bool,
     pub(crate) oom: bool,
     pub(crate) signal: bool,
+    pub(crate) dns: bool,
+    pub(crate) udp: bool,
     pub(crate) names: Names,
     pub(crate) path: Option<PathBuf>,
     pub(crate) reads: bool,

@@ -1,14 +1,14 @@
 //! What each kind of event has besides its time and its process.
 
-use std::borrow::Cow;
 use std::net::SocketAddr;
 
-use noctule_model::{CloseReason, ExitStatus, FilePath, Socket, TcpChange, What};
+use noctule_model::{CloseReason, ExitStatus, Socket, TcpChange, What};
 use noctule_text::lossless;
 use serde::{Serialize, Serializer};
 
 use super::context::{Context, ParentKeys, Signal};
-use super::names;
+use super::files::{ChangeOfFile, File};
+use super::udp::{Dns, Flow};
 use crate::json::seconds;
 
 #[derive(Serialize)]
@@ -21,6 +21,9 @@ pub(super) enum Attributes<'a> {
     Signal(Signal),
     Tcp(Tcp),
     File(File),
+    Change(ChangeOfFile),
+    Dns(Dns),
+    Flow(Flow),
     Gap(Gap<'a>),
 }
 
@@ -83,6 +86,13 @@ impl<'a> Attributes<'a> {
                 change: Change::new(*change),
             }),
             What::FileOpen { path, flags, error } => Self::File(File::new(path, *flags, *error)),
+            What::FileChange {
+                path,
+                change,
+                error,
+            } => Self::Change(ChangeOfFile::new(path, change, *error)),
+            What::DnsQuery(query) => Self::Dns(Dns::new(query)),
+            What::UdpFlow(flow) => Self::Flow(Flow::new(flow)),
             What::Gap {
                 lost,
                 since_unix_ns,
@@ -193,7 +203,7 @@ pub(super) struct Tcp {
 
 /// Which socket.
 #[derive(Serialize)]
-struct Ends {
+pub(super) struct Ends {
     #[serde(rename = "network.type", skip_serializing_if = "Option::is_none")]
     family: Option<&'static str>,
     #[serde(
@@ -219,7 +229,7 @@ struct Ends {
 }
 
 impl Ends {
-    fn new(socket: &Socket) -> Self {
+    pub(super) fn new(socket: &Socket) -> Self {
         let address = |end: SocketAddr| end.ip().to_canonical();
         // An IPv6 socket that is bound to no address yet may talk to an IPv4 peer.
         let end = socket.peer.or(socket.local).map(address);
@@ -313,38 +323,6 @@ impl Change {
 }
 
 #[derive(Serialize)]
-pub(super) struct File {
-    #[serde(rename = "file.path")]
-    path: String,
-    #[serde(rename = "file.path.truncated", skip_serializing_if = "is_false")]
-    truncated: bool,
-    #[serde(rename = "file.deleted", skip_serializing_if = "is_false")]
-    deleted: bool,
-    #[serde(rename = "file.unreachable", skip_serializing_if = "is_false")]
-    unreachable: bool,
-    #[serde(rename = "file.flags")]
-    flags: Vec<Cow<'static, str>>,
-    #[serde(rename = "error.type", skip_serializing_if = "Option::is_none")]
-    error: Option<Cow<'static, str>>,
-    #[serde(rename = "error.errno", skip_serializing_if = "Option::is_none")]
-    errno: Option<i32>,
-}
-
-impl File {
-    fn new(path: &FilePath, flags: u32, error: Option<i32>) -> Self {
-        Self {
-            path: lossless(&path.bytes),
-            truncated: path.truncated,
-            deleted: path.deleted,
-            unreachable: path.unreachable,
-            flags: names::open_flags(flags),
-            error: error.map(names::error),
-            errno: error,
-        }
-    }
-}
-
-#[derive(Serialize)]
 pub(super) struct Gap<'a> {
     #[serde(
         rename = "gap.since_unix_nano",
@@ -364,6 +342,6 @@ impl Serialize for Lost<'_> {
     }
 }
 
-fn is_false(value: &bool) -> bool {
+pub(super) fn is_false(value: &bool) -> bool {
     !value
 }

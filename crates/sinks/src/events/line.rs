@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 
 use noctule_model::{
-    CloseReason, ConnectError, Event, EventProcess, ExitStatus, FilePath, Level, Owner, Parent,
-    Socket, TcpChange, What,
+    CloseReason, ConnectError, DnsQuery, Event, EventProcess, ExitStatus, FileChange, FilePath,
+    Level, Owner, Parent, Socket, TcpChange, UdpFlow, What,
 };
 use noctule_text::{bytes, clock_ms, duration, escape, escape_bytes};
 
+use super::files::octal;
 use super::{json, names};
 
 /// Characters of the arguments of a program; the JSON has all of them.
@@ -125,15 +126,7 @@ fn words(what: &What) -> (&'static str, String, Tone) {
             if *core_dumped {
                 what.push_str(", core dumped");
             }
-            if let Some(ns) = duration_ns {
-                what.push_str(&format!(" after {}", duration(*ns)));
-            }
-            if let Some(cpu) = cpu_ns {
-                what.push_str(&format!(", {} CPU", duration(*cpu)));
-            }
-            if let Some(rss) = rss_peak_bytes {
-                what.push_str(&format!(", {}", bytes(*rss)));
-            }
+            what.push_str(&used(*duration_ns, *cpu_ns, *rss_peak_bytes));
             ("process", what, tone)
         }
         What::ProcessSignal { signal, sender, .. } => {
@@ -153,20 +146,49 @@ fn words(what: &What) -> (&'static str, String, Tone) {
         }
         What::FileOpen { path, flags, error } => {
             let flags = names::open_flags(*flags).join("|");
-            let what = format!("open {} ({flags})", file(path));
-            match error {
-                None => ("file", what, Tone::Plain),
-                Some(errno) => {
-                    let what = format!("{what}: {}", names::error(*errno));
-                    ("file", what, Tone::Notice)
-                }
-            }
+            of_file(format!("open {} ({flags})", file(path)), *error)
         }
+        What::FileChange {
+            path,
+            change,
+            error,
+        } => of_file(changed(path, change), *error),
+        What::DnsQuery(query) => {
+            let (what, tone) = dns(query);
+            ("dns", what, tone)
+        }
+        What::UdpFlow(flow) => ("udp", flow_of(flow), Tone::Plain),
         What::Gap {
             lost,
             since_unix_ns,
         } => ("", gap(lost, *since_unix_ns), Tone::Bad),
     }
+}
+
+/// What was done to a file, or why it was not.
+fn of_file(what: String, error: Option<i32>) -> (&'static str, String, Tone) {
+    match error {
+        None => ("file", what, Tone::Plain),
+        Some(errno) => {
+            let what = format!("{what}: {}", names::error(errno));
+            ("file", what, Tone::Notice)
+        }
+    }
+}
+
+/// What a process took until its end.
+fn used(duration_ns: Option<u64>, cpu_ns: Option<u64>, rss_bytes: Option<u64>) -> String {
+    let mut used = String::new();
+    if let Some(ns) = duration_ns {
+        used.push_str(&format!(" after {}", duration(ns)));
+    }
+    if let Some(cpu) = cpu_ns {
+        used.push_str(&format!(", {} CPU", duration(cpu)));
+    }
+    if let Some(rss) = rss_bytes {
+        used.push_str(&format!(", {}", bytes(rss)));
+    }
+    used
 }
 
 fn oom(rss_bytes: Option<u64>, limit_bytes: Option<u64>) -> String {
@@ -195,6 +217,27 @@ fn file(path: &FilePath) -> String {
         (true, true) => " (deleted, unreachable)",
     };
     format!("{cut}{}{marks}", escape_bytes(&path.bytes))
+}
+
+fn changed(path: &FilePath, change: &FileChange) -> String {
+    let path = file(path);
+    match change {
+        FileChange::Delete { directory: false } => format!("delete {path}"),
+        FileChange::Delete { directory: true } => format!("delete directory {path}"),
+        FileChange::Rename {
+            to,
+            exchanged: false,
+        } => format!("rename {path} to {}", file(to)),
+        FileChange::Rename {
+            to,
+            exchanged: true,
+        } => format!("exchange {path} with {}", file(to)),
+        FileChange::HardLink { to } => format!("link {} to {path}", file(to)),
+        FileChange::SymbolicLink { target } => {
+            format!("symbolic link {path} to {}", file(target))
+        }
+        FileChange::Chmod { mode } => format!("chmod {path} to {}", octal(*mode)),
+    }
 }
 
 /// The arguments, each after a blank; the first is the program by another name and is left out.
@@ -307,6 +350,57 @@ fn tcp(change: TcpChange, socket: &Socket) -> (String, Tone) {
             (what, Tone::Plain)
         }
     }
+}
+
+fn dns(query: &DnsQuery) -> (String, Tone) {
+    let question = &query.question;
+    let kind = match question.truncated {
+        true => "?".into(),
+        false => names::dns_type(question.kind),
+    };
+    let cut = if question.truncated { "…" } else { "" };
+    let server = query.socket.peer.map_or_else(|| "?".into(), end);
+    let asked = format!("{kind} {}{cut}", escape_bytes(&question.name));
+    let attempts = match query.attempts {
+        1 => String::new(),
+        count => format!(", {count} attempts"),
+    };
+    match query.answer {
+        None => (
+            format!("{asked}: no answer from {server}{attempts}"),
+            Tone::Bad,
+        ),
+        Some(answer) => {
+            let code = names::dns_code(answer.code);
+            let many = if answer.records == 1 { "" } else { "s" };
+            let what = format!(
+                "{asked}: {code}, {} record{many} from {server} after {}{attempts}",
+                answer.records,
+                duration(answer.duration_ns)
+            );
+            let tone = if answer.code == 0 {
+                Tone::Plain
+            } else {
+                Tone::Notice
+            };
+            (what, tone)
+        }
+    }
+}
+
+fn flow_of(flow: &UdpFlow) -> String {
+    let part = |count: u64, size: u64, word: &str| {
+        let many = if count == 1 { "" } else { "s" };
+        format!(", {} in {count} packet{many} {word}", bytes(size))
+    };
+    let how = if flow.closed { "closed" } else { "idle" };
+    format!(
+        "{} {how} after {}{}{}",
+        ends(&flow.socket, "<->"),
+        duration(flow.duration_ns),
+        part(flow.packets_sent, flow.bytes_sent, "sent"),
+        part(flow.packets_received, flow.bytes_received, "received")
+    )
 }
 
 /// The side that ended a connection, and how, unless this one closed it as usual.

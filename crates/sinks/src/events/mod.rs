@@ -5,10 +5,12 @@
 
 mod attributes;
 mod context;
+mod files;
 mod json;
 mod line;
 mod names;
 mod redact;
+mod udp;
 
 pub use json::{event_json, events_json};
 pub use line::{EventLine, Tone, event_line};

@@ -30,8 +30,10 @@ const ERRORS: &[(i32, &str)] = &[
     (27, "EFBIG"),
     (28, "ENOSPC"),
     (30, "EROFS"),
+    (31, "EMLINK"),
     (32, "EPIPE"),
     (36, "ENAMETOOLONG"),
+    (39, "ENOTEMPTY"),
     (40, "ELOOP"),
     (71, "EPROTO"),
     (75, "EOVERFLOW"),
@@ -61,6 +63,45 @@ const ERRORS: &[(i32, &str)] = &[
 pub(super) fn error(errno: i32) -> Cow<'static, str> {
     let found = ERRORS.iter().find(|(number, _)| *number == errno);
     found.map_or_else(|| errno.to_string().into(), |(_, name)| (*name).into())
+}
+
+/// Response codes of DNS from 0 on (RFC 1035, RFC 2136).
+const DNS_CODES: [&str; 11] = [
+    "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET",
+    "NXRRSET", "NOTAUTH", "NOTZONE",
+];
+
+/// The name of a response code of DNS, or its number.
+pub(super) fn dns_code(code: u8) -> Cow<'static, str> {
+    let known = DNS_CODES.get(usize::from(code));
+    known.map_or_else(|| code.to_string().into(), |name| (*name).into())
+}
+
+/// Types of records that are asked for.
+const DNS_TYPES: [(u16, &str); 17] = [
+    (1, "A"),
+    (2, "NS"),
+    (5, "CNAME"),
+    (6, "SOA"),
+    (12, "PTR"),
+    (15, "MX"),
+    (16, "TXT"),
+    (28, "AAAA"),
+    (33, "SRV"),
+    (35, "NAPTR"),
+    (43, "DS"),
+    (48, "DNSKEY"),
+    (64, "SVCB"),
+    (65, "HTTPS"),
+    (252, "AXFR"),
+    (255, "ANY"),
+    (257, "CAA"),
+];
+
+/// The name of a type of record, or `TYPE` and its number (RFC 3597).
+pub(super) fn dns_type(kind: u16) -> Cow<'static, str> {
+    let known = DNS_TYPES.iter().find(|(number, _)| *number == kind);
+    known.map_or_else(|| format!("TYPE{kind}").into(), |(_, name)| (*name).into())
 }
 
 /// Signals from 1 on, in the order of x86 and arm64.

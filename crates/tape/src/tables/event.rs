@@ -1,13 +1,16 @@
 //! What happened. One table for all kinds of events: a column that a kind does not have is null.
 
 mod context;
+mod dns;
 
 use noctule_model::{
-    CgroupId, CloseReason, Comm, ConnectError, Event, EventProcess, ExitStatus, FilePath, Origin,
-    ProcessId, Socket, TcpChange, What,
+    CgroupId, CloseReason, Comm, ConnectError, DnsQuery, Event, EventProcess, ExitStatus,
+    FileChange, FilePath, Origin, ProcessId, Socket, TcpChange, UdpFlow, What,
 };
 
-use context::{ContextRecord, ParentRecord, parent, parent_list};
+use dns::DnsRecord;
+
+use context::{ContextRecord, ParentRecord, PathRecord, parent, parent_list};
 
 use super::{OwnerNumber, Owners};
 use crate::column::{List, Moment, Word, Words, WordsList, record};
@@ -59,6 +62,8 @@ record! {
         /// None, or one.
         parent: List<ParentRecord>,
         path: FilePath,
+        /// Of a rename and a link.
+        second_path: List<PathRecord>,
         args: WordsList,
         args_truncated: bool,
         uid: Option<u32>,
@@ -92,9 +97,28 @@ record! {
         retransmits: Option<u32>,
         rtt_us: Option<u32>,
         flags: Option<u32>,
+        /// Of a deleted name: that of a directory. Of a link: it is symbolic. Of a rename: both
+        /// files got the name of the other.
+        directory: bool,
+        symbolic: bool,
+        exchanged: bool,
+        mode: Option<u32>,
+        /// None, or one; the socket's ends are in `local` and `peer`.
+        dns: List<DnsRecord>,
+        packets_sent: Option<u64>,
+        packets_received: Option<u64>,
+        closed: bool,
         lost: List<LostRecord>,
         since: Option<Moment>,
     }
+}
+
+fn lost_list(lost: &[(&'static str, u64)]) -> List<LostRecord> {
+    let lost = lost.iter().map(|&(name, count)| LostRecord {
+        name: Word(name),
+        count,
+    });
+    List(lost.collect())
 }
 
 impl EventRecord {
@@ -160,11 +184,7 @@ impl EventRecord {
                 cpu_ns,
                 rss_peak_bytes,
             } => {
-                match status {
-                    Some(ExitStatus::Code(code)) => self.exit_code = Some(*code),
-                    Some(ExitStatus::Signal(signal)) => self.exit_signal = Some(*signal),
-                    None => {}
-                }
+                self.fill_status(*status);
                 self.oom_killed = *oom_killed;
                 self.core_dumped = *core_dumped;
                 self.parent = parent_list(parent.as_ref());
@@ -197,18 +217,74 @@ impl EventRecord {
                 self.flags = Some(*flags);
                 self.errno = *error;
             }
+            What::FileChange {
+                path,
+                change,
+                error,
+            } => {
+                self.path.clone_from(path);
+                self.errno = *error;
+                self.fill_change(change);
+            }
+            What::DnsQuery(query) => self.fill_dns(query),
+            What::UdpFlow(flow) => self.fill_flow(flow),
             What::Gap {
                 lost,
                 since_unix_ns,
             } => {
-                let lost = lost.iter().map(|(name, count)| LostRecord {
-                    name: Word(name),
-                    count: *count,
-                });
-                self.lost = List(lost.collect());
+                self.lost = lost_list(lost);
                 self.since = since_unix_ns.map(Moment);
             }
         }
+    }
+
+    fn fill_status(&mut self, status: Option<ExitStatus>) {
+        match status {
+            Some(ExitStatus::Code(code)) => self.exit_code = Some(code),
+            Some(ExitStatus::Signal(signal)) => self.exit_signal = Some(signal),
+            None => {}
+        }
+    }
+
+    fn fill_dns(&mut self, query: &DnsQuery) {
+        let DnsQuery {
+            socket,
+            question: _,
+            attempts: _,
+            answer: _,
+        } = query;
+        self.fill_socket(socket);
+        self.dns = DnsRecord::list(query);
+    }
+
+    fn fill_change(&mut self, change: &FileChange) {
+        self.second_path = PathRecord::list(change.second());
+        match change {
+            FileChange::Delete { directory } => self.directory = *directory,
+            FileChange::Rename { to: _, exchanged } => self.exchanged = *exchanged,
+            FileChange::HardLink { to: _ } => {}
+            FileChange::SymbolicLink { target: _ } => self.symbolic = true,
+            FileChange::Chmod { mode } => self.mode = Some(*mode),
+        }
+    }
+
+    fn fill_flow(&mut self, flow: &UdpFlow) {
+        let UdpFlow {
+            socket,
+            bytes_sent,
+            bytes_received,
+            packets_sent,
+            packets_received,
+            duration_ns,
+            closed,
+        } = *flow;
+        self.fill_socket(&socket);
+        self.bytes_sent = Some(bytes_sent);
+        self.bytes_received = Some(bytes_received);
+        self.packets_sent = Some(packets_sent);
+        self.packets_received = Some(packets_received);
+        self.duration_ns = Some(duration_ns);
+        self.closed = closed;
     }
 
     fn fill_socket(&mut self, socket: &Socket) {
@@ -323,6 +399,21 @@ impl EventRecord {
                 flags: self.flags?,
                 error: self.errno,
             },
+            "file.delete" | "file.rename" | "file.link" | "file.chmod" => What::FileChange {
+                change: self.change()?,
+                path: self.path,
+                error: self.errno,
+            },
+            "dns.query" => What::DnsQuery(Box::new(DnsRecord::query(&self.dns, self.socket()?)?)),
+            "udp.flow" => What::UdpFlow(UdpFlow {
+                socket: self.socket()?,
+                bytes_sent: self.bytes_sent?,
+                bytes_received: self.bytes_received?,
+                packets_sent: self.packets_sent?,
+                packets_received: self.packets_received?,
+                duration_ns: self.duration_ns?,
+                closed: self.closed,
+            }),
             "gap" => What::Gap {
                 lost: self
                     .lost
@@ -334,14 +425,35 @@ impl EventRecord {
             },
             _ => What::Tcp {
                 change: self.tcp()?,
-                socket: Socket {
-                    id: self.socket?,
-                    local: address(self.local.as_ref()),
-                    peer: address(self.peer.as_ref()),
-                    netns_cookie: self.netns_cookie,
-                    multipath: self.multipath,
-                },
+                socket: self.socket()?,
             },
+        })
+    }
+
+    fn socket(&self) -> Option<Socket> {
+        Some(Socket {
+            id: self.socket?,
+            local: address(self.local.as_ref()),
+            peer: address(self.peer.as_ref()),
+            netns_cookie: self.netns_cookie,
+            multipath: self.multipath,
+        })
+    }
+
+    fn change(&self) -> Option<FileChange> {
+        let second = || PathRecord::path(&self.second_path);
+        Some(match self.name.0 {
+            "file.delete" => FileChange::Delete {
+                directory: self.directory,
+            },
+            "file.rename" => FileChange::Rename {
+                to: second(),
+                exchanged: self.exchanged,
+            },
+            "file.link" if self.symbolic => FileChange::SymbolicLink { target: second() },
+            "file.link" => FileChange::HardLink { to: second() },
+            "file.chmod" => FileChange::Chmod { mode: self.mode? },
+            _ => return None,
         })
     }
 

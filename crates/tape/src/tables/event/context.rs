@@ -93,6 +93,26 @@ pub(super) fn parent(list: &List<ParentRecord>) -> Option<Parent> {
 }
 
 record! {
+    /// One more path.
+    pub(crate) struct PathRecord {
+        path: FilePath,
+    }
+}
+
+impl PathRecord {
+    /// A list of one, or of none.
+    pub(super) fn list(path: Option<&FilePath>) -> List<Self> {
+        let record = |path: &FilePath| Self { path: path.clone() };
+        List(path.map(record).into_iter().collect())
+    }
+
+    pub(super) fn path(list: &List<Self>) -> FilePath {
+        let record = list.0.first();
+        record.map_or_else(FilePath::default, |record| record.path.clone())
+    }
+}
+
+record! {
     /// A namespace.
     pub(crate) struct NamespaceRecord {
         kind: Word,
