@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use fixture::{HOSTILE, SECOND, container, owner, unit};
 use noctule_model::{
-    CgroupId, CloseReason, Comm, ConnectError, Event, EventProcess, ExecContext, ExitStatus,
-    FilePath, Namespace, Origin, Owner, Parent, ProcessId, Socket, TcpChange, What,
+    CgroupId, CloseReason, Comm, ConnectError, DnsAnswer, DnsQuery, DnsQuestion, Event,
+    EventProcess, ExecContext, ExitStatus, FileChange, FilePath, Namespace, Origin, Owner, Parent,
+    ProcessId, Socket, TcpChange, UdpFlow, What,
 };
 use noctule_sinks::events::{EventLine, Tone, event_json, event_line};
 use noctule_text::escape;
@@ -108,6 +109,34 @@ fn exit(status: ExitStatus, oom_killed: bool) -> What {
 fn open(flags: u32, error: Option<i32>) -> What {
     let path = path(b"/etc/hosts");
     What::FileOpen { path, flags, error }
+}
+
+fn udp_socket(peer: &str) -> Socket {
+    Socket {
+        id: 0,
+        local: address("10.0.0.1", 4242),
+        peer: address(peer, 53),
+        netns_cookie: Some(1),
+        multipath: false,
+    }
+}
+
+/// `answer`: its code, and how many records.
+fn dns(name: &[u8], answer: Option<(u8, u16)>, attempts: u32) -> What {
+    What::DnsQuery(Box::new(DnsQuery {
+        socket: udp_socket("10.0.0.2"),
+        question: DnsQuestion {
+            name: name.to_vec(),
+            truncated: attempts == 3,
+            kind: 28,
+        },
+        attempts,
+        answer: answer.map(|(code, records)| DnsAnswer {
+            code,
+            records,
+            duration_ns: 15 * MILLISECOND,
+        }),
+    }))
 }
 
 fn address(ip: &str, port: u16) -> Option<SocketAddr> {
@@ -289,12 +318,51 @@ fn others() -> Vec<Event> {
     if let What::FileOpen { path, .. } = &mut gone {
         (path.deleted, path.unreachable) = (true, true);
     }
+    let change = |change, error| {
+        event(What::FileChange {
+            path: path(b"/srv/\x1bold"),
+            change,
+            error,
+        })
+    };
+    let to = || path(b"/srv/new\n");
     let lost = vec![("file.open", 120), ("process.exec", 3)];
     vec![
         event(open(0o101, None)),
         event(cut),
         event(gone),
         event(open(0x4000_0000, Some(4000))),
+        change(FileChange::Delete { directory: false }, None),
+        change(FileChange::Delete { directory: true }, Some(39)),
+        change(
+            FileChange::Rename {
+                to: to(),
+                exchanged: false,
+            },
+            None,
+        ),
+        change(
+            FileChange::Rename {
+                to: to(),
+                exchanged: true,
+            },
+            None,
+        ),
+        change(FileChange::HardLink { to: to() }, Some(1)),
+        change(FileChange::SymbolicLink { target: to() }, None),
+        change(FileChange::Chmod { mode: 0o4755 }, None),
+        event(dns(b"www.example.org", Some((0, 2)), 1)),
+        event(dns(b"a\x1b\\.b", Some((3, 0)), 2)),
+        event(dns(b"gone", None, 3)),
+        event(What::UdpFlow(UdpFlow {
+            socket: udp_socket("10.0.0.2"),
+            bytes_sent: 4_000_000,
+            bytes_received: 0,
+            packets_sent: 3000,
+            packets_received: 0,
+            duration_ns: 1_234 * MILLISECOND,
+            closed: true,
+        })),
         Event {
             process: None,
             ..event(What::Gap {

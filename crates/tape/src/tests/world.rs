@@ -7,11 +7,11 @@ use std::sync::Arc;
 use noctule_model::{
     AgentCost, Batch, Blame, BlameRow, ByPackage, CgroupId, CgroupRow, CloseReason, Comm,
     ConnectError, Container, ContainerRole, Countable, Counter, Counts, DestinationCounter,
-    DestinationRow, Driver, Energy, EnergySource, Event, EventCounter, EventProcess, ExecContext,
-    ExitStatus, Feature, FeatureId, FeatureState, FilePath, Group, Histogram, Loss, MapFill,
-    Measured, Namespace, Node, Origin, Owner, PackageRow, PackageUse, Parent, Pod, ProcessId,
-    ProcessRow, ProgramCost, Runtime, Socket, Sockets, TcpChange, WaitRow, What, Zone, ZoneAccount,
-    ZoneKind, ZoneReading,
+    DestinationRow, DnsAnswer, DnsQuery, DnsQuestion, Driver, Energy, EnergySource, Event,
+    EventCounter, EventProcess, ExecContext, ExitStatus, Feature, FeatureId, FeatureState,
+    FileChange, FilePath, Group, Histogram, Loss, MapFill, Measured, Namespace, Node, Origin,
+    Owner, PackageRow, PackageUse, Parent, Pod, ProcessId, ProcessRow, ProgramCost, Runtime,
+    Socket, Sockets, TcpChange, UdpFlow, WaitRow, What, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 
 /// Pseudo-random numbers.
@@ -400,7 +400,7 @@ fn what(dice: &mut Dice) -> What {
         deleted: dice.happens(2),
         unreachable: dice.happens(2),
     };
-    match dice.roll(7) {
+    match dice.roll(11) {
         0 => What::ProcessStart {
             parent_pid: 3,
             parent: parent(dice),
@@ -435,19 +435,76 @@ fn what(dice: &mut Dice) -> What {
             lost: vec![("tcp.close", 5), ("process.exit", 1)],
             since_unix_ns: dice.maybe(7),
         },
+        6 => What::ProcessSignal {
+            signal: 9,
+            code: -1,
+            sender: parent(dice),
+        },
+        7 => What::FileChange {
+            change: file_change(dice),
+            path,
+            error: dice.maybe(13),
+        },
+        8 => What::DnsQuery(Box::new(DnsQuery {
+            socket: socket(dice),
+            question: DnsQuestion {
+                name: path.bytes,
+                truncated: path.truncated,
+                kind: 28,
+            },
+            attempts: 2,
+            answer: dice.maybe(DnsAnswer {
+                code: 3,
+                records: 65_535,
+                duration_ns: 9,
+            }),
+        })),
+        9 => What::UdpFlow(UdpFlow {
+            socket: socket(dice),
+            bytes_sent: dice.roll(1 << 40),
+            bytes_received: 1,
+            packets_sent: 2,
+            packets_received: 3,
+            duration_ns: 4,
+            closed: dice.happens(2),
+        }),
         _ => What::Tcp {
             change: change(dice),
-            socket: Socket {
-                id: dice.roll(9),
-                local: {
-                    let address = dice.address();
-                    dice.maybe(address)
-                },
-                peer: None,
-                netns_cookie: dice.maybe(1),
-                multipath: dice.happens(2),
-            },
+            socket: socket(dice),
         },
+    }
+}
+
+fn socket(dice: &mut Dice) -> Socket {
+    Socket {
+        id: dice.roll(9),
+        local: {
+            let address = dice.address();
+            dice.maybe(address)
+        },
+        peer: None,
+        netns_cookie: dice.maybe(1),
+        multipath: dice.happens(2),
+    }
+}
+
+fn file_change(dice: &mut Dice) -> FileChange {
+    let second = FilePath {
+        bytes: dice.bytes(),
+        truncated: dice.happens(2),
+        ..FilePath::default()
+    };
+    match dice.roll(5) {
+        0 => FileChange::Delete {
+            directory: dice.happens(2),
+        },
+        1 => FileChange::Rename {
+            to: second,
+            exchanged: dice.happens(2),
+        },
+        2 => FileChange::HardLink { to: second },
+        3 => FileChange::SymbolicLink { target: second },
+        _ => FileChange::Chmod { mode: 0o4755 },
     }
 }
 
