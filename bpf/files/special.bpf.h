@@ -57,14 +57,8 @@ static __always_inline bool is_devtmpfs(struct super_block *super)
 	return true;
 }
 
-static __always_inline bool is_special(const struct file *file)
+static __always_inline bool is_special_super(struct super_block *super)
 {
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
-	struct super_block *super = BPF_CORE_READ(inode, i_sb);
-	__u32 type = BPF_CORE_READ(inode, i_mode) & S_IFMT;
-
-	if (type == S_IFCHR || type == S_IFBLK)
-		return true;
 	switch (BPF_CORE_READ(super, s_magic)) {
 	case ANON_INODE_FS_MAGIC:
 	case BINFMTFS_MAGIC:
@@ -92,6 +86,14 @@ static __always_inline bool is_special(const struct file *file)
 		return is_devtmpfs(super);
 	}
 	return false;
+}
+
+static __always_inline bool is_special(const struct file *file)
+{
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	__u32 type = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+
+	return type == S_IFCHR || type == S_IFBLK || is_special_super(BPF_CORE_READ(inode, i_sb));
 }
 
 /* Of a file that could not be opened there is only the name. */

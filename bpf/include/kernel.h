@@ -470,7 +470,19 @@ struct tcp_sock {
 };
 
 struct sk_buff {
+	struct sock *sk;
 	char cb[48];
+	unsigned int len;
+	unsigned int data_len;
+	__u16 transport_header;
+	__u16 network_header;
+	unsigned int end;
+	unsigned char *head;
+	unsigned char *data;
+};
+
+struct skb_shared_info {
+	unsigned short gso_segs;
 };
 
 struct tcp_skb_cb {
@@ -519,6 +531,15 @@ struct dentry {
 	struct hlist_bl_node d_hash;
 	struct dentry *d_parent;
 	struct qstr d_name;
+	struct super_block *d_sb;
+};
+
+struct renamedata {
+	struct dentry *old_dentry;
+};
+
+struct iattr {
+	unsigned short ia_mode;
 };
 
 struct vfsmount {

@@ -140,17 +140,16 @@ static __always_inline bool step_up(struct path_buffer *made)
 	return true;
 }
 
-static __always_inline void begin_walk(const struct path *path, struct path_buffer *made)
+static __always_inline void begin_walk(struct dentry *dentry, struct vfsmount *mnt,
+				       struct path_buffer *made)
 {
-	struct dentry *dentry = BPF_CORE_READ(path, dentry);
-
 	made->begin = PATH_END;
 	/* As the kernel's d_unlinked(): in no directory, and not because it is the root of one. */
 	made->marks =
 		!BPF_CORE_READ(dentry, d_hash.pprev) && BPF_CORE_READ(dentry, d_parent) != dentry
 			? PATH_DELETED
 			: 0;
-	enter_mount(made, BPF_CORE_READ(path, mnt), dentry);
+	enter_mount(made, mnt, dentry);
 }
 
 /* One step, unless the root of the process is reached; false: there is none further. */
@@ -171,24 +170,42 @@ __noinline int walks_on_alone(__u32 zero)
 	return made && walks_on(made) ? 1 : zero;
 }
 
-/* False: the path is longer than that. */
-static __always_inline bool walk(struct path_buffer *made)
+/* v6.4: 6018e1f407cc ("bpf: implement numbers iterator"). False: the path is longer than that. */
+static __always_inline bool walk_iterated(struct path_buffer *made)
 {
 	struct bpf_iter_num it;
 	bool done = false;
 
-	/* v6.4: 6018e1f407cc ("bpf: implement numbers iterator"). */
-	if (!bpf_ksym_exists(bpf_iter_num_new)) {
-		for (int i = 0; i < PATH_STEPS_OLDER; i++)
-			if (!walks_on_alone(0))
-				return true;
-		return false;
-	}
 	bpf_iter_num_new(&it, 0, PATH_STEPS);
 	while (!done && bpf_iter_num_next(&it))
 		done = !walks_on(made);
 	bpf_iter_num_destroy(&it);
 	return done;
+}
+
+/* The same in the buffer of this CPU, on every kernel. */
+static __always_inline bool walk(struct path_buffer *made)
+{
+	if (bpf_ksym_exists(bpf_iter_num_new))
+		return walk_iterated(made);
+	for (int i = 0; i < PATH_STEPS_OLDER; i++)
+		if (!walks_on_alone(0))
+			return true;
+	return false;
+}
+
+/* The length of what was walked; `whole`: the walk came to its end. */
+static __always_inline __u32 end_walk(struct path_buffer *made, bool whole)
+{
+	if (!whole)
+		made->marks |= PATH_CUT;
+	if (made->begin == PATH_END) {
+		made->begin = PATH_END - 1;
+		made->text[PATH_END - 1] = '/';
+	} else if (made->marks & PATH_CUT) {
+		made->begin++;
+	}
+	return PATH_END - made->begin;
 }
 
 /*
@@ -201,16 +218,8 @@ static __always_inline __u32 path_of(const struct path *path, struct task_struct
 {
 	made->root = task->fs->root.dentry;
 	made->root_mnt = task->fs->root.mnt;
-	begin_walk(path, made);
-	if (!walk(made))
-		made->marks |= PATH_CUT;
-	if (made->begin == PATH_END) {
-		made->begin = PATH_END - 1;
-		made->text[PATH_END - 1] = '/';
-	} else if (made->marks & PATH_CUT) {
-		made->begin++;
-	}
-	return PATH_END - made->begin;
+	begin_walk(BPF_CORE_READ(path, dentry), BPF_CORE_READ(path, mnt), made);
+	return end_walk(made, walk(made));
 }
 
 /* Copies a path, of the length that path_of() gave, to the beginning of `to`. */
