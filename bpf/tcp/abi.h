@@ -2,6 +2,7 @@
 #ifndef NOCTULE_TCP_ABI_H
 #define NOCTULE_TCP_ABI_H
 
+#include "../include/ends.bpf.h"
 #include "../include/event.bpf.h"
 #include "../include/hist.bpf.h"
 
@@ -26,21 +27,6 @@ enum close_reason {
 	CLOSE_KILLED,
 	CLOSE_REASONS,
 };
-
-/* Both ends of a socket, as the kernel has them: addresses and `peer_port` in network order. */
-struct socket_ends {
-	__u8 local[16];
-	__u8 peer[16];
-	__u16 local_port;
-	__u16 peer_port;
-	/* AF_INET or AF_INET6; of AF_INET the first 4 bytes of an address count. */
-	__u16 family;
-	__u16 reserved;
-	/* 0: the kernel has none. */
-	__u64 netns_cookie;
-};
-
-_Static_assert(sizeof(struct socket_ends) == 48, "implicit padding");
 
 enum tcp_flag {
 	/* A connection of Multipath TCP has it as one of its ways. */

@@ -76,22 +76,6 @@ static __always_inline bool is_copy(struct socket_account *account, struct sock 
 	return account->self != (__u64)sk;
 }
 
-static __always_inline __u64 netns_cookie(const struct sock_common *socket)
-{
-	struct net___u64 *newer;
-	struct net *net;
-
-	if (!bpf_core_field_exists(socket->skc_net.net))
-		return 0;
-	net = socket->skc_net.net;
-	newer = (void *)net;
-	if (bpf_core_field_exists(newer->net_cookie))
-		return newer->net_cookie;
-	if (bpf_core_field_exists(net->net_cookie.counter))
-		return net->net_cookie.counter;
-	return 0;
-}
-
 /* At the end of a connection the port was given back (skc_num is 0), and inet_sport still has it.
  */
 static __always_inline __u16 local_port(const struct sock_common *socket,

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What sockets of UDP exchange with each peer. User space takes out those that have ended: UDP has
+ * no end of its own, so that is when the socket is closed, or was idle for long.
+ */
+#ifndef NOCTULE_UDP_FLOW_BPF_H
+#define NOCTULE_UDP_FLOW_BPF_H
+
+#include "packet.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set at load */
+	__type(key, struct flow_key);
+	__type(value, struct udp_flow);
+} flows SEC(".maps");
+
+/* Sockets that were closed since user space has looked, with the time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set at load */
+	__type(key, __u64);
+	__type(value, __u64);
+} closed SEC(".maps");
+
+static __always_inline void count_packet(const struct packet *packet, struct task_struct *task,
+					 bool comes)
+{
+	struct flow_key key = {.socket = packet->socket};
+	struct udp_flow made = {}, *flow;
+
+	__builtin_memcpy(key.peer, packet->ends.peer, sizeof(key.peer));
+	key.port = packet->ends.peer_port;
+	key.family = packet->ends.family;
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (!flow) {
+		made.head.kind = EVENT_UDP_FLOW;
+		describe_process(&made.head.process, task);
+		made.ends = packet->ends;
+		made.since = bpf_ktime_get_boot_ns();
+		/* Another CPU may be first: then its flow is the one. */
+		bpf_map_update_elem(&flows, &key, &made, BPF_NOEXIST);
+		flow = bpf_map_lookup_elem(&flows, &key);
+	}
+	if (!flow) {
+		__sync_fetch_and_add(&lost_events[EVENT_UDP_FLOW], 1);
+		return;
+	}
+	flow->head.time = bpf_ktime_get_boot_ns();
+	if (comes) {
+		__sync_fetch_and_add(&flow->received, packet->bytes);
+		__sync_fetch_and_add(&flow->packets_received, packet->count);
+	} else {
+		__sync_fetch_and_add(&flow->sent, packet->bytes);
+		__sync_fetch_and_add(&flow->packets_sent, packet->count);
+	}
+}
+
+#endif
