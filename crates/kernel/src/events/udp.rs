@@ -1,0 +1,284 @@
+//! UDP: questions to DNS servers with their answers, and what sockets exchange with each peer.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::rc::Rc;
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore as _, RingBuffer, RingBufferBuilder};
+use noctule_model::{Feature, FeatureId};
+
+use super::{RawEvent, SharedMaps};
+use crate::abi;
+use crate::cost::ProgramHandle;
+use crate::error::{Context, Error, ErrorKind};
+use crate::facts::Facts;
+use crate::settings::configure;
+use crate::skel::udp::{OpenUdpSkel, UdpSkel, UdpSkelBuilder, types};
+use crate::table;
+
+mod question;
+mod record;
+
+/// What is wanted of UDP.
+#[derive(Clone, Copy, Debug)]
+pub struct UdpOptions {
+    /// Questions to DNS servers.
+    pub dns: bool,
+    /// What sockets exchange.
+    pub flows: bool,
+    /// Only processes in the table `followed`.
+    pub filter_processes: bool,
+    /// Only groups in the table `wanted_cgroups`.
+    pub filter_cgroups: bool,
+    /// Size of the ring; rounded up to a power of two.
+    pub ring_bytes: u32,
+}
+
+/// Questions that wait for an answer at most, and flows that are open.
+const QUESTIONS: u32 = 4096;
+const FLOWS: u32 = 16_384;
+
+/// After this time without another attempt a question has no answer: libc tries again after 5 s.
+const PATIENCE_NS: u64 = 6_000_000_000;
+
+/// A flow without a packet for this time has ended.
+const IDLE_NS: u64 = 30_000_000_000;
+
+const FEATURE: FeatureId = FeatureId::UdpEvents;
+
+/// Programs and the functions that they are attached to. Without the last two IPv6 is missing.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("send_4", "ip_send_skb()"),
+    ("take_packet", "skb_consume_udp()"),
+    ("close_4", "udp_destroy_sock()"),
+    ("send_6", "ip6_send_skb()"),
+    ("close_6", "udpv6_destroy_sock()"),
+];
+
+/// The attached programs with their ring and their tables. Dropping it detaches them.
+pub struct UdpEvents {
+    // Links come first: they must be gone before the object that they hold.
+    _links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    records: Rc<RefCell<Vec<RawEvent>>>,
+    skel: UdpSkel<'static>,
+    programs: Vec<&'static str>,
+}
+
+impl UdpEvents {
+    /// Loads and attaches, and says whether that works. Without `shared` the tables of the filters
+    /// are empty.
+    pub fn load(
+        facts: &Facts,
+        options: &UdpOptions,
+        shared: Option<SharedMaps<'_>>,
+    ) -> (Option<Self>, Feature) {
+        // Without flows nobody asks when a socket is closed.
+        let (there, missing): (Vec<_>, Vec<_>) = PROGRAMS
+            .iter()
+            .filter(|(program, _)| options.flows || !program.starts_with("close"))
+            .partition(|(_, hook)| facts.hooks.contains(hook));
+        let needed = missing
+            .iter()
+            .find(|missing| PROGRAMS[..3].contains(missing));
+        let names: Vec<&'static str> = there.iter().map(|(program, _)| *program).collect();
+        let loaded = match needed {
+            _ if !facts.task_storage => Err(Error::new(
+                ErrorKind::Kernel,
+                "the kernel has no functions for programs to ask for a socket's number before 5.13",
+            )),
+            Some((_, hook)) => Err(Error::new(
+                ErrorKind::Kernel,
+                format!("this kernel does not have {hook}"),
+            )),
+            None => Self::load_programs(facts, options, shared, names),
+        };
+        match loaded {
+            Ok(events) if missing.is_empty() => {
+                let hooks: Vec<_> = there.iter().map(|(_, hook)| *hook).collect();
+                (Some(events), Feature::on(FEATURE, hooks.join(", ")))
+            }
+            Ok(events) => {
+                let reason =
+                    "this kernel has no IPv6, or has it in a module: UDP of IPv6 is not seen";
+                (Some(events), Feature::degraded(FEATURE, reason))
+            }
+            Err(error) => {
+                let source = std::error::Error::source(&error);
+                let source = source.map_or_else(String::new, |source| format!(": {source:#}"));
+                (None, Feature::off(FEATURE, format!("{error}{source}")))
+            }
+        }
+    }
+
+    fn load_programs(
+        facts: &Facts,
+        options: &UdpOptions,
+        shared: Option<SharedMaps<'_>>,
+        programs: Vec<&'static str>,
+    ) -> Result<Self, Error> {
+        let mut skel = open(facts, options, shared, &programs)?
+            .load()
+            .context("loading the BPF object udp")?;
+        let records = Rc::new(RefCell::new(Vec::new()));
+        let ring = ring(&skel, records.clone())?;
+        let mut links = Vec::new();
+        for program in skel.object_mut().progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            if programs.contains(&name.as_str()) {
+                let link = program.attach();
+                links.push(link.context(format!("attaching {name}"))?);
+            }
+        }
+        Ok(Self {
+            _links: links,
+            ring,
+            records,
+            skel,
+            programs,
+        })
+    }
+
+    /// The records since the last call, in the order of the ring.
+    pub fn drain(&self) -> Result<Vec<RawEvent>, Error> {
+        self.ring.consume().context("the ring of UDP")?;
+        Ok(self.records.take())
+    }
+
+    /// Readable when there is something in the ring.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        abi::epoll_fd(&self.ring)
+    }
+
+    /// Questions that got no answer, and flows that have ended. `now_ns`: `CLOCK_BOOTTIME`.
+    pub fn ended(&self, now_ns: u64) -> Result<Vec<RawEvent>, Error> {
+        let mut ended = self.unanswered(now_ns)?;
+        ended.extend(self.flows(now_ns)?);
+        Ok(ended)
+    }
+
+    fn unanswered(&self, now_ns: u64) -> Result<Vec<RawEvent>, Error> {
+        let questions = &self.skel.maps.questions;
+        let mut unanswered = Vec::new();
+        for (key, value) in table::entries(questions, "the table of questions")?.iter() {
+            let Some(query) = abi::plain::<types::dns_query>(value) else {
+                continue;
+            };
+            if query.head.time + PATIENCE_NS <= now_ns && questions.delete(key).is_ok() {
+                unanswered.push(record::unanswered(&query, now_ns));
+            }
+        }
+        Ok(unanswered)
+    }
+
+    fn flows(&self, now_ns: u64) -> Result<Vec<RawEvent>, Error> {
+        // Before the flows: one that another socket begins after that has another number.
+        let closed = self.take_closed()?;
+        let flows = &self.skel.maps.flows;
+        let mut ended = Vec::new();
+        for (key, value) in table::entries(flows, "the table of flows")?.iter() {
+            let Some(flow) = abi::plain::<types::udp_flow>(value) else {
+                continue;
+            };
+            let socket = key.first_chunk::<8>();
+            let closed = socket.and_then(|socket| closed.get(socket));
+            let idle = flow.head.time + IDLE_NS <= now_ns;
+            if (closed.is_some() || idle) && flows.delete(key).is_ok() {
+                let end = closed.copied();
+                ended.push(record::flow(&flow, end.unwrap_or(now_ns), end.is_some()));
+            }
+        }
+        Ok(ended)
+    }
+
+    /// The sockets that were closed, with the time.
+    fn take_closed(&self) -> Result<HashMap<[u8; 8], u64>, Error> {
+        let table = &self.skel.maps.closed;
+        let mut closed = HashMap::new();
+        for (key, value) in table::entries(table, "the table of closed sockets")?.iter() {
+            let _ = table.delete(key);
+            if let (Some(key), Ok(value)) = (key.first_chunk::<8>(), value.try_into()) {
+                closed.insert(*key, u64::from_ne_bytes(value));
+            }
+        }
+        Ok(closed)
+    }
+
+    /// Records of the event of this name that found no room.
+    pub fn lost(&self, name: &str) -> u64 {
+        let kind = super::record::NAMES.iter().position(|known| *known == name);
+        let bss = self.skel.maps.bss_data.as_deref();
+        let lost = bss.zip(kind).map(|(bss, kind)| bss.lost_events[kind]);
+        lost.unwrap_or(0)
+    }
+
+    /// The programs, for measuring what they cost.
+    pub fn programs(&self) -> Vec<ProgramHandle> {
+        let all = self.skel.object().progs().filter_map(|program| {
+            let name = self.programs.iter().find(|name| program.name() == **name)?;
+            ProgramHandle::of(name, &program)
+        });
+        all.collect()
+    }
+}
+
+fn open(
+    facts: &Facts,
+    options: &UdpOptions,
+    shared: Option<SharedMaps<'_>>,
+    programs: &[&str],
+) -> Result<OpenUdpSkel<'static>, Error> {
+    use types::event_kind as kind;
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = UdpSkelBuilder::default()
+        .open(storage)
+        .context("opening the BPF object udp")?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.filter_processes = options.filter_processes;
+        rodata.filter_cgroups = options.filter_cgroups;
+        rodata.stream_kinds = u32::from(options.dns) << kind::EVENT_DNS_QUERY.0
+            | u32::from(options.flows) << kind::EVENT_UDP_FLOW.0;
+    }
+    configure!(open, facts).context("setting up the BPF object udp")?;
+    let size = |on: bool, size: u32| if on { size } else { 1 };
+    let maps = &mut open.maps;
+    let ring = options.ring_bytes.max(rustix::param::page_size() as u32);
+    let sizes = [
+        maps.packets.set_max_entries(ring.next_power_of_two()),
+        maps.questions.set_max_entries(size(options.dns, QUESTIONS)),
+        maps.flows.set_max_entries(size(options.flows, FLOWS)),
+        maps.closed.set_max_entries(size(options.flows, FLOWS)),
+    ];
+    let sized: Result<(), _> = sizes.into_iter().collect();
+    sized.context("sizing the maps")?;
+    if let Some(shared) = shared {
+        let reused = maps
+            .followed
+            .reuse_fd(shared.followed.as_fd())
+            .and_then(|()| maps.wanted_cgroups.reuse_fd(shared.wanted_cgroups.as_fd()));
+        reused.context("the maps of the filters")?;
+    }
+    for mut program in open.open_object_mut().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        program.set_autoload(programs.contains(&name.as_str()));
+    }
+    Ok(open)
+}
+
+fn ring(
+    skel: &UdpSkel<'static>,
+    records: Rc<RefCell<Vec<RawEvent>>>,
+) -> Result<RingBuffer<'static>, Error> {
+    let mut builder = RingBufferBuilder::new();
+    let take = move |bytes: &[u8]| {
+        records.borrow_mut().extend(record::parse(bytes));
+        0
+    };
+    builder
+        .add(&skel.maps.packets, take)
+        .context("the ring of UDP")?;
+    builder.build().context("the ring of UDP")
+}

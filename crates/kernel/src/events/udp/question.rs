@@ -1,0 +1,90 @@
+//! The question of a DNS packet: RFC 1035, 4.1.2.
+
+use noctule_model::DnsQuestion;
+
+/// Longest part of a name between two dots.
+const LABEL: u8 = 63;
+
+/// Reads the name and the type. A name that ends before its end, or points elsewhere, is marked.
+pub(super) fn parse(bytes: &[u8]) -> DnsQuestion {
+    let mut name = Vec::new();
+    let mut rest = bytes;
+    let kind = loop {
+        match rest.split_first() {
+            Some((0, rest)) => break rest.first_chunk().map(|kind| u16::from_be_bytes(*kind)),
+            Some((&length @ 1..=LABEL, after)) => {
+                let (label, after) = after.split_at(after.len().min(length.into()));
+                push(&mut name, label);
+                rest = after;
+            }
+            Some(_) | None => break None,
+        }
+    };
+    // The root alone has no label.
+    if name.is_empty() && kind.is_some() {
+        name.push(b'.');
+    }
+    DnsQuestion {
+        name,
+        truncated: kind.is_none(),
+        kind: kind.unwrap_or(0),
+    }
+}
+
+/// A dot in a label is written as in zone files.
+fn push(name: &mut Vec<u8>, label: &[u8]) {
+    if !name.is_empty() {
+        name.push(b'.');
+    }
+    for &byte in label {
+        if byte == b'.' {
+            name.push(b'\\');
+        }
+        name.push(byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_to_its_end_and_no_further() {
+        let cases: [(&[u8], &[u8], u16, bool); 7] = [
+            (
+                b"\x03www\x07example\x03org\0\0\x1c\0\x01",
+                b"www.example.org",
+                28,
+                false,
+            ),
+            (b"\0\0\x02\0\x01", b".", 2, false),
+            (b"\x03a.b\x01\xff\0\0\x01\0\x01", b"a\\.b.\xff", 1, false),
+            // Cut off in a label, before the type, and at once.
+            (b"\x07exam", b"exam", 0, true),
+            (b"\x01a\0\0", b"a", 0, true),
+            (b"", b"", 0, true),
+            // A pointer, which no question has.
+            (b"\x01a\xc0\x0c\0\x01\0\x01", b"a", 0, true),
+        ];
+        for (bytes, name, kind, truncated) in cases {
+            let expected = DnsQuestion {
+                name: name.to_vec(),
+                truncated,
+                kind,
+            };
+            assert_eq!(parse(bytes), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read() {
+        // Every length of a first label, with too few bytes and with enough.
+        for first in 0..=u8::MAX {
+            for length in [0, 5, 259] {
+                let bytes = [&[first][..], &vec![first; length]].concat();
+                let question = parse(&bytes);
+                assert!(question.name.len() <= bytes.len() * 2, "{first} {length}");
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Records of UDP as events of the model.
+
+use noctule_model::{DnsAnswer, DnsQuery, Socket, UdpFlow, What};
+
+use super::question;
+use crate::abi::{self, Plain};
+use crate::events::record::{address, owner_of, peer};
+use crate::events::{RawEvent, RawProcess};
+use crate::skel::udp::types;
+
+// SAFETY: integers only; the assertions in udp/abi.h rule out padding.
+#[allow(unsafe_code, reason = "promises about layout")]
+mod layout {
+    use super::{Plain, types};
+    // SAFETY: as above.
+    unsafe impl Plain for types::dns_query {}
+    // SAFETY: as above.
+    unsafe impl Plain for types::udp_flow {}
+}
+
+/// Reads a record of the ring; `None` when it is none of ours.
+pub(super) fn parse(bytes: &[u8]) -> Option<RawEvent> {
+    let query = abi::plain::<types::dns_query>(bytes)?;
+    if query.head.kind != types::event_kind::EVENT_DNS_QUERY.0 {
+        return None;
+    }
+    let answer = DnsAnswer {
+        code: query.code as u8,
+        records: query.answers,
+        duration_ns: query.head.time.saturating_sub(query.asked),
+    };
+    Some(dns(&query, query.head.time, Some(answer)))
+}
+
+/// A question that got no answer up to now.
+pub(super) fn unanswered(query: &types::dns_query, now_ns: u64) -> RawEvent {
+    dns(query, now_ns, None)
+}
+
+fn dns(query: &types::dns_query, time_ns: u64, answer: Option<DnsAnswer>) -> RawEvent {
+    let length = (query.length as usize).min(query.question.len());
+    RawEvent {
+        time_ns,
+        process: process(&query.head),
+        what: What::DnsQuery(Box::new(DnsQuery {
+            socket: socket(&query.ends),
+            question: question::parse(&query.question[..length]),
+            attempts: query.attempts,
+            answer,
+        })),
+    }
+}
+
+/// `end_ns`: when its socket was closed, or it was given up.
+pub(super) fn flow(flow: &types::udp_flow, end_ns: u64, closed: bool) -> RawEvent {
+    RawEvent {
+        time_ns: end_ns,
+        process: process(&flow.head),
+        what: What::UdpFlow(UdpFlow {
+            socket: socket(&flow.ends),
+            bytes_sent: flow.sent,
+            bytes_received: flow.received,
+            packets_sent: flow.packets_sent,
+            packets_received: flow.packets_received,
+            // From its first packet to its last.
+            duration_ns: flow.head.time.saturating_sub(flow.since),
+            closed,
+        }),
+    }
+}
+
+fn process(head: &types::event_head) -> Option<RawProcess> {
+    let process = &head.process;
+    let names = [&process.comm, &process.thread];
+    owner_of(process.pid, process.start, process.cgroup, names)
+}
+
+fn socket(ends: &types::socket_ends) -> Socket {
+    let local = address(ends.family, &ends.local);
+    Socket {
+        id: 0,
+        local: Some(std::net::SocketAddr::new(local, ends.local_port)),
+        peer: Some(peer(ends.family, &ends.peer, ends.peer_port)),
+        netns_cookie: (ends.netns_cookie != 0).then_some(ends.netns_cookie),
+        multipath: false,
+    }
+}
