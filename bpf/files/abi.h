@@ -19,6 +19,36 @@ struct file_open {
 
 _Static_assert(sizeof(struct file_open) == 88, "implicit padding");
 
+enum change_flag {
+	/* A directory was deleted. */
+	CHANGE_DIRECTORY = 1 << 0,
+	/* A symbolic link was made; the second path is what it says. */
+	CHANGE_SYMBOLIC = 1 << 1,
+	/* Two files have exchanged their names. */
+	CHANGE_EXCHANGE = 1 << 2,
+};
+
+/*
+ * A name of a file was removed, changed or made, or its mode was changed; or could not be. The
+ * bytes of the path follow, and those of the second one, which a rename and a link have.
+ */
+struct file_change {
+	struct event_head head;
+	/* Bits of enum change_flag. */
+	__u32 flags;
+	/* errno; 0 when it was done. */
+	__s32 error;
+	/* Of a chmod: the mode from now on. */
+	__u32 mode;
+	__u32 length;
+	__u32 second_length;
+	/* Bits of enum path_mark. */
+	__u16 marks;
+	__u16 second_marks;
+};
+
+_Static_assert(sizeof(struct file_change) == 96, "implicit padding");
+
 /* The opens of one cgroup. */
 struct file_counts {
 	__u64 reads;
@@ -33,6 +63,8 @@ enum file_prefix {
 };
 
 ABI_EXPORT(struct, file_open);
+ABI_EXPORT(enum, change_flag);
+ABI_EXPORT(struct, file_change);
 ABI_EXPORT(struct, file_counts);
 ABI_EXPORT(enum, path_mark);
 ABI_EXPORT(enum, file_prefix);

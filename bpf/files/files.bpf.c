@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Files that processes open, and fail to open. Two ways, of which the loader attaches one: at the
+ * Files that processes open, and fail to open; names of files that they remove, change and make;
+ * and modes that they change. Opens have two ways, of which the loader attaches one: at the
  * kernel's function that opens files, or at the end of the system calls that do.
  *
  * An open with O_PATH gives no access to the file, only its place: neither way counts it.
@@ -9,10 +10,10 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
-#include "../include/filter.bpf.h"
 #include "abi.h"
+#include "change.bpf.h"
 #include "rows.bpf.h"
-#include "special.bpf.h"
+#include "wanted.bpf.h"
 
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
@@ -42,17 +43,8 @@ enum {
 };
 
 enum {
-	PF_DUMPCORE = 0x200,
-	EINTR = 4,
 	MAX_ERRNO = 4095,
-	/* From here on: the kernel's own marks of calls that a signal interrupted. */
-	ERESTARTSYS = 512,
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20); /* set at load */
-} bulk SEC(".maps");
 
 /* A record in the making; it is too large for the stack. */
 struct file_scratch {
@@ -67,18 +59,6 @@ struct {
 	__type(value, struct file_scratch);
 } scratch SEC(".maps");
 
-/* Opens for reading alone, failures, and special files are wanted too. */
-const volatile bool with_reads = false;
-const volatile bool with_failures = false;
-const volatile bool with_special = false;
-
-/* Only paths that are this one or below it; without a slash at its end. Length 0: all. */
-const volatile char path_prefix[PREFIX_BYTES] = {};
-const volatile __u32 path_prefix_length = 0;
-
-/* The agent's own thread group: its opens are not reported. 0: not known. */
-const volatile int agent_pid = 0;
-
 /* One call that asked for a file, and what came of it. */
 struct attempt {
 	/* NULL: none is known. */
@@ -92,7 +72,7 @@ struct attempt {
 
 static __always_inline bool is_asked_for(struct task_struct *task, const struct attempt *attempt)
 {
-	if (task->tgid == agent_pid || task->flags & (PF_KTHREAD | PF_DUMPCORE))
+	if (!is_of_user(task))
 		return false;
 	if (attempt->flags & O_PATH)
 		return false;
@@ -123,19 +103,6 @@ static __always_inline void fill_path(struct file_scratch *made, struct task_str
 	record->marks = 0;
 	if (!record->length)
 		made->path[0] = 0;
-}
-
-/* Whether the path is the wanted one or below it. Of a path that was cut this is not known: yes. */
-static __always_inline bool has_prefix(const struct file_scratch *made)
-{
-	__u32 i;
-
-	if (!path_prefix_length || made->record.marks & PATH_CUT)
-		return true;
-	for (i = 0; i < PREFIX_BYTES - 1 && i < path_prefix_length; i++)
-		if (i >= made->record.length || made->path[i] != path_prefix[i])
-			return false;
-	return made->record.length == i || made->path[i] == '/';
 }
 
 static __always_inline void send(struct file_scratch *made, struct task_struct *task,
@@ -170,18 +137,12 @@ static __always_inline void account(struct task_struct *task, const struct attem
 		fill_path(made, task, attempt);
 		if (!attempt->file && !with_special && is_special_name(made->path))
 			return;
-		if (!has_prefix(made))
+		if (!has_prefix(made->path, made->record.length, made->record.marks))
 			return;
 	}
 	count_open(cgroup_of(task), attempt->error, attempt->flags & O_ACCMODE);
 	if (is_streamed(EVENT_FILE_OPEN))
 		send(made, task, attempt);
-}
-
-/* What the process gets to see of an error of the kernel. */
-static __always_inline __u32 error_number(__u32 error)
-{
-	return error < ERESTARTSYS ? error : EINTR;
 }
 
 /*
@@ -219,6 +180,91 @@ int BPF_PROG(file_open, int dfd, struct filename *name, const struct open_flags 
 	     struct file *file)
 {
 	return opened(name, op, file);
+}
+
+/* The functions that change names and modes. Each pair reports once: see change.bpf.h. */
+SEC("fexit/security_path_unlink")
+int BPF_PROG(path_unlink, const struct path *directory, struct dentry *name, int denied)
+{
+	note_change(directory, name, NULL, 0);
+	return 0;
+}
+
+SEC("fexit/security_path_rmdir")
+int BPF_PROG(path_rmdir, const struct path *directory, struct dentry *name, int denied)
+{
+	note_change(directory, name, NULL, 0);
+	return 0;
+}
+
+SEC("fexit/security_path_rename")
+int BPF_PROG(path_rename, const struct path *from, struct dentry *name, const struct path *to,
+	     struct dentry *new_name, unsigned int flags, int denied)
+{
+	note_change(from, name, new_name, flags & RENAME_EXCHANGE ? CHANGE_EXCHANGE : 0);
+	return 0;
+}
+
+SEC("fexit/security_path_link")
+int BPF_PROG(path_link, struct dentry *file, const struct path *directory, struct dentry *name,
+	     int denied)
+{
+	note_change(directory, name, file, 0);
+	return 0;
+}
+
+SEC("fexit/security_path_symlink")
+int BPF_PROG(path_symlink, const struct path *directory, struct dentry *name, const char *text,
+	     int denied)
+{
+	note_change(directory, name, NULL, CHANGE_SYMBOLIC);
+	return 0;
+}
+
+SEC("fexit/security_path_chmod")
+int BPF_PROG(path_chmod, const struct path *path, unsigned short mode, int denied)
+{
+	note_change(path, BPF_CORE_READ(path, dentry), NULL, 0);
+	return 0;
+}
+
+SEC("fexit/vfs_unlink")
+int unlink_file(unsigned long long *ctx)
+{
+	return removed(ctx, *(volatile unsigned long long *)&ctx[2], 0, SCRATCH_UNLINK);
+}
+
+SEC("fexit/vfs_rmdir")
+int rmdir_file(unsigned long long *ctx)
+{
+	return removed(ctx, *(volatile unsigned long long *)&ctx[2], CHANGE_DIRECTORY,
+		       SCRATCH_RMDIR);
+}
+
+SEC("fexit/vfs_rename")
+int rename_file(unsigned long long *ctx)
+{
+	return renamed(ctx, (void *)*(volatile unsigned long long *)&ctx[0]);
+}
+
+SEC("fexit/vfs_link")
+int link_file(unsigned long long *ctx)
+{
+	return linked(ctx, *(volatile unsigned long long *)&ctx[3]);
+}
+
+SEC("fexit/vfs_symlink")
+int symlink_file(unsigned long long *ctx)
+{
+	return symlinked(ctx, *(volatile unsigned long long *)&ctx[2],
+			 (void *)*(volatile unsigned long long *)&ctx[3]);
+}
+
+SEC("fexit/notify_change")
+int chmod_file(unsigned long long *ctx)
+{
+	return chmodded(ctx, *(volatile unsigned long long *)&ctx[1],
+			(void *)*(volatile unsigned long long *)&ctx[2]);
 }
 
 /*

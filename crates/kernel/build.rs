@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const OBJECTS: [&str; 7] = [
+const OBJECTS: [&str; 8] = [
     "switch",
     "softirq",
     "pagecache",
@@ -13,6 +13,7 @@ const OBJECTS: [&str; 7] = [
     "lifecycle",
     "tcp",
     "files",
+    "udp",
 ];
 
 fn main() {

@@ -4,12 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use noctule_kernel::{
-    Error, Events, FileEvents, FileOpenRecord, ProgramHandle, RawEvent, RawProcess, SocketSample,
-    Stream,
+    Error, Events, FileEvents, ProgramHandle, RawEvent, RawProcess, SocketSample, Stream, UdpEvents,
 };
 use noctule_model::{
-    Batch, CgroupId, Comm, Event, EventProcess, FilePath, Loss, Origin, Parent, ProcessId,
-    ProcessRow, Socket, TcpChange, What,
+    Batch, CgroupId, Event, EventProcess, Loss, Origin, Parent, ProcessId, ProcessRow, Socket,
+    TcpChange, What,
 };
 
 mod counts;
@@ -27,6 +26,7 @@ type Wanted<'a> = &'a dyn Fn(&ProcessRow) -> bool;
 pub struct EventSource {
     kernel: Events,
     files: Option<FileEvents>,
+    udp: Option<UdpEvents>,
     /// What goes into the stream, and is compared with what is there.
     stream: Stream,
     counts: EventCounts,
@@ -58,12 +58,20 @@ pub struct EventSource {
 impl EventSource {
     /// Reads from these programs, which were loaded for this stream. What has gone is kept for the
     /// time of grace.
-    pub fn new(kernel: Events, files: Option<FileEvents>, stream: Stream, grace: Grace) -> Self {
+    pub fn new(
+        kernel: Events,
+        files: Option<FileEvents>,
+        udp: Option<UdpEvents>,
+        stream: Stream,
+        grace: Grace,
+    ) -> Self {
         let mut programs = kernel.programs();
         programs.extend(files.iter().flat_map(FileEvents::programs));
+        programs.extend(udp.iter().flat_map(UdpEvents::programs));
         let mut this = Self {
             kernel,
             files,
+            udp,
             stream,
             counts: EventCounts::new(grace.cgroup),
             known: Known::default(),
@@ -113,6 +121,11 @@ impl EventSource {
         self.files.as_ref()
     }
 
+    /// The programs that watch UDP.
+    pub fn udp(&self) -> Option<&UdpEvents> {
+        self.udp.as_ref()
+    }
+
     /// From now on the children of the process `pid` are followed, with all their descendants.
     pub fn follow_children_of(&mut self, pid: u32) {
         self.kernel.follow_children_of(pid);
@@ -130,14 +143,16 @@ impl EventSource {
     pub fn collect(&mut self) -> Result<Vec<Event>, Error> {
         self.drained.extend(self.kernel.drain()?);
         if let Some(files) = &self.files {
-            self.drained
-                .extend(files.drain()?.into_iter().map(file_open));
+            self.drained.extend(files.drain()?);
+        }
+        if let Some(udp) = &self.udp {
+            self.drained.extend(udp.drain()?);
         }
         let mut raw = std::mem::take(&mut self.drained);
         if let Err(error) = self.find_ports(&mut raw) {
             tracing::warn!(%error, "a socket that listens is reported without its port");
         }
-        if self.files.is_some() {
+        if self.files.is_some() || self.udp.is_some() {
             raw.sort_by_key(|event| event.time_ns);
         }
         let clock = Clock::now(&mut self.boot_unix_ns);
@@ -164,9 +179,14 @@ impl EventSource {
     /// sees them: the events that it would have reported are not known.
     fn lost(&self) -> Vec<(&'static str, u64)> {
         let mut lost = self.kernel.lost_events();
-        let opens = lost.iter_mut().filter(|(name, _)| *name == "file.open");
-        let files = self.files.as_ref();
-        opens.for_each(|(_, count)| *count += files.map_or(0, FileEvents::lost));
+        if let Some(files) = &self.files {
+            let names = lost.iter_mut();
+            names.for_each(|(name, count)| *count += files.lost(name));
+        }
+        if let Some(udp) = &self.udp {
+            let names = lost.iter_mut();
+            names.for_each(|(name, count)| *count += udp.lost(name));
+        }
         lost.push((SKIPPED, self.skipped));
         lost
     }
@@ -215,6 +235,11 @@ impl EventSource {
     /// there was no gap.
     pub fn reconcile(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<Vec<Event>, Error> {
         let now_ns = batch.taken_ns;
+        if self.udp.is_some() {
+            let since_boot_ns = self.since_boot_ns();
+            let ended = self.udp.as_ref().map(|udp| udp.ended(since_boot_ns));
+            self.drained.extend(ended.transpose()?.unwrap_or_default());
+        }
         let surveyed = self.survey(now_ns)?;
         if std::mem::take(&mut self.gap) {
             self.relist_until_ns = now_ns + self.grace_ns;
@@ -347,31 +372,6 @@ const SKIPPED: &str = "skipped";
 
 fn skipped(programs: &[ProgramHandle]) -> u64 {
     programs.iter().map(ProgramHandle::skipped).sum()
-}
-
-fn file_open(record: FileOpenRecord) -> RawEvent {
-    RawEvent {
-        time_ns: record.time_ns,
-        process: Some(RawProcess {
-            id: ProcessId {
-                pid: record.pid,
-                start_ns: record.start_ns,
-            },
-            cgroup: CgroupId(record.cgroup),
-            comm: Comm::new(&record.comm),
-            thread: (record.thread[0] != 0).then(|| Comm::new(&record.thread)),
-        }),
-        what: What::FileOpen {
-            path: FilePath {
-                bytes: record.path,
-                truncated: record.truncated,
-                deleted: record.deleted,
-                unreachable: record.unreachable,
-            },
-            flags: record.flags,
-            error: record.error,
-        },
-    }
 }
 
 fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)], time_unix_ns: u64) -> Event {

@@ -258,7 +258,13 @@ unsafe impl Plain for switch::types::blame {}
 unsafe impl Plain for cgroup::types::cgroup_event {}
 // SAFETY: integers only; the assertion in files/abi.h rules out padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for files::types::event_head {}
+// SAFETY: as above.
+#[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for files::types::file_open {}
+// SAFETY: as above.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for files::types::file_change {}
 // SAFETY: three 64-bit integers.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for files::types::file_counts {}

@@ -29,10 +29,12 @@ mod namespaces;
 mod record;
 mod rows;
 mod tcp;
+mod udp;
 
-pub use files::{FileCounts, FileEvents, FileOpenRecord, FileOptions};
+pub use files::{FileCounts, FileEvents, FileOptions};
 pub use record::{RawEvent, RawProcess};
 pub use rows::{CgroupCounts, ConnectTimes, DestinationCounts, ProcessCounts, TcpCounts};
+pub use udp::{UdpEvents, UdpOptions};
 
 /// What of it is wanted.
 #[derive(Clone, Copy, Debug)]

@@ -43,8 +43,8 @@ pub use enumerators::enumerators;
 pub use error::{Error, ErrorKind};
 pub use events::{
     CgroupCounts, ConnectTimes, DestinationCounts, Events, EventsWanted, FileCounts, FileEvents,
-    FileOpenRecord, FileOptions, LoadedEvents, ProcessCounts, RawEvent, RawProcess, SharedMaps,
-    SocketSample, Stream, TcpCounts,
+    FileOptions, LoadedEvents, ProcessCounts, RawEvent, RawProcess, SharedMaps, SocketSample,
+    Stream, TcpCounts, UdpEvents, UdpOptions,
 };
 pub use facts::{
     Capabilities, CgroupVersion, Facts, Hierarchy, Scheduler, Tracepoints, ext_scheduler,

@@ -2,7 +2,7 @@
 //! names are set to, in one place.
 
 use crate::facts::{CgroupVersion, Facts};
-use crate::skel::{files, lifecycle, pagecache, softirq, switch, tcp};
+use crate::skel::{files, lifecycle, pagecache, softirq, switch, tcp, udp};
 
 /// The read-only data of an object that is not loaded yet.
 pub(crate) trait Settings {
@@ -34,6 +34,7 @@ settings! {
     lifecycle: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift, has_group_dead, victim_is_task;
     tcp: cgroup_from_v2, has_task_storage, has_retransmit_error, accept_takes_struct;
     files: cgroup_from_v2;
+    udp: cgroup_from_v2, has_task_storage;
 }
 
 /// The value of each setting.
@@ -124,6 +125,7 @@ mod tests {
             lifecycle: LifecycleSkelBuilder;
             tcp: TcpSkelBuilder;
             files: FilesSkelBuilder;
+            udp: UdpSkelBuilder;
         };
         let all = objects.iter().flat_map(|(_, (names, _))| names.iter());
         let all: BTreeSet<&str> = all.copied().collect();

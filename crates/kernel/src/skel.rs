@@ -27,3 +27,4 @@ skeleton!(cgroup, "cgroup");
 skeleton!(lifecycle, "lifecycle");
 skeleton!(tcp, "tcp");
 skeleton!(files, "files");
+skeleton!(udp, "udp");

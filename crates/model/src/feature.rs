@@ -93,6 +93,10 @@ features! {
     TcpRetransmits: "tcp_retransmits", needs TcpEvents;
     /// File opens.
     FileOpens: "file_opens", needs ProcessEvents;
+    /// Deletes, renames, links and changes of mode.
+    FileChanges: "file_changes", needs FileOpens;
+    /// Questions to DNS servers, and flows of UDP.
+    UdpEvents: "udp_events", needs ProcessEvents;
     /// Meters of energy.
     Energy: "energy";
     /// What the BPF programs cost, by the kernel's own statistics.

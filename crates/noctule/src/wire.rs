@@ -19,7 +19,7 @@ use noctule_collect::{
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts,
-    FileEvents, FileOptions, Hierarchy, LoadedEvents, Plan, Stream, Wanted,
+    FileEvents, FileOptions, Hierarchy, LoadedEvents, Plan, Stream, UdpEvents, UdpOptions, Wanted,
 };
 use noctule_model::{
     Batch, CgroupEvent, CgroupId, Event, Feature, FeatureId, FeatureState, Owner, ProcessRow,
@@ -111,6 +111,8 @@ impl Pipeline {
             oom: keeps && events.processes,
             tcp: to_disk && events.tcp,
             file: to_disk && events.files,
+            dns: to_disk && events.dns,
+            udp: to_disk && events.udp,
             ..Scope::default()
         };
         let mut this = Self::load(config, &scope, shown)?;
@@ -130,6 +132,8 @@ impl Pipeline {
             oom: events.processes,
             tcp: events.tcp,
             file: events.files,
+            dns: events.dns,
+            udp: events.udp,
             command,
             ..Scope::default()
         };
@@ -149,6 +153,8 @@ impl Pipeline {
         config.events.processes = true;
         config.events.tcp = scope.tcp;
         config.events.files = scope.file;
+        config.events.dns = scope.dns;
+        config.events.udp = scope.udp;
         let mut this = Self::load(&config, scope, Shown::All)?;
         this.narrow(scope)?;
         this.list_existing(scope.existing)?;
@@ -662,7 +668,8 @@ fn event_stream(
             features.extend(attached.features().iter().cloned());
             let latency = Duration::from_millis(config.events.latency_milliseconds.into());
             let files = load_files(facts, config, scope, &attached, features);
-            let source = EventSource::new(attached, files, stream, grace(config));
+            let udp = load_udp(facts, config, scope, &attached, features);
+            let source = EventSource::new(attached, files, udp, stream, grace(config));
             Some(EventStream::new(source, latency))
         }
         Some(Err(error)) => {
@@ -672,7 +679,7 @@ fn event_stream(
     }
 }
 
-/// Watching file opens is on only when it is asked for: some kernels have nothing better for it than
+/// Watching files is on only when it is asked for: some kernels have nothing better for it than
 /// tracepoints that slow down every system call.
 fn load_files(
     facts: &Facts,
@@ -701,8 +708,8 @@ fn load_files(
         rows: config.collect.cgroup_rows,
     };
     match FileEvents::load(facts, &options, Some(events.shared())) {
-        Ok((files, feature)) => {
-            features.push(feature);
+        Ok((files, status)) => {
+            features.extend(status);
             files
         }
         Err(error) => {
@@ -710,6 +717,33 @@ fn load_files(
             None
         }
     }
+}
+
+/// The same of UDP: its programs run for each packet that a process sends or takes.
+fn load_udp(
+    facts: &Facts,
+    config: &Config,
+    scope: &Scope,
+    events: &Events,
+    features: &mut Vec<Feature>,
+) -> Option<UdpEvents> {
+    if !config.events.dns && !config.events.udp {
+        features.push(Feature::off(FeatureId::UdpEvents, "not asked for").mended_by(
+            "switch dns or udp on in the section [events] of the configuration, or watch with noctule \
+             events --kind dns,udp",
+        ));
+        return None;
+    }
+    let options = UdpOptions {
+        dns: config.events.dns,
+        flows: config.events.udp,
+        filter_processes: scope.filters_processes(),
+        filter_cgroups: scope.filters_cgroups(),
+        ring_bytes: config.events.bulk_ring_bytes,
+    };
+    let (udp, status) = UdpEvents::load(facts, &options, Some(events.shared()));
+    features.push(status);
+    udp
 }
 
 fn mount(hierarchy: &Hierarchy) -> PathBuf {

@@ -80,6 +80,7 @@ fn what_is_exported_is_integers_without_holes() {
             process_start;
         tcp::TcpSkelBuilder: connect_times destination_key destination_row socket_sample tcp_event
             tcp_row;
-        files::FilesSkelBuilder: file_counts file_open;
+        udp::UdpSkelBuilder: dns_key dns_query flow_key udp_flow;
+        files::FilesSkelBuilder: file_change file_counts file_open;
     }
 }

@@ -1,4 +1,4 @@
-//! Files that processes open, and fail to open.
+//! Files that processes open, and fail to open, and names and modes of files that they change.
 
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
@@ -8,7 +8,7 @@ use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
 use noctule_model::Feature;
 
-use super::{SharedMaps, rows};
+use super::{RawEvent, SharedMaps, rows};
 use crate::abi;
 use crate::cost::ProgramHandle;
 use crate::error::{Context, Error};
@@ -22,7 +22,6 @@ mod record;
 mod ways;
 
 pub use options::FileOptions;
-pub use record::FileOpenRecord;
 use ways::Target;
 
 /// The opens of one cgroup that the options ask for. They only go up, and are exact whatever is
@@ -42,7 +41,7 @@ pub struct FileEvents {
     // Links come first: they must be gone before the object that they hold.
     _links: Vec<Link>,
     ring: RingBuffer<'static>,
-    records: Rc<RefCell<Vec<FileOpenRecord>>>,
+    records: Rc<RefCell<Vec<RawEvent>>>,
     skel: FilesSkel<'static>,
     programs: Vec<&'static str>,
     reads: bool,
@@ -50,28 +49,52 @@ pub struct FileEvents {
 }
 
 impl FileEvents {
-    /// Loads and attaches the best way that works, and says which it is, or why there is none.
+    /// Loads and attaches the best way that works, and says which it is, or why there is none; with
+    /// the programs at changes where the kernel has what they need.
     /// Without `shared` the tables of the filters are empty: then nothing passes a filter that is
     /// on. An error means that the options are wrong.
     pub fn load(
         facts: &Facts,
         options: &FileOptions<'_>,
         shared: Option<SharedMaps<'_>>,
-    ) -> Result<(Option<Self>, Feature), Error> {
+    ) -> Result<(Option<Self>, Vec<Feature>), Error> {
         let prefix = options.prefix_bytes()?;
         if !facts.task_storage {
-            return Ok((None, ways::too_old()));
+            return Ok((None, vec![ways::too_old()]));
         }
+        let mut changes = ways::changes(facts);
         let mut problems = Vec::new();
         for way in &FILE_OPENS {
-            let loaded = ways::targets(facts, way)
-                .and_then(|targets| Self::load_way(facts, options, &prefix, shared, &targets));
-            match loaded {
-                Ok(events) => return Ok((Some(events), way.works(ways::FEATURE))),
+            let opens = match ways::targets(facts, way) {
+                Ok(opens) => opens,
+                Err(error) => {
+                    problems.push((way, error));
+                    continue;
+                }
+            };
+            let load =
+                |targets: &[Target]| Self::load_way(facts, options, &prefix, shared, targets);
+            if let Ok(more) = &changes {
+                match load(&[&opens[..], more].concat()) {
+                    Ok(events) => {
+                        let features = vec![way.works(ways::FEATURE), ways::changes_seen()];
+                        return Ok((Some(events), features));
+                    }
+                    Err(error) => changes = Err(error),
+                }
+            }
+            match load(&opens) {
+                Ok(events) => {
+                    let off = changes.err().map(|error| ways::changes_missing(&error));
+                    let features = std::iter::once(way.works(ways::FEATURE)).chain(off);
+                    return Ok((Some(events), features.collect()));
+                }
                 Err(error) => problems.push((way, error)),
             }
         }
-        Ok((None, ways::none_works(facts, &problems)))
+        let off = changes.err().map(|error| ways::changes_missing(&error));
+        let features = std::iter::once(ways::none_works(facts, &problems)).chain(off);
+        Ok((None, features.collect()))
     }
 
     fn load_way(
@@ -119,7 +142,7 @@ impl FileEvents {
     }
 
     /// The records since the last call, in the order of the ring.
-    pub fn drain(&self) -> Result<Vec<FileOpenRecord>, Error> {
+    pub fn drain(&self) -> Result<Vec<RawEvent>, Error> {
         self.ring.consume().context("the ring of file opens")?;
         Ok(self.records.take())
     }
@@ -153,10 +176,14 @@ impl FileEvents {
         row.as_ref().map(FileCounts::from)
     }
 
-    /// Records that found no room in the ring.
-    pub fn lost(&self) -> u64 {
-        let kind = types::event_kind::EVENT_FILE_OPEN.0 as usize;
-        self.bss().map_or(0, |bss| bss.lost_events[kind])
+    /// Records of the event of this name that found no room in the ring.
+    pub fn lost(&self, name: &str) -> u64 {
+        let kind = super::record::NAMES.iter().position(|known| *known == name);
+        let lost = self
+            .bss()
+            .zip(kind)
+            .map(|(bss, kind)| bss.lost_events[kind]);
+        lost.unwrap_or(0)
     }
 
     /// Opens that were counted in the overflow row.
@@ -181,11 +208,11 @@ impl FileEvents {
 
 fn ring(
     skel: &FilesSkel<'static>,
-    records: Rc<RefCell<Vec<FileOpenRecord>>>,
+    records: Rc<RefCell<Vec<RawEvent>>>,
 ) -> Result<RingBuffer<'static>, Error> {
     let mut builder = RingBufferBuilder::new();
     let take = move |record: &[u8]| {
-        records.borrow_mut().extend(FileOpenRecord::parse(record));
+        records.borrow_mut().extend(record::parse(record));
         0
     };
     builder

@@ -13,7 +13,7 @@ use crate::abi::{Plain, plain};
 use crate::skel::{lifecycle::types as process, tcp::types as tcp};
 
 /// Names of the kinds, in the order of `enum event_kind`.
-pub(super) const NAMES: [&str; 13] = [
+pub(super) const NAMES: [&str; 19] = [
     "process.start",
     "process.exec",
     "process.exit",
@@ -27,6 +27,12 @@ pub(super) const NAMES: [&str; 13] = [
     "tcp.close",
     "file.open",
     "process.signal",
+    "file.delete",
+    "file.rename",
+    "file.link",
+    "file.chmod",
+    "dns.query",
+    "udp.flow",
 ];
 
 const _: () = {
@@ -44,6 +50,12 @@ const _: () = {
     assert!(abi::EVENT_TCP_CLOSE.0 == 10);
     assert!(abi::EVENT_FILE_OPEN.0 == 11);
     assert!(abi::EVENT_PROCESS_SIGNAL.0 == 12);
+    assert!(abi::EVENT_FILE_DELETE.0 == 13);
+    assert!(abi::EVENT_FILE_RENAME.0 == 14);
+    assert!(abi::EVENT_FILE_LINK.0 == 15);
+    assert!(abi::EVENT_FILE_CHMOD.0 == 16);
+    assert!(abi::EVENT_DNS_QUERY.0 == 17);
+    assert!(abi::EVENT_UDP_FLOW.0 == 18);
     assert!(abi::EVENT_KINDS.0 as usize == NAMES.len());
     // Each object has the head from its own BTF.
     assert!(size_of::<process::event_head>() == size_of::<tcp::event_head>());
@@ -122,7 +134,12 @@ impl RawEvent {
 }
 
 /// `names`: of the leader, and of the thread that acted if it is another.
-fn owner_of(pid: u32, start_ns: u64, cgroup: u64, names: [&[i8; 16]; 2]) -> Option<RawProcess> {
+pub(super) fn owner_of(
+    pid: u32,
+    start_ns: u64,
+    cgroup: u64,
+    names: [&[i8; 16]; 2],
+) -> Option<RawProcess> {
     let [comm, thread] = names.map(|name| Comm::new(&name.map(|c| c as u8)));
     (pid != 0).then(|| RawProcess {
         id: ProcessId { pid, start_ns },
@@ -320,7 +337,7 @@ pub(super) fn peer(family: u16, bytes: &[u8; 16], port: u16) -> SocketAddr {
     SocketAddr::new(address(family, bytes), u16::from_be(port))
 }
 
-fn address(family: u16, bytes: &[u8; 16]) -> IpAddr {
+pub(super) fn address(family: u16, bytes: &[u8; 16]) -> IpAddr {
     const IPV4: u16 = tcp::address_family::AF_INET.0 as u16;
     match family {
         IPV4 => IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),

@@ -19,6 +19,8 @@ pub(crate) struct Events {
     pub(crate) file_reads: bool,
     pub(crate) file_failures: bool,
     pub(crate) file_special: bool,
+    pub(crate) dns: bool,
+    pub(crate) udp: bool,
     pub(crate) args: Arguments,
     /// Empty: none.
     pub(crate) file: PathBuf,
@@ -71,6 +73,8 @@ impl Default for Events {
             file_reads: false,
             file_failures: false,
             file_special: false,
+            dns: false,
+            udp: false,
             args: Arguments::Redacted,
             file: PathBuf::new(),
             file_bytes: 64 << 20,

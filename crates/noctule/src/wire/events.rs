@@ -9,7 +9,7 @@ use anyhow::Result;
 use noctule_analysis::Selection;
 use noctule_collect::EventSource;
 use noctule_identity::Registry;
-use noctule_kernel::{FileEvents, ProgramHandle, Stream};
+use noctule_kernel::{FileEvents, ProgramHandle, Stream, UdpEvents};
 use noctule_model::{Batch, CgroupId, Event, Owner, ProcessId, ProcessRow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -83,8 +83,9 @@ impl EventStream {
     /// The programs of all events.
     pub(super) fn programs(&self) -> Vec<ProgramHandle> {
         let files = self.source.files().map(FileEvents::programs);
+        let udp = self.source.udp().map(UdpEvents::programs);
         let mut programs = self.source.kernel().programs();
-        programs.extend(files.into_iter().flatten());
+        programs.extend(files.into_iter().chain(udp).flatten());
         programs
     }
 
@@ -108,7 +109,9 @@ impl EventStream {
 
     fn rings(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let files = self.source.files().map(FileEvents::wake_fd);
-        std::iter::once(self.source.kernel().wake_fd()).chain(files)
+        let udp = self.source.udp().map(UdpEvents::wake_fd);
+        let others = files.into_iter().chain(udp);
+        std::iter::once(self.source.kernel().wake_fd()).chain(others)
     }
 
     /// When the ring is to be read.

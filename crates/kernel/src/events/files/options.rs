@@ -18,7 +18,7 @@ use crate::skel::files::{FilesSkelBuilder, OpenFilesSkel, types};
 pub struct FileOptions<'a> {
     /// Opens for reading alone, too, whether they make the file or not.
     pub reads: bool,
-    /// Opens that failed, too.
+    /// Opens and changes that failed, too.
     pub failures: bool,
     /// Devices, and what the kernel shows of itself (/proc, /sys and the like), too. Of a file that
     /// could not be opened only the name is known: below /dev, /proc or /sys.
@@ -114,13 +114,22 @@ pub(super) fn open(
 }
 
 fn set(rodata: &mut types::rodata, facts: &Facts, options: &FileOptions<'_>, prefix: &[u8]) {
-    let kind = types::event_kind::EVENT_FILE_OPEN.0;
+    use types::event_kind as kind;
+    let kinds = [
+        kind::EVENT_FILE_OPEN,
+        kind::EVENT_FILE_DELETE,
+        kind::EVENT_FILE_RENAME,
+        kind::EVENT_FILE_LINK,
+        kind::EVENT_FILE_CHMOD,
+    ];
     rodata.with_reads = options.reads;
     rodata.with_failures = options.failures;
     rodata.with_special = options.special;
     rodata.filter_processes = options.filter_processes;
     rodata.filter_cgroups = options.filter_cgroups;
-    rodata.stream_kinds = u32::from(options.stream) << kind;
+    if options.stream {
+        rodata.stream_kinds = kinds.iter().fold(0, |bits, one| bits | 1 << one.0);
+    }
     for (to, &byte) in rodata.path_prefix.iter_mut().zip(prefix) {
         *to = byte as _;
     }

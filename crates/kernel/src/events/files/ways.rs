@@ -10,7 +10,51 @@ use crate::tracefs::{self, Tracefs};
 
 pub(super) const FEATURE: FeatureId = FeatureId::FileOpens;
 
+/// Functions at which changes of names and modes are seen, with their programs: the first of each two
+/// has the mount, the second the result.
+const CHANGES: [(&str, &str); 12] = [
+    ("path_unlink", "security_path_unlink()"),
+    ("unlink_file", "vfs_unlink()"),
+    ("path_rmdir", "security_path_rmdir()"),
+    ("rmdir_file", "vfs_rmdir()"),
+    ("path_rename", "security_path_rename()"),
+    ("rename_file", "vfs_rename()"),
+    ("path_link", "security_path_link()"),
+    ("link_file", "vfs_link()"),
+    ("path_symlink", "security_path_symlink()"),
+    ("symlink_file", "vfs_symlink()"),
+    ("path_chmod", "security_path_chmod()"),
+    ("chmod_file", "notify_change()"),
+];
+
+/// What is attached for changes; an error names what this kernel does not have.
+pub(super) fn changes(facts: &Facts) -> Result<Vec<Target>, Error> {
+    if let Some((_, missing)) = CHANGES.iter().find(|(_, hook)| !facts.hooks.contains(hook)) {
+        let words = format!("this kernel does not have {missing} (CONFIG_SECURITY_PATH)");
+        return Err(Error::new(ErrorKind::Kernel, words));
+    }
+    let target = |(program, _): &(&'static str, _)| Target {
+        program,
+        tracepoint: None,
+    };
+    Ok(CHANGES.iter().map(target).collect())
+}
+
+/// The status where they are seen.
+pub(super) fn changes_seen() -> Feature {
+    Feature::on(
+        FeatureId::FileChanges,
+        "fexit of security_path_*() and vfs_*()",
+    )
+}
+
+/// The status where they are not.
+pub(super) fn changes_missing(error: &Error) -> Feature {
+    Feature::off(FeatureId::FileChanges, in_full(error))
+}
+
 /// One program, and the tracepoint that it is attached to unless its section names its hook.
+#[derive(Clone)]
 pub(super) struct Target {
     pub(super) program: &'static str,
     tracepoint: Option<u64>,
@@ -92,9 +136,13 @@ pub(super) fn too_old() -> Feature {
 }
 
 fn described(way: &Way, error: &Error) -> String {
+    format!("{}: {}", way.hook, in_full(error))
+}
+
+fn in_full(error: &Error) -> String {
     use std::error::Error as _;
     match error.source() {
-        Some(source) => format!("{}: {error}: {source:#}", way.hook),
-        None => format!("{}: {error}", way.hook),
+        Some(source) => format!("{error}: {source:#}"),
+        None => error.to_string(),
     }
 }
