@@ -15,7 +15,7 @@ use super::support::{self, bpf, hierarchies, oracle};
 /// A configuration with everything that can be asked for.
 fn everything() -> NamedTempFile {
     let mut config = NamedTempFile::new().expect("a file of our own");
-    let text = b"[events]\nfiles = true\n";
+    let text = b"[events]\nfiles = true\ndns = true\nudp = true\n";
     config.write_all(text).expect("it can be written");
     config
 }
@@ -124,7 +124,7 @@ fn no_program_has_grown_for_the_verifier() {
     // An agent that counts leaves out what only a stream tells.
     let stream = Stream::start(&[
         "--kind",
-        "process,tcp,file,oom",
+        "process,tcp,file,oom,signal,dns,udp",
         "--reads",
         "--failures",
         "--path",

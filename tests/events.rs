@@ -7,6 +7,7 @@ use super::support;
 use super::support::load::Load;
 use super::support::stream::Stream;
 
+mod changes;
 mod connect;
 mod counts;
 mod files;
@@ -19,7 +20,9 @@ mod oom;
 mod output;
 mod processes;
 mod scenarios;
+mod story;
 mod tcp;
+mod udp;
 
 /// Ends a load that does with sockets what it is told.
 fn end(load: &mut Load) {

@@ -102,6 +102,7 @@ impl Wish {
         let bundle = tempfile::tempdir().expect("a folder");
         let bin = bundle.path().join("rootfs/bin");
         fs::create_dir_all(&bin).expect("a folder");
+        fs::create_dir(bundle.path().join("rootfs/tmp")).expect("a folder");
         fs::copy(busybox(), bin.join("busybox")).expect("busybox is installed");
         symlink("busybox", bin.join("sh")).expect("a link");
         let rest = bundle.path().join(REST);
@@ -126,6 +127,7 @@ impl Wish {
 
     fn adapt(&self, mut spec: Value) -> Value {
         spec["process"]["terminal"] = json!(false);
+        spec["root"]["readonly"] = json!(false);
         spec["process"]["args"] = json!(["/bin/sh", "-c", self.script]);
         retain(&mut spec["linux"]["namespaces"], |n| n["type"] != "network");
         // Of the host's cgroups it needs to see nothing.
@@ -253,7 +255,7 @@ pub(crate) fn runc(args: &[&str]) -> Output {
     output
 }
 
-fn busybox() -> PathBuf {
+pub(crate) fn busybox() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|folder| folder.join("busybox"));
     let found = places.find(|file| file.exists());

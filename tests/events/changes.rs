@@ -1,0 +1,209 @@
+//! Names of files that are removed, changed and made, and their modes.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::support;
+use super::support::stream::{Stream, is};
+
+/// One change: what a shell does in a folder, and what the event says, with paths below the folder.
+struct Case {
+    script: &'static str,
+    name: &'static str,
+    path: &'static str,
+    more: &'static [(&'static str, &'static str)],
+}
+
+const fn case(
+    script: &'static str,
+    name: &'static str,
+    path: &'static str,
+    more: &'static [(&'static str, &'static str)],
+) -> Case {
+    Case {
+        script,
+        name,
+        path,
+        more,
+    }
+}
+
+/// Of a value that begins with `@` the rest is below the folder.
+const CASES: [Case; 11] = [
+    case("rm file", "file.delete", "file", &[]),
+    case("cd sub; rm ../file", "file.delete", "file", &[]),
+    case(
+        "rmdir empty",
+        "file.delete",
+        "empty",
+        &[("file.directory", "true")],
+    ),
+    case(
+        "rmdir sub",
+        "file.delete",
+        "sub",
+        &[("error.type", "ENOTEMPTY")],
+    ),
+    case(
+        "mv file sub/other",
+        "file.rename",
+        "file",
+        &[("file.new_path", "@sub/other")],
+    ),
+    case(
+        "mv file old",
+        "file.rename",
+        "file",
+        &[("file.new_path", "@old")],
+    ),
+    case(
+        "cd sub; mv inside ../file",
+        "file.rename",
+        "sub/inside",
+        &[("file.new_path", "@file")],
+    ),
+    case(
+        "ln file name",
+        "file.link",
+        "file",
+        &[("file.new_path", "@name")],
+    ),
+    case(
+        "ln -s ../any/text name",
+        "file.link",
+        "name",
+        &[("file.symbolic_link.target_path", "../any/text")],
+    ),
+    case(
+        "chmod 4750 file",
+        "file.chmod",
+        "file",
+        &[("file.mode", "4750")],
+    ),
+    case(
+        "chmod 600 link",
+        "file.chmod",
+        "file",
+        &[("file.mode", "0600")],
+    ),
+];
+
+fn fill(folder: &Path) {
+    for name in ["sub", "empty"] {
+        fs::create_dir_all(folder.join(name)).expect("a folder");
+    }
+    for name in ["file", "old", "sub/inside"] {
+        fs::write(folder.join(name), name).expect("a file");
+    }
+    std::os::unix::fs::symlink("file", folder.join("link")).expect("a link");
+}
+
+/// A shell that has done what a case asks for.
+fn run(folder: &Path, script: &str, uid: u32) -> u32 {
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", script])
+        .current_dir(folder)
+        .uid(uid)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("a shell");
+    let id = child.id();
+    child.wait().expect("our own child");
+    id
+}
+
+#[test]
+fn changes_have_full_paths_and_results() {
+    let _machine = support::shared();
+    needs!("file_changes");
+    let stream = Stream::start(&["--kind", "file,process", "--failures"]);
+    for Case {
+        script,
+        name,
+        path,
+        more,
+    } in &CASES
+    {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().canonicalize().expect("a path");
+        fill(&folder);
+        let id = run(&folder, script, 0);
+        let below = |path: &str| folder.join(path).to_str().expect("in UTF-8").to_owned();
+        // The shell, or a child of it.
+        let family = |event: &Value| event["process.pid"] == id || parent(&stream, event) == u64::from(id);
+        let event = stream.wait_for(script, |e| {
+            e["event.name"] == *name && family(e) && e["file.path"] == below(path).as_str()
+        });
+        for (key, value) in *more {
+            let expected = match value.strip_prefix('@') {
+                Some(path) => Value::from(below(path)),
+                None if *value == "true" => Value::from(true),
+                None => Value::from(*value),
+            };
+            assert_eq!(event[key], expected, "{script}: {event}");
+        }
+        let fails = more.iter().any(|(key, _)| *key == "error.type");
+        assert_eq!(event["error.errno"].is_number(), fails, "{script}: {event}");
+        assert_eq!(event["file.unreachable"], Value::Null, "{script}: {event}");
+    }
+}
+
+/// The parent of the process of an event, by its start.
+fn parent(stream: &Stream, event: &Value) -> u64 {
+    let id = event["process.pid"].as_u64().unwrap_or(0) as u32;
+    let starts = stream.of(|e| is(e, "process.start", id));
+    let parent = starts.first().map(|start| &start["process.parent_pid"]);
+    parent.and_then(Value::as_u64).unwrap_or(0)
+}
+
+#[test]
+fn a_change_that_is_not_permitted_is_a_failure() {
+    const NOBODY: u32 = 65_534;
+    let _machine = support::shared();
+    needs!("file_changes");
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().canonicalize().expect("a path");
+    fill(&folder);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&folder, mode).expect("our own");
+    let stream = Stream::start(&["--kind", "file", "--failures"]);
+    run(&folder, "rm -f file", NOBODY);
+    let file = folder.join("file");
+    let file = file.to_str().expect("in UTF-8");
+    let event = stream.wait_for("a failure", |e| {
+        e["event.name"] == "file.delete" && e["file.path"] == file
+    });
+    assert_eq!(event["error.type"], "EACCES", "{event}");
+    assert!(Path::new(file).exists());
+}
+
+#[test]
+fn only_wanted_changes_are_reported() {
+    let _machine = support::shared();
+    needs!("file_changes");
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().canonicalize().expect("a path");
+    fill(&folder);
+    let prefix = folder.join("sub");
+    let prefix = prefix.to_str().expect("in UTF-8");
+    let stream = Stream::start(&["--path", prefix]);
+    // Into it, out of it, and beside it. Without --failures those that fail are left out.
+    let script = "mv file sub/moved; mv sub/inside out; chmod 600 old; rm out; rmdir sub; \
+        chmod 600 sub/moved; rm sub/moved";
+    run(&folder, script, 0);
+    let last = format!("{prefix}/moved");
+    stream.wait_for("the last one", |e| {
+        e["event.name"] == "file.delete" && e["file.path"] == last.as_str()
+    });
+    let changes = stream.of(|e| e["event.name"] != "file.open");
+    let names: Vec<&str> = changes
+        .iter()
+        .filter_map(|e| e["event.name"].as_str())
+        .collect();
+    let expected = ["file.rename", "file.rename", "file.chmod", "file.delete"];
+    assert_eq!(names, expected, "{changes:?}");
+}

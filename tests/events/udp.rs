@@ -1,0 +1,210 @@
+//! Names that are asked for, and what sockets of UDP exchange: against what the other side has noted.
+
+use std::net::UdpSocket;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::number;
+use super::support;
+use super::support::netns::Namespace;
+use super::support::stream::Stream;
+
+const A: u16 = 1;
+const AAAA: u16 = 28;
+const NOERROR: u8 = 0;
+const NXDOMAIN: u8 = 3;
+
+/// A question as the resolver has noted it, with its answer.
+#[derive(Clone, Debug)]
+struct Noted {
+    name: String,
+    kind: u16,
+    code: u8,
+    records: u16,
+    /// From its arrival to its answer.
+    held: Duration,
+}
+
+/// A resolver at 127.0.0.1 of a namespace. It knows addresses of `www.test`, is silent about
+/// `silent.test`, and knows no other name. It ends with the process.
+fn resolver(namespace: &Namespace) -> Arc<Mutex<Vec<Noted>>> {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let socket = namespace.run(|| UdpSocket::bind("127.0.0.1:53").expect("root"));
+    let noted = Arc::clone(&log);
+    thread::spawn(move || {
+        let mut packet = [0; 512];
+        while let Ok((length, client)) = socket.recv_from(&mut packet) {
+            let came = Instant::now();
+            let Some((note, answer)) = answer(&packet[..length]) else {
+                continue;
+            };
+            // Before the client has it: who waits for the answer finds the note.
+            noted.lock().expect("no panic").push(Noted {
+                held: came.elapsed(),
+                ..note
+            });
+            let _ = socket.send_to(&answer, client);
+        }
+    });
+    log
+}
+
+fn answer(question: &[u8]) -> Option<(Noted, Vec<u8>)> {
+    let (mut name, mut at) = (Vec::new(), 12);
+    while question[at] != 0 {
+        let label = &question[at + 1..=at + usize::from(question[at])];
+        name.push(String::from_utf8_lossy(label).into_owned());
+        at += 1 + label.len();
+    }
+    let kind = u16::from_be_bytes([question[at + 1], question[at + 2]]);
+    let name = name.join(".");
+    let (code, address): (u8, &[u8]) = match (name.as_str(), kind) {
+        ("silent.test", _) => return None,
+        ("www.test", A) => (NOERROR, &[192, 0, 2, 1]),
+        ("www.test", _) => (NOERROR, &[]),
+        _ => (NXDOMAIN, &[]),
+    };
+    let records = u16::from(!address.is_empty());
+    let mut packet = question[..at + 5].to_vec();
+    packet[2..4].copy_from_slice(&[0x81, 0x80 | code]);
+    packet[4..12].copy_from_slice(&[0, 1, 0, records as u8, 0, 0, 0, 0]);
+    if records > 0 {
+        packet.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+        packet.extend(address);
+    }
+    let noted = Noted {
+        name,
+        kind,
+        code,
+        records,
+        held: Duration::ZERO,
+    };
+    Some((noted, packet))
+}
+
+fn question(id: u8, labels: &[&[u8]], kind: u16) -> Vec<u8> {
+    let mut packet = vec![0, id, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in labels {
+        packet.push(label.len() as u8);
+        packet.extend(*label);
+    }
+    packet.push(0);
+    packet.extend(kind.to_be_bytes());
+    packet.extend([0, 1]);
+    packet
+}
+
+/// Labels and type of a question, the name and the type in the event, and the code.
+type Case = (
+    &'static [&'static [u8]],
+    u16,
+    &'static str,
+    &'static str,
+    &'static str,
+);
+
+#[test]
+fn questions_have_the_names_codes_and_latency_of_the_resolver() {
+    let _machine = support::shared();
+    needs!("udp_events");
+    let namespace = Namespace::new("dns");
+    let log = resolver(&namespace);
+    let stream = Stream::start(&["--kind", "dns"]);
+    let client = namespace.run(|| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+    let port = client.local_addr().expect("bound").port();
+    client.connect("127.0.0.1:53").expect("a socket of UDP");
+    // First, because that nobody answers is known last.
+    let silent = question(1, &[b"silent", b"test"], A);
+    client.send(&silent).expect("sent");
+    client.send(&silent).expect("sent again");
+    let ours = |name: &str, kind: &str| {
+        stream.wait_for(name, |e| {
+            e["dns.question.name"] == name
+                && e["dns.question.type"] == kind
+                && e["network.local.port"] == port
+        })
+    };
+    let cases: [Case; 4] = [
+        (&[b"www", b"test"], A, "www.test", "A", "NOERROR"),
+        (&[b"www", b"test"], AAAA, "www.test", "AAAA", "NOERROR"),
+        (&[b"missing"], A, "missing", "A", "NXDOMAIN"),
+        (
+            &[b"a\x1b[31m", b"test"],
+            64_999,
+            "a\u{1b}[31m.test",
+            "TYPE64999",
+            "NXDOMAIN",
+        ),
+    ];
+    for (id, (labels, kind, name, type_name, code)) in (2..).zip(cases) {
+        let began = Instant::now();
+        client.send(&question(id, labels, kind)).expect("sent");
+        client.recv(&mut [0; 512]).expect("an answer");
+        let whole = began.elapsed().as_secs_f64();
+        let event = ours(name, type_name);
+        let log = log.lock().expect("no panic");
+        let noted = log.last().expect("it has answered");
+        assert_eq!((noted.name.as_str(), noted.kind), (name, kind), "{noted:?}");
+        let codes = [(NOERROR, "NOERROR"), (NXDOMAIN, "NXDOMAIN")];
+        assert!(codes.contains(&(noted.code, code)), "{noted:?}");
+        assert_eq!(event["dns.response_code"], code, "{event}");
+        assert_eq!(number(&event, "dns.answer_count"), u64::from(noted.records));
+        let took = event["duration_seconds"].as_f64().expect("a number");
+        let held = noted.held.as_secs_f64();
+        assert!((held..=whole).contains(&took), "{held} {whole}: {event}");
+        assert_eq!(event["network.peer.address"], "127.0.0.1", "{event}");
+        assert_eq!(event["network.peer.port"], 53, "{event}");
+        assert_eq!(event["process.pid"], std::process::id(), "{event}");
+    }
+    let event = ours("silent.test", "A");
+    assert_eq!(event["error.type"], "timeout", "{event}");
+    assert_eq!(event["dns.attempts"], 2, "{event}");
+    assert_eq!(event["dns.response_code"], Value::Null, "{event}");
+}
+
+#[test]
+fn a_flow_has_the_bytes_and_packets_of_both_sides() {
+    let _machine = support::shared();
+    needs!("udp_events");
+    let namespace = Namespace::new("flow");
+    let stream = Stream::start(&["--kind", "udp"]);
+    for loopback in ["127.0.0.1:0", "[::1]:0"] {
+        let [server, client] =
+            [(); 2].map(|()| namespace.run(|| UdpSocket::bind(loopback).expect("a socket")));
+        let address = server.local_addr().expect("bound");
+        let own = client.local_addr().expect("bound");
+        let mut buffer = [0; 512];
+        for size in [100, 200, 0] {
+            client.send_to(&buffer[..size], address).expect("sent");
+            server.recv_from(&mut buffer).expect("it came");
+        }
+        // A look at a packet takes nothing.
+        server.send_to(&buffer[..50], own).expect("sent");
+        client.peek_from(&mut buffer).expect("it came");
+        client.recv_from(&mut buffer).expect("it came");
+        // Sent, and taken by nobody.
+        client.send_to(&buffer[..7], address).expect("sent");
+        drop((client, server));
+        // Its own side, then bytes and packets that were sent, and those that were taken.
+        let sides = [
+            (own, address, [307, 4], [50, 1]),
+            (address, own, [50, 1], [300, 3]),
+        ];
+        for (local, peer, sent, taken) in sides {
+            let event = stream.wait_for("the end of a flow", |e| {
+                e["network.local.port"] == local.port()
+                    && e["network.local.address"] == local.ip().to_string().as_str()
+            });
+            assert_eq!(event["event.name"], "udp.flow", "{event}");
+            assert_eq!(event["network.peer.port"], peer.port(), "{event}");
+            assert_eq!(event["udp.closed"], true, "{event}");
+            assert_eq!(event["process.pid"], std::process::id(), "{event}");
+            let of = |bytes, packets| [number(&event, bytes), number(&event, packets)];
+            assert_eq!(of("bytes_sent", "packets_sent"), sent, "{event}");
+            assert_eq!(of("bytes_received", "packets_received"), taken, "{event}");
+        }
+    }
+}
