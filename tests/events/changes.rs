@@ -134,7 +134,8 @@ fn changes_have_full_paths_and_results() {
         let id = run(&folder, script, 0);
         let below = |path: &str| folder.join(path).to_str().expect("in UTF-8").to_owned();
         // The shell, or a child of it.
-        let family = |event: &Value| event["process.pid"] == id || parent(&stream, event) == u64::from(id);
+        let family =
+            |event: &Value| event["process.pid"] == id || parent(&stream, event) == u64::from(id);
         let event = stream.wait_for(script, |e| {
             e["event.name"] == *name && family(e) && e["file.path"] == below(path).as_str()
         });

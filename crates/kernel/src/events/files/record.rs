@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_change_has_its_paths() {
-        use types::event_kind as kind;
+        use types::event_kind as kinds;
         let second = || FilePath {
             bytes: b"/cd".to_vec(),
             unreachable: true,
@@ -149,12 +149,12 @@ mod tests {
         };
         let cases = [
             (
-                kind::EVENT_FILE_DELETE,
+                kinds::EVENT_FILE_DELETE,
                 1,
                 FileChange::Delete { directory: true },
             ),
             (
-                kind::EVENT_FILE_RENAME,
+                kinds::EVENT_FILE_RENAME,
                 4,
                 FileChange::Rename {
                     to: second(),
@@ -162,16 +162,20 @@ mod tests {
                 },
             ),
             (
-                kind::EVENT_FILE_LINK,
+                kinds::EVENT_FILE_LINK,
                 0,
                 FileChange::HardLink { to: second() },
             ),
             (
-                kind::EVENT_FILE_LINK,
+                kinds::EVENT_FILE_LINK,
                 2,
                 FileChange::SymbolicLink { target: second() },
             ),
-            (kind::EVENT_FILE_CHMOD, 0, FileChange::Chmod { mode: 0o640 }),
+            (
+                kinds::EVENT_FILE_CHMOD,
+                0,
+                FileChange::Chmod { mode: 0o640 },
+            ),
         ];
         for (kind, flags, expected) in cases {
             let bytes = changed(kind, flags, [2, 3], b"/b/cd\0\0\0");
