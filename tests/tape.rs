@@ -130,6 +130,45 @@ fn a_recording_of_everything_answers_every_question() {
 }
 
 #[test]
+fn the_agent_of_a_recording_has_its_figures() {
+    let _machine = support::shared();
+    let folder = folder();
+    let tape = text(&folder.path().join("tape"));
+    let output = with_churn(|| noctule(&["record", "-o", &tape, "--for", "3s"]));
+    assert!(output.status.success(), "{output:?}");
+    let info = json(&["tape", "info", "--json", &tape]);
+    let agent = Agent::start(&["--from", &tape]);
+    let api = |resource: &str| -> Value {
+        let (status, body) = agent.get(&format!("/api/v1/{resource}"), "*/*");
+        assert_eq!(status, 200, "{resource}: {body}");
+        serde_json::from_str(&body).expect("JSON")
+    };
+    let recorded = &api("node")["recorded"];
+    for end in ["from_unix_nano", "to_unix_nano"] {
+        assert_eq!(recorded[end], info["spans"][0][end], "{recorded}");
+    }
+    // The last interval, as stat has it.
+    let last = [
+        "stat", "--by", "process", "--json", "--from", &tape, "--for", "1ms",
+    ];
+    assert_eq!(sorted(api("processes?limit=10000")), sorted(json(&last)));
+    let events = api("events?limit=1000");
+    assert!(!events["rows"].as_array().expect("rows").is_empty());
+    let owners = api("history?seconds=60")["owners"].clone();
+    assert!(
+        owners.as_array().is_some_and(|it| !it.is_empty()),
+        "{owners}"
+    );
+    let idle = agent.metrics();
+    let idle = idle
+        .iter()
+        .find(|it| it.name == "noctule_node_cpu_idle_seconds_total");
+    assert!(idle.is_some_and(|sample| sample.value > 0.0), "{idle:?}");
+    // It stays at the end of the recording.
+    assert_eq!(api("node")["sequence"], api("node")["sequence"]);
+}
+
+#[test]
 fn what_cannot_be_answered_is_said_with_what_can() {
     let _machine = support::shared();
     let folder = folder();

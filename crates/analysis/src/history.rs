@@ -40,17 +40,21 @@ pub struct TimelineLimits {
     pub findings: usize,
 }
 
-impl Default for TimelineLimits {
+impl TimelineLimits {
     /// 15 minutes of seconds: at most some 12 MB, where 128 owners use the CPU in each of them.
+    pub const RECENT: Self = Self {
+        points: 900,
+        owners: 128,
+        pairs: 64,
+        lengths: 512,
+        windows: 180,
+        findings: 50,
+    };
+}
+
+impl Default for TimelineLimits {
     fn default() -> Self {
-        Self {
-            points: 900,
-            owners: 128,
-            pairs: 64,
-            lengths: 512,
-            windows: 180,
-            findings: 50,
-        }
+        Self::RECENT
     }
 }
 
@@ -142,11 +146,8 @@ impl Timeline {
         Some(point)
     }
 
-    /// Takes the report of a window that ended with the last batch.
-    pub fn judge(&mut self, report: &WaitReport, level: Level) {
-        let Some(time_unix_ns) = self.last.as_ref().map(|batch| batch.time_unix_ns) else {
-            return;
-        };
+    /// Takes the report of a window that ended at a moment, nanoseconds since 1970.
+    pub fn judge(&mut self, report: &WaitReport, level: Level, time_unix_ns: u64) {
         let hurt = report
             .rows
             .iter()

@@ -125,7 +125,19 @@ pub(crate) struct RunArgs {
     /// Keep this many older files of events: FILE.1 and so on [default: 5]
     #[arg(long, value_name = "N")]
     pub(crate) events_keep: Option<u32>,
-    /// End by itself after this time
+    /// Serve this recording instead of the live node: the page, the API and /metrics of its end
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["tape", "events", "interval"])]
+    pub(crate) from: Option<PathBuf>,
+    /// With --from: where the part begins: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds
+    /// since 1970 [default: 15 minutes before the end]
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "from",
+        allow_hyphen_values = true
+    )]
+    pub(crate) at: Option<String>,
+    /// End by itself after this time; with --from: length of the part [default: 15m]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
 }

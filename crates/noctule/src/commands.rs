@@ -26,6 +26,7 @@ mod record;
 mod recorded;
 mod refusal;
 mod run;
+mod run_recorded;
 mod settings;
 mod stat;
 mod streaming;

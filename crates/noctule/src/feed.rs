@@ -8,10 +8,11 @@ mod query;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use noctule_analysis::{
-    EventLog, EventLogLimits, Report, ReportBuilder, TimeSpanQuery, Timeline, TimelineLimits,
-    WaitReport,
+    EventLog, EventLogLimits, Report, ReportBuilder, TimePoint, TimeSpanQuery, Timeline,
+    TimelineLimits, WaitReport,
 };
 use noctule_model::{Batch, Event, Level, UnreadZone, Zone};
+use noctule_sinks::json::Recorded;
 use noctule_sinks::json::{self, AgentFacts};
 use noctule_web::{Agent, Api, Hosts, Query, Refusal, Ticks};
 
@@ -22,6 +23,28 @@ use query::{HistoryQuery, events_query, table_query};
 /// Most rows of a table that one answer has.
 const MOST_ROWS: usize = 10_000;
 
+/// What is kept of the past.
+type Limits = (TimelineLimits, EventLogLimits);
+
+/// Of the live node.
+const RECENT: Limits = (TimelineLimits::RECENT, EventLogLimits::RECENT);
+
+/// Points of a recording at most. A longer part has one for several batches.
+pub(crate) const RECORDED_POINTS: usize = 3600;
+
+/// Of a recording: an hour, and all of its verdicts.
+const RECORDED: Limits = (
+    TimelineLimits {
+        points: RECORDED_POINTS,
+        windows: 10_000,
+        ..TimelineLimits::RECENT
+    },
+    EventLogLimits {
+        events: 100_000,
+        bytes: 64 << 20,
+    },
+);
+
 /// The agent's end of the API.
 pub(crate) struct Feed {
     state: Mutex<State>,
@@ -29,6 +52,8 @@ pub(crate) struct Feed {
     host: String,
     unread: Vec<UnreadZone>,
     idle: noctule_analysis::IdleEnergy,
+    /// The part of a recording that is served.
+    recorded: Option<Recorded>,
 }
 
 struct State {
@@ -45,23 +70,60 @@ struct Window {
     last: Arc<Batch>,
 }
 
+impl State {
+    fn observe(&mut self, batch: Batch) -> Option<Arc<TimePoint>> {
+        let batch = Arc::new(batch);
+        let before = self.last.take();
+        let before = before.map_or_else(|| batch.clone(), |it| it.last);
+        let point = self.timeline.observe(&batch);
+        self.last = Some(Window {
+            first: before,
+            last: batch,
+        });
+        point
+    }
+
+    /// Provisional reports are left out: each window is judged once.
+    fn judge(&mut self, report: &Arc<WaitReport>, time_unix_ns: u64) {
+        if !report.provisional {
+            self.timeline.judge(report, Level::Container, time_unix_ns);
+            self.waits = Some(report.clone());
+        }
+    }
+}
+
 impl Feed {
     pub(crate) fn new(config: &Config, unread: &[UnreadZone]) -> Arc<Self> {
+        let name = rustix::system::uname();
+        let host = name.nodename().to_string_lossy().into_owned();
         Arc::new(Self {
+            unread: unread.to_vec(),
+            ..Self::empty(config, host, RECENT)
+        })
+    }
+
+    /// For a part of a recording, all of which is kept.
+    pub(crate) fn of_recording(config: &Config, host: &str, recorded: Recorded) -> Arc<Self> {
+        Arc::new(Self {
+            recorded: Some(recorded),
+            ..Self::empty(config, host.to_owned(), RECORDED)
+        })
+    }
+
+    fn empty(config: &Config, host: String, (points, events): Limits) -> Self {
+        Self {
             state: Mutex::new(State {
-                timeline: Timeline::new(TimelineLimits::default()),
-                log: EventLog::new(EventLogLimits::default()),
+                timeline: Timeline::new(points),
+                log: EventLog::new(events),
                 last: None,
                 waits: None,
             }),
             ticks: Ticks::default(),
-            host: rustix::system::uname()
-                .nodename()
-                .to_string_lossy()
-                .into_owned(),
-            unread: unread.to_vec(),
+            host,
+            unread: Vec::new(),
             idle: config.energy.idle.into(),
-        })
+            recorded: None,
+        }
     }
 
     /// For the server.
@@ -74,30 +136,25 @@ impl Feed {
         }
     }
 
-    /// Takes a batch, and the report of the window that it ends, if it ends one. Provisional reports
-    /// are left out: each window is judged once.
+    /// Takes a batch, and the report of the window that it ends, if it ends one.
     pub(crate) fn publish(&self, batch: Batch, judged: Option<&Arc<WaitReport>>) {
-        let batch = Arc::new(batch);
+        let time_unix_ns = batch.time_unix_ns;
         let mut state = self.state();
-        let before = state
-            .last
-            .take()
-            .map_or_else(|| batch.clone(), |it| it.last);
-        let point = state.timeline.observe(&batch);
-        if let Some(report) = judged.filter(|report| !report.provisional) {
-            state.timeline.judge(report, Level::Container);
-            state.waits = Some(report.clone());
+        let point = state.observe(batch);
+        if let Some(report) = judged {
+            state.judge(report, time_unix_ns);
         }
-        state.last = Some(Window {
-            first: before,
-            last: batch,
-        });
         drop(state);
         if let Some(point) = point {
             let (sequence, time) = (point.sequence, point.time_unix_ns);
             let json = format!("{{\"sequence\":{sequence},\"time_unix_nano\":{time}}}");
             self.ticks.publish(sequence, &json);
         }
+    }
+
+    /// Takes the report of a window that ended at a moment, of which the batch was left out.
+    pub(crate) fn judge(&self, report: &Arc<WaitReport>, time_unix_ns: u64) {
+        self.state().judge(report, time_unix_ns);
     }
 
     /// Takes events, in order.
@@ -142,6 +199,7 @@ impl Feed {
             sequence: last.sequence,
             host: &self.host,
             version: env!("CARGO_PKG_VERSION"),
+            recorded: self.recorded,
             cost: &last.agent,
             losses: &last.losses,
         };

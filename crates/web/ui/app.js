@@ -182,17 +182,21 @@ function App() {
     },
   });
 
+  const recorded = shown.node?.recorded;
   const panel = { history, state, set, onZoom: zoom };
   return html`
     <header>
-      <h1>noctule${shown.node ? html` <span class="host">${shown.node["host.name"]}</span>` : null}</h1>
+      <h1>noctule${shown.node ? html` <span class="host">${shown.node["host.name"]}${recorded ? " (recording)" : ""}</span>` : null}</h1>
       <nav aria-label="Time">
         ${SPANS.map(
           (seconds) => html`<button aria-pressed=${String(isLive(state) && state.seconds === seconds)} onClick=${() => live(seconds)}>${seconds / 60} min</button>`,
         )}
-        <button aria-pressed=${String(isLive(state))} onClick=${() => (isLive(state) && span ? zoom(span.from, span.to) : live())}>
-          ${isLive(state) ? "live" : "paused"}
-        </button>
+        ${recorded
+          ? html`<button onClick=${() => zoom(recorded.from_unix_nano / 1e9, recorded.to_unix_nano / 1e9)}>all</button>
+              <button aria-pressed=${String(isLive(state))} onClick=${() => live()}>end</button>`
+          : html`<button aria-pressed=${String(isLive(state))} onClick=${() => (isLive(state) && span ? zoom(span.from, span.to) : live())}>
+              ${isLive(state) ? "live" : "paused"}
+            </button>`}
         <span class="span">${span ? `${clock(span.from)} – ${clock(span.to)} (${duration(span.to - span.from)})` : ""}</span>
         <button onClick=${() => setHelp(!help)} aria-expanded=${String(help)} aria-label="keys">?</button>
       </nav>

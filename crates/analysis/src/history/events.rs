@@ -14,12 +14,17 @@ pub struct EventLogLimits {
     pub bytes: usize,
 }
 
+impl EventLogLimits {
+    /// What an agent keeps.
+    pub const RECENT: Self = Self {
+        events: 4000,
+        bytes: 2 << 20,
+    };
+}
+
 impl Default for EventLogLimits {
     fn default() -> Self {
-        Self {
-            events: 4000,
-            bytes: 2 << 20,
-        }
+        Self::RECENT
     }
 }
 

@@ -205,8 +205,9 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
     };
     let mut since = Vec::new();
     for (at, report) in [&hurt, &hurt, &quiet, &hurt].into_iter().enumerate() {
-        history.observe(&batch(at as u64 + 2, &["a"], SECOND));
-        history.judge(report, Level::Container);
+        let batch = batch(at as u64 + 2, &["a"], SECOND);
+        history.observe(&batch);
+        history.judge(report, Level::Container, batch.time_unix_ns);
         let view = history.view();
         let judged = view.judged_at(u64::MAX).expect("judged");
         since.push(

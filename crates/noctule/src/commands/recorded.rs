@@ -107,6 +107,17 @@ impl Window {
         })
     }
 
+    /// Keeps to what the recording has.
+    pub(super) fn clip(&mut self) {
+        let Stretch {
+            span,
+            from_unix_ns,
+            to_unix_ns,
+        } = &mut self.stretch;
+        *from_unix_ns = (*from_unix_ns).max(span.from_unix_ns);
+        *to_unix_ns = (*to_unix_ns).min(span.to_unix_ns);
+    }
+
     /// The events of the window.
     pub(super) fn events(&self) -> Events<'_> {
         self.stretch.events(&self.tape)

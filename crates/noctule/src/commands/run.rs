@@ -15,8 +15,8 @@ use noctule_web::Handlers;
 
 use super::columns::Choice;
 use super::published::Published;
-use super::table;
 use super::users::Users;
+use super::{run_recorded, table};
 use crate::args::RunArgs;
 use crate::config::Config;
 use crate::event_file::EventFile;
@@ -38,6 +38,9 @@ const FIRST_LOOK: Duration = Duration::from_secs(2);
 const FIRST_LOOK_ROWS: usize = 8;
 
 pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
+    if let Some(folder) = &args.from {
+        return run_recorded::run(folder, args, config);
+    }
     let config = config.with(args)?;
     let signals = Signals::catch_reload()?;
     // The address first: a second agent should not load anything before it finds the port taken.

@@ -96,6 +96,7 @@ pub fn node_json(report: &Report, agent: &AgentFacts<'_>) -> String {
         sequence: agent.sequence,
         host: agent.host,
         version: agent.version,
+        recorded: agent.recorded,
         window_seconds: seconds(report.window_ns),
         cpus: node.cpus,
         used_seconds: seconds(node.total[Counter::CpuTime]),
@@ -121,10 +122,21 @@ pub struct AgentFacts<'a> {
     pub host: &'a str,
     /// Version of the agent.
     pub version: &'a str,
+    /// The part of a recording that is served in the place of the live node.
+    pub recorded: Option<Recorded>,
     /// What it cost since it started.
     pub cost: &'a AgentCost,
     /// What was lost since it started.
     pub losses: &'a [Loss],
+}
+
+/// A part of a recording.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Recorded {
+    /// Where it begins, nanoseconds since 1970.
+    pub from_unix_nano: u64,
+    /// Where it ends, nanoseconds since 1970.
+    pub to_unix_nano: u64,
 }
 
 #[derive(Serialize)]
@@ -135,6 +147,8 @@ struct NodeAnswer<'a> {
     host: &'a str,
     #[serde(rename = "noctule.version")]
     version: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorded: Option<Recorded>,
     window_seconds: f64,
     cpus: u32,
     used_seconds: f64,

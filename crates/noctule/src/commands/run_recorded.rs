@@ -1,0 +1,143 @@
+//! `noctule run --from`: the page, the API and the metrics of a recording.
+
+use std::io::stdout;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use noctule_model::{Batch, Event};
+use noctule_sinks::json::Recorded;
+use noctule_tape::Stretch;
+use noctule_text::{count, date_time, escape};
+use noctule_web::Handlers;
+
+use super::published::Published;
+use super::recorded::{self, Window};
+use crate::args::RunArgs;
+use crate::config::Config;
+use crate::exit;
+use crate::feed::{Feed, RECORDED_POINTS};
+use crate::patient;
+use crate::print::utc_offset;
+use crate::replay::Replay;
+use crate::rights;
+use crate::stop::{Signals, Woken};
+
+/// Length of the part where none is given: as much as a live agent remembers.
+const PART: Duration = Duration::from_secs(900);
+
+/// Between two looks at nothing: only a signal ends it.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+pub(super) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {
+    let mut window = match (&args.at, args.duration) {
+        (None, None) => Window::of(folder, None, Some(PART), PART)?,
+        (at, duration) => Window::of(folder, at.as_deref(), duration, PART)?,
+    };
+    window.clip();
+    let config = config.with(args)?;
+    let signals = Signals::catch()?;
+    let listen = config.web.listen;
+    let bound = noctule_web::bind(listen).with_context(|| {
+        format!("listening on {listen} (another agent? choose another with --listen)")
+    })?;
+    let bound = bound.named(config.web.hosts.iter().cloned());
+    let address = bound.address();
+    let (feed, published) = load(&window, &config)?;
+    let server = bound
+        .on_thread(rights::none)
+        .serve_with_api(handlers(published), feed.api(&config))
+        .context("starting the HTTP server")?;
+    announce(&window, &address.to_string());
+    while signals.wait(Instant::now() + PATIENCE, &[])? != Woken::End {}
+    feed.close();
+    server.stop();
+    Ok(exit::DONE)
+}
+
+/// Reads the part, as an agent would have seen it.
+fn load(window: &Window, config: &Config) -> Result<(Arc<Feed>, Published)> {
+    let Stretch {
+        span,
+        from_unix_ns,
+        to_unix_ns,
+    } = window.stretch;
+    let host = window.tape.segments()[span.segments.0].meta().host.clone();
+    let recorded = Recorded {
+        from_unix_nano: from_unix_ns,
+        to_unix_nano: to_unix_ns,
+    };
+    let feed = Feed::of_recording(config, &host, recorded);
+    let length = to_unix_ns.saturating_sub(from_unix_ns);
+    let whole = span.to_unix_ns.saturating_sub(span.from_unix_ns).max(1);
+    let batches = span.batches() as f64 * length as f64 / whole as f64;
+    let every = (batches / RECORDED_POINTS as f64).ceil().max(1.0) as u64;
+    let mut replay = Replay::new(config)?;
+    let mut snapshot = None;
+    let mut batches = window.batches();
+    let mut place = 0;
+    // The batch before, where it has no point in the history.
+    let mut skipped: Option<Batch> = None;
+    while let Some(time_ns) = batches.next_unix_ns()
+        && time_ns <= to_unix_ns
+        && let Some(mut batch) = batches.next()
+    {
+        let (shown, judged) = replay.observe(&mut batch);
+        snapshot = Some(shown);
+        // The last two are shown in any case: the tables are of the last interval.
+        let is_last = batches.next_unix_ns().is_none_or(|next| next > to_unix_ns);
+        let before = skipped.take().filter(|_| is_last);
+        before
+            .into_iter()
+            .for_each(|before| feed.publish(before, None));
+        if place % every == 0 || is_last {
+            feed.publish(batch, None);
+        } else {
+            skipped = Some(batch);
+        }
+        if let Some(report) = judged {
+            feed.judge(&report, time_ns);
+        }
+        place += 1;
+    }
+    recorded::warn(batches.damages().iter());
+    let mut events = window.events();
+    loop {
+        let some: Vec<Event> = events.by_ref().take(1000).collect();
+        if some.is_empty() {
+            break;
+        }
+        feed.log(some);
+    }
+    recorded::warn(events.damages().iter());
+    tracing::info!("read {} batches", count(place));
+    let snapshot = snapshot.context("nothing of the recording can be read")?;
+    Ok((feed, Published::new(snapshot)))
+}
+
+fn handlers(published: Published) -> Handlers {
+    let published = Arc::new(published);
+    let taken_ns = published.taken_ns();
+    Handlers {
+        metrics: Arc::new(move |wish| Some(published.page(wish, taken_ns))),
+        ready: Arc::new(|| Ok(())),
+    }
+}
+
+fn announce(window: &Window, address: &str) {
+    let time = |unix_ns| date_time(unix_ns, utc_offset(unix_ns));
+    let Stretch {
+        span,
+        from_unix_ns,
+        to_unix_ns,
+    } = window.stretch;
+    let host = &window.tape.segments()[span.segments.0].meta().host;
+    let text = format!(
+        "recording of {} from {} to {} on http://{address}/\n",
+        escape(host),
+        time(from_unix_ns),
+        time(to_unix_ns)
+    );
+    patient::offer(stdout(), text.as_bytes());
+}
