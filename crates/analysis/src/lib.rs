@@ -5,6 +5,7 @@
 //! This crate has no file, no clock and no output. Its input is batches, in order.
 
 mod bar;
+pub mod diff;
 mod energy;
 mod evidence;
 mod gone;

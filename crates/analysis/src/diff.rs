@@ -1,0 +1,276 @@
+//! What changed between two stretches of time, and whether it is more than noise.
+//!
+//! Each stretch is divided into blocks of some seconds. A group has three figures in each block: CPU use,
+//! run-queue latency summed over its threads, and the 99th percentile of its waits. Their values in the blocks
+//! of one stretch are compared with those of the other by the rank-sum test of Mann and Whitney, which
+//! assumes nothing of their distribution. Blocks are compared, and not single waits or seconds, because
+//! neighbouring ones depend on each other. Of many groups some differ by chance: the false discovery rate of
+//! all tests together is bounded by the procedure of Benjamini and Hochberg.
+
+mod rank;
+
+use std::collections::{BTreeMap, HashMap};
+
+use noctule_model::{Batch, Counter, Histogram, Level};
+
+use crate::{ReportBuilder, Thresholds};
+use rank::{false_discovery, rank_sum};
+
+/// Share of the changes that are called so by chance, at most.
+pub const FALSE_DISCOVERIES: f64 = 0.05;
+
+/// A test with fewer blocks on a side says nothing.
+pub const LEAST_BLOCKS: usize = 5;
+
+/// A percentile of fewer waits in a block says nothing.
+const LEAST_WAITS: u64 = 20;
+
+/// What a group did in a block, or in all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Did {
+    /// CPU time, nanoseconds.
+    pub cpu_ns: u64,
+    /// How long it was runnable and not running, nanoseconds.
+    pub wait_ns: u64,
+    /// How long each of these waits was, nanoseconds.
+    pub waits: Histogram,
+}
+
+impl Did {
+    fn add(&mut self, other: &Self) {
+        self.cpu_ns += other.cpu_ns;
+        self.wait_ns += other.wait_ns;
+        self.waits += &other.waits;
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Block {
+    length_ns: u64,
+    groups: HashMap<String, Did>,
+}
+
+/// One of the two stretches of time.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    level: Level,
+    block_ns: u64,
+    window: Option<ReportBuilder>,
+    blocks: Vec<Block>,
+}
+
+impl Stretch {
+    /// Nothing was seen yet.
+    pub fn new(level: Level, block_ns: u64) -> Self {
+        Self {
+            level,
+            block_ns,
+            window: None,
+            blocks: Vec::new(),
+        }
+    }
+
+    /// Takes a batch. Every one must be given, in order.
+    pub fn add(&mut self, batch: &Batch) {
+        let needed = match self.level {
+            Level::Process => batch.clone(),
+            _ => batch.without_processes(),
+        };
+        let Some(window) = &mut self.window else {
+            self.window = Some(ReportBuilder::new(needed));
+            return;
+        };
+        window.add(needed);
+        let length_ns = batch.taken_ns.saturating_sub(window.started_ns());
+        // A batch that comes a little early must not make the block longer by a whole interval.
+        if length_ns >= self.block_ns - self.block_ns / 20 {
+            let groups = groups(window, self.level);
+            self.blocks.push(Block { length_ns, groups });
+            let window = self.window.take();
+            self.window = window.map(|it| ReportBuilder::new(it.into_last()));
+        }
+    }
+
+    /// How many blocks it has.
+    pub fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Length of all blocks, nanoseconds.
+    pub fn length_ns(&self) -> u64 {
+        self.blocks.iter().map(|block| block.length_ns).sum()
+    }
+
+    fn sums(&self) -> HashMap<&str, Did> {
+        let mut sums: HashMap<&str, Did> = HashMap::new();
+        for (name, did) in self.blocks.iter().flat_map(|block| &block.groups) {
+            sums.entry(name).or_default().add(did);
+        }
+        sums
+    }
+
+    /// A figure of a group in each block.
+    fn figures(&self, name: &str, figure: Figure) -> Vec<f64> {
+        let nothing = Did::default();
+        let value = |block: &Block| {
+            let did = block.groups.get(name).unwrap_or(&nothing);
+            figure.of(did, block.length_ns)
+        };
+        self.blocks.iter().filter_map(value).collect()
+    }
+}
+
+/// What each group did, by its name: numbers of cgroups and ids of containers are others in another run.
+fn groups(window: &ReportBuilder, level: Level) -> HashMap<String, Did> {
+    let mut groups: HashMap<String, Did> = HashMap::new();
+    if level == Level::Process {
+        for row in window.report(level, false).rows {
+            let name = row.process.map(|process| process.comm.text());
+            let did = groups.entry(name.unwrap_or_default()).or_default();
+            did.cpu_ns += row.counters[Counter::CpuTime];
+        }
+        return groups;
+    }
+    for row in window.waits(level, false, &Thresholds::default()).rows {
+        let did = groups.entry(row.party.name(level)).or_default();
+        did.add(&Did {
+            cpu_ns: row.cpu_ns,
+            wait_ns: row.total_ns(),
+            waits: row.histogram,
+        });
+    }
+    groups
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figure {
+    Use,
+    Waiting,
+    Length,
+}
+
+impl Figure {
+    const ALL: [Self; 3] = [Self::Use, Self::Waiting, Self::Length];
+
+    fn of(self, did: &Did, block_ns: u64) -> Option<f64> {
+        let share = |ns: u64| (block_ns > 0).then(|| ns as f64 / block_ns as f64);
+        match self {
+            Self::Use => share(did.cpu_ns),
+            Self::Waiting => share(did.wait_ns),
+            Self::Length if did.waits.count() < LEAST_WAITS => None,
+            Self::Length => did.waits.quantile(0.99).map(|ns| ns as f64),
+        }
+    }
+}
+
+/// The test of one figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tested {
+    /// How probable such a difference is where there is none; `None` with too few blocks.
+    pub p: Option<f64>,
+    /// It is a change: with all tests taken together, at most 5% of those that are called so are noise.
+    pub changed: bool,
+}
+
+/// A group in both stretches.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// Its name, as it is. Not escaped.
+    pub name: String,
+    /// What it did in the first.
+    pub before: Did,
+    /// What it did in the second.
+    pub after: Did,
+    /// CPU use.
+    pub usage: Tested,
+    /// Time that it waited.
+    pub waiting: Tested,
+    /// The 99th percentile of its waits.
+    pub length: Tested,
+    /// How far the distribution of its waits moved: the largest difference of the shares of waits below a
+    /// length, between 0 and 1 (the distance of Kolmogorov and Smirnov); `None` where one is empty.
+    pub distance: Option<f64>,
+}
+
+impl Difference {
+    /// Whether anything changed.
+    pub fn changed(&self) -> bool {
+        self.usage.changed || self.waiting.changed || self.length.changed
+    }
+}
+
+/// Compares the two. Those that changed come first, those with the largest change of time before others.
+pub fn differences(before: &Stretch, after: &Stretch) -> Vec<Difference> {
+    let (mut sums, mut sums_after) = (before.sums(), after.sums());
+    let names: BTreeMap<String, ()> = sums
+        .keys()
+        .chain(sums_after.keys())
+        .map(|name| ((*name).to_owned(), ()))
+        .collect();
+    let mut rows: Vec<Difference> = Vec::new();
+    let mut tests: Vec<Option<f64>> = Vec::new();
+    for name in names.into_keys() {
+        for figure in Figure::ALL {
+            let (a, b) = (before.figures(&name, figure), after.figures(&name, figure));
+            let enough = a.len() >= LEAST_BLOCKS && b.len() >= LEAST_BLOCKS;
+            tests.push(enough.then(|| rank_sum(&a, &b)));
+        }
+        let did = sums.remove(&*name).unwrap_or_default();
+        let did_after = sums_after.remove(&*name).unwrap_or_default();
+        rows.push(Difference {
+            distance: distance(&did.waits, &did_after.waits),
+            name,
+            before: did,
+            after: did_after,
+            usage: Tested::default(),
+            waiting: Tested::default(),
+            length: Tested::default(),
+        });
+    }
+    let changed = false_discovery(&tests, FALSE_DISCOVERIES);
+    let tested = |place: usize| Tested {
+        p: tests[place],
+        changed: changed[place],
+    };
+    for (place, row) in rows.iter_mut().enumerate() {
+        let first = place * Figure::ALL.len();
+        row.usage = tested(first);
+        row.waiting = tested(first + 1);
+        row.length = tested(first + 2);
+    }
+    let (length, length_after) = (before.length_ns().max(1), after.length_ns().max(1));
+    let moved = |row: &Difference| {
+        let share = |ns: u64, length: u64| ns as f64 / length as f64;
+        let part =
+            |before: u64, after: u64| (share(after, length_after) - share(before, length)).abs();
+        part(row.before.cpu_ns, row.after.cpu_ns) + part(row.before.wait_ns, row.after.wait_ns)
+    };
+    rows.sort_by(|a, b| {
+        let changed = b.changed().cmp(&a.changed());
+        changed.then_with(|| moved(b).total_cmp(&moved(a)))
+    });
+    rows
+}
+
+fn distance(a: &Histogram, b: &Histogram) -> Option<f64> {
+    if a.is_empty() || b.is_empty() {
+        return None;
+    }
+    let mut counts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    a.buckets()
+        .for_each(|(from, count)| counts.entry(from).or_default().0 += count);
+    b.buckets()
+        .for_each(|(from, count)| counts.entry(from).or_default().1 += count);
+    let (all_a, all_b) = (a.count() as f64, b.count() as f64);
+    let (mut below_a, mut below_b, mut most) = (0, 0, 0.0_f64);
+    for (in_a, in_b) in counts.into_values() {
+        below_a += in_a;
+        below_b += in_b;
+        most = most.max((below_a as f64 / all_a - below_b as f64 / all_b).abs());
+    }
+    Some(most)
+}
+
+#[cfg(test)]
+mod tests;

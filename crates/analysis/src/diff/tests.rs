@@ -1,0 +1,130 @@
+//! What is called a change, and what is not.
+
+use std::sync::Arc;
+
+use noctule_model::{CgroupId, CgroupRow, Counter, Group, Owner, WaitRow};
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+const GROUPS: u64 = 40;
+
+/// A machine of groups that use the CPU and wait by chance.
+struct Machine {
+    dice: u64,
+    batch: Batch,
+}
+
+fn owner(id: u64, path: String) -> Arc<Owner> {
+    Arc::new(Owner {
+        cgroup: CgroupId(id),
+        path,
+        container: None,
+        pod: None,
+        unit: None,
+    })
+}
+
+impl Machine {
+    fn new(seed: u64) -> Self {
+        let mut batch = Batch::default();
+        for id in 0..GROUPS {
+            batch.cgroups.push(CgroupRow {
+                id: CgroupId(id),
+                owner: Some(owner(id, format!("/{id}"))),
+                ..CgroupRow::default()
+            });
+            batch.waits.push(WaitRow {
+                group: Group::Cgroup(CgroupId(id)),
+                histogram: Histogram::default(),
+            });
+        }
+        batch.measured = Counter::all().collect();
+        Self {
+            dice: seed | 1,
+            batch,
+        }
+    }
+
+    fn roll(&mut self, end: u64) -> u64 {
+        self.dice ^= self.dice << 13;
+        self.dice ^= self.dice >> 7;
+        self.dice ^= self.dice << 17;
+        self.dice % end
+    }
+
+    /// The first group uses `more` times as much, and waits `longer` times as long.
+    fn second(&mut self, more: u64, longer: u64) -> &Batch {
+        self.batch.taken_ns += SECOND;
+        for place in 0..GROUPS as usize {
+            let (more, longer) = if place == 0 { (more, longer) } else { (1, 1) };
+            let cpu = (SECOND / 20 + self.roll(SECOND / 20)) * more;
+            self.batch.cgroups[place].counters[Counter::CpuTime] += cpu;
+            let mut counts = vec![0; Histogram::BUCKETS];
+            for _ in 0..30 {
+                let wait = (20_000 + self.roll(400_000)) * longer;
+                counts[Histogram::bucket(wait)] += 1;
+            }
+            self.batch.waits[place].histogram += &Histogram::from_counts(counts);
+        }
+        &self.batch
+    }
+
+    fn stretch(&mut self, seconds: u64, more: u64, longer: u64) -> Stretch {
+        let mut stretch = Stretch::new(Level::Cgroup, 2 * SECOND);
+        for _ in 0..=seconds {
+            stretch.add(self.second(more, longer));
+        }
+        stretch
+    }
+}
+
+#[test]
+fn the_same_machine_has_not_changed() {
+    let mut called = 0;
+    let runs = 20;
+    for seed in 1..=runs {
+        let mut machine = Machine::new(seed * 7919);
+        let (a, b) = (machine.stretch(60, 1, 1), machine.stretch(60, 1, 1));
+        assert_eq!((a.blocks(), b.blocks()), (30, 30));
+        let rows = differences(&a, &b);
+        assert_eq!(rows.len() as u64, GROUPS);
+        called += u32::from(rows.iter().any(Difference::changed));
+    }
+    // Where nothing changed, any discovery is false: one run of twenty may have some.
+    assert!(called <= 4, "{called} of {runs} runs");
+}
+
+#[test]
+fn a_group_that_uses_more_and_waits_longer_is_named_alone() {
+    let mut machine = Machine::new(11);
+    let (a, b) = (machine.stretch(60, 1, 1), machine.stretch(40, 2, 4));
+    let rows = differences(&a, &b);
+    let first = &rows[0];
+    assert_eq!(first.name, "/0");
+    assert!(first.usage.changed && first.length.changed, "{first:?}");
+    assert!(first.distance.is_some_and(|distance| distance > 0.5));
+    let others = rows.iter().skip(1).filter(|row| row.changed()).count();
+    assert!(others <= 2, "{others}");
+}
+
+#[test]
+fn too_few_blocks_say_nothing_and_a_group_that_is_new_is_a_change() {
+    let mut machine = Machine::new(5);
+    let short = machine.stretch(6, 1, 1);
+    let rows = differences(&short, &machine.stretch(60, 9, 9));
+    assert!(
+        rows.iter()
+            .all(|row| !row.changed() && row.usage.p.is_none())
+    );
+    let a = machine.stretch(40, 1, 1);
+    machine.batch.cgroups[3].owner = Some(owner(3, "/new".into()));
+    let b = machine.stretch(40, 1, 1);
+    let rows = differences(&a, &b);
+    let named = |name: &str| rows.iter().find(|row| row.name == name).expect("a row");
+    assert!(named("/new").usage.changed && named("/3").usage.changed);
+    assert_eq!(
+        (named("/new").before.cpu_ns, named("/3").after.cpu_ns),
+        (0, 0)
+    );
+}
