@@ -1,5 +1,6 @@
 //! The command line as it is typed. Help, man page and completions come from here.
 
+mod diff;
 mod export;
 mod load;
 mod names;
@@ -17,6 +18,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use noctule_model::Level;
 use tracing::level_filters::LevelFilter;
 
+pub(crate) use self::diff::DiffArgs;
 pub(crate) use self::export::{ExportFormat, ExportPart, TapeExportArgs};
 pub(crate) use self::load::LoadArgs;
 pub(crate) use self::names::Names;
@@ -81,6 +83,7 @@ pub(crate) enum Command {
     Events(EventsArgs),
     Record(RecordArgs),
     Tape(TapeArgs),
+    Diff(DiffArgs),
     Hist(HistArgs),
     Trigger(TriggerArgs),
     Load(LoadArgs),

@@ -6,6 +6,7 @@ use crate::args::{Args, Command};
 use crate::config::Config;
 
 mod columns;
+mod diff;
 mod docs;
 mod doctor;
 mod energy;
@@ -61,6 +62,7 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Events(events) => events::run(&events, &config),
         Command::Record(record) => record::run(&record, &config),
         Command::Tape(tape) => tape::run(&tape, &config),
+        Command::Diff(diff) => diff::run(&diff),
         Command::Hist(hist) => hist::run(&hist),
         Command::Load(load) => load::run(&load),
         Command::Probes(probes) => probes::run(&probes),
