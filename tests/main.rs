@@ -13,6 +13,7 @@ mod containers;
 mod cookbook;
 mod counters;
 mod deploy;
+mod diff;
 mod energy;
 mod environment;
 mod events;

@@ -1,0 +1,72 @@
+//! `noctule diff`: what changed between two recordings.
+
+use serde_json::Value;
+
+use super::support::burner::Burner;
+use super::support::{self, json, noctule};
+
+const NAME: &str = "diff-burner";
+
+/// A recording of some seconds in which a process of that name ran.
+fn record(tape: &str) {
+    let burner = Burner::named(NAME.as_bytes()).first();
+    let output = noctule(&["record", "-o", tape, "--for", "5s"]);
+    assert!(output.status.success(), "{output:?}");
+    drop(burner);
+}
+
+fn row<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    let mut rows = answer["rows"].as_array().expect("rows").iter();
+    rows.find(|row| row["name"] == name)
+        .unwrap_or_else(|| panic!("{name}: {answer}"))
+}
+
+#[test]
+fn a_recording_differs_from_another_and_not_from_itself() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (with, without) = (at("with"), at("without"));
+    record(&with);
+    let output = noctule(&["record", "-o", &without, "--for", "5s"]);
+    assert!(output.status.success(), "{output:?}");
+
+    let same = json(&["diff", &with, &with, "--by", "process", "--json"]);
+    for row in same["rows"].as_array().expect("rows") {
+        assert_eq!(row["before"], row["after"], "{row}");
+        assert_eq!(row["changed"], false, "{row}");
+    }
+    // Whole blocks only: what stat has of the same time is at least that.
+    let used = row(&same, NAME)["before"]["cpu.seconds"]
+        .as_f64()
+        .expect("seconds");
+    let stat = json(&["stat", "--by", "process", "--json", "--from", &with]);
+    let rows = stat["rows"].as_array().expect("rows").iter();
+    let all: f64 = rows
+        .filter(|row| row["process.executable.name"] == NAME)
+        .filter_map(|row| row["cpu.seconds"].as_f64())
+        .sum();
+    assert!(used > 0.5 && used <= all + 0.001, "{used} of {all}");
+
+    let gone = json(&["diff", &with, &without, "--by", "process", "--json"]);
+    let gone = row(&gone, NAME);
+    assert_eq!(gone["before"]["cpu.seconds"], used, "{gone}");
+    assert_eq!(gone["after"]["cpu.seconds"], 0.0, "{gone}");
+    // Two blocks have no test.
+    assert!(gone["cpu"].get("p_value").is_none(), "{gone}");
+
+    let waits = json(&["diff", &with, &without, "--by", "cgroup", "--json"]);
+    let rows = waits["rows"].as_array().expect("rows");
+    assert!(
+        rows.iter()
+            .any(|row| row["before"]["waits"].as_u64() > Some(0))
+    );
+    let table = noctule(&["diff", &with, &without, "--by", "process"]);
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    let line = table.lines().find(|line| line.starts_with(NAME));
+    assert!(line.is_some_and(|line| line.ends_with("gone")), "{table}");
+    assert!(table.contains("too short to say what is noise"), "{table}");
+
+    let refused = noctule(&["diff", &format!("{with}@-1s+1ms"), &without]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
