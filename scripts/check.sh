@@ -112,6 +112,7 @@ everything() {
     beside documentation sharing \
         env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
     beside 'tests of the libraries' sharing tests_of_the_libraries
+    beside 'programs of others' sharing scripts/readers.sh "${CARGO_TARGET_DIR:-target}/debug/noctule"
     await_all
     # Two machines take both CPUs of a small host, where tests are too slow beside them.
     stage 'tests on other kernels' other_kernels

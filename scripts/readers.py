@@ -1,0 +1,87 @@
+"""Compares what other programs find in a recording and in its exports. Usage: readers.py NOCTULE TAPE"""
+
+import glob
+import json
+import subprocess
+import sys
+import tempfile
+
+import duckdb
+import polars
+import pyarrow
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2
+
+NOCTULE, TAPE = sys.argv[1:]
+
+# A table, and one of its counters.
+SUMS = [
+    ("node", "idle_ns"),
+    ("processes", "cpu_ns"),
+    ("groups", "cpu_ns"),
+    ("waits", "count"),
+    ("pairs", "wait_ns"),
+    ("events", "cgroup"),
+]
+
+
+def noctule(*arguments):
+    done = subprocess.run([NOCTULE, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def same(what, *found):
+    assert len(set(found)) == 1, f"{what}: {found}"
+    print(f"{what}: {found[0]}")
+
+
+def sums(folder):
+    """Rows and a sum of each table, as pyarrow and Polars read the recording and DuckDB its export."""
+    for table, column in SUMS:
+        paths = sorted(glob.glob(f"{TAPE}/*/{table}.arrows"))
+        arrow = pyarrow.concat_tables(pyarrow.ipc.open_stream(path).read_all() for path in paths)
+        frame = polars.concat([polars.read_ipc_stream(path) for path in paths])
+        parquet = f"read_parquet('{folder}/lake/{table}/*.parquet')"
+        csv = f"read_csv('{folder}/csv/{table}/*.csv', all_varchar = true)"
+        number = f"sum(cast({column} as hugeint))"
+        query = f"select count(*), {number} from "
+        numbers = [value for value in arrow.column(column).to_pylist() if value is not None]
+        same(
+            f"{table}: rows, and sum of {column}",
+            (arrow.num_rows, sum(numbers)),
+            (frame.height, sum(value for value in frame[column].to_list() if value is not None)),
+            tuple(int(value) for value in duckdb.sql(query + parquet).fetchall()[0]),
+            tuple(int(value) for value in duckdb.sql(query + csv).fetchall()[0]),
+        )
+
+
+def trace(path, batches, events):
+    """A trace by the schema of Perfetto: each field is known, and each event has a track."""
+    message = perfetto_trace_pb2.Trace()
+    with open(path, "rb") as file:
+        message.ParseFromString(file.read())
+    tracks = {packet.track_descriptor.uuid for packet in message.packet if packet.HasField("track_descriptor")}
+    kinds = perfetto_trace_pb2.TrackEvent
+    found = [packet.track_event for packet in message.packet if packet.HasField("track_event")]
+    assert all(event.track_uuid in tracks for event in found)
+    assert all(packet.trusted_packet_sequence_id for packet in message.packet)
+    snapshots = [packet.clock_snapshot for packet in message.packet if packet.HasField("clock_snapshot")]
+    assert len(snapshots) == 1 and len(snapshots[0].clocks) == 2
+    written = len(message.SerializeToString())
+    same("trace: bytes with the fields that Perfetto has", written, len(open(path, "rb").read()))
+    same("trace: events", sum(event.type == kinds.TYPE_INSTANT for event in found), events)
+    assert any(event.type == kinds.TYPE_COUNTER for event in found) or batches < 2
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    noctule("tape", "export", TAPE, "--to", "parquet", "-o", f"{scratch}/lake")
+    noctule("tape", "export", TAPE, "--to", "csv", "-o", f"{scratch}/csv")
+    noctule("tape", "export", TAPE, "--to", "perfetto", "-o", f"{scratch}/trace")
+    info = json.loads(noctule("tape", "info", "--json", TAPE))
+    sums(scratch)
+    spans = info["spans"]
+    trace(
+        f"{scratch}/trace",
+        sum(span["batches"] for span in spans),
+        sum(span["events"] for span in spans),
+    )
