@@ -3,7 +3,7 @@
 //! lifecycle is the base: it owns the ring of facts and knows which processes are followed. tcp is
 //! loaded beside it and shares both.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem::size_of;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
@@ -124,6 +124,8 @@ struct Sockets {
     tcp: TcpSkel<'static>,
     /// Where the host's procfs is: its processes have the namespaces.
     proc: PathBuf,
+    /// It was said that some of them are closed.
+    told_closed: Cell<bool>,
 }
 
 impl Sockets {
@@ -133,6 +135,16 @@ impl Sockets {
         let keys: Vec<_> = listeners.keys().collect();
         for key in keys {
             let _ = listeners.delete(&key);
+        }
+    }
+
+    /// Says once of how many processes the network namespace could not be entered.
+    fn tell_closed(&self, closed: usize) {
+        if closed > 0 && self.look == tcp::Look::Walk && !self.told_closed.replace(true) {
+            tracing::warn!(
+                "noctule may not enter the network namespaces of {closed} processes or more: bytes of \
+                 their TCP connections count when these end; it takes CAP_SYS_ADMIN and CAP_SYS_PTRACE"
+            );
         }
     }
 }
@@ -286,9 +298,10 @@ impl Events {
         iterator::read(&sockets.survey, FILES, &mut self.buffer)?;
         if let Some(all) = &sockets.all {
             let buffer = &mut self.buffer;
-            namespaces::each(&sockets.proc, || {
+            let closed = namespaces::each(&sockets.proc, || {
                 iterator::read(all, "the iterator of TCP", buffer)
             })?;
+            sockets.tell_closed(closed);
             sockets.forget_listeners();
         }
         // A connection that has no account from now on is one of which the begin was not seen.
@@ -344,11 +357,13 @@ impl Events {
             return Ok(());
         };
         let (all, mut part) = (&mut self.buffer, Vec::new());
-        namespaces::each(&sockets.proc, || {
+        let closed = namespaces::each(&sockets.proc, || {
             iterator::read(link, what, &mut part)?;
             all.append(&mut part);
             Ok(())
-        })
+        })?;
+        sockets.tell_closed(closed);
+        Ok(())
     }
 
     /// Whether [`Events::sockets`] lists each socket that is open.

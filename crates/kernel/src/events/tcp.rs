@@ -1,5 +1,6 @@
 //! Loading and attaching the object tcp.
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
 
@@ -61,21 +62,18 @@ pub(super) fn load(
         return None;
     }
     let load = |parts| load_tcp(facts, wanted, lifecycle, parts);
-    Some(most_that_loads(
-        calls_are_there(facts),
-        Look::ever_less(facts),
-        load,
-    ))
+    let looks = Look::ever_less(facts);
+    Some(most_that_works(calls_are_there(facts), &looks, load))
 }
 
-fn most_that_loads<T>(
+fn most_that_works<T>(
     mut calls: Result<(), Error>,
-    looks: [Look; 2],
-    load: impl Fn(Parts) -> Result<T, Error>,
+    looks: &[Look],
+    work: impl Fn(Parts) -> Result<T, Error>,
 ) -> Loaded<T> {
     let calls_are_there = calls.is_ok();
     let mut refused = None;
-    for look in looks {
+    for look in looks.iter().copied() {
         for with_calls in [true, false] {
             if with_calls && !calls_are_there {
                 continue;
@@ -84,7 +82,7 @@ fn most_that_loads<T>(
                 calls: with_calls,
                 look,
             };
-            match load(parts) {
+            match work(parts) {
                 Ok(tcp) => {
                     return Loaded {
                         tcp: Ok(tcp),
@@ -146,28 +144,20 @@ pub(super) fn sockets(
         });
         return None;
     };
-    let look = loaded.look;
-    let parts = |calls| Parts { calls, look };
-    let calls = loaded.calls.is_ok();
-    let attached = loaded.tcp;
-    let attached = attached.and_then(|tcp| attach_tcp(tcp, parts(calls), facts));
-    // Some kernels load programs for fexit that they do not attach.
-    let (attached, calls) = match (attached, loaded.calls) {
-        (Ok(attached), Ok(())) => (Ok(attached), calls_seen(facts)),
-        (Err(error), Ok(())) => {
-            let without = load_tcp(facts, wanted, lifecycle, parts(false));
-            let without = without.and_then(|tcp| attach_tcp(tcp, parts(false), facts));
-            (without, calls_missing(&error))
-        }
-        (attached, Err(error)) => (attached, calls_missing(&error)),
+    let attached = attach_most(loaded, facts, |parts| {
+        attach_tcp(load_tcp(facts, wanted, lifecycle, parts)?, parts, facts)
+    });
+    let calls = match attached.calls {
+        Ok(()) => calls_seen(facts),
+        Err(error) => calls_missing(&error),
     };
-    match attached {
+    match attached.tcp {
         Ok((sockets, retransmits)) => {
             let reason = "inet_sock_set_state; existing sockets from the iterator of files";
             features.extend([
                 Feature::on(FeatureId::TcpEvents, reason),
                 calls,
-                listed(look, loaded.refused.as_ref()),
+                listed(attached.look, attached.refused.as_ref()),
                 retransmits,
             ]);
             Some(sockets)
@@ -176,6 +166,53 @@ pub(super) fn sockets(
             features.push(Feature::off(FeatureId::TcpEvents, error.chain()));
             None
         }
+    }
+}
+
+/// Attaches it. Some kernels load programs that they do not attach: then as much as they do.
+fn attach_most(
+    loaded: LoadedTcp,
+    facts: &Facts,
+    again: impl Fn(Parts) -> Result<(Sockets, Feature), Error>,
+) -> Loaded<(Sockets, Feature)> {
+    let Loaded {
+        tcp,
+        calls,
+        look,
+        refused,
+    } = loaded;
+    let parts = Parts {
+        calls: calls.is_ok(),
+        look,
+    };
+    let failed = match tcp.map(|tcp| attach_tcp(tcp, parts, facts)) {
+        Ok(Err(error)) => error,
+        Ok(Ok(attached)) => {
+            return Loaded {
+                tcp: Ok(attached),
+                calls,
+                look,
+                refused,
+            };
+        }
+        Err(error) => {
+            return Loaded {
+                tcp: Err(error),
+                calls,
+                look,
+                refused,
+            };
+        }
+    };
+    tracing::debug!(error = %failed.chain(), "the object tcp loads and does not attach");
+    let looks: &[Look] = match look {
+        Look::Walk => &[Look::Walk],
+        look => &[look, Look::Walk],
+    };
+    let attached = most_that_works(calls, looks, again);
+    Loaded {
+        refused: refused.or(attached.refused),
+        ..attached
     }
 }
 
@@ -407,6 +444,7 @@ fn attach_tcp(
         look_link: link.transpose().context("the iterator of sockets")?,
         tcp,
         proc: facts.roots.proc.clone(),
+        told_closed: Cell::new(false),
     };
     Ok((sockets, feature))
 }
@@ -429,7 +467,7 @@ mod tests {
         };
         let tries = RefCell::new(Vec::new());
         let looks = [Look::Storage, Look::Walk];
-        let loaded = most_that_loads(calls, looks, |parts| {
+        let loaded = most_that_works(calls, &looks, |parts| {
             tries.borrow_mut().push(parts);
             match refuses(parts) {
                 true => Err(refuse(&format!("try {}", tries.borrow().len()))),
