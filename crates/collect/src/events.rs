@@ -51,6 +51,9 @@ pub struct EventSource {
     listed: bool,
     /// When the files are to be looked at again for sockets that nobody saw begin.
     survey_ns: u64,
+    /// Looks for ports, where each walks the sockets of all network namespaces: the second in which the
+    /// last one was, and how many there were in it.
+    walks: (u64, u32),
     /// The moment of boot, to which the times of all events refer.
     boot_unix_ns: u64,
 }
@@ -85,6 +88,7 @@ impl EventSource {
             whole_ns: 0,
             listed: false,
             survey_ns: 0,
+            walks: (0, 0),
             boot_unix_ns: 0,
         };
         this.lost = this.lost();
@@ -192,9 +196,16 @@ impl EventSource {
     }
 
     /// Of a socket that listens without being bound the kernel chooses the port only after the hook:
-    /// it is read from the socket, or from the record of its end.
+    /// it is read from the socket, or from the record of its end. Where that takes a walk through all
+    /// sockets of the machine, the port is left out of those that come too often.
     fn find_ports(&mut self, events: &mut [RawEvent]) -> Result<(), Error> {
-        if !events.iter_mut().any(|event| portless(event).is_some()) {
+        let mut times = events
+            .iter_mut()
+            .filter_map(|event| portless(event).is_some().then_some(event.time_ns));
+        let Some(time_ns) = times.next() else {
+            return Ok(());
+        };
+        if !self.kernel.lists_all_sockets() && !may_walk(&mut self.walks, time_ns) {
             return Ok(());
         }
         let there = self.kernel.sockets()?;
@@ -367,6 +378,19 @@ fn portless(event: &mut RawEvent) -> Option<&mut Socket> {
     }
 }
 
+/// Walks through all sockets in one second: any user can make a socket listen, time and again.
+const WALKS_PER_SECOND: u32 = 5;
+
+/// Whether one more is in the budget of its second.
+fn may_walk((second, walks): &mut (u64, u32), time_ns: u64) -> bool {
+    let now = time_ns / 1_000_000_000;
+    if now != *second {
+        (*second, *walks) = (now, 0);
+    }
+    *walks += 1;
+    *walks <= WALKS_PER_SECOND
+}
+
 /// In a gap, beside the names of events: programs were not run.
 const SKIPPED: &str = "skipped";
 
@@ -484,4 +508,19 @@ fn port(sample: &SocketSample) -> Option<(Option<u64>, u16)> {
         ..
     } = sample.socket;
     local.map(|local| (netns_cookie, local.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_has_so_many_walks_and_the_next_one_as_many() {
+        let mut walks = (0, 0);
+        for second in [7, 8] {
+            let times = (0..20).map(|n| second * 1_000_000_000 + n);
+            let allowed = times.filter(|time| may_walk(&mut walks, *time)).count();
+            assert_eq!(allowed, WALKS_PER_SECOND as usize);
+        }
+    }
 }
