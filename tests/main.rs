@@ -14,6 +14,7 @@ mod cookbook;
 mod counters;
 mod deploy;
 mod diff;
+mod documented;
 mod energy;
 mod environment;
 mod events;
