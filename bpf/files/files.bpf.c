@@ -10,6 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
+#include "../include/syscall.bpf.h"
 #include "abi.h"
 #include "change.bpf.h"
 #include "rows.bpf.h"
@@ -265,30 +266,6 @@ int chmod_file(unsigned long long *ctx)
 {
 	return chmodded(ctx, *(volatile unsigned long long *)&ctx[1],
 			(void *)*(volatile unsigned long long *)&ctx[2]);
-}
-
-/*
- * At the end of a system call the registers still have its arguments: so there need be nothing at
- * its begin. And they are the same on every kernel, while the records of these tracepoints are not.
- */
-#if defined(__TARGET_ARCH_x86)
-#define ARGUMENT_1(regs) ((regs)->di)
-#define ARGUMENT_2(regs) ((regs)->si)
-#define ARGUMENT_3(regs) ((regs)->dx)
-#define RESULT(regs) ((long)(regs)->ax)
-#elif defined(__TARGET_ARCH_arm64)
-/* The result has taken the place of the first; open and creat, which need it, do not exist. */
-#define ARGUMENT_1(regs) 0
-#define ARGUMENT_2(regs) ((regs)->regs[1])
-#define ARGUMENT_3(regs) ((regs)->regs[2])
-#define RESULT(regs) ((long)(regs)->regs[0])
-#else
-#error "name the registers of a system call"
-#endif
-
-static __always_inline const struct pt_regs *registers_of(struct task_struct *task)
-{
-	return (const struct pt_regs *)bpf_task_pt_regs(task);
 }
 
 /* The file behind a descriptor; NULL when another thread has closed it already. */

@@ -596,6 +596,7 @@ struct pt_regs {
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	__u64 regs[31];
+	__u64 orig_x0;
 };
 #endif
 

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The arguments and the result of a system call, at its end: the registers still have the arguments
+ * then, so there need be nothing at its begin. And they are the same on every kernel, while the
+ * records of these tracepoints are not.
+ */
+#ifndef NOCTULE_SYSCALL_BPF_H
+#define NOCTULE_SYSCALL_BPF_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+
+#if defined(__TARGET_ARCH_x86)
+#define ARGUMENT_1(regs) ((regs)->di)
+#define ARGUMENT_2(regs) ((regs)->si)
+#define ARGUMENT_3(regs) ((regs)->dx)
+#define RESULT(regs) ((long)(regs)->ax)
+#elif defined(__TARGET_ARCH_arm64)
+/* The result has taken the place of the first. */
+#define ARGUMENT_1(regs) ((regs)->orig_x0)
+#define ARGUMENT_2(regs) ((regs)->regs[1])
+#define ARGUMENT_3(regs) ((regs)->regs[2])
+#define RESULT(regs) ((long)(regs)->regs[0])
+#else
+#error "name the registers of a system call"
+#endif
+
+static __always_inline const struct pt_regs *registers_of(struct task_struct *task)
+{
+	return (const struct pt_regs *)bpf_task_pt_regs(task);
+}
+
+#endif
