@@ -471,7 +471,9 @@ impl Clock {
 
 fn parent(what: &mut What) -> Option<&mut Parent> {
     match what {
-        What::ProcessStart { parent, .. } | What::ProcessExit { parent, .. } => parent.as_mut(),
+        What::ProcessStart { parent, .. }
+        | What::ProcessExecFailed { parent, .. }
+        | What::ProcessExit { parent, .. } => parent.as_mut(),
         What::ProcessExec { context, .. } => context.parent.as_mut(),
         What::ProcessSignal { sender, .. } => sender.as_mut(),
         _ => None,

@@ -76,6 +76,18 @@ pub enum What {
         /// What else is known of the process.
         context: Box<ExecContext>,
     },
+    /// A program could not be executed.
+    ProcessExecFailed {
+        /// The path as it was asked for; of a program that is only a descriptor that of the
+        /// descriptor, as the kernel names it: `/dev/fd/N`.
+        path: FilePath,
+        /// Real user id, in the host's user namespace.
+        uid: u32,
+        /// The parent of the process.
+        parent: Option<Parent>,
+        /// Why (errno).
+        errno: i32,
+    },
     /// The last thread of a process has ended.
     ProcessExit {
         /// How it ended; `None` when the record was lost.
@@ -425,6 +437,7 @@ impl What {
         match self {
             Self::ProcessStart { .. } => "process.start",
             Self::ProcessExec { .. } => "process.exec",
+            Self::ProcessExecFailed { .. } => "process.exec_failed",
             Self::ProcessExit { .. } => "process.exit",
             Self::ProcessSignal { .. } => "process.signal",
             Self::OomKill { .. } => "oom.kill",

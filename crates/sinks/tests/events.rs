@@ -203,6 +203,12 @@ fn processes() -> Vec<Event> {
         },
         event(exec(&[b"curl", b"-s", b"http://example.com/"])),
         event(cut),
+        event(What::ProcessExecFailed {
+            path: path(b"/usr/local/bin/\xffx"),
+            uid: 1000,
+            parent: Some(parent()),
+            errno: 2,
+        }),
         event(exit(ExitStatus::Code(0), false)),
         event(exit(ExitStatus::Code(3), false)),
         event(exit(ExitStatus::Signal(11), false)),

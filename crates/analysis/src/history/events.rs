@@ -143,7 +143,7 @@ fn bytes(event: &Event) -> usize {
             let args = args.iter().map(|arg| arg.len() + 24).sum::<usize>();
             path.bytes.len() + args + context.bytes()
         }
-        What::FileOpen { path, .. } => path.bytes.len(),
+        What::FileOpen { path, .. } | What::ProcessExecFailed { path, .. } => path.bytes.len(),
         What::FileChange { path, change, .. } => {
             path.bytes.len() + change.second().map_or(0, |path| path.bytes.len())
         }

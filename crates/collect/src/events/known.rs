@@ -101,7 +101,8 @@ impl Known {
                 self.ended.insert(process.id);
             }
             What::Tcp { change, socket } => self.note_socket(process, *change, *socket, reported),
-            What::ProcessSignal { .. }
+            What::ProcessExecFailed { .. }
+            | What::ProcessSignal { .. }
             | What::OomKill { .. }
             | What::FileOpen { .. }
             | What::FileChange { .. }

@@ -59,6 +59,7 @@ impl<'a> Filter<'a> {
             What::ProcessStart { .. } | What::ProcessExec { .. } | What::ProcessExit { .. } => {
                 scope.process
             }
+            What::ProcessExecFailed { .. } => scope.exec_failures,
             What::ProcessSignal { .. } => scope.signal,
             What::OomKill { .. } => scope.oom,
             What::Tcp { .. } => scope.tcp,

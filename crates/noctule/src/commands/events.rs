@@ -71,8 +71,12 @@ fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
         (kinds, _) => kinds,
     };
     let has = |kind| kinds.contains(&kind);
-    if files && !has(EventKind::File) {
-        let words = "--path, --reads and --failures are about opens of files: add `file` to --kind";
+    if (args.path.is_some() || args.reads) && !has(EventKind::File) {
+        let words = "--path and --reads are about opens of files: add `file` to --kind";
+        return Err(Usage(words.into()));
+    }
+    if args.failures && !has(EventKind::File) && !has(EventKind::Process) {
+        let words = "--failures is about files and executions: add `file` or `process` to --kind";
         return Err(Usage(words.into()));
     }
     if !args.names.pid.is_empty() && !args.command.is_empty() {
@@ -92,6 +96,7 @@ fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
         path: args.path.clone(),
         reads: args.reads,
         failures: args.failures,
+        exec_failures: args.failures && has(EventKind::Process),
         existing: args.existing,
         command: !args.command.is_empty(),
     })
@@ -201,10 +206,25 @@ mod tests {
     }
 
     #[test]
+    fn failures_are_those_of_the_kinds_that_were_asked_for() {
+        let cases: [(&[&str], [bool; 2]); 3] = [
+            (&["--failures"], [true, false]),
+            (&["--kind", "process", "--failures"], [false, true]),
+            (&["--kind", "process,file", "--failures"], [true, true]),
+        ];
+        for (words, expected) in cases {
+            let scope = asked(words).expect("it can be");
+            let failures = [scope.file && scope.failures, scope.exec_failures];
+            assert_eq!(failures, expected, "{words:?}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_is_said_with_the_mend() {
-        let cases: [(&[&str], &str); 5] = [
+        let cases: [(&[&str], &str); 6] = [
             (&["--kind", "proces"], "'process'"),
             (&["--kind", "tcp", "--reads"], "add `file`"),
+            (&["--kind", "tcp", "--failures"], "`process` to --kind"),
             (&["--pid", "-1"], "unexpected argument"),
             (&["--pid", "1", "--", "true"], "cannot be used with"),
             (&["--for", "soon"], "soon"),

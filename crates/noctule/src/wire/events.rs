@@ -33,6 +33,7 @@ pub(crate) struct Scope {
     pub(crate) path: Option<PathBuf>,
     pub(crate) reads: bool,
     pub(crate) failures: bool,
+    pub(crate) exec_failures: bool,
     pub(crate) existing: bool,
     /// Those of a command that is going to be started.
     pub(crate) command: bool,

@@ -1,13 +1,15 @@
 //! What each kind of event has besides its time and its process.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 
-use noctule_model::{CloseReason, ExitStatus, Socket, TcpChange, What};
+use noctule_model::{CloseReason, ExitStatus, FilePath, Parent, Socket, TcpChange, What};
 use noctule_text::lossless;
 use serde::{Serialize, Serializer};
 
 use super::context::{Context, ParentKeys, Signal};
 use super::files::{ChangeOfFile, File};
+use super::names;
 use super::udp::{Dns, Flow};
 use crate::json::seconds;
 
@@ -16,6 +18,7 @@ use crate::json::seconds;
 pub(super) enum Attributes<'a> {
     Start(Start),
     Exec(Exec<'a>),
+    ExecFailed(ExecFailed),
     Exit(Exit),
     Oom(Oom),
     Signal(Signal),
@@ -50,6 +53,12 @@ impl<'a> Attributes<'a> {
                 uid: *uid,
                 context: Context::new(*uid, context),
             }),
+            What::ProcessExecFailed {
+                path,
+                uid,
+                parent,
+                errno,
+            } => Self::ExecFailed(ExecFailed::new(path, *uid, parent.as_ref(), *errno)),
             What::ProcessExit {
                 status,
                 oom_killed,
@@ -140,6 +149,32 @@ pub(super) struct Exec<'a> {
     uid: u32,
     #[serde(flatten)]
     context: Context<'a>,
+}
+
+#[derive(Serialize)]
+pub(super) struct ExecFailed {
+    #[serde(rename = "process.executable.path")]
+    path: String,
+    #[serde(rename = "user.id")]
+    uid: u32,
+    #[serde(rename = "process.parent_pid", skip_serializing_if = "Option::is_none")]
+    parent_pid: Option<u32>,
+    #[serde(flatten)]
+    parent: Option<ParentKeys>,
+    #[serde(rename = "error.type")]
+    error: Cow<'static, str>,
+}
+
+impl ExecFailed {
+    fn new(path: &FilePath, uid: u32, parent: Option<&Parent>, errno: i32) -> Self {
+        Self {
+            path: lossless(&path.bytes),
+            uid,
+            parent_pid: parent.map(|parent| parent.id.pid),
+            parent: parent.map(ParentKeys::new),
+            error: names::error(errno),
+        }
+    }
 }
 
 #[derive(Default, Serialize)]

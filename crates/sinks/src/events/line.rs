@@ -112,6 +112,10 @@ fn words(what: &What) -> (&'static str, String, Tone) {
             let what = format!("exec {}{args}", file(path));
             ("process", what, Tone::Plain)
         }
+        What::ProcessExecFailed { path, errno, .. } => {
+            let what = format!("exec {}: {}", file(path), names::error(*errno));
+            ("process", what, Tone::Notice)
+        }
         What::ProcessExit {
             status,
             oom_killed,

@@ -158,49 +158,11 @@ impl EventRecord {
 
     fn fill(&mut self, what: &What) {
         match what {
-            What::ProcessStart { parent_pid, parent } => {
-                self.parent_pid = Some(*parent_pid);
-                self.parent = parent_list(parent.as_ref());
-            }
-            What::ProcessExec {
-                path,
-                args,
-                args_truncated,
-                uid,
-                context,
-            } => {
-                self.path.clone_from(path);
-                self.context = ContextRecord::list(context);
-                self.args = WordsList(Some(args.clone()));
-                self.args_truncated = *args_truncated;
-                self.uid = Some(*uid);
-            }
-            What::ProcessExit {
-                status,
-                oom_killed,
-                core_dumped,
-                parent,
-                duration_ns,
-                cpu_ns,
-                rss_peak_bytes,
-            } => {
-                self.fill_status(*status);
-                self.oom_killed = *oom_killed;
-                self.core_dumped = *core_dumped;
-                self.parent = parent_list(parent.as_ref());
-                self.duration_ns = *duration_ns;
-                self.cpu_ns = *cpu_ns;
-                self.rss_peak_bytes = *rss_peak_bytes;
-            }
-            What::ProcessSignal {
-                signal,
-                code,
-                sender,
-            } => {
-                self.signal = Some(*signal);
-                self.signal_code = Some(*code);
-                self.parent = parent_list(sender.as_ref());
-            }
+            What::ProcessStart { .. }
+            | What::ProcessExec { .. }
+            | What::ProcessExecFailed { .. }
+            | What::ProcessExit { .. }
+            | What::ProcessSignal { .. } => self.fill_process(what),
             What::OomKill {
                 rss_bytes,
                 limit_bytes,
@@ -235,6 +197,66 @@ impl EventRecord {
                 self.lost = lost_list(lost);
                 self.since = since_unix_ns.map(Moment);
             }
+        }
+    }
+
+    fn fill_process(&mut self, what: &What) {
+        match what {
+            What::ProcessStart { parent_pid, parent } => {
+                self.parent_pid = Some(*parent_pid);
+                self.parent = parent_list(parent.as_ref());
+            }
+            What::ProcessExec {
+                path,
+                args,
+                args_truncated,
+                uid,
+                context,
+            } => {
+                self.path.clone_from(path);
+                self.context = ContextRecord::list(context);
+                self.args = WordsList(Some(args.clone()));
+                self.args_truncated = *args_truncated;
+                self.uid = Some(*uid);
+            }
+            What::ProcessExecFailed {
+                path,
+                uid,
+                parent,
+                errno,
+            } => {
+                self.path.clone_from(path);
+                self.uid = Some(*uid);
+                self.parent = parent_list(parent.as_ref());
+                self.errno = Some(*errno);
+            }
+            What::ProcessExit {
+                status,
+                oom_killed,
+                core_dumped,
+                parent,
+                duration_ns,
+                cpu_ns,
+                rss_peak_bytes,
+            } => {
+                self.fill_status(*status);
+                self.oom_killed = *oom_killed;
+                self.core_dumped = *core_dumped;
+                self.parent = parent_list(parent.as_ref());
+                self.duration_ns = *duration_ns;
+                self.cpu_ns = *cpu_ns;
+                self.rss_peak_bytes = *rss_peak_bytes;
+            }
+            What::ProcessSignal {
+                signal,
+                code,
+                sender,
+            } => {
+                self.signal = Some(*signal);
+                self.signal_code = Some(*code);
+                self.parent = parent_list(sender.as_ref());
+            }
+            _ => {}
         }
     }
 
@@ -372,6 +394,12 @@ impl EventRecord {
                 args: self.args.0.unwrap_or_default(),
                 args_truncated: self.args_truncated,
                 uid: self.uid?,
+            },
+            "process.exec_failed" => What::ProcessExecFailed {
+                path: self.path,
+                uid: self.uid?,
+                parent: parent(&self.parent),
+                errno: self.errno?,
             },
             "process.exit" => What::ProcessExit {
                 status: match (self.exit_code, self.exit_signal) {

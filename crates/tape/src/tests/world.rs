@@ -400,7 +400,7 @@ fn what(dice: &mut Dice) -> What {
         deleted: dice.happens(2),
         unreachable: dice.happens(2),
     };
-    match dice.roll(11) {
+    match dice.roll(12) {
         0 => What::ProcessStart {
             parent_pid: 3,
             parent: parent(dice),
@@ -468,10 +468,23 @@ fn what(dice: &mut Dice) -> What {
             duration_ns: 4,
             closed: dice.happens(2),
         }),
+        10 => exec_failed(dice, path.bytes),
         _ => What::Tcp {
             change: change(dice),
             socket: socket(dice),
         },
+    }
+}
+
+fn exec_failed(dice: &mut Dice, bytes: Vec<u8>) -> What {
+    What::ProcessExecFailed {
+        path: FilePath {
+            bytes,
+            ..FilePath::default()
+        },
+        uid: 7,
+        parent: parent(dice),
+        errno: 13,
     }
 }
 
