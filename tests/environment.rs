@@ -15,7 +15,7 @@ use super::support::{self, bpf, hierarchies, oracle};
 /// A configuration with everything that can be asked for.
 fn everything() -> NamedTempFile {
     let mut config = NamedTempFile::new().expect("a file of our own");
-    let text = b"[events]\nfiles = true\ndns = true\nudp = true\n";
+    let text = b"[events]\nexec_failures = true\nfiles = true\ndns = true\nudp = true\n";
     config.write_all(text).expect("it can be written");
     config
 }

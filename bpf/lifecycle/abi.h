@@ -70,6 +70,26 @@ struct process_exec {
 
 _Static_assert(sizeof(struct process_exec) == 264, "implicit padding");
 
+enum exec_directory {
+	/* linux/fcntl.h: AT_FDCWD. */
+	EXEC_AT_CWD = -100,
+};
+
+/* A program that could not be executed. */
+struct process_exec_failed {
+	struct event_head head;
+	struct process_parent parent;
+	/* Real user id. */
+	__u32 uid;
+	__u32 error;
+	/* Of execveat(2): the descriptor that the path begins at; else EXEC_AT_CWD. */
+	__s32 directory;
+	/* The path as it was asked for follows, without a NUL. */
+	__u32 length;
+};
+
+_Static_assert(sizeof(struct process_exec_failed) == 120, "implicit padding");
+
 enum exit_flag {
 	/* It died of the OOM killer. */
 	EXIT_OOM = 1 << 0,
@@ -129,11 +149,13 @@ ABI_EXPORT(struct, process_parent);
 ABI_EXPORT(struct, process_start);
 ABI_EXPORT(enum, exec_namespace);
 ABI_EXPORT(struct, process_exec);
+ABI_EXPORT(struct, process_exec_failed);
 ABI_EXPORT(struct, process_exit);
 ABI_EXPORT(struct, oom_kill);
 ABI_EXPORT(struct, process_signal);
 ABI_EXPORT(struct, process_row);
 ABI_EXPORT(enum, exit_flag);
+ABI_EXPORT(enum, exec_directory);
 ABI_EXPORT(enum, exec_limit);
 ABI_EXPORT(enum, path_mark);
 

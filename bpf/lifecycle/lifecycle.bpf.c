@@ -11,6 +11,7 @@
 #include "abi.h"
 #include "exec.bpf.h"
 #include "exit.bpf.h"
+#include "failed.bpf.h"
 #include "oom.bpf.h"
 #include "signal.bpf.h"
 
@@ -57,6 +58,25 @@ int BPF_PROG(process_exec, struct task_struct *task)
 	if (is_streamed(EVENT_PROCESS_EXEC) && is_wanted(task))
 		report_exec(task);
 	return 0;
+}
+
+/* Only where executions that fail are asked for, as the next. */
+SEC("tracepoint/syscalls/sys_exit_execve")
+int execve_exit(void *context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct pt_regs *regs = registers_of(task);
+
+	return exec_ended(task, regs, EXEC_AT_CWD, (const void *)ARGUMENT_1(regs));
+}
+
+SEC("tracepoint/syscalls/sys_exit_execveat")
+int execveat_exit(void *context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct pt_regs *regs = registers_of(task);
+
+	return exec_ended(task, regs, ARGUMENT_1(regs), (const void *)ARGUMENT_2(regs));
 }
 
 /*

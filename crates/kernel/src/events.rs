@@ -41,6 +41,8 @@ pub use udp::{UdpEvents, UdpOptions};
 pub struct EventsWanted {
     /// Count TCP.
     pub tcp: bool,
+    /// Look at each execution that fails, too: it takes a tracepoint of system calls.
+    pub exec_failures: bool,
     /// Put events into the ring; otherwise they are only counted.
     pub stream: Stream,
     /// Only of processes that are followed.
@@ -60,6 +62,8 @@ pub struct EventsWanted {
 pub struct Stream {
     /// Start, exec and exit.
     pub processes: bool,
+    /// Programs that could not be executed.
+    pub exec_failures: bool,
     /// Signals.
     pub signals: bool,
     /// OOM kills.
@@ -152,7 +156,7 @@ impl Sockets {
 /// The objects, verified and not attached yet: loading takes most of the time of the start, and a
 /// thread of its own can do it.
 pub struct LoadedEvents {
-    lifecycle: LifecycleSkel<'static>,
+    lifecycle: load::LoadedLifecycle,
     tcp: Option<tcp::LoadedTcp>,
 }
 
@@ -168,7 +172,7 @@ impl LoadedEvents {
     /// Loads what is wanted.
     pub fn load(facts: &Facts, wanted: &EventsWanted, cpus: &CpuSlots) -> Result<Self, Error> {
         let lifecycle = load::lifecycle(facts, wanted, cpus)?;
-        let tcp = tcp::load(facts, wanted, &lifecycle);
+        let tcp = tcp::load(facts, wanted, &lifecycle.skel);
         Ok(Self { lifecycle, tcp })
     }
 }
@@ -183,7 +187,11 @@ impl Events {
         started_ns: u64,
     ) -> Result<Self, Error> {
         let mut features = Vec::new();
-        let LoadedEvents { mut lifecycle, tcp } = loaded;
+        let LoadedEvents { lifecycle, tcp } = loaded;
+        let load::LoadedLifecycle {
+            skel: mut lifecycle,
+            exec_failures,
+        } = lifecycle;
         context::know_host(&facts.roots.proc);
         if let Some(bss) = lifecycle.maps.bss_data.as_deref_mut() {
             bss.started_at = started_ns;
@@ -192,6 +200,11 @@ impl Events {
         if wanted.stream.signals {
             let link = lifecycle.progs.signal_generate.attach();
             links.push(link.context("attaching to signal_generate")?);
+        }
+        if wanted.exec_failures {
+            let (failures, status) = load::attach_exec_failures(&lifecycle, facts, exec_failures);
+            links.extend(failures);
+            features.push(status);
         }
         let sockets = tcp::sockets(facts, wanted, &lifecycle, tcp, &mut features);
         let records = Rc::new(RefCell::new(Vec::new()));
@@ -484,6 +497,8 @@ impl Events {
             ProgramHandle::of("sched_process_exit", &p.process_exit),
             ProgramHandle::of("mark_victim", &p.mark_victim),
             ProgramHandle::of("signal_generate", &p.signal_generate),
+            ProgramHandle::of("sys_exit_execve", &p.execve_exit),
+            ProgramHandle::of("sys_exit_execveat", &p.execveat_exit),
         ];
         let tcp = self.sockets.as_ref().map(|Sockets { tcp, .. }| {
             let progs = &tcp.progs;

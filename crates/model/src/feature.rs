@@ -81,6 +81,8 @@ features! {
     CgroupEvents: "cgroup_events", needs CpuTime;
     /// Start, exec and exit of processes.
     ProcessEvents: "process_events", needs CpuTime;
+    /// Programs that could not be executed.
+    ExecFailures: "exec_failures", needs ProcessEvents;
     /// OOM kills.
     OomEvents: "oom_events", needs ProcessEvents;
     /// TCP connections and listeners.

@@ -393,7 +393,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 56, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 57, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

@@ -50,6 +50,14 @@ pub(crate) fn processes(facts: &Facts) -> Feature {
     Feature::on(id, "runs in the host's pid namespace")
 }
 
+/// They take tracepoints that slow down every system call.
+pub(crate) fn exec_failures_off() -> Feature {
+    Feature::off(FeatureId::ExecFailures, "not asked for").mended_by(
+        "switch it on in the section [events] of the configuration, or watch with noctule events \
+         --kind process --failures",
+    )
+}
+
 /// The status of what nobody tried: each feature has one, whatever else is off.
 pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
     let status = |id: FeatureId| tried.iter().find(|feature| feature.id == id);

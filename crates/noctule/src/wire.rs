@@ -108,6 +108,7 @@ impl Pipeline {
         let keeps = to_disk || for_page;
         let scope = Scope {
             process: keeps && events.processes,
+            exec_failures: to_disk && events.exec_failures,
             oom: keeps && events.processes,
             tcp: to_disk && events.tcp,
             file: to_disk && events.files,
@@ -129,6 +130,7 @@ impl Pipeline {
         let events = &config.events;
         let scope = Scope {
             process: events.processes,
+            exec_failures: events.exec_failures,
             oom: events.processes,
             tcp: events.tcp,
             file: events.files,
@@ -151,6 +153,7 @@ impl Pipeline {
         config.collect.page_cache = false;
         config.collect.softirqs = false;
         config.events.processes = true;
+        config.events.exec_failures = scope.exec_failures;
         config.events.tcp = scope.tcp;
         config.events.files = scope.file;
         config.events.dns = scope.dns;
@@ -639,6 +642,7 @@ fn events_wanted(config: &Config, scope: &Scope) -> EventsWanted {
     let events = &config.events;
     EventsWanted {
         tcp: events.tcp,
+        exec_failures: events.exec_failures,
         stream: scope.stream(),
         filter_processes: scope.filters_processes(),
         filter_cgroups: scope.filters_cgroups(),
@@ -666,6 +670,9 @@ fn event_stream(
         }
         Some(Ok(attached)) => {
             features.extend(attached.features().iter().cloned());
+            if !config.events.exec_failures {
+                features.push(features::exec_failures_off());
+            }
             let latency = Duration::from_millis(config.events.latency_milliseconds.into());
             let files = load_files(facts, config, scope, &attached, features);
             let udp = load_udp(facts, config, scope, &attached, features);

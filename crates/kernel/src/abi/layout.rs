@@ -76,8 +76,8 @@ fn what_is_exported_is_integers_without_holes() {
         softirq::SoftirqSkelBuilder: ;
         pagecache::PagecacheSkelBuilder: ;
         cgroup::CgroupSkelBuilder: cgroup_event;
-        lifecycle::LifecycleSkelBuilder: oom_kill process_exec process_exit process_parent process_signal process_row
-            process_start;
+        lifecycle::LifecycleSkelBuilder: oom_kill process_exec process_exec_failed process_exit process_parent
+            process_signal process_row process_start;
         tcp::TcpSkelBuilder: connect_times destination_key destination_row socket_sample tcp_event
             tcp_row;
         udp::UdpSkelBuilder: dns_key dns_query flow_key udp_flow;

@@ -9,10 +9,11 @@ use noctule_model::{Feature, FeatureId};
 
 use super::{EventsWanted, Stream};
 use crate::cpu_slots::CpuSlots;
-use crate::error::{Context, Error, not_loaded};
-use crate::facts::Facts;
+use crate::error::{Context, Error, ErrorKind, not_loaded};
+use crate::facts::{self, Facts};
 use crate::settings::configure;
 use crate::skel::lifecycle::{LifecycleSkel, LifecycleSkelBuilder, types::event_kind};
+use crate::tracefs::{self, Tracefs};
 
 /// Processes that are followed at most; wanted cgroups at most.
 const FOLLOWED: u32 = 65_536;
@@ -28,6 +29,9 @@ pub(super) fn kinds(stream: Stream) -> u32 {
             kind::EVENT_PROCESS_EXEC,
             kind::EVENT_PROCESS_EXIT,
         ]);
+    }
+    if stream.exec_failures {
+        all.push(kind::EVENT_PROCESS_EXEC_FAILED);
     }
     if stream.signals {
         all.push(kind::EVENT_PROCESS_SIGNAL);
@@ -49,10 +53,43 @@ pub(super) fn kinds(stream: Stream) -> u32 {
     all.into_iter().fold(0, |bits, one| bits | 1 << one.0)
 }
 
+/// The object, verified and not attached yet.
+pub(super) struct LoadedLifecycle {
+    pub(super) skel: LifecycleSkel<'static>,
+    /// Why it has no programs at executions that fail, though they are wanted.
+    pub(super) exec_failures: Result<(), Error>,
+}
+
+/// Loads the object. Where the kernel refuses the programs at executions that fail, it is loaded
+/// without them: before Linux 5.15 no program could ask for the registers of a system call.
 pub(super) fn lifecycle(
     facts: &Facts,
     wanted: &EventsWanted,
     cpus: &CpuSlots,
+) -> Result<LoadedLifecycle, Error> {
+    let mut exec_failures = Ok(());
+    if wanted.exec_failures {
+        match load(facts, wanted, cpus, true) {
+            Ok(skel) => {
+                return Ok(LoadedLifecycle {
+                    skel,
+                    exec_failures,
+                });
+            }
+            Err(error) => exec_failures = Err(error),
+        }
+    }
+    Ok(LoadedLifecycle {
+        skel: load(facts, wanted, cpus, false)?,
+        exec_failures,
+    })
+}
+
+fn load(
+    facts: &Facts,
+    wanted: &EventsWanted,
+    cpus: &CpuSlots,
+    exec_failures: bool,
 ) -> Result<LifecycleSkel<'static>, Error> {
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = LifecycleSkelBuilder::default()
@@ -70,6 +107,8 @@ pub(super) fn lifecycle(
     open.progs
         .signal_generate
         .set_autoload(wanted.stream.signals);
+    open.progs.execve_exit.set_autoload(exec_failures);
+    open.progs.execveat_exit.set_autoload(exec_failures);
     let filters = |on: bool, entries| if on { entries } else { 1 };
     let streamed = kinds(wanted.stream) != 0;
     let ring = if streamed { wanted.ring_bytes } else { 4096 };
@@ -142,6 +181,44 @@ pub(super) fn attach_lifecycle(
         )),
     }
     Ok(links)
+}
+
+/// Attaches the programs at executions that fail; `loaded` says whether they are there.
+pub(super) fn attach_exec_failures(
+    skel: &LifecycleSkel<'static>,
+    facts: &Facts,
+    loaded: Result<(), Error>,
+) -> (Vec<Link>, Feature) {
+    let id = FeatureId::ExecFailures;
+    match loaded.and_then(|()| exec_failures(skel, facts)) {
+        Ok(links) => {
+            let reason = "sys_exit_execve, sys_exit_execveat";
+            (links, Feature::on(id, reason))
+        }
+        Err(error) => {
+            let source = std::error::Error::source(&error);
+            let source = source.map_or_else(String::new, |source| format!(": {source:#}"));
+            (Vec::new(), Feature::off(id, format!("{error}{source}")))
+        }
+    }
+}
+
+fn exec_failures(skel: &LifecycleSkel<'static>, facts: &Facts) -> Result<Vec<Link>, Error> {
+    let tracefs = Tracefs::open(facts.tracefs.as_deref())?;
+    let online = facts::online_cpus(&facts.roots.sys);
+    let online = online.first().copied().unwrap_or(0);
+    let programs = [
+        ("sys_exit_execve", &skel.progs.execve_exit),
+        ("sys_exit_execveat", &skel.progs.execveat_exit),
+    ];
+    let attached = programs.into_iter().map(|(name, program)| {
+        let id = tracefs.id("syscalls", name)?.ok_or_else(|| {
+            let words = "this kernel has no tracepoints of system calls (CONFIG_FTRACE_SYSCALLS)";
+            Error::new(ErrorKind::Kernel, words)
+        })?;
+        tracefs::attach(program, id, online)
+    });
+    attached.collect()
 }
 
 fn oom_events(facts: &Facts) -> Feature {

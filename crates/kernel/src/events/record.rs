@@ -13,7 +13,7 @@ use crate::abi::{Plain, plain};
 use crate::skel::{lifecycle::types as process, tcp::types as tcp};
 
 /// Names of the kinds, in the order of `enum event_kind`.
-pub(super) const NAMES: [&str; 19] = [
+pub(super) const NAMES: [&str; 20] = [
     "process.start",
     "process.exec",
     "process.exit",
@@ -33,6 +33,7 @@ pub(super) const NAMES: [&str; 19] = [
     "file.chmod",
     "dns.query",
     "udp.flow",
+    "process.exec_failed",
 ];
 
 const _: () = {
@@ -56,6 +57,7 @@ const _: () = {
     assert!(abi::EVENT_FILE_CHMOD.0 == 16);
     assert!(abi::EVENT_DNS_QUERY.0 == 17);
     assert!(abi::EVENT_UDP_FLOW.0 == 18);
+    assert!(abi::EVENT_PROCESS_EXEC_FAILED.0 == 19);
     assert!(abi::EVENT_KINDS.0 as usize == NAMES.len());
     // Each object has the head from its own BTF.
     assert!(size_of::<process::event_head>() == size_of::<tcp::event_head>());
@@ -71,6 +73,8 @@ mod layout {
     unsafe impl Plain for process::process_start {}
     // SAFETY: as above.
     unsafe impl Plain for process::process_exec {}
+    // SAFETY: as above.
+    unsafe impl Plain for process::process_exec_failed {}
     // SAFETY: as above.
     unsafe impl Plain for process::process_exit {}
     // SAFETY: as above.
@@ -114,6 +118,7 @@ impl RawEvent {
         let what = match process::event_kind(head.kind) {
             process::event_kind::EVENT_PROCESS_START => start(bytes)?,
             process::event_kind::EVENT_PROCESS_EXEC => exec(bytes)?,
+            process::event_kind::EVENT_PROCESS_EXEC_FAILED => exec_failed(bytes)?,
             process::event_kind::EVENT_PROCESS_EXIT => exit(bytes)?,
             process::event_kind::EVENT_OOM_KILL => oom(bytes)?,
             process::event_kind::EVENT_PROCESS_SIGNAL => signal(bytes)?,
@@ -181,6 +186,32 @@ fn exec(bytes: &[u8]) -> Option<What> {
         uid: record.uid,
         context: Box::new(context::of_exec(&record, directory)),
     })
+}
+
+fn exec_failed(bytes: &[u8]) -> Option<What> {
+    let record: process::process_exec_failed = plain(bytes)?;
+    let text = bytes.get(size_of::<process::process_exec_failed>()..)?;
+    let path = text.get(..record.length as usize)?;
+    Some(What::ProcessExecFailed {
+        path: FilePath {
+            bytes: from_descriptor(record.directory, path),
+            ..FilePath::default()
+        },
+        uid: record.uid,
+        parent: context::parent(&record.parent),
+        errno: record.error as i32,
+    })
+}
+
+/// A path that begins at a descriptor, as the kernel calls it in `AT_EXECFN`.
+fn from_descriptor(descriptor: i32, path: &[u8]) -> Vec<u8> {
+    let at_cwd = descriptor == process::exec_directory::EXEC_AT_CWD.0 as i32;
+    match path {
+        [b'/', ..] => path.to_vec(),
+        _ if at_cwd => path.to_vec(),
+        [] => format!("/dev/fd/{descriptor}").into_bytes(),
+        _ => [format!("/dev/fd/{descriptor}/").as_bytes(), path].concat(),
+    }
 }
 
 fn exit(bytes: &[u8]) -> Option<What> {
@@ -372,4 +403,23 @@ pub(super) fn socket(bytes: &[u8]) -> Option<SocketSample> {
         },
         wanted: has(flag::SOCKET_WANTED),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_from_a_descriptor_is_as_the_kernel_calls_it() {
+        let cases: [(i32, &[u8], &[u8]); 5] = [
+            (-100, b"a/b", b"a/b"),
+            (-100, b"", b""),
+            (3, b"/a", b"/a"),
+            (3, b"a", b"/dev/fd/3/a"),
+            (3, b"", b"/dev/fd/3"),
+        ];
+        for (descriptor, path, expected) in cases {
+            assert_eq!(from_descriptor(descriptor, path), expected);
+        }
+    }
 }

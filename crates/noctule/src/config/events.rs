@@ -14,6 +14,7 @@ use crate::event_file::Place;
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Events {
     pub(crate) processes: bool,
+    pub(crate) exec_failures: bool,
     pub(crate) tcp: bool,
     pub(crate) files: bool,
     pub(crate) file_reads: bool,
@@ -68,6 +69,7 @@ impl Default for Events {
     fn default() -> Self {
         Self {
             processes: true,
+            exec_failures: false,
             tcp: true,
             files: false,
             file_reads: false,

@@ -51,6 +51,7 @@ impl Scope {
     pub(super) fn stream(&self) -> Stream {
         Stream {
             processes: self.process,
+            exec_failures: self.exec_failures,
             oom: self.oom,
             signals: self.signal,
             tcp: self.tcp,
