@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::process::Command;
 
+use rustix::io::Errno;
 use serde_json::Value;
 
 use super::support::cgroup::Group;
@@ -434,4 +435,67 @@ fn a_signal_has_its_sender() {
             .of(|e| e["event.name"] != "process.signal")
             .is_empty()
     );
+}
+
+#[test]
+fn a_program_that_cannot_be_executed_is_named_with_the_reason() {
+    let _machine = support::shared();
+    needs!("process_events", "exec_failures");
+    let folder = tempfile::tempdir().expect("a folder");
+    let plain = folder.path().join("plain");
+    std::fs::write(&plain, "no program").expect("a file of our own");
+    let open = folder.path().join("open");
+    std::fs::write(&open, [0; 64]).expect("a file of our own");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&open, mode).expect("a file of our own");
+    let missing = folder.path().join("missing");
+    let stream = Stream::start(&["--kind", "process", "--failures"]);
+    for (path, errno, error) in [
+        (&missing, Errno::NOENT, "ENOENT"),
+        (&plain, Errno::ACCESS, "EACCES"),
+        (&open, Errno::NOEXEC, "ENOEXEC"),
+        (&plain.join("below"), Errno::NOTDIR, "ENOTDIR"),
+    ] {
+        let failed = Command::new(path).spawn().expect_err("it cannot be");
+        assert_eq!(Errno::from_io_error(&failed), Some(errno));
+        let asked = path.to_str().expect("in UTF-8");
+        let of_path = |e: &Value| {
+            e["event.name"] == "process.exec_failed" && e["process.executable.path"] == asked
+        };
+        let event = stream.wait_for("it failed", of_path);
+        assert_eq!(event["error.type"], error, "{event}");
+        assert_eq!(event["user.id"], 0, "{event}");
+        assert_eq!(event["process.parent_pid"], std::process::id(), "{event}");
+        // The child that tried it, once; and it has executed nothing.
+        let end = stream.wait_for("it has ended", |e| {
+            e["event.name"] == "process.exit" && pid(e) == pid(&event)
+        });
+        assert_eq!(identity(&end), identity(&event));
+        assert_eq!(stream.of(of_path).len(), 1, "{path:?}");
+        let of_child = |e: &Value| e["event.name"] == "process.exec" && pid(e) == pid(&event);
+        assert!(stream.of(of_child).is_empty(), "{path:?}");
+    }
+}
+
+#[test]
+fn a_failed_execveat_has_the_descriptor_and_the_thread() {
+    let _machine = support::shared();
+    needs!("process_events", "exec_failures");
+    let group = Group::new("exec-at");
+    let stream = Stream::start(&["--kind", "process", "--failures"]);
+    let mut load = Load::own(&group, "exec-at");
+    let descriptor = load.hear();
+    for (path, error) in [
+        (format!("/dev/fd/{descriptor}/no-such-name"), "ENOENT"),
+        (format!("/dev/fd/{descriptor}"), "EACCES"),
+    ] {
+        let event = stream.wait_for("it failed", |e| {
+            is(e, "process.exec_failed", load.pid()) && e["process.executable.path"] == path
+        });
+        assert_eq!(event["error.type"], error, "{event}");
+        assert_eq!(event["thread.name"], "worker", "{event}");
+    }
+    load.say("end");
+    load.wait_for_end();
+    load.reap();
 }

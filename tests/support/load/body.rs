@@ -25,6 +25,7 @@ const LOADS: &[(&str, fn())] = &[
     ("threads", threads),
     ("leader-ends", leader_ends),
     ("exec-from-thread", exec_from_thread),
+    ("exec-at", exec_at),
     ("sibling", sibling),
     ("named-thread", named_thread),
     ("crowd", crowd),
@@ -218,6 +219,29 @@ fn exec_from_thread() {
         panic!("/bin/sh: {error}");
     });
     burn_on();
+}
+
+/// A thread fails to execute a name that begins at a descriptor, and the descriptor of a folder; says
+/// which descriptor that is, and ends when it is told to.
+fn exec_at() {
+    let folder = std::fs::File::open("/").expect("a root");
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&folder);
+    let tries = thread::Builder::new().name("worker".into()).spawn(move || {
+        let none: [*const libc::c_char; 1] = [std::ptr::null()];
+        for (name, flags) in [(c"no-such-name", 0), (c"", libc::AT_EMPTY_PATH)] {
+            let (name, none) = (name.as_ptr(), none.as_ptr());
+            // SAFETY: the lists and the names are there for the call, and end with a null.
+            #[allow(unsafe_code, reason = "the standard library has no such call")]
+            let done =
+                unsafe { libc::syscall(libc::SYS_execveat, descriptor, name, none, none, flags) };
+            assert_eq!(done, -1);
+        }
+    });
+    let tries = tries.expect("a thread");
+    tries.join().expect("it ends");
+    tell("ready");
+    tell(&descriptor.to_string());
+    hear();
 }
 
 /// Starts a process that becomes a child of its own parent, as each start of a container does, and
