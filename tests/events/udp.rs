@@ -1,5 +1,6 @@
 //! Names that are asked for, and what sockets of UDP exchange: against what the other side has noted.
 
+use std::io::Write as _;
 use std::net::UdpSocket;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 use super::number;
 use super::support;
+use super::support::load::{self, Load};
 use super::support::netns::Namespace;
 use super::support::stream::Stream;
 
@@ -28,8 +30,8 @@ struct Noted {
     held: Duration,
 }
 
-/// A resolver at 127.0.0.1 of a namespace. It knows addresses of `www.test`, is silent about
-/// `silent.test`, and knows no other name. It ends with the process.
+/// A resolver at 127.0.0.1 of a namespace. It knows addresses of `www.test` and, after a while, of
+/// `slow.test`, is silent about `silent.test`, and knows no other name. It ends with the process.
 fn resolver(namespace: &Namespace) -> Arc<Mutex<Vec<Noted>>> {
     let log = Arc::new(Mutex::new(Vec::new()));
     let socket = namespace.run(|| UdpSocket::bind("127.0.0.1:53").expect("root"));
@@ -41,6 +43,9 @@ fn resolver(namespace: &Namespace) -> Arc<Mutex<Vec<Noted>>> {
             let Some((note, answer)) = answer(&packet[..length]) else {
                 continue;
             };
+            if note.name == "slow.test" {
+                thread::sleep(Duration::from_millis(30));
+            }
             // Before the client has it: who waits for the answer finds the note.
             noted.lock().expect("no panic").push(Noted {
                 held: came.elapsed(),
@@ -63,8 +68,8 @@ fn answer(question: &[u8]) -> Option<(Noted, Vec<u8>)> {
     let name = name.join(".");
     let (code, address): (u8, &[u8]) = match (name.as_str(), kind) {
         ("silent.test", _) => return None,
-        ("www.test", A) => (NOERROR, &[192, 0, 2, 1]),
-        ("www.test", _) => (NOERROR, &[]),
+        ("www.test" | "slow.test", A) => (NOERROR, &[192, 0, 2, 1]),
+        ("www.test" | "slow.test", _) => (NOERROR, &[]),
         _ => (NXDOMAIN, &[]),
     };
     let records = u16::from(!address.is_empty());
@@ -163,6 +168,57 @@ fn questions_have_the_names_codes_and_latency_of_the_resolver() {
     assert_eq!(event["error.type"], "timeout", "{event}");
     assert_eq!(event["dns.attempts"], 2, "{event}");
     assert_eq!(event["dns.response_code"], Value::Null, "{event}");
+}
+
+/// Both questions of a name leave one socket at once, and the resolver answers one after the other.
+#[test]
+fn a_lookup_of_the_c_library_has_what_the_resolver_has_noted() {
+    let _machine = support::shared();
+    needs!("udp_events");
+    let namespace = Namespace::new("lookup");
+    let log = resolver(&namespace);
+    let mut settings = tempfile::NamedTempFile::new().expect("a file of our own");
+    settings
+        .write_all(b"nameserver 127.0.0.1\n")
+        .expect("it can be written");
+    let stream = Stream::start(&["--kind", "dns"]);
+    // `ip netns exec` has a mount namespace of its own.
+    let script = format!(
+        "[ -e /etc/resolv.conf ] || : > /etc/resolv.conf
+        mount -o bind {} /etc/resolv.conf && exec {}",
+        settings.path().display(),
+        load::command("lookup").join(" ")
+    );
+    let mut lookup = Load::of(namespace.command("sh").args(["-c", &script]));
+    for (name, found, code) in [
+        ("www.test", "192.0.2.1", "NOERROR"),
+        ("slow.test", "192.0.2.1", "NOERROR"),
+        ("missing.test", "none", "NXDOMAIN"),
+    ] {
+        let began = Instant::now();
+        assert_eq!(lookup.ask(name), found, "{name}");
+        let whole = began.elapsed().as_secs_f64();
+        let log = log.lock().expect("no panic").clone();
+        for (kind, type_name) in [(A, "A"), (AAAA, "AAAA")] {
+            let mut noted = log.iter().filter(|n| n.name == name && n.kind == kind);
+            let (Some(noted), None) = (noted.next(), noted.next()) else {
+                panic!("not one question of {type_name} {name}: {log:?}");
+            };
+            let ours = |e: &Value| {
+                e["process.pid"] == lookup.pid()
+                    && e["dns.question.name"] == name
+                    && e["dns.question.type"] == type_name
+            };
+            let event = stream.wait_for(name, ours);
+            assert_eq!(event["dns.response_code"], code, "{event}");
+            assert_eq!(number(&event, "dns.answer_count"), u64::from(noted.records));
+            assert_eq!(event["dns.attempts"], Value::Null, "{event}");
+            let took = event["duration_seconds"].as_f64().expect("a number");
+            let held = noted.held.as_secs_f64();
+            assert!((held..=whole).contains(&took), "{held} {whole}: {event}");
+            assert_eq!(stream.of(ours).len(), 1, "{type_name} {name}");
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{Write as _, stdin, stdout};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
@@ -27,6 +27,7 @@ const LOADS: &[(&str, fn())] = &[
     ("exec-from-thread", exec_from_thread),
     ("exec-at", exec_at),
     ("sibling", sibling),
+    ("lookup", lookup),
     ("named-thread", named_thread),
     ("crowd", crowd),
     ("one-of-crowd", one_of_crowd),
@@ -242,6 +243,16 @@ fn exec_at() {
     tell("ready");
     tell(&descriptor.to_string());
     hear();
+}
+
+/// Asks the C library for the address of each name that it hears.
+fn lookup() {
+    tell("ready");
+    loop {
+        let found = (hear().as_str(), 80).to_socket_addrs();
+        let found = found.ok().and_then(|mut all| all.next());
+        tell(&found.map_or_else(|| "none".to_owned(), |end| end.ip().to_string()));
+    }
 }
 
 /// Starts a process that becomes a child of its own parent, as each start of a container does, and
