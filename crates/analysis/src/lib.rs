@@ -28,7 +28,7 @@ pub use history::{
     TimelineView,
 };
 pub use judge::{Judge, JudgeOptions};
-pub use report::{Report, ReportBuilder, Row};
+pub use report::{Key, Report, ReportBuilder, Row};
 pub use rollup::Rollup;
 pub use select::{Missing, Named, Selection};
 pub use wait_report::{Culprit, Hurts, Party, Verdict, WaitReport, WaitReportRow};

@@ -371,8 +371,8 @@ fn added(sum: Option<Events>, part: Option<Events>) -> Option<Events> {
     Some(sum)
 }
 
-/// What is one and the same at a level.
-pub(crate) type Key = (u8, String);
+/// What is one and the same at a level, whatever it is called: two containers can have one name.
+pub type Key = (u8, String);
 
 pub(crate) fn key(owner: &Owner, level: Level) -> Key {
     match level {

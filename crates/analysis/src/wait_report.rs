@@ -63,7 +63,7 @@ impl Party {
     }
 
     /// What is one and the same at a level.
-    pub(crate) fn key(&self, level: Level) -> Key {
+    pub fn key(&self, level: Level) -> Key {
         match self {
             Self::Group(owner) => key(owner, level),
             Self::Kernel => (10, String::new()),

@@ -9,7 +9,7 @@ mod proto;
 
 use std::collections::HashMap;
 
-use noctule_analysis::{Judge, JudgeOptions, ReportBuilder, WaitReport, WaitReportRow};
+use noctule_analysis::{Judge, JudgeOptions, Key, Party, ReportBuilder, WaitReport, WaitReportRow};
 use noctule_model::{Batch, Counter, Event, VerdictKind};
 use noctule_text::{escape, sentence};
 use prost::Message as _;
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::events::{event_json, event_line};
 use proto::{
-    ChildOrder, Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, EventType, Trace,
+    ChildOrder, Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, EventType, Merge, Trace,
     TracePacket, TrackDescriptor, TrackEvent,
 };
 
@@ -67,6 +67,15 @@ impl Group {
     }
 }
 
+/// Of whom a track is. Two containers can have the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Of {
+    /// All of a kind: the node, or events.
+    All(String),
+    One(Key),
+    Pair(Key, Key),
+}
+
 /// A counter's track and its last value.
 #[derive(Clone, Copy, Debug)]
 struct Series {
@@ -93,9 +102,9 @@ pub struct Tracer {
     before: Option<Batch>,
     /// Wall-clock time of boot, nanoseconds since 1970; `None` before the first batch.
     boot_unix_ns: Option<u64>,
-    tracks: HashMap<(Group, String), u64>,
-    series: HashMap<(Group, String), Series>,
-    slices: HashMap<String, Slice>,
+    tracks: HashMap<(Group, Of), u64>,
+    series: HashMap<(Group, Of), Series>,
+    slices: HashMap<Key, Slice>,
     step: u64,
     packets: Vec<TracePacket>,
 }
@@ -200,9 +209,9 @@ impl Tracer {
         });
     }
 
-    /// The track with that name, which is made when it is new.
-    fn track(&mut self, group: Group, name: &str) -> u64 {
-        let key = (group, name.to_owned());
+    /// Somebody's track, which is made when it is new.
+    fn track(&mut self, group: Group, of: Of, name: &str) -> u64 {
+        let key = (group, of);
         if let Some(track) = self.tracks.get(&key) {
             return *track;
         }
@@ -212,6 +221,7 @@ impl Tracer {
             uuid: Some(track),
             name: Some(escape(name)),
             parent_uuid: Some(group.track()),
+            sibling_merge_behavior: Some(Merge::None.into()),
             counter: unit.map(|unit| CounterDescriptor {
                 unit_name: Some(unit),
             }),
@@ -228,20 +238,23 @@ impl Tracer {
         let at = self.time(batch.time_unix_ns);
         let report = builder.report(level, false);
         let total = report.node.total[Counter::CpuTime] as f64 / window_ns;
-        self.count(Group::Use, "(node)", at, total);
+        self.count(Group::Use, Of::All("node".into()), "(node)", at, total);
         for row in &report.rows {
             let cpus = row.counters[Counter::CpuTime] as f64 / window_ns;
-            self.count(Group::Use, &row.owner.name(level), at, cpus);
+            let of = Of::One(Party::Group(row.owner.clone()).key(level));
+            self.count(Group::Use, of, &row.owner.name(level), at, cpus);
         }
         let waits = builder.waits(level, false, &self.options.thresholds);
         let per_second = |ns: u64| ns as f64 / window_ns * 1e3;
         for row in &waits.rows {
-            let victim = row.party.name(level);
-            self.count(Group::Waits, &victim, at, per_second(row.total_ns()));
+            let (victim, key) = (row.party.name(level), row.party.key(level));
+            let waited = per_second(row.total_ns());
+            self.count(Group::Waits, Of::One(key.clone()), &victim, at, waited);
             for culprit in &row.culprits {
+                let of = Of::Pair(key.clone(), culprit.party.key(level));
                 let pair = format!("{victim} waits for {}", culprit.party.name(level));
                 let waited = per_second(culprit.blame.wait_ns);
-                self.count(Group::Pairs, &pair, at, waited);
+                self.count(Group::Pairs, of, &pair, at, waited);
             }
         }
         // A series that a batch does not have any more is 0.
@@ -253,18 +266,21 @@ impl Tracer {
         }
     }
 
-    fn count(&mut self, group: Group, name: &str, at: u64, value: f64) {
-        let known = self.series.get(&(group, name.to_owned())).copied();
+    fn count(&mut self, group: Group, of: Of, name: &str, at: u64, value: f64) {
+        let key = (group, of);
+        let known = self.series.get(&key).copied();
         if known.is_none() && value == 0.0 {
             return;
         }
-        let track = known.map_or_else(|| self.track(group, name), |known| known.track);
+        let track = known.map_or_else(
+            || self.track(group, key.1.clone(), name),
+            |known| known.track,
+        );
         if known.is_none_or(|known| known.value != value) {
             self.counter(track, at, value);
         }
         let seen = self.step;
-        let series = Series { track, value, seen };
-        self.series.insert((group, name.to_owned()), series);
+        self.series.insert(key, Series { track, value, seen });
     }
 
     fn counter(&mut self, track: u64, at: u64, value: f64) {
@@ -288,10 +304,10 @@ impl Tracer {
         let level = self.options.level;
         let hurt = |row: &&WaitReportRow| row.verdict.kind != VerdictKind::Quiet;
         for row in report.rows.iter().filter(hurt) {
-            let name = row.party.name(level);
+            let key = row.party.key(level);
             let culprit = row.verdict.culprit.as_ref().map(|it| it.name(level));
             let kind = row.verdict.kind;
-            if let Some(slice) = self.slices.get_mut(&name) {
+            if let Some(slice) = self.slices.get_mut(&key) {
                 if (slice.kind, &slice.culprit) == (kind, &culprit) {
                     slice.ends = ends;
                     continue;
@@ -299,7 +315,8 @@ impl Tracer {
                 let over = of_track(EventType::SliceEnd, slice.track);
                 self.push(begins, over);
             }
-            let track = self.track(Group::Verdicts, &name);
+            let name = row.party.name(level);
+            let track = self.track(Group::Verdicts, Of::One(key.clone()), &name);
             let mut event = of_track(EventType::SliceBegin, track);
             event.categories = vec!["verdict".into()];
             event.name = Some(sentence(&report.reason(row, level)));
@@ -311,7 +328,7 @@ impl Tracer {
                 culprit,
                 ends,
             };
-            self.slices.insert(name, slice);
+            self.slices.insert(key, slice);
         }
         self.end_slices(|slice| slice.ends < ends);
     }
@@ -336,7 +353,8 @@ impl Tracer {
 
     fn event(&mut self, event: &Event) {
         let line = event_line(event, 0);
-        let track = self.track(Group::Events, event.what.name());
+        let kind = event.what.name();
+        let track = self.track(Group::Events, Of::All(kind.into()), kind);
         let mut shown = of_track(EventType::Instant, track);
         shown.categories = vec!["event".into()];
         shown.name = Some(format!("{} {}", line.who, line.what).trim().to_owned());
@@ -378,3 +396,6 @@ fn text_of(name: &str, text: &str) -> DebugAnnotation {
         uint_value: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,6 +57,15 @@ pub(super) struct TrackDescriptor {
     pub(super) child_ordering: Option<i32>,
     #[prost(int32, optional, tag = "12")]
     pub(super) sibling_order_rank: Option<i32>,
+    #[prost(enumeration = "Merge", optional, tag = "15")]
+    pub(super) sibling_merge_behavior: Option<i32>,
+}
+
+/// Which tracks below the same one are shown as one; by default those of one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+pub(super) enum Merge {
+    Unspecified = 0,
+    None = 2,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]

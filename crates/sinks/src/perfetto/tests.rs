@@ -1,0 +1,73 @@
+//! What is written is read back by the messages.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use noctule_model::{CgroupId, CgroupRow, Container, ContainerRole, Owner, Runtime};
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A container of that id, all of which are called `web`.
+fn container(id: u64) -> Owner {
+    Owner {
+        container: Some(Container {
+            id: format!("{id:064}"),
+            runtime: Runtime::Docker,
+            role: ContainerRole::Workload,
+            name: Some("web".into()),
+            chain: Vec::new(),
+        }),
+        path: format!("/docker/{id}"),
+        ..Owner::unknown(CgroupId(id))
+    }
+}
+
+fn batch(at: u64, cpu_ns: &[u64]) -> Batch {
+    let row = |(id, cpu_ns): (u64, &u64)| {
+        let mut row = CgroupRow {
+            id: CgroupId(id),
+            owner: Some(Arc::new(container(id))),
+            ..CgroupRow::default()
+        };
+        row.counters[Counter::CpuTime] = *cpu_ns;
+        row
+    };
+    Batch {
+        sequence: at,
+        taken_ns: at * SECOND,
+        time_unix_ns: (1000 + at) * SECOND,
+        boot_unix_ns: 1000 * SECOND,
+        cgroups: (1..).zip(cpu_ns).map(row).collect(),
+        measured: Counter::all().collect(),
+        ..Batch::default()
+    }
+}
+
+#[test]
+fn containers_of_one_name_have_tracks_of_their_own() {
+    let mut tracer = Tracer::new(JudgeOptions::default());
+    let mut bytes = tracer.batch(&batch(1, &[0, 0]));
+    bytes.extend(tracer.batch(&batch(2, &[SECOND / 2, SECOND / 4])));
+    bytes.extend(tracer.finish());
+    let trace = Trace::decode(&*bytes).expect("a trace");
+    let descriptors = trace
+        .packet
+        .iter()
+        .filter_map(|it| it.track_descriptor.as_ref());
+    let named = descriptors.filter(|it| it.name.as_deref() == Some("web"));
+    let tracks: HashSet<u64> = named
+        .map(|it| {
+            // Perfetto shows tracks of one name as one, where it is not told otherwise.
+            assert_eq!(it.sibling_merge_behavior(), Merge::None);
+            it.uuid()
+        })
+        .collect();
+    assert_eq!(tracks.len(), 2, "{trace:?}");
+    let events = trace.packet.iter().filter_map(|it| it.track_event.as_ref());
+    let of_them = events.filter(|it| tracks.contains(&it.track_uuid()));
+    let mut values: Vec<f64> = of_them.map(TrackEvent::double_counter_value).collect();
+    values.sort_by(f64::total_cmp);
+    assert_eq!(values, [0.0, 0.0, 0.25, 0.5]);
+}
