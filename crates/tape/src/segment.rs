@@ -1,7 +1,7 @@
 //! A segment: a folder with a file for each table, which can be read alone.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -29,6 +29,12 @@ pub(crate) const FORMAT: u32 = 1;
 /// A part of a table is shorter: of 200,000 rows (or one batch) it has some 100 MB before compression.
 const LONGEST: u64 = 1 << 30;
 
+/// The description is shorter: arguments of a command have 2 MiB at most, each byte of them six characters.
+const LONGEST_META: u64 = 16 << 20;
+
+/// A name in the description is shorter: exports write it into each row.
+const LONGEST_NAME: usize = 256;
+
 /// Where a recording comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -49,6 +55,33 @@ pub struct Meta {
     pub boot_id: String,
     /// The command that was followed; empty when everything was recorded.
     pub command: Vec<String>,
+}
+
+impl Meta {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let Self {
+            format: _,
+            version,
+            run,
+            host,
+            kernel,
+            machine,
+            boot_id,
+            command: _,
+        } = self;
+        let names: [&str; 6] = [version, run, host, kernel, machine, boot_id];
+        names.into_iter()
+    }
+}
+
+/// A text file, if it is not longer than that.
+fn read_at_most(path: &Path, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > most {
+        true => Err(io::Error::other(format!("it has more than {most} bytes"))),
+        false => Ok(text),
+    }
 }
 
 /// The file of a table.
@@ -111,7 +144,7 @@ impl Segment {
 
     fn read_meta(&mut self) {
         let path = self.path.join(META);
-        let text = fs::read_to_string(&path);
+        let text = read_at_most(&path, LONGEST_META);
         if let Err(error) = &text
             && error.kind() == io::ErrorKind::NotFound
             && self.flushes.is_empty()
@@ -124,6 +157,15 @@ impl Segment {
             serde_json::from_str::<Meta>(&text).map_err(|error| error.to_string())
         });
         match meta {
+            Ok(meta) if meta.names().any(|name| name.len() > LONGEST_NAME) => {
+                self.damages.push(Damage {
+                    path,
+                    offset: 0,
+                    reason: format!(
+                        "a name of more than {LONGEST_NAME} bytes is none that was written"
+                    ),
+                });
+            }
             Ok(meta) if meta.format > FORMAT => self.damages.push(Damage {
                 path,
                 offset: 0,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::world::{Dice, World};
 use super::{read, write};
 use crate::index::{self, Chunk, Flush, Line};
-use crate::segment::table_file;
+use crate::segment::{META, table_file};
 use crate::tape::Tape;
 
 /// The segments of a tape, each with what its index has.
@@ -134,4 +134,34 @@ fn an_index_that_names_what_is_not_of_the_segment_is_damaged() {
     seal(path, &bad);
     let (_, _, damages) = read(folder.path());
     assert!(damages > 0);
+}
+
+#[test]
+fn a_description_that_is_too_long_is_damaged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), 12, &[World::new(2).tick()]);
+    let (path, _) = &segments(folder.path())[0];
+    let meta = path.join(META);
+    let long = "x".repeat(257);
+    let cases = [
+        (
+            format!("{{\"format\":1,\"host\":\"{}\"}}", &long[1..]),
+            false,
+        ),
+        (format!("{{\"format\":1,\"host\":\"{long}\"}}"), true),
+        (format!("{{\"format\":1,\"run\":\"{long}\"}}"), true),
+        (format!("{{\"format\":2,\"version\":\"{long}\"}}"), true),
+    ];
+    for (text, is_damaged) in cases {
+        fs::write(&meta, &text).expect("room");
+        let tape = Tape::open(folder.path()).expect("a tape");
+        assert_eq!(tape.damages().next().is_some(), is_damaged, "{text}");
+        let said = tape.damages().map(ToString::to_string).collect::<String>();
+        assert!(!said.contains(&long), "{said}");
+    }
+    // A file of any size takes no memory.
+    let file = fs::File::create(&meta).expect("room");
+    file.set_len(1 << 40).expect("a sparse file");
+    let tape = Tape::open(folder.path()).expect("a tape");
+    assert!(tape.damages().next().is_some());
 }
