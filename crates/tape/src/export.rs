@@ -28,6 +28,9 @@ use place::{Place, Places};
 /// Rows that wait to be written, at most: they are written in the order of their keys, which compresses.
 const MOST_ROWS: usize = 200_000;
 
+/// Events that are made rows at once, at most: between two batches there can be any number.
+pub(crate) const MOST_EVENTS: usize = 10_000;
+
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// A format of tables.
@@ -107,27 +110,25 @@ impl Export {
         let mut events = recorded.by_ref().peekable();
         let first_ns = batches.next_unix_ns();
         let first_ns = first_ns.unwrap_or(stretch.span.from_unix_ns);
-        let mut place = self.place(tape, stretch, first_ns);
+        let place_of = self.places_of(tape, stretch);
+        let mut place = place_of(first_ns);
         let mut tick = 0;
         self.times.insert(tick, first_ns);
         while let Some(time_ns) = batches.next_unix_ns()
             && time_ns <= stretch.to_unix_ns
             && let Some(batch) = batches.next()
         {
-            let next = self.place(tape, stretch, time_ns);
+            let next = place_of(time_ns);
             if next != place {
-                let same = |it: &Event| self.place(tape, stretch, it.time_unix_ns) == place;
-                let before = std::iter::from_fn(|| events.next_if(same));
-                let before: Vec<Event> = before.collect();
-                self.tables.events(tick, &before, &mut self.owners);
+                let same = |it: &Event| place_of(it.time_unix_ns) == place;
+                self.take(tick, &mut || events.next_if(same), &place)?;
                 self.write(&place)?;
                 self.restart();
                 self.times.insert(tick, time_ns);
                 place = next;
             }
-            let happened = std::iter::from_fn(|| events.next_if(|it| it.time_unix_ns <= time_ns));
-            let happened: Vec<Event> = happened.collect();
-            self.tables.events(tick, &happened, &mut self.owners);
+            let happened = |it: &Event| it.time_unix_ns <= time_ns;
+            self.take(tick, &mut || events.next_if(happened), &place)?;
             self.tables.step(&batch, &mut self.owners);
             tick = batch.sequence;
             self.times.insert(tick, time_ns);
@@ -135,29 +136,47 @@ impl Export {
                 self.write(&place)?;
             }
         }
-        loop {
-            let rest: Vec<Event> = events.by_ref().take(MOST_ROWS).collect();
-            self.tables.events(tick, &rest, &mut self.owners);
-            self.write(&place)?;
-            if rest.is_empty() {
-                break;
-            }
-        }
+        self.take(tick, &mut || events.next(), &place)?;
+        self.write(&place)?;
         self.restart();
         self.damages.extend_from_slice(batches.damages());
         self.damages.extend_from_slice(recorded.damages());
         Ok(())
     }
 
+    /// Makes rows of the events that there are, and writes them as often as there are enough.
+    fn take(
+        &mut self,
+        tick: u64,
+        next: &mut dyn FnMut() -> Option<Event>,
+        place: &Place,
+    ) -> Result<(), Error> {
+        loop {
+            let some = std::iter::from_fn(&mut *next).take(MOST_EVENTS);
+            let some: Vec<Event> = some.collect();
+            if some.is_empty() {
+                return Ok(());
+            }
+            self.tables.events(tick, &some, &mut self.owners);
+            if self.tables.rows() >= MOST_ROWS {
+                self.write(place)?;
+            }
+        }
+    }
+
     /// Where the rows of a moment go.
-    fn place(&self, tape: &Tape, stretch: &Stretch, time_ns: u64) -> Place {
+    fn places_of(&self, tape: &Tape, stretch: &Stretch) -> impl Fn(u64) -> Place + use<> {
         let meta = tape.segments()[stretch.span.segments.0].meta();
-        let Partition { date, host } = self.partition;
-        Place {
+        let (host, run) = (meta.host.clone(), meta.run.clone());
+        let Partition {
+            date,
+            host: in_host,
+        } = self.partition;
+        move |time_ns| Place {
             day: date.then_some(time_ns / DAY_NS),
-            in_host: host,
-            host: meta.host.clone(),
-            run: meta.run.clone(),
+            in_host,
+            host: host.clone(),
+            run: run.clone(),
         }
     }
 

@@ -12,7 +12,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::world::World;
 use super::write;
-use crate::export::{Exported, Partition, TableFormat, export};
+use crate::export::{Exported, MOST_EVENTS, Partition, TableFormat, export};
 use crate::tape::{Stretch, Tape};
 
 type Ticks = Vec<(Vec<Event>, Batch)>;
@@ -222,4 +222,23 @@ fn a_folder_with_files_is_refused() {
     let done = export(&opened, &[], &tape, TableFormat::Csv, Partition::default());
     let error = done.expect_err("it has files").to_string();
     assert!(error.contains("has files already"), "{error}");
+}
+
+#[test]
+fn any_number_of_events_between_two_batches_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tape, out) = (folder.path().join("tape"), folder.path().join("out"));
+    let mut all = ticks(3, 5);
+    let event = all
+        .iter()
+        .flat_map(|(events, _)| events)
+        .next()
+        .expect("an event");
+    let mut event = event.clone();
+    event.time_unix_ns = all[3].1.time_unix_ns - 1;
+    all[3].0 = vec![event; 2 * MOST_EVENTS + 1];
+    let events: usize = all.iter().map(|(events, _)| events.len()).sum();
+    write(&tape, 60, &all);
+    exported(&tape, &out, TableFormat::Parquet, Partition::default());
+    assert_eq!(count(&rows(&out, "events")), events);
 }
