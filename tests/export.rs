@@ -190,3 +190,39 @@ fn what_cannot_be_exported_is_refused_with_the_mend() {
         assert!(errors.contains(words), "{args:?}: {errors}");
     }
 }
+
+#[test]
+fn a_recording_without_a_batch_is_no_export() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let segment = folder.path().join("tape/00000001-20261124T031000Z");
+    fs::create_dir_all(&segment).expect("a folder");
+    fs::write(segment.join("index"), "").expect("a file");
+    let tape = folder.path().join("tape");
+    for to in ["parquet", "openmetrics"] {
+        let out = folder.path().join(to);
+        let output = noctule(&["tape", "export", text(&tape), "--to", to, "-o", text(&out)]);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains("the recording has no batch"), "{errors}");
+        assert!(!out.exists(), "{to}");
+    }
+    // The argument is named as it is, and not as an option.
+    let nothing = folder.path().join("nothing");
+    let output = noctule(&[
+        "tape",
+        "export",
+        text(&nothing),
+        "--to",
+        "csv",
+        "-o",
+        "x",
+        "--for",
+        "1s",
+    ]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        errors.contains("nothing") && !errors.contains("--from"),
+        "{errors}"
+    );
+}

@@ -7,9 +7,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use noctule_model::{Batch, Event};
-use noctule_tape::{Damage, Partition, Stretch, TableFormat, Tape};
+use noctule_tape::{Damage, Events, Partition, Stretch, TableFormat, Tape};
 use noctule_text::{bytes, count};
 
 use super::recorded::{self, Window};
@@ -57,7 +57,9 @@ fn stretches(args: &TapeExportArgs) -> Result<(Tape, Vec<Stretch>)> {
     if args.at.is_none() && args.duration.is_none() {
         let tape = Tape::open(&args.folder)?;
         recorded::warn(tape.damages());
-        let stretches = tape.spans().into_iter().map(Stretch::whole).collect();
+        let spans = tape.spans();
+        ensure!(!spans.is_empty(), recorded::nothing_in(&args.folder));
+        let stretches = spans.into_iter().map(Stretch::whole).collect();
         return Ok((tape, stretches));
     }
     let window = Window::of(
@@ -94,6 +96,9 @@ fn tables(
 
 /// Takes what a recording has, in the order of time.
 trait Reader {
+    /// Whether it wants events: else they are not read.
+    const EVENTS: bool;
+
     /// A span begins: counters have begun anew.
     fn restart(&mut self) -> Result<()>;
     fn batch(&mut self, batch: Batch) -> Result<()>;
@@ -101,35 +106,39 @@ trait Reader {
 }
 
 /// Reads the parts.
-fn read(tape: &Tape, stretches: &[Stretch], reader: &mut dyn Reader) -> Result<Vec<Damage>> {
+fn read<R: Reader>(tape: &Tape, stretches: &[Stretch], reader: &mut R) -> Result<Vec<Damage>> {
     let mut damages = Vec::new();
     for stretch in stretches {
         reader.restart()?;
         let mut batches = tape.batches(&stretch.span, stretch.from_unix_ns);
-        let mut recorded = stretch.events(tape);
-        let mut events = recorded.by_ref().peekable();
+        let mut recorded = R::EVENTS.then(|| stretch.events(tape));
+        let mut events = recorded.iter_mut().flatten().peekable();
         while let Some(time_ns) = batches.next_unix_ns()
             && time_ns <= stretch.to_unix_ns
             && let Some(batch) = batches.next()
         {
             reader.batch(batch)?;
-            let happened = std::iter::from_fn(|| events.next_if(|it| it.time_unix_ns <= time_ns));
-            let happened: Vec<Event> = happened.collect();
-            if !happened.is_empty() {
-                reader.events(&happened)?;
-            }
+            hand_over(reader, &mut || {
+                events.next_if(|it| it.time_unix_ns <= time_ns)
+            })?;
         }
-        loop {
-            let rest: Vec<Event> = events.by_ref().take(MOST_EVENTS).collect();
-            if rest.is_empty() {
-                break;
-            }
-            reader.events(&rest)?;
-        }
+        hand_over(reader, &mut || events.next())?;
         damages.extend_from_slice(batches.damages());
-        damages.extend_from_slice(recorded.damages());
+        damages.extend(recorded.iter().flat_map(Events::damages).cloned());
     }
     Ok(damages)
+}
+
+/// The events that there are, some at a time.
+fn hand_over(reader: &mut impl Reader, next: &mut dyn FnMut() -> Option<Event>) -> Result<()> {
+    loop {
+        let some = std::iter::from_fn(&mut *next).take(MOST_EVENTS);
+        let some: Vec<Event> = some.collect();
+        if some.is_empty() {
+            return Ok(());
+        }
+        reader.events(&some)?;
+    }
 }
 
 /// A new file that only its owner can read.

@@ -55,22 +55,42 @@ impl Window {
         duration: Option<Duration>,
         usual: Duration,
     ) -> Result<Option<Self>> {
-        let of = |folder| Self::of(folder, args.at.as_deref(), duration, usual);
+        let of = |folder| Self::of_option(folder, args.at.as_deref(), duration, usual);
         args.from.as_deref().map(of).transpose()
     }
 
-    /// The window of a recording.
-    pub(super) fn of(
+    /// The window of the recording that --from names.
+    pub(super) fn of_option(
         folder: &Path,
         at: Option<&str>,
         duration: Option<Duration>,
         usual: Duration,
     ) -> Result<Self> {
         let tape = Tape::open(folder).context("--from")?;
+        Self::part(tape, folder, at, duration, usual)
+    }
+
+    /// The window of the recording that an argument names.
+    pub(super) fn of(
+        folder: &Path,
+        at: Option<&str>,
+        duration: Option<Duration>,
+        usual: Duration,
+    ) -> Result<Self> {
+        Self::part(Tape::open(folder)?, folder, at, duration, usual)
+    }
+
+    fn part(
+        tape: Tape,
+        folder: &Path,
+        at: Option<&str>,
+        duration: Option<Duration>,
+        usual: Duration,
+    ) -> Result<Self> {
         warn(tape.damages());
         let spans = tape.spans();
         let Some(last) = spans.last() else {
-            bail!("--from {}: it has no batch", folder.display());
+            bail!(nothing_in(folder));
         };
         let length = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let (span, from_unix_ns, to_unix_ns) = match (at, duration) {
@@ -190,6 +210,11 @@ impl Window {
             None => Ok(()),
         }
     }
+}
+
+/// Why a recording answers nothing.
+pub(super) fn nothing_in(folder: &Path) -> String {
+    format!("{}: the recording has no batch", folder.display())
 }
 
 /// The groups of a batch.

@@ -32,8 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 
 pub(super) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {
     let mut window = match (&args.at, args.duration) {
-        (None, None) => Window::of(folder, None, Some(PART), PART)?,
-        (at, duration) => Window::of(folder, at.as_deref(), duration, PART)?,
+        (None, None) => Window::of_option(folder, None, Some(PART), PART)?,
+        (at, duration) => Window::of_option(folder, at.as_deref(), duration, PART)?,
     };
     window.clip();
     let config = config.with(args)?;

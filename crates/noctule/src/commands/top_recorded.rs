@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use noctule_model::Batch;
 use noctule_tape::{Span, Stretch, Tape};
 use noctule_tui::{About, Recorded};
@@ -50,15 +50,11 @@ impl Shown {
             let tape = Tape::open(folder).context("--from")?;
             recorded::warn(tape.damages());
             let parts = tape.spans();
-            anyhow::ensure!(
-                !parts.is_empty(),
-                "--from {}: it has no batch",
-                folder.display()
-            );
+            ensure!(!parts.is_empty(), recorded::nothing_in(folder));
             return Ok(Self { tape, parts });
         }
         // From --at on one can go to the end.
-        let window = Window::of(folder, args.at.as_deref(), args.duration, Duration::MAX)?;
+        let window = Window::of_option(folder, args.at.as_deref(), args.duration, Duration::MAX)?;
         let Stretch {
             span,
             from_unix_ns,

@@ -65,6 +65,8 @@ struct Out<'a> {
 }
 
 impl Reader for Out<'_> {
+    const EVENTS: bool = false;
+
     fn restart(&mut self) -> Result<()> {
         self.replay = Replay::new(self.config)?;
         Ok(())
