@@ -246,9 +246,9 @@ pub(crate) struct WaitsArgs {
 
 /// Why one container, pod, unit, cgroup or process is slow, and what to try
 ///
-/// Watches it for a window: its verdict, its CPU limit, weight, CPUs and pressure beside what it used,
-/// the distribution and the causes of its waits, those behind whom it waited with their processes and
-/// command lines, how idle each CPU was, and what happened in it.
+/// Watches it for a window: its verdict, its CPU limit, weight, CPUs and pressure beside what it
+/// used, the distribution and the causes of its waits, those behind whom it waited with their
+/// processes and command lines, how idle each CPU was, and what happened in it.
 ///
 /// Examples:
 ///   noctule why nginx.service
@@ -361,13 +361,14 @@ pub(crate) struct EventsArgs {
 
 /// Count the hits of any tracepoint by key, with the kernel's histogram triggers
 ///
-/// The trigger is in the kernel's own language (docs.kernel.org/trace/histogram.html), compiled to BPF
-/// here: it works on kernels without CONFIG_HIST_TRIGGERS, and needs no compiler. Beyond the kernel's:
-/// any number of keys and values, field against field and arithmetic in filters, `x in {1, 2}`, values
-/// with .min, .max, .avg and percentiles such as .p99, keys with .flags for the event's own names.
+/// The trigger is in the kernel's own language (docs.kernel.org/trace/histogram.html), compiled
+/// to BPF here: it works on kernels without CONFIG_HIST_TRIGGERS, and needs no compiler. Beyond
+/// the kernel's: any number of keys and values, field against field and arithmetic in filters, `x
+/// in {1, 2}`, values with .min, .max, .avg and percentiles such as .p99, keys with .flags for
+/// the event's own names.
 ///
-/// On a terminal the table is drawn again and again until Ctrl-C; then, and at once where the output is
-/// no terminal, the answer is in the kernel's format.
+/// On a terminal the table is drawn again and again until Ctrl-C; then, and at once where the
+/// output is no terminal, the answer is in the kernel's format.
 ///
 /// Examples:
 ///   noctule hist sched:sched_switch 'keys=prev_comm:sort=hitcount.descending' --for 5s
@@ -385,10 +386,10 @@ pub(crate) struct EventsArgs {
 ///   noctule hist 'sched:sched_process_*' 'keys=event,common_comm' --for 5s
 ///   noctule hist irq:softirq_entry name=all:keys=comm irq:irq_handler_entry name=all:keys=comm
 ///
-/// Beside tracepoints: socket:INTERFACE counts packets, socket:any those of all interfaces; profile:HZ,
-/// interval:TIME, software:EVENT and hardware:EVENT, the last two with :PERIOD if wanted, count samples;
-/// kprobe:FUNCTION, kretprobe:FUNCTION, uprobe:FILE:FUNCTION and uretprobe:FILE:FUNCTION count calls.
-/// Their fields are in docs/probes.md.
+/// Beside tracepoints: socket:INTERFACE counts packets, socket:any those of all interfaces;
+/// profile:HZ, interval:TIME, software:EVENT and hardware:EVENT, the last two with :PERIOD if
+/// wanted, count samples; kprobe:FUNCTION, kretprobe:FUNCTION, uprobe:FILE:FUNCTION and
+/// uretprobe:FILE:FUNCTION count calls. Their fields are in docs/probes.md.
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct HistArgs {
@@ -432,15 +433,16 @@ pub(crate) struct HistArgs {
 
 /// Do something at an event: the kernel's event triggers
 ///
-/// Each EVENT has an ACTION in the kernel's own language (docs.kernel.org/trace/events.html#event-triggers):
-/// stacktrace, snapshot, traceon, traceoff, enable_event:SYSTEM:EVENT or disable_event:SYSTEM:EVENT, each with
-/// or without a count (:N) and a filter (if FILTER). The actions are programs of this command: they work
-/// on kernels without the triggers, and nothing of them is left when it ends. They switch what this
-/// command traces (--trace, and the targets of enable_event), in the kernel, at that event. A count is used
-/// up only when the action changed something.
+/// Each EVENT has an ACTION in the kernel's own language
+/// (docs.kernel.org/trace/events.html#event-triggers): stacktrace, snapshot, traceon, traceoff,
+/// enable_event:SYSTEM:EVENT or disable_event:SYSTEM:EVENT, each with or without a count (:N) and
+/// a filter (if FILTER). The actions are programs of this command: they work on kernels without
+/// the triggers, and nothing of them is left when it ends. They switch what this command traces
+/// (--trace, and the targets of enable_event), in the kernel, at that event. A count is used up
+/// only when the action changed something.
 ///
-/// stacktrace shows the event with the kernel's stack. snapshot shows the last traced events (--keep), which
-/// are not shown before. traceon and traceoff turn all on and off, stacks too.
+/// stacktrace shows the event with the kernel's stack. snapshot shows the last traced events
+/// (--keep), which are not shown before. traceon and traceoff turn all on and off, stacks too.
 ///
 /// Examples:
 ///   noctule trigger sched:sched_process_exec stacktrace:3 --for 10s
@@ -481,11 +483,11 @@ pub(crate) struct TriggerArgs {
 
 /// Print every event that matches, with all its fields
 ///
-/// Each EVENT is SYSTEM:EVENT or a pattern, with or without a filter in the language of the kernel's event
-/// filters (docs.kernel.org/trace/events.html#event-filtering). The filter runs in the kernel. A line has
-/// the time, the CPU, the thread, the event, and its fields as the event's own print format shows them.
-/// Several events come in the order of time. What the buffer had no room for is counted, and stands
-/// as a gap where it is missing.
+/// Each EVENT is SYSTEM:EVENT or a pattern, with or without a filter in the language of the
+/// kernel's event filters (docs.kernel.org/trace/events.html#event-filtering). The filter runs in
+/// the kernel. A line has the time, the CPU, the thread, the event, and its fields as the event's
+/// own print format shows them. Several events come in the order of time. What the buffer had no
+/// room for is counted, and stands as a gap where it is missing.
 ///
 /// Examples:
 ///   noctule trace sched:sched_process_exec --for 10s
@@ -517,9 +519,10 @@ pub(crate) struct TraceArgs {
 
 /// The events that can be traced and counted, with their fields
 ///
-/// One line for each event, as `noctule hist` takes it: tracepoints of the kernel and its modules, and
-/// the kprobes, uprobes and other dynamic events that are registered. With -v also the fields with
-/// their types and places, and the names that the event's print format has for their values.
+/// One line for each event, as `noctule hist` takes it: tracepoints of the kernel and its
+/// modules, and the kprobes, uprobes and other dynamic events that are registered. With -v also
+/// the fields with their types and places, and the names that the event's print format has for
+/// their values.
 ///
 /// Examples:
 ///   noctule probes 'sched:*exec*'

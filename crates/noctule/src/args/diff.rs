@@ -8,10 +8,11 @@ use super::By;
 
 /// What changed between two recordings, or two times of one, and whether it is more than noise
 ///
-/// For each container, or unit: CPU use, the time that it was runnable and not running, and the 99th percentile of
-/// these waits, before and after. A change that is marked is no noise: the figures of blocks of some seconds
-/// are compared by the rank-sum test of Mann and Whitney, and of all that is marked at most 5% is by chance.
-/// Groups are the same where they have the same name.
+/// For each container, or unit: CPU use, the time that it was runnable and not running, and the
+/// 99th percentile of these waits, before and after. A change that is marked is no noise: the
+/// figures of blocks of some seconds are compared by the rank-sum test of Mann and Whitney, and
+/// of all that is marked at most 5% is by chance. Groups are the same where they have the same
+/// name.
 ///
 /// Examples:
 ///   noctule diff monday friday

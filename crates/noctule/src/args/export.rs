@@ -9,10 +9,11 @@ use super::values;
 
 /// Write a recording in the format of another program
 ///
-/// parquet and csv: a folder with a folder for each table (docs/tape.md), for DuckDB, Polars, pandas and lakes.
-/// openmetrics: the series of /metrics with their times, for `promtool tsdb create-blocks-from openmetrics`: then
-/// Prometheus and Grafana show the past. perfetto: a trace for the page ui.perfetto.dev with CPU use, waits, who
-/// hurts whom, verdicts and events on one time line.
+/// parquet and csv: a folder with a folder for each table (docs/tape.md), for DuckDB, Polars,
+/// pandas and lakes. openmetrics: the series of /metrics with their times, for `promtool tsdb
+/// create-blocks-from openmetrics`: then Prometheus and Grafana show the past. perfetto: a trace
+/// for the page ui.perfetto.dev with CPU use, waits, who hurts whom, verdicts and events on one
+/// time line.
 ///
 /// Examples:
 ///   noctule tape export incident --to parquet -o lake --partition-by date,host

@@ -9,10 +9,11 @@ use super::values::duration;
 
 /// Load a BPF object that is not ours, attach its programs, and show what they leave
 ///
-/// The object's sections say what its programs are attached to, as libbpf reads them: kprobe/, tp/,
-/// raw_tp/, tp_btf/, fentry/, uprobe/, usdt/, perf_event, socket, iter/, xdp, tc, cgroup and others.
-/// Objects of before libbpf 1.0 (a section `maps`, `socket1`, `version`) are loaded too. What the
-/// programs print (bpf_trace_printk) is shown as it comes; everything is detached at the end.
+/// The object's sections say what its programs are attached to, as libbpf reads them: kprobe/,
+/// tp/, raw_tp/, tp_btf/, fentry/, uprobe/, usdt/, perf_event, socket, iter/, xdp, tc, cgroup and
+/// others. Objects of before libbpf 1.0 (a section `maps`, `socket1`, `version`) are loaded too.
+/// What the programs print (bpf_trace_printk) is shown as it comes; everything is detached at the
+/// end.
 ///
 /// Where the verifier refuses a program, the reason, the line of source and what to do are shown.
 ///

@@ -11,9 +11,10 @@ use super::values;
 
 /// Record everything that happens, to look at it later
 ///
-/// Keeps all figures of each second, and each event, in a folder: processes, groups, waits and who
-/// caused them, energy, connections. Every reading command answers from it with --from. With a COMMAND:
-/// runs it, and ends with it; the events are those of the command. The format is Arrow: docs/tape.md.
+/// Keeps all figures of each second, and each event, in a folder: processes, groups, waits and
+/// who caused them, energy, connections. Every reading command answers from it with --from. With
+/// a COMMAND: runs it, and ends with it; the events are those of the command. The format is
+/// Arrow: docs/tape.md.
 ///
 /// Examples:
 ///   noctule record -o incident --for 5m
