@@ -128,8 +128,8 @@ struct Sockets {
     tcp: TcpSkel<'static>,
     /// Where the host's procfs is: its processes have the namespaces.
     proc: PathBuf,
-    /// It was said that some of them are closed.
-    told_closed: Cell<bool>,
+    /// It was said that some of them are left out.
+    told: Cell<bool>,
 }
 
 impl Sockets {
@@ -142,12 +142,17 @@ impl Sockets {
         }
     }
 
-    /// Says once of how many processes the network namespace could not be entered.
-    fn tell_closed(&self, closed: usize) {
-        if closed > 0 && self.look == tcp::Look::Walk && !self.told_closed.replace(true) {
+    /// Says once that the walk left out namespaces.
+    fn tell(&self, left: namespaces::LeftOut) {
+        if self.look != tcp::Look::Walk || left == namespaces::LeftOut::default() {
+            return;
+        }
+        if !self.told.replace(true) {
+            let namespaces::LeftOut { closed, late } = left;
             tracing::warn!(
-                "noctule may not enter the network namespaces of {closed} processes or more: bytes of \
-                 their TCP connections count when these end; it takes CAP_SYS_ADMIN and CAP_SYS_PTRACE"
+                "bytes of TCP connections in network namespaces that noctule does not walk count when \
+                 these end: those of {closed} processes may not be entered (it takes CAP_SYS_ADMIN and \
+                 CAP_SYS_PTRACE), for {late} there was no time"
             );
         }
     }
@@ -311,10 +316,10 @@ impl Events {
         iterator::read(&sockets.survey, FILES, &mut self.buffer)?;
         if let Some(all) = &sockets.all {
             let buffer = &mut self.buffer;
-            let closed = namespaces::each(&sockets.proc, || {
+            let left = namespaces::each(&sockets.proc, || {
                 iterator::read(all, "the iterator of TCP", buffer)
             })?;
-            sockets.tell_closed(closed);
+            sockets.tell(left);
             sockets.forget_listeners();
         }
         // A connection that has no account from now on is one of which the begin was not seen.
@@ -370,12 +375,12 @@ impl Events {
             return Ok(());
         };
         let (all, mut part) = (&mut self.buffer, Vec::new());
-        let closed = namespaces::each(&sockets.proc, || {
+        let left = namespaces::each(&sockets.proc, || {
             iterator::read(link, what, &mut part)?;
             all.append(&mut part);
             Ok(())
         })?;
-        sockets.tell_closed(closed);
+        sockets.tell(left);
         Ok(())
     }
 

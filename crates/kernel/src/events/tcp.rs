@@ -444,7 +444,7 @@ fn attach_tcp(
         look_link: link.transpose().context("the iterator of sockets")?,
         tcp,
         proc: facts.roots.proc.clone(),
-        told_closed: Cell::new(false),
+        told: Cell::new(false),
     };
     Ok((sockets, feature))
 }
