@@ -159,13 +159,20 @@ fn the_agent_of_a_recording_has_its_figures() {
         owners.as_array().is_some_and(|it| !it.is_empty()),
         "{owners}"
     );
-    let idle = agent.metrics();
-    let idle = idle
+    let metrics = agent.metrics();
+    let used = metrics
         .iter()
-        .find(|it| it.name == "noctule_node_cpu_idle_seconds_total");
-    assert!(idle.is_some_and(|sample| sample.value > 0.0), "{idle:?}");
+        .filter(|it| it.name.ends_with("_cpu_seconds_total"));
+    assert!(used.map(|it| it.value).sum::<f64>() > 0.0);
     // It stays at the end of the recording.
     assert_eq!(api("node")["sequence"], api("node")["sequence"]);
+    // Whoever reaches the address sees no command lines, where that is not wanted.
+    let config = folder.path().join("config.toml");
+    fs::write(&config, "[web]\nevents = false\n").expect("a file");
+    let silent = Agent::start(&["--from", &tape, "--config", &text(&config)]);
+    let (status, body) = silent.get("/api/v1/events?limit=1000", "*/*");
+    let body: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!((status, &body["rows"]), (200, &serde_json::json!([])));
 }
 
 #[test]

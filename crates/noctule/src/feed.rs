@@ -52,6 +52,8 @@ pub(crate) struct Feed {
     host: String,
     unread: Vec<UnreadZone>,
     idle: noctule_analysis::IdleEnergy,
+    /// Whether events are shown to whoever reaches the address.
+    events: bool,
     /// The part of a recording that is served.
     recorded: Option<Recorded>,
 }
@@ -122,6 +124,7 @@ impl Feed {
             host,
             unread: Vec::new(),
             idle: config.energy.idle.into(),
+            events: config.web.events,
             recorded: None,
         }
     }
@@ -157,9 +160,9 @@ impl Feed {
         self.state().judge(report, time_unix_ns);
     }
 
-    /// Takes events, in order.
+    /// Takes events, in order; none where `web.events` is off.
     pub(crate) fn log(&self, events: Vec<Event>) {
-        if !events.is_empty() {
+        if self.events && !events.is_empty() {
             self.state().log.add(events);
         }
     }
