@@ -70,3 +70,27 @@ fn a_recording_differs_from_another_and_not_from_itself() {
     let refused = noctule(&["diff", &format!("{with}@-1s+1ms"), &without]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
+
+#[test]
+fn a_load_that_began_has_a_star() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (before, after) = (at("before"), at("after"));
+    let record = |tape: &str, time: &str| {
+        let output = noctule(&["record", "-o", tape, "--for", time]);
+        assert!(output.status.success(), "{output:?}");
+    };
+    record(&before, "22s");
+    let burner = Burner::named(NAME.as_bytes()).first();
+    record(&after, "22s");
+    drop(burner);
+    let changed = json(&["diff", &before, &after, "--by", "process", "--json"]);
+    let cpu = &row(&changed, NAME)["cpu"];
+    assert_eq!(cpu["changed"], true, "{cpu}");
+    assert!(cpu["p_value"].as_f64().expect("a test") < 0.001, "{cpu}");
+    let table = noctule(&["diff", &before, &after, "--by", "process"]);
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    let line = table.lines().find(|line| line.starts_with(NAME));
+    assert!(line.is_some_and(|line| line.contains('*')), "{table}");
+}

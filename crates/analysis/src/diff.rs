@@ -9,7 +9,7 @@
 
 mod rank;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use noctule_model::{Batch, Counter, Histogram, Level};
 
@@ -44,10 +44,16 @@ impl Did {
     }
 }
 
-#[derive(Clone, Debug)]
-struct Block {
-    length_ns: u64,
-    groups: HashMap<String, Did>,
+/// Blocks of a stretch that are compared at most: of a longer one every second, fourth and so on.
+const MOST_BLOCKS: u32 = 2048;
+
+/// A group over the blocks of a stretch.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// In all of them.
+    sum: Did,
+    /// Its figures in those that are compared: of a block that is not here they are 0.
+    blocks: Vec<(u32, [Option<f64>; Figure::COUNT])>,
 }
 
 /// One of the two stretches of time.
@@ -56,7 +62,13 @@ pub struct Stretch {
     level: Level,
     block_ns: u64,
     window: Option<ReportBuilder>,
-    blocks: Vec<Block>,
+    groups: HashMap<String, Seen>,
+    /// How many there were.
+    blocks: u32,
+    /// Of so many blocks one is compared.
+    every: u32,
+    /// Length of all blocks.
+    length_ns: u64,
 }
 
 impl Stretch {
@@ -66,7 +78,10 @@ impl Stretch {
             level,
             block_ns,
             window: None,
-            blocks: Vec::new(),
+            groups: HashMap::new(),
+            blocks: 0,
+            every: 1,
+            length_ns: 0,
         }
     }
 
@@ -85,38 +100,53 @@ impl Stretch {
         // A batch that comes a little early must not make the block longer by a whole interval.
         if length_ns >= self.block_ns - self.block_ns / 20 {
             let groups = groups(window, self.level);
-            self.blocks.push(Block { length_ns, groups });
+            self.end_block(groups, length_ns);
             let window = self.window.take();
             self.window = window.map(|it| ReportBuilder::new(it.into_last()));
         }
     }
 
-    /// How many blocks it has.
+    fn end_block(&mut self, groups: HashMap<String, Did>, length_ns: u64) {
+        let place = self.blocks;
+        let compared = place.is_multiple_of(self.every);
+        for (name, did) in groups {
+            let seen = self.groups.entry(name).or_default();
+            seen.sum.add(&did);
+            if compared {
+                let figures = Figure::ALL.map(|figure| figure.of(&did, length_ns));
+                seen.blocks.push((place, figures));
+            }
+        }
+        self.blocks += 1;
+        self.length_ns += length_ns;
+        if self.blocks() > MOST_BLOCKS as usize {
+            self.every *= 2;
+            for seen in self.groups.values_mut() {
+                let every = self.every;
+                seen.blocks.retain(|(place, _)| place.is_multiple_of(every));
+            }
+        }
+    }
+
+    /// How many blocks of it are compared.
     pub fn blocks(&self) -> usize {
-        self.blocks.len()
+        self.blocks.div_ceil(self.every) as usize
     }
 
     /// Length of all blocks, nanoseconds.
     pub fn length_ns(&self) -> u64 {
-        self.blocks.iter().map(|block| block.length_ns).sum()
+        self.length_ns
     }
 
-    fn sums(&self) -> HashMap<&str, Did> {
-        let mut sums: HashMap<&str, Did> = HashMap::new();
-        for (name, did) in self.blocks.iter().flat_map(|block| &block.groups) {
-            sums.entry(name).or_default().add(did);
-        }
-        sums
-    }
-
-    /// A figure of a group in each block.
+    /// A figure of a group in each block that has it.
     fn figures(&self, name: &str, figure: Figure) -> Vec<f64> {
-        let nothing = Did::default();
-        let value = |block: &Block| {
-            let did = block.groups.get(name).unwrap_or(&nothing);
-            figure.of(did, block.length_ns)
+        let blocks = self.groups.get(name).map_or(&[][..], |seen| &seen.blocks);
+        let there = blocks.iter().filter_map(|(_, all)| all[figure as usize]);
+        let absent = match figure {
+            Figure::Use | Figure::Waiting => self.blocks() - blocks.len(),
+            Figure::Length => 0,
         };
-        self.blocks.iter().filter_map(value).collect()
+        there.chain(std::iter::repeat_n(0.0, absent)).collect()
     }
 }
 
@@ -151,7 +181,8 @@ enum Figure {
 }
 
 impl Figure {
-    const ALL: [Self; 3] = [Self::Use, Self::Waiting, Self::Length];
+    const COUNT: usize = 3;
+    const ALL: [Self; Self::COUNT] = [Self::Use, Self::Waiting, Self::Length];
 
     fn of(self, did: &Did, block_ns: u64) -> Option<f64> {
         let share = |ns: u64| (block_ns > 0).then(|| ns as f64 / block_ns as f64);
@@ -167,7 +198,8 @@ impl Figure {
 /// The test of one figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tested {
-    /// How probable such a difference is where there is none; `None` with too few blocks.
+    /// How probable such a difference is where there is none; `None` with too few blocks, and of what was 0
+    /// all the time.
     pub p: Option<f64>,
     /// It is a change: with all tests taken together, at most 5% of those that are called so are noise.
     pub changed: bool,
@@ -202,25 +234,25 @@ impl Difference {
 
 /// Compares the two. Those that changed come first, those with the largest change of time before others.
 pub fn differences(before: &Stretch, after: &Stretch) -> Vec<Difference> {
-    let (mut sums, mut sums_after) = (before.sums(), after.sums());
-    let names: BTreeMap<String, ()> = sums
-        .keys()
-        .chain(sums_after.keys())
-        .map(|name| ((*name).to_owned(), ()))
-        .collect();
+    let names: BTreeSet<&String> = before.groups.keys().chain(after.groups.keys()).collect();
     let mut rows: Vec<Difference> = Vec::new();
     let mut tests: Vec<Option<f64>> = Vec::new();
-    for name in names.into_keys() {
+    for name in names {
         for figure in Figure::ALL {
-            let (a, b) = (before.figures(&name, figure), after.figures(&name, figure));
+            let (a, b) = (before.figures(name, figure), after.figures(name, figure));
             let enough = a.len() >= LEAST_BLOCKS && b.len() >= LEAST_BLOCKS;
-            tests.push(enough.then(|| rank_sum(&a, &b)));
+            // What is 0 all the time is no test that could have been passed by chance.
+            let varies = a.iter().chain(&b).any(|value| *value != 0.0);
+            tests.push((enough && varies).then(|| rank_sum(&a, &b)));
         }
-        let did = sums.remove(&*name).unwrap_or_default();
-        let did_after = sums_after.remove(&*name).unwrap_or_default();
+        let sum = |stretch: &Stretch| stretch.groups.get(name).map(|seen| seen.sum.clone());
+        let (did, did_after) = (
+            sum(before).unwrap_or_default(),
+            sum(after).unwrap_or_default(),
+        );
         rows.push(Difference {
             distance: distance(&did.waits, &did_after.waits),
-            name,
+            name: name.clone(),
             before: did,
             after: did_after,
             usage: Tested::default(),

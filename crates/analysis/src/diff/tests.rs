@@ -109,6 +109,51 @@ fn a_group_that_uses_more_and_waits_longer_is_named_alone() {
 }
 
 #[test]
+fn a_week_is_compared_with_a_minute_by_some_of_its_blocks() {
+    let mut machine = Machine::new(3);
+    machine.batch.cgroups.truncate(4);
+    let mut week = Stretch::new(Level::Cgroup, SECOND);
+    let mut used = 0;
+    for place in 0..=3 * u64::from(MOST_BLOCKS) {
+        machine.batch.taken_ns += SECOND;
+        let more = machine.roll(SECOND / 10);
+        // The first batch is where the counters begin.
+        used += if place == 0 { 0 } else { more };
+        machine.batch.cgroups[0].counters[Counter::CpuTime] += more;
+        week.add(&machine.batch);
+    }
+    assert_eq!(week.blocks(), MOST_BLOCKS as usize * 3 / 4);
+    assert_eq!(week.length_ns(), 3 * u64::from(MOST_BLOCKS) * SECOND);
+    let kept = week.groups.values().map(|seen| seen.blocks.len()).max();
+    assert_eq!(kept, Some(week.blocks()));
+    // All of it is in the sums.
+    let rows = differences(&week, &Stretch::new(Level::Cgroup, SECOND));
+    assert_eq!(rows[0].before.cpu_ns, used);
+}
+
+#[test]
+fn what_is_0_all_the_time_has_no_test() {
+    let mut machine = Machine::new(7);
+    let (a, b) = (machine.stretch(60, 1, 1), machine.stretch(60, 1, 1));
+    let rows = differences(&a, &b);
+    assert!(rows.iter().all(|row| row.usage.p.is_some()));
+    let idle = |stretch: &Stretch| {
+        let mut stretch = stretch.clone();
+        let all = stretch
+            .groups
+            .values_mut()
+            .flat_map(|seen| &mut seen.blocks);
+        all.for_each(|(_, figures)| figures[Figure::Use as usize] = Some(0.0));
+        stretch
+    };
+    let rows = differences(&idle(&a), &idle(&b));
+    assert!(
+        rows.iter()
+            .all(|row| row.usage.p.is_none() && row.length.p.is_some())
+    );
+}
+
+#[test]
 fn too_few_blocks_say_nothing_and_a_group_that_is_new_is_a_change() {
     let mut machine = Machine::new(5);
     let short = machine.stretch(6, 1, 1);
