@@ -31,13 +31,13 @@ pub(super) fn parse(bytes: &[u8]) -> DnsQuestion {
     }
 }
 
-/// A dot in a label is written as in zone files.
+/// A dot in a label is written as in zone files, and so is the backslash that this takes.
 fn push(name: &mut Vec<u8>, label: &[u8]) {
     if !name.is_empty() {
         name.push(b'.');
     }
     for &byte in label {
-        if byte == b'.' {
+        if matches!(byte, b'.' | b'\\') {
             name.push(b'\\');
         }
         name.push(byte);
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_name_is_read_to_its_end_and_no_further() {
-        let cases: [(&[u8], &[u8], u16, bool); 7] = [
+        let cases: [(&[u8], &[u8], u16, bool); 8] = [
             (
                 b"\x03www\x07example\x03org\0\0\x1c\0\x01",
                 b"www.example.org",
@@ -59,6 +59,7 @@ mod tests {
             ),
             (b"\0\0\x02\0\x01", b".", 2, false),
             (b"\x03a.b\x01\xff\0\0\x01\0\x01", b"a\\.b.\xff", 1, false),
+            (b"\x03a\\b\0\0\x01\0\x01", b"a\\\\b", 1, false),
             // Cut off in a label, before the type, and at once.
             (b"\x07exam", b"exam", 0, true),
             (b"\x01a\0\0", b"a", 0, true),
