@@ -173,8 +173,8 @@ impl EventSource {
         let lost = self.lost();
         if lost != self.lost {
             events.push(gap(&self.lost, &lost, clock.now_unix_ns));
+            self.gap |= has_lost_state(&self.lost, &lost);
             self.lost = lost;
-            self.gap = true;
         }
         Ok(events)
     }
@@ -255,7 +255,7 @@ impl EventSource {
         if std::mem::take(&mut self.gap) {
             self.relist_until_ns = now_ns + self.grace_ns;
         }
-        let whole = now_ns >= self.relist_until_ns && self.lost() == self.lost;
+        let whole = now_ns >= self.relist_until_ns && !has_lost_state(&self.lost, &self.lost());
         if whole {
             self.whole_ns = self.since_boot_ns();
             self.known.prune(batch);
@@ -398,6 +398,17 @@ fn skipped(programs: &[ProgramHandle]) -> u64 {
     programs.iter().map(ProgramHandle::skipped).sum()
 }
 
+/// Whether more was lost of what a look at the machine finds out. It shows no open of a file, no
+/// question and no flow.
+fn has_lost_state(before: &[(&'static str, u64)], now: &[(&'static str, u64)]) -> bool {
+    let leaves_nothing = |name: &str| {
+        let families = ["file.", "dns.", "udp."];
+        families.iter().any(|family| name.starts_with(family))
+    };
+    let mut both = before.iter().zip(now);
+    both.any(|(before, now)| before != now && !leaves_nothing(now.0))
+}
+
 fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)], time_unix_ns: u64) -> Event {
     let growth = before.iter().zip(now);
     let growth = growth.map(|(b, n)| (n.0, n.1.saturating_sub(b.1)));
@@ -515,6 +526,28 @@ fn port(sample: &SocketSample) -> Option<(Option<u64>, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_can_be_found_out_is_looked_for() {
+        let lost = |process, file, flow, skipped| {
+            [
+                ("process.start", process),
+                ("file.open", file),
+                ("udp.flow", flow),
+                (SKIPPED, skipped),
+            ]
+        };
+        let before = lost(1, 1, 1, 1);
+        for (now, looks) in [
+            (before, false),
+            (lost(1, 2, 1, 1), false),
+            (lost(1, 1, 2, 1), false),
+            (lost(2, 2, 1, 1), true),
+            (lost(1, 1, 1, 2), true),
+        ] {
+            assert_eq!(has_lost_state(&before, &now), looks, "{now:?}");
+        }
+    }
 
     #[test]
     fn a_second_has_so_many_walks_and_the_next_one_as_many() {
