@@ -50,11 +50,16 @@ pub(super) fn by_cgroup<T: Plain>(
 
 /// The row of a table, which is taken out. Before Linux 5.14 reading and taking out are two steps.
 pub(super) fn take<T: Plain>(table: &impl MapCore, key: &[u8]) -> Option<T> {
+    take_bytes(table, key).and_then(|bytes| plain(&bytes))
+}
+
+/// The same, as it stands there.
+pub(super) fn take_bytes(table: &impl MapCore, key: &[u8]) -> Option<Vec<u8>> {
     let row = table.lookup_and_delete(key).or_else(|_| {
         let row = table.lookup(key, MapFlags::ANY);
         table.delete(key).and(row)
     });
-    row.ok().flatten().and_then(|bytes| plain(&bytes))
+    row.ok().flatten()
 }
 
 /// What is counted of one cgroup; `None` for what has no row.

@@ -7,10 +7,10 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore as _, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use noctule_model::{Feature, FeatureId};
 
-use super::{RawEvent, SharedMaps};
+use super::{RawEvent, SharedMaps, rows};
 use crate::abi;
 use crate::cost::ProgramHandle;
 use crate::error::{Context, Error, ErrorKind};
@@ -155,39 +155,64 @@ impl UdpEvents {
 
     /// Questions that got no answer, and flows that have ended. `now_ns`: `CLOCK_BOOTTIME`.
     pub fn ended(&self, now_ns: u64) -> Result<Vec<RawEvent>, Error> {
-        let mut ended = self.unanswered(now_ns)?;
-        ended.extend(self.flows(now_ns)?);
+        self.take(now_ns, now_ns)
+    }
+
+    /// The same of all questions and flows that are there, for the end.
+    pub fn rest(&self, now_ns: u64) -> Result<Vec<RawEvent>, Error> {
+        self.take(now_ns, u64::MAX)
+    }
+
+    /// Those that have ended if it were `until_ns`.
+    fn take(&self, now_ns: u64, until_ns: u64) -> Result<Vec<RawEvent>, Error> {
+        let mut ended = self.unanswered(now_ns, until_ns)?;
+        ended.extend(self.flows(now_ns, until_ns)?);
         Ok(ended)
     }
 
-    fn unanswered(&self, now_ns: u64) -> Result<Vec<RawEvent>, Error> {
+    fn unanswered(&self, now_ns: u64, until_ns: u64) -> Result<Vec<RawEvent>, Error> {
+        let gone =
+            |query: &types::dns_query| query.head.time.saturating_add(PATIENCE_NS) <= until_ns;
         let questions = &self.skel.maps.questions;
         let mut unanswered = Vec::new();
         for (key, value) in table::entries(questions, "the table of questions")?.iter() {
-            let Some(query) = abi::plain::<types::dns_query>(value) else {
+            if !abi::plain(value).as_ref().is_some_and(gone) {
+                continue;
+            }
+            // It may have been answered since, or asked again.
+            let Some(taken) = rows::take_bytes(questions, key) else {
                 continue;
             };
-            if query.head.time + PATIENCE_NS <= now_ns && questions.delete(key).is_ok() {
+            let Some(query) = abi::plain(&taken) else {
+                continue;
+            };
+            if gone(&query) || !put_back(questions, key, &taken) {
                 unanswered.push(record::unanswered(&query, now_ns));
             }
         }
         Ok(unanswered)
     }
 
-    fn flows(&self, now_ns: u64) -> Result<Vec<RawEvent>, Error> {
+    fn flows(&self, now_ns: u64, until_ns: u64) -> Result<Vec<RawEvent>, Error> {
+        let idle = |flow: &types::udp_flow| flow.head.time.saturating_add(IDLE_NS) <= until_ns;
         // Before the flows: one that another socket begins after that has another number.
         let closed = self.take_closed()?;
         let flows = &self.skel.maps.flows;
         let mut ended = Vec::new();
         for (key, value) in table::entries(flows, "the table of flows")?.iter() {
-            let Some(flow) = abi::plain::<types::udp_flow>(value) else {
+            let socket = key.first_chunk::<8>();
+            let end = socket.and_then(|socket| closed.get(socket)).copied();
+            if end.is_none() && !abi::plain(value).as_ref().is_some_and(idle) {
+                continue;
+            }
+            // With the packets since.
+            let Some(taken) = rows::take_bytes(flows, key) else {
                 continue;
             };
-            let socket = key.first_chunk::<8>();
-            let closed = socket.and_then(|socket| closed.get(socket));
-            let idle = flow.head.time + IDLE_NS <= now_ns;
-            if (closed.is_some() || idle) && flows.delete(key).is_ok() {
-                let end = closed.copied();
+            let Some(flow) = abi::plain(&taken) else {
+                continue;
+            };
+            if end.is_some() || idle(&flow) || !put_back(flows, key, &taken) {
                 ended.push(record::flow(&flow, end.unwrap_or(now_ns), end.is_some()));
             }
         }
@@ -223,6 +248,11 @@ impl UdpEvents {
         });
         all.collect()
     }
+}
+
+/// False when there is a new one by now, or no room.
+fn put_back(table: &impl MapCore, key: &[u8], value: &[u8]) -> bool {
+    table.update(key, value, MapFlags::NO_EXIST).is_ok()
 }
 
 fn open(
