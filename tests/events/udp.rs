@@ -222,6 +222,34 @@ fn a_lookup_of_the_c_library_has_what_the_resolver_has_noted() {
 }
 
 #[test]
+fn what_lives_at_the_end_of_the_stream_is_reported() {
+    let _machine = support::shared();
+    needs!("udp_events");
+    let namespace = Namespace::new("end");
+    let silent = namespace.run(|| UdpSocket::bind("127.0.0.1:53").expect("root"));
+    let stream = Stream::start(&["--kind", "dns,udp"]);
+    let client = namespace.run(|| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+    let port = client.local_addr().expect("bound").port();
+    let packet = question(1, &[b"last", b"test"], A);
+    client.send_to(&packet, "127.0.0.1:53").expect("sent");
+    let (told, _) = stream.end();
+    drop((silent, client));
+    let ours = |name: &str| {
+        let of = |e: &&Value| e["event.name"] == name && e["network.local.port"] == port;
+        let all: Vec<&Value> = told.iter().filter(of).collect();
+        assert_eq!(all.len(), 1, "{name}: {told:?}");
+        all[0]
+    };
+    let query = ours("dns.query");
+    assert_eq!(query["dns.question.name"], "last.test", "{query}");
+    assert_eq!(query["error.type"], "timeout", "{query}");
+    let flow = ours("udp.flow");
+    assert_eq!(flow["udp.closed"], false, "{flow}");
+    assert_eq!(number(flow, "bytes_sent"), packet.len() as u64, "{flow}");
+    assert_eq!(number(flow, "packets_sent"), 1, "{flow}");
+}
+
+#[test]
 fn a_flow_has_the_bytes_and_packets_of_both_sides() {
     let _machine = support::shared();
     needs!("udp_events");

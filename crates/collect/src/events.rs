@@ -272,6 +272,14 @@ impl EventSource {
         }
     }
 
+    /// Ends the stream: what would be reported only when it has ended is in the next events.
+    pub fn end(&mut self) -> Result<(), Error> {
+        let since_boot_ns = self.since_boot_ns();
+        let rest = self.udp.as_ref().map(|udp| udp.rest(since_boot_ns));
+        self.drained.extend(rest.transpose()?.unwrap_or_default());
+        Ok(())
+    }
+
     /// Looks for sockets that nobody saw begin: when the kernel has skipped programs, and now and
     /// then, because some kernels keep processes from being traced, with all that interrupts them,
     /// and do not count that. A step for each batch; true when all files were looked at.

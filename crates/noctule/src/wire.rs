@@ -354,6 +354,14 @@ impl Pipeline {
         Ok(events)
     }
 
+    /// The same for the last time: with what would be reported only when it has ended.
+    pub(crate) fn last_events(&mut self) -> Result<Vec<Event>> {
+        if let Some(stream) = &mut self.events {
+            stream.source.end()?;
+        }
+        self.events()
+    }
+
     /// From now on the children of this process are followed.
     pub(crate) fn follow_own_children(&mut self) {
         self.cpu.follow_children_of(std::process::id());

@@ -109,7 +109,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     }
     feed.close();
     server.stop();
-    kept.events(pipeline.events()?, &feed);
+    kept.events(pipeline.last_events()?, &feed);
     kept.close();
     Ok(exit::DONE)
 }

@@ -64,7 +64,11 @@ impl Streaming<'_> {
                 sink.batch(&pipeline.tick()?);
                 next = now + self.tick;
             }
-            sink.events(&pipeline.events()?)?;
+            let events = match over {
+                true => pipeline.last_events()?,
+                false => pipeline.events()?,
+            };
+            sink.events(&events)?;
             if over || sink.reader() == Reader::Gone {
                 return Ok(exit::DONE);
             }
@@ -102,6 +106,7 @@ impl Streaming<'_> {
             Ok(pending || !events.is_empty() || now < settled)
         };
         let followed = follow(pipeline, signals, self.command, self.duration, &mut look)?;
+        sink.events(&pipeline.last_events()?)?;
         Ok(followed.code)
     }
 }
