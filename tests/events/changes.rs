@@ -1,4 +1,4 @@
-//! Names of files that are removed, changed and made, and their modes.
+//! Names of files that are removed, changed and linked, and their modes.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -8,6 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::support;
+use super::support::agent::Agent;
+use super::support::bpf;
 use super::support::stream::{Stream, is};
 
 /// One change: what a shell does in a folder, and what the event says, with paths below the folder.
@@ -180,6 +182,30 @@ fn a_change_that_is_not_permitted_is_a_failure() {
     });
     assert_eq!(event["error.type"], "EACCES", "{event}");
     assert!(Path::new(file).exists());
+}
+
+#[test]
+fn what_nobody_reads_is_not_watched() {
+    let _machine = support::shared();
+    needs!("file_changes", "udp_events");
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("config.toml");
+    let (config, kept) = (config.to_str().expect("UTF-8"), folder.path().join("kept"));
+    let wanted = "[events]\nfiles = true\ndns = true\nudp = true\n";
+    fs::write(config, wanted).expect("a file");
+    let kept = kept.to_str().expect("UTF-8");
+    let only_counts = ["--config", config];
+    for (arguments, watched) in [
+        (&only_counts[..], false),
+        (&[&only_counts[..], &["--events", kept]].concat(), true),
+    ] {
+        let agent = Agent::start(arguments);
+        let programs = bpf::verified(&bpf::held_by(agent.pid()));
+        for program in ["path_unlink", "unlink_file", "take_packet"] {
+            let there = programs.contains_key(program);
+            assert_eq!(there, watched, "{program}: {programs:?}");
+        }
+    }
 }
 
 #[test]

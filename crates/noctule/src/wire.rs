@@ -19,7 +19,7 @@ use noctule_collect::{
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts,
-    FileEvents, FileOptions, Hierarchy, LoadedEvents, Plan, Stream, UdpEvents, UdpOptions, Wanted,
+    Hierarchy, LoadedEvents, Plan, Stream, Wanted,
 };
 use noctule_model::{
     Batch, CgroupEvent, CgroupId, Event, Feature, FeatureId, FeatureState, Owner, ProcessRow,
@@ -35,6 +35,7 @@ use crate::select;
 use crate::stop::{Signals, Woken};
 
 mod events;
+mod on_request;
 
 use events::EventStream;
 pub(crate) use events::Scope;
@@ -578,7 +579,8 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     let mut features = features::machine(&facts);
     // The second look shows which processes the kernel hides.
     let look = |mut pipeline: Pipeline| pipeline.tick().and_then(|_| pipeline.tick());
-    match Pipeline::start(config, Shown::All).and_then(look) {
+    // As for a recording: some programs are loaded only where something keeps what they see.
+    match Pipeline::start_recorded(config, false).and_then(look) {
         Ok(batch) => features.extend(batch.features.iter().cloned()),
         Err(error) => {
             features.extend(features::without_accounting(&facts, format!("{error:#}")));
@@ -682,8 +684,8 @@ fn event_stream(
                 features.push(features::exec_failures_off());
             }
             let latency = Duration::from_millis(config.events.latency_milliseconds.into());
-            let files = load_files(facts, config, scope, &attached, features);
-            let udp = load_udp(facts, config, scope, &attached, features);
+            let files = on_request::load_files(facts, config, scope, &attached, features);
+            let udp = on_request::load_udp(facts, config, scope, &attached, features);
             let source = EventSource::new(attached, files, udp, stream, grace(config));
             Some(EventStream::new(source, latency))
         }
@@ -692,73 +694,6 @@ fn event_stream(
             None
         }
     }
-}
-
-/// Watching files is on only when it is asked for: some kernels have nothing better for it than
-/// tracepoints that slow down every system call.
-fn load_files(
-    facts: &Facts,
-    config: &Config,
-    scope: &Scope,
-    events: &Events,
-    features: &mut Vec<Feature>,
-) -> Option<FileEvents> {
-    let id = FeatureId::FileOpens;
-    if !config.events.files {
-        features.push(Feature::off(id, "not asked for").mended_by(
-            "switch it on in the section [events] of the configuration, or watch with noctule \
-             events --kind file",
-        ));
-        return None;
-    }
-    let options = FileOptions {
-        reads: scope.reads || config.events.file_reads,
-        failures: scope.failures || config.events.file_failures,
-        special: config.events.file_special,
-        prefix: scope.path.as_deref(),
-        stream: scope.file,
-        filter_processes: scope.filters_processes(),
-        filter_cgroups: scope.filters_cgroups(),
-        ring_bytes: config.events.bulk_ring_bytes,
-        rows: config.collect.cgroup_rows,
-    };
-    match FileEvents::load(facts, &options, Some(events.shared())) {
-        Ok((files, status)) => {
-            features.extend(status);
-            files
-        }
-        Err(error) => {
-            features.push(Feature::off(id, chain(&error)));
-            None
-        }
-    }
-}
-
-/// The same of UDP: its programs run for each packet that a process sends or takes.
-fn load_udp(
-    facts: &Facts,
-    config: &Config,
-    scope: &Scope,
-    events: &Events,
-    features: &mut Vec<Feature>,
-) -> Option<UdpEvents> {
-    if !config.events.dns && !config.events.udp {
-        features.push(Feature::off(FeatureId::UdpEvents, "not asked for").mended_by(
-            "switch dns or udp on in the section [events] of the configuration, or watch with noctule \
-             events --kind dns,udp",
-        ));
-        return None;
-    }
-    let options = UdpOptions {
-        dns: config.events.dns,
-        flows: config.events.udp,
-        filter_processes: scope.filters_processes(),
-        filter_cgroups: scope.filters_cgroups(),
-        ring_bytes: config.events.bulk_ring_bytes,
-    };
-    let (udp, status) = UdpEvents::load(facts, &options, Some(events.shared()));
-    features.push(status);
-    udp
 }
 
 fn mount(hierarchy: &Hierarchy) -> PathBuf {

@@ -50,7 +50,8 @@ pub struct FileEvents {
 
 impl FileEvents {
     /// Loads and attaches the best way that works, and says which it is, or why there is none; with
-    /// the programs at changes where the kernel has what they need.
+    /// the programs at changes where the kernel has what they need and there is a stream: nothing of
+    /// them is counted.
     /// Without `shared` the tables of the filters are empty: then nothing passes a filter that is
     /// on. An error means that the options are wrong.
     pub fn load(
@@ -62,7 +63,10 @@ impl FileEvents {
         if !facts.task_storage {
             return Ok((None, vec![ways::too_old()]));
         }
-        let mut changes = ways::changes(facts);
+        let mut changes = match options.stream {
+            true => ways::changes(facts).map_err(|error| ways::changes_missing(&error)),
+            false => Err(ways::changes_not_kept()),
+        };
         let mut problems = Vec::new();
         for way in &FILE_OPENS {
             let opens = match ways::targets(facts, way) {
@@ -80,20 +84,18 @@ impl FileEvents {
                         let features = vec![way.works(ways::FEATURE), ways::changes_seen()];
                         return Ok((Some(events), features));
                     }
-                    Err(error) => changes = Err(error),
+                    Err(error) => changes = Err(ways::changes_missing(&error)),
                 }
             }
             match load(&opens) {
                 Ok(events) => {
-                    let off = changes.err().map(|error| ways::changes_missing(&error));
-                    let features = std::iter::once(way.works(ways::FEATURE)).chain(off);
+                    let features = std::iter::once(way.works(ways::FEATURE)).chain(changes.err());
                     return Ok((Some(events), features.collect()));
                 }
                 Err(error) => problems.push((way, error)),
             }
         }
-        let off = changes.err().map(|error| ways::changes_missing(&error));
-        let features = std::iter::once(ways::none_works(facts, &problems)).chain(off);
+        let features = std::iter::once(ways::none_works(facts, &problems)).chain(changes.err());
         Ok((None, features.collect()))
     }
 

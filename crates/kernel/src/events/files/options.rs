@@ -26,7 +26,7 @@ pub struct FileOptions<'a> {
     /// Only this path and those below it, as the process sees them. A name that could not be opened
     /// is compared as it was asked for.
     pub prefix: Option<&'a Path>,
-    /// A record of each open; otherwise they are only counted.
+    /// A record of each open and change; otherwise opens are only counted, and changes not seen.
     pub stream: bool,
     /// Only processes in the table `followed`.
     pub filter_processes: bool,

@@ -53,6 +53,15 @@ pub(super) fn changes_missing(error: &Error) -> Feature {
     Feature::off(FeatureId::FileChanges, in_full(error))
 }
 
+/// The status where nobody would read them.
+pub(super) fn changes_not_kept() -> Feature {
+    Feature::off(
+        FeatureId::FileChanges,
+        "nothing keeps them: opens are only counted",
+    )
+    .mended_by("keep events in a file or on a tape, or watch with noctule events --kind file")
+}
+
 /// One program, and the tracepoint that it is attached to unless its section names its hook.
 #[derive(Clone)]
 pub(super) struct Target {

@@ -1,0 +1,82 @@
+//! The objects that are loaded only when they are asked for, and something keeps what they see.
+
+use noctule_kernel::{Events, Facts, FileEvents, FileOptions, UdpEvents, UdpOptions};
+use noctule_model::{Feature, FeatureId};
+
+use super::chain;
+use super::events::Scope;
+use crate::config::Config;
+
+/// Watching files is on only when it is asked for: some kernels have nothing better for it than
+/// tracepoints that slow down every system call.
+pub(super) fn load_files(
+    facts: &Facts,
+    config: &Config,
+    scope: &Scope,
+    events: &Events,
+    features: &mut Vec<Feature>,
+) -> Option<FileEvents> {
+    let id = FeatureId::FileOpens;
+    if !config.events.files {
+        features.push(Feature::off(id, "not asked for").mended_by(
+            "switch it on in the section [events] of the configuration, or watch with noctule \
+             events --kind file",
+        ));
+        return None;
+    }
+    let options = FileOptions {
+        reads: scope.reads || config.events.file_reads,
+        failures: scope.failures || config.events.file_failures,
+        special: config.events.file_special,
+        prefix: scope.path.as_deref(),
+        stream: scope.file,
+        filter_processes: scope.filters_processes(),
+        filter_cgroups: scope.filters_cgroups(),
+        ring_bytes: config.events.bulk_ring_bytes,
+        rows: config.collect.cgroup_rows,
+    };
+    match FileEvents::load(facts, &options, Some(events.shared())) {
+        Ok((files, status)) => {
+            features.extend(status);
+            files
+        }
+        Err(error) => {
+            features.push(Feature::off(id, chain(&error)));
+            None
+        }
+    }
+}
+
+/// The same of UDP: its programs run for each packet that a process sends or takes.
+pub(super) fn load_udp(
+    facts: &Facts,
+    config: &Config,
+    scope: &Scope,
+    events: &Events,
+    features: &mut Vec<Feature>,
+) -> Option<UdpEvents> {
+    let id = FeatureId::UdpEvents;
+    if !scope.dns && !scope.udp && (config.events.dns || config.events.udp) {
+        features.push(Feature::off(id, "nothing keeps them").mended_by(
+            "keep events in a file or on a tape, or watch with noctule events --kind dns,udp",
+        ));
+        return None;
+    }
+    if !scope.dns && !scope.udp {
+        features.push(Feature::off(id, "not asked for").mended_by(
+            "switch dns or udp on in the section [events] of the configuration, or watch with noctule \
+             events --kind dns,udp",
+        ));
+        return None;
+    }
+    let options = UdpOptions {
+        dns: scope.dns,
+        flows: scope.udp,
+        filter_processes: scope.filters_processes(),
+        filter_cgroups: scope.filters_cgroups(),
+        ring_bytes: config.events.bulk_ring_bytes,
+    };
+    let (udp, status) = UdpEvents::load(facts, &options, Some(events.shared()));
+    features.push(status);
+    udp
+}
