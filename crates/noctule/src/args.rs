@@ -332,7 +332,8 @@ pub(crate) struct EventsArgs {
     /// Also files that are opened for reading only
     #[arg(long)]
     pub(crate) reads: bool,
-    /// Also what failed: opens of files and changes, and with --kind process executions
+    /// Also what failed: opens of files, changes (not those that a security module denies by their path),
+    /// and with --kind process executions
     #[arg(long)]
     pub(crate) failures: bool,
     /// First what is there already: processes, listeners, connections
