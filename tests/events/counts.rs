@@ -221,3 +221,44 @@ fn destinations_beyond_the_bound_keep_the_sums_closed() {
         end(&mut server);
     }
 }
+
+#[test]
+fn a_destination_has_a_place_at_once_and_keeps_it_after_its_group() {
+    let _machine = support::shared();
+    needs!("tcp_events");
+    let agent = Agent::start(&["--interval", "200ms"]);
+    let (servers, clients) = (Group::new("server"), Group::new("client"));
+    let mut server = Load::own(&servers, "sockets");
+    let mut client = Load::own(&clients, "sockets");
+    let at = port(&server.ask("listen 0.0.0.0:0"));
+    server.ask("serve");
+    assert_eq!(client.ask(&format!("spread {at} 3")), "done");
+    let path = clients.path();
+    let places = |reading: &Reading| {
+        let samples = reading.samples.iter();
+        let ours = samples
+            .filter(|s| s.name == "noctule_cgroup_tcp_destination_connects_total")
+            .filter(|s| s.labels["cgroup"] == path && s.labels["result"] == "ok");
+        ours.map(|s| (s.labels["destination"].clone(), s.value))
+            .collect::<Vec<_>>()
+    };
+    let first = Reading::fresh_with(&agent, "all are counted", |reading| {
+        let all = places(reading);
+        let sum: f64 = all.iter().map(|(_, connects)| connects).sum();
+        (sum > 0.0).then_some(all)
+    });
+    assert_eq!(first.len(), 4, "{first:?}");
+    for (place, connects) in &first {
+        let expected = if place == "_other" { 0.0 } else { 1.0 };
+        assert_eq!(*connects, expected, "{first:?}");
+    }
+    end(&mut client);
+    let folder = clients.folder().to_owned();
+    drop(clients);
+    assert!(!folder.exists(), "the group is gone");
+    // One a batch: within a second the first implementation had dropped them.
+    for _ in 0..15 {
+        assert_eq!(places(&Reading::fresh(&agent)), first);
+    }
+    end(&mut server);
+}
