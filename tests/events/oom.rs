@@ -57,3 +57,32 @@ fn a_victim_is_told_with_its_size_and_counted_as_the_kernel_does() {
         );
     }
 }
+
+/// The kernel chooses one and kills the other because it has the same memory; it counts one.
+#[test]
+fn who_shares_the_memory_of_a_victim_is_killed_and_not_counted() {
+    let _machine = support::shared();
+    needs!("process_events", "oom_events");
+    let group = Group::with_memory("oom-shared", LIMIT);
+    let stream = Stream::start(&["--kind", "process,oom"]);
+    let before = group.oom_kills();
+    let mut load = Load::own(&group, "eater-in-shared-memory");
+    let parent = load.pid();
+    load.say("eat");
+    load.wait_for_end();
+    load.reap();
+    let start = stream.wait_for("the child", |e| {
+        e["event.name"] == "process.start" && e["process.parent_pid"] == parent
+    });
+    let child = start["process.pid"].as_u64().expect("a pid") as u32;
+    let ends =
+        [parent, child].map(|id| stream.wait_for("it has ended", |e| is(e, "process.exit", id)));
+    for end in &ends {
+        assert_eq!(end["process.exit.signal"], 9, "{end}");
+    }
+    let chosen = ends.iter().filter(|end| end["oom_killed"] == true).count();
+    assert_eq!(chosen, 1, "{ends:?}");
+    let kills = stream.of(|e| is(e, "oom.kill", parent) || is(e, "oom.kill", child));
+    assert_eq!(kills.len(), 1, "{kills:?}");
+    assert_eq!(group.oom_kills() - before, 1, "the kernel's own count");
+}

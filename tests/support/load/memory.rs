@@ -7,6 +7,7 @@ use super::body::{hear, tell};
 pub(super) const LOADS: &[(&str, fn())] = &[
     ("eater", eater),
     ("eater-without-leader", eater_without_leader),
+    ("eater-in-shared-memory", eater_in_shared_memory),
     ("holder", holder),
 ];
 
@@ -31,6 +32,21 @@ fn eater_without_leader() {
         libc::syscall(libc::SYS_exit, 0);
     }
     drop(eater);
+}
+
+/// The same in a child that has the memory of its parent, as between vfork(2) and exec.
+fn eater_in_shared_memory() {
+    tell("ready");
+    hear();
+    // SAFETY: as vfork(2): the child has the stack to itself until it ends, and then the parent is
+    // killed with it, or ends at once.
+    #[allow(unsafe_code, reason = "the standard library has no such call")]
+    let child = unsafe {
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0)
+    };
+    assert_eq!(child, 0, "both are killed");
+    eat();
 }
 
 fn eat() {
