@@ -1,0 +1,12 @@
+//! Objects of any kind are read or refused.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use noctule_trace::elf::{function_offset, inspect, read_legacy};
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = inspect(bytes);
+    let _ = read_legacy(bytes);
+    let _ = function_offset(bytes, "main");
+});
