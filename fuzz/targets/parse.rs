@@ -12,12 +12,17 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
+    // Seeds are lines.
+    let text = text.strip_suffix('\n').unwrap_or(text);
     let (hist, problems) = parse::hist(text);
     if problems.is_empty() {
         let printed = hist.to_string();
         let (again, problems) = parse::hist(&printed);
-        assert!(problems.is_empty(), "{printed}: {problems:?}");
-        assert_eq!(printed, again.to_string());
+        // Each sign has parentheses there, which can be too deep for it.
+        if !problems.iter().any(|problem| problem.text.contains("nested levels")) {
+            assert!(problems.is_empty(), "{printed}: {problems:?}");
+            assert_eq!(printed, again.to_string());
+        }
     }
     let others = [parse::filter(text).1, parse::trigger(text).1, parse::event(text).1];
     for problem in others.into_iter().flatten().chain(problems) {

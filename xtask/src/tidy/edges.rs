@@ -47,6 +47,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("noctule-bench", &[]),
     // Traces of energy whose truth is known: pure, as what it judges.
     ("noctule-energy-bench", &[MODEL, ANALYSIS]),
+    // Random input for what reads the words and the objects of users.
+    ("noctule-fuzz", &["noctule-trace"]),
     // The first process of a virtual machine: it knows nothing of what is tested.
     ("noctule-vm", &[]),
     // The documentation is made from the metric table; the host and the machine talk.

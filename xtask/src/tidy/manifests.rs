@@ -26,7 +26,8 @@ pub(super) fn name(manifest: &Table) -> &str {
     name.unwrap_or_default()
 }
 
-/// Every manifest takes the lints and what describes a package from the workspace.
+/// Every manifest takes the lints and what describes a package from the workspace, but for one that is a
+/// workspace of its own.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.ending("/Cargo.toml") {
@@ -36,6 +37,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                 format!("is no TOML: {}", error.message()),
                 "repair it",
             )),
+            Ok(manifest) if manifest.contains_key("workspace") => {}
             Ok(manifest) => findings.extend(missing(file, &manifest)),
         }
     }
@@ -69,6 +71,14 @@ fn missing(file: &File, manifest: &Table) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_workspace_of_its_own_inherits_nothing() {
+        let tree = |text| Tree::of(&[("fuzz/Cargo.toml", text)]);
+        let text = "[package]\nname = \"a\"\n";
+        assert!(!check(&tree(text)).is_empty());
+        assert_eq!(check(&tree(&format!("{text}[workspace]\n"))), []);
+    }
 
     #[test]
     fn each_thing_that_is_not_inherited_is_named() {
