@@ -29,7 +29,7 @@ enum change_flag {
 };
 
 /*
- * A name of a file was removed, changed or made, or its mode was changed; or could not be. The
+ * A name of a file was removed, changed or linked, or its mode was changed; or could not be. The
  * bytes of the path follow, and those of the second one, which a rename and a link have.
  */
 struct file_change {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Names of files that are removed, changed or made, and modes that are changed.
+ * Names of files that are removed, changed or linked, and modes that are changed.
  *
  * Two functions take part. security_path_*() (CONFIG_SECURITY_PATH) gets the mount, without which
  * there is no path, and is called for processes alone: not by overlayfs or the NFS server below
  * them. vfs_*() has the result. What fails before both, because a name does not exist or the file
- * system is mounted read-only, is not seen.
+ * system is mounted read-only, is not seen, nor what a security module denies in the first.
  */
 #ifndef NOCTULE_FILES_CHANGE_BPF_H
 #define NOCTULE_FILES_CHANGE_BPF_H
@@ -69,18 +69,22 @@ struct {
 	__type(value, struct change_scratch);
 } change_scratch SEC(".maps");
 
-static __always_inline void note_change(const struct path *directory, struct dentry *dentry,
-					struct dentry *second, __u32 flags)
+/* `denied`: a security module has, and the file system will not be asked. */
+static __always_inline void note_change(enum event_kind kind, const struct path *directory,
+					struct dentry *dentry, struct dentry *second, __u32 flags,
+					int denied)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct noted_change *noted;
 	__u32 length;
 
-	if (!is_of_user(task) || !is_wanted(task))
+	if (denied || !is_of_user(task) || !is_wanted(task))
 		return;
 	noted = bpf_task_storage_get(&changing, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!noted)
+	if (!noted) {
+		__sync_fetch_and_add(&lost_events[kind], 1);
 		return;
+	}
 	noted->dentry = dentry;
 	noted->second = second;
 	noted->mnt = BPF_CORE_READ(directory, mnt);
@@ -115,7 +119,8 @@ static __always_inline struct noted_change *take_noted(void *ctx, struct task_st
 	return noted;
 }
 
-/* As walks_on_alone(), in the buffer of this program. It takes a pointer, which these kernels know. */
+/* As walks_on_alone(), in the buffer of this program. It takes a pointer, which these kernels know.
+ */
 __noinline int changed_walks_on(struct change_scratch *made)
 {
 	return made && walks_on(&made->buffer);
@@ -137,8 +142,10 @@ begin_change(__u32 of, struct task_struct *task, enum event_kind kind, __u32 err
 {
 	struct change_scratch *made = bpf_map_lookup_elem(&change_scratch, &of);
 
-	if (!made)
+	if (!made) {
+		__sync_fetch_and_add(&lost_events[kind], 1);
 		return NULL;
+	}
 	made->record.head.time = bpf_ktime_get_boot_ns();
 	made->record.head.kind = kind;
 	made->record.head.reserved = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Files that processes open, and fail to open; names of files that they remove, change and make;
+ * Files that processes open, and fail to open; names of files that they remove, change and link;
  * and modes that they change. Opens have two ways, of which the loader attaches one: at the
  * kernel's function that opens files, or at the end of the system calls that do.
  *
@@ -187,14 +187,14 @@ int BPF_PROG(file_open, int dfd, struct filename *name, const struct open_flags 
 SEC("fexit/security_path_unlink")
 int BPF_PROG(path_unlink, const struct path *directory, struct dentry *name, int denied)
 {
-	note_change(directory, name, NULL, 0);
+	note_change(EVENT_FILE_DELETE, directory, name, NULL, 0, denied);
 	return 0;
 }
 
 SEC("fexit/security_path_rmdir")
 int BPF_PROG(path_rmdir, const struct path *directory, struct dentry *name, int denied)
 {
-	note_change(directory, name, NULL, 0);
+	note_change(EVENT_FILE_DELETE, directory, name, NULL, 0, denied);
 	return 0;
 }
 
@@ -202,7 +202,8 @@ SEC("fexit/security_path_rename")
 int BPF_PROG(path_rename, const struct path *from, struct dentry *name, const struct path *to,
 	     struct dentry *new_name, unsigned int flags, int denied)
 {
-	note_change(from, name, new_name, flags & RENAME_EXCHANGE ? CHANGE_EXCHANGE : 0);
+	note_change(EVENT_FILE_RENAME, from, name, new_name,
+		    flags & RENAME_EXCHANGE ? CHANGE_EXCHANGE : 0, denied);
 	return 0;
 }
 
@@ -210,7 +211,7 @@ SEC("fexit/security_path_link")
 int BPF_PROG(path_link, struct dentry *file, const struct path *directory, struct dentry *name,
 	     int denied)
 {
-	note_change(directory, name, file, 0);
+	note_change(EVENT_FILE_LINK, directory, name, file, 0, denied);
 	return 0;
 }
 
@@ -218,14 +219,14 @@ SEC("fexit/security_path_symlink")
 int BPF_PROG(path_symlink, const struct path *directory, struct dentry *name, const char *text,
 	     int denied)
 {
-	note_change(directory, name, NULL, CHANGE_SYMBOLIC);
+	note_change(EVENT_FILE_LINK, directory, name, NULL, CHANGE_SYMBOLIC, denied);
 	return 0;
 }
 
 SEC("fexit/security_path_chmod")
 int BPF_PROG(path_chmod, const struct path *path, unsigned short mode, int denied)
 {
-	note_change(path, BPF_CORE_READ(path, dentry), NULL, 0);
+	note_change(EVENT_FILE_CHMOD, path, BPF_CORE_READ(path, dentry), NULL, 0, denied);
 	return 0;
 }
 
