@@ -470,6 +470,7 @@ struct tcp_sock {
 };
 
 struct sk_buff {
+	struct sk_buff *next;
 	struct sock *sk;
 	char cb[48];
 	unsigned int len;

@@ -15,7 +15,15 @@ struct {
 	__type(value, struct udp_flow);
 } flows SEC(".maps");
 
-/* Sockets that were closed since user space has looked, with the time. */
+/* Sockets that have a flow, or had one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set at load */
+	__type(key, __u64);
+	__type(value, __u8);
+} with_flows SEC(".maps");
+
+/* Those of them that were closed since user space has looked, with the time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set at load */
@@ -28,6 +36,7 @@ static __always_inline void count_packet(const struct packet *packet, struct tas
 {
 	struct flow_key key = {.socket = packet->socket};
 	struct udp_flow made = {}, *flow;
+	__u8 one = 1;
 
 	__builtin_memcpy(key.peer, packet->ends.peer, sizeof(key.peer));
 	key.port = packet->ends.peer_port;
@@ -39,6 +48,7 @@ static __always_inline void count_packet(const struct packet *packet, struct tas
 		made.ends = packet->ends;
 		made.since = bpf_ktime_get_boot_ns();
 		/* Another CPU may be first: then its flow is the one. */
+		bpf_map_update_elem(&with_flows, &key.socket, &one, BPF_ANY);
 		bpf_map_update_elem(&flows, &key, &made, BPF_NOEXIST);
 		flow = bpf_map_lookup_elem(&flows, &key);
 	}

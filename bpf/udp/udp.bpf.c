@@ -40,14 +40,14 @@ int BPF_PROG(send_6, struct sk_buff *buffer)
 	return sends(buffer, 1);
 }
 
-/* A length below 0: the process has only looked at it, and it stays. */
+/* Where the process has only looked at it (MSG_PEEK), the packet still is in a queue. */
 SEC("fentry/skb_consume_udp")
 int BPF_PROG(take_packet, struct sock *sk, struct sk_buff *buffer, int length)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct packet packet = {};
 
-	if (length < 0 || !is_wanted(task) || !read_taken(&packet, sk, buffer))
+	if (length < 0 || buffer->next || !is_wanted(task) || !read_taken(&packet, sk, buffer))
 		return 0;
 	if (is_streamed(EVENT_DNS_QUERY))
 		note_answer(&packet);
@@ -60,6 +60,8 @@ static __always_inline int closes(struct sock *sk)
 {
 	__u64 socket = bpf_get_socket_cookie(sk), now = bpf_ktime_get_boot_ns();
 
+	if (bpf_map_delete_elem(&with_flows, &socket))
+		return 0;
 	/* Without room its flows end when they were idle for long. */
 	bpf_map_update_elem(&closed, &socket, &now, BPF_ANY);
 	return 0;

@@ -265,9 +265,10 @@ fn a_flow_has_the_bytes_and_packets_of_both_sides() {
             client.send_to(&buffer[..size], address).expect("sent");
             server.recv_from(&mut buffer).expect("it came");
         }
-        // A look at a packet takes nothing.
+        // A look at a packet takes nothing, whatever it asks for.
         server.send_to(&buffer[..50], own).expect("sent");
         client.peek_from(&mut buffer).expect("it came");
+        client.peek_from(&mut []).expect("it came");
         client.recv_from(&mut buffer).expect("it came");
         // Sent, and taken by nobody.
         client.send_to(&buffer[..7], address).expect("sent");

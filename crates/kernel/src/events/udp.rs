@@ -280,6 +280,7 @@ fn open(
         maps.packets.set_max_entries(ring.next_power_of_two()),
         maps.questions.set_max_entries(size(options.dns, QUESTIONS)),
         maps.flows.set_max_entries(size(options.flows, FLOWS)),
+        maps.with_flows.set_max_entries(size(options.flows, FLOWS)),
         maps.closed.set_max_entries(size(options.flows, FLOWS)),
     ];
     let sized: Result<(), _> = sizes.into_iter().collect();
