@@ -8,23 +8,26 @@
 enum dns_limit {
 	/* A name of 255 bytes, and its type and class. */
 	DNS_QUESTION = 260,
+	/* In the place of a response code: there was no answer when its number was given to
+	   another. */
+	DNS_NO_ANSWER = 0xffff,
 };
 
 /* A question that was sent, and what came of it. */
 struct dns_query {
-	/* The time is that of the answer; of a question that waits, that of its last attempt. */
+	/* Of a question that waits the time is that of its last attempt; else that of its end. */
 	struct event_head head;
 	struct socket_ends ends;
 	/* When it was sent first. */
 	__u64 asked;
 	/* How often it was sent. */
 	__u32 attempts;
-	/* Response code, and records in the section of answers. */
+	/* Response code or DNS_NO_ANSWER, and records in the section of answers. */
 	__u16 code;
 	__u16 answers;
 	/* Bytes of `question` that are there. */
 	__u32 length;
-	/* As it stands in the packet, from the first label on. */
+	/* As it stands in the packet, from the first label on; then zeros. */
 	__u8 question[DNS_QUESTION];
 };
 

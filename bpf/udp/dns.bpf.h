@@ -14,7 +14,22 @@ enum {
 	DNS_HEADER = 12,
 	/* In the third byte of the header. */
 	DNS_IS_ANSWER = 0x80,
+	/* 0: a question. Updates and notifications of zones have the same form. */
+	DNS_OPERATION = 0x78,
 	DNS_CODE = 0x0f,
+	/* In which capital letters differ from small ones. */
+	DNS_CASE = 0x20,
+};
+
+/* Each program has its own: where the kernel preempts one, another can run on its CPU. */
+enum dns_scratch {
+	SCRATCH_SENT_4,
+	SCRATCH_SENT_6,
+	SCRATCH_REPLACED_4,
+	SCRATCH_REPLACED_6,
+	SCRATCH_TAKEN,
+	SCRATCH_ANSWERED,
+	DNS_SCRATCHES,
 };
 
 /* Questions without an answer. User space takes out those that get none. */
@@ -27,7 +42,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);
+	__uint(max_entries, DNS_SCRATCHES);
 	__type(key, __u32);
 	__type(value, struct dns_query);
 } query_scratch SEC(".maps");
@@ -40,30 +55,94 @@ struct dns_header {
 	__u16 answers;
 };
 
-/* `of`: the program, each of which has its own scratch. */
+static __always_inline struct dns_query *query_in(__u32 of)
+{
+	return bpf_map_lookup_elem(&query_scratch, &of);
+}
+
+/* False when the packet is none of DNS, or not one that asks or answers. */
+static __always_inline bool read_header(struct dns_header *header, const struct packet *packet)
+{
+	if (packet->peer_port != DNS_PORT || packet->length < DNS_HEADER)
+		return false;
+	bpf_probe_read_kernel(header, sizeof(*header), packet->data);
+	return !(header->flags & DNS_OPERATION);
+}
+
+static __always_inline void read_question(struct dns_query *query, const struct packet *packet)
+{
+	__u32 length = packet->length - DNS_HEADER;
+
+	__builtin_memset(query->question, 0, sizeof(query->question));
+	if (length > DNS_QUESTION)
+		length = DNS_QUESTION;
+	barrier_var(length);
+	if (length > DNS_QUESTION)
+		return;
+	query->length = length;
+	bpf_probe_read_kernel(query->question, length, packet->data + DNS_HEADER);
+}
+
+/*
+ * Whether two packets ask for the same name, in whatever case, and type: a server may answer in
+ * another case. A name ends at its first zero, also where that is one of a label.
+ */
+static __always_inline bool is_same(const __u8 *a, const __u8 *b)
+{
+	for (int i = 0; i < DNS_QUESTION - 2; i++) {
+		if ((a[i] ^ b[i]) & ~DNS_CASE)
+			return false;
+		if (!a[i] || !b[i])
+			return a[i] == b[i] && a[i + 1] == b[i + 1] && a[i + 2] == b[i + 2];
+	}
+	return true;
+}
+
+/*
+ * Takes a question out of the table and reports it, if nobody else has. Once it is out another one
+ * can have its place: so `ended` is a copy.
+ */
+static __always_inline void end_question(const struct dns_key *key, struct dns_query *ended)
+{
+	if (!bpf_map_delete_elem(&questions, key))
+		emit(&packets, ended, sizeof(*ended), EVENT_DNS_QUERY);
+}
+
+/* True when it is the question that waits, sent again; another one has no answer from now on. */
+static __always_inline bool is_repeated(const struct dns_key *key, const struct dns_query *query,
+					__u32 of)
+{
+	struct dns_query *before = bpf_map_lookup_elem(&questions, key), *ended;
+
+	if (!before)
+		return false;
+	if (is_same(before->question, query->question)) {
+		/* Or answered in vain by a server that is not the one. */
+		__sync_fetch_and_add(&before->attempts, 1);
+		before->head.time = query->head.time;
+		return true;
+	}
+	ended = query_in(of);
+	if (!ended)
+		return false;
+	bpf_probe_read_kernel(ended, sizeof(*ended), before);
+	ended->head.time = query->head.time;
+	ended->code = DNS_NO_ANSWER;
+	end_question(key, ended);
+	return false;
+}
+
+/* `of`: the program, 0 or 1. */
 static __always_inline void note_question(const struct packet *packet, struct task_struct *task,
 					  __u32 of)
 {
-	struct dns_query *query, *before;
 	struct dns_header header = {};
 	struct dns_key key = {};
-	__u32 length;
+	struct dns_query *query;
 
-	if (packet->peer_port != DNS_PORT || packet->length < DNS_HEADER)
+	if (!read_header(&header, packet) || header.flags & DNS_IS_ANSWER || !header.questions)
 		return;
-	bpf_probe_read_kernel(&header, sizeof(header), packet->data);
-	if (header.flags & DNS_IS_ANSWER || !header.questions)
-		return;
-	key.socket = packet->socket;
-	key.id = header.id;
-	before = bpf_map_lookup_elem(&questions, &key);
-	if (before) {
-		/* Sent again, or answered in vain by a server that is not the one. */
-		before->attempts++;
-		before->head.time = bpf_ktime_get_boot_ns();
-		return;
-	}
-	query = bpf_map_lookup_elem(&query_scratch, &of);
+	query = query_in(SCRATCH_SENT_4 + of);
 	if (!query)
 		return;
 	query->head.time = bpf_ktime_get_boot_ns();
@@ -75,41 +154,43 @@ static __always_inline void note_question(const struct packet *packet, struct ta
 	query->attempts = 1;
 	query->code = 0;
 	query->answers = 0;
-	length = packet->length - DNS_HEADER;
-	if (length > DNS_QUESTION)
-		length = DNS_QUESTION;
-	barrier_var(length);
-	if (length > DNS_QUESTION)
+	read_question(query, packet);
+	key.socket = packet->socket;
+	key.id = header.id;
+	if (is_repeated(&key, query, SCRATCH_REPLACED_4 + of))
 		return;
-	query->length = length;
-	bpf_probe_read_kernel(query->question, length, packet->data + DNS_HEADER);
 	if (bpf_map_update_elem(&questions, &key, query, BPF_ANY))
 		__sync_fetch_and_add(&lost_events[EVENT_DNS_QUERY], 1);
 }
 
 static __always_inline void note_answer(const struct packet *packet)
 {
+	struct dns_query *query, *taken, *ended;
 	struct dns_header header = {};
 	struct dns_key key = {};
-	struct dns_query *query;
 
-	if (packet->peer_port != DNS_PORT || packet->length < DNS_HEADER)
-		return;
-	bpf_probe_read_kernel(&header, sizeof(header), packet->data);
-	if (!(header.flags & DNS_IS_ANSWER))
+	if (!read_header(&header, packet) || !(header.flags & DNS_IS_ANSWER))
 		return;
 	key.socket = packet->socket;
 	key.id = header.id;
 	query = bpf_map_lookup_elem(&questions, &key);
-	if (!query)
+	taken = query_in(SCRATCH_TAKEN);
+	ended = query_in(SCRATCH_ANSWERED);
+	if (!query || !taken || !ended)
 		return;
-	query->head.time = bpf_ktime_get_boot_ns();
-	query->code = header.code & DNS_CODE;
-	query->answers = bpf_ntohs(header.answers);
+	/* A server that does not understand a question can leave it out. */
+	if (header.questions) {
+		read_question(taken, packet);
+		if (!is_same(query->question, taken->question))
+			return;
+	}
+	bpf_probe_read_kernel(ended, sizeof(*ended), query);
+	ended->head.time = bpf_ktime_get_boot_ns();
+	ended->code = header.code & DNS_CODE;
+	ended->answers = bpf_ntohs(header.answers);
 	/* Where it was answered from. */
-	query->ends = packet->ends;
-	emit(&packets, query, sizeof(*query), EVENT_DNS_QUERY);
-	bpf_map_delete_elem(&questions, &key);
+	ended->ends = packet->ends;
+	end_question(&key, ended);
 }
 
 #endif

@@ -222,6 +222,59 @@ fn a_lookup_of_the_c_library_has_what_the_resolver_has_noted() {
 }
 
 #[test]
+fn a_question_is_its_number_its_name_and_its_type() {
+    let _machine = support::shared();
+    needs!("udp_events");
+    let namespace = Namespace::new("number");
+    let server = namespace.run(|| UdpSocket::bind("127.0.0.1:53").expect("root"));
+    let stream = Stream::start(&["--kind", "dns"]);
+    let client = namespace.run(|| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+    let own = client.local_addr().expect("bound");
+    client.connect("127.0.0.1:53").expect("a socket of UDP");
+    // An update of a zone asks nothing.
+    let mut update = question(7, &[b"update", b"test"], A);
+    update[2] = 5 << 3;
+    let first = question(7, &[b"first", b"test"], A);
+    let second = question(7, &[b"first", b"test"], AAAA);
+    let third = question(7, &[b"third", b"test"], AAAA);
+    for packet in [&update, &first, &second, &second, &third] {
+        client.send(packet).expect("sent");
+    }
+    let answer = |packet: &[u8], code| {
+        let mut packet = packet.to_vec();
+        packet[2..4].copy_from_slice(&[0x81, 0x80 | code]);
+        server.send_to(&packet, own).expect("sent");
+        client.recv(&mut [0; 512]).expect("an answer");
+    };
+    // One that is late, then one in capital letters; and one without what was asked.
+    answer(&second, NOERROR);
+    answer(&question(7, &[b"THIRD", b"TEST"], AAAA), NXDOMAIN);
+    client.send(&question(8, &[b"last"], A)).expect("sent");
+    answer(&[0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 2);
+    let ours = |e: &Value| e["network.local.port"] == own.port();
+    stream.wait_for("the last one", |e| {
+        ours(e) && e["dns.question.name"] == "last"
+    });
+    let told: Vec<String> = stream
+        .of(ours)
+        .iter()
+        .map(|e| {
+            let keys = ["name", "type"].map(|key| e[format!("dns.question.{key}")].clone());
+            let [name, kind] = keys;
+            let (code, error) = (&e["dns.response_code"], &e["error.type"]);
+            format!("{name} {kind} {code} {error} {}", e["dns.attempts"])
+        })
+        .collect();
+    let expected = [
+        "\"first.test\" \"A\" null \"timeout\" null",
+        "\"first.test\" \"AAAA\" null \"timeout\" 2",
+        "\"third.test\" \"AAAA\" \"NXDOMAIN\" null null",
+        "\"last\" \"A\" \"SERVFAIL\" null null",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn what_lives_at_the_end_of_the_stream_is_reported() {
     let _machine = support::shared();
     needs!("udp_events");

@@ -24,6 +24,9 @@ pub(super) fn parse(bytes: &[u8]) -> Option<RawEvent> {
     if query.head.kind != types::event_kind::EVENT_DNS_QUERY.0 {
         return None;
     }
+    if u32::from(query.code) == types::dns_limit::DNS_NO_ANSWER.0 {
+        return Some(dns(&query, query.head.time, None));
+    }
     let answer = DnsAnswer {
         code: query.code as u8,
         records: query.answers,
