@@ -131,8 +131,8 @@ fn doctor_tells_what_is_switched_off_from_what_cannot_be() {
         assert_eq!(word(needed, "state"), "off", "{name} needs {needed}");
         needy += 1;
     }
-    // Of waits one, of TCP three, of processes three.
-    assert_eq!(needy, 7, "{few:?}");
+    // Of waits one, of TCP three, of processes five, of opens of files one.
+    assert_eq!(needy, 10, "{few:?}");
 }
 
 /// The names of the features on which a command has a verdict.

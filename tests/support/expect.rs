@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::os::fd::AsFd as _;
 use std::sync::OnceLock;
 
-use libbpf_rs::ObjectBuilder;
+use libbpf_rs::{Iter, MapCore as _, ObjectBuilder};
 use noctule_fixtures as fixtures;
 use serde::Deserialize;
 
@@ -23,6 +24,9 @@ pub(crate) struct Expected {
     /// These work with a limit, and why.
     #[serde(default)]
     pub(crate) degraded: BTreeMap<String, String>,
+    /// These are degraded where the kernel refuses iterators over maps, and on where it does not.
+    #[serde(default)]
+    degraded_without_iterators: BTreeMap<String, String>,
     /// These are absent, and why.
     #[serde(default)]
     pub(crate) off: BTreeMap<String, String>,
@@ -65,7 +69,15 @@ pub(crate) fn expected() -> Option<Expected> {
         }
         None => return None,
     };
-    Some(toml::from_str(&text).unwrap_or_else(|e| panic!("the table of the kernel: {e}")))
+    let table: Result<Expected, _> = toml::from_str(&text);
+    let mut table = table.unwrap_or_else(|e| panic!("the table of the kernel: {e}"));
+    let iterated = std::mem::take(&mut table.degraded_without_iterators);
+    if !iterated.is_empty() && refuses_iterators() {
+        table.degraded.extend(iterated);
+    } else {
+        table.on.extend(iterated.into_keys());
+    }
+    Some(table)
 }
 
 /// Whether the kernel refuses a program at a function, by a program that has nothing to do with noctule.
@@ -81,6 +93,26 @@ fn refuses_functions() -> bool {
         let loaded = object.load();
         loaded.is_err_and(|error| error.kind() == libbpf_rs::ErrorKind::PermissionDenied)
     })
+}
+
+/// Whether it refuses an iterator over a map: to load it, to attach it, or to read it.
+fn refuses_iterators() -> bool {
+    static REFUSES: OnceLock<bool> = OnceLock::new();
+    *REFUSES.get_or_init(|| {
+        walk().is_err_and(|error| error.kind() == libbpf_rs::ErrorKind::PermissionDenied)
+    })
+}
+
+fn walk() -> libbpf_rs::Result<()> {
+    let object = ObjectBuilder::default().open_memory(fixtures::WALK)?;
+    let object = object.load()?;
+    let mut maps = object.maps();
+    let elements = maps.find(|map| map.name() == "elements");
+    let elements = elements.expect("the object has a map");
+    let mut programs = object.progs_mut();
+    let walk = programs.next().expect("the object has a program");
+    let link = walk.attach_iter(elements.as_fd())?;
+    Iter::new(&link).map(drop)
 }
 
 /// The state that a feature must have here, which is on where nothing may be lacking.
