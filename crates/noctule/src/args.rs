@@ -297,7 +297,7 @@ pub(crate) struct TopArgs {
     #[arg(long, value_name = "DURATION", default_value = "1s",
           value_parser = values::duration)]
     pub(crate) interval: Duration,
-    /// Show this recording instead of the live node: left and right by batch, [ and ] by minute, g to a
+    /// Show this recording instead of the live node: left and right by batch, `[` and `]` by minute, g to a
     /// time, p to play, v to the next moment at which somebody was hurt
     #[arg(long, value_name = "DIR", conflicts_with = "interval")]
     pub(crate) from: Option<PathBuf>,
