@@ -76,6 +76,35 @@ fn every_call_is_one_synthetic_event() {
     assert_eq!(fails["hitcount"], 2 * CALLS, "{counted}");
 }
 
+/// The table that another one matches on need not set anything.
+#[test]
+fn a_table_without_variables_is_matched() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let own = format!("common_tgid == {}", std::process::id());
+    let enter = format!("keys=common_pid if {own} && fd >= {FIRST}");
+    let exit = format!(
+        "keys=common_pid:vals=hitcount:onmatch(syscalls.sys_enter_close).closed(ret) \
+         if {own} && ret == -9"
+    );
+    let hist = Hist::start(
+        "syscalls:sys_enter_close",
+        &enter,
+        &[
+            "syscalls:sys_exit_close",
+            &exit,
+            "synthetic:closed",
+            "keys=ret",
+            "--synth=closed long ret",
+            "--json",
+        ],
+    );
+    (0..1000).for_each(|_| close_none(FIRST));
+    let answers = hist.end_all();
+    let hits: Vec<_> = answers.iter().map(|answer| &answer["hits"]).collect();
+    assert_eq!(hits, [1000, 1000, 1000], "{answers:?}");
+}
+
 /// The kernel's own example, between two threads on two CPUs that wake each other. The time between two
 /// events counts the same wake-ups.
 #[test]

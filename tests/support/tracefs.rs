@@ -37,7 +37,8 @@ impl Tracefs {
     /// Adds a line to a file that is a list of commands.
     pub(crate) fn append(&self, path: &str, line: &str) {
         let file = fs::OpenOptions::new().append(true).open(self.path(path));
-        let written = file.and_then(|mut file| writeln!(file, "{line}"));
+        // In one piece: some of these files take each write for a command.
+        let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
         written.unwrap_or_else(|e| panic!("{path}: {line}: {e}"));
     }
 }

@@ -8,7 +8,7 @@ use noctule_trace::resolve::{Linkable, Scope, linked};
 use noctule_trace::source::{Problem, Span};
 use noctule_trace::synthetic::Synthetic;
 use noctule_trace::table::Table;
-use noctule_trace::tree::{EventName, Hist};
+use noctule_trace::tree::{EventName, Handler, Hist};
 
 use super::plan::{Job, refused};
 use crate::commands::groups::Groups;
@@ -29,10 +29,13 @@ pub(super) struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// It has to do with other events.
-    pub(super) fn is_linked(&self) -> bool {
+    /// It has to do with other events; `matched` are those on whose tables others match.
+    pub(super) fn is_linked(&self, matched: &[EventName]) -> bool {
         let tree = &self.tree;
-        !tree.vars.is_empty() || !tree.actions.is_empty() || self.synthetic().is_some()
+        !tree.vars.is_empty()
+            || !tree.actions.is_empty()
+            || self.synthetic().is_some()
+            || matched.contains(&event_name(self.events))
     }
 
     /// The name of the synthetic event.
@@ -47,6 +50,17 @@ impl Given<'_> {
         let serves = !tree.vars.is_empty() || !tree.actions.is_empty();
         serves && table.tracked.is_empty() && tree.vals.is_empty() && tree.sort.is_empty()
     }
+}
+
+/// The events on whose tables these match.
+pub(super) fn matched(all: &[Given<'_>]) -> Vec<EventName> {
+    let actions = all.iter().flat_map(|given| &given.tree.actions);
+    actions
+        .filter_map(|action| match &action.handler.node {
+            Handler::OnMatch(event) => Some(event.clone()),
+            Handler::OnMax(_) | Handler::OnChange(_) => None,
+        })
+        .collect()
 }
 
 /// The definitions of synthetic events.

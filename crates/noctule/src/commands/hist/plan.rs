@@ -57,10 +57,11 @@ pub(super) fn of(
             tree,
         });
     }
+    let matched = linked::matched(&all);
     let (of_others, alone): (Vec<_>, Vec<_>) = all
         .into_iter()
         .enumerate()
-        .partition(|(_, given)| given.is_linked());
+        .partition(|(_, given)| given.is_linked(&matched));
     let (places, of_others): (Vec<_>, Vec<_>) = of_others.into_iter().unzip();
     let of_others = linked::jobs(&of_others, &synthetic, symbols, groups, pausable)?;
     let mut jobs: Vec<(usize, Job)> = places.into_iter().zip(of_others).collect();
