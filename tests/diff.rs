@@ -6,6 +6,8 @@ use super::support::burner::Burner;
 use super::support::{self, json, noctule};
 
 const NAME: &str = "diff-burner";
+/// That of another test, which runs beside it.
+const STAR: &str = "diff-began";
 
 /// A recording of some seconds in which a process of that name ran.
 fn record(tape: &str) {
@@ -82,15 +84,15 @@ fn a_load_that_began_has_a_star() {
         assert!(output.status.success(), "{output:?}");
     };
     record(&before, "22s");
-    let burner = Burner::named(NAME.as_bytes()).first();
+    let burner = Burner::named(STAR.as_bytes()).first();
     record(&after, "22s");
     drop(burner);
     let changed = json(&["diff", &before, &after, "--by", "process", "--json"]);
-    let cpu = &row(&changed, NAME)["cpu"];
+    let cpu = &row(&changed, STAR)["cpu"];
     assert_eq!(cpu["changed"], true, "{cpu}");
     assert!(cpu["p_value"].as_f64().expect("a test") < 0.001, "{cpu}");
     let table = noctule(&["diff", &before, &after, "--by", "process"]);
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
-    let line = table.lines().find(|line| line.starts_with(NAME));
+    let line = table.lines().find(|line| line.starts_with(STAR));
     assert!(line.is_some_and(|line| line.contains('*')), "{table}");
 }
