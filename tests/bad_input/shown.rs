@@ -135,6 +135,26 @@ fn doctor_tells_what_is_switched_off_from_what_cannot_be() {
     assert_eq!(needy, 10, "{few:?}");
 }
 
+/// The file is the agent's: a command that writes none leaves the ring alone, which nobody would read.
+#[test]
+fn the_agents_file_of_events_is_no_business_of_an_answer() {
+    let _machine = support::shared();
+    needs!("process_events");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (config, events, answer) = (path("config"), path("events"), path("answer"));
+    let text = format!("[events]\nfile = \"{events}\"\nring_bytes = 4096\n");
+    fs::write(&config, text).expect("a file");
+    let script = "i=0; while [ $i -lt 400 ]; do i=$((i + 1)); (:); done";
+    let args = ["stat", "--json", "--config", &config, "-o", &answer, "--"];
+    let output = support::noctule(&[&args[..], &["sh", "-c", script]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let answer = fs::read_to_string(&answer).expect("an answer");
+    let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+    assert_eq!(answer["losses"], serde_json::json!({}), "{answer}");
+    assert!(!fs::exists(&events).expect("its folder is there"));
+}
+
 /// The names of the features on which a command has a verdict.
 fn judged(args: &[&str]) -> BTreeSet<String> {
     let answer = support::json(args);

@@ -95,16 +95,14 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     /// Loads and attaches what works here of what is shown.
     pub(crate) fn start(config: &Config, shown: Shown) -> Result<Self> {
-        Self::start_keeping(config, shown, false)
+        let mut this = Self::load(config, &Scope::default(), shown)?;
+        this.narrow(&Scope::default())?;
+        Ok(this)
     }
 
-    /// The same of everything, with the events that the page shows.
+    /// The same of everything, with the events that are kept on disk or shown by the page.
     pub(crate) fn start_agent(config: &Config) -> Result<Self> {
-        Self::start_keeping(config, Shown::All, config.web.events)
-    }
-
-    fn start_keeping(config: &Config, shown: Shown, for_page: bool) -> Result<Self> {
-        let events = &config.events;
+        let (events, for_page) = (&config.events, config.web.events);
         let to_disk = !events.file.as_os_str().is_empty() || config.tape.folder().is_some();
         let keeps = to_disk || for_page;
         let scope = Scope {
@@ -117,7 +115,7 @@ impl Pipeline {
             udp: to_disk && events.udp,
             ..Scope::default()
         };
-        let mut this = Self::load(config, &scope, shown)?;
+        let mut this = Self::load(config, &scope, Shown::All)?;
         this.narrow(&scope)?;
         if keeps {
             this.list_existing(to_disk)?;
