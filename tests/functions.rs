@@ -5,7 +5,7 @@ use std::fs;
 
 use super::hist::{Hist, refused};
 use super::support;
-use super::support::expect::skip_because;
+use super::support::expect::{has_shared_libc, skip_because};
 
 /// Whether this kernel can probe its functions.
 fn has_kprobes() -> bool {
@@ -36,8 +36,7 @@ fn getpriority(who: u32, times: u64) {
 fn functions_of_libraries_are_counted_with_their_arguments() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let maps = fs::read_to_string("/proc/self/maps").expect("procfs");
-    if !maps.contains("/libc.so.6") {
+    if !has_shared_libc() {
         return skip_because("the tests are linked without the C library of the system");
     }
     let own = own();

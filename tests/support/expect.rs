@@ -147,6 +147,13 @@ fn absent(expected: &Expected, feature: &str) -> Option<String> {
     off.get(feature).or_else(|| off.get("cpu_time")).cloned()
 }
 
+/// Whether the tests use the C library of the system, whose functions can then be probed: those of the
+/// virtual machines have one in them.
+pub(crate) fn has_shared_libc() -> bool {
+    let maps = fs::read_to_string("/proc/self/maps").expect("procfs");
+    maps.contains("/libc.so.6")
+}
+
 /// Tells the runner why a test does nothing, where what it is about is no feature of ours.
 pub(crate) fn skip_because(reason: &str) {
     let file = env::var_os("NOCTULE_SKIPPED").expect("where to say that a test is skipped");
