@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::support;
+use crate::support::affinity;
 use crate::support::agent::Agent;
 use crate::support::browser::Browser;
 use crate::support::cgroup::Group;
@@ -43,12 +44,13 @@ fn open(agent: &Agent, address: &str) -> Browser {
 fn the_page_names_the_neighbour_that_hurts_and_a_link_restores_it() {
     let _machine = support::shared_but(&[Part::LastCpu]);
     needs!("cpu_waits");
+    let agent = agent();
+    // Its threads would wait for the last CPU behind both loads, and it would not even begin.
+    let browser = affinity::without_cpu(affinity::last_cpu(), || open(&agent, ""));
     let victim = Group::new("victim").heavy();
     let neighbour = Group::new("neighbour").heavy();
     let _victim = Load::own(&victim, "spin 1");
     let _neighbour = Load::own(&neighbour, "spin 1");
-    let agent = agent();
-    let browser = open(&agent, "");
     let named = |name: &str| -> Value {
         browser.run(&format!(
             "const found = [...document.querySelectorAll('#now .hurt')].find((row) => \
