@@ -1,0 +1,350 @@
+//! TLS of the server: its certificate, and which clients it takes.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, Error, InvalidMessage, RootCertStore, ServerConfig,
+    SignatureScheme, SupportedProtocolVersion,
+};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::refusals::Refused;
+
+/// A version of TLS. There are no older ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsVersion {
+    /// 1.2
+    V12,
+    /// 1.3
+    V13,
+}
+
+/// What is asked of clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// No certificate.
+    #[default]
+    None,
+    /// A certificate, which is looked at by nobody; without one they are served too.
+    Request,
+    /// Any certificate whose key the client has. It shows nothing about who the client is.
+    RequireAny,
+    /// A certificate of our authority, if they send one.
+    VerifyIfGiven,
+    /// A certificate of our authority.
+    RequireAndVerify,
+}
+
+/// TLS as it is asked for. Files are given by what is in them, in PEM.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsWish<'a> {
+    /// The server's certificate, and those between it and its authority.
+    pub certificates: &'a [u8],
+    /// The private key of the first.
+    pub key: &'a [u8],
+    /// What is asked of clients.
+    pub clients: ClientAuth,
+    /// Certificates of the authorities of clients.
+    pub client_ca: Option<&'a [u8]>,
+    /// The oldest version.
+    pub least: TlsVersion,
+    /// The newest version.
+    pub most: TlsVersion,
+    /// Names of cipher suites of TLS 1.2; empty: all that are good. Those of 1.3 are always there.
+    pub suites: &'a [String],
+    /// Names of curves, best first; empty: all that are good.
+    pub curves: &'a [String],
+}
+
+/// Which part of a wish cannot be granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsPart {
+    /// The certificate.
+    Certificate,
+    /// The key.
+    Key,
+    /// The certificates of the authorities of clients.
+    ClientCa,
+    /// Versions, suites or curves.
+    Choice,
+}
+
+/// Why there is no TLS. The words quote nothing of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsError {
+    /// What is wrong.
+    pub part: TlsPart,
+    /// Why, and how to mend it.
+    pub words: String,
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+/// TLS that is ready to be spoken.
+#[derive(Clone)]
+pub struct Tls(Arc<ServerConfig>);
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+/// Names of curves in Go, which web configurations have, and of rustls.
+const CURVES: [(&str, &str); 3] = [
+    ("X25519", "X25519"),
+    ("CurveP256", "secp256r1"),
+    ("CurveP384", "secp384r1"),
+];
+
+fn failed(part: TlsPart, words: impl Into<String>) -> TlsError {
+    let words = words.into();
+    TlsError { part, words }
+}
+
+impl Tls {
+    /// Checks everything, and that key and certificate fit together.
+    pub fn new(wish: &TlsWish<'_>) -> Result<Self, TlsError> {
+        let chain = certificates(wish.certificates, TlsPart::Certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(wish.key).map_err(|_| {
+            failed(
+                TlsPart::Key,
+                "there is no private key in PEM without a pass phrase in it",
+            )
+        })?;
+        let provider = Arc::new(provider(wish)?);
+        let clients = clients(wish, &provider)?;
+        let choice = |error: Error| {
+            failed(
+                TlsPart::Choice,
+                format!("these versions, cipher suites and curves do not go together: {error}"),
+            )
+        };
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions(wish))
+            .map_err(choice)?;
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+            let part = match &error {
+                Error::InvalidCertificate(_) => TlsPart::Certificate,
+                _ => TlsPart::Key,
+            };
+            let words = match error {
+                Error::InconsistentKeys(_) => "the key is not that of the certificate".into(),
+                // Words of rustls about kinds of keys and defects; they quote no bytes.
+                other => format!("it cannot be used: {other}"),
+            };
+            failed(part, words)
+        })?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// Speaks TLS with a client, or says why not.
+    pub(crate) async fn accept(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, Refused> {
+        // Who asks in plain text should see an answer that can be read.
+        let mut first = [0];
+        match stream.peek(&mut first).await {
+            Ok(1) if first[0].is_ascii_alphabetic() => {
+                refuse_plain(stream).await;
+                return Err(Refused::PlainHttp);
+            }
+            Ok(1) => {}
+            _ => return Err(Refused::Tls),
+        }
+        let acceptor = TlsAcceptor::from(self.0.clone());
+        acceptor.accept(stream).await.map_err(|error| why(&error))
+    }
+}
+
+async fn refuse_plain(mut stream: TcpStream) {
+    const ANSWER: &[u8] =
+        b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
+        Connection: close\r\n\r\nthis port speaks HTTPS: ask for https:// instead of http://\n";
+    // What it sent is read first: a connection that is closed with bytes unread is reset, and the answer with it.
+    let mut sent = [0; 4096];
+    let _ = stream.try_read(&mut sent);
+    let _ = stream.write_all(ANSWER).await;
+    let _ = stream.shutdown().await;
+}
+
+fn why(error: &io::Error) -> Refused {
+    let inner = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
+    match inner {
+        Some(Error::NoCertificatesPresented | Error::InvalidCertificate(_)) => {
+            Refused::ClientCertificate
+        }
+        Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => Refused::PlainHttp,
+        _ => Refused::Tls,
+    }
+}
+
+fn certificates(pem: &[u8], part: TlsPart) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(failed(part, "there is no certificate in PEM in it")),
+    }
+}
+
+fn versions(wish: &TlsWish<'_>) -> Vec<&'static SupportedProtocolVersion> {
+    let all = [(TlsVersion::V13, &TLS13), (TlsVersion::V12, &TLS12)];
+    let wanted = |version| (wish.least..=wish.most).contains(&version);
+    all.into_iter()
+        .filter(|(version, _)| wanted(*version))
+        .map(|(_, version)| version)
+        .collect()
+}
+
+fn provider(wish: &TlsWish<'_>) -> Result<CryptoProvider, TlsError> {
+    let mut provider = ring::default_provider();
+    if !wish.suites.is_empty() {
+        let older = |suite: &rustls::SupportedCipherSuite| suite.tls13().is_none();
+        let name = |suite: &rustls::SupportedCipherSuite| format!("{:?}", suite.suite());
+        let known: Vec<String> = provider.cipher_suites.iter().map(name).collect();
+        for (at, wanted) in wish.suites.iter().enumerate() {
+            // Go has no prefix for the suites of TLS 1.3 either.
+            let newer = wanted.replacen("TLS_", "TLS13_", 1);
+            if !known.contains(wanted) && !known.contains(&newer) {
+                let words = format!(
+                    "number {} of cipher_suites is none of {}",
+                    at + 1,
+                    known.join(", ")
+                );
+                return Err(failed(TlsPart::Choice, words));
+            }
+        }
+        provider
+            .cipher_suites
+            .retain(|suite| !older(suite) || wish.suites.contains(&name(suite)));
+    }
+    if !wish.curves.is_empty() {
+        let mut groups = Vec::new();
+        for (at, wanted) in wish.curves.iter().enumerate() {
+            let own = CURVES.iter().find(|(go, _)| go == wanted);
+            let group = own.and_then(|(_, own)| {
+                let named = |group: &&&dyn rustls::crypto::SupportedKxGroup| {
+                    format!("{:?}", group.name()).eq_ignore_ascii_case(own)
+                };
+                provider.kx_groups.iter().find(named)
+            });
+            let names = CURVES.map(|(go, _)| go).join(", ");
+            let words = || format!("number {} of curve_preferences is none of {names}", at + 1);
+            groups.push(*group.ok_or_else(|| failed(TlsPart::Choice, words()))?);
+        }
+        provider.kx_groups = groups;
+    }
+    Ok(provider)
+}
+
+type Verifier = Arc<dyn ClientCertVerifier>;
+
+fn clients(
+    wish: &TlsWish<'_>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<Verifier>, TlsError> {
+    let required = match wish.clients {
+        ClientAuth::None => return Ok(None),
+        ClientAuth::Request | ClientAuth::RequireAny => {
+            return Ok(Some(Arc::new(AnyCertificate {
+                required: wish.clients == ClientAuth::RequireAny,
+                provider: provider.clone(),
+            })));
+        }
+        ClientAuth::VerifyIfGiven => false,
+        ClientAuth::RequireAndVerify => true,
+    };
+    let part = TlsPart::ClientCa;
+    let Some(pem) = wish.client_ca else {
+        return Err(failed(
+            part,
+            "it is not given, and clients are to be verified",
+        ));
+    };
+    let mut roots = RootCertStore::empty();
+    for (at, certificate) in certificates(pem, part)?.into_iter().enumerate() {
+        let broken = |_| failed(part, format!("certificate {} of it is broken", at + 1));
+        roots.add(certificate).map_err(broken)?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let builder = match required {
+        true => builder,
+        false => builder.allow_unauthenticated(),
+    };
+    let verifier = builder.build();
+    verifier
+        .map(Some)
+        .map_err(|error| failed(part, format!("it cannot be used: {error}")))
+}
+
+/// Takes every certificate whose key the client has.
+#[derive(Debug)]
+struct AnyCertificate {
+    required: bool,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ClientCertVerifier for AnyCertificate {
+    fn client_auth_mandatory(&self) -> bool {
+        self.required
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let known = &self.provider.signature_verification_algorithms;
+        known.supported_schemes()
+    }
+}
