@@ -8,8 +8,11 @@
 //! all of them. So neither a client that sends its header a byte at a time nor one that never reads the
 //! answer can hold memory or keep the agent from ending. Nor can they keep a scraper out: the oldest
 //! connection without a request, or the oldest answer, gives way to a new one.
+//!
+//! [`Security`] is TLS, names with passwords, and headers. It may be replaced while the server runs.
 
 mod api;
+mod basic;
 mod connection;
 mod host;
 mod page;
@@ -18,15 +21,18 @@ mod refusals;
 mod routes;
 mod seats;
 mod secure;
+
 mod server;
 mod tls;
 mod ui;
 
 pub use api::{Agent, Api, RESOURCES, Refusal, Resource, Ticks};
+pub use basic::Users;
 pub use host::Hosts;
 pub use page::{Packer, Page, Shared};
 pub use query::Query;
 pub use refusals::{Refusals, Refused};
 pub use routes::{Handlers, Wish};
+
 pub use server::{Bound, Server, bind};
 pub use tls::{ClientAuth, Tls, TlsError, TlsPart, TlsVersion, TlsWish};

@@ -1,0 +1,415 @@
+//! Names and passwords of clients (HTTP basic authentication), kept as bcrypt hashes.
+//!
+//! To check one password takes tens of milliseconds of a CPU, by design. So what was checked is
+//! remembered, each check runs on a thread of its own, one at a time, and few clients may wait for theirs: a
+//! flood of wrong passwords neither holds up a client that was let in before, nor takes a CPU for itself.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::http::{HeaderMap, header};
+use rustls::crypto::ring;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
+
+use crate::refusals::Refused;
+
+/// The most that a hash may cost: a second or two for each check. It doubles with each step.
+const MOST_COST: u32 = 15;
+
+/// Checks that may wait, of all clients and of one address.
+const WAITING: usize = 16;
+const WAITING_EACH: usize = 2;
+
+/// After a check that failed there is a pause of so many times its length.
+const PAUSE: u32 = 3;
+
+/// Wrong credentials that are remembered.
+const WRONG: usize = 256;
+/// Right ones: more than anybody has users. It only grows by who knows a password.
+const RIGHT: usize = 1024;
+
+/// Who may ask: names and hashes of passwords.
+#[derive(Clone, Default)]
+pub struct Users(BTreeMap<String, String>);
+
+impl std::fmt::Debug for Users {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} users", self.0.len())
+    }
+}
+
+impl Users {
+    /// Refuses what is no bcrypt hash, or one that takes too long. The words name no user and no hash: its
+    /// number in the order of names does.
+    pub fn new(users: BTreeMap<String, String>) -> Result<Self, String> {
+        for (at, hash) in users.values().enumerate() {
+            let parts = hash.parse::<bcrypt::HashParts>().map_err(|_| {
+                format!(
+                    "the password of user {} (by name) is no bcrypt hash: `htpasswd -nBC 10 \"\"` makes one",
+                    at + 1
+                )
+            })?;
+            if parts.get_cost() > MOST_COST {
+                return Err(format!(
+                    "the hash of user {} (by name) has cost {}: {MOST_COST} is the most, 10 is usual",
+                    at + 1,
+                    parts.get_cost()
+                ));
+            }
+        }
+        Ok(Self(users))
+    }
+
+    /// Whether there is nobody, and so no password is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The hash to compare with, and whether the name exists: for one that does not, a check takes as long.
+    fn hash(&self, name: &str) -> Option<(&str, bool)> {
+        let own = self.0.get(name).map(|hash| (hash.as_str(), true));
+        own.or_else(|| Some((self.0.values().next()?.as_str(), false)))
+    }
+}
+
+/// A digest of a name, its hash and a password. The key is made anew at each start, so that neither a core
+/// dump nor the time of a look-up says anything about a password.
+type Tag = [u8; 32];
+
+/// Checks credentials, and remembers what came of it.
+pub(crate) struct Verifier {
+    key: Tag,
+    slot: Arc<Semaphore>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    right: HashSet<Tag>,
+    wrong: HashSet<Tag>,
+    /// The wrong ones, the oldest first.
+    order: VecDeque<Tag>,
+    waiting: BTreeMap<IpAddr, usize>,
+}
+
+impl State {
+    fn known(&self, tag: &Tag) -> Option<bool> {
+        let right = self.right.contains(tag);
+        (right || self.wrong.contains(tag)).then_some(right)
+    }
+
+    fn learn(&mut self, tag: Tag, right: bool) {
+        if right {
+            if self.right.len() >= RIGHT {
+                self.right.clear();
+            }
+            self.right.insert(tag);
+        } else if self.wrong.insert(tag) {
+            self.order.push_back(tag);
+            if self.order.len() > WRONG
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.wrong.remove(&oldest);
+            }
+        }
+    }
+
+    /// A place to wait in, if there is one.
+    fn wait(&mut self, from: IpAddr) -> bool {
+        let all: usize = self.waiting.values().sum();
+        let own = self.waiting.get(&from).copied().unwrap_or(0);
+        let room = all < WAITING && own < WAITING_EACH;
+        if room {
+            self.waiting.insert(from, own + 1);
+        }
+        room
+    }
+
+    fn leave(&mut self, from: IpAddr) {
+        if let Some(own) = self.waiting.get_mut(&from) {
+            *own -= 1;
+            if *own == 0 {
+                self.waiting.remove(&from);
+            }
+        }
+    }
+}
+
+/// A place in the queue, given back when the client goes.
+struct Waiting<'a> {
+    verifier: &'a Verifier,
+    from: IpAddr,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.verifier.state().leave(self.from);
+    }
+}
+
+impl Verifier {
+    pub(crate) fn new() -> Self {
+        let mut key = Tag::default();
+        // Where the kernel has no random bytes there is no TLS either; tags are then only less secret.
+        let _ = ring::default_provider().secure_random.fill(&mut key);
+        Self {
+            key,
+            slot: Arc::new(Semaphore::new(1)),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Whether the request may be answered.
+    pub(crate) async fn check(
+        &self,
+        users: &Users,
+        headers: &HeaderMap,
+        from: IpAddr,
+    ) -> Result<(), Refused> {
+        if users.is_empty() {
+            return Ok(());
+        }
+        let (name, password) = credentials(headers).ok_or(Refused::NoCredentials)?;
+        let (hash, exists) = users.hash(&name).ok_or(Refused::Credentials)?;
+        let tag = self.tag(&[name.as_bytes(), hash.as_bytes(), &password]);
+        if let Some(right) = self.state().known(&tag) {
+            return verdict(right);
+        }
+        let from = network(from);
+        if !self.state().wait(from) {
+            return Err(Refused::Busy);
+        }
+        let _place = Waiting {
+            verifier: self,
+            from,
+        };
+        let Ok(slot) = self.slot.clone().acquire_owned().await else {
+            return Err(Refused::Busy);
+        };
+        // The same may have been checked meanwhile.
+        if let Some(right) = self.state().known(&tag) {
+            return verdict(right);
+        }
+        let hash = hash.to_owned();
+        let begun = Instant::now();
+        let checked = spawn_blocking(move || bcrypt::verify(password, &hash));
+        let right = matches!(checked.await, Ok(Ok(true))) && exists;
+        self.state().learn(tag, right);
+        if !right {
+            let pause: Duration = begun.elapsed() * PAUSE;
+            tokio::spawn(async move {
+                sleep(pause).await;
+                drop(slot);
+            });
+        }
+        verdict(right)
+    }
+
+    fn tag(&self, parts: &[&[u8]]) -> Tag {
+        let mut text = Vec::new();
+        for part in parts {
+            text.extend((part.len() as u64).to_le_bytes());
+            text.extend(*part);
+        }
+        hmac(&self.key, &text)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn verdict(right: bool) -> Result<(), Refused> {
+    match right {
+        true => Ok(()),
+        false => Err(Refused::Credentials),
+    }
+}
+
+/// HMAC with SHA-256 (RFC 2104).
+fn hmac(key: &Tag, text: &[u8]) -> Tag {
+    let mut pads = [[0x36; 64], [0x5c; 64]];
+    for pad in &mut pads {
+        for (byte, key) in pad.iter_mut().zip(key) {
+            *byte ^= key;
+        }
+    }
+    let digest = |parts: [&[u8]; 2]| -> Tag {
+        let mut sha = Sha256::new();
+        parts.iter().for_each(|part| sha.update(part));
+        sha.finalize().into()
+    };
+    let inner = digest([&pads[0], text]);
+    digest([&pads[1], &inner])
+}
+
+/// Who counts as one client: an address, or a network of IPv6, which one client has all of.
+fn network(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V6(address) => {
+            let bits = address.to_bits() >> 64 << 64;
+            Ipv6Addr::from_bits(bits).into()
+        }
+        v4 => v4,
+    }
+}
+
+/// Name and password of a request that has both.
+fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
+    let mut sent = headers.get_all(header::AUTHORIZATION).iter();
+    let (value, more) = (sent.next()?, sent.next());
+    let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
+    if more.is_some() || !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let both = base64(rest.trim())?;
+    let colon = both.iter().position(|&b| b == b':')?;
+    let name = String::from_utf8(both[..colon].to_vec()).ok()?;
+    Some((name, both[colon + 1..].to_vec()))
+}
+
+/// The standard alphabet, with or without padding.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut length) = (0u32, 0);
+    for byte in text.trim_end_matches('=').bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        length += 6;
+        if length >= 8 {
+            length -= 8;
+            out.push((bits >> length) as u8);
+            bits &= (1 << length) - 1;
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn users() -> Users {
+        let hash = bcrypt::hash("secret", 4).unwrap();
+        Users::new([("alice".to_owned(), hash)].into()).unwrap()
+    }
+
+    fn headers(value: &str) -> HeaderMap {
+        let value = HeaderValue::from_str(value).unwrap();
+        [(header::AUTHORIZATION, value)].into_iter().collect()
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().build().unwrap()
+    }
+
+    #[test]
+    fn names_and_passwords() {
+        let users = users();
+        let verifier = Verifier::new();
+        let cases = [
+            // alice:secret, alice:wrong, bob:secret, alice, alice:secretx
+            ("Basic YWxpY2U6c2VjcmV0", Ok(())),
+            ("basic YWxpY2U6c2VjcmV0", Ok(())),
+            ("Basic YWxpY2U6d3Jvbmc=", Err(Refused::Credentials)),
+            ("Basic Ym9iOnNlY3JldA==", Err(Refused::Credentials)),
+            ("Basic YWxpY2U=", Err(Refused::NoCredentials)),
+            ("Basic YWxpY2U6c2VjcmV0eA==", Err(Refused::Credentials)),
+            ("Basic !!!", Err(Refused::NoCredentials)),
+            ("Bearer YWxpY2U6c2VjcmV0", Err(Refused::NoCredentials)),
+        ];
+        runtime().block_on(async {
+            for _ in 0..2 {
+                for (sent, expected) in cases {
+                    let found = verifier.check(&users, &headers(sent), HERE).await;
+                    assert_eq!(found, expected, "{sent}");
+                }
+            }
+            let none = verifier.check(&users, &HeaderMap::new(), HERE).await;
+            assert_eq!(none, Err(Refused::NoCredentials));
+            let nobody = Users::default();
+            let open = verifier.check(&nobody, &HeaderMap::new(), HERE).await;
+            assert_eq!(open, Ok(()));
+        });
+        let state = verifier.state();
+        assert_eq!((state.right.len(), state.wrong.len()), (1, 3));
+        assert!(state.waiting.is_empty());
+    }
+
+    #[test]
+    fn few_of_one_address_wait_and_a_known_password_does_not() {
+        let users = users();
+        let verifier = Verifier::new();
+        let right = headers("Basic YWxpY2U6c2VjcmV0");
+        runtime().block_on(async {
+            verifier.check(&users, &right, HERE).await.unwrap();
+            // Nobody is checked any more.
+            let held = verifier.slot.clone().acquire_owned().await.unwrap();
+            let wrong = headers("Basic YWxpY2U6d3Jvbmc=");
+            let check = || verifier.check(&users, &wrong, HERE);
+            let (mut one, mut two) = (Box::pin(check()), Box::pin(check()));
+            let soon = Duration::from_millis(10);
+            assert!(tokio::time::timeout(soon, &mut one).await.is_err());
+            assert!(tokio::time::timeout(soon, &mut two).await.is_err());
+            assert_eq!(check().await, Err(Refused::Busy));
+            assert_eq!(verifier.check(&users, &right, HERE).await, Ok(()));
+            drop(one);
+            drop(two);
+            assert!(verifier.state().waiting.is_empty());
+            drop(held);
+        });
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut state = State::default();
+        for n in 0..10 * WRONG {
+            let mut tag = Tag::default();
+            tag[..8].copy_from_slice(&n.to_le_bytes());
+            state.learn(tag, false);
+        }
+        assert_eq!((state.wrong.len(), state.order.len()), (WRONG, WRONG));
+        let place = |n: u8| IpAddr::from([10, 0, 0, n]);
+        let given = (0..100u8).filter(|n| state.wait(place(n / 3))).count();
+        assert_eq!(given, WAITING);
+    }
+
+    #[test]
+    fn a_hash_that_is_none_or_takes_for_ever_is_refused_without_being_quoted() {
+        let hash = |text: &str| Users::new([("bob".to_owned(), text.to_owned())].into());
+        let words = hash("hunter2").unwrap_err();
+        assert!(
+            words.contains("user 1") && !words.contains("hunter2"),
+            "{words}"
+        );
+        let costly = bcrypt::hash("x", 4).unwrap().replace("$04$", "$16$");
+        assert!(hash(&costly).unwrap_err().contains("cost 16"));
+    }
+
+    #[test]
+    fn a_digest_is_that_of_the_standard() {
+        // RFC 4231, test case 2, with its key filled up by zeros, which changes nothing.
+        let mut key = Tag::default();
+        key[..4].copy_from_slice(b"Jefe");
+        let tag = hmac(&key, b"what do ya want for nothing?");
+        assert_eq!(tag[..4], [0x5b, 0xdc, 0xc1, 0x46]);
+        assert_eq!(tag[28..], [0x64, 0xec, 0x38, 0x43]);
+    }
+}
