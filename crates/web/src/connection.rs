@@ -1,21 +1,27 @@
 //! One connection, with limits on everything.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::refusals::Refused;
 use crate::routes::Held;
 use crate::seats::{Kept, Seat};
+use crate::secured::Guard;
 
 /// How long clients may take.
 #[derive(Clone, Copy, Debug)]
@@ -41,21 +47,57 @@ impl Limits {
 /// More than any scraper sends in a header, and the least that hyper takes is half of it.
 const BUFFER_BYTES: usize = 16 * 1024;
 
+/// What all connections share.
+pub(crate) struct Door {
+    pub(crate) router: Router,
+    pub(crate) guard: Guard,
+    pub(crate) limits: Limits,
+}
+
 /// Serves the connection until the client ends it, a limit is reached, it has to give way to another, or
 /// `stop` changes.
 pub(crate) async fn serve(
     stream: TcpStream,
-    router: Router,
+    from: IpAddr,
+    door: Arc<Door>,
     seat: Arc<Seat>,
-    limits: Limits,
     mut stop: watch::Receiver<bool>,
 ) {
-    let answering = seat.clone();
-    let service = service_fn(move |request| {
+    let Some(tls) = door.guard.secured.now().tls.clone() else {
+        return talk(stream, from, door, seat, stop).await;
+    };
+    let opened = tokio::select! {
+        opened = timeout(door.limits.header, tls.accept(stream)) => opened,
+        () = seat.closed() => return door.guard.refusals.count(Refused::Crowded),
+        _ = stop.wait_for(|stop| *stop) => return,
+    };
+    match opened {
+        Ok(Ok(stream)) => talk(stream, from, door, seat, stop).await,
+        Ok(Err(why)) => door.guard.refusals.count(why),
+        Err(_) => door.guard.refusals.count(Refused::Tls),
+    }
+}
+
+async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    from: IpAddr,
+    door: Arc<Door>,
+    seat: Arc<Seat>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let (limits, answering, inside) = (door.limits, seat.clone(), door.clone());
+    let service = service_fn(move |request: Request<Incoming>| {
         let answer = answering.answer();
-        let response = TowerToHyperService::new(router.clone()).call(request);
+        let door = inside.clone();
         async move {
-            let response = response.await?;
+            let mut response = match door.guard.admit(request.headers(), from).await {
+                Ok(()) => {
+                    let router = TowerToHyperService::new(door.router.clone());
+                    router.call(request).await?
+                }
+                Err(refusal) => refusal,
+            };
+            door.guard.complete(&mut response);
             if let Some(Held(page)) = response.extensions().get() {
                 answer.holds(page);
             }
@@ -71,16 +113,17 @@ pub(crate) async fn serve(
         .max_buf_size(BUFFER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
+    let crowded = || door.guard.refusals.count(Refused::Crowded);
     // How a connection ends is the client's business: errors are of no use to anybody here.
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = seat.closed() => return,
+        () = seat.closed() => return crowded(),
         _ = stop.wait_for(|stop| *stop) => {}
         () = sleep(limits.life) => {}
     }
     connection.as_mut().graceful_shutdown();
     tokio::select! {
         _ = timeout(limits.last_answer, connection) => {}
-        () = seat.closed() => {}
+        () = seat.closed() => crowded(),
     }
 }

@@ -21,7 +21,7 @@ mod refusals;
 mod routes;
 mod seats;
 mod secure;
-
+mod secured;
 mod server;
 mod tls;
 mod ui;
@@ -33,6 +33,6 @@ pub use page::{Packer, Page, Shared};
 pub use query::Query;
 pub use refusals::{Refusals, Refused};
 pub use routes::{Handlers, Wish};
-
-pub use server::{Bound, Server, bind};
+pub use secured::{Headers, Secured, Security};
+pub use server::{Bound, Server, bind, take};
 pub use tls::{ClientAuth, Tls, TlsError, TlsPart, TlsVersion, TlsWish};

@@ -14,10 +14,12 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 
 use crate::api::{self, Api};
-use crate::connection::{self, Limits};
+use crate::connection::{self, Door, Limits};
 use crate::host::Hosts;
+use crate::refusals::Refusals;
 use crate::routes::{Handlers, router};
 use crate::seats::{Room, Seats};
+use crate::secured::{Guard, Secured};
 use crate::ui;
 
 /// What the kernel keeps for a client that does not read, for each connection (it doubles the number).
@@ -26,6 +28,8 @@ const SEND_BYTES: usize = 64 * 1024;
 
 /// Pages of `/metrics` that are made at a time. They run with the rights of the thread that answers.
 pub(crate) const RENDERERS: usize = 2;
+/// Passwords that are checked at a time, on a thread of its own.
+const CHECKERS: usize = 1;
 /// Their threads stay, for the process table may be full when the next page is wanted: a year.
 const KEEP_RENDERERS: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long their start is waited for.
@@ -42,12 +46,18 @@ pub struct Bound {
     /// `None`: every name, of an address that others reach under names that are not known here.
     hosts: Option<Hosts>,
     first: fn(),
+    secured: Option<Arc<Secured>>,
+    refusals: Arc<Refusals>,
 }
 
 /// Takes the address, so that "in use" and "not permitted" are known before anything else starts.
 /// Clients that connect from here on wait for [`Bound::serve`].
 pub fn bind(address: SocketAddr) -> io::Result<Bound> {
-    let listener = TcpListener::bind(address)?;
+    take(TcpListener::bind(address)?)
+}
+
+/// The same with a socket that somebody else has opened.
+pub fn take(listener: TcpListener) -> io::Result<Bound> {
     listener.set_nonblocking(true)?;
     // Connections inherit it.
     set_socket_send_buffer_size(&listener, SEND_BYTES)?;
@@ -58,6 +68,8 @@ pub fn bind(address: SocketAddr) -> io::Result<Bound> {
         address,
         hosts,
         first: || {},
+        secured: None,
+        refusals: Arc::default(),
     })
 }
 
@@ -79,6 +91,21 @@ impl Bound {
     pub fn named(self, names: impl IntoIterator<Item = String>) -> Self {
         let hosts = self.hosts.map(|_| Hosts::new(names));
         Self { hosts, ..self }
+    }
+
+    /// Asks for passwords and speaks TLS, as is said there.
+    #[must_use]
+    pub fn secured(self, secured: Arc<Secured>) -> Self {
+        Self {
+            secured: Some(secured),
+            ..self
+        }
+    }
+
+    /// Counts there what is refused.
+    #[must_use]
+    pub fn counting(self, refusals: Arc<Refusals>) -> Self {
+        Self { refusals, ..self }
     }
 
     /// What the thread that answers does first: it may give up rights.
@@ -105,10 +132,12 @@ impl Bound {
     }
 
     fn serve_within(self, router: Router, room: Room, limits: Limits) -> io::Result<Server> {
+        let checkers = if self.secured.is_some() { CHECKERS } else { 0 };
+        let threads = RENDERERS + checkers;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            .max_blocking_threads(RENDERERS)
+            .max_blocking_threads(threads)
             .thread_keep_alive(KEEP_RENDERERS)
             .thread_name("noctule-render")
             .build()?;
@@ -117,12 +146,17 @@ impl Bound {
             tokio::net::TcpListener::from_std(self.listener)?
         };
         let (stop, stopped) = watch::channel(false);
+        let door = Door {
+            router,
+            guard: Guard::new(self.secured.unwrap_or_default(), self.refusals),
+            limits,
+        };
         let thread = std::thread::Builder::new()
             .name("noctule-web".into())
             .spawn(move || {
                 (self.first)();
-                start_renderers(&runtime);
-                runtime.block_on(accept(listener, router, room, limits, stopped));
+                start_renderers(&runtime, threads);
+                runtime.block_on(accept(listener, Arc::new(door), room, stopped));
             })?;
         Ok(Server {
             stop,
@@ -133,10 +167,10 @@ impl Bound {
 
 /// Starts the threads that make pages, and returns when they run. A task that waits keeps its thread, so
 /// the next one gets another. Without a second thread the first makes all pages.
-fn start_renderers(runtime: &Runtime) {
+fn start_renderers(runtime: &Runtime, threads: usize) {
     let (begun, begins) = mpsc::channel();
     let mut gates = Vec::new();
-    for _ in 0..RENDERERS {
+    for _ in 0..threads {
         let (gate, opened) = mpsc::channel::<()>();
         gates.push(gate);
         let begun = begun.clone();
@@ -180,9 +214,8 @@ impl Drop for Server {
 
 async fn accept(
     listener: tokio::net::TcpListener,
-    router: Router,
+    door: Arc<Door>,
     room: Room,
-    limits: Limits,
     stopped: watch::Receiver<bool>,
 ) {
     let seats = Seats::new(room);
@@ -196,7 +229,7 @@ async fn accept(
         };
         // Forget the connections that have ended.
         while open.try_join_next().is_some() {}
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, from)) = accepted else {
             // Most likely out of descriptors; they come back when connections end.
             sleep(Duration::from_millis(100)).await;
             continue;
@@ -204,9 +237,9 @@ async fn accept(
         let seat = seats.take();
         open.spawn(connection::serve(
             stream,
-            router.clone(),
+            from.ip(),
+            door.clone(),
             seat,
-            limits,
             stopped.clone(),
         ));
         // A flood of connections must not keep those that are there from being served.
