@@ -13,7 +13,7 @@ use noctule_model::{
     Batch, Counter, DestinationCounter, EventCounter, EventFamily, Histogram, METRICS, Measured,
     ProcessRow, SELF_METRICS, Subject, SubjectRow, VerdictKind,
 };
-use noctule_sinks::openmetrics::{Choice, Exporter, Exposition, Options};
+use noctule_sinks::openmetrics::{Choice, Exporter, Exposition, Options, Served};
 use openmetrics_parser::{openmetrics, prometheus};
 
 const BOTH: [Exposition; 2] = [Exposition::OpenMetrics, Exposition::Classic];
@@ -194,6 +194,10 @@ fn every_metric_of_the_tables_appears_with_its_own_labels() {
     let mut exporter = Exporter::new(Options {
         choice: Choice::full().into(),
         ..options()
+    });
+    exporter.served(Served {
+        refused: vec![("credentials", 1)],
+        config_valid: Some(true),
     });
     let text = exporter.observe(&batch).render(Exposition::OpenMetrics, 0);
     let check = |family: String, labels: &[&str]| {

@@ -51,6 +51,10 @@ pub enum SelfSource {
     OverflowPairs,
     /// Destinations that found no place.
     OverflowDestinations,
+    /// Requests that the agent's server refused.
+    WebRefused,
+    /// Whether the web configuration is in effect.
+    WebConfigValid,
     /// Version of the agent.
     BuildInfo,
 }
@@ -290,6 +294,27 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         "Destinations of connections that have no series of their own for want of room.",
         SelfSource::OverflowDestinations,
         NO_TCP,
+    ),
+    own(
+        "self_web_refused",
+        Kind::Counter,
+        Unit::None,
+        &["reason"],
+        "Requests and connections that the agent's server refused: `no_credentials`, `credentials` (wrong \
+         name or password), `busy` (too many passwords wait to be checked), `host` (another name in \
+         Host), `crowded` (gave way to a newer connection), `plain_http`, `client_certificate`, `tls`.",
+        SelfSource::WebRefused,
+        "nothing is served",
+    ),
+    own(
+        "self_web_config_valid",
+        Kind::Gauge,
+        Unit::None,
+        &[],
+        "1 if the web configuration is in effect as its files are now, 0 if an older one is, because they \
+         cannot be used.",
+        SelfSource::WebConfigValid,
+        "there is no web configuration",
     ),
     own(
         "self_feature",

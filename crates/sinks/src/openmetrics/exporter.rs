@@ -19,7 +19,7 @@ use super::foreign::{self, Foreign};
 use super::kepler::{self, Kepler};
 use super::labels::{self, OVERFLOW};
 use super::pairs::Pairs;
-use super::snapshot::{Level, Snapshot};
+use super::snapshot::{Level, Served, Snapshot};
 use super::writer::Writer;
 use super::{levels, own};
 
@@ -87,6 +87,7 @@ pub struct Exporter {
     foreign: Option<Foreign>,
     /// The node's counters in the batch before.
     before: Counters,
+    served: Served,
 }
 
 impl Exporter {
@@ -103,6 +104,7 @@ impl Exporter {
             kepler: options.kepler_node.as_deref().map(Kepler::new),
             foreign: options.foreign.map(Foreign::new),
             before: Counters::default(),
+            served: Served::default(),
             options,
         }
     }
@@ -115,6 +117,11 @@ impl Exporter {
             table.scraped(taken_ns);
         }
         self.destinations.scraped(taken_ns);
+    }
+
+    /// What the agent's own server has done so far: snapshots show it from the next batch on.
+    pub fn served(&mut self, served: Served) {
+        self.served = served;
     }
 
     /// Takes the next batch, whose subjects must be filled, and returns what scrapes show from now
@@ -173,6 +180,7 @@ impl Exporter {
             agent: batch.agent.clone(),
             choice: self.options.choice.clone(),
             version: self.options.version,
+            served: self.served.clone(),
             kepler: names,
             foreign,
         }

@@ -62,4 +62,4 @@ mod writer;
 pub use choice::{Choice, UnknownMetric};
 pub use exporter::{Exporter, Options};
 pub use negotiate::Exposition;
-pub use snapshot::Snapshot;
+pub use snapshot::{Served, Snapshot};

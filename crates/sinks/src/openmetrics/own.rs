@@ -3,7 +3,7 @@
 use noctule_model::{Counter, FeatureState, Metric, ProgramCost, SELF_METRICS, SelfSource};
 
 use super::levels::{connects_measured, waits_measured};
-use super::snapshot::Snapshot;
+use super::snapshot::{Served, Snapshot};
 use super::text::Value;
 use super::writer::Writer;
 
@@ -99,7 +99,18 @@ impl Family<'_> {
                 self.put(Value::Count(snapshot.overflow_destinations as u64));
             }
             SelfSource::OverflowPairs | SelfSource::OverflowDestinations => {}
+            SelfSource::WebRefused | SelfSource::WebConfigValid => self.served(&snapshot.served),
             SelfSource::BuildInfo => self.put_with(&[snapshot.version], Value::Count(1)),
+        }
+    }
+
+    fn served(&mut self, served: &Served) {
+        if self.metric.source == SelfSource::WebRefused {
+            for (reason, count) in &served.refused {
+                self.put_with(&[reason], Value::Count(*count));
+            }
+        } else if let Some(valid) = served.config_valid {
+            self.put(Value::Count(valid.into()));
         }
     }
 

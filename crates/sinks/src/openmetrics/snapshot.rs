@@ -22,6 +22,15 @@ pub(super) struct Level {
     pub(super) overflowed: Option<usize>,
 }
 
+/// What the agent's own server has done, up to a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    /// Requests that were refused, by reason.
+    pub refused: Vec<(&'static str, u64)>,
+    /// Whether the web configuration is in effect; `None` without one.
+    pub config_valid: Option<bool>,
+}
+
 /// Everything that a scrape shows, as of one batch. Cheap to share, never changes.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -38,6 +47,7 @@ pub struct Snapshot {
     pub(super) agent: AgentCost,
     pub(super) choice: Arc<Choice>,
     pub(super) version: &'static str,
+    pub(super) served: Served,
     /// Under Kepler's names, where these are wanted.
     pub(super) kepler: Option<Names>,
     /// Under the names of another exporter, where these are wanted.
