@@ -17,6 +17,7 @@ mod facts;
 mod functions;
 mod hardware;
 mod heap;
+mod inherited;
 mod iterator;
 mod loss;
 mod object;
@@ -53,6 +54,7 @@ pub use facts::{
 pub use functions::{FunctionPlace, FunctionProbe, Parameter, Prototype};
 pub use hardware::{CounterSpec, PerfEvent};
 pub use heap::{limit_heap, trim_heap};
+pub use inherited::listener as inherited_listener;
 pub use object::{
     Attachment, BareKind, BareMap, BareObject, BareProgram, ClassicInsn, ForeignObject,
     ForeignProgram, LoadedObject, MapContents, MapEntry, Member, NoTarget, ObjectError, Places,

@@ -1,0 +1,82 @@
+//! The socket that systemd opened for this process (`sd_listen_fds`).
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+/// The first descriptor that is handed over.
+const FIRST: i32 = 3;
+
+/// The listening TCP socket that this process was started with; `None` if it was started with none.
+/// Must be called once, before anything is opened.
+pub fn listener() -> io::Result<Option<TcpListener>> {
+    let variable = |name| std::env::var(name).ok();
+    let count = sockets(
+        variable("LISTEN_PID").as_deref(),
+        variable("LISTEN_FDS").as_deref(),
+        std::process::id(),
+    );
+    match count {
+        0 => return Ok(None),
+        1 => {}
+        _ => {
+            return Err(refused(format!(
+                "{count} sockets are handed over: one is taken"
+            )));
+        }
+    }
+    #[allow(unsafe_code, reason = "descriptors are handed over by their number")]
+    // SAFETY: the variables say that the descriptor is open and this process's own; the borrow ends before
+    // anybody could close it.
+    let socket = unsafe { BorrowedFd::borrow_raw(FIRST) };
+    let family = sockopt::socket_domain(socket)?;
+    let right = matches!(family, AddressFamily::INET | AddressFamily::INET6)
+        && sockopt::socket_type(socket)? == SocketType::STREAM
+        && sockopt::socket_acceptconn(socket)?;
+    if !right {
+        let words =
+            "the socket that is handed over is no TCP socket that listens (ListenStream=PORT)";
+        return Err(refused(words.to_owned()));
+    }
+    fcntl_setfd(socket, FdFlags::CLOEXEC)?;
+    #[allow(unsafe_code, reason = "descriptors are handed over by their number")]
+    // SAFETY: as above; the socket was handed over to this process, and nothing else here owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(FIRST) };
+    Ok(Some(socket.into()))
+}
+
+/// How many there are for the process of this number.
+fn sockets(of: Option<&str>, count: Option<&str>, pid: u32) -> u32 {
+    let number = |text: Option<&str>| text?.parse::<u32>().ok();
+    match number(of) == Some(pid) {
+        true => number(count).unwrap_or(0),
+        false => 0,
+    }
+}
+
+fn refused(words: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_for_one_process() {
+        let cases = [
+            (Some("7"), Some("1"), 1),
+            (Some("8"), Some("1"), 0),
+            (Some("7"), None, 0),
+            (None, Some("1"), 0),
+            (Some("x"), Some("1"), 0),
+            (Some("7"), Some("-1"), 0),
+        ];
+        for (of, count, expected) in cases {
+            assert_eq!(sockets(of, count, 7), expected, "{of:?} {count:?}");
+        }
+    }
+}
