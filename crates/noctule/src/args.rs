@@ -107,6 +107,9 @@ pub(crate) struct RunArgs {
     /// Allow plain HTTP on an address other than loopback, readable by everybody who reaches it
     #[arg(long)]
     pub(crate) allow_plain_http: bool,
+    /// TLS, passwords and client certificates: a file as of Prometheus' exporter-toolkit (web.yml)
+    #[arg(long, value_name = "FILE", value_parser = values::path())]
+    pub(crate) web_config: Option<PathBuf>,
     /// Time between two collections [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub(crate) interval: Option<Duration>,

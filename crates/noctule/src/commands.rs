@@ -28,6 +28,7 @@ mod recorded;
 mod refusal;
 mod run;
 mod run_recorded;
+mod serving;
 mod settings;
 mod stat;
 mod streaming;

@@ -7,7 +7,7 @@ mod tape;
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -140,6 +140,7 @@ pub(crate) struct Web {
     #[serde(deserialize_with = "address")]
     pub(crate) listen: SocketAddr,
     pub(crate) plain_http: bool,
+    pub(crate) config: PathBuf,
     pub(crate) hosts: Vec<String>,
     pub(crate) events: bool,
 }
@@ -149,11 +150,19 @@ fn address<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SocketAddr, D::E
     args::address(&text).map_err(|error| serde::de::Error::custom(format!("{text:?} {error}")))
 }
 
+impl Web {
+    /// The web configuration, if there is to be one.
+    pub(crate) fn config(&self) -> Option<&Path> {
+        (!self.config.as_os_str().is_empty()).then_some(&self.config)
+    }
+}
+
 impl Default for Web {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9470)),
             plain_http: false,
+            config: PathBuf::new(),
             hosts: Vec::new(),
             events: true,
         }
@@ -202,6 +211,9 @@ impl Config {
             self.tape.folder.clone_from(folder);
         }
         self.web.plain_http |= args.allow_plain_http;
+        if let Some(file) = &args.web_config {
+            self.web.config.clone_from(file);
+        }
         self.metrics.processes |= args.process_metrics;
         if let Some(names) = args.names {
             self.metrics.names = names;
@@ -226,15 +238,19 @@ impl Config {
         }
         self.tape.check()?;
         self.metrics.choice()?;
-        if !self.web.listen.ip().is_loopback() && !self.web.plain_http {
-            return Err(Usage(format!(
-                "{} is not a loopback address, and the figures of all users of this machine would \
-                 be readable there by anybody: put a proxy with TLS and authentication before a \
-                 loopback address, or say --allow-plain-http",
-                self.web.listen
-            )));
+        // Whether there will be TLS is known when the web configuration is read.
+        self.may_serve(self.web.listen, self.web.config().is_some())
+    }
+
+    /// Whether the figures may be served there.
+    pub(crate) fn may_serve(&self, address: SocketAddr, tls: bool) -> Result<(), Usage> {
+        if address.ip().is_loopback() || self.web.plain_http || tls {
+            return Ok(());
         }
-        Ok(())
+        Err(Usage(format!(
+            "{address} is not a loopback address, and the figures of all users of this machine would \
+             be readable there by anybody: switch TLS on (--web-config), or say --allow-plain-http"
+        )))
     }
 
     fn numbers(&self) -> [(&'static str, f64, f64, f64); 8] {
@@ -393,7 +409,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 57, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 58, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

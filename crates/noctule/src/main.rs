@@ -19,6 +19,7 @@ mod replay;
 mod rights;
 mod select;
 mod stop;
+mod web_config;
 mod wire;
 
 use std::process::ExitCode;

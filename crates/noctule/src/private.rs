@@ -1,7 +1,7 @@
 //! Files with what only their owner may read: arguments of programs can be secrets.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
@@ -60,7 +60,59 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The same, and what was in it is gone.
+/// Who else may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Everybody: it is no secret.
+    All,
+    /// Its group.
+    Group,
+}
+
+/// More than any key, certificate or list of users has.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// A file that was read.
+pub(crate) struct Found {
+    pub(crate) bytes: Vec<u8>,
+    /// Every user can read it.
+    pub(crate) shown: bool,
+}
+
+/// Reads a file that decides who is let in. One that others can write or that belongs to them is refused, and
+/// a secret that they can read. Links are followed: certificates are often renewed by one.
+pub(crate) fn read(path: &Path, readers: Readers) -> io::Result<Found> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(refused("is no regular file"));
+    }
+    let (owner, mode) = (found.uid(), found.mode() & 0o777);
+    if owner != 0 && owner != geteuid().as_raw() {
+        let words = format!("belongs to another user ({owner}): chown it to root");
+        return Err(refused(&words));
+    }
+    if mode & 0o022 != 0 {
+        let words = format!("can be written by others (mode {mode:03o}): chmod go-w it");
+        return Err(refused(&words));
+    }
+    if readers == Readers::Group && mode & 0o007 != 0 {
+        let words = format!("can be read by every user (mode {mode:03o}): chmod 640 or 600 it");
+        return Err(refused(&words));
+    }
+    let mut bytes = Vec::new();
+    file.by_ref().take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(refused("is larger than 1 MiB"));
+    }
+    let shown = mode & 0o004 != 0;
+    Ok(Found { bytes, shown })
+}
+
+/// The same as `append`, and what was in it is gone.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     let file = append(path)?;
     if file.metadata()?.is_file() {
@@ -80,6 +132,35 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
+
+    #[test]
+    fn a_key_that_others_can_read_or_write_is_refused_with_the_mend() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("key");
+        fs::write(&path, "secret").expect("our file");
+        let said = |mode, readers| {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("our file");
+            read(&path, readers).map_or_else(|error| error.to_string(), |_| String::new())
+        };
+        for (mode, of_key, of_certificate) in [
+            (0o600, "", ""),
+            (0o640, "", ""),
+            (0o644, "mode 644): chmod 640", ""),
+            (0o660, "mode 660): chmod go-w", "mode 660): chmod go-w"),
+            (0o602, "chmod go-w", "chmod go-w"),
+        ] {
+            for (readers, expected) in [(Readers::Group, of_key), (Readers::All, of_certificate)] {
+                let said = said(mode, readers);
+                let right = said.contains(expected) && said.is_empty() == expected.is_empty();
+                assert!(right, "{mode:o} {readers:?}: {said}");
+            }
+        }
+        let of_folder = read(folder.path(), Readers::All).map(|_| ()).unwrap_err();
+        assert!(
+            of_folder.to_string().contains("no regular file"),
+            "{of_folder}"
+        );
+    }
 
     #[test]
     fn what_others_laid_there_or_can_read_is_refused_with_the_mend() {

@@ -15,6 +15,7 @@ use noctule_web::Handlers;
 
 use super::columns::Choice;
 use super::published::Published;
+use super::serving::Serving;
 use super::users::Users;
 use super::{run_recorded, table};
 use crate::args::RunArgs;
@@ -26,7 +27,6 @@ use crate::patient;
 use crate::print::{self, Paint};
 use crate::recording::Recording;
 use crate::replay;
-use crate::rights;
 use crate::stop::{Signals, Woken};
 use crate::wire::{self, Pipeline};
 
@@ -44,18 +44,14 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let config = config.with(args)?;
     let signals = Signals::catch_reload()?;
     // The address first: a second agent should not load anything before it finds the port taken.
-    let listen = config.web.listen;
-    let bound = noctule_web::bind(listen).with_context(|| {
-        format!("listening on {listen} (another agent? choose another with --listen)")
-    })?;
-    let bound = bound.named(config.web.hosts.iter().cloned());
-    let address = bound.address();
+    let serving = Serving::open(args, &config)?;
+    let doors = serving.kept;
     let kept = Kept::open(&config)?;
     let mut pipeline = Pipeline::start_agent(&config)?;
     let feed = Feed::new(&config, pipeline.unread_zones());
     let last: Arc<ArcSwapOption<Published>> = Arc::default();
-    let server = bound
-        .on_thread(rights::none)
+    let server = serving
+        .bound
         .serve_with_api(handlers(&last, &config), feed.api(&config))
         .context("starting the HTTP server")?;
 
@@ -64,8 +60,9 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let mut batch = pipeline.tick_without_rights()?;
     kept.batch(&mut batch);
     judge.observe(&batch);
-    announce(&address.to_string(), &batch.features);
+    announce(&serving.origin, &batch.features);
     exporter.scraped(0);
+    exporter.served(doors.served());
     last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
 
     // A journal gets log lines, no tables.
@@ -100,6 +97,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             if let Some(before) = last.load().as_ref().filter(|before| before.was_scraped()) {
                 exporter.scraped(before.taken_ns());
             }
+            exporter.served(doors.served());
             last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
             first_look = first_look.and_then(|look| look_once(look, batch.clone()));
             feed.publish(batch, judged.as_ref());
@@ -232,9 +230,9 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
 }
 
 /// Where it listens, and what is off and why. Standard output may be closed: that ends nothing.
-fn announce(address: &str, features: &[Feature]) {
+fn announce(origin: &str, features: &[Feature]) {
     let mut text = format!(
-        "noctule {} on http://{address}/metrics\n",
+        "noctule {} on {origin}/metrics\n",
         env!("CARGO_PKG_VERSION")
     );
     let on: Vec<&str> = features

@@ -14,6 +14,7 @@ use noctule_web::Handlers;
 
 use super::published::Published;
 use super::recorded::{self, Window};
+use super::serving::Serving;
 use crate::args::RunArgs;
 use crate::config::Config;
 use crate::exit;
@@ -21,7 +22,6 @@ use crate::feed::{Feed, RECORDED_POINTS};
 use crate::patient;
 use crate::print::utc_offset;
 use crate::replay::Replay;
-use crate::rights;
 use crate::stop::{Signals, Woken};
 
 /// Length of the part where none is given: as much as a live agent remembers.
@@ -38,18 +38,14 @@ pub(super) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {
     window.clip();
     let config = config.with(args)?;
     let signals = Signals::catch()?;
-    let listen = config.web.listen;
-    let bound = noctule_web::bind(listen).with_context(|| {
-        format!("listening on {listen} (another agent? choose another with --listen)")
-    })?;
-    let bound = bound.named(config.web.hosts.iter().cloned());
-    let address = bound.address();
+    let serving = Serving::open(args, &config)?;
+    let _doors = serving.kept;
     let (feed, published) = load(&window, &config)?;
-    let server = bound
-        .on_thread(rights::none)
+    let server = serving
+        .bound
         .serve_with_api(handlers(published), feed.api(&config))
         .context("starting the HTTP server")?;
-    announce(&window, &address.to_string());
+    announce(&window, &serving.origin);
     while signals.wait(Instant::now() + PATIENCE, &[])? != Woken::End {}
     feed.close();
     server.stop();
@@ -125,7 +121,7 @@ fn handlers(published: Published) -> Handlers {
     }
 }
 
-fn announce(window: &Window, address: &str) {
+fn announce(window: &Window, origin: &str) {
     let time = |unix_ns| date_time(unix_ns, utc_offset(unix_ns));
     let Stretch {
         span,
@@ -134,7 +130,7 @@ fn announce(window: &Window, address: &str) {
     } = window.stretch;
     let host = &window.tape.segments()[span.segments.0].meta().host;
     let text = format!(
-        "recording of {} from {} to {} on http://{address}/\n",
+        "recording of {} from {} to {} on {origin}/\n",
         escape(host),
         time(from_unix_ns),
         time(to_unix_ns)

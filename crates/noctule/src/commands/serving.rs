@@ -1,0 +1,86 @@
+//! The server of `run`: where it listens, and who is let in.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result};
+use noctule_sinks::openmetrics::Served;
+use noctule_web::{Bound, Refusals};
+
+use crate::args::RunArgs;
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::rights;
+use crate::web_config::WebConfig;
+
+/// A server that does not answer yet.
+pub(super) struct Serving {
+    pub(super) bound: Bound,
+    /// `https://ADDRESS:PORT`, or plain.
+    pub(super) origin: String,
+    pub(super) kept: Kept,
+}
+
+/// What must live as long as the server.
+pub(super) struct Kept {
+    refusals: Arc<Refusals>,
+    valid: Option<Arc<AtomicBool>>,
+    _web: Option<WebConfig>,
+}
+
+impl Serving {
+    /// Takes the address, or the socket of systemd, and reads the web configuration.
+    pub(super) fn open(args: &RunArgs, config: &Config) -> Result<Self> {
+        let web = config.web.config();
+        let web = web.map(WebConfig::open).transpose()?;
+        let bound = bind(args, config)?;
+        let address = bound.address();
+        config.may_serve(address, web.as_ref().is_some_and(|web| web.tls))?;
+        let refusals: Arc<Refusals> = Arc::default();
+        let mut bound = bound
+            .named(config.web.hosts.iter().cloned())
+            .on_thread(rights::none)
+            .counting(refusals.clone());
+        if let Some(web) = &web {
+            bound = bound.secured(web.secured.clone());
+        }
+        let scheme = match &web {
+            Some(web) if web.tls => "https",
+            _ => "http",
+        };
+        Ok(Self {
+            bound,
+            origin: format!("{scheme}://{address}"),
+            kept: Kept {
+                refusals,
+                valid: web.as_ref().map(WebConfig::validity),
+                _web: web,
+            },
+        })
+    }
+}
+
+impl Kept {
+    /// What was served so far.
+    pub(super) fn served(&self) -> Served {
+        Served {
+            refused: self.refusals.counts().into(),
+            config_valid: self.valid.as_ref().map(|it| it.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+fn bind(args: &RunArgs, config: &Config) -> Result<Bound> {
+    let handed = noctule_kernel::inherited_listener();
+    if let Some(socket) = handed.context("the socket of systemd (LISTEN_FDS)")? {
+        if args.listen.is_some() {
+            let words = "--listen and a socket of systemd (LISTEN_FDS): leave one of them out";
+            return Err(Usage(words.to_owned()).into());
+        }
+        return noctule_web::take(socket).context("the socket of systemd (LISTEN_FDS)");
+    }
+    let listen = config.web.listen;
+    noctule_web::bind(listen).with_context(|| {
+        format!("listening on {listen} (another agent? choose another with --listen)")
+    })
+}

@@ -1,0 +1,383 @@
+//! `--web-config`: TLS, passwords and headers, in the format of Prometheus' exporter-toolkit.
+//!
+//! The file and those that it names are read with the caller's own rights, and no message quotes anything of
+//! them. A thread looks for changes each second: a certificate is renewed without a restart.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use noctule_web::{
+    ClientAuth, Headers, Secured, Security, Tls, TlsPart, TlsVersion, TlsWish, Users,
+};
+use serde::Deserialize;
+
+use crate::exit::Usage;
+use crate::private::{self, Readers};
+use crate::rights;
+
+/// Between two looks for changes.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The file, with the keys of exporter-toolkit. What is not here is refused: something that was meant to
+/// protect must not be passed over.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WebFile {
+    tls_server_config: Option<TlsFile>,
+    http_server_config: Option<HttpFile>,
+    basic_auth_users: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TlsFile {
+    cert_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
+    client_auth_type: Clients,
+    client_ca_file: Option<PathBuf>,
+    min_version: Option<Version>,
+    max_version: Option<Version>,
+    cipher_suites: Vec<String>,
+    curve_preferences: Vec<String>,
+    /// It has no effect in exporter-toolkit either.
+    #[serde(rename = "prefer_server_cipher_suites")]
+    _prefer_ours: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct HttpFile {
+    /// HTTP/1.1 is spoken in any case.
+    #[serde(rename = "http2")]
+    _http2: bool,
+    headers: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+enum Clients {
+    #[default]
+    #[serde(alias = "")]
+    NoClientCert,
+    RequestClientCert,
+    #[serde(alias = "RequireClientCert")]
+    RequireAnyClientCert,
+    VerifyClientCertIfGiven,
+    RequireAndVerifyClientCert,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+enum Version {
+    TLS12,
+    TLS13,
+}
+
+impl Version {
+    const fn meant(self) -> TlsVersion {
+        match self {
+            Self::TLS12 => TlsVersion::V12,
+            Self::TLS13 => TlsVersion::V13,
+        }
+    }
+}
+
+/// A web configuration that was read, and what it was read from.
+struct Loaded {
+    security: Security,
+    files: Files,
+}
+
+/// Files with their versions; one that is not there has none.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Files(Vec<(PathBuf, Option<[i64; 6]>)>);
+
+impl Files {
+    fn note(&mut self, path: &Path) {
+        self.0.push((path.to_owned(), version(path)));
+    }
+
+    fn changed(&self) -> bool {
+        self.0.iter().any(|(path, known)| version(path) != *known)
+    }
+}
+
+fn version(path: &Path) -> Option<[i64; 6]> {
+    let found = fs::metadata(path).ok()?;
+    Some([
+        found.dev().cast_signed(),
+        found.ino().cast_signed(),
+        found.mtime(),
+        found.mtime_nsec(),
+        found.ctime(),
+        found.ctime_nsec(),
+    ])
+}
+
+/// What the server asks for, kept as the files say.
+pub(crate) struct WebConfig {
+    pub(crate) secured: Arc<Secured>,
+    /// Whether TLS is spoken.
+    pub(crate) tls: bool,
+    valid: Arc<AtomicBool>,
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl WebConfig {
+    /// Reads it, and begins to look for changes.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let mut files = Files::default();
+        let place = || Usage(format!("web configuration {}", path.display()));
+        let security = read(path, &mut files).with_context(place)?;
+        let tls = security.tls.is_some();
+        let secured = Arc::new(Secured::new(security.clone()));
+        let valid = Arc::new(AtomicBool::new(true));
+        let (stop, stopped) = mpsc::channel();
+        let mut watch = Watch {
+            path: path.to_owned(),
+            loaded: Loaded { security, files },
+            secured: secured.clone(),
+            valid: valid.clone(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("noctule-webconf".into())
+            .spawn(move || {
+                rights::none();
+                while stopped.recv_timeout(EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    watch.look();
+                }
+            })
+            .context("starting a thread")?;
+        Ok(Self {
+            secured,
+            tls,
+            valid,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Says whether the files as they are now are in effect.
+    pub(crate) fn validity(&self) -> Arc<AtomicBool> {
+        self.valid.clone()
+    }
+}
+
+impl Drop for WebConfig {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported by the panic hook already.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Watch {
+    path: PathBuf,
+    loaded: Loaded,
+    secured: Arc<Secured>,
+    valid: Arc<AtomicBool>,
+}
+
+impl Watch {
+    fn look(&mut self) {
+        if !self.loaded.files.changed() {
+            return;
+        }
+        let mut files = Files::default();
+        let read = read(&self.path, &mut files);
+        // A file may be half written, or a key newer than its certificate: the next change is looked at.
+        self.loaded.files = files;
+        let read = read.and_then(
+            |security| match (&self.loaded.security.tls, &security.tls) {
+                (Some(_), None) => bail!("TLS cannot be switched off while the agent runs"),
+                _ => Ok(security),
+            },
+        );
+        self.valid.store(read.is_ok(), Ordering::Relaxed);
+        let path = self.path.display();
+        match read {
+            Ok(security) => {
+                self.secured.replace(security.clone());
+                self.loaded.security = security;
+                tracing::info!("web configuration {path} read again");
+            }
+            Err(error) => {
+                tracing::warn!(
+                    "web configuration {path}: {error:#}; what was read before stays in effect"
+                );
+            }
+        }
+    }
+}
+
+fn read(path: &Path, files: &mut Files) -> Result<Security> {
+    files.note(path);
+    let found = private::read(path, Readers::All)?;
+    let parsed = match found.bytes.iter().all(u8::is_ascii_whitespace) {
+        true => Ok(WebFile::default()),
+        false => serde_yaml_ng::from_slice(&found.bytes),
+    };
+    let parsed: WebFile = parsed.map_err(|error| Usage(without_quotes(&error)))?;
+    let users = Users::new(parsed.basic_auth_users.unwrap_or_default())
+        .map_err(|words| Usage(format!("basic_auth_users: {words}")))?;
+    if found.shown && !users.is_empty() {
+        tracing::warn!(
+            "web configuration {}: every user of this machine can read its hashes: chmod 640 it",
+            path.display()
+        );
+    }
+    let headers = parsed.http_server_config.unwrap_or_default().headers;
+    let headers: Vec<_> = headers.unwrap_or_default().into_iter().collect();
+    let headers = Headers::new(&headers)
+        .map_err(|words| Usage(format!("http_server_config.headers: {words}")))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let tls = parsed.tls_server_config;
+    let tls = tls.map(|tls| tls.read(folder, files)).transpose()?;
+    Ok(Security {
+        tls,
+        users,
+        headers,
+    })
+}
+
+impl TlsFile {
+    /// Reads the files, which are named from the folder of the configuration.
+    fn read(&self, folder: &Path, files: &mut Files) -> Result<Tls> {
+        let mut take = |key: &str, path: &Option<PathBuf>, readers| {
+            let Some(path) = path.as_ref().filter(|path| !path.as_os_str().is_empty()) else {
+                return Ok(None);
+            };
+            let path = folder.join(path);
+            files.note(&path);
+            let found = private::read(&path, readers)
+                .with_context(|| Usage(format!("tls_server_config.{key} {}", path.display())));
+            found.map(|found| Some((path, found.bytes)))
+        };
+        let certificate = take("cert_file", &self.cert_file, Readers::All)?;
+        let key = take("key_file", &self.key_file, Readers::Group)?;
+        let client_ca = take("client_ca_file", &self.client_ca_file, Readers::All)?;
+        let (Some(certificate), Some(key)) = (certificate, key) else {
+            bail!(Usage(
+                "tls_server_config: cert_file and key_file are both needed".into()
+            ));
+        };
+        let wish = TlsWish {
+            certificates: &certificate.1,
+            key: &key.1,
+            clients: match self.client_auth_type {
+                Clients::NoClientCert => ClientAuth::None,
+                Clients::RequestClientCert => ClientAuth::Request,
+                Clients::RequireAnyClientCert => ClientAuth::RequireAny,
+                Clients::VerifyClientCertIfGiven => ClientAuth::VerifyIfGiven,
+                Clients::RequireAndVerifyClientCert => ClientAuth::RequireAndVerify,
+            },
+            client_ca: client_ca.as_ref().map(|(_, bytes)| bytes.as_slice()),
+            least: self.min_version.map_or(TlsVersion::V12, Version::meant),
+            most: self.max_version.map_or(TlsVersion::V13, Version::meant),
+            suites: &self.cipher_suites,
+            curves: &self.curve_preferences,
+        };
+        Tls::new(&wish).map_err(|error| {
+            let place = match error.part {
+                TlsPart::Certificate => format!("cert_file {}", certificate.0.display()),
+                TlsPart::Key => format!("key_file {}", key.0.display()),
+                TlsPart::ClientCa => match &client_ca {
+                    Some((path, _)) => format!("client_ca_file {}", path.display()),
+                    None => "client_ca_file".into(),
+                },
+                TlsPart::Choice => String::from("min_version, cipher_suites"),
+            };
+            Usage(format!("tls_server_config.{place}: {error}")).into()
+        })
+    }
+}
+
+/// What serde says of an error, without the words of the file that it quotes: those are hashes.
+fn without_quotes(error: &serde_yaml_ng::Error) -> String {
+    let words = error.to_string();
+    let place = error.location().map_or(String::new(), |place| {
+        format!("line {} column {}: ", place.line(), place.column())
+    });
+    let end = words.rfind(" at line ").unwrap_or(words.len());
+    match words[..end].split_once(", expected ") {
+        Some((_, expected)) => {
+            // Names of our own types say nothing to others.
+            let expected = match expected.starts_with("struct ") {
+                true => "a map of keys",
+                false => expected,
+            };
+            format!("{place}not known here, expected {expected}")
+        }
+        None => format!("{place}this is no web configuration in YAML"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("web.yml");
+        fs::write(&path, text).expect("our file");
+        match read(&path, &mut Files::default()) {
+            Ok(_) => String::new(),
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_a_quote() {
+        let cases = [
+            ("", ""),
+            ("# nothing\n", ""),
+            ("{}", ""),
+            ("basic_auth_users: {}\n", ""),
+            ("root:x:0:0:hunter2\n", "line 1 column 1: "),
+            ("hunter2\n", "line 1 column 1: "),
+            ("hunter2: 1\n", "expected one of `tls_server_config`"),
+            (
+                "tls_server_config: {hunter2: a}\n",
+                "expected one of `cert_file`",
+            ),
+            (
+                "tls_server_config:\n  client_auth_type: hunter2\n",
+                "line 2 column 21: ",
+            ),
+            (
+                "tls_server_config: {min_version: TLS10}\n",
+                "`TLS12` or `TLS13`",
+            ),
+            ("tls_server_config: {cert_file: a}\n", "cert_file"),
+            ("tls_server_config: {}\n", "both needed"),
+            (
+                "http_server_config: {http2: hunter2}\n",
+                "expected a boolean",
+            ),
+            (
+                "http_server_config: {headers: {Cookie: hunter2}}\n",
+                "header 1",
+            ),
+            (
+                "basic_auth_users: {a: hunter2}\n",
+                "user 1 (by name) is no bcrypt hash",
+            ),
+            ("basic_auth_users: [hunter2]\n", "expected a map"),
+            ("basic_auth_users: {hunter2: a\n", "YAML"),
+            ("a: &x [*x, hunter2]\n", "expected one of"),
+        ];
+        for (text, expected) in cases {
+            let said = said(text);
+            let right = said.contains(expected) && said.is_empty() == expected.is_empty();
+            assert!(right && !said.contains("hunter2"), "{text}: {said}");
+        }
+    }
+}
