@@ -17,6 +17,7 @@ use super::support::prometheus::promtool;
 use super::support::{self, StopAtEnd, openmetrics, oracle, wait_until};
 
 mod clients;
+mod guarded;
 mod prometheus;
 
 const OPEN: &str = "application/openmetrics-text;version=1.0.0";

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Duration;
 
@@ -35,9 +36,23 @@ impl Agent {
 
     /// The same, with its standard error somewhere.
     pub(crate) fn start_with(args: &[&str], errors: Stdio) -> Self {
-        let mut child = Command::new(NOCTULE)
-            .args(["run", "--listen", "127.0.0.1:0"])
-            .args(args)
+        let mut command = Command::new(NOCTULE);
+        command.args(["run", "--listen", "127.0.0.1:0"]).args(args);
+        let (mut agent, said) = Self::start_unready(command, errors);
+        super::wait_until("the agent is ready", || {
+            agent.get("/readyz", "*/*").0 == 200
+        });
+        agent.said = std::iter::once(agent.said.clone())
+            .chain(said.try_iter())
+            .collect::<Vec<_>>()
+            .join("\n");
+        agent
+    }
+
+    /// Starts a command that is `noctule run`, and waits until it says where it listens. The lines that it
+    /// says after that are in the channel.
+    pub(crate) fn start_unready(mut command: Command, errors: Stdio) -> (Self, Receiver<String>) {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(errors)
@@ -48,7 +63,7 @@ impl Agent {
             .next()
             .expect("it says where it listens")
             .expect("text");
-        let (_, rest) = first.split_once("http://").expect("an address");
+        let (_, rest) = first.split_once("://").expect("an address");
         let address = rest.split('/').next().expect("an address").to_owned();
         // The pipe is read to its end, so that the agent never waits for it.
         let (sender, said) = std::sync::mpsc::channel();
@@ -57,19 +72,12 @@ impl Agent {
                 let _ = sender.send(line);
             }
         });
-        let mut agent = Self {
+        let agent = Self {
             child,
             address,
             said: first,
         };
-        super::wait_until("the agent is ready", || {
-            agent.get("/readyz", "*/*").0 == 200
-        });
-        agent.said = std::iter::once(agent.said.clone())
-            .chain(said.try_iter())
-            .collect::<Vec<_>>()
-            .join("\n");
-        agent
+        (agent, said)
     }
 
     /// Its process id.

@@ -28,6 +28,7 @@ pub(crate) mod record;
 pub(crate) mod scheduler;
 pub(crate) mod schema;
 pub(crate) mod stream;
+pub(crate) mod tls;
 pub(crate) mod tmux;
 pub(crate) mod tracefs;
 pub(crate) mod window;

@@ -58,6 +58,16 @@ impl Prometheus {
         Self::start(folder, &config, args)
     }
 
+    /// Starts one that scrapes each second with these options of a job, in YAML in one line.
+    pub(crate) fn scraping_by(target: &str, options: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = format!(
+            "global: {{scrape_interval: 1s, scrape_timeout: 1s}}\n\
+             scrape_configs: [{{job_name: noctule, {options}, static_configs: [{{targets: ['{target}']}}]}}]\n"
+        );
+        Self::start(folder, &config, &[])
+    }
+
     /// Starts one whose blocks promtool makes from a file of samples with times.
     pub(crate) fn of_samples(text: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a folder");

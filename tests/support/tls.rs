@@ -1,0 +1,132 @@
+//! Certificates and keys for servers and clients, made by openssl, and curl as a client.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// A folder with an authority.
+pub(crate) struct Authority {
+    folder: TempDir,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let authority = Self {
+            folder: tempfile::tempdir().expect("a folder"),
+        };
+        authority.openssl(&[
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            "/CN=authority of a test",
+            "-days",
+            "2",
+            "-keyout",
+            "ca.key",
+            "-out",
+            "ca.pem",
+        ]);
+        authority
+    }
+
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A key and a certificate of this number, `NAME.key` and `NAME.pem`, for 127.0.0.1.
+    pub(crate) fn issue(&self, name: &str, serial: u32) {
+        let (key, request, pem) = (
+            format!("{name}.key"),
+            format!("{name}.csr"),
+            format!("{name}.pem"),
+        );
+        let extensions = self.at("extensions");
+        fs::write(&extensions, "subjectAltName=IP:127.0.0.1\n").expect("our file");
+        self.openssl(&[
+            "req",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            &format!("/CN={name}"),
+            "-keyout",
+            &key,
+            "-out",
+            &request,
+        ]);
+        self.openssl(&[
+            "x509",
+            "-req",
+            "-in",
+            &request,
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-set_serial",
+            &serial.to_string(),
+            "-days",
+            "2",
+            "-extfile",
+            "extensions",
+            "-out",
+            &pem,
+        ]);
+        self.protect(&key, 0o600);
+    }
+
+    /// Writes a file; the web configuration is one.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.at(name);
+        fs::write(&path, text).expect("our file");
+        self.protect(name, 0o600);
+        path
+    }
+
+    pub(crate) fn protect(&self, name: &str, mode: u32) {
+        fs::set_permissions(self.at(name), Permissions::from_mode(mode)).expect("our file");
+    }
+
+    fn openssl(&self, args: &[&str]) {
+        let output = Command::new("openssl")
+            .args(args)
+            .current_dir(self.folder.path())
+            .output()
+            .expect("openssl is installed");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{args:?}: {said}");
+    }
+}
+
+/// What curl said of a request: the status, 0 without an answer, and the body with what it wrote about the
+/// connection.
+pub(crate) fn curl(url: &str, authority: &Path, args: &[&str]) -> (u16, String) {
+    let output = Command::new("curl")
+        .args([
+            "-sSv",
+            "--max-time",
+            "20",
+            "-w",
+            "\n%{http_code}",
+            "--cacert",
+        ])
+        .arg(authority)
+        .args(args)
+        .arg(url)
+        .output()
+        .expect("curl is installed");
+    let body = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (body, status) = body.rsplit_once('\n').expect("a status");
+    let said = String::from_utf8_lossy(&output.stderr);
+    (status.parse().expect("a number"), format!("{body}\n{said}"))
+}
