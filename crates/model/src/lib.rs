@@ -53,7 +53,8 @@ pub use measured::{Measurable, Measured};
 pub use metric::{
     DETAILS, FOREIGN_METRICS, ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource,
     KEPLER_METRICS, KeplerLevel, KeplerMetric, KeplerOffer, KeplerPart, KeplerSource,
-    KeplerVersion, Kind, METRICS, Metric, SELF_METRICS, SelfSource, Source, Unit,
+    KeplerVersion, Kind, METRICS, Metric, OTEL_CONVENTIONS, OtelConvention, OtelKind, OtelMetric,
+    SELF_METRICS, SelfSource, Source, Unit, otel_attributes,
 };
 pub use owner::{CgroupEvent, Container, ContainerRole, Owner, Pod, Runtime, Subject};
 pub use package::{ByPackage, PackageRow, PackageUse};

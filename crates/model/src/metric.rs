@@ -3,6 +3,7 @@
 
 mod foreign;
 mod kepler;
+mod otel;
 mod own;
 
 use crate::{
@@ -12,6 +13,7 @@ pub use foreign::{FOREIGN_METRICS, ForeignExporter, ForeignMetric, ForeignOffer,
 pub use kepler::{
     KEPLER_METRICS, KeplerLevel, KeplerMetric, KeplerOffer, KeplerPart, KeplerSource, KeplerVersion,
 };
+pub use otel::{OTEL_CONVENTIONS, OtelConvention, OtelKind, OtelMetric, otel_attributes};
 pub use own::{SELF_METRICS, SelfSource};
 
 /// How a metric behaves.

@@ -1,0 +1,446 @@
+//! What the metrics are called in OpenTelemetry.
+//!
+//! Where its semantic conventions have a metric for the same thing, that name is used ([`CONVENTIONS`]). Every
+//! other name follows from the table by a rule: `noctule`, the level, the area and the rest, with dots, and
+//! without the unit, which is a field of its own. A receiver that makes names for Prometheus out of them
+//! (dots become underscores, the unit and `_total` are appended) gets those of `/metrics` back.
+
+use super::{Kind, Metric, Unit};
+
+/// How a metric behaves in OpenTelemetry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtelKind {
+    /// A cumulative sum that only goes up.
+    Sum,
+    /// A cumulative sum that goes up and down: what is there now, and may be added up.
+    UpDownSum,
+    /// A value of the moment.
+    Gauge,
+    /// A cumulative histogram with exponential buckets.
+    ExponentialHistogram,
+}
+
+/// A metric for which the semantic conventions have a name.
+#[derive(Clone, Copy, Debug)]
+pub struct OtelConvention {
+    /// Level, as the names of metrics have it; empty for metrics of the node as a whole.
+    pub level: &'static str,
+    /// Name in the table of metrics.
+    pub metric: &'static str,
+    /// The name that the conventions have.
+    pub name: &'static str,
+    /// Their unit.
+    pub unit: &'static str,
+    /// Their instrument.
+    pub kind: OtelKind,
+    /// Attributes that make the difference between metrics that share the name.
+    pub attributes: &'static [(&'static str, &'static str)],
+}
+
+const fn convention(
+    level: &'static str,
+    metric: &'static str,
+    name: &'static str,
+    unit: &'static str,
+    kind: OtelKind,
+    attributes: &'static [(&'static str, &'static str)],
+) -> OtelConvention {
+    OtelConvention {
+        level,
+        metric,
+        name,
+        unit,
+        kind,
+        attributes,
+    }
+}
+
+/// Metrics for which the semantic conventions have a name. A name is not used for something else: they have
+/// `container.network.io`, for instance, of interfaces, and we count payload of TCP.
+pub const OTEL_CONVENTIONS: &[OtelConvention] = &[
+    // The conventions let a mode have a name of its own where none of theirs fits: user and system time are
+    // not told apart.
+    convention(
+        "node",
+        "cpu_seconds",
+        "system.cpu.time",
+        "s",
+        OtelKind::Sum,
+        &[("cpu.mode", "busy")],
+    ),
+    convention(
+        "",
+        "node_cpu_idle_seconds",
+        "system.cpu.time",
+        "s",
+        OtelKind::Sum,
+        &[("cpu.mode", "idle")],
+    ),
+    convention(
+        "",
+        "node_cpu_interrupt_seconds",
+        "system.cpu.time",
+        "s",
+        OtelKind::Sum,
+        &[("cpu.mode", "interrupt")],
+    ),
+    convention(
+        "",
+        "node_cpu_steal_seconds",
+        "system.cpu.time",
+        "s",
+        OtelKind::Sum,
+        &[("cpu.mode", "steal")],
+    ),
+    convention(
+        "",
+        "node_cpus",
+        "system.cpu.logical.count",
+        "{cpu}",
+        OtelKind::UpDownSum,
+        &[],
+    ),
+    convention(
+        "node",
+        "cpu_frequency_hertz",
+        "system.cpu.frequency",
+        "Hz",
+        OtelKind::Gauge,
+        &[],
+    ),
+    convention(
+        "node",
+        "process_starts",
+        "system.process.created",
+        "{process}",
+        OtelKind::Sum,
+        &[],
+    ),
+    convention(
+        "node",
+        "tcp_connections",
+        "system.network.connection.count",
+        "{connection}",
+        OtelKind::UpDownSum,
+        &[
+            ("network.transport", "tcp"),
+            ("network.connection.state", "established"),
+        ],
+    ),
+    convention(
+        "node",
+        "tcp_listeners",
+        "system.network.connection.count",
+        "{connection}",
+        OtelKind::UpDownSum,
+        &[
+            ("network.transport", "tcp"),
+            ("network.connection.state", "listen"),
+        ],
+    ),
+    convention(
+        "container",
+        "cpu_seconds",
+        "container.cpu.time",
+        "s",
+        OtelKind::Sum,
+        &[],
+    ),
+    convention(
+        "process",
+        "cpu_seconds",
+        "process.cpu.time",
+        "s",
+        OtelKind::Sum,
+        &[],
+    ),
+    convention(
+        "process",
+        "sched_switches",
+        "process.context_switches",
+        "{context_switch}",
+        OtelKind::Sum,
+        &[],
+    ),
+];
+
+/// What is counted, for metrics without a unit.
+const COUNTED: &[(&str, &str)] = &[
+    ("cpu_cycles", "{cycle}"),
+    ("cpu_reference_cycles", "{cycle}"),
+    ("cpu_instructions", "{instruction}"),
+    ("cpu_cache_misses", "{miss}"),
+    ("page_cache_accesses", "{access}"),
+    ("softirqs", "{softirq}"),
+    ("sched_switches", "{switch}"),
+    ("sched_preemptions", "{preemption}"),
+    ("sched_verdict", "{verdict}"),
+    ("process_starts", "{process}"),
+    ("process_exits", "{process}"),
+    ("oom_kills", "{process}"),
+    ("tcp_connects", "{connection}"),
+    ("tcp_accepts", "{connection}"),
+    ("tcp_retransmits", "{segment}"),
+    ("tcp_connections", "{connection}"),
+    ("tcp_listeners", "{socket}"),
+    ("tcp_destination_connects", "{connection}"),
+    ("tcp_destination_retransmits", "{segment}"),
+    ("file_opens", "{file}"),
+    ("file_open_failures", "{file}"),
+    ("node_cpu_idle_switches", "{switch}"),
+    ("node_cpus", "{cpu}"),
+    ("self_build_info", "{build}"),
+    ("self_bpf_runs", "{run}"),
+    ("self_bpf_recursion_misses", "{run}"),
+    ("self_map_entries", "{entry}"),
+    ("self_map_capacity", "{entry}"),
+    ("self_losses", "{loss}"),
+    ("self_overflow_subjects", "{row}"),
+    ("self_overflow_blame_pairs", "{pair}"),
+    ("self_overflow_destinations", "{destination}"),
+    ("self_feature", "{feature}"),
+];
+
+/// The first words of names: what follows is a name within them.
+const AREAS: &[&str] = &[
+    "cpu",
+    "energy",
+    "file",
+    "node",
+    "oom",
+    "page_cache",
+    "process",
+    "sched",
+    "self",
+    "tcp",
+];
+
+/// A metric of a level as OpenTelemetry has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtelMetric {
+    /// Name.
+    pub name: String,
+    /// Unit of UCUM; what is counted stands in braces.
+    pub unit: &'static str,
+    /// Instrument.
+    pub kind: OtelKind,
+    /// Attributes of each of its points.
+    pub attributes: &'static [(&'static str, &'static str)],
+}
+
+impl OtelMetric {
+    /// That of a metric of the table at a level; the level is empty for metrics of the node as a whole and
+    /// of the agent.
+    pub fn new<S>(level: &str, metric: &Metric<S>) -> Self {
+        let mut known = OTEL_CONVENTIONS.iter();
+        if let Some(convention) = known.find(|it| it.level == level && it.metric == metric.name) {
+            return Self {
+                name: convention.name.to_owned(),
+                unit: convention.unit,
+                kind: convention.kind,
+                attributes: convention.attributes,
+            };
+        }
+        let mut name = String::from("noctule.");
+        if !level.is_empty() {
+            name.push_str(level);
+            name.push('.');
+        }
+        push_dotted(&mut name, bare(metric));
+        Self {
+            name,
+            unit: unit(metric),
+            kind: match metric.kind {
+                Kind::Counter => OtelKind::Sum,
+                Kind::Gauge => OtelKind::Gauge,
+                Kind::Histogram => OtelKind::ExponentialHistogram,
+            },
+            attributes: &[],
+        }
+    }
+}
+
+/// The name without its unit.
+fn bare<S>(metric: &Metric<S>) -> &'static str {
+    let name = metric.name.strip_suffix(metric.unit.name());
+    name.map_or(metric.name, |name| name.trim_end_matches('_'))
+}
+
+fn push_dotted(out: &mut String, name: &str) {
+    let area = AREAS.iter().find_map(|area| {
+        let rest = name.strip_prefix(area)?.strip_prefix('_')?;
+        Some((area, rest))
+    });
+    match area {
+        Some((area, rest)) => {
+            out.push_str(area);
+            out.push('.');
+            push_dotted(out, rest);
+        }
+        None => out.push_str(name),
+    }
+}
+
+fn unit<S>(metric: &Metric<S>) -> &'static str {
+    match metric.unit {
+        Unit::Seconds => "s",
+        Unit::Bytes => "By",
+        Unit::Hertz => "Hz",
+        Unit::Ratio => "1",
+        Unit::Joules => "J",
+        Unit::None => {
+            let mut counted = COUNTED.iter();
+            let found = counted.find(|(name, _)| *name == metric.name);
+            found.map_or("1", |(_, unit)| unit)
+        }
+    }
+}
+
+/// The attributes of a label of the table with its value: most labels have one of the same name, and those for
+/// which the semantic conventions have a name have that.
+pub fn otel_attributes(name: &str, label: &str, value: &str) -> Vec<(String, String)> {
+    let one = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
+    match (name, label) {
+        (_, "direction") => {
+            let direction = match value {
+                "sent" => "transmit",
+                "received" => "receive",
+                other => other,
+            };
+            one("network.io.direction", direction)
+        }
+        // The conventions have two; which of ours it is stands beside.
+        ("process.context_switches", "kind") => {
+            let involuntary = if value == "voluntary" { "" } else { "in" };
+            let mut both = one(
+                "process.context_switch.type",
+                &format!("{involuntary}voluntary"),
+            );
+            both.push(("noctule.kind".to_owned(), value.to_owned()));
+            both
+        }
+        (_, label) => match label.strip_prefix("culprit_") {
+            Some(part) => one(&format!("noctule.culprit.{part}"), value),
+            None => one(&format!("noctule.{label}"), value),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use super::super::{METRICS, SELF_METRICS};
+    use super::*;
+
+    /// Each metric of each level.
+    fn all() -> Vec<(String, OtelMetric, String)> {
+        let mut all = Vec::new();
+        for metric in METRICS {
+            for level in metric.source.levels() {
+                let ours = format!("noctule_{level}_{}", metric.name);
+                all.push((ours, OtelMetric::new(level, metric), metric.name.to_owned()));
+            }
+        }
+        for metric in SELF_METRICS {
+            let ours = format!("noctule_{}", metric.name);
+            all.push((ours, OtelMetric::new("", metric), metric.name.to_owned()));
+        }
+        all
+    }
+
+    #[test]
+    fn receivers_that_make_names_for_prometheus_get_ours_back() {
+        let ruled = all();
+        let ruled = ruled
+            .iter()
+            .filter(|(_, metric, _)| metric.name.starts_with("noctule."));
+        for (ours, metric, _) in ruled {
+            let mut name = metric.name.replace('.', "_");
+            let unit = match metric.unit {
+                "s" => "_seconds",
+                "By" => "_bytes",
+                "Hz" => "_hertz",
+                "J" => "_joules",
+                "1" => "_ratio",
+                other => {
+                    assert!(other.starts_with('{') && other.ends_with('}'), "{other}");
+                    ""
+                }
+            };
+            name.push_str(unit);
+            assert_eq!(name, *ours);
+        }
+    }
+
+    #[test]
+    fn names_that_are_shared_have_one_unit_and_kind_and_different_attributes() {
+        let mut seen: HashMap<String, OtelMetric> = HashMap::new();
+        for (ours, metric, _) in all() {
+            if let Some(other) = seen.get(&metric.name) {
+                assert_eq!(
+                    (other.unit, other.kind),
+                    (metric.unit, metric.kind),
+                    "{ours}"
+                );
+                assert_ne!(other.attributes, metric.attributes, "{ours}");
+                let keys =
+                    |it: &OtelMetric| it.attributes.iter().map(|it| it.0).collect::<Vec<_>>();
+                assert_eq!(keys(other), keys(&metric), "{ours}");
+            }
+            seen.insert(metric.name.clone(), metric);
+        }
+    }
+
+    #[test]
+    fn each_entry_is_used() {
+        let names: HashSet<String> = all().into_iter().map(|(.., name)| name).collect();
+        for (name, _) in COUNTED {
+            assert!(names.contains(*name), "{name} is no metric");
+        }
+        let used = all();
+        for convention in OTEL_CONVENTIONS {
+            let mut same = used.iter().filter(|(_, metric, name)| {
+                metric.name == convention.name && name == convention.metric
+            });
+            assert!(same.next().is_some(), "{} of no metric", convention.name);
+        }
+    }
+
+    #[test]
+    fn what_is_counted_is_named() {
+        let metrics = METRICS.iter().map(|it| (it.name, it.unit));
+        let own = SELF_METRICS.iter().map(|it| (it.name, it.unit));
+        for (name, unit) in metrics.chain(own) {
+            let there = COUNTED.iter().any(|(counted, _)| *counted == name);
+            assert_eq!(there, unit == Unit::None, "{name}");
+        }
+    }
+
+    #[test]
+    fn labels_have_attributes() {
+        let cases = [
+            ("x", "cause", "host", "noctule.cause=host"),
+            ("x", "direction", "sent", "network.io.direction=transmit"),
+            ("x", "culprit", "kernel", "noctule.culprit=kernel"),
+            ("x", "culprit_pod", "a", "noctule.culprit.pod=a"),
+            (
+                "noctule.node.sched.switches",
+                "kind",
+                "preempted",
+                "noctule.kind=preempted",
+            ),
+            (
+                "process.context_switches",
+                "kind",
+                "preempted",
+                "process.context_switch.type=involuntary noctule.kind=preempted",
+            ),
+        ];
+        for (name, label, value, expected) in cases {
+            let pairs = otel_attributes(name, label, value);
+            let pairs: Vec<_> = pairs.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            assert_eq!(pairs.join(" "), expected);
+        }
+    }
+}
