@@ -46,11 +46,14 @@ struct task_sample {
 	__u32 listed;
 	/* The package on which the counters grew. */
 	__u32 package;
+	/* Of a living thread: how long it has been runnable and has not run; 0: it does not wait.
+	 */
+	__u64 waiting_ns;
 	char comm[16];
 	struct counters counters;
 };
 
-_Static_assert(sizeof(struct task_sample) == 64 + 8 * COUNTER_COUNT, "implicit padding");
+_Static_assert(sizeof(struct task_sample) == 72 + 8 * COUNTER_COUNT, "implicit padding");
 
 /* The counters of a thread that was settled while the snapshot was taken. */
 struct late_settle {

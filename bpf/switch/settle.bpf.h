@@ -168,6 +168,7 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	sample->later_than = 0;
 	sample->listed = 0;
 	sample->package = package_of(task, account);
+	sample->waiting_ns = 0;
 	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
 }
 

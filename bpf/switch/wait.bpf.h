@@ -237,8 +237,57 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 	change_queue(task, account, now.clock, to);
 }
 
+/* A wait that has not ended. */
+struct open {
+	struct rq *rq;
+	/* When it began in this queue, by the clock of that. */
+	__u64 queued;
+	/* How long it has been in this queue. */
+	__u64 here;
+	/* The waits that the thread had before it came into this queue, together. */
+	__u64 delay;
+	struct moment now;
+	__u32 cpu;
+};
+
+/* Whether the thread waits at `at` (CLOCK_MONOTONIC), and since when. The run queue is not locked.
+ */
+static __always_inline bool read_open(struct task_struct *task, struct task_account *account,
+				      __u64 at, struct open *it)
+{
+	struct cpu_slot *slot;
+
+	if (!waits_on || !bpf_core_field_exists(task->se.cfs_rq) || account->dead)
+		return false;
+	it->queued = queued_since(task, account);
+	if (!it->queued || account->phantom || is_on_cpu(task) || is_asleep(task))
+		return false;
+	it->rq = queue_of(task)->rq;
+	it->cpu = cpu_of(it->rq);
+	slot = bpf_map_lookup_elem(&cpus, &it->cpu);
+	if (!slot || !slot->calibrations)
+		return false;
+	moment_of(it->rq, &it->now);
+	it->now.clock = at - offset_of(slot, at);
+	it->here = it->now.clock - it->queued;
+	it->delay = run_delay(task, account);
+	return (__s64)it->here > 0;
+}
+
 /*
- * Divides the elapsed part of a wait that has not ended, up to `at` (CLOCK_MONOTONIC), if it is at
+ * How long the thread has been runnable without running, also before the agent started (then since
+ * it came to its CPU).
+ */
+static __always_inline __u64 length_of(const struct open *it, const struct task_account *account)
+{
+	/* The waits since its last end, on other CPUs too. */
+	__s64 whole = it->delay + it->here - account->before;
+
+	return whole > (__s64)it->here ? whole : it->here;
+}
+
+/*
+ * Divides the elapsed part of a wait that has not ended, up to the moment of `open`, if it is at
  * least `least`; the caller adds the parts to the sums of the group and the process. Returns NULL
  * where there is nothing to charge.
  *
@@ -246,53 +295,48 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
  * Within some nanoseconds between two instructions of the hook the part is charged twice; the next
  * waits of the thread are charged less by the same amount.
  */
-static __always_inline struct division *open_wait(struct task_struct *task,
-						  struct task_account *account, __u32 number,
-						  __u64 at, __u64 least)
+static __always_inline struct division *divide_open(struct task_struct *task,
+						    struct task_account *account, __u32 number,
+						    struct open *open, __u64 least)
 {
-	__u64 queued, ahead, here, delay;
-	struct cpu_slot *slot;
 	struct division *it;
-	struct moment now;
-	struct rq *rq;
+	__u64 ahead;
 	__s64 part;
-	__u32 cpu;
 
-	if (!waits_on || !bpf_core_field_exists(task->se.cfs_rq) || account->dead)
-		return NULL;
-	queued = queued_since(task, account);
-	if (!queued || account->phantom || is_on_cpu(task) || is_asleep(task))
-		return NULL;
-	rq = queue_of(task)->rq;
-	cpu = cpu_of(rq);
-	slot = bpf_map_lookup_elem(&cpus, &cpu);
-	if (!slot || !slot->calibrations)
-		return NULL;
-	moment_of(rq, &now);
-	now.clock = at - offset_of(slot, at);
-	here = now.clock - queued;
-	delay = run_delay(task, account);
 	ahead = account->ahead;
-	part = delay + here - account->charged - ahead;
-	if ((__s64)here <= 0 || part < (__s64)least || (__u64)part > delay + here)
+	part = open->delay + open->here - account->charged - ahead;
+	if (part < (__s64)least || (__u64)part > open->delay + open->here)
 		return NULL;
 	if (compare_and_swap(&account->ahead, ahead, ahead + part) != ahead)
 		return NULL;
-	if (queued_since(task, account) != queued || is_on_cpu(task) ||
-	    run_delay(task, account) != delay) {
+	if (queued_since(task, account) != open->queued || is_on_cpu(task) ||
+	    run_delay(task, account) != open->delay) {
 		__sync_fetch_and_add(&account->ahead, -part);
 		return NULL;
 	}
-	if ((__u64)part < here)
-		here = part;
-	it = begin_division(task, account, number, cpu, now.clock - here, &now, true);
+	if ((__u64)part < open->here)
+		open->here = part;
+	it = begin_division(task, account, number, open->cpu, open->now.clock - open->here,
+			    &open->now, true);
 	if (!it)
 		return NULL;
-	it->parts[PART_UNATTRIBUTED] += part - here;
+	it->parts[PART_UNATTRIBUTED] += part - open->here;
 	divide(number);
 	if (it->unnamed)
 		blame_unnamed(account, it->victim, it->unnamed);
 	return it;
+}
+
+/* The same of a thread of which it is not known whether it waits. */
+static __always_inline struct division *open_wait(struct task_struct *task,
+						  struct task_account *account, __u32 number,
+						  __u64 at, __u64 least)
+{
+	struct open open;
+
+	if (!read_open(task, account, at, &open))
+		return NULL;
+	return divide_open(task, account, number, &open, least);
 }
 
 /*

@@ -148,14 +148,18 @@ static __always_inline void write_carried(struct seq_file *seq, struct task_stru
 	}
 }
 
-/* Writes the thread, with its wait that has not ended (`open`; NULL: it does not wait). */
+/*
+ * Writes the thread, with how long it has been waiting (0: it does not wait) and the part of that
+ * which is charged now (`open`; NULL: none).
+ */
 static __always_inline void write_thread(struct seq_file *seq, struct task_struct *task,
-					 struct task_account *account, const struct division *open,
-					 struct task_sample *sample)
+					 struct task_account *account, __u64 waiting_ns,
+					 const struct division *open, struct task_sample *sample)
 {
 	struct cpu_slot *slot = running_slot(task);
 
 	describe(sample, task, account);
+	sample->waiting_ns = waiting_ns;
 	if (slot) {
 		sample->flags |= SAMPLE_RUNNING;
 		if (slot->sampled_at == sample_at)
@@ -184,7 +188,9 @@ static __always_inline void sample_thread(struct seq_file *seq, struct task_stru
 	struct task_struct *process;
 	struct task_sample *sample;
 	__u32 scratch = SCRATCH_WALK;
-	__u64 at = sample_at;
+	__u64 at = sample_at, waiting_ns = 0;
+	struct division *part = NULL;
+	struct open open;
 
 	/* It was seen under another pid: by exec it took that of its leader. */
 	if (account->seen == at)
@@ -212,8 +218,11 @@ static __always_inline void sample_thread(struct seq_file *seq, struct task_stru
 		exchange(&leader->carried_seen, at);
 	}
 	exchange(&account->seen, at);
-	write_thread(seq, task, account, open_wait(task, account, DIVISION_WALK, at, LONG_WAIT_NS),
-		     sample);
+	if (read_open(task, account, at, &open)) {
+		waiting_ns = length_of(&open, account);
+		part = divide_open(task, account, DIVISION_WALK, &open, LONG_WAIT_NS);
+	}
+	write_thread(seq, task, account, waiting_ns, part, sample);
 }
 
 enum {

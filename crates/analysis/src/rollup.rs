@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use noctule_model::{
     Batch, Blame, Blamed, Cause, CgroupId, Counter, Counters, DestinationCounters, EventCounters,
-    Group, Joules, Owner, Preemptor, Sockets, Subject,
+    Group, Joules, Owner, Preemptor, Sockets, Subject, Waiting,
 };
 
 #[cfg(test)]
@@ -87,6 +87,7 @@ impl Rollup {
         for standing in self.subjects.values_mut() {
             standing.tick = Counters::default();
             standing.row.events.sockets = Sockets::default();
+            standing.row.waiting = Waiting::default();
         }
         let members = self.members(batch);
         self.charge_counters(batch, &members);
@@ -148,6 +149,7 @@ impl Rollup {
                 standing.row.joules += &joules;
                 standing.row.events.counters += &events;
                 standing.row.events.sockets += &row.sockets;
+                standing.row.waiting += &row.waiting;
             }
             let kernel_ns = growth[Counter::Wait(Cause::Kernel)];
             self.blame(subject, Blamed::Kernel, kernel_ns);

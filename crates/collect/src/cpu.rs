@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use noctule_kernel::{Accounting, Error, Facts, ProgramHandle, Snapshot, TaskSample, sample_flag};
-use noctule_model::{Batch, CgroupId, Counter, Counters, Feature, FeatureId, Loss};
+use noctule_model::{Batch, CgroupId, Counter, Counters, Feature, FeatureId, Loss, Waiting};
 
 use crate::agent::Agent;
 
@@ -201,6 +201,9 @@ impl CpuSource {
             self.processes.add(sample, &used, &running);
             let id = CgroupId(sample.cgroup);
             self.cgroups.add(id, sample.package, &used, &running);
+            if sample.waiting_ns > 0 {
+                self.cgroups.wait(id, &Waiting::thread(sample.waiting_ns));
+            }
         }
         for sample in &snapshot.late {
             self.processes.add_late(sample);

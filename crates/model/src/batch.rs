@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     AgentCost, BlameRow, ByPackage, CgroupId, Comm, Counter, Counters, DestinationRow, Energy,
     EventCounters, Feature, Histogram, Joules, Loss, Measured, Owner, PackageRow, ProcessId,
-    QuotaRow, Sockets, SubjectRow, WaitRow, ZoneAccount,
+    QuotaRow, Sockets, SubjectRow, WaitRow, Waiting, ZoneAccount,
 };
 
 /// Everything that the sources knew at one moment.
@@ -162,6 +162,8 @@ pub struct ProcessRow {
     pub joules: Joules,
     /// Where it used that.
     pub packages: ByPackage,
+    /// Its threads that wait for a CPU now.
+    pub waiting: Waiting,
 }
 
 /// One cgroup: the threads that are directly in it, living and dead, not those of groups below.
@@ -182,4 +184,6 @@ pub struct CgroupRow {
     pub events: EventCounters,
     /// What it has open now.
     pub sockets: Sockets,
+    /// Its threads that wait for a CPU now.
+    pub waiting: Waiting,
 }

@@ -62,4 +62,4 @@ pub use quota::QuotaRow;
 pub use reason::{Affinity, QuotaUse, Reason, ReasonCulprit, Rivals, Settings, Unusual};
 pub use subject::{Blamed, SubjectBlame, SubjectDestination, SubjectRow};
 pub use verdict::VerdictKind;
-pub use waits::{Blame, BlameRow, Group, WaitRow};
+pub use waits::{Blame, BlameRow, Group, WaitRow, Waiting};

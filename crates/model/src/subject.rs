@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::{
-    Counters, DestinationCounters, Events, Histogram, Joules, Owner, Subject, VerdictKind,
+    Counters, DestinationCounters, Events, Histogram, Joules, Owner, Subject, VerdictKind, Waiting,
 };
 
 /// What one subject used. Subjects do not overlap: the sum over them is the node's total.
@@ -23,6 +23,8 @@ pub struct SubjectRow {
     pub frequency_hertz: Option<f64>,
     /// How long its waits were, since the agent started; one value in nanoseconds for each.
     pub waits: Histogram,
+    /// Its threads that wait for a CPU now.
+    pub waiting: Waiting,
     /// Its events since the agent started, and what its groups have open.
     pub events: Events,
     /// How long it took to connect, since the agent started; one value in nanoseconds for each
@@ -51,6 +53,7 @@ impl SubjectRow {
             joules: Joules::default(),
             frequency_hertz: None,
             waits: Histogram::default(),
+            waiting: Waiting::default(),
             events: Events::default(),
             connects: Histogram::default(),
             destinations: Vec::new(),

@@ -61,6 +61,34 @@ pub struct BlameRow {
     pub blame: Blame,
 }
 
+/// The waits that go on at the moment of a batch: threads that are runnable and do not run. Those that
+/// are throttled are among them. Goes up and down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// How many threads wait.
+    pub threads: u64,
+    /// How long the one has waited that has waited longest, nanoseconds. Of a wait that began before the
+    /// agent it is known since the thread came to its CPU.
+    pub longest_ns: u64,
+}
+
+impl Waiting {
+    /// One thread, which has waited for so long; 0: it does not wait.
+    pub const fn thread(ns: u64) -> Self {
+        Self {
+            threads: (ns > 0) as u64,
+            longest_ns: ns,
+        }
+    }
+}
+
+impl std::ops::AddAssign<&Waiting> for Waiting {
+    fn add_assign(&mut self, other: &Self) {
+        self.threads += other.threads;
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
 /// How long the waits of a group were: for a CPU ([`crate::Batch::waits`]), or for the other end of
 /// a connection ([`crate::Batch::connects`]).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use noctule_kernel::Snapshot;
-use noctule_model::{CgroupId, CgroupRow, Counters, PackageUse};
+use noctule_model::{CgroupId, CgroupRow, Counters, PackageUse, Waiting};
 
 use super::by_package::Parts;
 use super::node::Used;
@@ -25,6 +25,7 @@ pub(super) struct Cgroups {
 #[derive(Default)]
 struct Group {
     parts: Parts<Part>,
+    waiting: Waiting,
     released_ns: Option<u64>,
 }
 
@@ -53,6 +54,9 @@ impl Cgroups {
     pub(super) fn begin(&mut self, snapshot: &Snapshot) {
         self.now_ns = snapshot.taken_ns;
         self.overflow = snapshot.overflow;
+        for group in self.groups.values_mut() {
+            group.waiting = Waiting::default();
+        }
         for part in self.parts_mut() {
             part.sum = part.reported;
         }
@@ -74,6 +78,11 @@ impl Cgroups {
         part.reported += used;
         part.sum += used;
         part.sum += running;
+    }
+
+    /// Notes a thread of the group that waits for a CPU.
+    pub(super) fn wait(&mut self, id: CgroupId, waiting: &Waiting) {
+        self.groups.entry(id).or_default().waiting += waiting;
     }
 
     pub(super) fn settle(&mut self) {
@@ -137,6 +146,7 @@ impl Cgroups {
                 id: *id,
                 counters,
                 packages,
+                waiting: group.waiting,
                 ..CgroupRow::default()
             }
         };

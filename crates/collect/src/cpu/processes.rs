@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use noctule_kernel::{TaskSample, sample_flag};
-use noctule_model::{CgroupId, Comm, Counters, ProcessId, ProcessRow};
+use noctule_model::{CgroupId, Comm, Counters, ProcessId, ProcessRow, Waiting};
 
 use super::by_package::Parts;
 
@@ -78,6 +78,9 @@ impl Processes {
         self.before_ns = std::mem::replace(&mut self.now_ns, now_ns);
         self.besides.clear();
         self.besides.shrink_to(self.living.len());
+        for living in self.living.values_mut() {
+            living.row.waiting = Waiting::default();
+        }
     }
 
     /// Adds what a thread used since it was read before. `running`: what will be read later of the
@@ -94,6 +97,7 @@ impl Processes {
         living.parts.of(sample.package).reported += used;
         living.gone_ns = None;
         living.read_ns = now;
+        living.row.waiting += &Waiting::thread(sample.waiting_ns);
         if sample.is(sample_flag::LEADER) {
             describe(&mut living.row, sample);
         }
@@ -220,6 +224,7 @@ impl Processes {
         }
         row.id = id(sample);
         row.exited = true;
+        row.waiting = Waiting::default();
         end(parts.of(sample.package));
         (row.counters, row.packages) = parts.shown(self.packages, |part| &part.shown);
         Some(row)

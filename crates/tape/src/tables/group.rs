@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use noctule_model::{
     CgroupId, CgroupRow, DestinationCounter, DestinationRow, EventCounter, Measured, Sockets,
+    Waiting,
 };
 
 use super::process::{Energies, Figures, UseRecord, by_package, energies, packages};
@@ -23,6 +24,8 @@ record! {
         events: EventFigures,
         connections: u64,
         listeners: u64,
+        waiting_threads: u64,
+        longest_waiting_ns: u64,
         packages: List<UseRecord>,
     }
 }
@@ -50,6 +53,7 @@ impl GroupRecord {
             packages,
             events,
             sockets,
+            waiting,
         } = row;
         Self {
             cgroup: id.0,
@@ -59,6 +63,8 @@ impl GroupRecord {
             events: Counted::new(*events, measured),
             connections: sockets.connections,
             listeners: sockets.listeners,
+            waiting_threads: waiting.threads,
+            longest_waiting_ns: waiting.longest_ns,
             packages: by_package(packages),
         }
     }
@@ -74,6 +80,10 @@ impl GroupRecord {
             sockets: Sockets {
                 connections: self.connections,
                 listeners: self.listeners,
+            },
+            waiting: Waiting {
+                threads: self.waiting_threads,
+                longest_ns: self.longest_waiting_ns,
             },
         }
     }

@@ -2,7 +2,7 @@
 
 use noctule_model::{
     ByPackage, CgroupId, Comm, Counter, Joules, Measured, PackageUse, ProcessId, ProcessRow,
-    ZoneKind,
+    Waiting, ZoneKind,
 };
 
 use super::{Keyed, OwnerNumber, Owners};
@@ -86,6 +86,8 @@ record! {
         gone: bool,
         counters: Figures,
         energy: Energies,
+        waiting_threads: u64,
+        longest_waiting_ns: u64,
         packages: List<UseRecord>,
     }
 }
@@ -118,6 +120,7 @@ impl ProcessRecord {
             counters,
             joules,
             packages,
+            waiting,
         } = row;
         Self {
             pid: id.pid,
@@ -132,6 +135,8 @@ impl ProcessRecord {
             gone: *gone,
             counters: Counted::new(*counters, measured),
             energy: energies(*joules, metered),
+            waiting_threads: waiting.threads,
+            longest_waiting_ns: waiting.longest_ns,
             packages: by_package(packages),
         }
     }
@@ -153,6 +158,10 @@ impl ProcessRecord {
             counters: self.counters.counts,
             joules: self.energy.counts,
             packages: packages(&self.packages),
+            waiting: Waiting {
+                threads: self.waiting_threads,
+                longest_ns: self.longest_waiting_ns,
+            },
         }
     }
 }

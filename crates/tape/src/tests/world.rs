@@ -11,7 +11,8 @@ use noctule_model::{
     EventCounter, EventProcess, ExecContext, ExitStatus, Feature, FeatureId, FeatureState,
     FileChange, FilePath, Group, Histogram, Loss, MapFill, Measured, Namespace, Node, Origin,
     Owner, PackageRow, PackageUse, Parent, Pod, ProcessId, ProcessRow, ProgramCost, Runtime,
-    Socket, Sockets, TcpChange, UdpFlow, WaitRow, What, Zone, ZoneAccount, ZoneKind, ZoneReading,
+    Socket, Sockets, TcpChange, UdpFlow, WaitRow, Waiting, What, Zone, ZoneAccount, ZoneKind,
+    ZoneReading,
 };
 
 /// Pseudo-random numbers.
@@ -227,6 +228,7 @@ impl World {
             dice.grow(&mut row.counters, self.measured.iter().copied());
             dice.grow(&mut row.events, EventCounter::all());
             row.sockets.connections = dice.roll(3);
+            row.waiting = Waiting::thread(dice.roll(3));
         }
         rows.sort_by_key(|row| row.id);
         let rows = &mut self.batch.destinations;
