@@ -177,6 +177,16 @@ impl Group {
         weigh(&self.counted, weight);
     }
 
+    /// Its weight by the kernel's own file, and what the kernel calls it: `weight`, or `shares` (v1).
+    pub(crate) fn weight(&self) -> (&'static str, u64) {
+        let name = if self.is_v2() { "weight" } else { "shares" };
+        let text = fs::read_to_string(self.counted.join(format!("cpu.{name}")));
+        (
+            name,
+            text.expect("a weight").trim().parse().expect("a number"),
+        )
+    }
+
     /// Makes it so heavy that what else runs on a busy machine gets next to nothing beside it.
     pub(crate) fn heavy(self) -> Self {
         self.weigh(HEAVIEST);

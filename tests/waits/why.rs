@@ -22,11 +22,13 @@ fn printed(args: &[&str]) -> String {
 fn a_neighbour_is_named_first_with_its_processes_and_a_next_step() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
-    let (victim, hog) = (Group::new("victim").heavy(), Group::new("hog").heavy());
-    let (load, other) = (Load::own(&victim, "spin 1"), Load::own(&hog, "spin 1"));
-    let (victim, hog) = (victim.path(), hog.path());
+    let (group, hog) = (Group::new("victim").heavy(), Group::new("hog").heavy());
+    let (load, other) = (Load::own(&group, "spin 1"), Load::own(&hog, "spin 1"));
+    let (victim, hog) = (group.path(), hog.path());
     let begin = format!("{victim}: hurt by {hog}: runnable but not running ");
-    let weight = format!("Try: raise the CPU weight of {victim} (10000; that of {hog} is 10000)");
+    let (name, weight) = group.weight();
+    let weight =
+        format!("Try: raise the CPU {name} of {victim} ({weight}; that of {hog} is {weight})");
     // Where there is another CPU, it is named instead when it was idle.
     let advice = |line: &str| line.contains(&weight) || line.contains(". Try: let it run on CPU ");
     let text = printed(&["waits", "--by", "cgroup", "--for", "1s"]);
@@ -53,7 +55,8 @@ fn a_neighbour_is_named_first_with_its_processes_and_a_next_step() {
     let answer = support::json(&["why", &victim, "--json", "--for", "1s"]);
     assert_eq!(answer["verdict"]["kind"], "hurt_by_neighbour", "{answer}");
     assert_eq!(answer["verdict"]["culprit"], hog.as_str(), "{answer}");
-    assert_eq!(answer["cpu.weight"], 10_000, "{answer}");
+    let (name, weight) = group.weight();
+    assert_eq!(answer[format!("cpu.{name}")], weight, "{answer}");
     assert_eq!(answer["cpu.allowed"][0], affinity::last_cpu(), "{answer}");
     assert_eq!(
         answer["processes"][0]["process.pid"],

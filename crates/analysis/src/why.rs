@@ -1,6 +1,6 @@
 //! Everything about one group: the answer of `why`.
 
-use noctule_model::{Counter, Events, Level, ProcessId};
+use noctule_model::{Counter, CpuWeight, Events, Level, ProcessId};
 
 use crate::report::Key;
 use crate::wait_report::{Culprit, Party};
@@ -23,7 +23,7 @@ pub struct Why {
     /// What happened in it; `None` where events are not measured.
     pub events: Option<Events>,
     /// Its weight; `None` for the root group and where that cannot be read.
-    pub weight: Option<u64>,
+    pub weight: Option<CpuWeight>,
     /// CPUs that its threads may use; `None` where no process of it is left.
     pub allowed: Option<Vec<u32>>,
     /// Part of the last ten seconds in which one of its threads waited, in percent, by the kernel

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use noctule_model::CpuWeight;
+
 /// Threads that are asked for their CPUs, at most.
 const THREADS: usize = 256;
 
@@ -38,13 +40,14 @@ impl SettingFiles {
         fs::read_to_string(folder.join(file)).ok()
     }
 
-    /// How much CPU time the group at that path gets beside its siblings: 100 is usual. `None` for the
-    /// root, and where the controller is not on.
-    pub fn weight(&self, path: &str) -> Option<u64> {
+    /// How much CPU time the group at that path gets beside its siblings. `None` for the root, and where
+    /// the controller is not on.
+    pub fn weight(&self, path: &str) -> Option<CpuWeight> {
         let number = |file| self.read(path, file)?.trim().parse::<u64>().ok();
-        let shares = || number("cpu.shares").map(|shares| (shares * 100 + 512) / 1024);
+        let weight = || number("cpu.weight").map(CpuWeight::Weight);
+        let shares = || number("cpu.shares").map(CpuWeight::Shares);
         // The root of v1 has a file, and no siblings.
-        (path != "/").then(|| number("cpu.weight").or_else(shares))?
+        (path != "/").then(|| weight().or_else(shares))?
     }
 
     /// How many CPUs the quota of the group itself gives it. `None` where it has none.
@@ -184,7 +187,7 @@ mod tests {
         let root = hierarchy(&[
             ("cg/a/cpu.weight", "25\n"),
             ("cg/a/cpu.max", "50000 100000\n"),
-            ("cg/b/cpu.shares", "1024\n"),
+            ("cg/b/cpu.shares", "262144\n"),
             ("cg/b/cpu.cfs_quota_us", "-1\n"),
             ("cg/b/cpu.cfs_period_us", "100000\n"),
             ("cg/b/inner/cpu.cfs_quota_us", "150000\n"),
@@ -206,7 +209,9 @@ mod tests {
         ]);
         let files = SettingFiles::new(root.path(), &root.path().join("cg"));
         let weights = ["/a", "/b", "/", "/none"].map(|path| files.weight(path));
-        assert_eq!(weights, [Some(25), Some(100), None, None]);
+        let expected = [CpuWeight::Weight(25), CpuWeight::Shares(262_144)].map(Some);
+        assert_eq!(weights[..2], expected);
+        assert_eq!(weights[2..], [None, None]);
         let limits = ["/a", "/b", "/b/inner", "/c", "/none"].map(|path| files.limit(path));
         assert_eq!(limits, [Some(0.5), None, Some(1.5), None, None]);
         assert_eq!(files.pressure("/b"), Some(12.5));

@@ -51,14 +51,48 @@ pub struct Settings {
     pub kernel_threads: Vec<String>,
 }
 
+/// How much CPU time a group gets beside its siblings, as the kernel has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuWeight {
+    /// `cpu.weight` of cgroup v2: 100 is usual, 10,000 is the most.
+    Weight(u64),
+    /// `cpu.shares` of v1: 1024 is usual, 262,144 is the most.
+    Shares(u64),
+}
+
+impl CpuWeight {
+    /// The number.
+    pub const fn value(self) -> u64 {
+        match self {
+            Self::Weight(value) | Self::Shares(value) => value,
+        }
+    }
+
+    /// What the kernel calls it: `weight` or `shares`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Weight(_) => "weight",
+            Self::Shares(_) => "shares",
+        }
+    }
+
+    /// The value of a group of which nobody has set it.
+    pub const fn usual(self) -> u64 {
+        match self {
+            Self::Weight(_) => 100,
+            Self::Shares(_) => 1024,
+        }
+    }
+}
+
 /// Two siblings: a group or one above it, and a culprit or one above that. The scheduler shares between
 /// them by weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rivals {
     /// Path and weight on the side of the group.
-    pub own: (String, u64),
+    pub own: (String, CpuWeight),
     /// The same on the side of the culprit.
-    pub culprit: (String, u64),
+    pub culprit: (String, CpuWeight),
 }
 
 /// The CPUs that threads may use.

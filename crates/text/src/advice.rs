@@ -1,6 +1,6 @@
 //! What speaks for a verdict, and what to try.
 
-use noctule_model::{Affinity, Reason, VerdictKind};
+use noctule_model::{Affinity, Reason, Rivals, VerdictKind};
 
 use crate::reason::part;
 use crate::{cpus, sentence};
@@ -44,7 +44,10 @@ pub fn facts(reason: &Reason) -> Vec<String> {
 fn confined(affinity: &Affinity) -> String {
     let words = format!("may run on {} only", cpu_numbers(&affinity.cpus));
     match affinity.idle {
-        Some((cpu, idle)) => format!("{words}; CPU {cpu} was {} idle", part(idle)),
+        Some((cpu, idle)) if idle >= IDLE => {
+            format!("{words}; CPU {cpu} was {} idle", part(idle))
+        }
+        Some(_) => format!("{words}; no other CPU was idle"),
         None => words,
     }
 }
@@ -117,21 +120,24 @@ fn quota(reason: &Reason) -> String {
 /// How to share the CPU in another way.
 fn share(reason: &Reason) -> String {
     match &reason.settings.rivals {
-        Some(rivals) if rivals.culprit.1 > rivals.own.1 => format!(
-            "lower the CPU weight of {} ({}; that of {} is {}), or move one of them",
-            rivals.culprit.0, rivals.culprit.1, rivals.own.0, rivals.own.1
-        ),
-        Some(rivals) => format!(
-            "raise the CPU weight of {} ({}; that of {} is {}), or move one of them",
-            rivals.own.0, rivals.own.1, rivals.culprit.0, rivals.culprit.1
-        ),
+        Some(Rivals { own, culprit }) => {
+            let (step, first, second) = match culprit.1.value() > own.1.value() {
+                true => ("lower", culprit, own),
+                false => ("raise", own, culprit),
+            };
+            let (name, weight, other) = (first.1.name(), first.1.value(), second.1.value());
+            format!(
+                "{step} the CPU {name} of {} ({weight}; that of {} is {other}), or move one of them",
+                first.0, second.0
+            )
+        }
         None => "raise its CPU weight, or move it".to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{QuotaUse, ReasonCulprit, Rivals, Settings};
+    use noctule_model::{CpuWeight, QuotaUse, ReasonCulprit, Settings};
 
     use super::*;
 
@@ -168,7 +174,7 @@ mod tests {
         });
         assert_eq!(
             facts(&reason),
-            ["may run on CPUs 0-2,5 only; CPU 3 was 10.0% idle"]
+            ["may run on CPUs 0-2,5 only; no other CPU was idle"]
         );
     }
 
@@ -184,14 +190,14 @@ mod tests {
         let mut reason = reason(VerdictKind::HurtByNeighbour);
         let cases = [
             (
-                100,
-                800,
+                CpuWeight::Weight(100),
+                CpuWeight::Weight(800),
                 "lower the CPU weight of /b (800; that of /a is 100), or move one of them",
             ),
             (
-                100,
-                100,
-                "raise the CPU weight of /a (100; that of /b is 100), or move one of them",
+                CpuWeight::Shares(1024),
+                CpuWeight::Shares(1024),
+                "raise the CPU shares of /a (1024; that of /b is 1024), or move one of them",
             ),
         ];
         for (own, culprit, words) in cases {

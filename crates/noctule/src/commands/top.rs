@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use noctule_analysis::{Row, Selection};
 use noctule_collect::SettingFiles;
-use noctule_model::{Batch, Level};
+use noctule_model::{Batch, CpuWeight, Level};
 use noctule_text::cpu_numbers;
 use noctule_tui::{About, View};
 
@@ -121,7 +121,12 @@ fn about(files: &SettingFiles) -> impl Fn(&Row) -> Vec<(&'static str, String)> +
             facts.push(("CPU limit", noctule_text::cpus(limit)));
         }
         if let Some(weight) = files.weight(path) {
-            facts.push(("CPU weight", format!("{weight} (100 is usual)")));
+            let name = match weight {
+                CpuWeight::Weight(_) => "CPU weight",
+                CpuWeight::Shares(_) => "CPU shares",
+            };
+            let words = format!("{} ({} is usual)", weight.value(), weight.usual());
+            facts.push((name, words));
         }
         let allowed = files.allowed(&files.processes(path));
         facts.extend(allowed.map(|cpus| ("may run on", cpu_numbers(&Vec::from_iter(cpus)))));

@@ -98,7 +98,8 @@ fn allowed(why: &Why, row: &WaitReportRow) -> Vec<String> {
         ));
     }
     if let Some(weight) = why.weight {
-        words.push(format!("weight {weight} (100 is usual)"));
+        let (name, value, usual) = (weight.name(), weight.value(), weight.usual());
+        words.push(format!("CPU {name} {value} ({usual} is usual)"));
     }
     if let Some(cpus) = &why.allowed {
         words.push(text::cpu_numbers(cpus));

@@ -1,6 +1,7 @@
 //! The answer of `noctule why --json`.
 
 use noctule_analysis::{ProcessUse, Why};
+use noctule_model::CpuWeight;
 use serde::Serialize;
 
 use super::events::EventsJson;
@@ -22,7 +23,8 @@ pub fn why_json(why: &Why) -> String {
             level: noctule_text::level_word(why.level),
             row: RowJson::new(&why.report, row, why.level),
             answer: noctule_text::answer(&row.party.name(why.level), &reason),
-            weight: why.weight,
+            weight: weight(why, |it| matches!(it, CpuWeight::Weight(_))),
+            shares: weight(why, |it| matches!(it, CpuWeight::Shares(_))),
             allowed: why.allowed.as_deref(),
             pressure: why.pressure.map(|percent| percent / 100.0),
             processes: why.processes.iter().map(ProcessJson::new).collect(),
@@ -35,6 +37,11 @@ pub fn why_json(why: &Why) -> String {
     to_string(&answer)
 }
 
+/// The weight, if it is of that kind.
+fn weight(why: &Why, kind: fn(&CpuWeight) -> bool) -> Option<u64> {
+    why.weight.filter(kind).map(CpuWeight::value)
+}
+
 #[derive(Serialize)]
 struct Answer<'a> {
     window_seconds: f64,
@@ -45,6 +52,8 @@ struct Answer<'a> {
     row: RowJson<'a>,
     #[serde(rename = "cpu.weight", skip_serializing_if = "Option::is_none")]
     weight: Option<u64>,
+    #[serde(rename = "cpu.shares", skip_serializing_if = "Option::is_none")]
+    shares: Option<u64>,
     #[serde(rename = "cpu.allowed", skip_serializing_if = "Option::is_none")]
     allowed: Option<&'a [u32]>,
     #[serde(rename = "cpu.pressure", skip_serializing_if = "Option::is_none")]
