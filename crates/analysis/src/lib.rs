@@ -15,6 +15,7 @@ mod reason;
 mod report;
 mod rollup;
 mod select;
+mod strip;
 mod wait_report;
 mod why;
 
@@ -31,5 +32,6 @@ pub use judge::{Judge, JudgeOptions};
 pub use report::{Key, Report, ReportBuilder, Row};
 pub use rollup::Rollup;
 pub use select::{Missing, Named, Selection};
+pub use strip::{Strip, StripStep};
 pub use wait_report::{Culprit, Hurts, Party, Verdict, WaitReport, WaitReportRow};
 pub use why::{ProcessUse, Why};

@@ -4,7 +4,7 @@ use noctule_model::{Counter, CpuWeight, Events, Level, ProcessId};
 
 use crate::report::Key;
 use crate::wait_report::{Culprit, Party};
-use crate::{Report, ReportBuilder, Row, Thresholds, WaitReport, WaitReportRow};
+use crate::{Report, ReportBuilder, Row, StripStep, Thresholds, WaitReport, WaitReportRow};
 
 /// Processes that are named of each group.
 const PROCESSES: usize = 3;
@@ -29,6 +29,8 @@ pub struct Why {
     /// Part of the last ten seconds in which one of its threads waited, in percent, by the kernel
     /// (PSI).
     pub pressure: Option<f64>,
+    /// What it used and waited, from second to second.
+    pub steps: Vec<StripStep>,
     /// Part of the window for which each CPU was idle.
     pub idle: Vec<(u32, f64)>,
 }
@@ -88,6 +90,7 @@ impl ReportBuilder {
             weight: None,
             allowed: None,
             pressure: None,
+            steps: Vec::new(),
             idle: Vec::new(),
         }
     }

@@ -39,6 +39,17 @@ pub fn lengths(waits: &Histogram) -> [u64; WAIT_LENGTHS] {
     counts
 }
 
+/// Parts between 0 and 1 on one line, a character for each: a full block is 1, a blank nothing at all, a
+/// point that nothing is known.
+pub fn strip(parts: impl IntoIterator<Item = Option<f64>>) -> String {
+    let height = |part: Option<f64>| match part {
+        None => '·',
+        Some(part) if part <= 0.0 => ' ',
+        Some(part) => HEIGHTS[((part * 8.0).ceil() as usize).clamp(1, 8) - 1],
+    };
+    parts.into_iter().map(height).collect()
+}
+
 /// The distribution on one line, each length against the most frequent one. A single wait can be
 /// seen; a blank is none.
 pub fn drawn(waits: &Histogram) -> String {
@@ -57,6 +68,12 @@ pub fn drawn(waits: &Histogram) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_strip_has_a_character_for_each_part() {
+        let parts = [Some(0.0), Some(0.01), Some(0.5), Some(1.0), Some(1.2), None];
+        assert_eq!(strip(parts), " ▁▄██·");
+    }
 
     fn of(waits: &[(u64, u64)]) -> Histogram {
         let mut counts = vec![0; Histogram::BUCKETS];

@@ -15,7 +15,7 @@ mod units;
 
 pub use advice::{advice, answer, cpu_numbers, facts};
 pub use ascii::ascii;
-pub use draw::{WAIT_LENGTHS, WAIT_SCALE, drawn, glyph, lengths};
+pub use draw::{WAIT_LENGTHS, WAIT_SCALE, drawn, glyph, lengths, strip};
 pub use escape::{escape, escape_bytes, is_unseen, lossless};
 pub use fit::{Align, fold, keep_end, keep_start, pad, shorten, width, wrap};
 pub use names::{exited, level_word, process_name, zone_name};

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use noctule_analysis::{ProcessUse, ReportBuilder, Thresholds, Why};
+use noctule_analysis::{ProcessUse, ReportBuilder, Strip, Thresholds, Why};
 use noctule_model::FeatureId;
 
 use super::settings::Observed;
 use super::subject::Subject;
 use super::waits::{check, kernel_threads};
-use super::watch::{Output, watch};
+use super::watch::{Output, watch_each};
 use super::{subject, why_text};
 use crate::args::WhyArgs;
 use crate::config::Config;
@@ -27,13 +27,23 @@ pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     pipeline.need(FeatureId::CpuWaits)?;
     let found = subject::find(&args.name, &mut pipeline)?;
     let observed = Observed::begin(pipeline.setting_files());
-    let watched = watch(&mut pipeline, &signals, &[], WINDOW, args.duration, None)?;
-    let why = answer(
+    let mut strip = Strip::new(&found.party, found.level);
+    let watched = watch_each(
+        &mut pipeline,
+        &signals,
+        &[],
+        WINDOW,
+        args.duration,
+        None,
+        &mut |batch| strip.observe(batch),
+    )?;
+    let mut why = answer(
         &watched.builder,
         &found,
         &observed,
         &config.verdicts.thresholds(),
     );
+    why.steps = strip.steps().to_vec();
     if why.row().is_none() {
         let window = noctule_text::duration(why.report.window_ns);
         bail!(Usage(format!(

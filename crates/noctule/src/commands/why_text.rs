@@ -1,6 +1,6 @@
 //! The answer of `noctule why` for people.
 
-use noctule_analysis::{ProcessUse, WaitReportRow, Why};
+use noctule_analysis::{ProcessUse, StripStep, WaitReportRow, Why};
 use noctule_model::{Cause, EventCounter, ExitKind};
 use noctule_text::{self as text, Tone, WAIT_SCALE, duration, escape, percent, share};
 
@@ -43,6 +43,9 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
             &format!("{}  {}", text::drawn(&row.histogram), lengths(row)),
         );
     }
+    if why.steps.len() > 1 {
+        line("course", &course(why));
+    }
     line("because", &causes(row));
     for process in &why.processes {
         line("it", &process_line(process));
@@ -81,6 +84,14 @@ fn waited(row: &WaitReportRow) -> String {
     let (waited, wanted) = (row.total_ns(), row.total_ns() + row.cpu_ns);
     let part = share(waited, wanted);
     format!("{} ({part} of its wanted time)", duration(waited))
+}
+
+/// What it used of a CPU and waited, a character for each second.
+fn course(why: &Why) -> String {
+    let of = |part: fn(&StripStep) -> Option<f64>| text::strip(why.steps.iter().map(part));
+    let used = |step: &StripStep| Some(step.cpu_ns as f64 / step.length_ns.max(1) as f64);
+    let (used, waited) = (of(used), of(StripStep::wait_share));
+    format!("used [{used}] of 1 CPU, waited [{waited}] of its wanted time; each second")
 }
 
 /// Limit, weight and CPUs.

@@ -1,6 +1,6 @@
 //! The answer of `noctule why --json`.
 
-use noctule_analysis::{ProcessUse, Why};
+use noctule_analysis::{ProcessUse, StripStep, Why};
 use noctule_model::CpuWeight;
 use serde::Serialize;
 
@@ -29,6 +29,7 @@ pub fn why_json(why: &Why) -> String {
             pressure: why.pressure.map(|percent| percent / 100.0),
             processes: why.processes.iter().map(ProcessJson::new).collect(),
             behind: culprits.collect(),
+            steps: why.steps.iter().map(StepJson::new).collect(),
             idle: why.idle.iter().map(CpuJson::new).collect(),
             events: (why.events.as_ref())
                 .map(|events| EventsJson::new(events, why.report.measured)),
@@ -60,6 +61,7 @@ struct Answer<'a> {
     pressure: Option<f64>,
     processes: Vec<ProcessJson<'a>>,
     behind: Vec<Behind<'a>>,
+    steps: Vec<StepJson>,
     idle: Vec<CpuJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     events: Option<EventsJson>,
@@ -86,6 +88,31 @@ struct ProcessJson<'a> {
     #[serde(rename = "cpu.seconds")]
     cpu: f64,
     exited: bool,
+}
+
+/// A part of the window.
+#[derive(Serialize)]
+struct StepJson {
+    time_unix_nano: u64,
+    seconds: f64,
+    #[serde(rename = "cpu.seconds")]
+    cpu: f64,
+    #[serde(rename = "wait.seconds")]
+    wait: f64,
+    #[serde(rename = "wait.throttled_seconds")]
+    throttled: f64,
+}
+
+impl StepJson {
+    fn new(step: &StripStep) -> Self {
+        Self {
+            time_unix_nano: step.time_unix_ns,
+            seconds: seconds(step.length_ns),
+            cpu: seconds(step.cpu_ns),
+            wait: seconds(step.wait_ns),
+            throttled: seconds(step.throttled_ns),
+        }
+    }
 }
 
 #[derive(Serialize)]
