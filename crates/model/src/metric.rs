@@ -74,6 +74,10 @@ pub enum Source {
     Frequency,
     /// How long waits for a CPU were.
     Waits,
+    /// Threads that wait for a CPU now.
+    Waiting,
+    /// How long the one has waited that has waited longest.
+    LongestWaiting,
     /// A counter of events as it is.
     Event(EventCounter),
     /// Several counters of events, distinguished by the metric's own label.
@@ -100,13 +104,20 @@ const LEVELS: &[&str] = &["node", "container", "unit", "cgroup", "process"];
 
 /// Metrics of which the levels below the node have no series unless the operator asks for them: many
 /// series for what few questions need. The node has them always.
-pub const DETAILS: &[&str] = &["softirqs", "sched_preemptions"];
+pub const DETAILS: &[&str] = &[
+    "softirqs",
+    "sched_preemptions",
+    "sched_waiting_threads",
+    "sched_waiting_longest_seconds",
+];
 
 impl Source {
     /// The levels at which there is such a value, as the names of metrics have them.
     pub const fn levels(&self) -> &'static [&'static str] {
         match self {
             Self::Waits
+            | Self::Waiting
+            | Self::LongestWaiting
             | Self::Event(_)
             | Self::LabelledEvents(_)
             | Self::Connections
@@ -282,6 +293,24 @@ pub const METRICS: &[Metric] = &[
         labels: &[],
         help: "How long its threads waited each time that one got a CPU, at once or not.",
         source: Source::Waits,
+        absent: NO_WAITS,
+    },
+    Metric {
+        name: "sched_waiting_threads",
+        kind: Kind::Gauge,
+        unit: Unit::None,
+        labels: &[],
+        help: "Threads that are runnable and do not run at the moment of the tick; those that are throttled are among them.",
+        source: Source::Waiting,
+        absent: NO_WAITS,
+    },
+    Metric {
+        name: "sched_waiting_longest_seconds",
+        kind: Kind::Gauge,
+        unit: Unit::Seconds,
+        labels: &[],
+        help: "How long the thread has waited, at the moment of the tick, that has waited longest of those that have not got a CPU yet; 0 without one. A wait that goes on is in sched_wait_seconds as far as it has lasted, and in sched_wait_duration_seconds when it has ended.",
+        source: Source::LongestWaiting,
         absent: NO_WAITS,
     },
     Metric {

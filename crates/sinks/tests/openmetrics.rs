@@ -708,7 +708,7 @@ fn a_row_has_sixty_series() {
         of_row.count()
     };
     assert_eq!(series(Choice::default()), 60);
-    assert_eq!(series(Choice::full()), 104);
+    assert_eq!(series(Choice::full()), 106);
     let waits = Choice::default().without("sched_wait_duration_seconds");
     assert_eq!(series(waits.expect("a metric")), 47);
 }

@@ -72,9 +72,9 @@ protobuf format histograms have native buckets as well ([promql.md](promql.md)).
   those that are gone included, is what the row did with all of them. Destinations that found no
   room are counted in `noctule_self_overflow_destinations`. A row has these series from its first
   connection on.
-- Rows below the node have no {details} unless the configuration asks for them (`metrics.with`,
-  `metrics.detail`), and their histograms have a bucket for each second power of two. A row without
-  connections then has 60 series where CPU time, waits, page cache, processes and TCP are measured;
+- Rows below the node have these only where the configuration asks for them (`metrics.with`,
+  `metrics.detail`): {details}.
+  Their histograms have a bucket for each second power of two. A row without connections then has 60 series where CPU time, waits, page cache, processes and TCP are measured;
   hardware counters add 5, energy one for each kind of zone, a destination 6, a culprit one.
 
 ## Levels
@@ -83,7 +83,7 @@ protobuf format histograms have native buckets as well ([promql.md](promql.md)).
 /// The page.
 pub(super) fn page() -> String {
     let details: Vec<String> = DETAILS.iter().map(|name| format!("`{name}`")).collect();
-    let mut page = HEAD.replace("{details}", &details.join(" and "));
+    let mut page = HEAD.replace("{details}", &details.join(", "));
     page.push_str("\n| level | a row is | labels |\n|---|---|---|\n");
     for (level, what, labels) in LEVELS {
         push(&mut page, format_args!("| {level} | {what} | {labels} |"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use noctule_model::{Counters, Measured, Sockets, VerdictKind};
+use noctule_model::{Counters, Measured, Sockets, VerdictKind, Waiting};
 
 use super::figures::Figures;
 
@@ -28,6 +28,8 @@ pub(super) struct Line {
     pub(super) verdict: Option<Verdicts>,
     /// What it has open now: not a figure, because it goes up and down.
     pub(super) sockets: Sockets,
+    /// Its threads that wait now.
+    pub(super) waiting: Waiting,
 }
 
 /// The verdict on a row, and those that it had before: each has a series from then on.
@@ -80,6 +82,7 @@ struct Entry {
     frequency_hertz: Option<f64>,
     verdict: Option<Verdicts>,
     sockets: Sockets,
+    waiting: Waiting,
     /// The part that is in the overflow.
     charged: Figures,
     overflowed: bool,
@@ -134,13 +137,20 @@ impl<K: Ord + Clone> Table<K> {
         entry.frequency_hertz = hertz;
     }
 
-    /// Notes what is the matter with a row that was seen, and what it has open.
-    pub(super) fn note(&mut self, key: &K, verdict: Option<VerdictKind>, sockets: Sockets) {
+    /// Notes what is the matter with a row that was seen, what it has open, and who waits.
+    pub(super) fn note(
+        &mut self,
+        key: &K,
+        verdict: Option<VerdictKind>,
+        sockets: Sockets,
+        waiting: Waiting,
+    ) {
         if let Some(entry) = self.rows.get_mut(key) {
             entry.verdict = verdict
                 .map(|now| Verdicts::next(entry.verdict, now))
                 .or(entry.verdict);
             entry.sockets = sockets;
+            entry.waiting = waiting;
         }
     }
 
@@ -187,11 +197,13 @@ impl<K: Ord + Clone> Table<K> {
         let mut lines = Vec::with_capacity(self.shown + 1);
         let before = self.overflow.as_ref().map(|figures| figures.counters);
         let mut overflowed = Sockets::default();
+        let mut overflow_waits = Waiting::default();
         for entry in self.rows.values_mut() {
             if entry.overflowed {
                 *self.overflow.get_or_insert_default() += &entry.now.since(&entry.charged);
                 entry.charged = entry.now.clone();
                 overflowed += &entry.sockets;
+                overflow_waits += &entry.waiting;
             }
             let Some(labels) = &entry.labels else {
                 continue;
@@ -210,6 +222,7 @@ impl<K: Ord + Clone> Table<K> {
                 frequency_hertz: frequency.filter(|_| entry.seen_ns == at),
                 verdict: entry.verdict,
                 sockets: entry.sockets,
+                waiting: entry.waiting,
             });
         }
         lines.extend(self.overflow.as_ref().map(|figures| {
@@ -220,6 +233,7 @@ impl<K: Ord + Clone> Table<K> {
                 frequency_hertz: tick.frequency_hertz(measured, nominal_hertz),
                 verdict: None,
                 sockets: overflowed,
+                waiting: overflow_waits,
             }
         }));
         lines
@@ -413,7 +427,7 @@ mod tests {
                     connections: *connections,
                     listeners,
                 };
-                table.note(key, None, sockets);
+                table.note(key, None, sockets, Waiting::default());
             }
             table.sweep(at);
             for (key, _) in rows {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use noctule_model::{
     Batch, Counters, DestinationCounters, ForeignExporter, Joules, Owner, ProcessId, Subject,
+    Waiting,
 };
 
 use super::Exposition;
@@ -143,6 +144,7 @@ impl Exporter {
             frequency_hertz: tick.frequency_hertz(batch.measured, batch.node.nominal_hertz),
             verdict: None,
             sockets: batch.node.sockets,
+            waiting: waiting_on_node(batch),
         };
         let mut levels = vec![
             Level {
@@ -193,7 +195,7 @@ impl Exporter {
             let figures = Figures::of_subject(row);
             let table = self.table(&row.subject);
             table.see(&row.subject, at, &figures, row.frequency_hertz);
-            table.note(&row.subject, row.verdict, row.events.sockets);
+            table.note(&row.subject, row.verdict, row.events.sockets, row.waiting);
         }
         for table in [&mut self.containers, &mut self.units, &mut self.cgroups] {
             table.sweep(at);
@@ -295,6 +297,15 @@ fn level<K: Ord + Clone>(
 
 fn overflow_labels(identity: &str) -> Arc<str> {
     format!("{identity}=\"{OVERFLOW}\"").into()
+}
+
+/// The threads of all groups that wait now.
+fn waiting_on_node(batch: &Batch) -> Waiting {
+    let mut waiting = Waiting::default();
+    for row in &batch.cgroups {
+        waiting += &row.waiting;
+    }
+    waiting
 }
 
 /// Ids of the containers that have a group.

@@ -2,7 +2,7 @@
 
 use noctule_model::{
     Cause, Counter, Counts, DestinationCounter, EventCounter, METRICS, Measurable, Measured,
-    Metric, Sockets, Source, Unit,
+    Metric, Source, Unit,
 };
 
 use super::budget::Line;
@@ -45,13 +45,27 @@ pub(super) fn write(
             Source::Energy => energy::rows(text, level, metric, energy),
             Source::Frequency => frequency(text, level, metric),
             Source::Waits if waits_measured(measured) => waits(text, level, metric, choice),
+            Source::Waiting if waits_measured(measured) => {
+                now(text, level, metric, |line| {
+                    Value::Count(line.waiting.threads)
+                });
+            }
+            Source::LongestWaiting if waits_measured(measured) => {
+                now(text, level, metric, |line| {
+                    Value::Nanoseconds(line.waiting.longest_ns)
+                });
+            }
             Source::Event(counter) => events(text, level, metric, measured, &[("", counter)]),
             Source::LabelledEvents(parts) => events(text, level, metric, measured, parts),
             Source::Connections if measured.has(EventCounter::TcpAccepts) => {
-                open(text, level, metric, |sockets| sockets.connections);
+                now(text, level, metric, |line| {
+                    Value::Count(line.sockets.connections)
+                });
             }
             Source::Listeners if measured.has(EventCounter::TcpAccepts) => {
-                open(text, level, metric, |sockets| sockets.listeners);
+                now(text, level, metric, |line| {
+                    Value::Count(line.sockets.listeners)
+                });
             }
             Source::Connects if connects_measured(measured) => {
                 connects(text, level, metric, choice);
@@ -60,6 +74,8 @@ pub(super) fn write(
             Source::Blame if waits_measured(measured) => blame(text, level, metric),
             Source::Verdict if waits_measured(measured) => verdict(text, level, metric),
             Source::Waits
+            | Source::Waiting
+            | Source::LongestWaiting
             | Source::Connections
             | Source::Listeners
             | Source::Connects
@@ -120,10 +136,11 @@ fn value(metric: &Metric, count: u64) -> Value {
     }
 }
 
-fn open(text: &mut Writer, level: &Level, metric: &Metric, open: fn(&Sockets) -> u64) {
+/// A figure that goes up and down.
+fn now(text: &mut Writer, level: &Level, metric: &Metric, value: fn(&Line) -> Value) {
     text.family(level.name, metric);
     for line in &level.lines {
-        text.sample(&line.labels, NO_LABELS, Value::Count(open(&line.sockets)));
+        text.sample(&line.labels, NO_LABELS, value(line));
     }
 }
 
