@@ -25,11 +25,20 @@ pub(crate) fn waited_seconds(pid: u32) -> f64 {
 }
 
 fn schedstat(pid: u32, field: usize) -> f64 {
-    let nanoseconds = threads(pid).into_iter().filter_map(|folder| {
+    schedstat_sum(pid, field) as f64 / 1e9
+}
+
+/// How often the living threads of a process got a CPU: field 3.
+pub(crate) fn runs(pid: u32) -> u64 {
+    schedstat_sum(pid, 2)
+}
+
+fn schedstat_sum(pid: u32, field: usize) -> u64 {
+    let values = threads(pid).into_iter().filter_map(|folder| {
         let text = fs::read_to_string(folder.join("schedstat")).ok()?;
         text.split_whitespace().nth(field)?.parse::<u64>().ok()
     });
-    nanoseconds.sum::<u64>() as f64 / 1e9
+    values.sum()
 }
 
 /// What the kernel tells of each CPU in the folder topology.

@@ -16,6 +16,9 @@ use super::{cause, number, row_of, support, waited};
 /// What the host and threads of the kernel take of a scene that lasts for a second or two.
 const DISTURBED: f64 = 0.1;
 
+/// The kernel brings the CPU time of a running thread up to date at its tick: 10 ms at 100 Hz.
+const TICK: f64 = 0.012;
+
 /// A window in which nothing begins or ends.
 fn watched(seconds: f64) -> (Value, f64) {
     let window = Window::of(&["waits", "--by", "cgroup"]);
@@ -63,6 +66,60 @@ fn a_wait_that_goes_on_is_counted_as_it_goes_on() {
     let allowed = DISTURBED + support::stolen() / length;
     assert!(blamed > (1.0 - allowed) * expected, "{row}");
     assert_ne!(row["verdict"]["kind"], "quiet", "{row}");
+}
+
+/// A thread that never sleeps runs or waits: its last wait began as long after a moment in which it ran as the
+/// kernel's two sums in its schedstat have grown since, and no file has it.
+#[test]
+fn a_wait_that_goes_on_is_shown_as_waiting_now_from_its_begin() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    let hog = Group::new("hog").heavy();
+    let victim = Group::new("starved");
+    let load = starved(&victim);
+    // It has the CPU for itself.
+    load.burn_to(oracle::process_seconds(load.pid()) + 0.1);
+    let sums = || oracle::schedstat_seconds(load.pid()) + oracle::waited_seconds(load.pid());
+    let (ran_at, ran_sums) = (support::now(), sums());
+    let hogs = Load::own(&hog, "spin 50");
+    // Its last turn is short, and the next one seconds away.
+    let mut tried = 0;
+    let (answer, asked, answered) = loop {
+        let runs = oracle::runs(load.pid());
+        thread::sleep(Duration::from_secs(1));
+        let window = Window::of(&["waits", "--by", "cgroup"]);
+        thread::sleep(Duration::from_secs(1));
+        let asked = support::now();
+        let answer = window.close().answer;
+        if oracle::runs(load.pid()) == runs {
+            break (answer, asked, support::now());
+        }
+        tried += 1;
+        assert!(tried < 20, "it gets the CPU all the time");
+    };
+    let row = row_of(&answer, &victim);
+    let longest = number(&row["waiting"]["longest_seconds"]);
+    let began = ran_at + sums() - ran_sums;
+    println!(
+        "{longest} s; by schedstat {} to {} s: {row}",
+        asked - began,
+        answered - began
+    );
+    assert!(longest > asked - began - TICK, "{row}");
+    assert!(longest < answered - began + TICK, "{row}");
+    assert_eq!(row["waiting"]["threads"], 1, "{row}");
+    let sentence = row["verdict"]["reason"].as_str().expect("a sentence");
+    assert!(
+        sentence.contains("; 1 thread has waited for "),
+        "{sentence}"
+    );
+    assert!(sentence.contains(" and still waits"), "{sentence}");
+    // Those who share a CPU wait, too, but the one that has it; a switch while they are read changes one.
+    let others = row_of(&answer, &hog);
+    let waiting = others["waiting"]["threads"].as_u64().expect("a number");
+    assert!((45..=50).contains(&waiting), "{others}");
+    // Else the thread that starves ends only when it gets the CPU.
+    drop(hogs);
 }
 
 /// Nothing but the queue of the CPU knows of it: no switch has seen it, and where there are many threads

@@ -52,6 +52,7 @@ mod tests {
             cpu_ns: 0,
             histogram: Histogram::default(),
             wait_ns: [0; Cause::ALL.len()],
+            waiting: noctule_model::Waiting::default(),
             culprits: Vec::new(),
             preemptions: [0; 3],
             throttles: 0,

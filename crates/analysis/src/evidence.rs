@@ -1,6 +1,6 @@
 //! What is the matter with a group that waits: a pure function of what was measured.
 
-use noctule_model::{Cause, VerdictKind};
+use noctule_model::{Cause, VerdictKind, Waiting};
 
 /// When a wait is worth a verdict.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +32,9 @@ impl Default for Thresholds {
 /// with the history.
 const COMPARED_NS: u64 = 1_000_000;
 
+/// A wait that goes on for that long is worth a verdict, whatever its part of the wanted time.
+pub(crate) const STARVES_NS: u64 = 1_000_000_000;
+
 /// What was measured of one group in one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evidence {
@@ -41,6 +44,8 @@ pub struct Evidence {
     pub cpu_ns: u64,
     /// How long they waited, by index of [`Cause`].
     pub wait_ns: [u64; Cause::ALL.len()],
+    /// Its threads that wait at the end of the window.
+    pub waiting: Waiting,
     /// 99th percentile of its waits; `None` when there was none.
     pub p99_ns: Option<u64>,
     /// The most that one other group caused. Threads of the kernel are no group.
@@ -126,7 +131,11 @@ impl Evidence {
         let by_neighbours = matters(self.of(Cause::Neighbour), ease) && !self.quota_binds;
         let not_own = self.contended_ns() - self.of(Cause::Own) - self.of(Cause::Neighbour);
         match (held, contended) {
-            (false, false) => VerdictKind::Quiet,
+            (false, false) if !self.starves() => VerdictKind::Quiet,
+            (false, false) if self.of(Cause::Throttle) >= self.contended_ns() => {
+                VerdictKind::HeldByQuota
+            }
+            (false, false) => self.contention(thresholds, before),
             (true, _) if by_neighbours => VerdictKind::QuotaAndNeighbours,
             (true, _) if self.quota_binds || self.of(Cause::Throttle) >= not_own => {
                 VerdictKind::HeldByQuota
@@ -134,6 +143,12 @@ impl Evidence {
             (true, false) => VerdictKind::HeldByQuota,
             (_, true) => self.contention(thresholds, before),
         }
+    }
+
+    /// Whether a thread of it has not run for so long that it is not quiet, although its waits are a small
+    /// part of what all its threads wanted. Waits for an idle CPU to wake up are short.
+    fn starves(&self) -> bool {
+        self.waiting.longest_ns >= STARVES_NS && self.lost_ns() > 0
     }
 
     /// Whether one culprit causes most of what was waited for other groups.
@@ -204,6 +219,7 @@ mod tests {
             wait_ns: wait.map(|ms| ms * MS),
             top_culprit_ns: wait[1] * MS,
             quota_binds: false,
+            waiting: Waiting::default(),
             p99_ns: Some(4 * MS),
             baseline: None,
         }
@@ -293,6 +309,26 @@ mod tests {
         assert_eq!(judged(&evidence), VerdictKind::HurtByNeighbour);
         evidence.p99_ns = Some(MS / 2);
         assert_eq!(judged(&evidence), VerdictKind::Quiet);
+    }
+
+    #[test]
+    fn a_group_of_which_a_thread_starves_is_not_quiet() {
+        use VerdictKind::*;
+        // One of 64 threads: its wait is a small part of what all of them wanted.
+        let cases = [
+            ([0, 1000, 0, 0, 0, 0, 0, 0], HurtByNeighbour),
+            ([0, 0, 1000, 0, 0, 0, 0, 0], TooManyThreads),
+            ([1000, 0, 0, 0, 0, 0, 0, 0], HeldByQuota),
+            ([0, 0, 0, 0, 0, 0, 1000, 0], Quiet),
+        ];
+        for (wait, kind) in cases {
+            let mut evidence = evidence(63_000, wait);
+            assert_eq!(judged(&evidence), Quiet, "{wait:?}");
+            evidence.waiting = Waiting::thread(STARVES_NS - 1);
+            assert_eq!(judged(&evidence), Quiet, "{wait:?}");
+            evidence.waiting = Waiting::thread(STARVES_NS);
+            assert_eq!(judged(&evidence), kind, "{wait:?}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use noctule_model::{Cause, Level, Reason, ReasonCulprit, Unusual, VerdictKind};
 
+use crate::evidence::STARVES_NS;
 use crate::{Party, WaitReport, WaitReportRow};
 
 /// From this many times the usual on, the reason says so.
@@ -38,6 +39,7 @@ impl WaitReportRow {
             p99_ns: evidence.p99_ns,
             threads: evidence.wanted_ns() as f64 / window,
             cpus: evidence.cpu_ns as f64 / window,
+            waiting: Some(evidence.waiting).filter(|waiting| waiting.longest_ns >= STARVES_NS),
             culprits: self.reason_culprits(level),
             quota: self.quota.clone(),
             quota_binds: evidence.quota_binds,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, Counter, Counters, Feature, Group, Histogram, Level,
-    Measured, Owner, Preemptor, QuotaUse, Settings, Subject, VerdictKind,
+    Measured, Owner, Preemptor, QuotaUse, Settings, Subject, VerdictKind, Waiting,
 };
 
 use crate::gone::Gone;
@@ -96,6 +96,8 @@ pub struct WaitReportRow {
     /// How long it waited for each cause, by index of [`Cause`], nanoseconds. The sum is all that
     /// it waited.
     pub wait_ns: [u64; Cause::ALL.len()],
+    /// Its threads that wait at the end of the window.
+    pub waiting: Waiting,
     /// Other groups that had the CPU meanwhile, the most to blame first. Their sum is what was
     /// waited for neighbours and threads of the kernel.
     pub culprits: Vec<Culprit>,
@@ -154,7 +156,7 @@ pub struct WaitReport {
 impl WaitReportRow {
     /// Whether it got a CPU, at once or not, or waited in vain.
     pub fn waited(&self) -> bool {
-        !self.histogram.is_empty() || self.total_ns() > 0
+        !self.histogram.is_empty() || self.total_ns() > 0 || self.waiting.threads > 0
     }
 
     /// All that it waited, nanoseconds.
@@ -185,6 +187,7 @@ impl WaitReportRow {
             window_ns,
             cpu_ns: self.cpu_ns,
             wait_ns: self.wait_ns,
+            waiting: self.waiting,
             p99_ns: self.histogram.quantile(0.99),
             top_culprit_ns: self.top_culprit().map_or(0, |c| c.blame.wait_ns),
             quota_binds: self.quota.as_ref().is_some_and(QuotaUse::binds),
@@ -225,6 +228,7 @@ struct Draft {
     party: Party,
     counters: Counters,
     histogram: Histogram,
+    waiting: Waiting,
     culprits: HashMap<Key, Culprit>,
     own: Blame,
 }
@@ -235,6 +239,7 @@ impl Draft {
             party,
             counters: Counters::default(),
             histogram: Histogram::default(),
+            waiting: Waiting::default(),
             culprits: HashMap::new(),
             own: Blame::default(),
         }
@@ -286,6 +291,7 @@ impl Draft {
             cpu_ns: self.counters[Counter::CpuTime],
             histogram: self.histogram,
             wait_ns,
+            waiting: self.waiting,
             culprits,
             preemptions,
             throttles: self.counters[Counter::SwitchesThrottled],
@@ -408,6 +414,11 @@ impl ReportBuilder {
             draft.counters += &row.counters;
             outermost(&mut draft.party, &row.owner);
         }
+        for row in growth.last.cgroups.iter().filter(|row| wanted(&row.id)) {
+            if let Some(draft) = drafts.get_mut(&key(&owner(&owners, row.id), level)) {
+                draft.waiting += &row.waiting;
+            }
+        }
         let mut overflow = Draft::new(Party::Unnamed);
         for (group, histogram) in growth.waits() {
             match group {
@@ -450,6 +461,9 @@ impl ReportBuilder {
         let mut draft = Draft::new(Party::Command);
         for row in self.processes(growth.last, true) {
             draft.counters += &row.counters;
+        }
+        for row in growth.last.processes.iter().filter(|row| row.followed) {
+            draft.waiting += &row.waiting;
         }
         for (_, histogram) in growth
             .waits()

@@ -1,6 +1,6 @@
 //! Why a verdict is what it is.
 
-use crate::VerdictKind;
+use crate::{VerdictKind, Waiting};
 
 /// The numbers behind a verdict that its sentence names. Parts are between 0 and 1, of the time that
 /// the group wanted the CPU: its threads ran or waited.
@@ -28,6 +28,8 @@ pub struct Reason {
     pub threads: f64,
     /// CPUs that they had, on average over the window.
     pub cpus: f64,
+    /// Its threads that wait now, where one of them has waited for so long that it is worth saying.
+    pub waiting: Option<Waiting>,
     /// Others that had the CPU, the most to blame first, without those below 1% of the wait.
     pub culprits: Vec<ReasonCulprit>,
     /// The quota that throttled it, where that can be read.

@@ -1,6 +1,6 @@
 //! A verdict in words: what happens to the group, by whom and how much.
 
-use noctule_model::{Reason, VerdictKind};
+use noctule_model::{Reason, VerdictKind, Waiting};
 
 use crate::{duration, percent};
 
@@ -34,6 +34,9 @@ pub fn sentence(reason: &Reason) -> String {
             format!("interrupts took the CPU {interrupts} of the time it wanted")
         }
     };
+    if let Some(waiting) = &reason.waiting {
+        words.push_str(&format!("; {}", still_waiting(waiting)));
+    }
     if let Some(unusual) = reason.unusual {
         let (p99, times) = (duration(unusual.p99_ns), unusual.times);
         words.push_str(&format!("; p99 {p99} is {times:.0} times the usual"));
@@ -61,6 +64,23 @@ pub const fn verdict_word(kind: VerdictKind) -> &'static str {
 
 pub(crate) fn part(part: f64) -> String {
     percent(part * 100.0)
+}
+
+/// Who waits now, and for how long.
+fn still_waiting(waiting: &Waiting) -> String {
+    let longest = duration(waiting.longest_ns);
+    match waiting.threads {
+        0 | 1 => format!("1 thread has waited for {longest} and still waits"),
+        threads => format!("{threads} threads wait now, one of them for {longest}"),
+    }
+}
+
+/// The waits that go on, in a table: how many threads, and how long the longest has waited.
+pub fn waiting_now(waiting: &Waiting) -> String {
+    match waiting.threads {
+        0 => "-".to_owned(),
+        threads => format!("{threads} {}", duration(waiting.longest_ns)),
+    }
 }
 
 /// Others, of which one has the most.
@@ -279,6 +299,27 @@ mod tests {
         reason.culprits.clear();
         let words = "held back 80.0% of its wanted time by a CPU limit";
         assert_eq!(sentence(&reason), words);
+    }
+
+    #[test]
+    fn a_wait_that_goes_on_is_said_with_its_length() {
+        let cases = [
+            (1, "1 thread has waited for 18.0s and still waits"),
+            (3, "3 threads wait now, one of them for 18.0s"),
+        ];
+        for (threads, words) in cases {
+            let reason = Reason {
+                waiting: Some(Waiting {
+                    threads,
+                    longest_ns: 18_000_000_000,
+                }),
+                ..reason(VerdictKind::HurtByKernel, &[])
+            };
+            assert_eq!(
+                sentence(&reason),
+                format!("kernel threads had its CPU 40.0% of the time it wanted; {words}")
+            );
+        }
     }
 
     #[test]

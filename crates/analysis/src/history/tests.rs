@@ -190,6 +190,7 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
             cpu_ns: 0,
             histogram: Histogram::default(),
             wait_ns: Default::default(),
+            waiting: noctule_model::Waiting::default(),
             culprits: Vec::new(),
             preemptions: Default::default(),
             throttles: 0,

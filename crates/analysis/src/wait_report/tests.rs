@@ -1,7 +1,7 @@
 //! Reports from batches that are made by hand.
 
 use noctule_model::{
-    CgroupRow, Container, ContainerRole, ProcessId, ProcessRow, QuotaRow, Runtime, WaitRow,
+    CgroupRow, Container, ContainerRole, ProcessId, ProcessRow, QuotaRow, Runtime, WaitRow, Waiting,
 };
 
 use super::*;
@@ -240,6 +240,24 @@ fn reasons_have_the_numbers_that_made_the_verdict() {
     let reason = report.reason(&report.rows[0], Level::Container);
     assert_eq!(reason.kind, VerdictKind::Quiet);
     assert_eq!(reason.culprits, []);
+}
+
+#[test]
+fn who_waits_now_is_added_up_from_the_last_batch() {
+    let mut batch = machine();
+    batch.cgroups[0].waiting = Waiting::thread(2 * 1_000_000_000);
+    batch.cgroups[1].waiting = Waiting::thread(18 * 1_000_000_000);
+    let report = report(Level::Container, batch);
+    let victim = row(&report, Level::Container, "aaaa");
+    let expected = Waiting {
+        threads: 2,
+        longest_ns: 18 * 1_000_000_000,
+    };
+    assert_eq!(victim.waiting, expected);
+    let reason = report.reason(victim, Level::Container);
+    assert_eq!(reason.waiting, Some(expected));
+    let other = row(&report, Level::Container, "bbbb");
+    assert_eq!(other.waiting, Waiting::default());
 }
 
 #[test]

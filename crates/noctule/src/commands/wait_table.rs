@@ -23,16 +23,17 @@ pub(super) fn columns() -> Vec<Column<Of>> {
         }),
         Column::number("waited", 3, |_, _, row| Some(time(row.total_ns()))),
         Column::number("CPU", 5, |_, _, row| Some(time(row.cpu_ns))),
+        Column::number("now", 7, |_, _, row| Some(now(row))),
         Column::number("hurts", 6, |_, _, row| Some(time(row.hurts.wait_ns))),
-        Column::number("waits", 9, |_, _, row| {
+        Column::number("waits", 10, |_, _, row| {
             let count = row.histogram.count();
             Some(Figure::number(count as f64, text::count(count)))
         }),
-        Column::number("p50", 10, |_, _, row| row.histogram.quantile(0.5).map(time)),
-        Column::number("p90", 11, |_, _, row| row.histogram.quantile(0.9).map(time)),
+        Column::number("p50", 11, |_, _, row| row.histogram.quantile(0.5).map(time)),
+        Column::number("p90", 12, |_, _, row| row.histogram.quantile(0.9).map(time)),
         Column::number("p99", 4, |_, _, row| row.histogram.quantile(0.99).map(time)),
-        Column::number("max", 7, |_, _, row| row.histogram.max().map(time)),
-        Column::number("lengths", 8, lengths as Of).titled(WAIT_SCALE),
+        Column::number("max", 8, |_, _, row| row.histogram.max().map(time)),
+        Column::number("lengths", 9, lengths as Of).titled(WAIT_SCALE),
         Column::text("culprit", 2, 8, |_, level, row| {
             let culprit = row.main_culprit()?;
             Some(Figure::text(escape(&culprit.name(level))))
@@ -48,6 +49,12 @@ fn lengths(_: &WaitReport, _: Level, row: &WaitReportRow) -> Option<Figure> {
 
 fn time(ns: u64) -> Figure {
     Figure::number(ns as f64, text::duration(ns))
+}
+
+/// The waits that go on, sorted by the longest.
+fn now(row: &WaitReportRow) -> Figure {
+    let waiting = &row.waiting;
+    Figure::number(waiting.longest_ns as f64, text::waiting_now(waiting))
 }
 
 /// The name of the verdict; sorted by the time that was taken from the group.
@@ -160,7 +167,7 @@ fn bar(row: &WaitReportRow, paint: Paint) -> String {
 /// What the figures and the glyphs stand for.
 fn legend(report: &WaitReport, paint: Paint) -> String {
     let about = format!(
-        "{} on {} CPUs; waited: sum over all threads; hurts: what others waited behind it",
+        "{} on {} CPUs; waited: sum over all threads; now: threads that wait now, and the longest of these waits; hurts: what others waited behind it",
         text::seconds(report.window_ns),
         report.cpus
     );

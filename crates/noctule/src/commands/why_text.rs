@@ -29,6 +29,9 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
     let cpus = text::cpus(row.cpu_ns as f64 / window.max(1) as f64);
     line("used", &format!("{} ({cpus})", duration(row.cpu_ns)));
     line("waited", &waited(row));
+    if row.waiting.threads > 0 {
+        line("now", &waiting(row));
+    }
     for words in allowed(why, row) {
         line("allowed", &escape(&words));
     }
@@ -92,6 +95,15 @@ fn course(why: &Why) -> String {
     let used = |step: &StripStep| Some(step.cpu_ns as f64 / step.length_ns.max(1) as f64);
     let (used, waited) = (of(used), of(StripStep::wait_share));
     format!("used [{used}] of 1 CPU, waited [{waited}] of its wanted time; each second")
+}
+
+/// The waits that go on.
+fn waiting(row: &WaitReportRow) -> String {
+    let longest = duration(row.waiting.longest_ns);
+    match row.waiting.threads {
+        1 => format!("1 thread runnable, waiting for {longest}"),
+        threads => format!("{threads} threads runnable and waiting, the longest for {longest}"),
+    }
 }
 
 /// Limit, weight and CPUs.

@@ -40,6 +40,7 @@ pub(super) struct RowJson<'a> {
     #[serde(rename = "cpu.seconds")]
     cpu: f64,
     wait: WaitJson,
+    waiting: WaitingJson,
     causes: Named<f64>,
     culprits: Vec<CulpritJson<'a>>,
     hurts: HurtsJson,
@@ -55,6 +56,13 @@ struct WaitJson {
     seconds: f64,
     #[serde(flatten)]
     distribution: Option<DistributionJson>,
+}
+
+/// The waits that go on at the end of the window.
+#[derive(Serialize)]
+struct WaitingJson {
+    threads: u64,
+    longest_seconds: f64,
 }
 
 #[derive(Serialize)]
@@ -147,6 +155,10 @@ impl<'a> RowJson<'a> {
             owner: party_owner(&row.party, level),
             cpu: seconds(row.cpu_ns),
             wait: WaitJson::new(row),
+            waiting: WaitingJson {
+                threads: row.waiting.threads,
+                longest_seconds: seconds(row.waiting.longest_ns),
+            },
             causes: Named(causes.collect()),
             culprits: row
                 .culprits

@@ -70,8 +70,15 @@ fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Ve
     ));
     first.push_span(Span::styled(about, palette.faint));
     let mut lines = vec![first];
-    let reason = escape(&noctule_text::sentence(&last.reason(app.level())));
-    lines.extend(labelled("because", &reason, width, palette));
+    let reason = last.reason(app.level());
+    let mut because = noctule_text::sentence(&reason);
+    for fact in noctule_text::facts(&reason) {
+        because.push_str(&format!("; {fact}"));
+    }
+    lines.extend(labelled("because", &escape(&because), width, palette));
+    if let Some(advice) = noctule_text::advice(&reason) {
+        lines.extend(labelled("try", &escape(&advice), width, palette));
+    }
     let usual = match row.verdict.evidence.baseline {
         Some(usual) => format!(
             "p99 {}, {} of the time that it wanted the CPU behind somebody",
@@ -106,10 +113,23 @@ fn sums(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<
         quantile(1.0)
     );
     let ran = duration(row.cpu_ns);
-    [("waited", waited), ("ran", ran), ("waits", waits)]
-        .iter()
-        .flat_map(|(label, value)| labelled(label, value, width, palette))
-        .collect()
+    let now = match row.waiting.threads {
+        0 => "no thread waits".to_owned(),
+        1 => format!("1 thread waits, for {}", duration(row.waiting.longest_ns)),
+        threads => format!(
+            "{threads} threads wait, the longest for {}",
+            duration(row.waiting.longest_ns)
+        ),
+    };
+    [
+        ("waited", waited),
+        ("now", now),
+        ("ran", ran),
+        ("waits", waits),
+    ]
+    .iter()
+    .flat_map(|(label, value)| labelled(label, value, width, palette))
+    .collect()
 }
 
 /// How many waits were how long, with a scale below.

@@ -109,6 +109,12 @@ pub(crate) fn longest_wait(_: &Facts, item: &Item) -> Option<f64> {
     Some(waits(item)?.histogram.max()? as f64)
 }
 
+/// The longest wait that goes on, in nanoseconds; `None` where no thread waits.
+pub(crate) fn waiting_now(_: &Facts, item: &Item) -> Option<f64> {
+    let waiting = waits(item)?.waiting;
+    (waiting.threads > 0).then_some(waiting.longest_ns as f64)
+}
+
 fn first_culprit(row: &WaitReportRow) -> Option<&Culprit> {
     row.culprits.first().filter(|first| first.blame.wait_ns > 0)
 }

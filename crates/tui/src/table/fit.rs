@@ -64,6 +64,8 @@ fn name_width(facts: &Facts, width: usize, tree: bool) -> usize {
         (0..40, _) if facts.view == View::Waits => width.saturating_sub(12).clamp(4, 14),
         (0..40, _) => 11,
         (40..110, _) if facts.view == View::Waits => 17,
+        // Room for what a group does to others, beside who waits now.
+        (110..150, _) if facts.view == View::Waits => 26,
         (_, Level::Process) if !tree => 17,
         (40..75, _) => 20,
         (_, Level::Process) => 28,

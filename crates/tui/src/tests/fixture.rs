@@ -7,13 +7,14 @@ use noctule_analysis::{Selection, Thresholds};
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Container, ContainerRole, Counter,
     Counters, Feature, FeatureId, FeatureState, Group, Histogram, Level, Measured, Node, Owner,
-    Pod, ProcessId, ProcessRow, Runtime, WaitRow,
+    Pod, ProcessId, ProcessRow, Runtime, WaitRow, Waiting,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::buffer::CellWidth as _;
+use ratatui::buffer::{Cell, CellWidth as _};
 use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::Size;
+use ratatui::style::{Color, Modifier};
 
 use crate::draw::{self, pane};
 use crate::state::keys::Press;
@@ -120,6 +121,15 @@ impl Fake {
         if cause == Cause::Throttle {
             counters[Counter::SwitchesThrottled] += count;
         }
+    }
+
+    /// From the next batch on, so many threads of the group wait, the longest for so long.
+    pub(crate) fn waits_now(&mut self, group: &str, threads: u64, longest_ns: u64) {
+        let group = self.group(group).cgroup;
+        self.row(group).waiting = Waiting {
+            threads,
+            longest_ns,
+        };
     }
 
     fn waited(&mut self, group: CgroupId, count: u64, each: u64) {
@@ -314,6 +324,34 @@ pub(crate) fn terminal(app: &App, width: u16, height: u16) -> Terminal<TestBacke
         .draw(|frame| draw::draw(app, frame))
         .expect("it cannot fail");
     terminal
+}
+
+/// The colours of the screen, a letter or a digit for each cell that is not plain; `*` is bold or faint.
+pub(crate) fn colours(app: &App, width: u16, height: u16) -> String {
+    let terminal = terminal(app, width, height);
+    let buffer = terminal.backend().buffer();
+    let letter = |cell: &Cell| match cell.fg {
+        Color::Reset if cell.modifier.contains(Modifier::REVERSED) => 'I',
+        Color::Reset if !cell.modifier.is_empty() => '*',
+        Color::Reset => ' ',
+        Color::Cyan => 'C',
+        Color::Green => 'G',
+        Color::Red => 'R',
+        Color::Magenta => 'M',
+        Color::Indexed(number) => {
+            let of_cause = |cause: &Cause| noctule_text::cause_colour(*cause) == Some(number);
+            let place = Cause::ALL.iter().position(of_cause);
+            place.map_or('?', |place| char::from(b'0' + place as u8))
+        }
+        _ => '?',
+    };
+    let mut text = String::new();
+    for y in 0..height {
+        let line: String = (0..width).map(|x| letter(&buffer[(x, y)])).collect();
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
 }
 
 /// The screen as text, without the blanks at the ends of the lines.

@@ -49,6 +49,20 @@ pub(super) fn contended(app: App) -> App {
     press(feed(app, batches), "w")
 }
 
+/// A thread of the web server has not run for 18 seconds, of many that run.
+pub(super) fn starved(app: App) -> App {
+    let mut fake = node();
+    let batches: Vec<Batch> = (0..7)
+        .map(|i| {
+            fake.behind(NGINX, BATCH, 1, 80 * MS);
+            fake.waits_now(NGINX, 3, (12 + i) * 1000 * MS);
+            fake.waits_now(BATCH, 1, 4 * MS);
+            fake.tick(&[(1, 40), (3, 190), (4, 100)])
+        })
+        .collect();
+    press(feed(app, batches), "w")
+}
+
 /// As [`contended`], before the first verdict.
 pub(super) fn young(app: App) -> App {
     let mut fake = node();
@@ -193,7 +207,7 @@ fn the_views_have_orders_of_their_own() {
     let sorted = |app: &App| (COLUMNS[app.sort()].title, app.descending);
     let app = contended(app(Level::Container, 160, 30));
     assert_eq!(sorted(&app), ("WAIT/s", true));
-    let app = press(app, "s s s s s r");
+    let app = press(app, "s s s s s s r");
     assert_eq!(sorted(&app), ("MAX", false));
     let app = press(app, "s");
     assert_eq!(sorted(&app).0, "CULPRIT", "pictures are no order");
