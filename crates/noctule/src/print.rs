@@ -80,7 +80,8 @@ impl Paint {
             Tone::Strong => Style::new().bold(),
             Tone::Faint => Style::new().dimmed(),
             Tone::Good => AnsiColor::Green.on_default(),
-            Tone::Own => AnsiColor::Yellow.on_default(),
+            // Yellow is not to be read on white.
+            Tone::Own => AnsiColor::Magenta.on_default(),
             Tone::Bad => AnsiColor::Red.on_default(),
             Tone::Cause(cause) => match cause_colour(cause) {
                 Some(colour) => Ansi256Color(colour).on_default(),
@@ -120,7 +121,7 @@ impl Paint {
         self.tone(Tone::Good, text)
     }
 
-    pub(crate) fn yellow(self, text: &str) -> String {
+    pub(crate) fn warning(self, text: &str) -> String {
         self.tone(Tone::Own, text)
     }
 }

@@ -88,12 +88,12 @@ pub enum Tone {
 /// and on a dark background. `None`: faint, as there was nobody, or nobody is known.
 pub const fn cause_colour(cause: Cause) -> Option<u8> {
     match cause {
-        Cause::Throttle => Some(172),
+        Cause::Throttle => Some(136),
         Cause::Neighbour => Some(167),
         Cause::Own => Some(68),
         Cause::Kernel => Some(98),
-        Cause::Interrupt => Some(36),
-        Cause::Host => Some(130),
+        Cause::Interrupt => Some(29),
+        Cause::Host => Some(94),
         Cause::Idle => Some(245),
         Cause::Unattributed => None,
     }
@@ -271,6 +271,38 @@ mod tests {
             most,
             priority,
             turn: priority,
+        }
+    }
+
+    /// Relative luminance of one of the upper 240 colours, as WCAG defines it.
+    fn luminance(colour: u8) -> f64 {
+        let cube = |step: u8| [0, 95, 135, 175, 215, 255][usize::from(step)];
+        let of = colour - 16;
+        let parts = match colour {
+            232.. => [8 + 10 * (colour - 232); 3],
+            _ => [cube(of / 36), cube(of / 6 % 6), cube(of % 6)],
+        };
+        let linear = |part: u8| match f64::from(part) / 255.0 {
+            part if part <= 0.03928 => part / 12.92,
+            part => ((part + 0.055) / 1.055).powf(2.4),
+        };
+        let [red, green, blue] = parts.map(linear);
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+
+    /// 3:1 is what WCAG 2.1 asks of graphics (1.4.11).
+    #[test]
+    fn causes_are_seen_on_a_light_and_on_a_dark_terminal() {
+        for cause in Cause::ALL {
+            let Some(colour) = cause_colour(cause) else {
+                continue;
+            };
+            let luminance = luminance(colour);
+            let (on_white, on_black) = (1.05 / (luminance + 0.05), (luminance + 0.05) / 0.05);
+            assert!(
+                on_white >= 3.0 && on_black >= 3.0,
+                "{cause:?}: {on_white:.1}, {on_black:.1}"
+            );
         }
     }
 

@@ -136,7 +136,7 @@ impl<'a> Lines<'a> {
             ));
         }
         let words = format!("--- {} ---", words.join("; "));
-        *out += &format!("{}  {}\n", self.clock(time), self.paint.yellow(&words));
+        *out += &format!("{}  {}\n", self.clock(time), self.paint.warning(&words));
     }
 
     /// The fields as the event's own print format shows them.
