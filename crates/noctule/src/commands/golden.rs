@@ -4,16 +4,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use noctule_analysis::{Report, ReportBuilder, Thresholds, WaitReport};
+use noctule_analysis::{Party, Report, ReportBuilder, StripStep, Thresholds, WaitReport};
 use noctule_model::{
-    Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Counter, Counters, Group, Histogram,
-    Level, Node, Owner, Pod, ProcessId, ProcessRow, WaitRow,
+    Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Counter, Counters, CpuWeight, Energy,
+    EnergySource, FeatureState, Group, Histogram, Level, Node, Owner, Pod, ProcessId, ProcessRow,
+    WaitRow, Waiting, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 use noctule_text::{ascii, width};
 
 use super::columns::Choice;
 use super::users::Users;
-use super::{table, wait_answers, wait_table};
+use super::{energy_table, table, wait_answers, wait_table, why_text};
 use crate::print::Paint;
 
 const MS: u64 = 1_000_000;
@@ -84,7 +85,75 @@ fn owner(id: u64, path: &str) -> Arc<Owner> {
     })
 }
 
-fn builder() -> ReportBuilder {
+/// A zone of energy that took 40 J, 12 J of them idle, in the second batch.
+fn meter(batch: &mut Batch, active_uj: u64) {
+    let zone = Zone {
+        name: "package-0".into(),
+        kind: ZoneKind::Package,
+        socket: Some(0),
+        die: None,
+        source: EnergySource::Powercap,
+        parent: None,
+        resolution_uj: 61,
+        update_ns: MS,
+        path: "/sys/class/powercap/intel-rapl:0".into(),
+    };
+    let idle_uj = active_uj / 28 * 12;
+    batch.energy = Some(Energy {
+        zones: [zone].into(),
+        readings: vec![ZoneReading {
+            energy_uj: active_uj + idle_uj,
+            before_ns: 0,
+            after_ns: 0,
+            gaps: 0,
+            state: FeatureState::On,
+            reason: None,
+        }],
+    });
+    batch.zone_accounts = vec![ZoneAccount {
+        idle_uj,
+        active_uj,
+        total_uj: active_uj + idle_uj,
+        residual_uj2: active_uj as f64 * 1e3,
+        ..ZoneAccount::default()
+    }];
+    let all = batch.node.total[Counter::CpuTime].max(1);
+    let part = |cpu_ns: u64| (u128::from(active_uj) * u128::from(cpu_ns) / u128::from(all)) as u64;
+    for row in &mut batch.cgroups {
+        row.joules[ZoneKind::Package] = part(row.counters[Counter::CpuTime]);
+    }
+    for row in &mut batch.processes {
+        row.joules[ZoneKind::Package] = part(row.counters[Counter::CpuTime]);
+    }
+}
+
+fn counters(cpu_ms: u64, count: u64, each: u64, cause: Cause) -> Counters {
+    let mut counters = Counters::default();
+    counters[Counter::CpuTime] = cpu_ms * MS;
+    counters[Counter::PageReads] = cpu_ms * 3;
+    counters[Counter::SwitchesVoluntary] = count;
+    counters[Counter::SwitchesPreempted] = count / 3;
+    counters[Counter::Wait(cause)] = count * each;
+    if cause == Cause::Throttle {
+        counters[Counter::SwitchesThrottled] = count;
+    }
+    counters
+}
+
+/// A thread of the user has not run for 12 s; in the pod three wait as long as each time.
+fn waiting(id: u64, each: u64) -> Waiting {
+    let (threads, longest_ns) = match id {
+        0 => (3, each),
+        3 => (1, 12_000 * MS),
+        _ => (0, 0),
+    };
+    Waiting {
+        threads,
+        longest_ns,
+    }
+}
+
+fn builder(metered: bool) -> ReportBuilder {
     let node = |elapsed_ns| Node {
         cpus: 2,
         elapsed_ns,
@@ -99,7 +168,7 @@ fn builder() -> ReportBuilder {
                 | Counter::CacheMisses
         )
     });
-    let first = Batch {
+    let mut first = Batch {
         node: node(0),
         measured: measured.collect(),
         ..Batch::default()
@@ -112,20 +181,13 @@ fn builder() -> ReportBuilder {
     };
     for (id, (path, cpu_ms, count, each, cause, behind)) in (0..).zip(RAN) {
         let owner = owner(id, path);
-        let mut counters = Counters::default();
-        counters[Counter::CpuTime] = cpu_ms * MS;
-        counters[Counter::PageReads] = cpu_ms * 3;
-        counters[Counter::SwitchesVoluntary] = count;
-        counters[Counter::SwitchesPreempted] = count / 3;
-        counters[Counter::Wait(cause)] = count * each;
-        if cause == Cause::Throttle {
-            counters[Counter::SwitchesThrottled] = count;
-        }
+        let counters = counters(cpu_ms, count, each, cause);
         batch.node.total += &counters;
         let row = CgroupRow {
             id: CgroupId(id),
             owner: Some(owner.clone()),
             counters,
+            waiting: waiting(id, each),
             ..CgroupRow::default()
         };
         batch.cgroups.push(row);
@@ -157,9 +219,46 @@ fn builder() -> ReportBuilder {
         }));
     }
     batch.node.idle_ns = 4000 * MS - batch.node.total[Counter::CpuTime] - 20 * MS;
+    if metered {
+        meter(&mut first, 0);
+        meter(&mut batch, 28_000_000);
+    }
     let mut builder = ReportBuilder::new(first);
     builder.add(batch);
     builder
+}
+
+fn energy(report: &Report, level: Level, paint: Paint) -> String {
+    let choice = Choice::usual(&energy_table::columns());
+    let users = Users::new(false);
+    energy_table::draw(report, level, 4, false, &choice, &users, paint)
+}
+
+/// The answer about the first row, with what only files say.
+fn reason(builder: &ReportBuilder, paint: Paint) -> String {
+    let party = Party::Group(owner(0, RAN[0].0));
+    let mut why = builder.why(&party, Level::Container, &Thresholds::default());
+    why.weight = Some(CpuWeight::Weight(100));
+    why.allowed = Some(vec![1]);
+    why.pressure = Some(41.7);
+    why.idle = vec![(0, 0.9825), (1, 0.0)];
+    let step = |cpu_ms: u64, wait_ms: u64| StripStep {
+        time_unix_ns: 0,
+        length_ns: 1000 * MS,
+        cpu_ns: cpu_ms * MS,
+        wait_ns: wait_ms * MS,
+        throttled_ns: 0,
+    };
+    why.steps = vec![step(400, 100), step(120, 940)];
+    let commands = [
+        "checkout --listen 0.0.0.0:8080",
+        "pg_dump --format=custom shop",
+    ];
+    let culprits = why.culprits.iter_mut().flat_map(|(_, processes)| processes);
+    for (process, command) in why.processes.iter_mut().chain(culprits).zip(commands) {
+        process.command = Some(command.to_owned());
+    }
+    why_text::draw(&why, paint)
 }
 
 fn stat(report: &Report, level: Level, paint: Paint) -> String {
@@ -176,7 +275,8 @@ fn waits(report: &WaitReport, paint: Paint) -> String {
 
 #[test]
 fn tables_are_as_they_were() {
-    let builder = builder();
+    let (builder, metered) = (builder(false), builder(true));
+    let joules = metered.report(Level::Container, false);
     let containers = builder.report(Level::Container, false);
     let processes = builder.report(Level::Process, false);
     let waited = builder.waits(Level::Container, false, &Thresholds::default());
@@ -188,6 +288,8 @@ fn tables_are_as_they_were() {
             ("stat", stat(&containers, Level::Container, paint)),
             ("stat-process", stat(&processes, Level::Process, paint)),
             ("waits", waits(&waited, paint)),
+            ("why", reason(&builder, paint)),
+            ("energy", energy(&joules, Level::Container, paint)),
         ];
         for (table, text) in drawn {
             for line in text.lines() {
@@ -197,14 +299,27 @@ fn tables_are_as_they_were() {
             now.push((format!("{table}-{name}"), text));
         }
     }
-    now.push((
-        "waits-ascii-80".into(),
-        ascii(&waits(&waited, Paint::plain(80))),
-    ));
-    now.push((
-        "waits-colours-80".into(),
-        waits(&waited, Paint::colours(80)),
-    ));
+    // Nothing has a background, and the colours are those that are seen on a light and on a dark terminal.
+    for (look, paint) in [
+        ("ascii-80", Paint::plain(80)),
+        ("colours-80", Paint::colours(80)),
+    ] {
+        let drawn = [
+            ("stat", stat(&containers, Level::Container, paint)),
+            ("waits", waits(&waited, paint)),
+            ("why", reason(&builder, paint)),
+            ("energy", energy(&joules, Level::Container, paint)),
+        ];
+        for (table, text) in drawn {
+            let text = match look {
+                "ascii-80" => ascii(&text),
+                _ => text,
+            };
+            assert!(look != "ascii-80" || text.is_ascii(), "{table}: {text}");
+            assert!(!text.contains("\x1b[4"), "{table} has a background: {text}");
+            now.push((format!("{table}-{look}"), text));
+        }
+    }
     compare(&now);
 }
 
