@@ -107,6 +107,31 @@ const CASES: &[Case] = &[
     case("waits-ascii-120x24", (120, 24), Level::Container, waits_ascii, ""),
     case("waits-detail-ascii-80x50", (80, 50), Level::Container, waits_ascii, "Enter"),
     case("hostile-ascii-80x14", (80, 14), Level::Process, hostile_ascii, ""),
+    case("waits-starved-120x14", (120, 14), Level::Container, waits::starved, ""),
+    case("waits-starved-detail-80x24", (80, 24), Level::Container, waits::starved, "/ n g i n x Enter Enter"),
+    case("tree-40x14", (40, 14), Level::Process, busy, "t"),
+    case("tree-120x24", (120, 24), Level::Process, busy, "t"),
+    case("tree-250x16", (250, 16), Level::Process, busy, "t"),
+    case("cgroup-tree-40x14", (40, 14), Level::Cgroup, busy, "t"),
+    case("cgroup-tree-120x24", (120, 24), Level::Cgroup, busy, "t"),
+    case("cgroup-tree-250x16", (250, 16), Level::Cgroup, busy, "t"),
+    case("detail-250x40", (250, 40), Level::Process, busy, "Down Enter"),
+    case("waits-detail-250x40", (250, 40), Level::Container, waits::contended, "Enter"),
+    case("energy-detail-40x14", (40, 14), Level::Process, energy::metered, "Enter"),
+    case("energy-detail-120x40", (120, 40), Level::Process, energy::metered, "Enter"),
+    case("energy-detail-250x40", (250, 40), Level::Process, energy::metered, "Enter"),
+    case("help-40x14", (40, 14), Level::Process, busy, "?"),
+    case("help-120x40", (120, 40), Level::Process, busy, "?"),
+    case("help-250x40", (250, 40), Level::Process, busy, "?"),
+    case("columns-120x24", (120, 24), Level::Process, busy, "f Down Space"),
+    case("columns-250x16", (250, 16), Level::Process, busy, "f Down Space"),
+    case("blame-ascii-80x24", (80, 24), Level::Container, waits_ascii, "b"),
+    case("energy-ascii-80x24", (80, 24), Level::Container, energy_ascii, "Down"),
+    case("energy-detail-ascii-80x50", (80, 50), Level::Process, energy_ascii, "Enter"),
+    case("detail-ascii-80x24", (80, 24), Level::Process, busy_ascii, "Down Enter"),
+    case("help-ascii-80x24", (80, 24), Level::Process, busy_ascii, "?"),
+    case("columns-ascii-80x24", (80, 24), Level::Process, busy_ascii, "f Down Space"),
+    case("cgroup-tree-ascii-80x24", (80, 24), Level::Cgroup, busy_ascii, "t"),
     case("unmeasured-detail-80x30", (80, 30), Level::Process, unmeasured, "Enter"),
 ];
 
@@ -198,6 +223,10 @@ fn in_ascii(mut app: App) -> App {
 
 fn busy_ascii(app: App) -> App {
     in_ascii(busy(app))
+}
+
+fn energy_ascii(app: App) -> App {
+    in_ascii(energy::metered(app))
 }
 
 fn waits_ascii(app: App) -> App {
@@ -292,6 +321,7 @@ fn no_size_panics_and_no_control_character_reaches_a_cell() {
         nothing_ran,
         unmeasured,
         waits::contended,
+        waits::starved,
         waits::hostile,
         waits::switched_off,
         energy::metered,
