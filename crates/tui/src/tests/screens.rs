@@ -5,7 +5,7 @@ use std::path::Path;
 use noctule_model::{Cause, FeatureId, FeatureState, Level, Loss};
 use ratatui::style::Color;
 
-use super::fixture::{Fake, app, feed, press, screen, terminal};
+use super::fixture::{Fake, app, colours, feed, press, screen, terminal};
 use super::{energy, waits};
 use crate::state::App;
 
@@ -17,6 +17,9 @@ struct Case {
     node: fn(App) -> App,
     keys: &'static str,
 }
+
+/// What of a screen is kept.
+type Drawing = fn(&App, u16, u16) -> String;
 
 const fn case(
     name: &'static str,
@@ -133,6 +136,20 @@ const CASES: &[Case] = &[
     case("columns-ascii-80x24", (80, 24), Level::Process, busy_ascii, "f Down Space"),
     case("cgroup-tree-ascii-80x24", (80, 24), Level::Cgroup, busy_ascii, "t"),
     case("unmeasured-detail-80x30", (80, 30), Level::Process, unmeasured, "Enter"),
+];
+
+/// The same screens for their colours, by letters. No cell has a background, so that they are the same on
+/// a light terminal and on a dark one; that each colour is seen on both is tested where it is chosen.
+#[rustfmt::skip]
+const COLOURS: &[Case] = &[
+    case("process-colours-120x30", (120, 30), Level::Process, busy, "Down"),
+    case("detail-colours-120x40", (120, 40), Level::Process, busy, "/ c r i Enter Down Enter"),
+    case("waits-colours-120x24", (120, 24), Level::Container, waits::contended, "Down"),
+    case("waits-detail-colours-120x50", (120, 50), Level::Container, waits::contended, "/ 4 e Enter Enter"),
+    case("blame-colours-120x24", (120, 24), Level::Cgroup, waits::contended, "b"),
+    case("energy-colours-120x20", (120, 20), Level::Process, energy::metered, ""),
+    case("help-colours-80x24", (80, 24), Level::Process, busy, "?"),
+    case("columns-colours-80x24", (80, 24), Level::Process, busy, "f Down Space"),
 ];
 
 const FRONT: &str = "/kubepods.slice/kubepods-pod1f3c.slice/cri-4e1d.scope";
@@ -283,10 +300,12 @@ fn two(mut fake: Fake, used: &[(u32, u64)], app: App) -> App {
 fn screens_are_as_they_were() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/screens");
     let mut wrong = Vec::new();
-    for case in CASES {
+    let drawn = CASES.iter().map(|case| (case, screen as Drawing));
+    let painted = COLOURS.iter().map(|case| (case, colours as Drawing));
+    for (case, drawing) in drawn.chain(painted) {
         let (width, height) = case.size;
         let app = press((case.node)(app(case.level, width, height)), case.keys);
-        let now = screen(&app, width, height);
+        let now = drawing(&app, width, height);
         let path = folder.join(format!("{}.txt", case.name));
         if std::env::var_os("NOCTULE_BLESS").is_some() {
             std::fs::write(&path, &now).unwrap();
@@ -307,6 +326,7 @@ fn every_screen_has_its_case() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let known = CASES
             .iter()
+            .chain(COLOURS)
             .any(|case| format!("{}.txt", case.name) == name);
         assert!(known, "{name} belongs to no case");
     }
