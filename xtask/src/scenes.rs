@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Also look at the screen of `noctule top` (tmux), which takes some seconds for each
     #[arg(long)]
     top: bool,
-    /// Only scenes whose kind has this in its name
+    /// Only scenes of this kind, or of those that have this in their names
     #[arg(long, value_name = "WORD", default_value = "")]
     only: String,
     /// The binary [default: target/debug/noctule]
@@ -75,8 +75,11 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     }
     let stage = Stage::new(noctule, args.window.clone(), args.top)?;
     let mut outcome = Outcome::default();
-    let plain = KINDS.iter().filter(|kind| kind.contains(&args.only));
-    for kind in plain {
+    let chosen = |kind: &str| match KINDS.contains(&args.only.as_str()) {
+        true => kind == args.only,
+        false => kind.contains(&args.only),
+    };
+    for kind in KINDS.iter().filter(|kind| chosen(kind)) {
         for _ in 0..args.each {
             outcome.play(&stage, &Scene::plain(kind))?;
         }
@@ -84,7 +87,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let mut dice = Dice::new(args.seed);
     for _ in 0..args.count {
         let scene = Scene::drawn(&mut dice);
-        if scene.kind.contains(&args.only) {
+        if chosen(scene.kind) {
             outcome.play(&stage, &scene)?;
         }
     }

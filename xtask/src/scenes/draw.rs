@@ -179,10 +179,23 @@ impl Scene {
                 ") had its CPU ".into(),
             ],
             "short_jobs" => vec!["hurt by {jobs}/*: ".into(), " jobs: runnable".into()],
-            "starved" => vec!["hurt by {neighbour}: runnable but not running ".into()],
+            "starved" => vec![
+                "hurt by {neighbour}: runnable but not running ".into(),
+                "; 1 thread has waited for ".into(),
+                " and still waits".into(),
+            ],
             _ => vec!["not hurt".into()],
         };
         words
+    }
+
+    /// The same of the details in `top`, which read the settings of a group only for themselves.
+    pub(super) fn words_of_top(&self) -> Vec<String> {
+        match self.kind {
+            "pinned" => self.words().drain(..1).collect(),
+            "kernel" => vec!["kernel threads had its CPU ".into()],
+            _ => self.words(),
+        }
     }
 }
 

@@ -66,6 +66,28 @@ struct Used {
     ksoftirqd: f64,
 }
 
+impl Cast {
+    /// Waits until the victim, which came first, has not run for longer than a wait that goes on must last
+    /// to be said.
+    fn until_it_starves(&self) -> Result<()> {
+        let pid = self.loads.0[0].id();
+        let runs = || -> Result<Option<String>> {
+            let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).context("schedstat")?;
+            Ok(text.split_whitespace().nth(2).map(str::to_owned))
+        };
+        let (mut before, mut since) = (runs()?, Instant::now());
+        let end = since + Duration::from_secs(30);
+        while since.elapsed() < Duration::from_millis(1500) && Instant::now() < end {
+            thread::sleep(Duration::from_millis(50));
+            let now = runs()?;
+            if now != before {
+                (before, since) = (now, Instant::now());
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Stage {
     pub(super) fn new(noctule: PathBuf, window: String, top: bool) -> Result<Self> {
         let last = thread::available_parallelism().context("CPUs")?.get() - 1;
@@ -82,8 +104,10 @@ impl Stage {
     pub(super) fn play(&self, scene: &Scene) -> Result<Played> {
         let _lock = last_cpu()?;
         let cast = self.cast(scene)?;
-        // Longer than a wait that goes on must be to be said.
-        thread::sleep(Duration::from_millis(if scene.idle { 1500 } else { 300 }));
+        thread::sleep(Duration::from_millis(300));
+        if scene.idle {
+            cast.until_it_starves()?;
+        }
         let before = self.used(&cast);
         let (kind, line) = self.waits(&cast)?;
         let why = self.why(&cast)?;
@@ -94,7 +118,11 @@ impl Stage {
             if kind != scene.truth() {
                 wrong.push(format!("{what}: the verdict is {kind}"));
             }
-            for words in missing(scene, &cast, line) {
+            let expected = match what {
+                "top" => scene.words_of_top(),
+                _ => scene.words(),
+            };
+            for words in missing(scene, &cast, expected, line) {
                 wrong.push(format!("{what}: {words:?} is not in {line:?}"));
             }
         };
@@ -102,8 +130,8 @@ impl Stage {
         let judged = why["verdict"]["kind"].as_str().unwrap_or_default();
         check("why", judged, Some(&answer));
         if self.top && disturbed.is_none() {
-            let judged = self.top(&cast)?;
-            check("top", &judged, Some(&answer));
+            let (judged, words) = self.top(&cast)?;
+            check("top", &judged, Some(&words));
         }
         Ok(Played {
             kind,
@@ -131,6 +159,12 @@ impl Stage {
             neighbours: Vec::new(),
             parent,
         };
+        // One that is to starve spins before the others come: else it starves while it starts, and each of
+        // its steps ends a wait.
+        if scene.idle {
+            self.start_victim(&mut cast, scene)?;
+            thread::sleep(Duration::from_millis(300));
+        }
         for (place, load) in scene.neighbours.iter().enumerate() {
             let group = Group::new(&self.roots, &format!("{name}-neighbour-{place}"))?;
             group.weigh(scene.weights.1)?;
@@ -146,17 +180,20 @@ impl Stage {
             };
             cast.loads.0.push(child?);
         }
-        if scene.idle {
-            // The others have the CPU before it comes.
-            thread::sleep(Duration::from_millis(300));
+        if !scene.idle {
+            self.start_victim(&mut cast, scene)?;
         }
+        Ok(cast)
+    }
+
+    fn start_victim(&self, cast: &mut Cast, scene: &Scene) -> Result<()> {
         let mut words = self.pinned();
         if scene.idle {
             words.extend(["chrt", "-i", "0"].map(str::to_owned));
         }
         let load = format!("spin {}", scene.threads);
         cast.loads.0.push(cast.victim.start(&words, &load)?);
-        Ok(cast)
+        Ok(())
     }
 
     fn pinned(&self) -> Vec<String> {
@@ -221,8 +258,8 @@ impl Stage {
         serde_json::from_str(&text).context("the answer of why")
     }
 
-    /// The verdict on the screen of `top`.
-    fn top(&self, cast: &Cast) -> Result<String> {
+    /// The verdict on the screen of `top`, and why, of the details of the row.
+    fn top(&self, cast: &Cast) -> Result<(String, String)> {
         let server = format!("noctule-scenes-{}", std::process::id());
         let tmux = |args: &[&str]| {
             let mut command = Command::new("tmux");
@@ -237,23 +274,54 @@ impl Stage {
         );
         tmux(&["new-session", "-d", "-x", "200", "-y", "50", &shown])?;
         let mut screen = String::new();
-        let mut kind = None;
+        let mut judged = false;
         for _ in 0..100 {
             thread::sleep(Duration::from_millis(200));
             screen = tmux(&["capture-pane", "-p"])?;
             // The last of the line; "…" before the first verdict.
             let row = screen.lines().find(|line| line.contains("/victim"));
-            kind = row
+            judged = row
                 .and_then(|row| row.split_whitespace().last())
-                .filter(|word| word.contains('_') || *word == "quiet")
-                .map(str::to_owned);
-            if kind.is_some() {
+                .is_some_and(|word| word.contains('_') || word == "quiet");
+            if judged {
                 break;
             }
         }
+        // The only row, and its details. A later verdict may be there by then.
+        let mut found = None;
+        if judged {
+            tmux(&["send-keys", "Down", "Enter"])?;
+            for _ in 0..50 {
+                thread::sleep(Duration::from_millis(100));
+                screen = tmux(&["capture-pane", "-p"])?;
+                found = details(&screen);
+                if found.is_some() {
+                    break;
+                }
+            }
+        }
         tmux(&["kill-server"])?;
-        kind.with_context(|| format!("no verdict on the screen: {screen}"))
+        found.with_context(|| format!("no verdict on the screen: {screen}"))
     }
+}
+
+/// The verdict among the details of a row, and what is said of it, as `why` says it.
+fn details(screen: &str) -> Option<(String, String)> {
+    let mut labels: Vec<(&str, String)> = Vec::new();
+    for line in screen.lines() {
+        // A label has eleven columns behind a blank.
+        let (label, words) = line.split_at_checked(12).unwrap_or(("-", ""));
+        match (label.trim(), labels.last_mut()) {
+            ("", Some((_, before))) => before.push_str(&format!(" {}", words.trim())),
+            (label, _) => labels.push((label, words.trim().to_owned())),
+        }
+    }
+    let of = |label| labels.iter().find(|(it, _)| *it == label);
+    let (_, verdict) = of("verdict")?;
+    let (_, because) = of("because")?;
+    let advice = of("try").map_or(String::new(), |(_, words)| format!(". Try: {words}"));
+    let kind = verdict.split_whitespace().next()?;
+    Some((kind.to_owned(), format!("{because}{advice}")))
 }
 
 impl Scene {
@@ -279,7 +347,7 @@ impl Scene {
 
 /// The words that should be in the line, in their order, and are not. A quiet group has no line in the
 /// answers of `waits`.
-fn missing(scene: &Scene, cast: &Cast, line: Option<&str>) -> Vec<String> {
+fn missing(scene: &Scene, cast: &Cast, expected: Vec<String>, line: Option<&str>) -> Vec<String> {
     let Some(mut rest) = line else {
         return match scene.truth() {
             "quiet" => Vec::new(),
@@ -288,7 +356,7 @@ fn missing(scene: &Scene, cast: &Cast, line: Option<&str>) -> Vec<String> {
     };
     let neighbour = cast.neighbours.first().map_or("", |group| &group.path);
     let mut missing = Vec::new();
-    for words in scene.words() {
+    for words in expected {
         let words = words
             .replace("{parent}", &cast.parent.path)
             .replace("{jobs}", neighbour.trim_start_matches('/'))
