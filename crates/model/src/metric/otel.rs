@@ -198,6 +198,8 @@ const COUNTED: &[(&str, &str)] = &[
     ("self_overflow_subjects", "{row}"),
     ("self_overflow_blame_pairs", "{pair}"),
     ("self_overflow_destinations", "{destination}"),
+    ("self_web_refused", "{request}"),
+    ("self_web_config_valid", "{configuration}"),
     ("self_feature", "{feature}"),
 ];
 
