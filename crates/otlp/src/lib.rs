@@ -1,0 +1,33 @@
+//! Sends requests to an OpenTelemetry receiver, over HTTP or gRPC, and never holds up who hands them over.
+//!
+//! A request is bytes and the number of items in it; what they mean is not known here. Each [`Signal`] has a
+//! bounded queue of its own ([`Queue`]) and one request under way. A request that the receiver refuses for now
+//! stays first and is sent again; the oldest behind it give way when there is no room. What is not delivered is
+//! counted by reason ([`Reason`]).
+
+mod queue;
+mod retry;
+
+pub use queue::{Counts, Queue, Reason};
+
+/// What a request has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Points of metrics.
+    Metrics,
+    /// Log records.
+    Logs,
+}
+
+impl Signal {
+    /// Each of them.
+    pub const ALL: [Self; 2] = [Self::Metrics, Self::Logs];
+
+    /// Its name in paths and labels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Metrics => "metrics",
+            Self::Logs => "logs",
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What waits to be sent.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Why something was not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It found no room, or gave way to what is newer.
+    QueueFull,
+    /// The receiver refused the request.
+    Refused,
+    /// The receiver took the others of its request.
+    Rejected,
+    /// The agent ended before it could be sent.
+    Unsent,
+}
+
+impl Reason {
+    /// Each of them.
+    pub const ALL: [Self; 4] = [Self::QueueFull, Self::Refused, Self::Rejected, Self::Unsent];
+
+    /// Its name in labels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::Refused => "refused",
+            Self::Rejected => "rejected",
+            Self::Unsent => "unsent",
+        }
+    }
+}
+
+/// What has become of the items so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Items that the receiver has.
+    pub sent: u64,
+    /// Items that were not delivered, by index of [`Reason`].
+    pub lost: [u64; Reason::ALL.len()],
+    /// Items that wait or are under way.
+    pub waiting: u64,
+    /// Their bytes, as they are sent.
+    pub waiting_bytes: u64,
+    /// How often a request was sent again.
+    pub retries: u64,
+}
+
+/// A request as it is sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed {
+    pub(crate) body: hyper::body::Bytes,
+    pub(crate) items: u64,
+}
+
+/// Requests that wait. The oldest gives way when there is no room.
+#[derive(Debug)]
+pub struct Queue {
+    room: usize,
+    state: Mutex<State>,
+    filled: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Packed>,
+    /// Those that wait.
+    bytes: usize,
+    /// The one that is under way.
+    under_way: Option<Packed>,
+    counts: Counts,
+    closed: bool,
+}
+
+impl Queue {
+    /// One that holds that many bytes, beside the request that is under way.
+    pub fn new(room: usize) -> Self {
+        Self {
+            room,
+            state: Mutex::default(),
+            filled: Notify::new(),
+        }
+    }
+
+    /// Puts a request behind those that wait.
+    pub(crate) fn put(&self, request: Packed) {
+        let mut state = self.state();
+        if state.closed || request.body.len() > self.room {
+            let reason = if state.closed {
+                Reason::Unsent
+            } else {
+                Reason::QueueFull
+            };
+            state.lose(reason, request.items);
+            return;
+        }
+        state.bytes += request.body.len();
+        state.waiting.push_back(request);
+        while state.bytes > self.room {
+            let Some(oldest) = state.waiting.pop_front() else {
+                break;
+            };
+            state.bytes -= oldest.body.len();
+            state.lose(Reason::QueueFull, oldest.items);
+        }
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// Items that were lost before they were in a request.
+    pub fn lose(&self, reason: Reason, items: u64) {
+        self.state().lose(reason, items);
+    }
+
+    /// The next request, as soon as there is one; it stays under way until [`Self::done`]. `None` once the
+    /// queue is closed and empty.
+    pub(crate) async fn next(&self) -> Option<Packed> {
+        loop {
+            {
+                let mut state = self.state();
+                if let Some(request) = state.waiting.pop_front() {
+                    state.bytes -= request.body.len();
+                    state.under_way = Some(request.clone());
+                    return Some(request);
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    /// The request under way has ended: so many of its items were lost.
+    pub(crate) fn done(&self, lost: Option<(Reason, u64)>) {
+        let mut state = self.state();
+        let items = state.under_way.take().map_or(0, |request| request.items);
+        let (reason, count) = lost.unwrap_or((Reason::Refused, 0));
+        let count = count.min(items);
+        state.counts.sent += items - count;
+        state.lose(reason, count);
+    }
+
+    pub(crate) fn retried(&self) {
+        self.state().counts.retries += 1;
+    }
+
+    /// Nothing will be put any more.
+    pub fn close(&self) {
+        self.state().closed = true;
+        self.filled.notify_one();
+    }
+
+    /// Gives up what waits.
+    pub fn give_up(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        let under_way = state.under_way.take();
+        let all = std::mem::take(&mut state.waiting);
+        let items = all.into_iter().chain(under_way).map(|it| it.items).sum();
+        state.bytes = 0;
+        state.lose(Reason::Unsent, items);
+    }
+
+    /// What has become of everything so far.
+    pub fn counts(&self) -> Counts {
+        let state = self.state();
+        let all = state.waiting.iter().chain(&state.under_way);
+        let (mut items, mut bytes) = (0, 0);
+        for request in all {
+            items += request.items;
+            bytes += request.body.len() as u64;
+        }
+        Counts {
+            waiting: items,
+            waiting_bytes: bytes,
+            ..state.counts
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn lose(&mut self, reason: Reason, items: u64) {
+        self.counts.lost[reason as usize] += items;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(bytes: usize, items: u64) -> Packed {
+        Packed {
+            body: vec![0; bytes].into(),
+            items,
+        }
+    }
+
+    fn next(queue: &Queue) -> Option<Packed> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.expect("a runtime").block_on(queue.next())
+    }
+
+    #[test]
+    fn the_oldest_gives_way_and_each_item_is_counted_once() {
+        let queue = Queue::new(10);
+        queue.put(request(4, 1));
+        let first = next(&queue).expect("a request");
+        assert_eq!(first.items, 1);
+        // The one under way needs no room.
+        for items in [2, 4, 8] {
+            queue.put(request(4, items));
+        }
+        queue.put(request(11, 16));
+        let counts = queue.counts();
+        assert_eq!(counts.lost[Reason::QueueFull as usize], 2 + 16);
+        assert_eq!((counts.waiting, counts.waiting_bytes), (1 + 4 + 8, 12));
+        queue.done(None);
+        assert_eq!(next(&queue).expect("the next").items, 4);
+        queue.done(Some((Reason::Rejected, 3)));
+        queue.close();
+        assert_eq!(next(&queue).expect("the last").items, 8);
+        queue.done(Some((Reason::Refused, 8)));
+        assert!(next(&queue).is_none());
+        queue.put(request(1, 32));
+        let counts = queue.counts();
+        assert_eq!(counts.sent, 1 + 1);
+        let lost = Reason::ALL.map(|reason| counts.lost[reason as usize]);
+        assert_eq!(lost, [18, 8, 3, 32]);
+        assert_eq!(counts.waiting, 0);
+    }
+
+    #[test]
+    fn what_is_given_up_is_counted() {
+        let queue = Queue::new(10);
+        queue.put(request(1, 1));
+        queue.put(request(1, 2));
+        next(&queue);
+        queue.give_up();
+        let counts = queue.counts();
+        assert_eq!(counts.lost[Reason::Unsent as usize], 3);
+        // Its outcome comes too late.
+        queue.done(None);
+        assert_eq!(queue.counts().sent, 0);
+    }
+}

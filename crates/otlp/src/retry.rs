@@ -1,0 +1,71 @@
+//! When a request is sent again.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+/// The first pause, and the longest.
+const FIRST: Duration = Duration::from_millis(500);
+const MOST: Duration = Duration::from_secs(15);
+
+/// A receiver that asks for more than that is asked again all the same.
+const MOST_ASKED: Duration = Duration::from_secs(600);
+
+/// Pauses that double, each between half and one and a half of its length: agents that lost their receiver at the
+/// same moment do not come back at the same moment.
+#[derive(Debug, Default)]
+pub(crate) struct BackOff {
+    failed: u32,
+}
+
+impl BackOff {
+    /// The pause after one more failure; no shorter than the receiver asks for.
+    pub(crate) fn next(&mut self, asked: Option<Duration>) -> Duration {
+        let step = FIRST.saturating_mul(1 << self.failed.min(10)).min(MOST);
+        self.failed += 1;
+        let pause = step.mul_f64(0.5 + random());
+        // What is asked for is jittered upwards alone.
+        asked.map_or(pause, |asked| {
+            let asked = asked.min(MOST_ASKED);
+            pause.max(asked + FIRST.mul_f64(random()))
+        })
+    }
+
+    /// A request was answered.
+    pub(crate) fn reset(&mut self) {
+        self.failed = 0;
+    }
+}
+
+/// Between 0 and 1: each state of the standard library's hasher begins with other keys.
+fn random() -> f64 {
+    let bits = RandomState::new().build_hasher().finish() >> 11;
+    bits as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_limit_and_differ() {
+        let mut back_off = BackOff::default();
+        for failed in 0..40 {
+            let step = FIRST.saturating_mul(1 << failed.min(10)).min(MOST);
+            let pause = back_off.next(None);
+            assert!(pause >= step.mul_f64(0.5) && pause <= step.mul_f64(1.5));
+        }
+        back_off.reset();
+        assert!(back_off.next(None) < FIRST * 2);
+        let some: Vec<f64> = (0..16).map(|_| random()).collect();
+        assert!(some.iter().any(|it| *it != some[0]), "{some:?}");
+        assert!(some.iter().all(|it| (0.0..1.0).contains(it)));
+    }
+
+    #[test]
+    fn the_receiver_is_not_asked_sooner_than_it_says() {
+        let mut back_off = BackOff::default();
+        let asked = Duration::from_secs(30);
+        assert!(back_off.next(Some(asked)) >= asked);
+        assert!(back_off.next(Some(Duration::MAX)) <= MOST_ASKED + FIRST);
+    }
+}
