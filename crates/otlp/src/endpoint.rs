@@ -1,0 +1,158 @@
+//! Where the receiver is.
+
+use std::fmt;
+
+use hyper::Uri;
+
+use crate::Signal;
+
+/// How requests are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// A POST with protobuf for each (`http/protobuf`).
+    #[default]
+    Http,
+    /// gRPC over HTTP/2 without TLS.
+    Grpc,
+}
+
+/// A receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Name or address, an IPv6 address without brackets.
+    pub host: String,
+    /// Port; that of the protocol where the address has none.
+    pub port: u16,
+    /// What stands before `/v1/metrics`, without a slash at its end.
+    path: String,
+    protocol: Protocol,
+}
+
+/// Why an address is no endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusableEndpoint(pub &'static str);
+
+impl fmt::Display for UnusableEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for UnusableEndpoint {}
+
+impl Endpoint {
+    /// Reads `http://HOST[:PORT][/PATH]`.
+    pub fn parse(text: &str, protocol: Protocol) -> Result<Self, UnusableEndpoint> {
+        let uri: Uri = text.parse().map_err(|_| UnusableEndpoint("it is no URL"))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                return Err(UnusableEndpoint(
+                    "TLS is not spoken here: send to a collector on this node, which does",
+                ));
+            }
+            _ => return Err(UnusableEndpoint("it must begin with http://")),
+        }
+        let host = uri.host().filter(|host| !host.is_empty());
+        let host = host.ok_or(UnusableEndpoint("it has no host"))?;
+        if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
+            return Err(UnusableEndpoint("credentials belong in a header"));
+        }
+        let path = uri.path().trim_end_matches('/');
+        if uri.query().is_some() || (protocol == Protocol::Grpc && !path.is_empty()) {
+            return Err(UnusableEndpoint("it has a part that would not be used"));
+        }
+        Ok(Self {
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: uri.port_u16().unwrap_or(match protocol {
+                Protocol::Http => 4318,
+                Protocol::Grpc => 4317,
+            }),
+            path: path.to_owned(),
+            protocol,
+        })
+    }
+
+    /// How requests are sent.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Host and port, as they stand in a URL.
+    pub fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// The path of a signal.
+    pub(crate) fn path(&self, signal: Signal) -> String {
+        match (self.protocol, signal) {
+            (Protocol::Http, signal) => format!("{}/v1/{}", self.path, signal.name()),
+            (Protocol::Grpc, Signal::Metrics) => {
+                "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export".to_owned()
+            }
+            (Protocol::Grpc, Signal::Logs) => {
+                "/opentelemetry.proto.collector.logs.v1.LogsService/Export".to_owned()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        let cases = [
+            (
+                "http://127.0.0.1:4318",
+                Protocol::Http,
+                "127.0.0.1:4318",
+                "/v1/metrics",
+            ),
+            (
+                "http://otel.example/",
+                Protocol::Http,
+                "otel.example:4318",
+                "/v1/metrics",
+            ),
+            (
+                "http://[::1]/api/v1/otlp/",
+                Protocol::Http,
+                "[::1]:4318",
+                "/api/v1/otlp/v1/metrics",
+            ),
+            (
+                "http://x",
+                Protocol::Grpc,
+                "x:4317",
+                "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+            ),
+        ];
+        for (text, protocol, authority, path) in cases {
+            let endpoint = Endpoint::parse(text, protocol).expect(text);
+            assert_eq!(endpoint.authority(), authority);
+            assert_eq!(endpoint.path(Signal::Metrics), path);
+        }
+    }
+
+    #[test]
+    fn what_would_not_work_is_refused() {
+        let http = [
+            "",
+            "localhost:4318",
+            "https://x",
+            "ftp://x",
+            "http://",
+            "http://u:p@x",
+            "http://x/?a=b",
+        ];
+        for text in http {
+            assert!(Endpoint::parse(text, Protocol::Http).is_err(), "{text}");
+        }
+        assert!(Endpoint::parse("http://x/path", Protocol::Grpc).is_err());
+    }
+}
