@@ -5,10 +5,19 @@
 //! stays first and is sent again; the oldest behind it give way when there is no room. What is not delivered is
 //! counted by reason ([`Reason`]).
 
+mod client;
+mod endpoint;
+mod grpc;
+mod outcome;
 mod queue;
 mod retry;
+mod worker;
 
+pub use client::{Client, Settings};
+pub use endpoint::{Endpoint, Protocol, UnusableEndpoint};
+pub use outcome::Outcome;
 pub use queue::{Counts, Queue, Reason};
+pub use worker::deliver;
 
 /// What a request has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -109,6 +109,11 @@ impl Queue {
         self.filled.notify_one();
     }
 
+    /// Puts a request behind those that wait, packed as `settings` have it.
+    pub fn push(&self, settings: &crate::Settings, body: &[u8], items: u64) {
+        self.put(settings.pack(body, items));
+    }
+
     /// Items that were lost before they were in a request.
     pub fn lose(&self, reason: Reason, items: u64) {
         self.state().lose(reason, items);

@@ -1,0 +1,127 @@
+//! The part of gRPC that a call with one message each way needs.
+
+/// A message with what stands before each: whether it is compressed, and its length.
+pub(crate) fn framed(compressed: bool, message: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(message.len() + 5);
+    frame.push(compressed.into());
+    frame.extend((message.len() as u32).to_be_bytes());
+    frame.extend(message);
+    frame
+}
+
+/// The message of an answer; empty for one that is compressed, which was not asked for.
+pub(crate) fn message(frame: &[u8]) -> &[u8] {
+    let Some((head, rest)) = frame.split_first_chunk::<5>() else {
+        return &[];
+    };
+    let [compressed, length @ ..] = head;
+    let length = u32::from_be_bytes(*length) as usize;
+    match compressed {
+        0 => rest.get(..length).unwrap_or(&[]),
+        _ => &[],
+    }
+}
+
+/// The names of the codes, from 0.
+const NAMES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+pub(crate) fn name(code: i32) -> String {
+    let known = usize::try_from(code).ok().and_then(|it| NAMES.get(it));
+    known.map_or_else(|| code.to_string(), |name| (*name).to_owned())
+}
+
+/// Whether OTLP asks for another try. `RESOURCE_EXHAUSTED` does where the receiver says when.
+pub(crate) fn is_for_now(code: i32, says_when: bool) -> bool {
+    match name(code).as_str() {
+        "CANCELLED" | "DEADLINE_EXCEEDED" | "ABORTED" | "OUT_OF_RANGE" | "UNAVAILABLE"
+        | "DATA_LOSS" => true,
+        "RESOURCE_EXHAUSTED" => says_when,
+        _ => false,
+    }
+}
+
+/// Base64, with or without padding.
+pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let (mut bits, mut held) = (0_u32, 0);
+    for byte in text.trim_end_matches('=').bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_framed_and_found_again() {
+        let frame = framed(false, b"abc");
+        assert_eq!(frame, b"\0\0\0\0\x03abc");
+        assert_eq!(message(&frame), b"abc");
+        assert_eq!(framed(true, b"")[0], 1);
+        for none in [
+            b"".as_slice(),
+            b"\0\0\0",
+            b"\0\0\0\0\x09abc",
+            b"\x01\0\0\0\x01a",
+        ] {
+            assert_eq!(message(none), b"");
+        }
+    }
+
+    #[test]
+    fn codes_are_for_now_or_for_good() {
+        let for_now: Vec<i32> = (0..18).filter(|code| is_for_now(*code, false)).collect();
+        assert_eq!(for_now, [1, 4, 10, 11, 14, 15]);
+        assert!(is_for_now(8, true));
+        assert_eq!((name(14), name(99)), ("UNAVAILABLE".into(), "99".into()));
+    }
+
+    #[test]
+    fn base64_is_read() {
+        let cases = [
+            ("", ""),
+            ("YQ", "a"),
+            ("YQ==", "a"),
+            ("YWJj", "abc"),
+            ("_w", "\u{0}"),
+        ];
+        for (text, expected) in &cases[..4] {
+            assert_eq!(base64(text).as_deref(), Some(expected.as_bytes()));
+        }
+        assert_eq!(base64("_w"), base64("/w=="));
+        assert_eq!(base64("a b"), None);
+    }
+}
