@@ -115,6 +115,23 @@ pub struct MapFill {
     pub capacity: u64,
 }
 
+/// What has become of what the agent sends to a receiver, since it started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sending {
+    /// What is sent, e.g. `metrics`.
+    pub signal: &'static str,
+    /// Items (points, records) that the receiver has.
+    pub sent: u64,
+    /// Items that were not delivered, by reason.
+    pub lost: Vec<(&'static str, u64)>,
+    /// Items that wait, now.
+    pub waiting: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// How often a request was sent again.
+    pub retries: u64,
+}
+
 /// What the agent itself costs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentCost {
@@ -130,4 +147,6 @@ pub struct AgentCost {
     pub programs_window_ns: u64,
     /// Fill of each map that can be full.
     pub maps: Vec<MapFill>,
+    /// What is sent to a receiver; empty without one.
+    pub sendings: Vec<Sending>,
 }

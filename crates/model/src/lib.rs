@@ -44,7 +44,7 @@ pub use event_counters::{
     EventCounter, EventCounters, EventFamily, Events, ExitKind, FileMode, Sockets,
 };
 pub use feature::FeatureId;
-pub use health::{AgentCost, Feature, FeatureState, Loss, MapFill, ProgramCost};
+pub use health::{AgentCost, Feature, FeatureState, Loss, MapFill, ProgramCost, Sending};
 pub use histogram::Histogram;
 pub use ids::{CgroupId, ProcessId};
 pub use joules::{Driver, Joules, ZoneAccount};

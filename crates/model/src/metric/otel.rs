@@ -200,6 +200,10 @@ const COUNTED: &[(&str, &str)] = &[
     ("self_overflow_destinations", "{destination}"),
     ("self_web_refused", "{request}"),
     ("self_web_config_valid", "{configuration}"),
+    ("self_otlp_sent", "{item}"),
+    ("self_otlp_lost", "{item}"),
+    ("self_otlp_retries", "{request}"),
+    ("self_otlp_queue_items", "{item}"),
     ("self_feature", "{feature}"),
 ];
 

@@ -55,11 +55,22 @@ pub enum SelfSource {
     WebRefused,
     /// Whether the web configuration is in effect.
     WebConfigValid,
+    /// Items that a receiver has.
+    Sent,
+    /// Items that were not delivered to it.
+    SendingLost,
+    /// Requests that were sent again.
+    SendingRetries,
+    /// Items that wait to be sent.
+    SendingWaits,
+    /// Their bytes.
+    SendingBytes,
     /// Version of the agent.
     BuildInfo,
 }
 
 const ALWAYS: &str = "never absent";
+const NO_RECEIVER: &str = "no receiver is configured ([otlp])";
 const NO_STATS: &str = "BPF statistics need CAP_SYS_ADMIN";
 
 const fn own(
@@ -315,6 +326,52 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
          cannot be used.",
         SelfSource::WebConfigValid,
         "there is no web configuration",
+    ),
+    own(
+        "self_otlp_sent",
+        Kind::Counter,
+        Unit::None,
+        &["signal"],
+        "Points of metrics and log records that the OpenTelemetry receiver took.",
+        SelfSource::Sent,
+        NO_RECEIVER,
+    ),
+    own(
+        "self_otlp_lost",
+        Kind::Counter,
+        Unit::None,
+        &["signal", "reason"],
+        "Points and log records that it did not get: no room in the queue (`queue_full`), a request or a part \
+         of one that it refused (`refused`, `rejected`), the end of the agent (`unsent`).",
+        SelfSource::SendingLost,
+        NO_RECEIVER,
+    ),
+    own(
+        "self_otlp_retries",
+        Kind::Counter,
+        Unit::None,
+        &["signal"],
+        "Requests that were sent to it again.",
+        SelfSource::SendingRetries,
+        NO_RECEIVER,
+    ),
+    own(
+        "self_otlp_queue_items",
+        Kind::Gauge,
+        Unit::None,
+        &["signal"],
+        "Points and log records that wait to be sent, or for its answer.",
+        SelfSource::SendingWaits,
+        NO_RECEIVER,
+    ),
+    own(
+        "self_otlp_queue_bytes",
+        Kind::Gauge,
+        Unit::Bytes,
+        &["signal"],
+        "Bytes of these, as they are sent.",
+        SelfSource::SendingBytes,
+        NO_RECEIVER,
     ),
     own(
         "self_feature",

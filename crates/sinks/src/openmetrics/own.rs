@@ -1,6 +1,8 @@
 //! The metrics of the node as a whole and of the agent itself.
 
-use noctule_model::{Counter, FeatureState, Metric, ProgramCost, SELF_METRICS, SelfSource};
+use noctule_model::{
+    Counter, FeatureState, Metric, ProgramCost, SELF_METRICS, SelfSource, Sending,
+};
 
 use super::levels::{connects_measured, waits_measured};
 use super::snapshot::{Served, Snapshot};
@@ -100,6 +102,11 @@ impl Family<'_> {
             }
             SelfSource::OverflowPairs | SelfSource::OverflowDestinations => {}
             SelfSource::WebRefused | SelfSource::WebConfigValid => self.served(&snapshot.served),
+            SelfSource::Sent
+            | SelfSource::SendingLost
+            | SelfSource::SendingRetries
+            | SelfSource::SendingWaits
+            | SelfSource::SendingBytes => agent.sendings.iter().for_each(|it| self.sending(it)),
             SelfSource::BuildInfo => self.put_with(&[snapshot.version], Value::Count(1)),
         }
     }
@@ -118,6 +125,22 @@ impl Family<'_> {
         for program in snapshot.agent.programs.iter().flatten() {
             self.put_with(&[&program.name], value(program));
         }
+    }
+
+    fn sending(&mut self, sending: &Sending) {
+        let count = match self.metric.source {
+            SelfSource::SendingLost => {
+                for (reason, count) in &sending.lost {
+                    self.put_with(&[sending.signal, reason], Value::Count(*count));
+                }
+                return;
+            }
+            SelfSource::SendingRetries => sending.retries,
+            SelfSource::SendingWaits => sending.waiting,
+            SelfSource::SendingBytes => sending.waiting_bytes,
+            _ => sending.sent,
+        };
+        self.put_with(&[sending.signal], Value::Count(count));
     }
 
     fn features(&mut self, snapshot: &Snapshot) {

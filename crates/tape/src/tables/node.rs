@@ -60,6 +60,8 @@ impl NodeRecord {
             programs,
             programs_window_ns,
             maps: _,
+            // Of the agent that ran then, and of no use to who reads.
+            sendings: _,
         } = &batch.agent;
         Self {
             time: Moment(batch.time_unix_ns),
@@ -116,7 +118,7 @@ impl NodeRecord {
                 collect_ns: self.agent_collect_ns,
                 programs: self.programs_measured.then(Vec::new),
                 programs_window_ns: self.programs_window_ns,
-                maps: Vec::new(),
+                ..AgentCost::default()
             },
             ..Batch::default()
         }

@@ -323,6 +323,7 @@ impl World {
                 entries: dice.roll(9),
                 capacity: 9,
             }],
+            ..AgentCost::default()
         };
     }
 
