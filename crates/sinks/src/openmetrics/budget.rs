@@ -22,6 +22,8 @@ pub(super) enum Admission {
 pub(super) struct Line {
     /// Identity labels, escaped.
     pub(super) labels: Arc<str>,
+    /// Since when its figures count, nanoseconds since 1970.
+    pub(super) start_unix_ns: u64,
     pub(super) figures: Figures,
     pub(super) frequency_hertz: Option<f64>,
     /// What is the matter with its waits; `None` where that was not judged.
@@ -68,11 +70,16 @@ pub(super) struct Table<K> {
     overflow: Option<Figures>,
     /// When the figures of the last scrape were taken: rows that have series since then show no events.
     scraped_ns: u64,
+    /// When the first batch was not taken yet, and the batch before this one: nanoseconds since 1970.
+    start_unix_ns: u64,
+    before_unix_ns: u64,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     first_ns: u64,
+    /// It was not there yet, and its figures were 0.
+    start_unix_ns: u64,
     seen_ns: u64,
     /// The counters before the last batch in which it was.
     before: Counters,
@@ -101,7 +108,18 @@ impl<K: Ord + Clone> Table<K> {
             shown: 0,
             overflow: None,
             scraped_ns: u64::MAX,
+            start_unix_ns: 0,
+            before_unix_ns: 0,
         }
+    }
+
+    /// When the batch before was taken, nanoseconds since 1970: rows that it has not count from then on. The
+    /// first time: when counting began.
+    pub(super) fn begin(&mut self, before_unix_ns: u64) {
+        if self.before_unix_ns == 0 {
+            self.start_unix_ns = before_unix_ns;
+        }
+        self.before_unix_ns = before_unix_ns;
     }
 
     /// The last scrape had figures that were taken then: a row that has series since shows no events
@@ -121,6 +139,7 @@ impl<K: Ord + Clone> Table<K> {
         if !self.rows.contains_key(key) {
             let entry = Entry {
                 first_ns: at,
+                start_unix_ns: self.before_unix_ns,
                 ..Entry::default()
             };
             self.rows.insert(key.clone(), entry);
@@ -218,6 +237,7 @@ impl<K: Ord + Clone> Table<K> {
             }
             lines.push(Line {
                 labels: labels.clone(),
+                start_unix_ns: entry.start_unix_ns,
                 figures,
                 frequency_hertz: frequency.filter(|_| entry.seen_ns == at),
                 verdict: entry.verdict,
@@ -229,6 +249,7 @@ impl<K: Ord + Clone> Table<K> {
             let tick = figures.counters.since(&before.unwrap_or_default());
             Line {
                 labels: overflow_labels.clone(),
+                start_unix_ns: self.start_unix_ns,
                 figures: figures.clone(),
                 frequency_hertz: tick.frequency_hertz(measured, nominal_hertz),
                 verdict: None,

@@ -3,7 +3,7 @@
 use noctule_analysis::{KindReport, charged_kinds};
 use noctule_model::{Batch, Metric, Zone, ZoneAccount};
 
-use super::snapshot::Level;
+use super::snapshot::Rows;
 use super::text::Value;
 use super::writer::Writer;
 
@@ -70,12 +70,12 @@ impl ZoneLine {
 }
 
 /// What the rows of a level were charged.
-pub(super) fn rows(text: &mut Writer, level: &Level, metric: &Metric, energy: &Energy) {
+pub(super) fn rows(text: &mut Writer, level: &Rows<'_>, metric: &Metric, energy: &Energy) {
     if energy.kinds.is_empty() {
         return;
     }
     text.family(level.name, metric);
-    for line in &level.lines {
+    for line in level.lines {
         for kind in &energy.kinds {
             let values = [kind.kind.name(), kind.source.name()];
             let value = Value::Microjoules(line.figures.joules[kind.kind]);

@@ -47,6 +47,8 @@ pub struct Options {
     /// How long a process stays after its end, in nanoseconds. For the other levels the rollup
     /// decides.
     pub process_grace_ns: u64,
+    /// When counting began, nanoseconds since 1970.
+    pub start_unix_ns: u64,
     /// Version of the agent, for `noctule_self_build_info`.
     pub version: &'static str,
     /// Name of the node, where Kepler's names are wanted beside ours.
@@ -67,6 +69,7 @@ impl Default for Options {
             choice: Arc::default(),
             settle_ns: 3_000_000_000,
             process_grace_ns: 60_000_000_000,
+            start_unix_ns: 0,
             version: env!("CARGO_PKG_VERSION"),
             kepler_node: None,
             foreign: None,
@@ -89,6 +92,8 @@ pub struct Exporter {
     /// The node's counters in the batch before.
     before: Counters,
     served: Served,
+    /// When that was taken, or counting began: nanoseconds since 1970.
+    before_unix_ns: u64,
 }
 
 impl Exporter {
@@ -106,6 +111,7 @@ impl Exporter {
             foreign: options.foreign.map(Foreign::new),
             before: Counters::default(),
             served: Served::default(),
+            before_unix_ns: options.start_unix_ns,
             options,
         }
     }
@@ -128,11 +134,13 @@ impl Exporter {
     /// Takes the next batch, whose subjects must be filled, and returns what scrapes show from now
     /// on. A batch that is left out costs resolution, and the processes that ended in it.
     pub fn observe(&mut self, batch: &Batch) -> Snapshot {
+        self.begin(batch);
         self.observe_subjects(batch);
         let tick = batch.node.total.since(&self.before);
         self.before = batch.node.total;
         let node = Line {
             labels: "".into(),
+            start_unix_ns: self.options.start_unix_ns,
             figures: Figures {
                 counters: batch.node.total,
                 joules: Joules::default(),
@@ -171,6 +179,8 @@ impl Exporter {
         let foreign = foreign.map(|it| it.observe(batch, tables));
         Snapshot {
             taken_ns: batch.taken_ns,
+            time_unix_ns: batch.time_unix_ns,
+            start_unix_ns: self.options.start_unix_ns,
             node: batch.node,
             energy: Energy::of(batch),
             measured: batch.measured,
@@ -186,6 +196,18 @@ impl Exporter {
             kepler: names,
             foreign,
         }
+    }
+
+    /// Rows and pairs that are new in this batch count from the one before on.
+    fn begin(&mut self, batch: &Batch) {
+        let before = self.before_unix_ns;
+        for table in [&mut self.containers, &mut self.units, &mut self.cgroups] {
+            table.begin(before);
+        }
+        self.processes.begin(before);
+        self.blames.begin(before);
+        self.destinations.begin(before);
+        self.before_unix_ns = batch.time_unix_ns;
     }
 
     fn observe_subjects(&mut self, batch: &Batch) {
@@ -343,7 +365,7 @@ impl Snapshot {
     pub fn render_levels(&self, exposition: Exposition, part: &mut dyn FnMut(Vec<u8>)) {
         let mut writer = Writer::new(exposition);
         for level in &self.levels {
-            levels::write(&mut writer, level, self, part);
+            levels::write(&mut writer, &level.rows(), self, part);
         }
         if let Some(names) = &self.kepler {
             kepler::write(&mut writer, names, self);

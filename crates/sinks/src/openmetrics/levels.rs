@@ -9,7 +9,7 @@ use super::budget::Line;
 use super::choice::{CONNECTS, Choice, WAITS};
 use super::energy;
 use super::figures::Figures;
-use super::snapshot::{Level, Snapshot};
+use super::snapshot::{Rows, Snapshot};
 use super::text::Value;
 use super::writer::{HistogramSample, Writer};
 
@@ -20,7 +20,7 @@ const NO_LABELS: (&[&str], &[&str]) = (&[], &[]);
 /// `part` gets each family when it is written.
 pub(super) fn write(
     text: &mut Writer,
-    level: &Level,
+    level: &Rows<'_>,
     snapshot: &Snapshot,
     part: &mut dyn FnMut(Vec<u8>),
 ) {
@@ -88,7 +88,7 @@ pub(super) fn write(
 
 fn counters(
     text: &mut Writer,
-    level: &Level,
+    level: &Rows<'_>,
     metric: &Metric,
     measured: Measured,
     parts: &[(&str, Counter)],
@@ -98,7 +98,7 @@ fn counters(
 
 fn events(
     text: &mut Writer,
-    level: &Level,
+    level: &Rows<'_>,
     metric: &Metric,
     measured: Measured,
     parts: &[(&str, EventCounter)],
@@ -109,7 +109,7 @@ fn events(
 /// Counters that are distinguished by the metric's own label; a metric without one has one part.
 fn labelled<K: Measurable, const N: usize>(
     text: &mut Writer,
-    level: &Level,
+    level: &Rows<'_>,
     metric: &Metric,
     measured: Measured,
     parts: &[(&str, K)],
@@ -119,7 +119,7 @@ fn labelled<K: Measurable, const N: usize>(
         return;
     }
     text.family(level.name, metric);
-    for line in &level.lines {
+    for line in level.lines {
         for (name, counter) in parts.iter().filter(|(_, c)| measured.has(*c)) {
             let value = value(metric, counts(&line.figures)[*counter]);
             let names = &[*name][..metric.labels.len()];
@@ -137,17 +137,17 @@ fn value(metric: &Metric, count: u64) -> Value {
 }
 
 /// A figure that goes up and down.
-fn now(text: &mut Writer, level: &Level, metric: &Metric, value: fn(&Line) -> Value) {
+fn now(text: &mut Writer, level: &Rows<'_>, metric: &Metric, value: fn(&Line) -> Value) {
     text.family(level.name, metric);
-    for line in &level.lines {
+    for line in level.lines {
         text.sample(&line.labels, NO_LABELS, value(line));
     }
 }
 
-fn connects(text: &mut Writer, level: &Level, metric: &Metric, choice: &Choice) {
+fn connects(text: &mut Writer, level: &Rows<'_>, metric: &Metric, choice: &Choice) {
     let powers = choice.powers(level.name, CONNECTS).collect::<Vec<u32>>();
     text.family(level.name, metric);
-    for line in &level.lines {
+    for line in level.lines {
         let Figures {
             events, connects, ..
         } = &line.figures;
@@ -163,7 +163,7 @@ fn connects(text: &mut Writer, level: &Level, metric: &Metric, choice: &Choice) 
 
 fn destinations(
     text: &mut Writer,
-    level: &Level,
+    level: &Rows<'_>,
     metric: &Metric,
     measured: Measured,
     parts: &[(&str, DestinationCounter)],
@@ -173,24 +173,24 @@ fn destinations(
         return;
     }
     text.family(level.name, metric);
-    for line in &level.destinations {
+    for line in level.destinations {
         for (name, counter) in parts.iter().filter(there) {
             let value = value(metric, line.amount[*counter]);
             // The first label of the metric is the destination, which is with the partner.
             let labels = &metric.labels[1..];
             let names = &[*name][..labels.len()];
-            text.pair_sample([&line.labels, &line.partner], (labels, names), value);
+            text.pair(line, (labels, names), value);
         }
     }
 }
 
-fn frequency(text: &mut Writer, level: &Level, metric: &Metric) {
+fn frequency(text: &mut Writer, level: &Rows<'_>, metric: &Metric) {
     let hertz = |line: &Line| line.frequency_hertz.filter(|hertz| hertz.is_finite());
     if level.lines.iter().all(|line| hertz(line).is_none()) {
         return;
     }
     text.family(level.name, metric);
-    for line in &level.lines {
+    for line in level.lines {
         if let Some(hertz) = hertz(line) {
             // A fraction of a hertz is noise, and would be a third of the line.
             text.sample(&line.labels, NO_LABELS, Value::Float(hertz.round()));
@@ -198,10 +198,10 @@ fn frequency(text: &mut Writer, level: &Level, metric: &Metric) {
     }
 }
 
-fn waits(text: &mut Writer, level: &Level, metric: &Metric, choice: &Choice) {
+fn waits(text: &mut Writer, level: &Rows<'_>, metric: &Metric, choice: &Choice) {
     let powers = choice.powers(level.name, WAITS).collect::<Vec<u32>>();
     text.family(level.name, metric);
-    for line in &level.lines {
+    for line in level.lines {
         let Figures {
             counters, waits, ..
         } = &line.figures;
@@ -216,18 +216,18 @@ fn waits(text: &mut Writer, level: &Level, metric: &Metric, choice: &Choice) {
     }
 }
 
-fn blame(text: &mut Writer, level: &Level, metric: &Metric) {
+fn blame(text: &mut Writer, level: &Rows<'_>, metric: &Metric) {
     if level.blames.is_empty() {
         return;
     }
     text.family(level.name, metric);
-    for line in &level.blames {
+    for line in level.blames {
         let value = Value::Nanoseconds(line.amount);
-        text.pair_sample([&line.labels, &line.partner], NO_LABELS, value);
+        text.pair(line, NO_LABELS, value);
     }
 }
 
-fn verdict(text: &mut Writer, level: &Level, metric: &Metric) {
+fn verdict(text: &mut Writer, level: &Rows<'_>, metric: &Metric) {
     let mut judged = level
         .lines
         .iter()

@@ -54,6 +54,8 @@ pub(super) struct PairLine<A> {
     pub(super) labels: Arc<str>,
     /// Labels of the partner, escaped.
     pub(super) partner: Arc<str>,
+    /// Since when the amount counts, nanoseconds since 1970.
+    pub(super) start_unix_ns: u64,
     pub(super) amount: A,
 }
 
@@ -68,11 +70,15 @@ pub(super) struct Pairs<R: Relation> {
     other: Arc<str>,
     /// When the figures of the last scrape were taken; see [`Table::scraped`].
     scraped_ns: u64,
+    /// When counting began, and the batch before this one: nanoseconds since 1970.
+    start_unix_ns: u64,
+    before_unix_ns: u64,
 }
 
 #[derive(Debug)]
 struct Partners<R: Relation> {
     seen_ns: u64,
+    start_unix_ns: u64,
     /// It had series in the batch before: what its pairs had then was shown.
     shown_before: bool,
     pairs: BTreeMap<R::Partner, Pair<R::Amount>>,
@@ -86,6 +92,7 @@ impl<R: Relation> Default for Partners<R> {
     fn default() -> Self {
         Self {
             seen_ns: 0,
+            start_unix_ns: 0,
             shown_before: false,
             pairs: BTreeMap::new(),
             shown: R::Amount::default(),
@@ -97,6 +104,7 @@ impl<R: Relation> Default for Partners<R> {
 #[derive(Debug)]
 struct Pair<A> {
     first_ns: u64,
+    start_unix_ns: u64,
     seen_ns: u64,
     grown_ns: u64,
     /// Kept once they are settled.
@@ -121,7 +129,17 @@ impl<R: Relation> Pairs<R> {
             overflowed: 0,
             other: R::OTHER.into(),
             scraped_ns: u64::MAX,
+            start_unix_ns: 0,
+            before_unix_ns: 0,
         }
+    }
+
+    /// As [`Table::begin`].
+    pub(super) fn begin(&mut self, before_unix_ns: u64) {
+        if self.before_unix_ns == 0 {
+            self.start_unix_ns = before_unix_ns;
+        }
+        self.before_unix_ns = before_unix_ns;
     }
 
     /// As [`Table::scraped`], for pairs that begin with what they have.
@@ -156,8 +174,11 @@ impl<R: Relation> Pairs<R> {
 
     fn see(&mut self, at: u64, row: &SubjectRow) {
         if !self.subjects.contains_key(&row.subject) {
-            self.subjects
-                .insert(row.subject.clone(), Partners::default());
+            let partners = Partners {
+                start_unix_ns: self.before_unix_ns,
+                ..Partners::default()
+            };
+            self.subjects.insert(row.subject.clone(), partners);
         }
         let Some(partners) = self.subjects.get_mut(&row.subject) else {
             return;
@@ -168,7 +189,8 @@ impl<R: Relation> Pairs<R> {
                 if !R::is_named(partner) {
                     continue;
                 }
-                partners.pairs.insert(partner.clone(), Pair::new(at));
+                let pair = Pair::new(at, self.before_unix_ns);
+                partners.pairs.insert(partner.clone(), pair);
             }
             let Some(pair) = partners.pairs.get_mut(partner) else {
                 continue;
@@ -263,9 +285,10 @@ impl<R: Relation> Pairs<R> {
         overflow: &Arc<str>,
     ) -> Vec<PairLine<R::Amount>> {
         let mut lines = Vec::new();
-        let line = |labels: &Arc<str>, partner: &Arc<str>, amount| PairLine {
+        let line = |labels: &Arc<str>, partner: &Arc<str>, start_unix_ns, amount| PairLine {
             labels: labels.clone(),
             partner: partner.clone(),
+            start_unix_ns,
             amount,
         };
         for (subject, labels, [now, overflowed]) in table.shown() {
@@ -278,31 +301,34 @@ impl<R: Relation> Pairs<R> {
                     true => R::Amount::default(),
                     false => pair.now.since(&pair.charged),
                 };
-                lines.push(line(labels, name, amount));
+                lines.push(line(labels, name, pair.start_unix_ns, amount));
             }
             let began_ns = partners.map_or(0, |partners| partners.began_ns);
+            let start = partners.map_or(self.start_unix_ns, |partners| partners.start_unix_ns);
             if R::WHOLE && began_ns == 0 {
                 // Most subjects have no partner.
                 continue;
             }
             if R::WHOLE && (table.is_unseen(subject) || began_ns > self.scraped_ns) {
-                lines.push(line(labels, &self.other, R::Amount::default()));
+                lines.push(line(labels, &self.other, start, R::Amount::default()));
                 continue;
             }
             let shown = partners.map_or_else(R::Amount::default, |p| p.shown);
             let rest = R::all(now).since(&R::all(overflowed)).since(&shown);
-            lines.push(line(labels, &self.other, rest));
+            lines.push(line(labels, &self.other, start, rest));
         }
         let overflowed = table.overflow();
-        lines.extend(overflowed.map(|figures| line(overflow, &self.other, R::all(figures))));
+        let start = self.start_unix_ns;
+        lines.extend(overflowed.map(|figures| line(overflow, &self.other, start, R::all(figures))));
         lines
     }
 }
 
 impl<A: Default> Pair<A> {
-    fn new(at: u64) -> Self {
+    fn new(at: u64, start_unix_ns: u64) -> Self {
         Self {
             first_ns: at,
+            start_unix_ns,
             seen_ns: at,
             grown_ns: at,
             labels: None,

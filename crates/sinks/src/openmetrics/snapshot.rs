@@ -31,10 +31,57 @@ pub struct Served {
     pub config_valid: Option<bool>,
 }
 
+/// Some rows of a level, with what belongs to them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rows<'a> {
+    pub(super) name: &'static str,
+    pub(super) lines: &'a [Line],
+    pub(super) blames: &'a [PairLine<u64>],
+    pub(super) destinations: &'a [PairLine<DestinationCounters>],
+}
+
+impl Level {
+    /// All of them.
+    pub(super) fn rows(&self) -> Rows<'_> {
+        Rows {
+            name: self.name,
+            lines: &self.lines,
+            blames: &self.blames,
+            destinations: &self.destinations,
+        }
+    }
+
+    /// Each by itself, in order. Pairs stand in the order of their subjects.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&Line, Rows<'_>)> {
+        let (mut blames, mut destinations) = (&self.blames[..], &self.destinations[..]);
+        self.lines.iter().map(move |line| {
+            let rows = Rows {
+                name: self.name,
+                lines: std::slice::from_ref(line),
+                blames: take_of(&mut blames, line),
+                destinations: take_of(&mut destinations, line),
+            };
+            (line, rows)
+        })
+    }
+}
+
+/// Takes the pairs of a row from those that are left.
+fn take_of<'a, A>(left: &mut &'a [PairLine<A>], line: &Line) -> &'a [PairLine<A>] {
+    let of = left.iter().take_while(|pair| pair.labels == line.labels);
+    let (taken, rest) = left.split_at(of.count());
+    *left = rest;
+    taken
+}
+
 /// Everything that a scrape shows, as of one batch. Cheap to share, never changes.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(super) taken_ns: u64,
+    /// Wall-clock time of the same moment, nanoseconds since 1970.
+    pub(super) time_unix_ns: u64,
+    /// Since when the counters of the node and of the agent count, nanoseconds since 1970.
+    pub(super) start_unix_ns: u64,
     pub(super) node: Node,
     pub(super) energy: Energy,
     pub(super) measured: Measured,

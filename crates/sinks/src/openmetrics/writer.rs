@@ -3,6 +3,7 @@
 use noctule_model::{Histogram, Kind, Metric};
 
 use super::Exposition;
+use super::pairs::PairLine;
 use super::proto::Families;
 use super::text::{Text, Value};
 
@@ -71,6 +72,11 @@ impl Writer {
     /// `own` are the metric's own labels and their values, which are escaped here.
     pub(super) fn sample(&mut self, identity: &str, own: (&[&str], &[&str]), value: Value) {
         self.pair_sample([identity, ""], own, value);
+    }
+
+    /// One sample of a pair, with the labels of both.
+    pub(super) fn pair<A>(&mut self, line: &PairLine<A>, own: (&[&str], &[&str]), value: Value) {
+        self.pair_sample([&line.labels, &line.partner], own, value);
     }
 
     /// The same with two lists of labels.
