@@ -43,7 +43,8 @@ pub(super) fn of_subject(
     Admission::Show(labels.into())
 }
 
-fn has_names(owner: &Owner) -> bool {
+/// Whether everything is known of a container that is going to be.
+pub fn has_names(owner: &Owner) -> bool {
     owner.container.as_ref().is_some_and(|c| c.name.is_some())
         && owner.pod.as_ref().is_none_or(|pod| pod.name.is_some())
 }

@@ -61,5 +61,7 @@ mod writer;
 
 pub use choice::{Choice, UnknownMetric};
 pub use exporter::{Exporter, Options};
+pub use labels::has_names;
 pub use negotiate::Exposition;
+pub(crate) use proto::shown;
 pub use snapshot::{Served, Snapshot};

@@ -8,10 +8,10 @@ use super::text::Value;
 use super::writer::{HistogramSample, SampleLabels};
 
 /// Buckets for each power of two: 2^3, as the kernel side has them.
-const SCHEMA: i32 = 3;
+pub(super) const SCHEMA: i32 = 3;
 
 /// Values up to this one are in the zero bucket: what client libraries of Prometheus have by default.
-const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
+pub(super) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 
 /// Empty buckets between two full ones that are written rather than begin a new span.
 const GAP: i32 = 2;
@@ -173,13 +173,13 @@ fn index(seconds: f64) -> i32 {
     (seconds.log2() * f64::from(1 << SCHEMA)).ceil() as i32
 }
 
-/// A native histogram in seconds of one in nanoseconds.
+/// The buckets of schema 3, in seconds, of a histogram in nanoseconds: how many values are 0, and each bucket
+/// that holds something with its count, ascending.
 ///
 /// Both have 8 buckets for each power of two, but ours are of equal width within it, and begin at
 /// powers of two of nanoseconds. So the bounds do not meet: each of our buckets goes as a whole into the
 /// bucket that has its middle. Counts stay exact, and a bucket only grows; a value can be one bucket off.
-fn native(histogram: &Histogram) -> ProtoHistogram {
-    let (mut spans, mut deltas): (Vec<Span>, Vec<i64>) = (Vec::new(), Vec::new());
+pub(super) fn exponential(histogram: &Histogram) -> (u64, Vec<(i32, u64)>) {
     let mut zero_count = 0;
     let mut counts: Vec<(i32, u64)> = Vec::new();
     for (middle_ns, count) in histogram.middles() {
@@ -193,6 +193,13 @@ fn native(histogram: &Histogram) -> ProtoHistogram {
             _ => counts.push((index, count)),
         }
     }
+    (zero_count, counts)
+}
+
+/// The same as the format has it: spans of buckets, and the difference of each to the one before.
+fn native(histogram: &Histogram) -> ProtoHistogram {
+    let (mut spans, mut deltas): (Vec<Span>, Vec<i64>) = (Vec::new(), Vec::new());
+    let (zero_count, counts) = exponential(histogram);
     let (mut next, mut before) = (0, 0_i64);
     for (index, count) in counts {
         let gap = index - next;
@@ -237,35 +244,33 @@ fn label_pairs(labels: SampleLabels<'_>) -> Vec<Label> {
         identity,
         own: (names, values),
     } = labels;
-    let mut pairs = Vec::new();
-    for list in identity {
-        push_pairs(&mut pairs, list);
-    }
-    pairs.extend(names.iter().zip(values).map(|(name, value)| Label {
-        name: (*name).to_owned(),
-        value: shown(value),
-    }));
-    pairs
+    let label = |(name, value): (&str, String)| Label {
+        name: name.to_owned(),
+        value,
+    };
+    let known = identity.into_iter().flat_map(pairs).map(label);
+    let own = names.iter().zip(values);
+    known
+        .chain(own.map(|(name, value)| label((name, shown(value)))))
+        .collect()
 }
 
 /// A value as the text formats show it, after a scraper undid the escapes of the format.
-fn shown(value: &str) -> String {
+pub(crate) fn shown(value: &str) -> String {
     let mut escaped = String::new();
     super::escape::push_label_value(&mut escaped, value);
     unescaped(&escaped)
 }
 
 /// Reads a list of labels that is escaped for the text formats.
-fn push_pairs(pairs: &mut Vec<Label>, mut list: &str) {
-    while let Some((name, rest)) = list.split_once("=\"") {
+pub(super) fn pairs(mut list: &str) -> impl Iterator<Item = (&str, String)> {
+    std::iter::from_fn(move || {
+        let (name, rest) = list.split_once("=\"")?;
         let end = closing_quote(rest);
-        pairs.push(Label {
-            name: name.to_owned(),
-            value: unescaped(&rest[..end]),
-        });
         list = rest[end..].trim_start_matches('"');
         list = list.strip_prefix(',').unwrap_or(list);
-    }
+        Some((name, unescaped(&rest[..end])))
+    })
 }
 
 fn closing_quote(text: &str) -> usize {
