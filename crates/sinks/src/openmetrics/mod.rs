@@ -54,6 +54,7 @@ mod levels;
 mod negotiate;
 mod own;
 mod pairs;
+mod points;
 mod proto;
 mod snapshot;
 mod text;

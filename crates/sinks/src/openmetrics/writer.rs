@@ -4,6 +4,7 @@ use noctule_model::{Histogram, Kind, Metric};
 
 use super::Exposition;
 use super::pairs::PairLine;
+use super::points::Points;
 use super::proto::Families;
 use super::text::{Text, Value};
 
@@ -42,6 +43,8 @@ impl HistogramSample<'_> {
 pub(super) enum Writer {
     Text(Text),
     Proto(Families),
+    /// Metrics of OTLP; of the labels of a sample the first list is in the resource.
+    Points(Points),
 }
 
 impl Writer {
@@ -55,6 +58,10 @@ impl Writer {
     /// Starts a family: `noctule_`, the level if there is one, the metric's name. Its samples must
     /// follow at once.
     pub(super) fn family<S>(&mut self, level: &str, metric: &Metric<S>) {
+        if let Self::Points(points) = self {
+            points.metric(level, metric);
+            return;
+        }
         let separator = if level.is_empty() { "" } else { "_" };
         let name = format!("noctule_{level}{separator}{}", metric.name);
         self.named_family(&name, metric.kind, metric.unit.name(), metric.help);
@@ -65,6 +72,8 @@ impl Writer {
         match self {
             Self::Text(text) => text.family(name, kind, unit, help),
             Self::Proto(families) => families.family(name, kind, unit, help),
+            // Names of others are in no OTLP.
+            Self::Points(_) => {}
         }
     }
 
@@ -76,6 +85,9 @@ impl Writer {
 
     /// One sample of a pair, with the labels of both.
     pub(super) fn pair<A>(&mut self, line: &PairLine<A>, own: (&[&str], &[&str]), value: Value) {
+        if let Self::Points(points) = self {
+            points.next_since(line.start_unix_ns);
+        }
         self.pair_sample([&line.labels, &line.partner], own, value);
     }
 
@@ -90,6 +102,7 @@ impl Writer {
         match self {
             Self::Text(text) => text.sample(labels, value),
             Self::Proto(families) => families.sample(labels, value),
+            Self::Points(points) => points.sample(labels, value),
         }
     }
 
@@ -102,6 +115,7 @@ impl Writer {
         match self {
             Self::Text(text) => text.histogram(labels, sample),
             Self::Proto(families) => families.histogram(labels, sample),
+            Self::Points(points) => points.histogram(labels, sample),
         }
     }
 
@@ -110,6 +124,7 @@ impl Writer {
         match self {
             Self::Text(text) => text.take(),
             Self::Proto(families) => families.take(),
+            Self::Points(_) => Vec::new(),
         }
     }
 
