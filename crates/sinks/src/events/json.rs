@@ -17,6 +17,15 @@ pub fn event_json(event: &Event) -> String {
     to_string(&EventJson::new(event))
 }
 
+/// The same as a value, for formats of other types.
+pub(crate) fn event_value(event: &Event) -> serde_json::Map<String, serde_json::Value> {
+    match serde_json::to_value(EventJson::new(event)) {
+        Ok(serde_json::Value::Object(map)) => map,
+        // It is an object, and nothing in it can fail.
+        _ => serde_json::Map::new(),
+    }
+}
+
 /// The answer of the API to `events`: the objects of [`event_json`], each with the words of its line.
 /// `forgotten`: how many found no room any more, and the moment from which on none was.
 pub fn events_json(events: &[Arc<Event>], forgotten: (u64, u64)) -> String {

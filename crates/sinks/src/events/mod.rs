@@ -12,6 +12,7 @@ mod names;
 mod redact;
 mod udp;
 
+pub(crate) use json::event_value;
 pub use json::{event_json, events_json};
 pub use line::{EventLine, Tone, event_line};
 pub use redact::redact;

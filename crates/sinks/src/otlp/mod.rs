@@ -1,7 +1,8 @@
 //! OpenTelemetry's format (OTLP, protobuf): requests of metrics and of log records, ready to be sent.
 //!
 //! Metrics are those of `/metrics`, from the same [`Snapshot`](crate::openmetrics::Snapshot), under the names of
-//! `noctule_model::OtelMetric` ([`metrics`]).
+//! `noctule_model::OtelMetric` ([`metrics`]). Events and changed verdicts are log records with an `event.name`
+//! ([`EventRecords`]).
 //!
 //! # Resources
 //!
@@ -9,9 +10,11 @@
 //! (`service.*`) as well; that of a container, unit, cgroup or process has what identifies it, and nothing of the
 //! agent: who measured is in the scope. Metrics and events of one container have equal resources.
 
+mod logs;
 pub(crate) mod messages;
 mod resource;
 
+pub use logs::{EventRecords, Severity, severity};
 pub(crate) use resource::of_labels;
 pub use resource::{Identity, agent_instance};
 
