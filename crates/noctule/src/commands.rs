@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use crate::args::{Args, Command};
 use crate::config::Config;
+pub(crate) use published::Published;
 
 mod columns;
 mod diff;

@@ -3,6 +3,7 @@
 mod energy;
 mod events;
 mod metrics;
+mod otlp;
 mod tape;
 
 use std::fs;
@@ -23,6 +24,8 @@ pub(crate) use events::Arguments;
 use events::Events;
 pub(crate) use metrics::MetricNames;
 use metrics::Metrics;
+use otlp::Otlp;
+pub(crate) use otlp::OtlpEvents;
 use tape::Tape;
 
 /// Everything that can be configured. `deploy/noctule.toml` shows each option with its default.
@@ -34,6 +37,7 @@ pub(crate) struct Config {
     pub(crate) energy: EnergyConfig,
     pub(crate) events: Events,
     pub(crate) metrics: Metrics,
+    pub(crate) otlp: Otlp,
     pub(crate) tape: Tape,
     pub(crate) verdicts: Verdicts,
     pub(crate) web: Web,
@@ -229,14 +233,19 @@ impl Config {
             .into_iter()
             .chain(self.energy.model.numbers())
             .chain(self.metrics.numbers())
+            .chain(self.otlp.numbers())
         {
             within(name, value, least, most)?;
         }
         let counts = self.counts().into_iter().chain(self.events.counts());
-        for (name, value, least, most) in counts.chain(self.metrics.counts()) {
+        let counts = counts
+            .chain(self.metrics.counts())
+            .chain(self.otlp.counts());
+        for (name, value, least, most) in counts {
             within(name, value, least, most)?;
         }
         self.tape.check()?;
+        self.otlp.check()?;
         self.metrics.choice()?;
         // Whether there will be TLS is known when the web configuration is read.
         self.may_serve(self.web.listen, self.web.config().is_some())
@@ -409,7 +418,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 58, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 68, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

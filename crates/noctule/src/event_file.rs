@@ -22,6 +22,7 @@ use rustix::thread::CapabilitySet;
 use crate::rights;
 
 use queue::Queue;
+pub(crate) use queue::event_bytes;
 use rotation::Rotation;
 use writer::Writer;
 

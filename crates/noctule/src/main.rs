@@ -11,6 +11,7 @@ mod exit;
 mod features;
 mod feed;
 mod limits;
+mod otlp;
 mod patient;
 mod print;
 mod private;

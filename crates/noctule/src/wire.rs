@@ -28,7 +28,7 @@ use noctule_model::{
 use rustix::thread::CapabilitySet;
 
 use crate::args::Names;
-use crate::config::{Arguments, Config, Host};
+use crate::config::{Arguments, Config, Host, OtlpEvents};
 use crate::features;
 use crate::rights::{self, Reading};
 use crate::select;
@@ -100,11 +100,14 @@ impl Pipeline {
         Ok(this)
     }
 
-    /// The same of everything, with the events that are kept on disk or shown by the page.
+    /// The same of everything, with the events that are kept on disk, sent, or shown by the page.
     pub(crate) fn start_agent(config: &Config) -> Result<Self> {
         let (events, for_page) = (&config.events, config.web.events);
-        let to_disk = !events.file.as_os_str().is_empty() || config.tape.folder().is_some();
-        let keeps = to_disk || for_page;
+        let sent = config.otlp.wanted_events();
+        let to_disk = !events.file.as_os_str().is_empty()
+            || config.tape.folder().is_some()
+            || sent == OtlpEvents::All;
+        let keeps = to_disk || for_page || sent != OtlpEvents::Off;
         let scope = Scope {
             process: keeps && events.processes,
             exec_failures: to_disk && events.exec_failures,
@@ -333,6 +336,13 @@ impl Pipeline {
             stream.list_existing(&batch, &mut self.registry, wanted)?;
         }
         Ok(())
+    }
+
+    /// Names the owner of an event again: its name may be known by now.
+    pub(crate) fn name_again(&mut self, event: &mut Event) {
+        if let Some(process) = &mut event.process {
+            process.owner = Some(self.registry.owner(process.cgroup));
+        }
     }
 
     /// Takes the events that are there, named, in order.

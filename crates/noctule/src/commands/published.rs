@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use noctule_sinks::openmetrics::{Exposition, Snapshot};
+use noctule_sinks::otlp::{Identity, Request};
 use noctule_web::{Packer, Page, Shared, Wish};
 
 /// A snapshot of which the large part is compressed once in each format, however many clients ask.
-pub(super) struct Published {
+pub(crate) struct Published {
     snapshot: Snapshot,
     /// Compressed, by format.
     packed: [OnceLock<Arc<Shared>>; Exposition::ALL.len()],
@@ -27,13 +28,23 @@ impl Published {
     }
 
     /// `CLOCK_MONOTONIC` at which the figures were taken, in nanoseconds.
-    pub(super) fn taken_ns(&self) -> u64 {
+    pub(crate) fn taken_ns(&self) -> u64 {
         self.snapshot.taken_ns()
     }
 
     /// Whether a scrape shows it, or will when its page is made.
     pub(super) fn was_scraped(&self) -> bool {
         self.scraped.load(Ordering::Relaxed)
+    }
+
+    /// It is shown to somebody who does not ask for pages.
+    pub(crate) fn mark_scraped(&self) {
+        self.scraped.store(true, Ordering::Relaxed);
+    }
+
+    /// The same figures as requests of OTLP.
+    pub(crate) fn otlp(&self, identity: &Identity, now_ns: u64, hand_on: &mut dyn FnMut(Request)) {
+        self.snapshot.otlp(identity, now_ns, hand_on);
     }
 
     /// The page of `/metrics`.

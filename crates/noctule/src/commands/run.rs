@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use arc_swap::ArcSwapOption;
-use noctule_analysis::{Judge, ReportBuilder};
+use noctule_analysis::{Judge, ReportBuilder, WaitReport};
 use noctule_model::{Batch, Event, Feature, FeatureState, Level};
-use noctule_sinks::openmetrics::Exporter;
+use noctule_sinks::openmetrics::{Exporter, Options};
 use noctule_text::{duration, escape};
 use noctule_web::Handlers;
 
@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::event_file::EventFile;
 use crate::exit;
 use crate::feed::Feed;
+use crate::otlp::{Otlp, now_unix_ns};
 use crate::patient;
 use crate::print::{self, Paint};
 use crate::recording::Recording;
@@ -42,11 +43,12 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         return run_recorded::run(folder, args, config);
     }
     let config = config.with(args)?;
+    let started_unix_ns = now_unix_ns();
     let signals = Signals::catch_reload()?;
     // The address first: a second agent should not load anything before it finds the port taken.
     let serving = Serving::open(args, &config)?;
     let doors = serving.kept;
-    let kept = Kept::open(&config)?;
+    let mut kept = Kept::open(&config)?;
     let mut pipeline = Pipeline::start_agent(&config)?;
     let feed = Feed::new(&config, pipeline.unread_zones());
     let last: Arc<ArcSwapOption<Published>> = Arc::default();
@@ -55,7 +57,10 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         .serve_with_api(handlers(&last, &config), feed.api(&config))
         .context("starting the HTTP server")?;
 
-    let mut exporter = Exporter::new(replay::options(&config)?);
+    let mut exporter = Exporter::new(Options {
+        start_unix_ns: started_unix_ns,
+        ..replay::options(&config)?
+    });
     let mut judge = Judge::new(config.verdicts.judge());
     let mut batch = pipeline.tick_without_rights()?;
     kept.batch(&mut batch);
@@ -81,7 +86,8 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             Woken::Reload => kept.file.iter().for_each(EventFile::reopen),
             _ => {}
         }
-        kept.events(pipeline.events()?, &feed);
+        let events = pipeline.events()?;
+        kept.events(events, &feed, &mut pipeline);
         let now = Instant::now();
         if end.is_some_and(|end| now >= end) {
             break;
@@ -98,7 +104,9 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
                 exporter.scraped(before.taken_ns());
             }
             exporter.served(doors.served());
-            last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
+            let published = Arc::new(Published::new(exporter.observe(&batch)));
+            last.store(Some(published.clone()));
+            kept.figures(&published, judged.as_ref(), &batch, &mut pipeline);
             first_look = first_look.and_then(|look| look_once(look, batch.clone()));
             feed.publish(batch, judged.as_ref());
         }
@@ -107,8 +115,9 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     }
     feed.close();
     server.stop();
-    kept.events(pipeline.last_events()?, &feed);
-    kept.close();
+    let events = pipeline.last_events()?;
+    kept.events(events, &feed, &mut pipeline);
+    kept.close(last.load_full().as_ref());
     Ok(exit::DONE)
 }
 
@@ -139,10 +148,11 @@ impl Ticks {
     }
 }
 
-/// What the agent keeps on disk: events in a file, everything on a tape.
+/// What the agent keeps on disk, events in a file and everything on a tape; and what it sends to a receiver.
 struct Kept {
     file: Option<EventFile>,
     tape: Option<Recording>,
+    otlp: Option<Otlp>,
 }
 
 impl Kept {
@@ -152,35 +162,60 @@ impl Kept {
         Ok(Self {
             file: config.events.place().map(EventFile::open).transpose()?,
             tape: tape.folder().map(open).transpose()?,
+            otlp: Otlp::start(config)?,
         })
     }
 
     /// Adds to a batch what did not reach the disk so far, and keeps it.
     fn batch(&self, batch: &mut Batch) {
         batch.losses.extend(self.file.as_ref().map(EventFile::loss));
+        batch.agent.sendings = self.otlp.as_ref().map(Otlp::sendings).unwrap_or_default();
         if let Some(tape) = &self.tape {
             tape.batch(batch);
         }
     }
 
+    /// Sends what is due of the figures of a batch, and the window that it ended.
+    fn figures(
+        &mut self,
+        published: &Arc<Published>,
+        judged: Option<&Arc<WaitReport>>,
+        batch: &Batch,
+        pipeline: &mut Pipeline,
+    ) {
+        let Some(otlp) = &mut self.otlp else { return };
+        otlp.figures(published);
+        otlp.name(|event| pipeline.name_again(event));
+        if let Some(report) = judged {
+            otlp.judged(report, batch.time_unix_ns);
+        }
+    }
+
     /// Keeps events, and hands them to the page.
-    fn events(&self, events: Vec<Event>, feed: &Feed) {
+    fn events(&mut self, events: Vec<Event>, feed: &Feed, pipeline: &mut Pipeline) {
         if let Some(tape) = &self.tape {
             tape.events(&events);
         }
         if let Some(file) = &self.file {
             file.write(events.clone());
         }
+        if let Some(otlp) = &mut self.otlp {
+            otlp.events(&events, |event| pipeline.name_again(event));
+        }
         feed.log(events);
     }
 
-    /// Waits for the disk. What it did not take is said and fails nothing: the agent has done its work.
-    fn close(self) {
+    /// Waits for the disk and the receiver. What they did not take is said and fails nothing: the agent has done
+    /// its work.
+    fn close(self, last: Option<&Arc<Published>>) {
         if let Some(Err(error)) = self.tape.as_ref().map(Recording::close) {
             tracing::warn!("{error:#}");
         }
         if let Some(file) = self.file {
             file.close();
+        }
+        if let Some(otlp) = self.otlp {
+            otlp.close(last);
         }
     }
 }

@@ -50,7 +50,7 @@ impl Queue {
         let mut state = self.state();
         let before = state.waiting.missing.here();
         for event in events {
-            let size = size(&event);
+            let size = event_bytes(&event);
             if state.waiting.missing.is_empty() && state.bytes + size <= ROOM {
                 state.bytes += size;
                 state.waiting.events.push(event);
@@ -110,7 +110,7 @@ impl Queue {
 }
 
 /// About what an event takes in memory.
-fn size(event: &Event) -> usize {
+pub(crate) fn event_bytes(event: &Event) -> usize {
     let more = match &event.what {
         What::ProcessExec {
             path,

@@ -1,0 +1,255 @@
+//! What the agent sends to an OpenTelemetry receiver.
+//!
+//! The main thread hands over what it has: the last figures, events, judged windows. A thread of its own makes
+//! requests of them and sends these. Between the two is a bounded inbox: who is slow costs items, which are
+//! counted, and never holds up a batch.
+
+mod identity;
+mod inbox;
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use noctule_analysis::WaitReport;
+use noctule_model::{Event, Sending};
+use noctule_otlp::{Queue, Reason, Settings, Signal, deliver};
+use noctule_sinks::openmetrics::has_names;
+use noctule_sinks::otlp::{EventRecords, Identity, Severity, severity};
+use tokio::runtime::Runtime;
+
+use crate::commands::Published;
+use crate::config::{Config, OtlpEvents};
+use crate::{rights, wire};
+use inbox::{Inbox, Message};
+
+/// How long the end of the agent waits for what is in the queues.
+const LAST_SENDS: Duration = Duration::from_secs(5);
+
+/// How long an event waits for the name of its container, as series do.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// Events that wait for names, at most.
+const UNNAMED: usize = 10_000;
+
+/// The agent's end: it hands over and never waits.
+pub(crate) struct Otlp {
+    inbox: Arc<Inbox>,
+    queues: [Arc<Queue>; 2],
+    metrics: bool,
+    events: OtlpEvents,
+    interval_ns: u64,
+    /// When figures are due, `CLOCK_MONOTONIC`.
+    next_ns: u64,
+    /// Events that wait for names, with when they came.
+    unnamed: VecDeque<(u64, Event)>,
+    ended: Receiver<()>,
+}
+
+impl Otlp {
+    /// Starts the thread, if there is a receiver.
+    pub(crate) fn start(config: &Config) -> Result<Option<Self>> {
+        let otlp = &config.otlp;
+        if !otlp.is_on() {
+            return Ok(None);
+        }
+        let settings = otlp.settings()?;
+        let room = usize::try_from(otlp.queue_bytes).unwrap_or(usize::MAX);
+        let queues = Signal::ALL.map(|_| Arc::new(Queue::new(room)));
+        let inbox = Arc::new(Inbox::default());
+        let sender = Sender {
+            inbox: inbox.clone(),
+            queues: queues.clone(),
+            identity: identity::of(config),
+            settings,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(1)
+            .thread_name("noctule-resolve")
+            .build()
+            .context("starting the thread that sends to the OpenTelemetry receiver")?;
+        let (end, ended) = sync_channel(1);
+        thread::Builder::new()
+            .name("noctule-otlp".into())
+            .spawn(move || {
+                rights::none();
+                sender.run(&runtime);
+                // A name that is being looked up holds up nobody.
+                runtime.shutdown_background();
+                let _ = end.send(());
+            })
+            .context("starting the thread that sends to the OpenTelemetry receiver")?;
+        Ok(Some(Self {
+            inbox,
+            queues,
+            metrics: otlp.metrics,
+            events: otlp.events,
+            interval_ns: (otlp.interval_seconds * 1e9) as u64,
+            next_ns: 0,
+            unnamed: VecDeque::new(),
+            ended,
+        }))
+    }
+
+    /// Hands over the figures, if they are due: then they count as scraped.
+    pub(crate) fn figures(&mut self, last: &Arc<Published>) {
+        let now = last.taken_ns();
+        if self.metrics && now >= self.next_ns {
+            // After a stop what was missed is not made up for.
+            let next = self.next_ns + self.interval_ns;
+            self.next_ns = if next > now {
+                next
+            } else {
+                now + self.interval_ns
+            };
+            last.mark_scraped();
+            self.inbox.put(Message::Figures(last.clone()));
+        }
+    }
+
+    /// Hands over the report of a window that ended at that time.
+    pub(crate) fn judged(&self, report: &Arc<WaitReport>, time_unix_ns: u64) {
+        if self.events != OtlpEvents::Off && !report.provisional {
+            self.inbox
+                .put(Message::Judged(report.clone(), time_unix_ns));
+        }
+    }
+
+    /// Hands over events, in order. One of a container without a name waits for that a while, and those
+    /// behind it wait, too; `rename` looks for it.
+    pub(crate) fn events(&mut self, events: &[Event], rename: impl FnMut(&mut Event)) {
+        let least = match self.events {
+            OtlpEvents::Off => return,
+            OtlpEvents::Warnings => Severity::Warn,
+            OtlpEvents::All => Severity::Info,
+        };
+        let now = wire::now_ns();
+        let wanted = events.iter().filter(|event| severity(&event.what) >= least);
+        self.unnamed
+            .extend(wanted.map(|event| (now, event.clone())));
+        self.name(rename);
+    }
+
+    /// Hands over the events whose names are settled by now.
+    pub(crate) fn name(&mut self, mut rename: impl FnMut(&mut Event)) {
+        let now = wire::now_ns();
+        let mut named = Vec::new();
+        while let Some((came, event)) = self.unnamed.front_mut() {
+            if !is_named(event) {
+                rename(event);
+                let waits = now.saturating_sub(*came) < SETTLE.as_nanos() as u64;
+                if waits && !is_named(event) && self.unnamed.len() <= UNNAMED {
+                    break;
+                }
+            }
+            named.extend(self.unnamed.pop_front().map(|(_, event)| event));
+        }
+        if !named.is_empty() {
+            let lost = self.inbox.put_events(named);
+            self.queues[Signal::Logs as usize].lose(Reason::QueueFull, lost);
+        }
+    }
+
+    /// What has become of everything so far.
+    pub(crate) fn sendings(&self) -> Vec<Sending> {
+        let sending = |signal: Signal| {
+            let counts = self.queues[signal as usize].counts();
+            Sending {
+                signal: signal.name(),
+                sent: counts.sent,
+                lost: Reason::ALL
+                    .map(|reason| (reason.name(), counts.lost[reason as usize]))
+                    .to_vec(),
+                waiting: counts.waiting,
+                waiting_bytes: counts.waiting_bytes,
+                retries: counts.retries,
+            }
+        };
+        Signal::ALL.map(sending).to_vec()
+    }
+
+    /// Sends the last figures, and waits until everything is sent, for a while.
+    pub(crate) fn close(mut self, last: Option<&Arc<Published>>) {
+        if let Some(last) = last {
+            self.next_ns = 0;
+            self.figures(last);
+        }
+        let all = self.unnamed.drain(..).map(|(_, event)| event).collect();
+        let lost = self.inbox.put_events(all);
+        self.queues[Signal::Logs as usize].lose(Reason::QueueFull, lost);
+        self.inbox.close();
+        if let Err(mpsc::RecvTimeoutError::Timeout) = self.ended.recv_timeout(LAST_SENDS) {
+            let waiting = self.queues.iter().map(|queue| queue.counts().waiting);
+            let waiting: u64 = waiting.sum();
+            tracing::warn!("otlp: the last {waiting} items were not sent within {LAST_SENDS:?}");
+        }
+    }
+}
+
+fn is_named(event: &Event) -> bool {
+    let process = event.process.as_ref();
+    let owner = process.and_then(|process| process.owner.as_deref());
+    owner.is_none_or(|owner| owner.container.is_none() || has_names(owner))
+}
+
+/// What the thread owns.
+struct Sender {
+    inbox: Arc<Inbox>,
+    queues: [Arc<Queue>; 2],
+    identity: Identity,
+    settings: Settings,
+}
+
+impl Sender {
+    fn run(self, runtime: &Runtime) {
+        runtime.block_on(async {
+            let workers = Signal::ALL.map(|signal| {
+                let queue = self.queues[signal as usize].clone();
+                tokio::spawn(deliver(signal, queue, self.settings.clone()))
+            });
+            let run = identity::run(&self.identity, now_unix_ns());
+            let mut records = EventRecords::new(self.identity.clone(), run);
+            while let Some(messages) = self.inbox.take().await {
+                for message in messages {
+                    self.pack(message, &mut records);
+                }
+                for request in records.take() {
+                    let queue = &self.queues[Signal::Logs as usize];
+                    queue.push(&self.settings, &request.body, request.items);
+                }
+                // Between two requests the workers have their turn.
+                tokio::task::yield_now().await;
+            }
+            self.queues.iter().for_each(|queue| queue.close());
+            for worker in workers {
+                // It ends when its queue is empty.
+                let _ = worker.await;
+            }
+        });
+    }
+
+    fn pack(&self, message: Message, records: &mut EventRecords) {
+        match message {
+            Message::Figures(last) => last.otlp(&self.identity, wire::now_ns(), &mut |request| {
+                let queue = &self.queues[Signal::Metrics as usize];
+                queue.push(&self.settings, &request.body, request.items);
+            }),
+            Message::Events(events) => {
+                let now = now_unix_ns();
+                events.iter().for_each(|event| records.event(event, now));
+            }
+            Message::Judged(report, at) => records.judged(&report, at),
+        }
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn now_unix_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as u64)
+}

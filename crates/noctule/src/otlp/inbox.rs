@@ -1,0 +1,107 @@
+//! The bounded inbox before the thread that sends.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use noctule_analysis::WaitReport;
+use noctule_model::Event;
+use tokio::sync::Notify;
+
+use crate::commands::Published;
+use crate::event_file::event_bytes;
+
+/// Memory that events may take which are in no request yet.
+const ROOM: usize = 8 << 20;
+
+/// Judged windows that wait, at most: one ends in ten seconds.
+const WINDOWS: usize = 8;
+
+/// What the main thread hands over.
+pub(super) enum Message {
+    Figures(Arc<Published>),
+    Events(Vec<Event>),
+    Judged(Arc<WaitReport>, u64),
+}
+
+#[derive(Default)]
+pub(super) struct Inbox {
+    state: Mutex<State>,
+    filled: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    messages: Vec<Message>,
+    event_bytes: usize,
+    closed: bool,
+}
+
+impl Inbox {
+    /// Figures and windows that were not taken when others come give way to them.
+    pub(super) fn put(&self, message: Message) {
+        let mut state = self.state();
+        let messages = &mut state.messages;
+        match &message {
+            Message::Figures(_) => messages.retain(|it| !matches!(it, Message::Figures(_))),
+            Message::Judged(..) => {
+                let is_window = |it: &Message| matches!(it, Message::Judged(..));
+                if messages.iter().filter(|it| is_window(it)).count() >= WINDOWS
+                    && let Some(oldest) = messages.iter().position(is_window)
+                {
+                    messages.remove(oldest);
+                }
+            }
+            Message::Events(_) => {}
+        }
+        messages.push(message);
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// Events that find no room are lost: how many.
+    pub(super) fn put_events(&self, mut events: Vec<Event>) -> u64 {
+        if events.is_empty() {
+            return 0;
+        }
+        let mut state = self.state();
+        let mut bytes = state.event_bytes;
+        let fit = events.iter().take_while(|event| {
+            bytes += event_bytes(event);
+            bytes <= ROOM
+        });
+        let fit = fit.count();
+        let lost = events.len() - fit;
+        events.truncate(fit);
+        state.event_bytes += events.iter().map(event_bytes).sum::<usize>();
+        state.messages.push(Message::Events(events));
+        drop(state);
+        self.filled.notify_one();
+        lost as u64
+    }
+
+    /// Takes everything, as soon as there is something. `None` once it is closed and empty.
+    pub(super) async fn take(&self) -> Option<Vec<Message>> {
+        loop {
+            {
+                let mut state = self.state();
+                if !state.messages.is_empty() {
+                    state.event_bytes = 0;
+                    return Some(std::mem::take(&mut state.messages));
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    /// Nothing will be put any more.
+    pub(super) fn close(&self) {
+        self.state().closed = true;
+        self.filled.notify_one();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
