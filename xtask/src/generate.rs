@@ -5,6 +5,7 @@ mod foreign;
 mod kepler;
 mod kernels;
 mod metrics;
+mod otlp;
 
 use std::fs;
 use std::io::{Write as _, stdout};
@@ -21,13 +22,14 @@ pub(crate) struct Args {
 }
 
 /// Path and text of each generated file.
-fn files(root: &Path) -> Result<[(&'static str, String); 5]> {
+fn files(root: &Path) -> Result<[(&'static str, String); 6]> {
     Ok([
         ("docs/metrics.md", metrics::page()),
         ("docs/kernels.md", kernels::page(root)?),
         ("docs/kepler.md", kepler::page()),
         ("docs/cadvisor.md", foreign::cadvisor()),
         ("docs/coroot.md", foreign::coroot()),
+        ("docs/otlp.md", otlp::page()),
     ])
 }
 

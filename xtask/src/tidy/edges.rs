@@ -20,6 +20,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("noctule-collect", &[MODEL, KERNEL]),
     ("noctule-trace", &[KERNEL]),
     ("noctule-identity", &[MODEL]),
+    // It sends bytes, and does not know what they mean.
+    ("noctule-otlp", &[]),
     ("noctule-sinks", &[MODEL, ANALYSIS, TEXT]),
     ("noctule-tape", &[MODEL, ANALYSIS, TEXT]),
     ("noctule-web", &[MODEL, ANALYSIS, TEXT]),
@@ -36,6 +38,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "noctule-collect",
             "noctule-trace",
             "noctule-identity",
+            "noctule-otlp",
             "noctule-sinks",
             "noctule-tape",
             "noctule-web",

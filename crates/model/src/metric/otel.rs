@@ -3,7 +3,8 @@
 //! Where its semantic conventions have a metric for the same thing, that name is used ([`CONVENTIONS`]). Every
 //! other name follows from the table by a rule: `noctule`, the level, the area and the rest, with dots, and
 //! without the unit, which is a field of its own. A receiver that makes names for Prometheus out of them
-//! (dots become underscores, the unit and `_total` are appended) gets those of `/metrics` back.
+//! (dots become underscores, the unit and `_total` are appended) gets those of `/metrics` back, but for CPU
+//! time.
 
 use super::{Kind, Metric, Unit};
 
@@ -174,6 +175,7 @@ const COUNTED: &[(&str, &str)] = &[
     ("softirqs", "{softirq}"),
     ("sched_switches", "{switch}"),
     ("sched_preemptions", "{preemption}"),
+    ("sched_waiting_threads", "{thread}"),
     ("sched_verdict", "{verdict}"),
     ("process_starts", "{process}"),
     ("process_exits", "{process}"),
@@ -266,8 +268,21 @@ impl OtelMetric {
     }
 }
 
+/// Names that without their unit would be the first words of others. CPU time has the name that it has in the
+/// conventions.
+const KEPT: &[(&str, &str)] = &[
+    ("cpu_seconds", "cpu_time"),
+    ("self_cpu_seconds", "self_cpu_time"),
+    ("self_otlp_queue_bytes", "self_otlp_queue_bytes"),
+    ("tcp_bytes", "tcp_bytes"),
+    ("tcp_destination_bytes", "tcp_destination_bytes"),
+];
+
 /// The name without its unit.
 fn bare<S>(metric: &Metric<S>) -> &'static str {
+    if let Some((_, kept)) = KEPT.iter().find(|(name, _)| *name == metric.name) {
+        return kept;
+    }
     let name = metric.name.strip_suffix(metric.unit.name());
     name.map_or(metric.name, |name| name.trim_end_matches('_'))
 }
@@ -360,7 +375,8 @@ mod tests {
         let ruled = all();
         let ruled = ruled
             .iter()
-            .filter(|(_, metric, _)| metric.name.starts_with("noctule."));
+            .filter(|(_, metric, _)| metric.name.starts_with("noctule."))
+            .filter(|(_, metric, _)| !metric.name.ends_with(".cpu.time"));
         for (ours, metric, _) in ruled {
             let mut name = metric.name.replace('.', "_");
             let unit = match metric.unit {
@@ -374,7 +390,9 @@ mod tests {
                     ""
                 }
             };
-            name.push_str(unit);
+            if !name.ends_with(unit) {
+                name.push_str(unit);
+            }
             assert_eq!(name, *ours);
         }
     }
@@ -395,6 +413,16 @@ mod tests {
                 assert_eq!(keys(other), keys(&metric), "{ours}");
             }
             seen.insert(metric.name.clone(), metric);
+        }
+    }
+
+    #[test]
+    fn no_name_is_the_beginning_of_another() {
+        let all = all();
+        for (ours, metric, _) in &all {
+            let within = format!("{}.", metric.name);
+            let other = all.iter().find(|(_, it, _)| it.name.starts_with(&within));
+            assert!(other.is_none(), "{ours}: {other:?}");
         }
     }
 
