@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use noctule_analysis::WaitReport;
 use noctule_model::{Event, Sending};
-use noctule_otlp::{Queue, Reason, Settings, Signal, deliver};
+use noctule_otlp::{Client, Outcome, Queue, Reason, Settings, Signal, deliver};
 use noctule_sinks::openmetrics::has_names;
 use noctule_sinks::otlp::{EventRecords, Identity, Severity, severity};
 use tokio::runtime::Runtime;
@@ -66,13 +66,7 @@ impl Otlp {
             identity: identity::of(config),
             settings,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(1)
-            .thread_name("noctule-resolve")
-            .build()
-            .context("starting the thread that sends to the OpenTelemetry receiver")?;
+        let runtime = runtime()?;
         let (end, ended) = sync_channel(1);
         thread::Builder::new()
             .name("noctule-otlp".into())
@@ -191,10 +185,43 @@ impl Otlp {
     }
 }
 
+/// Sends a request without items for each signal, if there is a receiver: what it answers.
+pub(crate) fn probe(config: &Config) -> Result<Vec<(Signal, Outcome)>> {
+    if !config.otlp.is_on() {
+        return Ok(Vec::new());
+    }
+    let settings = config.otlp.settings()?;
+    let runtime = runtime()?;
+    let outcomes = Signal::ALL.map(|signal| {
+        let mut client = Client::new(settings.clone());
+        (signal, runtime.block_on(client.probe(signal)))
+    });
+    runtime.shutdown_background();
+    Ok(outcomes.to_vec())
+}
+
+fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(1)
+        .thread_name("noctule-resolve")
+        .build()
+        .context("preparing to send to the OpenTelemetry receiver")
+}
+
 fn is_named(event: &Event) -> bool {
     let process = event.process.as_ref();
     let owner = process.and_then(|process| process.owner.as_deref());
     owner.is_none_or(|owner| owner.container.is_none() || has_names(owner))
+}
+
+/// Where to, for who starts the agent.
+pub(crate) fn announcement(config: &Config) -> Option<String> {
+    let otlp = &config.otlp;
+    let every = otlp.interval_seconds;
+    otlp.is_on()
+        .then(|| format!("otlp: {}, metrics each {every} s\n", otlp.endpoint))
 }
 
 /// What the thread owns.

@@ -2,13 +2,14 @@
 
 use anyhow::Result;
 use noctule_model::{Feature, FeatureId, FeatureState, Unread, UnreadZone, Zone};
+use noctule_otlp::Outcome;
 use noctule_text::{Tone, escape, fold};
 
 use super::watch::Output;
 use crate::args::DoctorArgs;
 use crate::config::Config;
 use crate::print::Paint;
-use crate::{exit, wire};
+use crate::{exit, otlp, wire};
 
 pub(super) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
     let meters = wire::meters(config);
@@ -21,6 +22,7 @@ pub(super) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
     } else {
         let paint = output.paint();
         let table = table(&features, paint) + &meter_table(zones, unread, paint);
+        let table = table + &receiver_lines(config, paint)?;
         output.print(&(table + &paint.folded(Tone::Strong, &conclusion(&features), 0)))?;
     }
     let impossible = features
@@ -31,6 +33,22 @@ pub(super) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
     } else {
         exit::DONE
     })
+}
+
+/// Whether the OpenTelemetry receiver takes requests, if there is one: it is sent one of each kind without
+/// anything in it.
+fn receiver_lines(config: &Config, paint: Paint) -> Result<String> {
+    let mut out = String::new();
+    for (signal, outcome) in otlp::probe(config)? {
+        let (tone, what) = match outcome {
+            Outcome::Accepted { .. } => (Tone::Good, "takes them".to_owned()),
+            Outcome::Later { why, .. } => (Tone::Bad, format!("does not answer: {why}")),
+            Outcome::Refused { why } => (Tone::Bad, format!("refuses them: {why}")),
+        };
+        let head = format!("otlp {}: {} ", signal.name(), config.otlp.endpoint);
+        out.push_str(&format!("{head}{}\n", paint.tone(tone, &escape(&what))));
+    }
+    Ok(out)
 }
 
 /// Columns of the state.

@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::event_file::EventFile;
 use crate::exit;
 use crate::feed::Feed;
-use crate::otlp::{Otlp, now_unix_ns};
+use crate::otlp::{self, Otlp, now_unix_ns};
 use crate::patient;
 use crate::print::{self, Paint};
 use crate::recording::Recording;
@@ -65,7 +65,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let mut batch = pipeline.tick_without_rights()?;
     kept.batch(&mut batch);
     judge.observe(&batch);
-    announce(&serving.origin, &batch.features);
+    announce(&serving.origin, &config, &batch.features);
     exporter.scraped(0);
     exporter.served(doors.served());
     last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
@@ -265,11 +265,12 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
 }
 
 /// Where it listens, and what is off and why. Standard output may be closed: that ends nothing.
-fn announce(origin: &str, features: &[Feature]) {
+fn announce(origin: &str, config: &Config, features: &[Feature]) {
     let mut text = format!(
         "noctule {} on {origin}/metrics\n",
         env!("CARGO_PKG_VERSION")
     );
+    text.extend(otlp::announcement(config));
     let on: Vec<&str> = features
         .iter()
         .filter(|f| f.state == FeatureState::On)
