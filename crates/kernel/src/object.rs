@@ -36,6 +36,12 @@ use crate::error::{Context as _, Error, ErrorKind};
 /// Bytes for what the verifier writes of one program. Memory that is not written to costs nothing.
 const LOG_BYTES: usize = 16 << 20;
 
+/// The verifier writes its steps and its reason.
+pub(crate) const STEPS: u32 = 1;
+/// It writes its reason and figures alone (`BPF_LOG_STATS`, Linux 5.2). Before Linux 6.4 the end of a log
+/// that is full is lost, and with it the reason: the error is ENOSPC then.
+pub(crate) const REASON: u32 = 4;
+
 /// An error of the kernel that user space has no name for.
 const ENOTSUPP: i32 = 524;
 
@@ -58,6 +64,11 @@ pub struct ObjectError {
 }
 
 impl ObjectError {
+    /// The error of the system at a program that was refused.
+    fn errno(&self) -> Option<i32> {
+        self.refused.as_ref().map(|rejected| rejected.errno)
+    }
+
     fn plain(error: Error) -> Self {
         Self {
             error,
@@ -101,6 +112,31 @@ pub struct ForeignProgram {
 #[derive(Debug)]
 pub struct ForeignObject {
     object: OpenObject,
+    made: Recipe,
+}
+
+/// How it was opened and prepared, to do it again: libbpf loads an object once.
+#[derive(Clone, Debug)]
+struct Recipe {
+    bytes: Vec<u8>,
+    name: String,
+    /// The only programs that are wanted.
+    kept: Option<Vec<String>>,
+    /// Programs with the function that they look for.
+    targets: Vec<(String, String)>,
+}
+
+impl Recipe {
+    fn make(self) -> Result<ForeignObject, ObjectError> {
+        let mut object = ForeignObject::open(&self.bytes, &self.name)?;
+        if let Some(kept) = &self.kept {
+            object.keep(kept);
+        }
+        for (program, function) in &self.targets {
+            object.retarget(program, function)?;
+        }
+        Ok(object)
+    }
 }
 
 impl ForeignObject {
@@ -116,7 +152,15 @@ impl ForeignObject {
             builder.open_memory(bytes)
         });
         match opened.context("reading the object") {
-            Ok(object) => Ok(Self { object }),
+            Ok(object) => Ok(Self {
+                object,
+                made: Recipe {
+                    bytes: bytes.to_vec(),
+                    name: name.to_owned(),
+                    kept: None,
+                    targets: Vec::new(),
+                },
+            }),
             Err(error) => Err(ObjectError {
                 error,
                 said,
@@ -145,6 +189,7 @@ impl ForeignObject {
             let kept = names.iter().any(|kept| **kept == *name);
             program.set_autoload(kept);
         }
+        self.made.kept = Some(names.to_vec());
     }
 
     /// Lets a program that BTF finds its target for look for this function or tracepoint.
@@ -163,6 +208,9 @@ impl ForeignObject {
                     refused: None,
                 })?;
         }
+        self.made
+            .targets
+            .push((name.to_owned(), function.to_owned()));
         Ok(())
     }
 
@@ -171,9 +219,20 @@ impl ForeignObject {
     /// # Errors
     ///
     /// The kernel refuses a map or a program; nothing stays loaded.
-    pub fn load(mut self) -> Result<LoadedObject, ObjectError> {
+    pub fn load(self) -> Result<LoadedObject, ObjectError> {
+        let again = self.made.clone();
+        match self.load_logged(None) {
+            Err(error) if error.errno() == Some(libc::ENOSPC) => {
+                again.make()?.load_logged(Some(REASON))
+            }
+            loaded => loaded,
+        }
+    }
+
+    /// `level`: what the verifier writes; without it libbpf asks for the steps if a program is refused.
+    fn load_logged(mut self, level: Option<u32>) -> Result<LoadedObject, ObjectError> {
         let mut logs = Vec::new();
-        for program in self.object.progs_mut().filter(|p| p.autoload()) {
+        for mut program in self.object.progs_mut().filter(|p| p.autoload()) {
             let mut log = vec![0_u8; LOG_BYTES];
             #[allow(unsafe_code, reason = "libbpf-rs has no buffers for the log")]
             // SAFETY: the buffer is as long as is said, and outlives the load: `logs` is dropped last.
@@ -183,6 +242,9 @@ impl ForeignObject {
                     log.as_mut_ptr().cast(),
                     log.len() as _,
                 );
+            }
+            if let Some(level) = level {
+                program.set_log_level(level);
             }
             logs.push((program.name().to_string_lossy().into_owned(), log));
         }
@@ -223,6 +285,7 @@ fn errno(name: &str) -> i32 {
     let known = [
         ("-EPERM", libc::EPERM),
         ("-E2BIG", libc::E2BIG),
+        ("-ENOSPC", libc::ENOSPC),
         ("-ENOMEM", libc::ENOMEM),
         ("-EACCES", libc::EACCES),
         ("-EINVAL", libc::EINVAL),

@@ -12,6 +12,7 @@ use perf_event::events::Tracepoint;
 
 use crate::error::{Context, Error, ErrorKind};
 use crate::facts;
+use crate::object::{REASON, STEPS};
 use crate::tracefs::Tracefs;
 
 pub use ring::PlainRing;
@@ -264,7 +265,15 @@ impl PlainProgram<'_> {
     pub fn load(&self) -> Result<LoadedProgram, Refused> {
         self.load_logged(None).or_else(|error| {
             let mut log = vec![0; LOG_BYTES];
-            match self.load_logged(Some(&mut log)) {
+            let again = self.load_logged(Some((STEPS, log.as_mut_slice())));
+            let again = again.or_else(|error| {
+                if error != libc::ENOSPC {
+                    return Err(error);
+                }
+                log.fill(0);
+                self.load_logged(Some((REASON, log.as_mut_slice())))
+            });
+            match again {
                 // Memory was short, or the like.
                 Ok(loaded) => Ok(loaded),
                 Err(_) => {
@@ -283,7 +292,7 @@ impl PlainProgram<'_> {
     }
 
     /// The error is that of the system.
-    fn load_logged(&self, log: Option<&mut [u8]>) -> Result<LoadedProgram, i32> {
+    fn load_logged(&self, log: Option<(u32, &mut [u8])>) -> Result<LoadedProgram, i32> {
         use libbpf_rs::libbpf_sys as sys;
 
         let mut insns = self.insns.to_vec();
@@ -300,8 +309,8 @@ impl PlainProgram<'_> {
             sz: size_of::<sys::bpf_prog_load_opts>() as _,
             ..Default::default()
         };
-        if let Some(log) = log {
-            options.log_level = 1;
+        if let Some((level, log)) = log {
+            options.log_level = level;
             options.log_size = u32::try_from(log.len()).unwrap_or(u32::MAX);
             options.log_buf = log.as_mut_ptr().cast();
         }

@@ -11,7 +11,7 @@ use super::attach::{Attachment, Loaded, owned};
 use super::dump::{self, MapContents};
 use super::shape::Shape;
 use super::target::{Places, Target};
-use super::{LOG_BYTES, ObjectError, Rejected, until_nul};
+use super::{LOG_BYTES, ObjectError, REASON, Rejected, STEPS, until_nul};
 use crate::error::{Context as _, Error, ErrorKind};
 
 /// A map that is to be made.
@@ -127,7 +127,14 @@ impl BareObject {
         // A log slows the verifier down: it is asked for when there is something to explain.
         let loaded = load(program, &insns, None).or_else(|_| {
             let mut log = vec![0; LOG_BYTES];
-            load(program, &insns, Some(&mut log)).map_err(|error| (error, log))
+            let again = load(program, &insns, Some((STEPS, log.as_mut_slice()))).or_else(|error| {
+                if error.raw_os_error() != Some(libc::ENOSPC) {
+                    return Err(error);
+                }
+                log.fill(0);
+                load(program, &insns, Some((REASON, log.as_mut_slice())))
+            });
+            again.map_err(|error| (error, log))
         });
         loaded.map_err(|(error, log)| {
             let rejected = Rejected {
@@ -193,7 +200,11 @@ fn make(map: &BareMap) -> Result<MapHandle, Error> {
         .context(format!("making the map {}", map.name))
 }
 
-fn load(program: &BareProgram, insns: &[[u8; 8]], log: Option<&mut [u8]>) -> io::Result<OwnedFd> {
+fn load(
+    program: &BareProgram,
+    insns: &[[u8; 8]],
+    log: Option<(u32, &mut [u8])>,
+) -> io::Result<OwnedFd> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
     let name: String = program.name.chars().filter(|c| fits(*c)).take(15).collect();
     let name = CString::new(name)?;
@@ -204,8 +215,8 @@ fn load(program: &BareProgram, insns: &[[u8; 8]], log: Option<&mut [u8]>) -> io:
         kern_version: program.kernel_version,
         ..Default::default()
     };
-    if let Some(log) = log {
-        options.log_level = 1;
+    if let Some((level, log)) = log {
+        options.log_level = level;
         options.log_size = u32::try_from(log.len()).unwrap_or(u32::MAX);
         options.log_buf = log.as_mut_ptr().cast();
     }
