@@ -21,6 +21,8 @@ const WANTED: &[&str] = &[
     "veth",
     "dummy",
     "sch_netem",
+    "sch_ingress",
+    "cls_bpf",
 ];
 
 /// A module, uncompressed.
