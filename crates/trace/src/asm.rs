@@ -154,6 +154,8 @@ pub enum Helper {
     ProbeReadKernelStr = 115,
     RingbufOutput = 130,
     RingbufQuery = 134,
+    GetTaskStack = 141,
+    CurrentTaskBtf = 158,
 }
 
 /// Another operand: a register or a constant.

@@ -54,7 +54,12 @@ const FORCE_WAKEUP: i32 = 2;
 /// # Errors
 ///
 /// See [`EmitError`].
-pub fn watch(watch: &Watch, event: u16, wake_at: u32) -> Result<EmittedWatch, EmitError> {
+pub fn watch(
+    watch: &Watch,
+    event: u16,
+    wake_at: u32,
+    has_task_stack: bool,
+) -> Result<EmittedWatch, EmitError> {
     let filters = watch.triggers.iter().map(|trigger| &trigger.filter);
     let shown = watch.shown.iter().map(|shown| &shown.filter);
     let conditions = filters.chain(shown).flatten();
@@ -70,6 +75,7 @@ pub fn watch(watch: &Watch, event: u16, wake_at: u32) -> Result<EmittedWatch, Em
         record,
         event,
         wake_at: i32::try_from(wake_at).unwrap_or(i32::MAX),
+        has_task_stack,
     };
     watcher.program(watch)?;
     Ok(EmittedWatch {
@@ -86,6 +92,7 @@ struct Watcher<'a> {
     record: usize,
     event: u16,
     wake_at: i32,
+    has_task_stack: bool,
 }
 
 impl Watcher<'_> {
@@ -249,7 +256,16 @@ impl Watcher<'_> {
             self.asm().mov(Reg::R4, 0);
             self.asm().call(Helper::GetStack);
             let known = self.asm().label();
-            self.asm().jump(Jump::Sge, Reg::R0, 0, known);
+            self.asm().jump(Jump::Sgt, Reg::R0, 0, known);
+            if self.has_task_stack {
+                self.asm().call(Helper::CurrentTaskBtf);
+                self.asm().mov(Reg::R1, Reg::R0);
+                self.emitter.address(Reg::R2, head.plus(HEAD)?);
+                self.asm().mov(Reg::R3, 8 * FRAMES);
+                self.asm().mov(Reg::R4, 0);
+                self.asm().call(Helper::GetTaskStack);
+                self.asm().jump(Jump::Sge, Reg::R0, 0, known);
+            }
             self.asm().mov(Reg::R0, 0);
             self.asm().bind(known);
             self.asm()

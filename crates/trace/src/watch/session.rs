@@ -209,15 +209,24 @@ fn load(plan: &Plan<'_>, shared: &Shared) -> Result<Vec<LoadedProgram>, (usize, 
     let mut all = Vec::new();
     for (place, (_, what)) in plan.events.iter().enumerate() {
         let number = u16::try_from(place).unwrap_or(u16::MAX);
-        let emitted = watch(what, number, plan.ring / 4);
-        all.push(emitted.map_err(|error| (place, SessionError::Emit(error)))?);
+        let emitted = |has_task_stack| {
+            let emitted = watch(what, number, plan.ring / 4, has_task_stack);
+            emitted.map_err(|error| (place, SessionError::Emit(error)))
+        };
+        all.push((emitted(true)?, emitted(false)?));
     }
-    let size = all.iter().map(|emitted| emitted.memory_size).max();
+    let size = all.iter().map(|(emitted, _)| emitted.memory_size).max();
     let kind = PlainMapKind::PerCpuArray;
     let memory = PlainMap::create(kind, "watch_memory", 4, size.unwrap_or(8), 1);
     let memory = memory.map_err(|error| (0, error.into()))?;
-    let loaded = |(place, emitted)| {
-        let loaded = shared.load(emitted, &memory);
+    let loaded = |(place, (emitted, older)): (usize, &(EmittedWatch, EmittedWatch))| {
+        let loaded = match shared.load(emitted, &memory) {
+            // Linux before 5.11 has no such function.
+            Err(SessionError::Refused { .. }) if emitted.code != older.code => {
+                shared.load(older, &memory)
+            }
+            loaded => loaded,
+        };
         loaded.map_err(|error| (place, error))
     };
     all.iter().enumerate().map(loaded).collect()
