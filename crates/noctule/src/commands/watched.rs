@@ -3,6 +3,7 @@
 mod json;
 mod lines;
 mod names;
+mod traced;
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -28,9 +29,10 @@ use crate::exit::Usage;
 use crate::stop::{Signals, Woken};
 
 pub(super) use lines::Lines;
+pub(super) use traced::Traced;
 
 /// Between two readings of the ring: so long an event can take to be shown, twice.
-const STEP: Duration = Duration::from_millis(100);
+pub(super) const STEP: Duration = Duration::from_millis(100);
 
 /// An event that is watched.
 pub(super) struct Watched {
@@ -209,7 +211,7 @@ pub(super) fn follow(
     Ok(Some(losses))
 }
 
-fn monotonic_ns() -> u64 {
+pub(super) fn monotonic_ns() -> u64 {
     ns(rustix::time::ClockId::Monotonic)
 }
 

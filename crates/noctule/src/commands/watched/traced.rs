@@ -1,0 +1,94 @@
+//! Events that are shown whenever their filter holds.
+
+use anyhow::Result;
+use noctule_kernel::TraceEvents;
+use noctule_trace::program::{Condition, ConditionKind};
+use noctule_trace::watch::{Plan, Shown, Watch, WatchSession};
+
+use super::{Node, WatchedEvents, event, ring};
+use crate::commands::refusal::not_started;
+
+/// The events of a command that shows events, and which of their records it shows.
+pub(in crate::commands) struct Traced<'a> {
+    pub(in crate::commands) events: WatchedEvents,
+    /// By the place of the event.
+    shown: Vec<Wanted<'a>>,
+}
+
+/// Which records of an event are shown.
+struct Wanted<'a> {
+    /// `None`: all of them.
+    condition: Option<Condition>,
+    /// What the user typed, for the first filter.
+    text: &'a str,
+}
+
+impl<'a> Traced<'a> {
+    /// Finds the events of these texts: `SYSTEM:EVENT [if FILTER]`, or patterns.
+    pub(in crate::commands) fn find(
+        texts: &'a [String],
+        kernel: &TraceEvents,
+        node: &Node,
+    ) -> Result<Self> {
+        let mut events = WatchedEvents::default();
+        let mut shown: Vec<Wanted<'_>> = Vec::new();
+        for text in texts {
+            let (name, filter) = event(text)?;
+            for place in events.find(kernel, &name)? {
+                let condition = match &filter {
+                    Some(filter) => Some(events.all()[place].condition(filter, text, node)?),
+                    None => None,
+                };
+                match shown.get_mut(place) {
+                    Some(wanted) => wanted.or(condition),
+                    None => shown.push(Wanted { condition, text }),
+                }
+            }
+        }
+        Ok(Self { events, shown })
+    }
+
+    /// Starts to watch them. `buffer`: bytes between the kernel and the command.
+    pub(in crate::commands) fn start(
+        &self,
+        kernel: &TraceEvents,
+        buffer: u64,
+    ) -> Result<WatchSession> {
+        let watch = |(event, wanted): (&super::Watched, &Wanted<'_>)| {
+            let watch = Watch {
+                shape: event.shape(),
+                shown: Some(Shown {
+                    switches: Vec::new(),
+                    filter: wanted.condition.clone(),
+                }),
+                triggers: Vec::new(),
+            };
+            (event.format.id, watch)
+        };
+        let all = self.events.all();
+        let watches: Vec<_> = all.iter().zip(&self.shown).map(watch).collect();
+        let plan = Plan {
+            events: &watches,
+            switches: &[],
+            counts: &[],
+            ring: ring(buffer)?,
+        };
+        WatchSession::start(kernel, &plan).map_err(|(place, error)| {
+            let text = self.shown.get(place).map(|wanted| wanted.text);
+            not_started(&all[place].name, text, error)
+        })
+    }
+}
+
+impl Wanted<'_> {
+    /// An event that is given twice is shown where either filter holds.
+    fn or(&mut self, other: Option<Condition>) {
+        self.condition = match (self.condition.take(), other) {
+            (Some(one), Some(other)) => Some(Condition {
+                span: one.span,
+                kind: ConditionKind::Any(vec![one, other]),
+            }),
+            _ => None,
+        };
+    }
+}
