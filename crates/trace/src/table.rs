@@ -27,7 +27,7 @@ pub use cells::{Cell, Frame};
 pub use draw::Area;
 pub use names::NodeNames;
 pub use row::{Merged, Row};
-pub use saved::{SavedColumn, SavedShow, Tracked};
+pub use saved::{SavedColumn, SavedShow, Taken, Tracked};
 
 /// The columns of a histogram, and how it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

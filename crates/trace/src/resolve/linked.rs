@@ -435,6 +435,7 @@ impl<'a> Resolver<'a> {
             return self.wrong_with(action.handler.span, text, help);
         };
         let (mut fields, mut columns, mut emit) = (Vec::new(), Vec::new(), None);
+        let mut is_snapshot = false;
         match action.name.node.as_str() {
             "save" => {
                 for param in &action.params {
@@ -444,10 +445,11 @@ impl<'a> Resolver<'a> {
                 }
             }
             "snapshot" => {
-                let text = "There is no snapshot of events in a histogram";
-                let help = "`save(FIELDS)` keeps what the event had; `noctule trigger EVENT 'snapshot if ...'` \
-                            shows the events before it";
-                return self.wrong_with(action.name.span, text, help);
+                if table.tracked.iter().any(|tracked| tracked.is_snapshot) {
+                    let text = "Can't have more than one snapshot() action per hist";
+                    return self.wrong(action.name.span, text);
+                }
+                is_snapshot = true;
             }
             _ => emit = Some(self.emit(action, None)?),
         }
@@ -462,6 +464,7 @@ impl<'a> Resolver<'a> {
             name: variable.clone(),
             when,
             fields: columns,
+            is_snapshot,
         });
         // The greatest of all CPUs is found when they are read, unless something is to be done at once.
         let is_shared = when == When::Other || emit.is_some();

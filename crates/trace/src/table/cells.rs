@@ -65,7 +65,7 @@ impl Table {
             ValueShow::Percent => format!("{} (%)", column.name),
             _ => column.name.clone(),
         });
-        let tracked = self.tracked.iter().map(Tracked::title);
+        let tracked = self.tracked_columns().map(Tracked::title);
         let mut titles: Vec<String> = Vec::new();
         for name in keys.chain(hits).chain(values).chain(tracked) {
             let mut title = name.clone();
@@ -103,7 +103,10 @@ impl Table {
                 ValueShow::Number | ValueShow::Hex | ValueShow::Graph => Cell::Number(number),
             });
         }
-        cells.extend(self.tracked.iter().map(|tracked| tracked.cell(row, names)));
+        cells.extend(
+            self.tracked_columns()
+                .map(|tracked| tracked.cell(row, names)),
+        );
         cells
     }
 }

@@ -97,7 +97,7 @@ impl Table {
                 .map(|row| value(column.show, row.figure(column.figure), whole));
             push(column.show != ValueShow::Graph, cells.collect());
         }
-        for tracked in &self.tracked {
+        for tracked in self.tracked_columns() {
             let cells = rows.iter().map(|row| tracked.text(row, names));
             push(tracked.fields.is_empty(), cells.collect());
         }

@@ -31,6 +31,9 @@ impl Table {
             self.tracked_text(row, Shown(names), &mut out);
             out.push('\n');
         }
+        if let Some(taken) = self.taken(now.rows) {
+            out.push_str(&self.taken_text(&taken, names));
+        }
         let (hits, entries) = (now.hits(), now.rows.len());
         let _ = write!(out, "\nTotals:\n    Hits: {hits}\n    Entries: {entries}");
         let _ = write!(out, "\n    Dropped: {}\n", now.dropped);

@@ -108,6 +108,17 @@ impl Row {
         }
     }
 
+    /// When a number was saved last at this index, and the number; `None`: never.
+    pub(super) fn saved_at(&self, index: usize) -> Option<(u64, u64)> {
+        match self.kept.get(index)? {
+            Merged::Saved(words) => match words.as_slice() {
+                [time, number, ..] if *time > 0 => Some((*time, *number)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// A number of the row; 0 if the row does not have it.
     pub fn figure(&self, figure: Figure) -> u64 {
         match figure {

@@ -1,9 +1,10 @@
 //! What `onmax` and `onchange` keep of a row.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use super::cells::Cell;
-use super::names::Shown;
+use super::names::{NodeNames, Shown};
 use super::{Row, Table, key};
 use crate::program::When;
 
@@ -18,6 +19,21 @@ pub struct Tracked {
     pub when: When,
     /// What was saved with it.
     pub fields: Vec<SavedColumn>,
+    /// The events before it are kept (`snapshot()`), and it is no column of the rows.
+    pub is_snapshot: bool,
+}
+
+/// What a `snapshot()` was taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken<'a> {
+    /// The number that was kept.
+    pub tracked: &'a Tracked,
+    /// When it was, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// The number.
+    pub value: u64,
+    /// The row of its key.
+    pub row: &'a Row,
 }
 
 /// A field that was saved.
@@ -53,6 +69,14 @@ impl Tracked {
         match self.when {
             When::Greater => "max",
             When::Other => "changed",
+        }
+    }
+
+    /// The kernel's word for when it is kept.
+    pub const fn handler(&self) -> &'static str {
+        match self.when {
+            When::Greater => "onmax",
+            When::Other => "onchange",
         }
     }
 
@@ -104,9 +128,46 @@ impl Tracked {
 }
 
 impl Table {
+    /// Those that are columns of the rows.
+    pub(super) fn tracked_columns(&self) -> impl Iterator<Item = &Tracked> {
+        self.tracked.iter().filter(|tracked| !tracked.is_snapshot)
+    }
+
+    /// What the snapshot of these rows is of: the greatest number of all keys, of equal ones the first,
+    /// or the last that was another one. `None`: there is none, or the table has no `snapshot()`.
+    pub fn taken<'a>(&'a self, rows: &'a [Row]) -> Option<Taken<'a>> {
+        let tracked = self.tracked.iter().find(|tracked| tracked.is_snapshot)?;
+        let taken = rows.iter().filter_map(|row| {
+            let (time_ns, value) = row.saved_at(tracked.saved)?;
+            Some(Taken {
+                tracked,
+                time_ns,
+                value,
+                row,
+            })
+        });
+        match tracked.when {
+            When::Greater => taken.max_by_key(|one| (one.value, Reverse(one.time_ns))),
+            When::Other => taken.max_by_key(|one| one.time_ns),
+        }
+    }
+
+    /// The lines that the kernel has behind the rows of a table whose snapshot was taken.
+    pub fn taken_text(&self, taken: &Taken<'_>, names: &dyn NodeNames) -> String {
+        let (handler, name) = (taken.tracked.handler(), &taken.tracked.name);
+        let mut text = format!(
+            "\nSnapshot taken (see above).  Details:\n\ttriggering value {{ {handler}(${name}) }}: \
+             {:10}\ttriggered by event with key: ",
+            taken.value
+        );
+        self.key_text(taken.row, Shown(names), &mut text);
+        text.push('\n');
+        text
+    }
+
     /// As the kernel prints them, on a line for each.
     pub(super) fn tracked_text(&self, row: &Row, names: Shown<'_>, out: &mut String) {
-        for tracked in &self.tracked {
+        for tracked in self.tracked_columns() {
             let (value, words) = row.saved(tracked.saved);
             // Writing to a string does not fail.
             let _ = write!(out, "\n\t{}: {value:10}", tracked.word());

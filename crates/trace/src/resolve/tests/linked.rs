@@ -166,10 +166,10 @@ fn problems_of_several_triggers_have_the_kernels_words() {
             "a=pid",
         ),
         (
-            &["keys=pid:a=bits:onmax($a).snapshot()"],
+            &["keys=pid:a=bits:onmax($a).snapshot():onchange($a).snapshot()"],
             0,
-            "There is no snapshot of events in a histogram",
-            "snapshot()",
+            "Can't have more than one snapshot() action per hist",
+            "snapshot",
         ),
         (
             &["keys=pid:a=comm:onmax($a).save(pid)"],
