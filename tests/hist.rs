@@ -4,6 +4,7 @@ mod every;
 mod kernel;
 mod linked;
 mod shared;
+mod snapshot;
 
 use std::io::Read as _;
 use std::process::{Child, Command, Output, Stdio};

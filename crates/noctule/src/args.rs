@@ -415,6 +415,16 @@ pub(crate) struct HistArgs {
     /// pid'. Actions of triggers make it; count it as synthetic:NAME. Can be given several times
     #[arg(long, value_name = "DEFINITION")]
     pub(crate) synth: Vec<String>,
+    /// What the snapshot() of a trigger shows: this event, with or without a filter; can be given several
+    /// times
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) trace: Vec<String>,
+    /// Events that are kept for a snapshot()
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) keep: usize,
+    /// Size of the buffer between the kernel and noctule, for --trace
+    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size::parse)]
+    pub(crate) buffer: u64,
     /// Print the instructions, those of --filter as classic BPF too, and count nothing
     #[arg(long)]
     pub(crate) dump: bool,

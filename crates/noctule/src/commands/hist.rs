@@ -1,5 +1,6 @@
 //! `noctule hist`: counts the hits of a tracepoint by key, as the kernel's histogram triggers do.
 
+mod before;
 mod control;
 mod filter;
 mod json;
@@ -17,6 +18,7 @@ use noctule_trace::program::Program;
 use noctule_trace::session::{Attach, Counted, Session, Start};
 use noctule_trace::table::{Area, Snapshot, Table};
 
+use self::before::{Before, Wanted};
 use self::control::{Control, Order};
 use self::names::Names;
 use self::plan::Job;
@@ -25,6 +27,7 @@ use super::kallsyms::Kallsyms;
 use super::refusal::not_started;
 use super::target::Target;
 use super::watch::{Output, Reader};
+use super::watched::{Node, STEP};
 use crate::args::HistArgs;
 use crate::exit::{self, Usage};
 use crate::stop::{Signals, Woken};
@@ -43,10 +46,10 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     }
     let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
-    let symbols = Kallsyms::default();
-    let groups = Groups::default();
-    let mut control = args.control.as_deref().map(Control::open).transpose()?;
-    let mut jobs = plan::of(pairs, &args.synth, &symbols, &groups, control.is_some())?;
+    let node = Node::default();
+    let control = args.control.as_deref().map(Control::open).transpose()?;
+    let known = (&node.symbols, &node.groups);
+    let mut jobs = plan::of(pairs, &args.synth, known.0, known.1, control.is_some())?;
     if let Some(text) = &args.filter {
         let [job] = jobs.as_mut_slice() else {
             bail!(Usage(
@@ -66,20 +69,43 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
         }
         return Ok(exit::DONE);
     }
+    let wanted = Wanted::find(args, &jobs, &node)?;
+    // It sees the event that a table keeps before the table does.
+    let before = wanted
+        .as_ref()
+        .map(|wanted| wanted.start(args, &node, output.paint()));
+    let before = before.transpose()?;
     let mut running = start(jobs)?;
     let began = Instant::now();
-    let node = (&symbols, &groups);
     let live = output.is_terminal() && !args.json;
-    watch(args, &signals, &mut control, &mut running, live, node)?;
+    let mut inputs = (control, before);
+    watch(args, &signals, &mut inputs, &mut running, live, known)?;
     running.iter_mut().for_each(|one| one.session.stop());
     let window = began.elapsed();
+    let taken = taken(&running, known.1)?;
+    let events = inputs.1.map(|before| before.end(taken)).transpose()?;
+    let events = events.unwrap_or_default();
     let mut texts = Vec::new();
     for one in running {
-        texts.extend(one.answer(args, window, node)?);
+        texts.extend(one.answer(args, window, known, &events)?);
     }
-    output.write(&texts.join(if args.json { "" } else { BETWEEN }))?;
-    groups.warn_of_late("counted");
+    let text = texts.join(if args.json { "" } else { BETWEEN });
+    if !args.json && !events.is_empty() {
+        output.write(&(events.concat() + "\n"))?;
+    }
+    output.write(&text)?;
+    node.groups.warn_of_late("counted");
     Ok(exit::DONE)
+}
+
+/// When the number of the `snapshot()` was kept, in nanoseconds of `CLOCK_MONOTONIC`.
+fn taken(running: &[Running], groups: &Groups) -> Result<Option<u64>> {
+    let has = |one: &&Running| one.table.tracked.iter().any(|tracked| tracked.is_snapshot);
+    let Some(one) = running.iter().find(has) else {
+        return Ok(None);
+    };
+    let counted = one.counted(groups)?;
+    Ok(one.table.taken(&counted.rows).map(|taken| taken.time_ns))
 }
 
 /// What only the node knows.
@@ -190,6 +216,7 @@ impl Running {
         args: &HistArgs,
         window: Duration,
         (symbols, groups): Known<'_>,
+        events: &[String],
     ) -> Result<Option<String>> {
         let skipped = self.session.skipped();
         let counted = self.counted(groups)?;
@@ -204,7 +231,7 @@ impl Running {
         let now = self.snapshot(&counted);
         if args.json {
             let named = names.lossless();
-            let answer = json::answer(&self.events, &self.table, &now, &named, window);
+            let answer = json::answer(&self.events, &self.table, &now, &named, (window, events));
             return Ok((!self.is_hidden).then_some(answer? + "\n"));
         }
         if skipped > 0 {
@@ -247,7 +274,7 @@ fn dump(program: &Program) -> Result<String> {
 fn watch(
     args: &HistArgs,
     signals: &Signals,
-    control: &mut Option<Control>,
+    (control, before): &mut (Option<Control>, Option<Before<'_>>),
     running: &mut [Running],
     live: bool,
     node: Known<'_>,
@@ -261,9 +288,17 @@ fn watch(
     };
     let mut next = Instant::now() + step;
     loop {
-        let until = end.map_or(next, |end| end.min(next));
+        let mut until = end.map_or(next, |end| end.min(next));
+        if before.is_some() {
+            until = until.min(Instant::now() + STEP);
+        }
         let orders = control.as_ref().and_then(Control::fd);
-        let woken = signals.wait(until, &orders.into_iter().collect::<Vec<_>>())?;
+        let traced = before.as_ref().map(|before| before.session.wakes());
+        let inputs: Vec<_> = orders.into_iter().chain(traced).collect();
+        let woken = signals.wait(until, &inputs)?;
+        if let Some(before) = before {
+            before.follow(|| taken(running, node.1))?;
+        }
         if woken == Woken::End || end.is_some_and(|end| Instant::now() >= end) {
             break;
         }
@@ -275,6 +310,9 @@ fn watch(
                     .filter(is_meant)
                     .try_for_each(|one| one.obey(order))?;
             }
+            continue;
+        }
+        if Instant::now() < next {
             continue;
         }
         next = Instant::now() + step;

@@ -6,13 +6,13 @@ use anyhow::Result;
 use noctule_trace::table::{Cell, Frame, NodeNames, Snapshot, Table};
 use serde_json::{Map, Value, json};
 
-/// One object, without a line feed.
+/// One object, without a line feed. `events`: the objects of those before the `snapshot()`.
 pub(super) fn answer(
     event: &str,
     table: &Table,
     now: &Snapshot<'_>,
     names: &dyn NodeNames,
-    window: Duration,
+    (window, events): (Duration, &[String]),
 ) -> Result<String> {
     let titles = table.titles();
     let row = |cells: Vec<Cell>| {
@@ -29,6 +29,26 @@ pub(super) fn answer(
         "dropped": now.dropped,
         "rows": rows,
     });
+    if let Some(taken) = table.taken(now.rows) {
+        let only = Snapshot {
+            rows: std::slice::from_ref(taken.row),
+            ..*now
+        };
+        let cells = table.cells(&only, names).remove(0).into_iter();
+        let key = titles.iter().cloned().zip(cells.map(value));
+        let events: Result<Vec<Value>, _> = events
+            .iter()
+            .flat_map(|lines| lines.lines())
+            .map(serde_json::from_str)
+            .collect();
+        answer["snapshot"] = json!({
+            "handler": taken.tracked.handler(),
+            "variable": taken.tracked.name,
+            "value": taken.value,
+            "key": Map::from_iter(key.take(table.keys.len())),
+            "events": events?,
+        });
+    }
     if !table.more_info.is_empty() {
         let all = [&table.info].into_iter().chain(&table.more_info);
         answer["triggers"] = all.cloned().collect();

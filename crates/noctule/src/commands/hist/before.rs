@@ -1,0 +1,202 @@
+//! The events before a `snapshot()`: the last ones of `--trace` up to the time when its number was kept.
+//!
+//! The programs of the table say nothing when they keep a number: its time stands in the row. So the last
+//! events are held here, and those of before that time are picked out when it is read. Each reading picks
+//! out those of the newest time, and lets go what no later time can ask for.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use noctule_kernel::TraceEvents;
+use noctule_trace::table::Tracked;
+use noctule_trace::watch::{Arrival, WatchSession};
+
+use super::plan::Job;
+use crate::args::HistArgs;
+use crate::commands::tracepoints;
+use crate::commands::watched::{Lines, Node, Traced, monotonic_ns};
+use crate::exit::Usage;
+use crate::print::Paint;
+
+/// Between two readings of the table.
+const LOOK: Duration = Duration::from_millis(500);
+/// So many events more than are wanted are held before the table is read early.
+const HELD: usize = 50_000;
+
+/// What is traced for a snapshot.
+pub(super) struct Wanted<'a> {
+    kernel: TraceEvents,
+    traced: Traced<'a>,
+}
+
+impl<'a> Wanted<'a> {
+    /// `None`: no trigger has a `snapshot()`.
+    pub(super) fn find(args: &'a HistArgs, jobs: &[Job], node: &Node) -> Result<Option<Self>> {
+        let tracked = jobs.iter().flat_map(|job| &job.table.tracked);
+        let snapshots = tracked.filter(|tracked: &&Tracked| tracked.is_snapshot);
+        let words = match (snapshots.count(), args.trace.is_empty()) {
+            (0, true) => return Ok(None),
+            (0, false) => {
+                "--trace is for what a snapshot() shows: add :onmax($VARIABLE).snapshot() to a trigger"
+            }
+            (1, true) => "snapshot() shows the last events that were traced: add --trace EVENT",
+            (1, false) => {
+                let kernel = tracepoints::open()?;
+                let traced = Traced::find(&args.trace, &kernel, node)?;
+                return Ok(Some(Self { kernel, traced }));
+            }
+            _ => "a command has one snapshot(), as its events are shown once",
+        };
+        bail!(Usage(words.to_owned()))
+    }
+
+    /// Begins to trace.
+    pub(super) fn start<'b>(
+        &'b self,
+        args: &HistArgs,
+        node: &'b Node,
+        paint: Paint,
+    ) -> Result<Before<'b>> {
+        let events = self.traced.events.all();
+        let lines = Lines::new(events, &node.symbols, &self.kernel, args.json, paint);
+        Ok(Before {
+            session: self.traced.start(&self.kernel, args.buffer)?,
+            lines,
+            held: Held {
+                room: args.keep,
+                ..Held::default()
+            },
+            looked: Instant::now(),
+        })
+    }
+}
+
+/// The events that are traced, of which the last ones are held.
+pub(super) struct Before<'a> {
+    pub(super) session: WatchSession,
+    lines: Lines<'a>,
+    held: Held,
+    looked: Instant,
+}
+
+impl Before<'_> {
+    /// Takes what has come; `taken` reads from the table when its number was kept, and is asked from time
+    /// to time.
+    pub(super) fn follow(&mut self, taken: impl FnOnce() -> Result<Option<u64>>) -> Result<()> {
+        let held = &mut self.held;
+        self.session.read(monotonic_ns(), |one| held.push(one))?;
+        if self.looked.elapsed() < LOOK && held.last.len() < held.room + HELD {
+            return Ok(());
+        }
+        // What is kept after this is later than all that the table can say now.
+        let before = monotonic_ns();
+        held.look(before, taken()?);
+        self.looked = Instant::now();
+        Ok(())
+    }
+
+    /// Ends, and answers the lines of the events up to that time.
+    pub(super) fn end(mut self, taken: Option<u64>) -> Result<Vec<String>> {
+        let held = &mut self.held;
+        let losses = self.session.stop(|one| held.push(one))?;
+        self.held.look(u64::MAX, taken);
+        let mut head = Some(self.lines.head()).filter(|head| !head.is_empty());
+        let mut lines = Vec::new();
+        for arrival in &self.held.taken {
+            let mut text = head.take().unwrap_or_default();
+            self.lines.event(arrival, &mut text);
+            lines.push(text);
+        }
+        if losses.lost > 0 {
+            tracing::warn!(
+                "{} of the events of --trace found no room in the buffer after the last that did; a greater \
+                 --buffer has more",
+                losses.lost
+            );
+        }
+        Ok(lines)
+    }
+}
+
+/// The last events, and those of the snapshot.
+#[derive(Default)]
+struct Held {
+    /// As many are wanted.
+    room: usize,
+    last: VecDeque<Rc<Arrival>>,
+    /// When the number was kept for which the snapshot is.
+    time_ns: u64,
+    taken: VecDeque<Rc<Arrival>>,
+}
+
+impl Held {
+    /// They come in the order of time.
+    fn push(&mut self, arrival: Arrival) {
+        let arrival = Rc::new(arrival);
+        if arrival.time_ns <= self.time_ns {
+            self.take(arrival.clone());
+        }
+        self.last.push_back(arrival);
+    }
+
+    fn take(&mut self, arrival: Rc<Arrival>) {
+        self.taken.push_back(arrival);
+        if self.taken.len() > self.room {
+            self.taken.pop_front();
+        }
+    }
+
+    /// The table was read at `now_ns` or later, and had kept its number last at `taken`.
+    fn look(&mut self, now_ns: u64, taken: Option<u64>) {
+        if let Some(time) = taken.filter(|time| *time != self.time_ns) {
+            self.time_ns = time;
+            self.taken.clear();
+            let before = self.last.iter().filter(|one| one.time_ns <= time);
+            let before: Vec<_> = before.cloned().collect();
+            before.into_iter().for_each(|one| self.take(one));
+        }
+        // A time that is read later is after `now_ns`: of what was before, only the last can be wanted.
+        let old = self.last.partition_point(|one| one.time_ns <= now_ns);
+        self.last.drain(..old.saturating_sub(self.room));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(time_ns: u64) -> Arrival {
+        Arrival {
+            time_ns,
+            ..Arrival::default()
+        }
+    }
+
+    fn times(held: &Held) -> Vec<u64> {
+        held.taken.iter().map(|one| one.time_ns).collect()
+    }
+
+    #[test]
+    fn the_last_events_up_to_the_time_are_taken_whenever_they_come() {
+        let mut held = Held {
+            room: 3,
+            ..Held::default()
+        };
+        (1..=6).for_each(|time| held.push(at(time)));
+        held.look(6, Some(4));
+        assert_eq!(times(&held), [2, 3, 4]);
+        // A later time; its last events have not come yet.
+        held.look(8, Some(8));
+        assert_eq!(times(&held), [4, 5, 6]);
+        (7..=10).for_each(|time| held.push(at(time)));
+        assert_eq!(times(&held), [6, 7, 8]);
+        // The same time again changes nothing.
+        held.look(10, Some(8));
+        assert_eq!(times(&held), [6, 7, 8]);
+        assert_eq!(held.last.len(), 3, "no more than a later time can ask for");
+        held.look(11, None);
+        assert_eq!(times(&held), [6, 7, 8]);
+    }
+}
