@@ -5,6 +5,7 @@ mod kernel;
 mod linked;
 mod shared;
 mod snapshot;
+mod switched;
 
 use std::io::Read as _;
 use std::process::{Child, Command, Output, Stdio};

@@ -11,6 +11,7 @@ mod number;
 mod packet;
 mod pair;
 mod record;
+mod switch;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -43,7 +44,7 @@ pub enum MapUse {
     Firsts = 6,
     /// One entry per CPU: first events that found no room.
     Unkept = 7,
-    /// One entry: not 0 while the table is paused.
+    /// One entry: not 0 while the table is paused. Of an event that switches others: how often it still may.
     Paused = 8,
     /// What is stored for a key beside its row: variables, and what was tracked.
     Variables = 9,
@@ -221,7 +222,7 @@ pub fn layout(program: &Program) -> Emitted {
         value_size: value_size(program),
         stacks: program.keys.contains(&Part::Stack),
         pair_size,
-        pausable: program.pausable,
+        pausable: program.pausable || program.switch.is_some(),
         variables_size: program.linked.kept,
         ..Emitted::default()
     }
@@ -339,13 +340,17 @@ impl Emitter {
             }
             Pair::Second(key) => self.second(key, end)?,
         }
-        self.unless_paused(program, end);
+        if program.switch.is_none() {
+            self.unless_paused(program, end);
+        }
         if self.memory_size > 0 {
             self.lookup_first(MapUse::Memory);
             self.asm.jump(Jump::Eq, Reg::R0, 0, end);
             self.asm.mov(Reg::R9, Reg::R0);
         }
-        if program.linked.is_empty() {
+        if let Some(switch) = &program.switch {
+            self.switch(program, switch, end)?;
+        } else if program.linked.is_empty() {
             self.body(program, value_size, end)?;
         } else {
             self.linked(program, value_size, end)?;

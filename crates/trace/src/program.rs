@@ -31,6 +31,19 @@ pub struct Program {
     pub pausable: bool,
     /// Variables, and what is done beside counting.
     pub linked: Linked,
+    /// It counts nothing, and turns tables of others on or off.
+    pub switch: Option<Switch>,
+}
+
+/// What an event does to tables of others (`enable_hist`, `disable_hist`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// Their numbers. All of them can be paused.
+    pub tables: Vec<usize>,
+    /// From then on they count.
+    pub on: bool,
+    /// How often it does so; `None`: without end.
+    pub count: Option<u64>,
 }
 
 /// Two events whose distance in time is asked for. They belong together when their keys are equal; each

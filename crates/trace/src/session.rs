@@ -107,7 +107,8 @@ pub struct Session {
     kept: Vec<Aggregate>,
     /// Where the number of a stack lies in the key.
     stack: Option<usize>,
-    paused: bool,
+    /// It has no table, and turns others on or off.
+    switches: bool,
     attached: Vec<AttachedProgram>,
     programs: Vec<LoadedProgram>,
 }
@@ -167,15 +168,19 @@ impl Session {
         let first = table.programs.first().map(|(program, _)| *program);
         let program = table.layout.or(first);
         let program = program.ok_or(SessionError::Emit(EmitError::NoPair))?;
-        let mut session = Self {
+        let session = Self {
             maps: maps(&layout(program), table.size, cpus)?,
             kept: program.values.iter().map(|kept| kept.what).collect(),
             stack: stack_at(program),
-            paused: false,
+            switches: program.switch.is_some(),
             attached: Vec::new(),
             programs: Vec::new(),
         };
         session.pause(table.paused)?;
+        let count = program.switch.as_ref().and_then(|switch| switch.count);
+        if let (Some(count), Some(state)) = (count, session.map(MapUse::Paused)) {
+            state.set(0, &count.to_ne_bytes())?;
+        }
         Ok(session)
     }
 
@@ -203,17 +208,23 @@ impl Session {
     /// # Errors
     ///
     /// The kernel refuses.
-    pub fn pause(&mut self, paused: bool) -> Result<(), SessionError> {
-        if let Some(state) = self.map(MapUse::Paused) {
+    pub fn pause(&self, paused: bool) -> Result<(), SessionError> {
+        if let (false, Some(state)) = (self.switches, self.map(MapUse::Paused)) {
             state.set(0, &u64::from(paused).to_ne_bytes())?;
-            self.paused = paused;
         }
         Ok(())
     }
 
-    /// Whether nothing is counted at the moment.
-    pub fn is_paused(&self) -> bool {
-        self.paused
+    /// Whether nothing is counted at the moment. Events can change it, too.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn is_paused(&self) -> Result<bool, SessionError> {
+        let Some(state) = self.map(MapUse::Paused).filter(|_| !self.switches) else {
+            return Ok(false);
+        };
+        Ok(state.get(0)?.is_some_and(|state| first_word(&state) != 0))
     }
 
     /// Removes all rows, and what was dropped. Nothing is counted meanwhile, for some milliseconds: a
@@ -222,8 +233,8 @@ impl Session {
     /// # Errors
     ///
     /// The kernel refuses.
-    pub fn clear(&mut self) -> Result<(), SessionError> {
-        let before = self.paused;
+    pub fn clear(&self) -> Result<(), SessionError> {
+        let before = self.is_paused()?;
         self.pause(true)?;
         noctule_kernel::wait_for_programs();
         for which in [

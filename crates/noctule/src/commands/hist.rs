@@ -7,6 +7,7 @@ mod json;
 mod linked;
 mod names;
 mod plan;
+mod switch;
 
 use std::io::{IsTerminal as _, stdout};
 use std::time::{Duration, Instant};
@@ -124,10 +125,11 @@ struct Running {
 
 /// Starts all tables, those that have to do with each other at once.
 fn start(jobs: Vec<Job>) -> Result<Vec<Running>> {
-    let (of_others, alone): (Vec<_>, Vec<_>) = jobs
+    let (mut of_others, alone): (Vec<_>, Vec<_>) = jobs
         .into_iter()
         .enumerate()
-        .partition(|(_, job)| job.is_linked);
+        .partition(|(_, job)| job.number.is_some());
+    of_others.sort_by_key(|(_, job)| job.number);
     let mut running = Vec::new();
     let groups = [of_others]
         .into_iter()
@@ -192,13 +194,15 @@ impl Running {
         Ok(counted)
     }
 
-    fn snapshot<'a>(&self, counted: &'a Counted) -> Snapshot<'a> {
-        Snapshot {
+    fn snapshot<'a>(&self, counted: &'a Counted) -> Result<Snapshot<'a>> {
+        let paused = self.session.is_paused();
+        Ok(Snapshot {
             rows: &counted.rows,
             dropped: counted.dropped,
             skipped: self.session.skipped(),
-            paused: self.session.is_paused(),
-        }
+            paused: paused
+                .map_err(|error| not_started(&self.events, Some(&self.trigger), error))?,
+        })
     }
 
     /// The live table.
@@ -207,7 +211,7 @@ impl Running {
         let names = Names::new(symbols, groups, &counted);
         let width = size().0;
         let area = Area { width, rows };
-        Ok(self.table.draw(&self.snapshot(&counted), &names, area))
+        Ok(self.table.draw(&self.snapshot(&counted)?, &names, area))
     }
 
     /// The answer at the end; none of a table that only serves others.
@@ -228,7 +232,7 @@ impl Running {
             );
         }
         let names = Names::new(symbols, groups, &counted);
-        let now = self.snapshot(&counted);
+        let now = self.snapshot(&counted)?;
         if args.json {
             let named = names.lossless();
             let answer = json::answer(&self.events, &self.table, &now, &named, (window, events));
@@ -250,7 +254,7 @@ impl Running {
         }
     }
 
-    fn obey(&mut self, order: Order) -> Result<()> {
+    fn obey(&self, order: Order) -> Result<()> {
         let done = match order {
             Order::Pause => self.session.pause(true),
             Order::Continue => self.session.pause(false),

@@ -188,8 +188,11 @@ pub(super) fn jobs(
         refused(event, &problems, all[at].trigger)
     })?;
     drop(linkable);
-    let made = all.iter().zip(opened).zip(made);
-    let jobs = made.map(|((given, opened), (programs, table))| job(given, opened, programs, table));
+    let made = all.iter().zip(opened).zip(made).enumerate();
+    let jobs = made.map(|(number, ((given, opened), (programs, table)))| Job {
+        number: Some(number),
+        ..job(given, opened, programs, table)
+    });
     Ok(jobs.collect())
 }
 
@@ -199,7 +202,7 @@ fn job(given: &Given<'_>, opened: Opened, programs: Vec<Program>, table: Table) 
         trigger: given.trigger.to_owned(),
         name: given.tree.name.as_ref().map(|name| name.node.clone()),
         is_hidden: given.is_hidden(&table),
-        is_linked: true,
+        number: None,
         table,
         programs,
         targets: opened.target.into_iter().chain(opened.first).collect(),

@@ -10,6 +10,7 @@ use noctule_trace::table::Table;
 use noctule_trace::tree::Hist;
 
 use super::linked::{self, Given};
+use super::switch;
 use crate::commands::groups::Groups;
 use crate::commands::kallsyms::Kallsyms;
 use crate::commands::target::Target;
@@ -29,8 +30,9 @@ pub(super) struct Job {
     pub(super) targets: Vec<Target>,
     /// It begins paused.
     pub(super) paused: bool,
-    /// Its programs have to do with those of others: all of these are started at once.
-    pub(super) is_linked: bool,
+    /// Its programs have to do with those of others: all of these are started at once, and this is its
+    /// number among them.
+    pub(super) number: Option<usize>,
     /// It only serves others.
     pub(super) is_hidden: bool,
 }
@@ -45,8 +47,12 @@ pub(super) fn of(
     pausable: bool,
 ) -> Result<Vec<Job>> {
     let synthetic = linked::synthetic(synth)?;
-    let mut all = Vec::new();
+    let (mut all, mut switches) = (Vec::new(), Vec::new());
     for [events, trigger] in pairs {
+        if let Some(given) = switch::given(events, trigger)? {
+            switches.push(given);
+            continue;
+        }
         let (tree, problems) = parse::hist(trigger);
         if !problems.is_empty() {
             bail!(refused(None, &problems, trigger));
@@ -57,6 +63,8 @@ pub(super) fn of(
             tree,
         });
     }
+    // An event can pause them as well as the user.
+    let pausable = pausable || !switches.is_empty();
     let matched = linked::matched(&all);
     let (of_others, alone): (Vec<_>, Vec<_>) = all
         .into_iter()
@@ -77,7 +85,7 @@ pub(super) fn of(
     }
     jobs.sort_by_key(|(place, _)| *place);
     let mut jobs: Vec<_> = jobs.into_iter().map(|(_, job)| job).collect();
-    for job in jobs.iter_mut().filter(|job| !job.is_linked) {
+    for job in jobs.iter_mut().filter(|job| job.number.is_none()) {
         let pausable = pausable || job.programs.iter().any(|program| program.pausable);
         for program in &mut job.programs {
             program.pausable = pausable;
@@ -86,6 +94,7 @@ pub(super) fn of(
     if jobs.iter().all(|job| job.is_hidden) {
         jobs.iter_mut().for_each(|job| job.is_hidden = false);
     }
+    switch::add(&mut jobs, &switches, symbols, groups)?;
     Ok(jobs)
 }
 
@@ -94,7 +103,7 @@ impl Job {
     fn join(&mut self, other: Self, name: Span) -> Result<()> {
         let is_pair = |job: &Self| job.programs.iter().any(|one| one.pair != Pair::None);
         let fits = match (self.programs.first(), other.programs.first()) {
-            _ if self.is_linked => Err("variables and actions have a table of their own"),
+            _ if self.number.is_some() => Err("variables and actions have a table of their own"),
             _ if is_pair(self) || is_pair(&other) => Err("the time between two events has its own"),
             (Some(own), Some(program)) => self.table.join(own, program, other.table),
             _ => Ok(()),
@@ -143,7 +152,7 @@ fn job(
         programs,
         targets,
         paused: tree.pause.is_some(),
-        is_linked: false,
+        number: None,
         is_hidden: false,
     })
 }
@@ -180,7 +189,7 @@ fn one_table(
     Ok((targets, programs, all))
 }
 
-fn with_scope<T>(
+pub(super) fn with_scope<T>(
     target: &Target,
     symbols: &Kallsyms,
     groups: &Groups,

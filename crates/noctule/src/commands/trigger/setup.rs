@@ -233,11 +233,11 @@ impl Setup {
             Command::Hist(_) => bail!(Usage(format!(
                 "hist is a command of its own: noctule hist {event} 'keys=...'"
             ))),
-            Command::EnableHist(_) | Command::DisableHist(_) => bail!(Usage(
-                "enable_hist and disable_hist switch a table of another event, which this command \
-                 does not have; the filter of noctule hist says what is counted"
-                    .to_owned()
-            )),
+            Command::EnableHist(of) | Command::DisableHist(of) => bail!(Usage(format!(
+                "enable_hist and disable_hist switch tables, which noctule hist makes: noctule hist \
+                 {0}:{1} 'keys=...' {event} 'enable_hist:{0}:{1}'",
+                of.system, of.event
+            ))),
             Command::Unknown(word) => bail!(Usage(format!("Unknown trigger {word}"))),
         })
     }
