@@ -241,6 +241,14 @@ pub(super) const RULES: &[Rule] = &[
         "the smallest value it can have lies before the begin",
         CHECK_INDEX,
     ),
+    // Before Linux 6.8 it does not say which.
+    rule(
+        "invalid zero-sized read",
+        BOUNDS,
+        "a size can be 0",
+        "the function takes at least 1",
+        "check that the size is not 0 first",
+    ),
     rule(
         "{} invalid zero-sized read{}",
         BOUNDS,
