@@ -97,7 +97,8 @@ ON_OTHER_KERNELS=(
     energy::sums accounting::moves::a_process accounting::moves::a_running hardware
     events::processes::cpu_time events::oom events::listen events::connect
     events::files::o events::files::reads events::scenarios::the_whole
-    events::changes::changes events::story events::udp::a_flow
+    events::changes::changes events::story events::udp::a_flow events::udp::what_dig
+    hist::snapshot hist::switched trigger::counts
     rights::memory_that types::page lockdown
 )
 

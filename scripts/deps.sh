@@ -36,6 +36,7 @@ missing_for_tests() {
     has ip || echo iproute2
     has systemd-analyze || echo systemd
     has_tool tcpdump || echo tcpdump
+    has dig || echo bind9-dnsutils
     "$(dirname "$0")/bpf-format.sh" --find >/dev/null || echo clang-format
 }
 

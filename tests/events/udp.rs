@@ -221,6 +221,52 @@ fn a_lookup_of_the_c_library_has_what_the_resolver_has_noted() {
     }
 }
 
+/// `dig` asks with options of its own (EDNS), and says how long it waited.
+#[test]
+fn what_dig_says_is_what_the_event_has() {
+    let _machine = support::shared();
+    needs!("udp_events");
+    let namespace = Namespace::new("dig");
+    let log = resolver(&namespace);
+    let stream = Stream::start(&["--kind", "dns"]);
+    for (name, kind, type_name, code) in [
+        ("www.test", A, "A", "NOERROR"),
+        ("slow.test", A, "A", "NOERROR"),
+        ("www.test", AAAA, "AAAA", "NOERROR"),
+        ("missing.test", A, "A", "NXDOMAIN"),
+    ] {
+        let args = ["@127.0.0.1", "+tries=1", "-t", type_name, "-q", name];
+        let output = namespace.command("dig").args(args).output().expect("dig");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let between = |from: &str, to: &str| {
+            let rest = said.split_once(from)?.1;
+            rest.split_once(to).map(|(found, _)| found.to_owned())
+        };
+        let said_code = between("status: ", ",").unwrap_or_else(|| panic!("{output:?}"));
+        let said_count = between("ANSWER: ", ",").expect("a count");
+        let waited = between("Query time: ", " msec").expect("a time");
+        let waited: f64 = waited.parse().expect("milliseconds");
+        let ours = |e: &Value| {
+            e["dns.question.name"] == name
+                && e["dns.question.type"] == type_name
+                && e["process.executable.name"] == "dig"
+        };
+        let event = stream.wait_for(name, ours);
+        assert_eq!(said_code, code, "{said}");
+        assert_eq!(event["dns.response_code"], code, "{event}");
+        let count = number(&event, "dns.answer_count");
+        assert_eq!(count.to_string(), said_count, "{said} {event}");
+        let log = log.lock().expect("no panic").clone();
+        let noted = log.iter().find(|n| n.name == name && n.kind == kind);
+        let held = noted.expect("it has noted it").held.as_secs_f64();
+        let took = event["duration_seconds"].as_f64().expect("a number");
+        // dig has whole milliseconds, cut.
+        let longest = (waited + 1.0) / 1e3;
+        assert!((held..=longest).contains(&took), "{held} {said} {event}");
+        assert_eq!(stream.of(ours).len(), 1, "{type_name} {name}");
+    }
+}
+
 #[test]
 fn a_question_is_its_number_its_name_and_its_type() {
     let _machine = support::shared();

@@ -16,6 +16,7 @@ use super::cached;
 /// installed here is missing in the machine too, and the test that needs it says so.
 const TOOLS: &[(&str, &str)] = &[
     ("bash", "bash"),
+    ("dig", "bind9-dnsutils"),
     ("ip", "iproute2"),
     ("runc", "runc"),
     ("setpriv", "util-linux"),
