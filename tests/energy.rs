@@ -1,6 +1,8 @@
 //! The meters of energy, against one of which the truth is known: `vm/meter`, a module of the kernel
 //! in some of the virtual machines.
 
+mod sensors;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -28,7 +28,8 @@ pub const SKIPPED: &str = "/run/noctule-skipped";
 /// What a virtual machine is to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Modules to load, in this order: names of files in [`MODULES`].
+    /// Modules to load, in this order: names of files in [`MODULES`], each with its parameters behind a
+    /// blank, if it has any.
     pub modules: Vec<String>,
     /// What the names of the tests contain; none means all.
     pub tests: Vec<String>,

@@ -28,6 +28,7 @@ mod meter;
 mod modules;
 mod programs;
 mod report;
+mod sensors;
 mod toolchain;
 mod tools;
 
@@ -35,10 +36,11 @@ use architecture::Architecture;
 use emulator::Emulator;
 use kernel::Fetched;
 use kernels::Kernel;
-pub(crate) use kernels::names as kernel_names;
+pub(crate) use kernels::usual_names as kernel_names;
 use machine::Setup;
 use programs::Programs;
 use report::Report;
+use sensors::Sensors;
 use tools::Tools;
 
 /// Run the tests of the binary on other kernels
@@ -97,6 +99,8 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
             modules.push(meter::build(root, kernel, &fetched, &cache, &folder.0)?);
             stage(&format!("meter for kernel {}", kernel.name), began);
         }
+        let sensors = kernel.has_sensors.then(|| Sensors::make(root, &folder.0));
+        let sensors = sensors.transpose()?;
         let mut systems = systems.iter();
         let system = systems.find(|s| s.architecture == kernel.architecture);
         let system = system.context("every architecture has its system")?;
@@ -109,6 +113,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
             folder: &folder.0,
             job: &job(root, kernel, args)?,
             modules: &modules,
+            sensors: sensors.as_ref(),
             limit: Duration::from_secs(args.limit * 60),
         };
         machine::run(kernel.name, &fetched, &setup)

@@ -13,6 +13,8 @@ pub(super) struct Kernel {
     pub(super) package: &'static str,
     /// Its machine has the meter of `vm/meter`.
     pub(super) has_meter: bool,
+    /// Its machine has sensors of power (`sensors.rs`). It runs only where it is asked for by name.
+    pub(super) has_sensors: bool,
     /// That of its machine.
     pub(super) architecture: &'static Architecture,
     /// The emulator's option for its two CPUs.
@@ -38,8 +40,15 @@ pub(super) const KERNELS: &[Kernel] = &[
         suite: "trixie",
         package: "linux-image-cloud-arm64",
         has_meter: false,
+        has_sensors: false,
         architecture: &ARM64,
         cpus: CORES,
+    },
+    // The others are kernels for the cloud, which are built without hardware monitors.
+    Kernel {
+        package: "linux-image-amd64",
+        has_sensors: true,
+        ..amd64("6.1-full", "bookworm", PACKAGES)
     },
 ];
 
@@ -49,6 +58,7 @@ const fn amd64(name: &'static str, suite: &'static str, cpus: &'static str) -> K
         suite,
         package: "linux-image-cloud-amd64",
         has_meter: false,
+        has_sensors: false,
         architecture: &AMD64,
         cpus,
     }
@@ -61,13 +71,21 @@ const fn with_meter(kernel: &Kernel) -> Kernel {
     }
 }
 
-/// The names, for the help.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+/// All names, for the help.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
     KERNELS.iter().map(|kernel| kernel.name)
 }
 
-/// The kernels with these names; none means all.
+/// Names of those that run where none is named.
+pub(crate) fn usual_names() -> impl Iterator<Item = &'static str> {
+    named(&[]).into_iter().map(|kernel| kernel.name)
+}
+
+/// The kernels with these names; where none is named, the usual ones.
 pub(super) fn named(names: &[String]) -> Vec<&'static Kernel> {
-    let wanted = |k: &&Kernel| names.is_empty() || names.iter().any(|name| name == k.name);
+    let wanted = |kernel: &&Kernel| match names {
+        [] => !kernel.has_sensors,
+        names => names.iter().any(|name| name == kernel.name),
+    };
     KERNELS.iter().filter(wanted).collect()
 }

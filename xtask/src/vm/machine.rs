@@ -18,6 +18,7 @@ use super::emulator::Emulator;
 use super::kernel::Fetched;
 use super::modules::{self, Module};
 use super::report::Report;
+use super::sensors::{self, Sensors};
 
 /// A machine sends a message every few seconds; one that is silent for so long is stuck.
 const STALL: Duration = Duration::from_secs(60);
@@ -39,6 +40,7 @@ pub(super) struct Setup<'a> {
     pub(super) job: &'a Job,
     /// Modules of ours, loaded after all others.
     pub(super) modules: &'a [Module],
+    pub(super) sensors: Option<&'a Sensors>,
     /// How long one machine may take.
     pub(super) limit: Duration,
 }
@@ -82,11 +84,15 @@ fn archive(kernel: &Fetched, setup: &Setup<'_>) -> Result<Vec<u8>> {
     archive.file("init", &fs::read(setup.init)?);
     let mut job = setup.job.clone();
     archive.folder(MODULES.trim_start_matches('/'));
-    let modules = modules::read(&kernel.modules)?;
+    let wanted = setup.sensors.map_or(&[][..], |_| sensors::MODULES);
+    let modules = modules::read(&kernel.modules, wanted)?;
     for module in modules.iter().chain(setup.modules) {
         let path = format!("{MODULES}/{}", module.name);
         archive.file(path.trim_start_matches('/'), &module.bytes);
-        job.modules.push(module.name.clone());
+        job.modules.push(match sensors::parameters(&module.name) {
+            Some(parameters) => format!("{} {parameters}", module.name),
+            None => module.name.clone(),
+        });
     }
     let release = ("NOCTULE_RELEASE".to_owned(), kernel.release.clone());
     job.environment.push(release);
@@ -116,6 +122,7 @@ fn start(kernel: &Fetched, setup: &Setup<'_>, files: &[String; 3]) -> Result<Chi
         .args(["-kernel", &file(&kernel.image), "-initrd", first])
         .args(["-append", &line, "-serial", &format!("file:{console}")])
         .args(["-drive", &disk, "-device", "virtio-blk-pci,drive=disk"])
+        .args(setup.sensors.iter().flat_map(|it| it.arguments()))
         .args(["-monitor", &format!("unix:{monitor},server=on,wait=off")])
         .args(["-chardev", "stdio,id=results,signal=off"])
         .args(["-device", "virtio-serial-pci", "-device"])

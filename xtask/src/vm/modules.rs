@@ -31,21 +31,21 @@ pub(super) struct Module {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads those of a kernel.
-pub(super) fn read(folder: &Path) -> Result<Vec<Module>> {
+/// Reads those of a kernel, and after them more.
+pub(super) fn read(folder: &Path, more: &[&str]) -> Result<Vec<Module>> {
     let text = fs::read_to_string(folder.join("modules.dep")).context("modules.dep")?;
-    let order = order(&text);
+    let order = order(&text, &[WANTED, more].concat());
     order.iter().map(|path| module(folder, path)).collect()
 }
 
 /// Paths of the wanted modules, each after those that it needs.
-fn order(text: &str) -> Vec<&str> {
+fn order<'a>(text: &'a str, wanted: &[&str]) -> Vec<&'a str> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     // The kernel takes both characters for the same.
     let key = |path: &str| name(path).replace('-', "_");
     let all: BTreeMap<String, (&str, &str)> = lines.map(|l| (key(l.0), l)).collect();
     let mut order = Vec::new();
-    for wanted in WANTED {
+    for wanted in wanted {
         let Some((path, needed)) = all.get(*wanted) else {
             continue;
         };
@@ -95,6 +95,6 @@ mod tests {
             "net/veth.ko",
             "a/sch_netem.ko",
         ];
-        assert_eq!(order(text), expected);
+        assert_eq!(order(text, WANTED), expected);
     }
 }
