@@ -16,6 +16,8 @@ const WANTED: &[&str] = &[
     "virtio_mmio",
     "virtio_blk",
     "virtio_console",
+    // ext4 asks for it by another name.
+    "crc32c_generic",
     "ext4",
     "overlay",
     "veth",
