@@ -1,7 +1,7 @@
 //! An event that turns tables of others on or off.
 
 use super::{EmitError, Emitter, Label, MapUse, Reg, Width, first_map};
-use crate::asm::Jump;
+use crate::asm::{Alu, Jump};
 use crate::program::{Program, Switch};
 
 impl Emitter {
@@ -22,7 +22,9 @@ impl Emitter {
             self.unless_found(end);
             self.asm.load(Width::B8, Reg::R1, Reg::R0, 0);
             self.asm.jump(Jump::Eq, Reg::R1, 0, end);
-            self.add(Reg::R0, 0, -1);
+            // On several CPUs at once it can be used more often, as the kernel's.
+            self.asm.alu(Alu::Sub, Reg::R1, 1);
+            self.asm.store(Width::B8, Reg::R0, 0, Reg::R1);
         }
         let own = self.first_map;
         for table in &switch.tables {

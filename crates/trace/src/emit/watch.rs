@@ -19,8 +19,8 @@ pub enum WatchMap {
     Lost = 17,
     /// A word for each switch: 0 is off.
     Switches = 18,
-    /// The switches that are on, by number: who changes an entry is the one who has switched.
-    Elected = 19,
+    /// A token for how each switch stands ([`token`]): who takes it out may change the switch.
+    Tokens = 19,
     /// What is left of the count of each trigger.
     Counts = 20,
 }
@@ -39,14 +39,17 @@ pub struct EmittedWatch {
     pub globs: Vec<[u64; 256]>,
 }
 
-/// `BPF_NOEXIST`.
-const NO_EXIST: i32 = 1;
 /// `BPF_RB_AVAIL_DATA`: bytes that were not read yet.
 const AVAILABLE: i32 = 0;
 /// `BPF_RB_NO_WAKEUP`.
 const NO_WAKEUP: i32 = 1;
 /// `BPF_RB_FORCE_WAKEUP`.
 const FORCE_WAKEUP: i32 = 2;
+
+/// The number of the token that is there while a switch stands so.
+pub(crate) const fn token(switch: u32, on: bool) -> u32 {
+    2 * switch + on as u32
+}
 
 /// Makes the instructions of what happens at event number `event` of a command. The reader is woken
 /// when the ring has `wake_at` bytes.
@@ -168,7 +171,8 @@ impl Watcher<'_> {
                     self.asm().mov(Reg::R8, Reg::R0);
                     self.asm().load(Width::B8, Reg::R1, Reg::R8, 0);
                     self.asm().jump(Jump::Eq, Reg::R1, 0, done);
-                    self.emitter.add(Reg::R8, 0, -1);
+                    self.asm().alu(Alu::Sub, Reg::R1, 1);
+                    self.asm().store(Width::B8, Reg::R8, 0, Reg::R1);
                 }
                 if let Action::Stack {
                     switch: Some(switch),
@@ -185,9 +189,10 @@ impl Watcher<'_> {
     }
 
     /// Changes a switch if it stands otherwise, and uses the count up by one then. Of several CPUs that
-    /// want to, the one does it that changes the entry in [`WatchMap::Elected`], which is possible
-    /// without atomic instructions that older kernels lack. The next change can begin only when the
-    /// word of the switch has changed, which is the last thing to happen.
+    /// want to, the one does it that takes the token of how the switch stands ([`WatchMap::Tokens`]), which
+    /// is possible without atomic instructions that older kernels lack. That of how it stands then it puts
+    /// there last: up to then nobody else changes anything, so the count is exact, also for a CPU that
+    /// looked at it long ago.
     fn switch(
         &mut self,
         trigger: &Trigger,
@@ -206,22 +211,17 @@ impl Watcher<'_> {
             self.asm().load(Width::B8, Reg::R1, Reg::R8, 0);
             self.asm().jump(Jump::Eq, Reg::R1, 0, done);
         }
-        let index = Place::stack(frame::INDEX);
-        let number = switch.cast_signed();
-        self.asm()
-            .store(Width::B4, index.base, index.offset, number);
-        self.asm().map(Reg::R1, WatchMap::Elected as u32);
-        self.emitter.address(Reg::R2, index);
-        if on {
-            // The value says nothing; the index is as long as it.
-            self.asm().mov(Reg::R3, Reg::R2);
-            self.asm().mov(Reg::R4, NO_EXIST);
-            self.asm().call(Helper::MapUpdate);
-        } else {
-            self.asm().call(Helper::MapDelete);
-        }
+        let (before, after) = (token(switch, !on), token(switch, on));
+        self.token(before);
+        self.asm().call(Helper::MapDelete);
         self.asm().jump(Jump::Ne, Reg::R0, 0, done);
         if trigger.counted {
+            let left = self.asm().label();
+            self.asm().load(Width::B8, Reg::R1, Reg::R8, 0);
+            self.asm().jump(Jump::Ne, Reg::R1, 0, left);
+            self.put(before);
+            self.emitter.always(done);
+            self.asm().bind(left);
             self.emitter.add(Reg::R8, 0, -1);
         }
         // The time that is sent lies before the first event that is shown again, and behind the last.
@@ -235,7 +235,26 @@ impl Watcher<'_> {
             self.asm().store(Width::B8, Reg::R7, 0, 0);
             self.send(1 + trigger.number, false)?;
         }
+        self.put(after);
         Ok(())
+    }
+
+    /// The first two arguments for a token.
+    fn token(&mut self, token: u32) {
+        let index = Place::stack(frame::INDEX);
+        let number = token.cast_signed();
+        self.asm()
+            .store(Width::B4, index.base, index.offset, number);
+        self.asm().map(Reg::R1, WatchMap::Tokens as u32);
+        self.emitter.address(Reg::R2, index);
+    }
+
+    /// Puts a token there, whose value says nothing: the number is as long as it.
+    fn put(&mut self, token: u32) {
+        self.token(token);
+        self.asm().mov(Reg::R3, Reg::R2);
+        self.asm().mov(Reg::R4, 0);
+        self.asm().call(Helper::MapUpdate);
     }
 
     /// Sends the record, with what it is for, and with a stack in front if wanted. R7 and R8 are lost.

@@ -9,7 +9,7 @@ use noctule_kernel::{
 
 use super::{Arrival, Arrivals, Watch};
 use crate::emit::MapUse;
-use crate::emit::watch::{EmittedWatch, MAPS, WatchMap, watch};
+use crate::emit::watch::{EmittedWatch, MAPS, WatchMap, token, watch};
 use crate::session::{SessionError, globs, refused_at};
 
 /// What is watched, and how.
@@ -67,7 +67,7 @@ impl WatchSession {
             read_at: 0,
             attached: Vec::new(),
             programs,
-            _shared: vec![shared.ring, shared.switches, shared.elected, shared.counts],
+            _shared: vec![shared.ring, shared.switches, shared.tokens, shared.counts],
         };
         // Those that switch others are attached last, so that nothing is switched before all are there.
         let mut order: Vec<_> = (0..plan.events.len()).collect();
@@ -135,7 +135,7 @@ struct Shared {
     ring: PlainMap,
     lost: PlainMap,
     switches: PlainMap,
-    elected: PlainMap,
+    tokens: PlainMap,
     counts: PlainMap,
 }
 
@@ -144,13 +144,12 @@ impl Shared {
         let entries = |count: usize| u32::try_from(count.max(1)).unwrap_or(u32::MAX);
         let words = |name, count| PlainMap::create(PlainMapKind::Array, name, 4, 8, entries(count));
         let switches = words("watch_switches", plan.switches.len())?;
-        let count = entries(plan.switches.len());
-        let elected = PlainMap::create(PlainMapKind::Hash, "watch_elected", 4, 4, count)?;
+        // Of each switch one is there at a time.
+        let count = entries(2 * plan.switches.len());
+        let tokens = PlainMap::create(PlainMapKind::Hash, "watch_tokens", 4, 4, count)?;
         for (number, &on) in (0..).zip(plan.switches) {
             switches.set(number, &u64::from(on).to_ne_bytes())?;
-            if on {
-                elected.set(number, &[0; 4])?;
-            }
+            tokens.set(token(number, on), &[0; 4])?;
         }
         let counts = words("watch_counts", plan.counts.len())?;
         for (number, count) in (0..).zip(plan.counts) {
@@ -160,7 +159,7 @@ impl Shared {
             ring: PlainMap::create(PlainMapKind::Ring, "watch_ring", 0, 0, plan.ring)?,
             lost: PlainMap::create(PlainMapKind::PerCpuArray, "watch_lost", 4, 8, 1)?,
             switches,
-            elected,
+            tokens,
             counts,
         })
     }
@@ -178,7 +177,7 @@ impl Shared {
             (WatchMap::Ring as usize, Some(&self.ring)),
             (WatchMap::Lost as usize, Some(&self.lost)),
             (WatchMap::Switches as usize, Some(&self.switches)),
-            (WatchMap::Elected as usize, Some(&self.elected)),
+            (WatchMap::Tokens as usize, Some(&self.tokens)),
             (WatchMap::Counts as usize, Some(&self.counts)),
         ] {
             maps[number] = map;
