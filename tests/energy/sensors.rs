@@ -24,9 +24,11 @@ const CHIP: &str = "0x23";
 /// How long power is integrated.
 const STRETCH: Duration = Duration::from_secs(3);
 
+type Power = fn(i64, i64) -> i64;
+
 /// Registers of the chip (voltage, current), and what a step of each means in microwatts: volts and
 /// ohms are of its data sheet, as the driver computes with them.
-const CHANNELS: [(u8, u8, fn(i64, i64) -> i64); 4] = [
+const CHANNELS: [(u8, u8, Power); 4] = [
     (0x10, 0x11, |v, i| (v * 55) * (i * 250 / 50)),
     (0x13, 0x14, |v, i| (v * 22) * (i * 125 * 10 / 35)),
     (0x16, 0x17, |v, i| (v * 15) * (i * 125 * 10 / 25)),
