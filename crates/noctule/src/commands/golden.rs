@@ -251,7 +251,7 @@ fn reason(builder: &ReportBuilder, paint: Paint) -> String {
     };
     why.steps = vec![step(400, 100), step(120, 940)];
     let commands = [
-        "checkout --listen 0.0.0.0:8080",
+        "checkout --listen 0.0.0.0:8080 --database postgres://shop/checkout --log-level debug --workers 8",
         "pg_dump --format=custom shop",
     ];
     let culprits = why.culprits.iter_mut().flat_map(|(_, processes)| processes);

@@ -1,6 +1,6 @@
 //! The answer of `noctule why` for people.
 
-use noctule_analysis::{ProcessUse, StripStep, WaitReportRow, Why};
+use noctule_analysis::{Party, ProcessUse, StripStep, WaitReportRow, Why};
 use noctule_model::{Cause, EventCounter, ExitKind};
 use noctule_text::{self as text, Tone, WAIT_SCALE, duration, escape, percent, share};
 
@@ -8,6 +8,8 @@ use crate::print::Paint;
 
 /// Columns of the labels.
 const LABEL: usize = 10;
+/// Columns of a command line at least, on terminals.
+const COMMAND: usize = 16;
 
 /// The whole answer. Empty where the group neither ran nor waited.
 pub(super) fn draw(why: &Why, paint: Paint) -> String {
@@ -25,6 +27,7 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
         let words = words.strip_prefix(&label).unwrap_or(&words);
         out.push_str(&format!("{}{words}\n", paint.dim(&label)));
     };
+    let room = paint.width().map(|width| width.saturating_sub(LABEL));
     let window = why.report.window_ns;
     let cpus = text::cpus(row.cpu_ns as f64 / window.max(1) as f64);
     line("used", &format!("{} ({cpus})", duration(row.cpu_ns)));
@@ -51,7 +54,13 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
     }
     line("because", &causes(row));
     for process in &why.processes {
-        line("it", &process_line(process));
+        line("it", &process_line(process, room));
+    }
+    if let Some(many @ Party::Below { .. }) = &row.verdict.culprit {
+        let ns = row.verdict.evidence.top_culprit_ns;
+        let name = escape(&many.name(why.level));
+        let part = share(ns, row.others_ns());
+        line("behind", &format!("{name}  {}  {part}", duration(ns)));
     }
     for (culprit, processes) in &why.culprits {
         let ns = culprit.blame.wait_ns;
@@ -59,7 +68,8 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
         let name = escape(&culprit.party.name(why.level));
         line("behind", &format!("{name}  {}  {part}", duration(ns)));
         for process in processes {
-            line("", &format!("  {}", process_line(process)));
+            let room = room.map(|room| room.saturating_sub(2));
+            line("", &format!("  {}", process_line(process, room)));
         }
     }
     if let Some((most, _)) = &row.hurts.most {
@@ -153,11 +163,19 @@ fn causes(row: &WaitReportRow) -> String {
     }
 }
 
-fn process_line(process: &ProcessUse) -> String {
+/// A process, on one line where the terminal has a width: a command line can be longer than all the rest.
+fn process_line(process: &ProcessUse, room: Option<usize>) -> String {
     let command = process.command.as_ref().unwrap_or(&process.comm);
     let exited = if process.exited { " (exited)" } else { "" };
     let used = duration(process.cpu_ns);
-    format!("{used:>7}  {} {}{exited}", process.id.pid, escape(command))
+    let head = format!("{used:>7}  {} ", process.id.pid);
+    let taken = text::width(&head) + text::width(exited);
+    let command = escape(command);
+    let command = match room {
+        Some(room) => text::keep_start(&command, room.saturating_sub(taken).max(COMMAND)),
+        None => command,
+    };
+    format!("{head}{command}{exited}")
 }
 
 /// What happened in the window, as far as it is unusual.
