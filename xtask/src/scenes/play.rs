@@ -50,9 +50,12 @@ struct Loads(Vec<Child>);
 
 impl Drop for Loads {
     fn drop(&mut self) {
+        // One that starves ends when the others have ended.
         for child in &mut self.0 {
             // The group kills what the load has started.
             let _ = child.kill();
+        }
+        for child in &mut self.0 {
             let _ = child.wait();
         }
     }
@@ -337,6 +340,8 @@ impl Scene {
             "quota_beside_neighbour" => victim > 0.9 * quota && victim + neighbours > 0.9,
             "quota_and_neighbour" => neighbours > 0.3 && victim > 0.3 * quota,
             "kernel" => victim + ksoftirqd > 0.85 && ksoftirqd > 0.2,
+            // A turn of its own ends its wait: what goes on is younger than the scene says.
+            "starved" => neighbours > 0.9 && victim < 1e-6,
             _ => victim + neighbours > 0.9,
         };
         (!right).then(|| {
