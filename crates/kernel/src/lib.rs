@@ -28,6 +28,7 @@ mod plain;
 mod plan;
 mod pmu;
 mod roots;
+mod sandbox;
 mod settings;
 mod skel;
 mod table;
@@ -69,6 +70,7 @@ pub use plain::{
 pub use plan::{Plan, Wanted, Way, missing_privileges};
 pub use pmu::EnergyEvent;
 pub use roots::HostRoots;
+pub use sandbox::{Sandbox, no_programs, only_answer};
 pub use topology::Topology;
 
 /// From now on what libbpf says goes to the log, at level `debug`: where there are several ways, that

@@ -1,0 +1,389 @@
+//! What a thread may still ask the kernel for: seccomp and Landlock, where the kernel has them.
+//!
+//! Both hold for the thread that asks and for those that it starts, for good. The programs are written here,
+//! because they are short, and because the flag that spares threads the mitigations of speculation
+//! (`SECCOMP_FILTER_FLAG_SPEC_ALLOW`), which cost more than the filter, is one that crates leave out.
+
+use std::io;
+
+use libc::{c_long, sock_filter};
+
+/// Which of the two there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sandbox {
+    /// Filters of system calls.
+    pub seccomp: bool,
+    /// Version of Landlock; 0 without.
+    pub landlock: u32,
+}
+
+impl Sandbox {
+    /// What this kernel has.
+    pub fn probe() -> Self {
+        // SAFETY: it reads no memory: it asks for the state of this thread.
+        #[allow(unsafe_code, reason = "rustix has no such question")]
+        let asked = unsafe { libc::prctl(libc::PR_GET_SECCOMP, 0, 0, 0, 0) };
+        // SAFETY: a null pointer of size 0 asks for the version.
+        #[allow(unsafe_code, reason = "the C library has no function of Landlock")]
+        let version = unsafe {
+            let none = std::ptr::null::<Ruleset>();
+            libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, 1)
+        };
+        Self {
+            seccomp: asked >= 0,
+            landlock: u32::try_from(version).unwrap_or(0),
+        }
+    }
+}
+
+/// For a thread that answers clients: it has its sockets and its memory, and can open nothing, connect to
+/// nobody and start no program. Fails where the kernel has one of the two not; the other is then in place.
+pub fn only_answer() -> io::Result<()> {
+    let files = deny_files();
+    install(&allowed(ANSWERS))?;
+    files
+}
+
+/// For every other thread: no programs, no other processes, no mounts and no modules.
+pub fn no_programs() -> io::Result<()> {
+    install(&denied(PROGRAMS))
+}
+
+/// System calls of a thread that answers. Those with a part of their own in `allowed` are not here.
+const ANSWERS: &[c_long] = &[
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_accept4,
+    libc::SYS_shutdown,
+    libc::SYS_close,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_fcntl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_ctl,
+    libc::SYS_ppoll,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_clock_gettime,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_set_robust_list,
+    libc::SYS_set_tid_address,
+    libc::SYS_rseq,
+    libc::SYS_membarrier,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+];
+
+/// What no thread of the agent does, and an attacker would.
+const PROGRAMS: &[c_long] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+];
+
+/// `AUDIT_ARCH_*` of this program.
+#[cfg(target_arch = "x86_64")]
+const ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCH: u32 = 0xc000_00b7;
+
+/// System calls of the ABI with 32-bit pointers, which have other numbers.
+const X32: u32 = 0x4000_0000;
+
+// Places in `struct seccomp_data`; arguments are 64-bit, the lower half first.
+const NR: u32 = 0;
+const ARCH_AT: u32 = 4;
+const ARGS: u32 = 16;
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+
+const fn errno(error: i32) -> u32 {
+    libc::SECCOMP_RET_ERRNO | error as u32
+}
+
+const fn op(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
+    let code = code as u16;
+    sock_filter { code, jt, jf, k }
+}
+
+const fn load(at: u32) -> sock_filter {
+    op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at)
+}
+
+const fn give(result: u32) -> sock_filter {
+    op(libc::BPF_RET | libc::BPF_K, 0, 0, result)
+}
+
+/// Jumps over so many if it is not equal.
+const fn unless(value: u32, skip: u8) -> sock_filter {
+    op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, skip, value)
+}
+
+/// The beginning: another ABI is refused, and the number is loaded.
+fn begin() -> Vec<sock_filter> {
+    let mut program = vec![
+        load(ARCH_AT),
+        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0, ARCH),
+        give(errno(libc::EPERM)),
+        load(NR),
+    ];
+    if cfg!(target_arch = "x86_64") {
+        program.push(op(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32));
+        program.push(give(errno(libc::EPERM)));
+    }
+    program
+}
+
+/// These and no other.
+fn allowed(calls: &[c_long]) -> Vec<sock_filter> {
+    let mut program = begin();
+    for &call in calls {
+        program.extend([unless(call as u32, 1), give(ALLOW)]);
+    }
+    // The C library then takes the older call, whose flags can be seen.
+    program.extend([
+        unless(libc::SYS_clone3 as u32, 1),
+        give(errno(libc::ENOSYS)),
+    ]);
+    // Threads of this process.
+    let thread = (libc::CLONE_THREAD | libc::CLONE_VM) as u32;
+    program.extend([
+        unless(libc::SYS_clone as u32, 5),
+        load(ARGS),
+        op(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, thread),
+        unless(thread, 1),
+        give(ALLOW),
+        give(errno(libc::EPERM)),
+    ]);
+    // Memory without code.
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        let code = libc::PROT_EXEC as u32;
+        program.extend([
+            unless(call as u32, 5),
+            load(ARGS + 2 * 8),
+            op(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, code),
+            unless(0, 1),
+            give(ALLOW),
+            give(errno(libc::EPERM)),
+        ]);
+    }
+    // The name of a thread.
+    program.extend([
+        unless(libc::SYS_prctl as u32, 3),
+        load(ARGS),
+        unless(libc::PR_SET_NAME as u32, 1),
+        give(ALLOW),
+    ]);
+    program.push(give(errno(libc::EPERM)));
+    program
+}
+
+/// All but these.
+fn denied(calls: &[c_long]) -> Vec<sock_filter> {
+    let mut program = begin();
+    for &call in calls {
+        program.extend([unless(call as u32, 1), give(errno(libc::EPERM))]);
+    }
+    program.push(give(ALLOW));
+    program
+}
+
+/// Without it only root may give up rights: programs that gain some would run with less.
+fn no_new_privileges() -> io::Result<()> {
+    rustix::thread::set_no_new_privs(true)?;
+    Ok(())
+}
+
+fn install(program: &[sock_filter]) -> io::Result<()> {
+    no_new_privileges()?;
+    let filter = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(io::Error::other)?,
+        filter: program.as_ptr().cast_mut(),
+    };
+    // SAFETY: the filter points to as many instructions as it says, which the kernel copies and checks.
+    #[allow(unsafe_code, reason = "the C library has no function of it")]
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+            &raw const filter,
+        )
+    };
+    checked(done).map(|_| ())
+}
+
+fn checked(returned: c_long) -> io::Result<c_long> {
+    match returned {
+        0.. => Ok(returned),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// `struct landlock_ruleset_attr` up to version 5.
+#[repr(C)]
+struct Ruleset {
+    files: u64,
+    network: u64,
+}
+
+/// Rights to files that each version of Landlock added: as many bits as there are up to it.
+const fn file_rights(version: u32) -> u64 {
+    let bits = match version {
+        0 => 0,
+        1 => 13,
+        2 => 14,
+        3 | 4 => 15,
+        _ => 16,
+    };
+    (1 << bits) - 1
+}
+
+/// No file, and no connection or port of TCP: a ruleset without a rule.
+fn deny_files() -> io::Result<()> {
+    let version = Sandbox::probe().landlock;
+    if version == 0 {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    no_new_privileges()?;
+    let network = if version >= 4 { 0b11 } else { 0 };
+    let ruleset = Ruleset {
+        files: file_rights(version),
+        network,
+    };
+    let size = if version >= 4 { 16_usize } else { 8 };
+    // SAFETY: the kernel reads as many bytes of the structure as are said, which it has.
+    #[allow(unsafe_code, reason = "the C library has no function of Landlock")]
+    let made = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            &raw const ruleset,
+            size,
+            0,
+        )
+    };
+    let made = checked(made)?;
+    // SAFETY: the descriptor is the one that was just made; it is closed here, once.
+    #[allow(unsafe_code, reason = "the C library has no function of Landlock")]
+    let done = unsafe {
+        let done = libc::syscall(libc::SYS_landlock_restrict_self, made, 0);
+        let error = checked(done);
+        libc::close(made as i32);
+        error
+    };
+    done.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::net::{TcpListener, TcpStream};
+    use std::process::Command;
+    use std::thread;
+
+    use super::*;
+
+    /// Does it on a thread of its own, which stays as it then is.
+    fn apart<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+        thread::spawn(act).join().unwrap()
+    }
+
+    fn refused<T>(done: io::Result<T>) -> bool {
+        done.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    }
+
+    #[test]
+    fn a_thread_that_answers_opens_nothing_and_starts_nothing_but_threads() {
+        let sandbox = Sandbox::probe();
+        assert!(sandbox.seccomp, "this kernel has no seccomp");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        apart(move || {
+            let landlock = only_answer();
+            assert_eq!(landlock.is_ok(), sandbox.landlock > 0);
+            assert!(refused(File::open("/proc/self/status")));
+            assert!(refused(File::create("/tmp/noctule-sandbox")));
+            assert!(refused(TcpStream::connect(address)));
+            assert!(refused(Command::new("/bin/true").status()));
+            assert_eq!(vec![1_u8; 4 << 20].len(), 4 << 20);
+            // Its threads are as it is.
+            let below = thread::Builder::new().name("below".into());
+            let below = below.spawn(|| refused(File::open("/proc/self/status")));
+            assert!(below.unwrap().join().unwrap());
+        });
+        // Others are as before.
+        File::open("/proc/self/status").unwrap();
+        TcpStream::connect(address).unwrap();
+    }
+
+    #[test]
+    fn other_threads_start_no_program() {
+        apart(|| {
+            no_programs().unwrap();
+            File::open("/proc/self/status").unwrap();
+            assert!(refused(Command::new("/bin/true").status()));
+        });
+    }
+
+    #[test]
+    fn landlock_alone_denies_files() {
+        if Sandbox::probe().landlock == 0 {
+            return;
+        }
+        apart(|| {
+            deny_files().unwrap();
+            assert!(refused(File::open("/proc/self/status")));
+        });
+    }
+}
