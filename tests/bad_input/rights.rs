@@ -189,6 +189,34 @@ fn capabilities(pid: u32) -> Vec<(String, String)> {
     threads.map(of).collect()
 }
 
+/// Filters of system calls are in place: `Seccomp` is 2.
+fn assert_confined(pid: u32) {
+    for tid in support::oracle::thread_ids(pid) {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}"));
+        let (name, status) = (
+            read("comm").expect("it runs"),
+            read("status").expect("it runs"),
+        );
+        let number = |key: &str| {
+            let found = status.lines().find_map(|line| line.strip_prefix(key));
+            found.map(|text| text.trim().to_owned())
+        };
+        let filters = match name.trim() {
+            "noctule-meter" => continue,
+            "noctule-web" | "noctule-render" => "2",
+            _ => "1",
+        };
+        assert_eq!(number("Seccomp:").as_deref(), Some("2"), "{name}");
+        assert_eq!(number("NoNewPrivs:").as_deref(), Some("1"), "{name}");
+        // Since Linux 5.9.
+        assert_eq!(
+            number("Seccomp_filters:").as_deref(),
+            Some(filters),
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn a_running_agent_has_given_up_what_it_no_longer_needs() {
     let _machine = support::shared();
@@ -210,7 +238,7 @@ fn a_running_agent_has_given_up_what_it_no_longer_needs() {
     let expected = |name: &str| match name {
         // CAP_DAC_OVERRIDE is 1, CAP_DAC_READ_SEARCH 2.
         "noctule-events" => 1 << 1,
-        "noctule-names" => 1 << 2,
+        "noctule-names" | "noctule-names-u" => 1 << 2,
         _ => 0,
     };
     // CAP_SYS_PTRACE is 19, CAP_SYS_ADMIN 21: where sockets are walked, in each network namespace.
@@ -218,6 +246,7 @@ fn a_running_agent_has_given_up_what_it_no_longer_needs() {
         "degraded" => 1 << 19 | 1 << 21,
         _ => 0,
     };
+    assert_confined(agent.pid());
     for (name, set) in capabilities(agent.pid()) {
         let set = u64::from_str_radix(&set, 16).expect("hexadecimal");
         // Before Linux 5.19 a look into a map can need CAP_BPF; a meter's thread is left alone.

@@ -64,6 +64,7 @@ fn doctor_names_the_kernel_option_that_is_missing_and_all_that_needs_it() {
         "lockdown",
         "perf_event_paranoid",
         "nominal_frequency",
+        "sandbox",
         "cgroup_paths",
     ];
     for (name, verdict) in &without {

@@ -45,6 +45,8 @@ features! {
     Lockdown: "lockdown";
     /// Whether `kernel.perf_event_paranoid` permits perf events.
     PerfEventParanoid: "perf_event_paranoid";
+    /// Whether the agent's threads are confined (seccomp, Landlock).
+    Sandbox: "sandbox";
     /// Whether the nominal frequency of the CPUs is known.
     NominalFrequency: "nominal_frequency";
     /// CPU time and context switches of threads; everything else rests on it.

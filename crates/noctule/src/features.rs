@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use noctule_kernel::{CgroupVersion, Facts};
+use noctule_kernel::{CgroupVersion, Facts, Sandbox};
 use noctule_model::{Feature, FeatureId, FeatureState};
 
 use crate::config::ProgramCost;
@@ -154,6 +154,30 @@ fn privileges(facts: &Facts) -> Feature {
     }
 }
 
+/// What confines the threads of `run`.
+fn sandbox(found: Sandbox) -> Feature {
+    let id = FeatureId::Sandbox;
+    let what =
+        "threads of noctule run start no program, and the one that answers clients opens no file";
+    match (found.seccomp, found.landlock) {
+        (true, 0) => Feature::degraded(
+            id,
+            format!("{what}, by seccomp alone: there is no Landlock"),
+        )
+        .mended_by(
+            "on a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK, boot with landlock in lsm=",
+        ),
+        (true, version) => Feature::on(id, format!("{what}: seccomp, Landlock {version}")),
+        (false, 0) => Feature::off(id, "the kernel has neither seccomp nor Landlock")
+            .mended_by("on a kernel with CONFIG_SECCOMP_FILTER"),
+        (false, version) => Feature::degraded(
+            id,
+            format!("the thread that answers clients opens no file, by Landlock {version} alone"),
+        )
+        .mended_by("on a kernel with CONFIG_SECCOMP_FILTER"),
+    }
+}
+
 /// Facts about the machine that explain the status of others.
 pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
     let status = |id, good: bool, bad_state, reason: String, mend: &str| Feature {
@@ -216,6 +240,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             ),
             "sysctl kernel.perf_event_paranoid=0, or add CAP_PERFMON",
         ),
+        sandbox(Sandbox::probe()),
         status(
             FeatureId::NominalFrequency,
             facts.nominal_hertz.is_some(),

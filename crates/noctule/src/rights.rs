@@ -55,13 +55,24 @@ pub(crate) fn none() {
     keep(CapabilitySet::empty());
 }
 
+/// The thread that answers clients needs none, and no file.
+pub(crate) fn only_answer() {
+    none();
+    if let Err(error) = noctule_kernel::only_answer() {
+        tracing::debug!(%error, "this kernel confines the thread that answers in part");
+    }
+}
+
 /// Makes these effective and no other, until it is called again.
 pub(crate) fn hold_back_all_but(kept: CapabilitySet) {
     change(|sets| sets.effective = sets.permitted & kept);
 }
 
-/// Gives up all but these, for good.
+/// Gives up all but these, for good, and the right to start programs.
 pub(crate) fn keep(kept: CapabilitySet) {
+    if let Err(error) = noctule_kernel::no_programs() {
+        tracing::debug!(%error, "this thread may start programs");
+    }
     change(|sets| {
         let kept = sets.permitted & kept;
         *sets = CapabilitySets {

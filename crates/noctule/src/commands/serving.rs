@@ -39,7 +39,7 @@ impl Serving {
         let refusals: Arc<Refusals> = Arc::default();
         let mut bound = bound
             .named(config.web.hosts.iter().cloned())
-            .on_thread(rights::none)
+            .on_thread(rights::only_answer)
             .counting(refusals.clone());
         if let Some(web) = &web {
             bound = bound.secured(web.secured.clone());
