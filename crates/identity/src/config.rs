@@ -42,6 +42,8 @@ pub struct Stats {
     /// Searches for names that are not answered yet. One that does not fall for long means a file
     /// system that hangs; groups then keep their raw ids.
     pub searching: usize,
+    /// How often a file system did not answer for ten seconds.
+    pub hangs: u64,
     /// Walks of the hierarchy, the first one included.
     pub walks: u64,
     /// Walks that could not read the mount or left a part of the tree out.

@@ -10,6 +10,9 @@ use serde::de::DeserializeOwned;
 /// Files larger than this are not read.
 pub(crate) const MAX_BYTES: u64 = 4 << 20;
 
+/// The same of files that a user makes, who could let them be read again and again.
+pub(crate) const USER_BYTES: u64 = 512 << 10;
+
 /// Why a file gave nothing.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -21,6 +24,10 @@ pub(crate) enum Failure {
 
 /// Reads a regular file of bounded size. Never waits for a peer: a FIFO or device is not read.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    read_within(path, MAX_BYTES)
+}
+
+fn read_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     let unusable = |why: &str| Failure::Unusable(format!("{}: {why}", path.display()));
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::Missing,
@@ -37,10 +44,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
         return Err(unusable("not a regular file"));
     }
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1)
+    file.take(most + 1)
         .read_to_end(&mut bytes)
         .map_err(failed)?;
-    if bytes.len() as u64 > MAX_BYTES {
+    if bytes.len() as u64 > most {
         return Err(unusable("too large"));
     }
     Ok(bytes)
@@ -48,7 +55,12 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Reads a JSON file.
 pub(crate) fn parse<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
-    let bytes = read(path)?;
+    parse_within(path, MAX_BYTES)
+}
+
+/// The same of no more than so many bytes.
+pub(crate) fn parse_within<T: DeserializeOwned>(path: &Path, most: u64) -> Result<T, Failure> {
+    let bytes = read_within(path, most)?;
     serde_json::from_slice(&bytes)
         .map_err(|error| Failure::Unusable(format!("{}: {error}", path.display())))
 }

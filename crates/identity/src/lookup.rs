@@ -1,9 +1,13 @@
-//! The thread that looks names up, so that nobody else ever waits for a file system.
+//! The threads that look names up, so that nobody else ever waits for a file system.
+//!
+//! Files of users have a thread of their own, for a user can mount a file system that never answers (FUSE), or
+//! make files that take long to read, and each user has a share of its time.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use noctule_model::CgroupId;
 
@@ -14,6 +18,37 @@ const QUEUE: usize = 4096;
 
 /// Questions that are taken to have come together.
 const BURST: usize = 256;
+
+/// How much of each period the files of one user may take.
+const SHARE: Duration = Duration::from_millis(500);
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Whose files a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Those of root's runtimes.
+    Machine,
+    /// Those of a user, perhaps.
+    Users,
+}
+
+impl Lane {
+    pub(crate) const ALL: [Self; 2] = [Self::Machine, Self::Users];
+
+    pub(crate) fn of(query: &Query) -> Self {
+        match query.reads_of() {
+            None => Self::Machine,
+            Some(_) => Self::Users,
+        }
+    }
+
+    const fn thread(self) -> &'static str {
+        match self {
+            Self::Machine => "noctule-names",
+            Self::Users => "noctule-names-u",
+        }
+    }
+}
 
 /// A question with its answer.
 pub(crate) struct Reply {
@@ -43,13 +78,14 @@ impl Lookups {
     /// `find` gets a question, and whether it is the first one of a burst. The thread does `first` before
     /// anything else.
     pub(crate) fn spawn(
+        lane: Lane,
         first: fn(),
         find: impl FnMut(&Query, bool) -> Answer + Send + 'static,
     ) -> io::Result<Self> {
         let (questions, inbox) = sync_channel(QUEUE);
         let (outbox, replies) = sync_channel(QUEUE);
         thread::Builder::new()
-            .name("noctule-names".to_owned())
+            .name(lane.thread().to_owned())
             .spawn(move || {
                 first();
                 serve(&inbox, &outbox, find);
@@ -78,12 +114,51 @@ impl Lookups {
     }
 }
 
+/// What the files of each user took in this period.
+struct Shares {
+    since: Instant,
+    taken: HashMap<String, Duration>,
+}
+
+impl Shares {
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            taken: HashMap::new(),
+        }
+    }
+
+    /// Answers, if the user's share is not used up.
+    fn spend(&mut self, query: &Query, find: impl FnOnce() -> Answer) -> Answer {
+        let Some(user) = query.reads_of() else {
+            return find();
+        };
+        let begun = Instant::now();
+        if begun.duration_since(self.since) >= PERIOD {
+            self.since = begun;
+            self.taken.clear();
+        }
+        let taken = self.taken.entry(user).or_default();
+        if *taken >= SHARE {
+            return Err(format!(
+                "the files of this user took more than {} ms in {} s",
+                SHARE.as_millis(),
+                PERIOD.as_secs()
+            ));
+        }
+        let answer = find();
+        *taken += begun.elapsed();
+        answer
+    }
+}
+
 fn serve(
     inbox: &Receiver<(CgroupId, Query)>,
     outbox: &SyncSender<Reply>,
     mut find: impl FnMut(&Query, bool) -> Answer,
 ) {
     let mut in_burst = 0;
+    let mut shares = Shares::new();
     loop {
         let question = match inbox.try_recv() {
             Err(TryRecvError::Empty) => {
@@ -95,7 +170,7 @@ fn serve(
         let Some((cgroup, query)) = question else {
             return;
         };
-        let answer = find(&query, in_burst % BURST == 0);
+        let answer = shares.spend(&query, || find(&query, in_burst % BURST == 0));
         in_burst += 1;
         let reply = Reply {
             cgroup,
@@ -105,5 +180,34 @@ fn serve(
         if outbox.send(reply).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_a_share_and_others_have_theirs() {
+        let query = |user| Query {
+            path: "/user.slice/x".into(),
+            container: None,
+            user,
+        };
+        let mut shares = Shares::new();
+        let mut asked = 0;
+        let mut ask = |user, takes| {
+            shares.spend(&query(user), || {
+                asked += 1;
+                thread::sleep(takes);
+                Ok(None)
+            })
+        };
+        assert!(ask(Some(1), SHARE).is_ok());
+        assert!(ask(Some(1), Duration::ZERO).is_err());
+        assert!(ask(Some(2), Duration::ZERO).is_ok());
+        assert!(ask(None, SHARE).is_ok());
+        assert!(ask(None, Duration::ZERO).is_ok());
+        assert_eq!(asked, 4);
     }
 }

@@ -44,6 +44,16 @@ pub(crate) struct Query {
     pub(crate) user: Option<u32>,
 }
 
+impl Query {
+    /// The user whose files are looked at, in digits.
+    pub(crate) fn reads_of(&self) -> Option<String> {
+        match self.user {
+            Some(uid) => Some(uid.to_string()),
+            None => user_of(&self.path).map(str::to_owned),
+        }
+    }
+}
+
 /// What was found; `None` when no file names it (yet). The error is in words.
 pub(crate) type Answer = Result<Option<Names>, String>;
 
@@ -51,6 +61,8 @@ pub(crate) type Answer = Result<Option<Names>, String>;
 pub(crate) struct Finder {
     root: PathBuf,
     states: StateIndex,
+    /// The user of the last question.
+    user: Option<String>,
 }
 
 impl Finder {
@@ -58,14 +70,23 @@ impl Finder {
         Self {
             root: root.to_owned(),
             states: StateIndex::new(root, cgroup_mount),
+            user: None,
         }
     }
 
     /// `fresh`: the state files of runc and crun have to be looked through again. Once for
     /// several questions that came together is enough.
     pub(crate) fn find(&mut self, query: &Query, fresh: bool) -> Answer {
-        if fresh {
-            self.states.refresh();
+        let user = query.reads_of();
+        if fresh || user != self.user {
+            // A user's group may be a container of root's runtime, too.
+            if query.user.is_none() {
+                self.states.refresh(None);
+            }
+            if user.is_some() {
+                self.states.refresh(user.as_deref());
+            }
+            self.user = user;
         }
         if let Some(id) = &query.container {
             return self.by_id(id, query);
@@ -109,18 +130,18 @@ impl Finder {
             Some(_) => Vec::new(),
             None => self.machine_places(),
         };
-        let user = match query.user {
-            Some(uid) => Some(uid.to_string()),
-            None => user_of(&query.path).map(str::to_owned),
-        };
-        if let Some(user) = user {
+        if let Some(user) = query.reads_of() {
             let run = self.root.join("run/user").join(&user).join("containers");
-            places.extend(stores(&run));
+            let mut own = stores(&run);
             if let Some(home) = self.home(&user) {
                 let share = home.join(".local/share");
-                places.extend(stores(&share.join("containers/storage")));
-                places.push(Place::Docker(share.join("docker/containers")));
+                own.extend(stores(&share.join("containers/storage")));
+                own.push(Place::docker(share.join("docker/containers")));
             }
+            for place in &mut own {
+                place.most = files::USER_BYTES;
+            }
+            places.extend(own);
         }
         places
     }
@@ -131,7 +152,7 @@ impl Finder {
             .iter()
             .map(|dir| self.root.join(dir))
             .chain(self.docker_root())
-            .map(|root| Place::Docker(root.join("containers")))
+            .map(|root| Place::docker(root.join("containers")))
             .collect();
         for (state, tasks) in CONTAINERD
             .iter()
@@ -139,7 +160,10 @@ impl Finder {
         {
             let tasks = self.root.join(state).join(tasks);
             for namespace in files::names_in(&tasks, MAX_NAMESPACES) {
-                places.push(Place::Bundles(tasks.join(&namespace), namespace == "moby"));
+                places.push(Place::of(Format::Bundles {
+                    namespace: tasks.join(&namespace),
+                    dockers: namespace == "moby",
+                }));
             }
         }
         places.extend(STORAGE.iter().flat_map(|dir| stores(&self.root.join(dir))));
@@ -171,8 +195,11 @@ impl Finder {
 }
 
 fn stores(storage: &Path) -> Vec<Place> {
-    let store = |driver| Place::Store(storage.join(format!("{driver}-containers")));
-    DRIVERS.iter().map(store).collect()
+    let store = |driver| Format::Store(storage.join(format!("{driver}-containers")));
+    DRIVERS
+        .iter()
+        .map(|driver| Place::of(store(driver)))
+        .collect()
 }
 
 /// Ids come from paths, which anybody may make: one must not lead out of its directory.
@@ -180,12 +207,17 @@ fn is_file_name(id: &str) -> bool {
     !matches!(id, "" | "." | "..") && id.len() <= 255 && !id.contains(['/', '\0'])
 }
 
-/// A directory with something for each container.
-enum Place {
+/// A directory with something for each container, and the largest file that is read there.
+struct Place {
+    format: Format,
+    most: u64,
+}
+
+enum Format {
     /// Docker's `containers`.
     Docker(PathBuf),
     /// A namespace of containerd with the bundles of its containers; whether it is Docker's.
-    Bundles(PathBuf, bool),
+    Bundles { namespace: PathBuf, dockers: bool },
     /// `<driver>-containers` of CRI-O and podman.
     Store(PathBuf),
 }
@@ -223,11 +255,25 @@ struct Stored {
 }
 
 impl Place {
+    fn of(format: Format) -> Self {
+        Self {
+            format,
+            most: files::MAX_BYTES,
+        }
+    }
+
+    fn docker(containers: PathBuf) -> Self {
+        Self::of(Format::Docker(containers))
+    }
+
     fn read(&self, id: &str) -> Result<Names, Failure> {
-        match self {
-            Self::Docker(containers) => read_docker(&containers.join(id).join("config.v2.json")),
-            Self::Bundles(namespace, dockers) => {
-                let bundle = read_bundle(&namespace.join(id).join("config.json"))?;
+        let most = self.most;
+        match &self.format {
+            Format::Docker(containers) => {
+                read_docker(&containers.join(id).join("config.v2.json"), most)
+            }
+            Format::Bundles { namespace, dockers } => {
+                let bundle = read_bundle(&namespace.join(id).join("config.json"), most)?;
                 let runtime = if *dockers {
                     Runtime::Docker
                 } else {
@@ -238,13 +284,13 @@ impl Place {
                     ..Names::from_labels(&bundle)
                 })
             }
-            Self::Store(containers) => read_store(containers, id),
+            Format::Store(containers) => read_store(containers, id, most),
         }
     }
 }
 
-fn read_docker(file: &Path) -> Result<Names, Failure> {
-    let container: DockerContainer = files::parse(file)?;
+fn read_docker(file: &Path, most: u64) -> Result<Names, Failure> {
+    let container: DockerContainer = files::parse_within(file, most)?;
     let labels = container.config.and_then(|c| c.labels).unwrap_or_default();
     let mut names = Names::from_labels(&labels);
     let is_ecs = labels.contains_key("com.amazonaws.ecs.task-arn");
@@ -258,14 +304,14 @@ fn read_docker(file: &Path) -> Result<Names, Failure> {
     Ok(names)
 }
 
-fn read_bundle(file: &Path) -> Result<HashMap<String, String>, Failure> {
-    Ok(files::parse::<Bundle>(file)?
+fn read_bundle(file: &Path, most: u64) -> Result<HashMap<String, String>, Failure> {
+    Ok(files::parse_within::<Bundle>(file, most)?
         .annotations
         .unwrap_or_default())
 }
 
-fn read_store(containers: &Path, id: &str) -> Result<Names, Failure> {
-    let bundle = read_bundle(&containers.join(id).join("userdata/config.json"))?;
+fn read_store(containers: &Path, id: &str, most: u64) -> Result<Names, Failure> {
+    let bundle = read_bundle(&containers.join(id).join("userdata/config.json"), most)?;
     let mut names = Names::from_labels(&bundle);
     names.runtime = match bundle.get("io.container.manager").map(String::as_str) {
         Some("libpod") => Some(Runtime::Podman),
@@ -273,8 +319,9 @@ fn read_store(containers: &Path, id: &str) -> Result<Names, Failure> {
         _ => None,
     };
     if names.name.is_none() {
-        let list: Vec<Stored> = files::parse(&containers.join("containers.json"))
-            .or_else(|_| files::parse(&containers.join("volatile-containers.json")))
+        let list = |name| files::parse_within::<Vec<Stored>>(&containers.join(name), most);
+        let list = list("containers.json")
+            .or_else(|_| list("volatile-containers.json"))
             .unwrap_or_default();
         let stored = list.into_iter().find(|stored| stored.id == id);
         names.name = stored

@@ -8,7 +8,7 @@ use noctule_model::{Batch, CgroupEvent, CgroupId, Owner, shrink_sparse};
 
 use crate::config::{Config, Stats};
 use crate::group::{Group, Life, RETRY, Search, YOUNG, keep_names, wants_names};
-use crate::lookup::{Asked, Lookups, Reply};
+use crate::lookup::{Asked, Lane, Lookups, Reply};
 use crate::names::{Answer, Finder, Query};
 use crate::walk::{Tree, walk};
 use crate::{mount_note, trust};
@@ -16,6 +16,9 @@ use crate::{mount_note, trust};
 /// Groups more than at the last walk, beyond which the tree is walked again without being asked:
 /// only removals that were never reported make so many.
 const SURPLUS: usize = 4096;
+
+/// After this time without an answer a file system hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Knows every cgroup's owner. Fed with the kernel's events and with the time; files are read by
 /// its own thread. No call but [`Registry::catch_up`] waits for anything but cgroupfs.
@@ -28,9 +31,9 @@ pub struct Registry {
     groups: HashMap<CgroupId, Group>,
     /// When groups died; an entry that does not fit the group any more is stale.
     dead: VecDeque<(u64, CgroupId)>,
-    /// When names are to be searched.
-    due: BTreeSet<(u64, CgroupId)>,
-    lookups: Option<Lookups>,
+    /// When names are to be searched, by lane.
+    due: [BTreeSet<(u64, CgroupId)>; Lane::ALL.len()],
+    lookups: [Option<Asking>; Lane::ALL.len()],
     walked_ns: Option<u64>,
     walked_groups: usize,
     /// The mount shows a part of the hierarchy: its paths are not those of the kernel's events,
@@ -40,21 +43,46 @@ pub struct Registry {
     stats: Stats,
 }
 
+/// A thread that looks names up.
+struct Asking {
+    lookups: Lookups,
+    /// Questions without an answer so far.
+    open: usize,
+    /// When it last answered, or was asked after it had answered everything.
+    moved_ns: u64,
+    /// It was said that it hangs.
+    hangs: bool,
+}
+
 impl Registry {
     /// Walks the hierarchy once and starts the thread that looks names up. Fails at neither: what
     /// does not work is logged, and owners then stay without path or without names.
     pub fn new(config: Config) -> Self {
-        let mut finder = Finder::new(&config.root, &config.cgroup_mount);
-        Self::with_finder(config, move |query, fresh| finder.find(query, fresh))
+        let finder = || {
+            let mut finder = Finder::new(&config.root, &config.cgroup_mount);
+            move |query: &Query, fresh| finder.find(query, fresh)
+        };
+        let finders = Lane::ALL.map(|_| finder());
+        Self::with_finders(config, finders)
     }
 
-    fn with_finder(
-        config: Config,
-        find: impl FnMut(&Query, bool) -> Answer + Send + 'static,
-    ) -> Self {
-        let lookups = Lookups::spawn(config.on_thread, find)
-            .inspect_err(|error| tracing::warn!(%error, "no thread for names: ids stay raw"))
-            .ok();
+    fn with_finders<F>(config: Config, finders: [F; Lane::ALL.len()]) -> Self
+    where
+        F: FnMut(&Query, bool) -> Answer + Send + 'static,
+    {
+        let mut lanes = Lane::ALL.into_iter();
+        let lookups = finders.map(|find| {
+            let spawned = Lookups::spawn(lanes.next()?, config.on_thread, find);
+            let lookups = spawned
+                .inspect_err(|error| tracing::warn!(%error, "no thread for names: ids stay raw"))
+                .ok()?;
+            Some(Asking {
+                lookups,
+                open: 0,
+                moved_ns: 0,
+                hangs: false,
+            })
+        });
         let note = mount_note(&config.cgroup_mount);
         if let Some(note) = &note {
             tracing::warn!("{note}");
@@ -64,7 +92,7 @@ impl Registry {
             now_ns: 0,
             groups: HashMap::new(),
             dead: VecDeque::new(),
-            due: BTreeSet::new(),
+            due: Default::default(),
             lookups,
             walked_ns: None,
             walked_groups: 0,
@@ -96,9 +124,11 @@ impl Registry {
     /// [`Registry::apply`] and [`Registry::join`] include it.
     pub fn tick(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
-        while let Some(reply) = self.lookups.as_ref().and_then(Lookups::reply) {
-            self.stats.searching = self.stats.searching.saturating_sub(1);
-            self.take(reply);
+        for lane in Lane::ALL {
+            while let Some(reply) = self.reply(lane, Lookups::reply) {
+                self.take(reply);
+            }
+            self.watch(lane);
         }
         self.forget();
         let expected = self.walked_groups + self.dead.len();
@@ -110,8 +140,10 @@ impl Registry {
 
     /// When names are to be searched next, if any are: [`Registry::tick`] is wanted then.
     pub fn due_ns(&self) -> Option<u64> {
-        self.lookups.as_ref()?;
-        self.due.first().map(|&(at, _)| at)
+        let lanes = self.lookups.iter().zip(&self.due);
+        let due = lanes.filter(|(asking, _)| asking.is_some());
+        due.filter_map(|(_, due)| due.first().map(|&(at, _)| at))
+            .min()
     }
 
     /// For the last look of a caller that answers once: what is being searched is waited for, and
@@ -124,7 +156,7 @@ impl Registry {
         let young =
             |group: &Group| group.seen_ns != 0 && now < group.seen_ns.saturating_add(nanos(YOUNG));
         let is_young = |id: &CgroupId| self.groups.get(id).is_some_and(young);
-        let due = self.due.iter().map(|&(_, id)| id);
+        let due = self.due.iter().flatten().map(|&(_, id)| id);
         for id in due.filter(is_young).collect::<Vec<_>>() {
             self.cancel(id);
             self.schedule(id, now);
@@ -134,11 +166,44 @@ impl Registry {
     }
 
     fn await_replies(&mut self, end: Instant) {
-        while self.stats.searching > 0 {
-            let reply = self.lookups.as_ref().and_then(|l| l.reply_until(end));
-            let Some(reply) = reply else { return };
-            self.stats.searching -= 1;
-            self.take(reply);
+        for lane in Lane::ALL {
+            while self.open(lane) > 0
+                && let Some(reply) = self.reply(lane, |lookups| lookups.reply_until(end))
+            {
+                self.take(reply);
+            }
+        }
+    }
+
+    fn open(&self, lane: Lane) -> usize {
+        let asking = self.lookups[lane as usize].as_ref();
+        asking.map_or(0, |asking| asking.open)
+    }
+
+    fn reply(&mut self, lane: Lane, get: impl FnOnce(&Lookups) -> Option<Reply>) -> Option<Reply> {
+        let asking = self.lookups[lane as usize].as_mut()?;
+        let reply = get(&asking.lookups)?;
+        asking.open = asking.open.saturating_sub(1);
+        asking.moved_ns = self.now_ns;
+        asking.hangs = false;
+        Some(reply)
+    }
+
+    /// Says once when a thread gives no answer.
+    fn watch(&mut self, lane: Lane) {
+        let now = self.now_ns;
+        let Some(asking) = &mut self.lookups[lane as usize] else {
+            return;
+        };
+        let waited = now.saturating_sub(asking.moved_ns);
+        if asking.open > 0 && !asking.hangs && waited >= nanos(PATIENCE) {
+            asking.hangs = true;
+            self.stats.hangs += 1;
+            let whose = match lane {
+                Lane::Machine => "of container runtimes",
+                Lane::Users => "of users' own containers (FUSE?)",
+            };
+            tracing::warn!("a file system does not answer: no names {whose} until it does");
         }
     }
 
@@ -199,6 +264,7 @@ impl Registry {
     pub fn stats(&self) -> Stats {
         Stats {
             groups: self.groups.len(),
+            searching: Lane::ALL.map(|lane| self.open(lane)).iter().sum(),
             ..self.stats
         }
     }
@@ -375,7 +441,8 @@ impl Registry {
     fn schedule(&mut self, id: CgroupId, at_ns: u64) {
         if let Some(group) = self.groups.get_mut(&id) {
             group.search = Search::Due(at_ns);
-            self.due.insert((at_ns, id));
+            let lane = Lane::of(&group.query());
+            self.due[lane as usize].insert((at_ns, id));
         }
     }
 
@@ -383,7 +450,9 @@ impl Registry {
     fn cancel(&mut self, id: CgroupId) {
         if let Some(group) = self.groups.get_mut(&id) {
             if let Search::Due(at) = group.search {
-                self.due.remove(&(at, id));
+                for due in &mut self.due {
+                    due.remove(&(at, id));
+                }
             }
             group.search = Search::Over;
         }
@@ -391,12 +460,20 @@ impl Registry {
 
     /// Passes on the searches that are due, as far as the queue has room.
     fn ask(&mut self) {
-        let Some(lookups) = &self.lookups else { return };
-        while let Some(&(at, id)) = self.due.first()
+        for lane in Lane::ALL {
+            self.ask_in(lane as usize);
+        }
+    }
+
+    fn ask_in(&mut self, lane: usize) {
+        let Some(asking) = &mut self.lookups[lane] else {
+            return;
+        };
+        while let Some(&(at, id)) = self.due[lane].first()
             && at <= self.now_ns
         {
             if let Some(group) = self.groups.get_mut(&id) {
-                match lookups.ask(id, group.query()) {
+                match asking.lookups.ask(id, group.query()) {
                     Asked::Yes => group.search = Search::Asked,
                     Asked::Full => {
                         self.stats.searches_delayed += 1;
@@ -404,13 +481,16 @@ impl Registry {
                     }
                     Asked::Gone => {
                         tracing::warn!("the thread for names has ended: ids stay raw");
-                        self.lookups = None;
+                        self.lookups[lane] = None;
                         return;
                     }
                 }
-                self.stats.searching += 1;
+                if asking.open == 0 {
+                    asking.moved_ns = self.now_ns;
+                }
+                asking.open += 1;
             }
-            self.due.pop_first();
+            self.due[lane].pop_first();
         }
     }
 

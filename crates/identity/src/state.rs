@@ -11,8 +11,9 @@ use serde::Deserialize;
 use crate::files;
 use crate::text::user_of;
 
-/// Entries of one directory that are looked at.
+/// Entries of one directory that are looked at, and of one that a user makes.
 const MAX_ENTRIES: usize = 4096;
+const USER_ENTRIES: usize = 256;
 
 /// Where a runtime keeps one directory per container.
 struct Place {
@@ -102,6 +103,8 @@ pub(crate) struct Stateful {
 /// What was read of one state file, and which version of it.
 struct Seen {
     version: (u64, i64, i64),
+    /// In whose directory it is; `None` in the node's own.
+    user: Option<String>,
     /// The cgroup, if it is in our hierarchy.
     path: Option<String>,
     container: Stateful,
@@ -139,20 +142,18 @@ impl StateIndex {
         }
     }
 
-    /// Looks for new and changed state files and forgets those that are gone.
-    pub(crate) fn refresh(&mut self) {
+    /// Looks for new and changed state files of the node, or of a user, and forgets those that are gone.
+    pub(crate) fn refresh(&mut self, user: Option<&str>) {
         let mut present = HashSet::new();
-        for place in PLACES {
-            self.scan(place, &self.root.join(place.directory), None, &mut present);
+        let (base, places) = match user {
+            None => (self.root.clone(), PLACES),
+            Some(user) => (self.root.join("run/user").join(user), USER_PLACES),
+        };
+        for place in places {
+            self.scan(place, &base.join(place.directory), user, &mut present);
         }
-        let users = self.root.join("run/user");
-        for user in files::names_in(&users, MAX_ENTRIES) {
-            for place in USER_PLACES {
-                let directory = users.join(&user).join(place.directory);
-                self.scan(place, &directory, Some(&user), &mut present);
-            }
-        }
-        self.seen.retain(|file, _| present.contains(file));
+        self.seen
+            .retain(|file, seen| seen.user.as_deref() != user || present.contains(file));
         let known = self.seen.values();
         self.by_path = known
             .filter_map(|seen| Some((seen.path.clone()?, seen.container.clone())))
@@ -205,7 +206,11 @@ impl StateIndex {
         user: Option<&str>,
         present: &mut HashSet<PathBuf>,
     ) {
-        for id in files::names_in(directory, MAX_ENTRIES) {
+        let (entries, most) = match user {
+            None => (MAX_ENTRIES, files::MAX_BYTES),
+            Some(_) => (USER_ENTRIES, files::USER_BYTES),
+        };
+        for id in files::names_in(directory, entries) {
             let file = directory.join(&id).join(format.file());
             let Ok(meta) = fs::symlink_metadata(&file) else {
                 continue;
@@ -214,7 +219,7 @@ impl StateIndex {
             let version = (meta.ino(), meta.mtime(), meta.mtime_nsec());
             let known = self.seen.get(&file).is_some_and(|s| s.version == version);
             if !known {
-                let Some((id, path)) = self.read(format, &file, id) else {
+                let Some((id, path)) = self.read(format, &file, id, most) else {
                     continue;
                 };
                 // A user may write anything here, but not of groups that are not his.
@@ -222,6 +227,7 @@ impl StateIndex {
                 let container = Stateful { id, runtime };
                 let seen = Seen {
                     version,
+                    user: user.map(str::to_owned),
                     path,
                     container,
                 };
@@ -233,16 +239,22 @@ impl StateIndex {
 
     /// Id and cgroup path of a state file; `None` when it cannot be read, so that it is tried
     /// again.
-    fn read(&self, format: Format, file: &Path, id: String) -> Option<(String, Option<String>)> {
+    fn read(
+        &self,
+        format: Format,
+        file: &Path,
+        id: String,
+        most: u64,
+    ) -> Option<(String, Option<String>)> {
         match format {
             Format::Runc => {
-                let state: RuncState = files::parse(file).ok()?;
+                let state: RuncState = files::parse_within(file, most).ok()?;
                 let paths = state.cgroup_paths.unwrap_or_default();
                 let path = paths.values().find_map(|path| self.relative(path));
                 Some((state.id, path))
             }
             Format::Crun => {
-                let status: CrunStatus = files::parse(file).ok()?;
+                let status: CrunStatus = files::parse_within(file, most).ok()?;
                 let path = status.cgroup_path.as_deref().unwrap_or_default();
                 Some((id, hierarchy_path(crun_group(path))))
             }
@@ -322,7 +334,8 @@ mod tests {
             index.lookup("/y/web").is_none(),
             "nothing is read before the first refresh"
         );
-        index.refresh();
+        index.refresh(None);
+        index.refresh(Some("1000"));
         let cases = [
             ("/y/web", Some("oci web")),
             ("/y/web/init.scope", Some("oci web")),
@@ -344,7 +357,12 @@ mod tests {
             assert_eq!(found.as_deref(), expected, "{path}");
         }
         fs::remove_dir_all(root.join("run/runc/web")).unwrap();
-        index.refresh();
+        index.refresh(None);
         assert!(index.lookup("/y/web").is_none(), "deleted");
+        let own = "/user.slice/user-1000.slice/own";
+        assert!(
+            index.lookup(own).is_some(),
+            "of a user who was not looked at"
+        );
     }
 }

@@ -3,7 +3,8 @@ use crate::labels::Names;
 use noctule_model::{CgroupRow, ProcessRow};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
+use std::thread;
 use std::time::Instant;
 
 const A: &str = "aaaaaaaaaaaaaaaa0000000000000000111111111111111122222222222222a1";
@@ -53,9 +54,9 @@ impl Node {
     fn registry(
         &self,
         config: Config,
-        find: impl FnMut(&Query, bool) -> Answer + Send + 'static,
+        mut find: impl FnMut(&Query, bool) -> Answer + Send + 'static,
     ) -> Registry {
-        let mut registry = Registry::with_finder(config, find);
+        let mut registry = with_finder(config, move |query, fresh| find(query, fresh));
         registry.partial = false;
         registry
     }
@@ -64,6 +65,19 @@ impl Node {
 fn id_of(directory: &Path) -> CgroupId {
     use std::os::unix::fs::MetadataExt;
     CgroupId(fs::metadata(directory).unwrap().ino())
+}
+
+/// One finder for all lanes.
+fn with_finder(
+    config: Config,
+    find: impl FnMut(&Query, bool) -> Answer + Send + 'static,
+) -> Registry {
+    let find = Arc::new(Mutex::new(find));
+    let finders = Lane::ALL.map(|_| {
+        let find = find.clone();
+        move |query: &Query, fresh: bool| find.lock().unwrap()(query, fresh)
+    });
+    Registry::with_finders(config, finders)
 }
 
 fn nothing(_: &Query, _: bool) -> Answer {
@@ -90,13 +104,13 @@ fn settle(registry: &mut Registry, now_ns: u64, what: &str, done: impl Fn(&Regis
             return;
         }
         assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
 fn idle(registry: &mut Registry, now_ns: u64) {
     settle(registry, now_ns, "all questions answered", |r| {
-        r.stats.searching == 0
+        r.stats().searching == 0
     });
 }
 
@@ -195,7 +209,7 @@ fn the_dead_are_remembered_for_a_while_and_memory_is_bounded() {
         let path = format!("/docker/{A}/{id}");
         registry.apply(&[made(id, &path), removed(id), removed(id)], 400 * SECOND);
         assert!(registry.groups.len() <= 1001 && registry.dead.len() <= 1000);
-        assert!(registry.due.len() <= registry.groups.len());
+        assert!(registry.due.iter().flatten().count() <= registry.groups.len());
     }
     assert_eq!(registry.stats().forgotten_early, 9000);
     assert_eq!(
@@ -207,7 +221,7 @@ fn the_dead_are_remembered_for_a_while_and_memory_is_bounded() {
         (
             registry.groups.len(),
             registry.dead.len(),
-            registry.due.len()
+            registry.due.iter().flatten().count()
         ),
         (1, 0, 0)
     );
@@ -241,7 +255,7 @@ fn names_come_late_and_retries_end() {
     );
     let raw = registry.owner(id);
     settle(&mut registry, 2 * SECOND, "a name", |r| {
-        r.due.is_empty() && r.stats.searching == 0
+        r.due_ns().is_none() && r.stats().searching == 0
     });
     assert_eq!(name_of(&mut registry, id).as_deref(), Some("web"));
     assert!(!Arc::ptr_eq(&raw, &registry.owner(id)));
@@ -260,7 +274,7 @@ fn names_come_late_and_retries_end() {
     for minute in 1..10 {
         idle(&mut registry, minute * 60 * SECOND);
     }
-    assert!(registry.due.is_empty());
+    assert!(registry.due_ns().is_none());
     assert_eq!(registry.groups[&other].tries, RETRY.len() + 1);
     assert_eq!(name_of(&mut registry, other), None);
 }
@@ -307,7 +321,10 @@ fn who_answers_once_has_the_names_that_came_a_moment_ago() {
     assert_eq!(container(&mut registry, young).as_deref(), Some("young"));
     // What was there before is searched when its time has come, and no earlier.
     assert_eq!(container(&mut registry, old), None);
-    assert_eq!(registry.due_ns(), Some(registry.due.first().unwrap().0));
+    assert_eq!(
+        registry.due_ns(),
+        Some(registry.due.iter().flatten().next().unwrap().0)
+    );
 }
 
 #[test]
@@ -321,7 +338,7 @@ fn a_search_that_hangs_is_not_waited_for_longer_than_said() {
     let mut registry = node.registry(node.config(), find);
     registry.apply(&[made(1 << 40, &format!("/docker/{A}"))], SECOND);
     registry.catch_up(Duration::from_millis(10));
-    assert_eq!(registry.stats.searching, 1);
+    assert_eq!(registry.stats().searching, 1);
     drop(release);
 }
 
@@ -351,7 +368,7 @@ fn a_search_that_hangs_holds_nobody_up() {
     );
     drop(release);
     settle(&mut registry, SECOND, "all names", |r| {
-        r.due.is_empty() && r.stats.searching == 0
+        r.due_ns().is_none() && r.stats().searching == 0
     });
     assert_eq!(name_of(&mut registry, first).as_deref(), Some("late"));
 }
@@ -389,7 +406,7 @@ fn a_batch_gets_its_owners() {
 fn who_could_not_be_searched_for_has_no_owner_yet() {
     const MS: u64 = 1_000_000;
     let node = Node::new(&["/a.service"]);
-    let mut registry = Registry::with_finder(node.config(), nothing);
+    let mut registry = with_finder(node.config(), nothing);
     let mut owner = |taken_ns, id| {
         let row = CgroupRow {
             id: CgroupId(id),
@@ -417,7 +434,7 @@ fn who_could_not_be_searched_for_has_no_owner_yet() {
 #[test]
 fn a_mount_of_a_part_spoils_nothing_that_events_told() {
     let node = Node::new(&["/part"]);
-    let mut registry = Registry::with_finder(node.config(), nothing);
+    let mut registry = with_finder(node.config(), nothing);
     assert!(
         registry.partial,
         "a directory is not the root of a hierarchy"
@@ -447,4 +464,51 @@ fn a_mount_that_cannot_be_read_is_survived() {
     assert_eq!(registry.owner(CgroupId(7)).path, "/a.service");
     assert_eq!(registry.owner(CgroupId(8)).path, "#8");
     assert_eq!(registry.stats().walks_incomplete, 2);
+}
+
+/// A user's file system that never answers, and 150 of its groups that come first.
+#[test]
+fn files_of_a_user_keep_no_real_container_from_its_name() {
+    let node = Node::new(&[]);
+    let (release, held) = mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let finders = Lane::ALL.map(|_| {
+        let held = held.clone();
+        move |query: &Query, _: bool| match query.reads_of() {
+            Some(_) => {
+                let _ = held.lock().unwrap().recv();
+                Ok(None)
+            }
+            None => Ok(Some(Names {
+                name: Some("real".into()),
+                ..Names::default()
+            })),
+        }
+    });
+    let mut registry = Registry::with_finders(node.config(), finders);
+    registry.partial = false;
+    let id = "4f1c9a5e0c1b4b5a9c0d8a7e6f5b4c3d2e1f00112233445566778899aabbccdd";
+    let slice = "/user.slice/user-1000.slice/user@1000.service/user.slice";
+    let mut events: Vec<CgroupEvent> = (0..150)
+        .map(|n| made(100 + n, &format!("{slice}/libpod-{n:064x}.scope")))
+        .collect();
+    events.push(made(7, &format!("/system.slice/docker-{id}.scope")));
+    registry.apply(&events, SECOND);
+    let begun = Instant::now();
+    loop {
+        registry.tick(SECOND);
+        let owner = registry.owner(CgroupId(7));
+        if owner.container.as_ref().is_some_and(|it| it.name.is_some()) {
+            break;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "it waits for the user's files"
+        );
+        thread::yield_now();
+    }
+    assert_eq!(registry.stats().hangs, 0);
+    registry.tick(30 * SECOND);
+    assert_eq!(registry.stats().hangs, 1, "it is said that it hangs");
+    drop(release);
 }
