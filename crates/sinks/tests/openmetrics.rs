@@ -471,18 +471,21 @@ fn a_container_waits_for_its_name_and_keeps_its_labels() {
 }
 
 #[test]
-fn a_container_without_a_name_is_exposed_after_three_seconds_and_stays_so() {
+fn a_container_without_a_name_is_exposed_after_three_seconds_and_named_once_later() {
     let steps = [
         (0, None, true),
         (2, None, true),
         (3, None, true),
         (4, Some("late"), true),
+        (5, Some("later"), true),
     ];
     let history = label_history(&steps);
     assert_eq!(history[..2], [None, None]);
     let labels = history[2].as_ref().unwrap();
     assert!(labels.contains("pod_uid=") && !labels.contains("container="));
-    assert_eq!(history[3].as_ref(), Some(labels));
+    let named = history[3].as_ref().unwrap();
+    assert!(named.contains("container=\"late\""), "{named}");
+    assert_eq!(history[4].as_ref(), Some(named));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which rows of a level have series of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use noctule_model::{Counters, Measured, Sockets, VerdictKind, Waiting};
@@ -96,6 +96,10 @@ struct Entry {
     labels: Option<Arc<str>>,
     /// When it got its series.
     shown_ns: u64,
+    /// Its labels have a name, and so never change again.
+    named: bool,
+    /// With whom it shares the places: processes of a cgroup.
+    group: u64,
 }
 
 impl<K: Ord + Clone> Table<K> {
@@ -202,6 +206,86 @@ impl<K: Ord + Clone> Table<K> {
                 self.shown += 1;
             }
             Admission::Show(_) | Admission::Overflow => entry.overflowed = true,
+        }
+    }
+
+    /// A name that arrived after the row got its series: from now on these have it, and those without it end.
+    pub(super) fn name(&mut self, key: &K, labels: impl FnOnce() -> Option<Arc<str>>) {
+        if let Some(entry) = self.rows.get_mut(key)
+            && entry.labels.is_some()
+            && !entry.named
+            && let Some(labels) = labels()
+        {
+            entry.named = true;
+            entry.labels = Some(labels);
+        }
+    }
+
+    /// Notes with whom a row shares the places.
+    pub(super) fn belongs(&mut self, key: &K, group: u64) {
+        if let Some(entry) = self.rows.get_mut(key) {
+            entry.group = group;
+        }
+    }
+
+    /// Takes places from the groups that have most for rows of groups that have less and wait, until they
+    /// have as many: nobody can have all places. A row that ended gives way before one that lives, the newest
+    /// first. What it does from then on is in the overflow.
+    pub(super) fn balance(&mut self, at: u64, mut admission: impl FnMut(&K) -> Admission) {
+        let waits =
+            |entry: &Entry| entry.overflowed && entry.labels.is_none() && entry.seen_ns == at;
+        if self.shown < self.room || !self.rows.values().any(waits) {
+            return;
+        }
+        let mut held: HashMap<u64, Vec<(bool, u64, K)>> = HashMap::new();
+        let mut waiting = Vec::new();
+        for (key, entry) in &self.rows {
+            if entry.labels.is_some() {
+                let place = (entry.seen_ns != at, entry.shown_ns, key.clone());
+                held.entry(entry.group).or_default().push(place);
+            } else if waits(entry) {
+                waiting.push((entry.first_ns, entry.group, key.clone()));
+            }
+        }
+        for places in held.values_mut() {
+            places.sort_unstable();
+        }
+        let mut counts: BTreeSet<(usize, u64)> = BTreeSet::new();
+        counts.extend(held.iter().map(|(group, places)| (places.len(), *group)));
+        let mut places: HashMap<u64, usize> =
+            counts.iter().map(|(n, group)| (*group, *n)).collect();
+        waiting.sort_unstable();
+        for (_, group, key) in waiting {
+            let own = places.get(&group).copied().unwrap_or(0);
+            let Some(&(most, giver)) = counts.last() else {
+                return;
+            };
+            if most < own + 2 {
+                continue;
+            }
+            let Admission::Show(labels) = admission(&key) else {
+                continue;
+            };
+            let Some((.., gone)) = held.get_mut(&giver).and_then(Vec::pop) else {
+                counts.remove(&(most, giver));
+                continue;
+            };
+            for (group, before, after) in [(giver, most, most - 1), (group, own, own + 1)] {
+                counts.remove(&(before, group));
+                counts.insert((after, group));
+                places.insert(group, after);
+            }
+            if let Some(entry) = self.rows.get_mut(&gone) {
+                // What its series have shown is not counted again.
+                entry.charged = entry.now.clone();
+                entry.labels = None;
+                entry.overflowed = true;
+            }
+            if let Some(entry) = self.rows.get_mut(&key) {
+                entry.labels = Some(labels);
+                entry.shown_ns = entry.seen_ns;
+                entry.overflowed = false;
+            }
         }
     }
 
@@ -340,6 +424,46 @@ mod tests {
         assert_eq!(step(&mut table, 2, &[("b", 23)]), "b=3 rest=20");
         assert_eq!(step(&mut table, 3, &[("b", 30)]), "b=10 rest=20");
         assert_eq!(table.overflowed(), 0);
+    }
+
+    #[test]
+    fn a_group_that_has_all_places_gives_some_to_another() {
+        let mut table: Table<u32> = Table::new(4, 60);
+        let mut step = |at: u64, rows: &[(u32, u64, u64)]| {
+            for (key, group, ns) in rows {
+                table.see(key, at, &cpu(*ns), None);
+                table.belongs(key, *group);
+            }
+            table.sweep(at);
+            let show = |key: &u32| Admission::Show(key.to_string().into());
+            for (key, ..) in rows {
+                table.place(key, |_| show(key));
+            }
+            table.balance(at, show);
+            let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
+            let show = |l: &Line| format!("{}={}", l.labels, l.figures.counters[Counter::CpuTime]);
+            lines.iter().map(show).collect::<Vec<_>>().join(" ")
+        };
+        // Those of a flood end at once, and would keep their places for a minute.
+        let flood = [(1, 1, 10), (2, 1, 10), (3, 1, 10), (4, 1, 10), (5, 1, 10)];
+        assert_eq!(step(1, &flood), "1=10 2=10 3=10 4=10 rest=10");
+        let late = [(3, 1, 11), (8, 2, 7), (9, 2, 5), (10, 2, 3)];
+        // Two places each.
+        assert_eq!(step(2, &late), "1=10 3=11 8=7 9=5 rest=13");
+        let late = [(3, 1, 12), (8, 2, 8), (9, 2, 9), (10, 2, 4)];
+        assert_eq!(step(3, &late), "1=10 3=12 8=8 9=9 rest=14");
+    }
+
+    #[test]
+    fn a_name_that_comes_late_gives_the_series_new_labels_once() {
+        let mut table = Table::new(1, 0);
+        assert_eq!(step(&mut table, 1, &[("a", 5)]), "a=5");
+        table.name(&"a", || None);
+        assert_eq!(step(&mut table, 2, &[("a", 6)]), "a=6");
+        table.name(&"a", || Some("named".into()));
+        assert_eq!(step(&mut table, 3, &[("a", 7)]), "named=7");
+        table.name(&"a", || Some("other".into()));
+        assert_eq!(step(&mut table, 4, &[("a", 8)]), "named=8");
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, Counters, DestinationCounters, ForeignExporter, Joules, Owner, ProcessId, Subject,
-    Waiting,
+    Batch, Counters, DestinationCounters, ForeignExporter, Joules, Owner, ProcessId, ProcessRow,
+    Subject, Waiting,
 };
 
 use super::Exposition;
 use super::blame::{Blame, culprit_labels};
-use super::budget::{Line, Table};
+use super::budget::{Admission, Line, Table};
 use super::choice::Choice;
 use super::destinations::Destinations;
 use super::energy::Energy;
@@ -230,6 +230,14 @@ impl Exporter {
                     _ => true,
                 })
             });
+            if labels::has_names(&row.owner) {
+                self.table(&row.subject).name(&row.subject, || {
+                    match labels::of_subject(row, true, || true) {
+                        Admission::Show(labels) => Some(labels),
+                        Admission::Wait | Admission::Overflow => None,
+                    }
+                });
+            }
         }
     }
 
@@ -287,6 +295,7 @@ impl Exporter {
                 ..Figures::default()
             };
             self.processes.see(&row.id, batch.taken_ns, &figures, None);
+            self.processes.belongs(&row.id, row.cgroup.0);
         }
         self.processes.sweep(batch.taken_ns);
         for row in rows() {
@@ -294,6 +303,16 @@ impl Exporter {
                 labels::of_process(row, batch, age_ns >= settle_ns)
             });
         }
+        let by_id = LazyCell::new(|| {
+            rows()
+                .map(|row| (row.id, row))
+                .collect::<HashMap<ProcessId, &ProcessRow>>()
+        });
+        self.processes
+            .balance(batch.taken_ns, |id| match by_id.get(id) {
+                Some(row) => labels::of_process(row, batch, true),
+                None => Admission::Wait,
+            });
     }
 }
 

@@ -24,7 +24,8 @@
 //! [`Options::settle_ns`], or none of its groups is left. Its counters start at 0 with it and are
 //! absolute, so waiting loses nothing but resolution: the first sample already contains what was
 //! used meanwhile, and `increase()` over the first seconds of a container does not see that part.
-//! A name that comes later than that is not shown until the agent starts again.
+//! A name that comes later than that gives the container new series, with the same counters: those
+//! without the name end. That happens once.
 //!
 //! # Budget
 //!
@@ -32,7 +33,8 @@
 //! is added up in one row whose identity label is `_overflow`. That row only goes up: it gets
 //! growth, and keeps it when its causer is gone. When a place becomes free, somebody from the
 //! overflow gets it and continues in series of its own, which count from there, so that no time is
-//! counted twice and the sum over the level stays the sum over its subjects.
+//! counted twice and the sum over the level stays the sum over its subjects. Processes of one cgroup have no
+//! more places than those of another that wants some: the group with most gives way.
 //!
 //! Pairs of a victim and a culprit have a number of places of their own
 //! ([`Options::blame_pairs`]). What has none is in the victim's series of the culprit `_other`, and
