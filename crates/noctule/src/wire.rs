@@ -22,7 +22,7 @@ use noctule_kernel::{
     Hierarchy, LoadedEvents, Plan, Stream, Wanted,
 };
 use noctule_model::{
-    Batch, CgroupEvent, CgroupId, Event, Feature, FeatureId, FeatureState, Owner, ProcessRow,
+    Batch, CgroupEvent, CgroupId, Event, Feature, FeatureId, FeatureState, Loss, Owner, ProcessRow,
     UnreadZone,
 };
 use rustix::thread::CapabilitySet;
@@ -386,6 +386,11 @@ impl Pipeline {
         if let Some(stream) = &self.events {
             losses.extend(stream.source.losses());
         }
+        losses.push(Loss {
+            kind: "names_hang",
+            place: "names",
+            count: self.registry.stats().hangs,
+        });
         self.meters.prepare();
         let mut batch = self.cpu.collect(&self.released, &losses)?;
         batch.energy = self.meters.read(&batch.node, batch.taken_ns);
