@@ -75,7 +75,7 @@ struct State {
 }
 
 impl Queue {
-    /// One that holds that many bytes, beside the request that is under way.
+    /// One that holds that many bytes, or one request, beside the one that is under way.
     pub fn new(room: usize) -> Self {
         Self {
             room,
@@ -87,18 +87,14 @@ impl Queue {
     /// Puts a request behind those that wait.
     pub(crate) fn put(&self, request: Packed) {
         let mut state = self.state();
-        if state.closed || request.body.len() > self.room {
-            let reason = if state.closed {
-                Reason::Unsent
-            } else {
-                Reason::QueueFull
-            };
-            state.lose(reason, request.items);
+        if state.closed {
+            state.lose(Reason::Unsent, request.items);
             return;
         }
         state.bytes += request.body.len();
         state.waiting.push_back(request);
-        while state.bytes > self.room {
+        // The newest stays, however large it is.
+        while state.bytes > self.room && state.waiting.len() > 1 {
             let Some(oldest) = state.waiting.pop_front() else {
                 break;
             };
@@ -222,9 +218,8 @@ mod tests {
         for items in [2, 4, 8] {
             queue.put(request(4, items));
         }
-        queue.put(request(11, 16));
         let counts = queue.counts();
-        assert_eq!(counts.lost[Reason::QueueFull as usize], 2 + 16);
+        assert_eq!(counts.lost[Reason::QueueFull as usize], 2);
         assert_eq!((counts.waiting, counts.waiting_bytes), (1 + 4 + 8, 12));
         queue.done(None);
         assert_eq!(next(&queue).expect("the next").items, 4);
@@ -237,8 +232,19 @@ mod tests {
         let counts = queue.counts();
         assert_eq!(counts.sent, 1 + 1);
         let lost = Reason::ALL.map(|reason| counts.lost[reason as usize]);
-        assert_eq!(lost, [18, 8, 3, 32]);
+        assert_eq!(lost, [2, 8, 3, 32]);
         assert_eq!(counts.waiting, 0);
+    }
+
+    #[test]
+    fn a_request_that_is_larger_than_the_queue_waits_alone() {
+        let queue = Queue::new(10);
+        for items in [1, 2, 4] {
+            queue.put(request(11, items));
+        }
+        let counts = queue.counts();
+        assert_eq!(counts.lost[Reason::QueueFull as usize], 1 + 2);
+        assert_eq!((counts.waiting, counts.waiting_bytes), (4, 11));
     }
 
     #[test]
