@@ -1,0 +1,237 @@
+"""A receiver of OTLP, by HTTP and gRPC, that checks what it gets by the official protobuf schema and answers as it
+is asked to.
+
+Usage: receiver.py FILE [--port N] [--grpc-port N]
+
+It prints the ports of HTTP and gRPC. What it accepts is appended to FILE as a line of JSON for each request, with
+what the schema or the semantic conventions do not have ("strange"). It ends when its standard input does.
+PUT /answer with JSON says how the next requests are answered: {"status": 503, "times": 2, "headers": {...},
+"rejected": 5, "delay": 1.5}; a gRPC status for "grpc".
+"""
+
+import argparse
+import glob
+import gzip
+import json
+import os
+import re
+import sys
+import threading
+import time
+from concurrent import futures
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import grpc
+from google.protobuf import unknown_fields as unknown
+from google.protobuf.json_format import MessageToDict
+from opentelemetry import semconv
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service_pb2_grpc
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
+
+REQUESTS = {
+    "metrics": (
+        metrics_service_pb2.ExportMetricsServiceRequest,
+        metrics_service_pb2.ExportMetricsServiceResponse,
+    ),
+    "logs": (logs_service_pb2.ExportLogsServiceRequest, logs_service_pb2.ExportLogsServiceResponse),
+}
+
+
+# Keys of resources and points that are neither ours nor in the semantic conventions.
+OWN_KEYS = ["systemd.unit"]
+
+
+def conventions():
+    """Units of the metrics that the semantic conventions have, by name, and the keys of attributes."""
+    units, keys = {}, set(OWN_KEYS)
+    folder = os.path.join(os.path.dirname(semconv.__file__), "_incubating")
+    constant = r'^(\w+): Final = \(?\s*"([^"]+)"'
+    for path in glob.glob(f"{folder}/metrics/*.py"):
+        text = open(path, encoding="utf-8").read()
+        names = dict(re.findall(constant, text, re.M))
+        for name, unit in re.findall(r"name=(\w+),.*?unit=\"([^\"]*)\"", text, re.S):
+            units[names[name]] = unit
+    for path in glob.glob(f"{folder}/attributes/*.py"):
+        text = open(path, encoding="utf-8").read()
+        keys |= {value for _, value in re.findall(constant, text, re.M)}
+    return units, keys
+
+
+UNITS, KEYS = conventions()
+
+
+def strange(signal, message):
+    """What the semantic conventions do not have. The keys of log records are those of our JSON."""
+    found = []
+
+    def keys(attributes):
+        names = [attribute.key for attribute in attributes]
+        found.extend(f"key {name}" for name in names if not name.startswith("noctule.") and name not in KEYS)
+        if len(names) != len(set(names)):
+            found.append(f"keys twice: {names}")
+
+    resources = message.resource_metrics if signal == "metrics" else message.resource_logs
+    for resource in resources:
+        keys(resource.resource.attributes)
+        scopes = resource.scope_metrics if signal == "metrics" else []
+        for metric in (metric for scope in scopes for metric in scope.metrics):
+            if not metric.name.startswith("noctule.") and UNITS.get(metric.name) != metric.unit:
+                found.append(f"metric {metric.name} with unit {metric.unit}")
+            points = getattr(metric, metric.WhichOneof("data")).data_points
+            series = set()
+            for point in points:
+                keys(point.attributes)
+                series.add(str(sorted((it.key, str(it.value)) for it in point.attributes)))
+            if len(series) != len(points):
+                found.append(f"points of {metric.name} with equal attributes")
+        names = [metric.name for scope in scopes for metric in scope.metrics]
+        if len(names) != len(set(names)):
+            found.append(f"metrics twice: {names}")
+    return found
+
+
+def unknown_fields(message, path):
+    """Names each message in which a field has no name in the schema."""
+    found = [path for _ in unknown.UnknownFieldSet(message)]
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            several = value if field.is_repeated else [value]
+            for one in several:
+                found += unknown_fields(one, f"{path}.{field.name}")
+    return found
+
+
+class Receiver:
+    def __init__(self, path):
+        self.file = open(path, "a", encoding="utf-8")
+        self.lock = threading.Lock()
+        self.answer = {}
+
+    def ask(self, answer):
+        with self.lock:
+            self.answer = answer
+
+    def next_answer(self):
+        with self.lock:
+            answer = self.answer
+            if "times" in answer:
+                answer["times"] -= 1
+                if answer["times"] < 0:
+                    self.answer = answer = {}
+            return dict(answer)
+
+    def keep(self, signal, message, how):
+        entry = {"signal": signal, "how": how, "time": time.time()}
+        entry["strange"] = unknown_fields(message, signal) + strange(signal, message)
+        entry["message"] = MessageToDict(message, preserving_proto_field_name=True)
+        with self.lock:
+            self.file.write(json.dumps(entry) + "\n")
+            self.file.flush()
+
+    def response(self, signal, answer):
+        response = REQUESTS[signal][1]()
+        if "rejected" in answer:
+            field = "rejected_data_points" if signal == "metrics" else "rejected_log_records"
+            setattr(response.partial_success, field, answer["rejected"])
+            response.partial_success.error_message = "the test wants it so"
+        return response
+
+
+def http_handler(receiver):
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def body(self):
+            return self.rfile.read(int(self.headers["content-length"]))
+
+        def reply(self, status, body, headers=()):
+            self.send_response(status)
+            for name, value in dict(headers).items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_PUT(self):
+            receiver.ask(json.loads(self.body()))
+            self.reply(204, b"")
+
+        def do_POST(self):
+            body = self.body()
+            signal = self.path.rpartition("/")[2]
+            answer = receiver.next_answer()
+            time.sleep(answer.get("delay", 0))
+            if answer.get("status", 200) != 200:
+                self.reply(answer["status"], b"the test wants it so", answer.get("headers", {}))
+                return
+            assert self.headers["content-type"] == "application/x-protobuf"
+            how = {name.lower(): value for name, value in self.headers.items()}
+            how["path"] = self.path
+            if self.headers["content-encoding"] == "gzip":
+                body = gzip.decompress(body)
+            message = REQUESTS[signal][0].FromString(body)
+            receiver.keep(signal, message, how)
+            response = receiver.response(signal, answer)
+            kind = {"content-type": "application/x-protobuf"}
+            self.reply(200, response.SerializeToString(), kind)
+
+        def log_message(self, *_):
+            pass
+
+    return Handler
+
+
+def grpc_servicer(receiver, signal, base):
+    class Servicer(base):
+        def Export(self, request, context):
+            answer = receiver.next_answer()
+            time.sleep(answer.get("delay", 0))
+            if "grpc" in answer:
+                trailers = []
+                if "retry_seconds" in answer:
+                    trailers.append(("grpc-status-details-bin", retry_info(answer)))
+                context.set_trailing_metadata(trailers)
+                code = getattr(grpc.StatusCode, answer["grpc"])
+                context.abort(code, "the test wants it so")
+            how = {key: value for key, value in context.invocation_metadata() if isinstance(value, str)}
+            how["path"] = "grpc"
+            receiver.keep(signal, request, how)
+            return receiver.response(signal, answer)
+
+    return Servicer()
+
+
+def retry_info(answer):
+    """google.rpc.Status with a RetryInfo, by hand: its schema is in another package."""
+
+    def field(number, data):
+        return bytes([number << 3 | 2, len(data)]) + data
+
+    delay = field(1, bytes([1 << 3, answer["retry_seconds"]]))
+    kind = b"type.googleapis.com/google.rpc.RetryInfo"
+    return bytes([1 << 3, 8]) + field(3, field(1, kind) + field(2, delay))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--grpc-port", type=int, default=0)
+    options = parser.parse_args()
+    receiver = Receiver(options.file)
+    http = ThreadingHTTPServer(("127.0.0.1", options.port), http_handler(receiver))
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=4))
+    metrics = grpc_servicer(receiver, "metrics", metrics_service_pb2_grpc.MetricsServiceServicer)
+    metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(metrics, server)
+    logs = grpc_servicer(receiver, "logs", logs_service_pb2_grpc.LogsServiceServicer)
+    logs_service_pb2_grpc.add_LogsServiceServicer_to_server(logs, server)
+    port = server.add_insecure_port(f"127.0.0.1:{options.grpc_port}")
+    server.start()
+    print(http.server_port, port, flush=True)
+    # Its end is that of who started it.
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    sys.stdin.read()
+    server.stop(0)
+
+
+main()
