@@ -25,6 +25,7 @@ mod hardware;
 mod hist;
 mod joules;
 mod load;
+mod otlp;
 mod packets;
 mod page;
 mod perf_probes;

@@ -24,6 +24,7 @@ pub(crate) mod openmetrics;
 pub(crate) mod oracle;
 pub(crate) mod prometheus;
 pub(crate) mod reading;
+pub(crate) mod receiver;
 pub(crate) mod record;
 pub(crate) mod scheduler;
 pub(crate) mod schema;

@@ -1,0 +1,564 @@
+//! What an OpenTelemetry receiver gets: one that checks by the official schema, and answers as it is asked to.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::support::agent::{Agent, Sample};
+use super::support::cgroup::{Below, Group};
+use super::support::container::hex_id;
+use super::support::load::Load;
+use super::support::receiver::{Point, Receiver};
+use super::support::{self, Part, wait_for, wait_until};
+
+/// An agent that sends to a receiver, with its configuration.
+struct Sending {
+    agent: Agent,
+    receiver: Receiver,
+    _folder: TempDir,
+}
+
+/// `options` are lines of the section `[otlp]`, and what may follow.
+fn start(grpc: bool, options: &str) -> Sending {
+    let receiver = Receiver::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("noctule.toml");
+    let (port, protocol) = match grpc {
+        true => (receiver.grpc, "grpc"),
+        false => (receiver.http, "http/protobuf"),
+    };
+    // Each collection is sent.
+    let text = format!(
+        "[otlp]\nendpoint = \"http://127.0.0.1:{port}\"\nprotocol = \"{protocol}\"\n\
+         interval_seconds = 0.1\n{options}"
+    );
+    fs::write(&config, text).expect("a file");
+    let agent = Agent::start(&["--config", config.to_str().expect("text")]);
+    Sending {
+        agent,
+        receiver,
+        _folder: folder,
+    }
+}
+
+impl Sending {
+    fn count(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let name = format!("noctule_self_otlp_{name}");
+        self.agent
+            .value(&name, labels)
+            .unwrap_or_else(|| panic!("no {name}"))
+    }
+
+    fn lost(&self, reason: &str) -> f64 {
+        self.count("lost_total", &[("signal", "metrics"), ("reason", reason)])
+    }
+
+    fn retries(&self) -> f64 {
+        self.count("retries_total", &[("signal", "metrics")])
+    }
+
+    /// What the agent counts as sent is what the receiver took of the first requests, without `rejected`.
+    fn assert_sent_is_exact(&self) {
+        let rejected = self.lost("rejected");
+        let sent = self.count("sent_total", &[("signal", "metrics")]);
+        let taken = sent + self.lost("rejected");
+        assert_eq!(taken, sent + rejected, "nothing is rejected meanwhile");
+        let mut sum = 0.0;
+        let sums: Vec<f64> = std::iter::once(0.0)
+            .chain(self.receiver.points().iter().map(|points| {
+                sum += points.len() as f64;
+                sum
+            }))
+            .collect();
+        assert!(sums.contains(&taken), "{taken} is none of {sums:?}");
+    }
+
+    /// Nothing came that the schema or the semantic conventions do not have; no point came twice; times go up; a
+    /// series has one start.
+    fn assert_sound(&self) {
+        for signal in ["metrics", "logs"] {
+            for request in self.receiver.requests(signal) {
+                assert_eq!(request["strange"], serde_json::json!([]), "{request}");
+            }
+        }
+        let mut series: HashMap<String, (u64, u64)> = HashMap::new();
+        for point in self.receiver.points().into_iter().flatten() {
+            let Point {
+                name,
+                resource,
+                attributes,
+                ..
+            } = &point;
+            let key = format!("{name} {resource:?} {attributes:?}");
+            let is_gauge = point.instrument == "gauge";
+            assert_eq!(point.start_ns == 0, is_gauge, "{key}");
+            assert!(is_gauge || point.start_ns < point.time_ns, "{key}");
+            if let Some((start, last)) = series.get(&key) {
+                assert_eq!(*start, point.start_ns, "{key}");
+                assert!(
+                    point.time_ns > *last,
+                    "{key}: {} after {last}",
+                    point.time_ns
+                );
+            }
+            series.insert(key, (point.start_ns, point.time_ns));
+        }
+    }
+}
+
+/// A line of the list of metrics in docs/otlp.md.
+struct Documented {
+    attributes: BTreeMap<String, String>,
+    unit: String,
+    instrument: String,
+    /// Name of the samples in `/metrics`.
+    ours: String,
+}
+
+/// The metrics of docs/otlp.md by name.
+fn documented() -> HashMap<String, Vec<Documented>> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/otlp.md");
+    let text = fs::read_to_string(path).expect("docs/otlp.md");
+    let mut all: HashMap<String, Vec<Documented>> = HashMap::new();
+    let (_, list) = text.split_once("| in `/metrics` |").expect("the list");
+    for line in list.lines().filter(|line| line.starts_with("| `")) {
+        let line = line.replace("\\|", "/");
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let quoted = |cell: &str| cell.trim_matches(['`', ' ', '|']).to_owned();
+        let fixed = cells[1].split(", ").filter_map(|it| {
+            let (key, value) = it.trim_matches('`').split_once('=')?;
+            Some((key.to_owned(), value.to_owned()))
+        });
+        let fixed: BTreeMap<String, String> = fixed.collect();
+        for (name, ours) in expanded(&quoted(cells[0])).zip(expanded(&quoted(cells[4]))) {
+            all.entry(name).or_default().push(Documented {
+                attributes: fixed.clone(),
+                unit: quoted(cells[2]),
+                instrument: cells[3].to_owned(),
+                ours,
+            });
+        }
+    }
+    all
+}
+
+/// `a(b/c)d` is `abd` and `acd`.
+fn expanded(text: &str) -> impl Iterator<Item = String> + use<> {
+    let (begin, rest) = text.split_once('(').unwrap_or((text, ")"));
+    let (choice, end) = rest.split_once(')').expect("a closing one");
+    let all: Vec<String> = choice
+        .split('/')
+        .map(|it| format!("{begin}{it}{end}"))
+        .collect();
+    all.into_iter()
+}
+
+/// What a point is in `/metrics`: the names and labels of its samples with their values.
+fn samples(point: &Point, documented: &HashMap<String, Vec<Documented>>) -> Vec<(String, f64)> {
+    let lines = documented.get(&point.name);
+    let lines = lines.unwrap_or_else(|| panic!("{} is not in docs/otlp.md", point.name));
+    let has = |(key, value): (&String, &String)| point.attributes.get(key) == Some(value);
+    let mut fitting = lines.iter().filter(|line| line.attributes.iter().all(has));
+    let line = fitting.next().unwrap_or_else(|| panic!("{point:?}"));
+    assert_eq!(line.unit, point.unit, "{}", point.name);
+    let instrument = match (point.instrument.as_str(), point.monotonic) {
+        ("sum", true) => "counter",
+        ("sum", false) => "up-down counter",
+        ("gauge", _) => "gauge",
+        _ => "exponential histogram",
+    };
+    assert_eq!(line.instrument, instrument, "{}", point.name);
+    let mut labels = identity(&point.resource);
+    for (key, value) in &point.attributes {
+        if line.attributes.contains_key(key) || key == "process.context_switch.type" {
+            continue;
+        }
+        let (key, value) = match key.as_str() {
+            "network.io.direction" if value == "transmit" => ("direction".into(), "sent"),
+            "network.io.direction" => ("direction".into(), "received"),
+            key => {
+                let label = key.strip_prefix("noctule.");
+                let label = label.unwrap_or_else(|| panic!("{key} of {}", point.name));
+                (label.replace('.', "_"), value.as_str())
+            }
+        };
+        labels.insert(key, value.to_owned());
+    }
+    let named = |suffix: &str| format!("{}{suffix} {labels:?}", line.ours);
+    match point.counts {
+        None => vec![(named(""), point.value)],
+        Some((count, in_buckets)) => {
+            assert_eq!(count, in_buckets, "{}", point.name);
+            vec![
+                (named("_count"), count as f64),
+                (named("_sum"), point.value),
+            ]
+        }
+    }
+}
+
+/// The labels that identify a row, by its resource.
+fn identity(resource: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let labels = resource.iter().filter_map(|(key, value)| {
+        let label = match key.as_str() {
+            "container.id" => "container_id",
+            "container.name" => "container",
+            "container.runtime.name" => "runtime",
+            "k8s.pod.uid" => "pod_uid",
+            "k8s.pod.name" => "pod",
+            "k8s.namespace.name" => "namespace",
+            "systemd.unit" => "unit",
+            "process.linux.cgroup" => "cgroup",
+            _ => return None,
+        };
+        Some((label.to_owned(), value.clone()))
+    });
+    labels.collect()
+}
+
+/// What of `/metrics` is compared: the age is that of the scrape, and buckets are others.
+fn compared(samples: &[Sample]) -> BTreeMap<String, f64> {
+    let wanted = samples.iter().filter(|sample| {
+        sample.name != "noctule_self_tick_age_seconds" && !sample.name.ends_with("_bucket")
+    });
+    wanted
+        .map(|sample| (format!("{} {:?}", sample.name, sample.labels), sample.value))
+        .collect()
+}
+
+/// The points of the batch whose figures a scrape shows: the agent's own CPU time is in no two.
+fn points_of(receiver: &Receiver, samples: &[Sample]) -> Option<Vec<Point>> {
+    let cpu = samples
+        .iter()
+        .find(|it| it.name == "noctule_self_cpu_seconds_total")?;
+    let all: Vec<Point> = receiver.points().into_iter().flatten().collect();
+    let same = |it: &&Point| it.name == "noctule.self.cpu.time" && it.value == cpu.value;
+    let time = all.iter().find(same)?.time_ns;
+    Some(all.into_iter().filter(|it| it.time_ns == time).collect())
+}
+
+/// Each number of `/metrics` is at the receiver, and no other.
+fn assert_equal_to_metrics(sending: &Sending) {
+    let scraped = sending.agent.metrics();
+    let points = wait_for("the figures of the scrape are sent", || {
+        points_of(&sending.receiver, &scraped)
+    });
+    let documented = documented();
+    let sent = points.iter().flat_map(|point| samples(point, &documented));
+    let mut sent: BTreeMap<String, f64> = sent.collect();
+    sent.retain(|key, _| !key.starts_with("noctule_self_tick_age_seconds "));
+    let scraped = compared(&scraped);
+    let differ: Vec<String> = scraped
+        .keys()
+        .chain(sent.keys())
+        .filter(|key| scraped.get(*key) != sent.get(*key))
+        .map(|key| format!("{key}: {:?}, sent {:?}", scraped.get(key), sent.get(key)))
+        .collect();
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    assert!(scraped.len() > 100, "{}", scraped.len());
+}
+
+#[test]
+fn each_number_at_the_receiver_is_that_of_metrics() {
+    let _machine = support::shared_but(&[Part::Groups]);
+    let group = Group::new("otlp");
+    let id = hex_id();
+    let container = Below::new(&format!("docker/{id}"));
+    let _loads =
+        [&group, &container.group].map(|group| Load::shell(group, "while :; do /bin/true; done"));
+    for grpc in [false, true] {
+        let more = "headers = { x-who = \"me\" }\nattributes = { \"k8s.cluster.name\" = \"c\" }\n";
+        let sending = start(grpc, more);
+        let cgroup = group.path();
+        wait_until("the group has series", || {
+            let labels = [("cgroup", cgroup.as_str())];
+            let name = "noctule_cgroup_process_exits_total";
+            sending
+                .agent
+                .value(name, &labels)
+                .is_some_and(|value| value > 0.0)
+        });
+        wait_until("the container has", || {
+            let labels = [("container_id", id.as_str())];
+            let name = "noctule_container_cpu_seconds_total";
+            sending.agent.value(name, &labels).is_some()
+        });
+        assert_equal_to_metrics(&sending);
+        sending.assert_sound();
+        let requests = sending.receiver.requests("metrics");
+        let how = &requests[0]["how"];
+        assert_eq!(how["x-who"], "me", "{how}");
+        assert_eq!(how["path"], if grpc { "grpc" } else { "/v1/metrics" });
+        let points = sending.receiver.points();
+        let resources: BTreeSet<_> = points
+            .iter()
+            .flatten()
+            .map(|it| it.resource.clone())
+            .collect();
+        for resource in &resources {
+            assert_eq!(resource["k8s.cluster.name"], "c");
+            assert!(resource.contains_key("host.name"), "{resource:?}");
+        }
+        let of_container = |it: &&BTreeMap<_, _>| it.get("container.id") == Some(&id);
+        let found = resources.iter().filter(of_container).count();
+        assert_eq!(found, 1, "nothing was sent before its labels were settled");
+        let agents: Vec<_> = resources
+            .iter()
+            .filter(|it| it.contains_key("service.name"))
+            .collect();
+        assert_eq!(agents.len(), 1, "{agents:?}");
+        assert_eq!(agents[0]["service.instance.id"].len(), 36);
+    }
+}
+
+#[test]
+fn the_instance_is_the_same_after_a_start() {
+    let _machine = support::shared();
+    let ids: BTreeSet<String> = (0..2)
+        .map(|_| {
+            let sending = start(false, "compression = \"none\"\n");
+            let points = wait_for("a request", || sending.receiver.points().pop());
+            let mut ids = points
+                .iter()
+                .filter_map(|it| it.resource.get("service.instance.id"));
+            ids.next().expect("an id").clone()
+        })
+        .collect();
+    assert_eq!(ids.len(), 1, "{ids:?}");
+}
+
+#[test]
+fn a_receiver_that_refuses_is_asked_again_or_not() {
+    let _machine = support::shared();
+    let cases = [
+        (
+            false,
+            r#"{"status": 503, "times": 2, "headers": {"Retry-After": "1"}}"#,
+            r#"{"status": 429, "times": 1}"#,
+            r#"{"status": 400, "times": 1}"#,
+        ),
+        (
+            true,
+            r#"{"grpc": "UNAVAILABLE", "times": 2}"#,
+            r#"{"grpc": "RESOURCE_EXHAUSTED", "retry_seconds": 1, "times": 1}"#,
+            r#"{"grpc": "RESOURCE_EXHAUSTED", "times": 1}"#,
+        ),
+    ];
+    for (grpc, busy, throttled, final_answer) in cases {
+        let sending = start(grpc, "events = \"off\"\n");
+        sending.receiver.answer(busy);
+        wait_until("it was asked again", || sending.retries() >= 2.0);
+        sending.receiver.answer(throttled);
+        wait_until("it was asked once more", || sending.retries() >= 3.0);
+        assert_eq!(sending.lost("refused") + sending.lost("rejected"), 0.0);
+        sending.receiver.answer(r#"{"rejected": 5, "times": 1}"#);
+        wait_until("five points are rejected", || {
+            sending.lost("rejected") > 0.0
+        });
+        assert_eq!(sending.lost("rejected"), 5.0);
+        sending.receiver.answer(final_answer);
+        wait_until("a request is lost", || sending.lost("refused") > 0.0);
+        sending.receiver.answer(r#"{"delay": 2.0, "times": 1}"#);
+        let had = sending.receiver.points().len();
+        wait_until("more comes", || sending.receiver.points().len() > had + 1);
+        assert_eq!(sending.lost("queue_full") + sending.lost("unsent"), 0.0);
+        sending.assert_sent_is_exact();
+        sending.assert_sound();
+    }
+}
+
+/// When the figures of the points were taken.
+fn times(receiver: &Receiver) -> BTreeSet<u64> {
+    let points = receiver.points();
+    points.iter().flatten().map(|it| it.time_ns).collect()
+}
+
+#[test]
+fn what_fits_the_queue_survives_the_absence_of_the_receiver() {
+    let _machine = support::shared();
+    let mut sending = start(false, "events = \"off\"\n");
+    wait_until("the first figures are sent", || {
+        !times(&sending.receiver).is_empty()
+    });
+    sending.receiver.stop();
+    let waiting = |sending: &Sending| sending.count("queue_items", &[("signal", "metrics")]);
+    let cpu = |sending: &Sending| sending.agent.value("noctule_self_cpu_seconds_total", &[]);
+    // Each scrape that shows other figures is of another batch.
+    let mut away = BTreeSet::new();
+    wait_until("five batches wait", || {
+        away.extend(cpu(&sending).map(f64::to_bits));
+        away.len() >= 5 && waiting(&sending) > 0.0
+    });
+    sending.receiver.start_again();
+    let sent = || {
+        let points = sending.receiver.points();
+        let own = points
+            .iter()
+            .flatten()
+            .filter(|it| it.name == "noctule.self.cpu.time");
+        own.map(|it| it.value.to_bits()).collect::<BTreeSet<u64>>()
+    };
+    wait_until("what waited is sent", || sent().is_superset(&away));
+    for reason in ["queue_full", "refused", "rejected", "unsent"] {
+        assert_eq!(sending.lost(reason), 0.0, "{reason}");
+    }
+    sending.assert_sent_is_exact();
+    sending.assert_sound();
+}
+
+#[test]
+fn what_does_not_fit_the_queue_is_counted() {
+    let _machine = support::shared();
+    let options = "events = \"off\"\ncompression = \"none\"\nqueue_bytes = 65536\n";
+    let mut sending = start(
+        false,
+        &format!("{options}[collect]\ninterval_seconds = 0.1\n"),
+    );
+    wait_until("the first figures are sent", || {
+        !times(&sending.receiver).is_empty()
+    });
+    sending.receiver.stop();
+    wait_until("some found no room", || sending.lost("queue_full") > 1000.0);
+    let bytes = sending.count("queue_bytes", &[("signal", "metrics")]);
+    sending.receiver.start_again();
+    let had = times(&sending.receiver);
+    wait_until("it goes on", || {
+        times(&sending.receiver).len() > had.len() + 5
+    });
+    // The request under way has room of its own, and one that is larger than the room waits alone.
+    assert!(bytes < 65_536.0 * 8.0, "{bytes}");
+    sending.assert_sent_is_exact();
+    sending.assert_sound();
+}
+
+/// The names in backquotes of the documents that say which keys records have.
+fn words() -> BTreeSet<String> {
+    let read = |name: &str| {
+        let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+        fs::read_to_string(path).expect("a document")
+    };
+    let text = read("json.md") + &read("otlp.md");
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.map(str::to_owned).collect()
+}
+
+#[test]
+fn events_are_records_with_the_resource_of_their_row() {
+    let _machine = support::shared();
+    let group = Group::new("otlp-events");
+    let sending = start(false, "metrics = false\n");
+    let load = Load::shell(&group, "read line; :");
+    load.kill();
+    load.wait_for_end();
+    let cgroup = group.path();
+    let record = wait_for("the end is sent", || {
+        let records = sending.receiver.records();
+        records.into_iter().find(|it| {
+            it.event == "process.exit" && it.resource.get("process.linux.cgroup") == Some(&cgroup)
+        })
+    });
+    assert_eq!(
+        (
+            record.severity.as_str(),
+            &*record.attributes["process.exit.signal"]
+        ),
+        ("WARN", "9")
+    );
+    assert_eq!(record.attributes["process.pid"], load.pid().to_string());
+    assert_eq!(record.attributes["event.name"], "process.exit");
+    assert!(record.body.contains("SIGKILL"), "{}", record.body);
+    let others = sending.receiver.records();
+    assert!(others.iter().all(|it| it.severity != "INFO"), "{others:?}");
+    assert!(sending.receiver.requests("metrics").is_empty());
+    sending.assert_sound();
+}
+
+#[test]
+fn all_events_are_sent_once_and_their_keys_are_documented() {
+    let _machine = support::shared();
+    let group = Group::new("otlp-all");
+    let mut sending = start(true, "metrics = false\nevents = \"all\"\n");
+    let count = 300;
+    let script = format!("i=0; while [ $i -lt {count} ]; do i=$((i + 1)); /bin/true; done; read x");
+    let load = Load::shell(&group, &script);
+    let of_group = |receiver: &Receiver| {
+        let cgroup = group.path();
+        let mut records = receiver.records();
+        records.retain(|it| it.resource.get("process.linux.cgroup") == Some(&cgroup));
+        records
+    };
+    let ends = |receiver: &Receiver| {
+        let all = of_group(receiver);
+        all.iter().filter(|it| it.event == "process.exit").count()
+    };
+    wait_until("some are sent", || ends(&sending.receiver) > 10);
+    sending.receiver.stop();
+    sending.receiver.start_again();
+    wait_until("all are sent", || ends(&sending.receiver) >= count);
+    drop(load);
+    let lost = |reason| sending.count("lost_total", &[("signal", "logs"), ("reason", reason)]);
+    assert_eq!(lost("queue_full") + lost("refused"), 0.0);
+    let records = of_group(&sending.receiver);
+    let mut ids = BTreeSet::new();
+    let once = records
+        .iter()
+        .filter(|it| ids.insert(it.attributes["log.record.uid"].clone()));
+    let once: Vec<_> = once.filter(|it| it.event == "process.exit").collect();
+    assert!(
+        once.len() == count || once.len() == count + 1,
+        "{}",
+        once.len()
+    );
+    let words = words();
+    for record in sending.receiver.records() {
+        for key in record.attributes.keys().chain(record.resource.keys()) {
+            assert!(
+                words.contains(key),
+                "{key} of {} is in no document",
+                record.event
+            );
+        }
+    }
+    sending.assert_sound();
+}
+
+#[test]
+fn a_verdict_that_changes_is_a_record() {
+    let _machine = support::shared_but(&[Part::LastCpu]);
+    needs!("cpu_waits");
+    let (victim, hog) = (
+        Group::new("otlp-victim").heavy(),
+        Group::new("otlp-hog").heavy(),
+    );
+    let window = "[verdicts]\nwindow_seconds = 1.0\n";
+    let sending = start(false, &format!("metrics = false\n{window}"));
+    let verdicts = |of: &Group| {
+        let mut records = sending.receiver.records();
+        let path = of.path();
+        records.retain(|it| {
+            let same = it.resource.get("process.linux.cgroup") == Some(&path);
+            same && it.event == "noctule.verdict"
+        });
+        records
+    };
+    let mut load = Load::own(&victim, "spin 1");
+    let other = Load::own(&hog, "spin 1");
+    let hurt = wait_for("the victim is hurt", || verdicts(&victim).pop());
+    assert_eq!(hurt.severity, "WARN");
+    let key = |key: &str| hurt.attributes[key].clone();
+    assert_eq!(key("noctule.verdict"), "hurt_by_neighbour");
+    assert_eq!(key("noctule.verdict.before"), "quiet");
+    assert_eq!(key("noctule.culprit"), hog.path());
+    assert!(hurt.body.starts_with(&victim.path()), "{}", hurt.body);
+    other.kill();
+    let quiet = wait_for("it is quiet again", || {
+        let mut all = verdicts(&victim);
+        all.retain(|it| it.severity == "INFO");
+        all.pop()
+    });
+    assert_eq!(quiet.attributes["noctule.verdict"], "quiet");
+    load.kill();
+    load.reap();
+    sending.assert_sound();
+}
