@@ -5,6 +5,7 @@ mod blackbox;
 mod generate;
 mod notes;
 mod scenes;
+mod soak;
 mod tidy;
 mod tree;
 mod vm;
@@ -40,6 +41,7 @@ enum Task {
     },
     Blackbox(blackbox::Args),
     Scenes(scenes::Args),
+    Soak(soak::Args),
     Vm(vm::Args),
 }
 
@@ -66,6 +68,7 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Bench { options } => bench::run(root, options),
         Task::Blackbox(args) => blackbox::run(root, args),
         Task::Scenes(args) => scenes::run(root, args),
+        Task::Soak(args) => soak::run(args),
         Task::Vm(args) => vm::run(root, args),
     }
 }

@@ -1,0 +1,369 @@
+//! `cargo xtask soak`: an agent with everything switched on, beside churn, for a long time.
+//!
+//! What it holds must not grow: memory, descriptors, threads, entries of its tables. Some of it fills in the
+//! first minutes by design (the page remembers a quarter of an hour), so the first third is not judged.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read as _, Write as _, stdout};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+/// Run the agent with everything switched on beside churn, and see whether it grows
+///
+/// Processes, cgroups and connections come and go all the time; the agent writes events and a recording,
+/// exposes each process, and is scraped. Prints memory, descriptors, threads and entries of tables over time,
+/// and fails if one of them grows, an answer fails or the agent ends. Needs root.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long, in seconds
+    #[arg(long = "for", value_name = "SECONDS", default_value_t = 7200)]
+    seconds: u64,
+    /// The binary
+    #[arg(long, value_name = "FILE", default_value = "target/release/noctule")]
+    binary: PathBuf,
+}
+
+/// Growth is not judged of a shorter run: what is remembered for a quarter of an hour is still filling.
+const LEAST_SECONDS: u64 = 3600;
+
+/// Lines of the table.
+const SAMPLES: u64 = 24;
+
+/// Growth of memory from the second third to the last that is noise: of what there is, and at least so much.
+const MEMORY_SHARE: f64 = 0.05;
+const MEMORY_MIB: f64 = 4.0;
+/// The same of descriptors and threads: an answer is under way.
+const FEW: f64 = 4.0;
+
+/// What the agent holds at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    memory_mib: f64,
+    descriptors: f64,
+    threads: f64,
+    entries: f64,
+    losses: f64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    ensure!(rustix::process::geteuid().is_root(), "it needs root");
+    let folder = Folder::new()?;
+    let config = folder.0.join("noctule.toml");
+    fs::write(
+        &config,
+        "[metrics]\nprocesses = true\n[events]\nfiles = true\n",
+    )?;
+    let mut agent = Agent::start(&args.binary, &config, &folder.0)?;
+    let (stop, churned) = (AtomicBool::new(false), Churned::default());
+    let group = folder.0.file_name().and_then(|name| name.to_str());
+    let group = group.unwrap_or("noctule-soak");
+    let samples = thread::scope(|scope| {
+        scope.spawn(|| churned.processes(&stop));
+        scope.spawn(|| churned.groups(group, &stop));
+        scope.spawn(|| churned.connections(&stop));
+        let samples = watch(&mut agent, args.seconds);
+        stop.store(true, Ordering::Relaxed);
+        samples
+    })?;
+    agent.end()?;
+    let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let judged = args.seconds >= LEAST_SECONDS;
+    let grown = if judged { grown(&samples) } else { Vec::new() };
+    let mut out = format!(
+        "{} processes, {} cgroups and {} connections came and went; {} scrapes, none failed\n",
+        of(&churned.processes),
+        of(&churned.groups),
+        of(&churned.connections),
+        agent.scrapes
+    );
+    for words in &grown {
+        writeln!(out, "grew: {words}")?;
+    }
+    match (judged, grown.is_empty()) {
+        (true, true) => out.push_str("nothing grew\n"),
+        (true, false) => {}
+        (false, _) => writeln!(out, "growth is judged from {LEAST_SECONDS} s on")?,
+    }
+    stdout().write_all(out.as_bytes())?;
+    Ok(match grown.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// A line of the table now and then, and a scrape each second.
+fn watch(agent: &mut Agent, seconds: u64) -> Result<Vec<Sample>> {
+    let begun = Instant::now();
+    let every = Duration::from_secs_f64(seconds as f64 / SAMPLES as f64);
+    let mut samples = Vec::new();
+    writeln!(
+        stdout(),
+        "  after  memory  descriptors  threads  entries  losses"
+    )?;
+    while samples.len() < SAMPLES as usize {
+        thread::sleep(Duration::from_secs(1).min(every));
+        let page = agent.scrape()?;
+        if begun.elapsed() < every * (samples.len() as u32 + 1) {
+            continue;
+        }
+        let sample = agent.sample(&page)?;
+        let Sample {
+            memory_mib,
+            descriptors,
+            threads,
+            entries,
+            losses,
+        } = sample;
+        let after = begun.elapsed().as_secs();
+        writeln!(
+            stdout(),
+            "{after:5} s {memory_mib:5.1}M {descriptors:12} {threads:8} {entries:8} {losses:7}"
+        )?;
+        samples.push(sample);
+    }
+    Ok(samples)
+}
+
+/// What is more in the last third than in the second.
+fn grown(samples: &[Sample]) -> Vec<String> {
+    let third = samples.len() / 3;
+    let median = |part: &[Sample], of: fn(&Sample) -> f64| {
+        let mut values: Vec<f64> = part.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(0.0)
+    };
+    type Figure = (&'static str, fn(&Sample) -> f64, f64, f64);
+    let figures: [Figure; 4] = [
+        ("memory (MiB)", |it| it.memory_mib, MEMORY_SHARE, MEMORY_MIB),
+        ("descriptors", |it| it.descriptors, 0.0, FEW),
+        ("threads", |it| it.threads, 0.0, FEW),
+        // Groups come and go in bursts.
+        ("entries of tables", |it| it.entries, 0.25, 200.0),
+    ];
+    let mut grown = Vec::new();
+    for (name, of, share, least) in figures {
+        let before = median(&samples[third..2 * third], of);
+        let after = median(&samples[2 * third..], of);
+        if after - before > (before * share).max(least) {
+            grown.push(format!("{name}: {before} to {after}"));
+        }
+    }
+    grown
+}
+
+/// A folder for what the agent writes.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self> {
+        let name = format!("noctule-soak-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).context("a folder")?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays is only space.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Agent {
+    child: Child,
+    address: String,
+    scrapes: u64,
+}
+
+impl Agent {
+    fn start(binary: &Path, config: &Path, folder: &Path) -> Result<Self> {
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let child = Command::new(binary)
+            .args(["run", "--listen", &address, "--events-size", "4MiB"])
+            .arg("--config")
+            .arg(config)
+            .arg("--events")
+            .arg(folder.join("events.jsonl"))
+            .arg("--tape")
+            .arg(folder.join("tape"))
+            .stdout(Stdio::null())
+            .spawn()
+            .with_context(|| format!("starting {}", binary.display()))?;
+        let mut agent = Self {
+            child,
+            address,
+            scrapes: 0,
+        };
+        let begun = Instant::now();
+        while agent.get().is_err() {
+            agent.alive()?;
+            ensure!(
+                begun.elapsed() < Duration::from_secs(60),
+                "it never answers"
+            );
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(agent)
+    }
+
+    fn alive(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!("the agent has ended: {status}"),
+        }
+    }
+
+    fn get(&self) -> Result<String> {
+        let mut stream = TcpStream::connect(&self.address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        let mut page = String::new();
+        stream.read_to_string(&mut page)?;
+        ensure!(page.contains(" 200 OK"), "{page:.200}");
+        Ok(page)
+    }
+
+    fn scrape(&mut self) -> Result<String> {
+        self.alive()?;
+        let page = self.get().context("a scrape failed")?;
+        self.scrapes += 1;
+        Ok(page)
+    }
+
+    fn sample(&self, page: &str) -> Result<Sample> {
+        let process = PathBuf::from(format!("/proc/{}", self.child.id()));
+        let status = fs::read_to_string(process.join("status"))?;
+        let number = |key: &str| -> Result<f64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(key));
+            let word = line.and_then(|line| line.split_whitespace().next());
+            Ok(word.context("a line of status")?.parse()?)
+        };
+        let sum = |name: &str| -> f64 {
+            let lines = page.lines().filter(|line| line.starts_with(name));
+            let values = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+            values.sum()
+        };
+        Ok(Sample {
+            memory_mib: number("VmRSS:")? / 1024.0,
+            descriptors: fs::read_dir(process.join("fd"))?.count() as f64,
+            threads: number("Threads:")?,
+            entries: sum("noctule_self_map_entries{"),
+            losses: sum("noctule_self_losses_total{"),
+        })
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        let status = self.child.wait()?;
+        ensure!(status.success(), "it ended with {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What came and went.
+#[derive(Default)]
+struct Churned {
+    processes: AtomicU64,
+    groups: AtomicU64,
+    connections: AtomicU64,
+}
+
+/// Between two of a kind: a hundred in a second are many for a node.
+const PAUSE: Duration = Duration::from_millis(10);
+
+impl Churned {
+    fn processes(&self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            if Command::new("/bin/true").status().is_ok() {
+                self.processes.fetch_add(1, Ordering::Relaxed);
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn groups(&self, name: &str, stop: &AtomicBool) {
+        let Some(mount) = hierarchy() else { return };
+        for number in 0_u64.. {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let group = mount.join(format!("{name}-{number}"));
+            if fs::create_dir(&group).is_ok() {
+                // A process runs in it for a moment.
+                let script = format!("echo $$ >{}/cgroup.procs", group.display());
+                let _ = Command::new("sh").args(["-c", &script]).status();
+                while fs::remove_dir(&group).is_err() && group.exists() {
+                    thread::sleep(PAUSE);
+                }
+                self.groups.fetch_add(1, Ordering::Relaxed);
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn connections(&self, stop: &AtomicBool) {
+        let Ok(listener) = TcpListener::bind("127.0.0.1:0") else {
+            return;
+        };
+        let Ok(address) = listener.local_addr() else {
+            return;
+        };
+        while !stop.load(Ordering::Relaxed) {
+            if TcpStream::connect(address).is_ok() && listener.accept().is_ok() {
+                self.connections.fetch_add(1, Ordering::Relaxed);
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// The mount of the hierarchy that is counted: that of the controller `cpu` of v1, or v2.
+fn hierarchy() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/mounts").ok()?;
+    let find = |kind: &str, option: &str| {
+        let mut fields = mounts
+            .lines()
+            .map(|line| line.split(' ').collect::<Vec<_>>());
+        let has =
+            |it: &Vec<&str>| it.len() > 3 && it[2] == kind && it[3].split(',').any(|o| o == option);
+        fields.find(has).map(|it| PathBuf::from(it[1]))
+    };
+    find("cgroup", "cpu").or_else(|| find("cgroup2", "rw"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_grows_after_the_first_third_is_named() {
+        let at = |memory_mib, threads| Sample {
+            memory_mib,
+            threads,
+            ..Sample::default()
+        };
+        let filling: Vec<Sample> = (0..24)
+            .map(|n| at(if n < 8 { 20.0 + f64::from(n) } else { 40.0 }, 9.0))
+            .collect();
+        assert!(grown(&filling).is_empty());
+        let leaking: Vec<Sample> = (0..24).map(|n| at(20.0 + f64::from(n), 9.0)).collect();
+        assert_eq!(grown(&leaking), ["memory (MiB): 32 to 40"]);
+    }
+}
