@@ -1,7 +1,7 @@
 //! OpenTelemetry's format (OTLP, protobuf): requests of metrics and of log records, ready to be sent.
 //!
 //! Metrics are those of `/metrics`, from the same [`Snapshot`](crate::openmetrics::Snapshot), under the names of
-//! `noctule_model::OtelMetric` ([`metrics`]). Events and changed verdicts are log records with an `event.name`
+//! `noctule_model::OtelMetric` (`metrics`). Events and changed verdicts are log records with an `event.name`
 //! ([`EventRecords`]).
 //!
 //! # Resources
