@@ -86,7 +86,8 @@ fn bus() -> String {
 fn set_register(register: u8, value: u8) {
     let bus = bus();
     let number = bus.strip_prefix("i2c-").expect("its number");
-    let (register, value) = (register.to_string(), value.to_string());
+    // busybox takes a register for hexadecimal in any case, and a value by its prefix.
+    let (register, value) = (format!("{register:#x}"), value.to_string());
     let args = ["-f", "-y", number, CHIP, &register, &value, "b"];
     let output = Command::new("i2cset").args(args).output();
     let output = output.expect("i2cset");
