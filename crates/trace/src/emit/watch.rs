@@ -19,7 +19,7 @@ pub enum WatchMap {
     Lost = 17,
     /// A word for each switch: 0 is off.
     Switches = 18,
-    /// A token for how each switch stands ([`token`]): who takes it out may change the switch.
+    /// A token for how each switch stands (`token`): who takes it out may change the switch.
     Tokens = 19,
     /// What is left of the count of each trigger.
     Counts = 20,

@@ -169,7 +169,7 @@ fn problems_of_several_triggers_have_the_kernels_words() {
             &["keys=pid:a=bits:onmax($a).snapshot():onchange($a).snapshot()"],
             0,
             "Can't have more than one snapshot() action per hist",
-            "snapshot",
+            "snapshot()",
         ),
         (
             &["keys=pid:a=comm:onmax($a).save(pid)"],
