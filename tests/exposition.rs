@@ -235,9 +235,12 @@ fn every_series_of_a_group_exists_from_0() {
     let node = metrics_of(&samples, "node", &[]);
     let details = node.iter().filter(|name| {
         let is = |detail: &&str| name.starts_with(*detail);
-        ["softirqs_total ", "sched_preemptions_total "]
-            .iter()
-            .any(is)
+        let of_the_node = [
+            "softirqs_total ",
+            "sched_preemptions_total ",
+            "sched_waiting_",
+        ];
+        of_the_node.iter().any(is)
     });
     expected.extend(details.cloned());
     let own = [
