@@ -13,7 +13,6 @@ use noctule_model::{
 
 mod counts;
 mod known;
-mod shares;
 
 use counts::EventCounts;
 use known::{Known, Missing};
