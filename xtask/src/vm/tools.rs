@@ -16,13 +16,15 @@ use super::cached;
 /// installed here is missing in the machine too, and the test that needs it says so.
 const TOOLS: &[(&str, &str)] = &[
     ("bash", "bash"),
-    ("dig", "bind9-dnsutils"),
     ("ip", "iproute2"),
     ("runc", "runc"),
     ("setpriv", "util-linux"),
     ("tc", "iproute2"),
     ("tmux", "tmux"),
 ];
+
+/// Those that only machines of this one's architecture have: their libraries come in many packages.
+const INSTALLED: &[&str] = &["dig"];
 
 const BUSYBOX: (&str, &str) = ("busybox", "busybox-static");
 
@@ -55,9 +57,10 @@ impl Tools {
 
     /// Name and place of each that is there.
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, PathBuf)> {
-        TOOLS
-            .iter()
-            .filter_map(|(name, _)| Some((*name, self.find(name)?)))
+        let names = TOOLS.iter().map(|(name, _)| *name);
+        names
+            .chain(INSTALLED.iter().copied())
+            .filter_map(|name| Some((name, self.find(name)?)))
     }
 
     pub(super) fn busybox(&self) -> Result<PathBuf> {
