@@ -148,7 +148,7 @@ fn counts_are_exact_on_all_cpus() {
     let own = std::process::id();
     let off = format!("traceoff:{COUNT} if common_tgid == {own}");
     let on = format!("traceon if common_tgid == {own}");
-    let stack = format!("stacktrace:200 if common_tgid == {own}");
+    let stack = format!("stacktrace:5000 if common_tgid == {own}");
     let args = [
         "syscalls:sys_enter_getuid",
         &off,
@@ -177,8 +177,8 @@ fn counts_are_exact_on_all_cpus() {
     assert_eq!(done(&seen, &format!("traceoff:{COUNT}")).len(), COUNT);
     assert_eq!(done(&seen, "traceon").len(), COUNT);
     // The count is used up while tracing is off, too, when nothing is shown.
-    let stacks = done(&seen, "stacktrace:200");
-    assert!(!stacks.is_empty() && stacks.len() <= 200, "{stacks:?}");
+    let stacks = done(&seen, "stacktrace:5000");
+    assert!(!stacks.is_empty() && stacks.len() <= 5000, "{stacks:?}");
     for event in stacks {
         if release() < (5, 11) {
             // It has no stack at a system call's own events, and no function that gives the thread's.

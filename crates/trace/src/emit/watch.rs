@@ -191,8 +191,9 @@ impl Watcher<'_> {
     /// Changes a switch if it stands otherwise, and uses the count up by one then. Of several CPUs that
     /// want to, the one does it that takes the token of how the switch stands ([`WatchMap::Tokens`]), which
     /// is possible without atomic instructions that older kernels lack. That of how it stands then it puts
-    /// there last: up to then nobody else changes anything, so the count is exact, also for a CPU that
-    /// looked at it long ago.
+    /// there when the word of the switch has changed: up to then nobody else changes anything, so the count is
+    /// exact, also for a CPU that looked at it long ago. What wants to change it back between these two
+    /// steps finds no token, and does nothing.
     fn switch(
         &mut self,
         trigger: &Trigger,
@@ -231,11 +232,12 @@ impl Watcher<'_> {
             self.send(1 + trigger.number, false)?;
             self.asm().load(Width::B8, Reg::R7, cell.base, cell.offset);
             self.asm().store(Width::B8, Reg::R7, 0, 1);
+            self.put(after);
         } else {
             self.asm().store(Width::B8, Reg::R7, 0, 0);
+            self.put(after);
             self.send(1 + trigger.number, false)?;
         }
-        self.put(after);
         Ok(())
     }
 
