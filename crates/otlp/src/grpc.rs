@@ -1,5 +1,9 @@
 //! The part of gRPC that a call with one message each way needs.
 
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
 /// A message with what stands before each: whether it is compressed, and its length.
 pub(crate) fn framed(compressed: bool, message: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(message.len() + 5);
@@ -58,27 +62,13 @@ pub(crate) fn is_for_now(code: i32, says_when: bool) -> bool {
     }
 }
 
-/// Base64, with or without padding.
+/// Base64, of either alphabet, with or without padding.
 pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    let (mut bits, mut held) = (0_u32, 0);
-    for byte in text.trim_end_matches('=').bytes() {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held) as u8);
-        }
-    }
-    Some(out)
+    const ANY: GeneralPurpose = GeneralPurpose::new(
+        &STANDARD,
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    );
+    ANY.decode(text.replace('-', "+").replace('_', "/")).ok()
 }
 
 #[cfg(test)]
