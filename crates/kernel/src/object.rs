@@ -116,7 +116,7 @@ pub struct ForeignObject {
 }
 
 /// How it was opened and prepared, to do it again: libbpf loads an object once.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Recipe {
     bytes: Vec<u8>,
     name: String,
@@ -220,46 +220,45 @@ impl ForeignObject {
     ///
     /// The kernel refuses a map or a program; nothing stays loaded.
     pub fn load(self) -> Result<LoadedObject, ObjectError> {
-        let again = self.made.clone();
-        match self.load_logged(None) {
+        match load_logged(self.object, None) {
             Err(error) if error.errno() == Some(libc::ENOSPC) => {
-                again.make()?.load_logged(Some(REASON))
+                load_logged(self.made.make()?.object, Some(REASON))
             }
             loaded => loaded,
         }
     }
+}
 
-    /// `level`: what the verifier writes; without it libbpf asks for the steps if a program is refused.
-    fn load_logged(mut self, level: Option<u32>) -> Result<LoadedObject, ObjectError> {
-        let mut logs = Vec::new();
-        for mut program in self.object.progs_mut().filter(|p| p.autoload()) {
-            let mut log = vec![0_u8; LOG_BYTES];
-            #[allow(unsafe_code, reason = "libbpf-rs has no buffers for the log")]
-            // SAFETY: the buffer is as long as is said, and outlives the load: `logs` is dropped last.
-            unsafe {
-                sys::bpf_program__set_log_buf(
-                    program.as_libbpf_object().as_ptr(),
-                    log.as_mut_ptr().cast(),
-                    log.len() as _,
-                );
-            }
-            if let Some(level) = level {
-                program.set_log_level(level);
-            }
-            logs.push((program.name().to_string_lossy().into_owned(), log));
+/// `level`: what the verifier writes; without it libbpf asks for the steps if a program is refused.
+fn load_logged(mut object: OpenObject, level: Option<u32>) -> Result<LoadedObject, ObjectError> {
+    let mut logs = Vec::new();
+    for mut program in object.progs_mut().filter(|p| p.autoload()) {
+        let mut log = vec![0_u8; LOG_BYTES];
+        #[allow(unsafe_code, reason = "libbpf-rs has no buffers for the log")]
+        // SAFETY: the buffer is as long as is said, and outlives the load: `logs` is dropped last.
+        unsafe {
+            sys::bpf_program__set_log_buf(
+                program.as_libbpf_object().as_ptr(),
+                log.as_mut_ptr().cast(),
+                log.len() as _,
+            );
         }
-        let (loaded, said) = said::listen(|| self.object.load());
-        match loaded {
-            Ok(object) => Ok(LoadedObject { object }),
-            Err(error) => {
-                let refused = refused(&logs, &said);
-                let error = Err::<(), _>(error).context("loading the object").err();
-                Err(ObjectError {
-                    error: error.unwrap_or_else(|| Error::new(ErrorKind::Other, "")),
-                    said,
-                    refused,
-                })
-            }
+        if let Some(level) = level {
+            program.set_log_level(level);
+        }
+        logs.push((program.name().to_string_lossy().into_owned(), log));
+    }
+    let (loaded, said) = said::listen(|| object.load());
+    match loaded {
+        Ok(object) => Ok(LoadedObject { object }),
+        Err(error) => {
+            let refused = refused(&logs, &said);
+            let error = Err::<(), _>(error).context("loading the object").err();
+            Err(ObjectError {
+                error: error.unwrap_or_else(|| Error::new(ErrorKind::Other, "")),
+                said,
+                refused,
+            })
         }
     }
 }
