@@ -9,7 +9,6 @@ use crate::support::browser::Browser;
 use crate::support::cgroup::Group;
 use crate::support::http;
 use crate::support::load::Load;
-use crate::support::machine::Part;
 
 fn agent() -> Agent {
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -42,7 +41,8 @@ fn open(agent: &Agent, address: &str) -> Browser {
 
 #[test]
 fn the_page_names_the_neighbour_that_hurts_and_a_link_restores_it() {
-    let _machine = support::shared_but(&[Part::LastCpu]);
+    // Beside loads of others a browser takes minutes to begin.
+    let _machine = support::alone();
     needs!("cpu_waits");
     let agent = agent();
     // Its threads would wait for the last CPU behind both loads, and it would not even begin.

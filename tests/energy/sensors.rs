@@ -35,7 +35,7 @@ const CHANNELS: [(u8, u8, Power); 4] = [
     (0x19, 0x1a, |v, i| (v * 55) * (i * 250 / 100)),
 ];
 
-/// Whether the machine has none of them; then the runner is told.
+/// Whether the machine has none of them; then the test is reported as skipped.
 fn lacks_sensors() -> bool {
     let lacks = !Path::new("/sys/bus/acpi/devices/ACPI000D:00").exists();
     if lacks {

@@ -55,7 +55,10 @@ impl<'a> Instance<'a> {
         fs::create_dir(tracefs.path(&name)).expect("an instance");
         let instance = Self { tracefs, name };
         // Addresses as they are, not hashes of them.
-        instance.write("trace_options", "nohash-ptr");
+        // Linux 5.12 began to hash them.
+        if instance.read("trace_options").contains("hash-ptr") {
+            instance.write("trace_options", "nohash-ptr");
+        }
         instance.write("buffer_size_kb", "8192");
         instance
     }
