@@ -10,9 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
-use base64::Engine as _;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use data_encoding::BASE64_NOPAD;
 use ring::hmac;
 use ring::rand::SystemRandom;
 use tokio::sync::Semaphore;
@@ -20,12 +18,6 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use crate::refusals::Refused;
-
-/// With or without padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// The most that a hash may cost: a second or two for each check. It doubles with each step.
 const MOST_COST: u32 = 15;
@@ -261,7 +253,8 @@ fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
     if more.is_some() || !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    let both = BASE64.decode(rest.trim()).ok()?;
+    let digits = rest.trim().trim_end_matches('=');
+    let both = BASE64_NOPAD.decode(digits.as_bytes()).ok()?;
     let colon = both.iter().position(|&b| b == b':')?;
     let name = String::from_utf8(both[..colon].to_vec()).ok()?;
     Some((name, both[colon + 1..].to_vec()))
