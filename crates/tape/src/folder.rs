@@ -33,12 +33,24 @@ impl Limits {
     }
 }
 
+/// A lock that ends with this, although a child of this process that is just being started has a copy of the
+/// open file.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The end of the last copy frees it otherwise.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// A folder that this writer has for itself.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
     /// Held as long as the writer lives.
-    _lock: File,
+    _lock: Lock,
     next: u64,
 }
 
@@ -69,7 +81,7 @@ impl Folder {
         let last = segments(path)?.last().and_then(|path| number(path));
         Ok(Self {
             path: path.to_owned(),
-            _lock: lock,
+            _lock: Lock(lock),
             next: last.map_or(1, |last| last + 1),
         })
     }
@@ -160,4 +172,20 @@ pub(crate) fn size(segment: &Path) -> u64 {
 /// Whether a path is a segment and no folder of segments.
 pub(crate) fn is_segment(path: &Path) -> bool {
     path.join(index::FILE).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_open_file_does_not_hold_the_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = Folder::lock(folder.path()).expect("nobody has it");
+        let copy = first._lock.0.try_clone().expect("a copy");
+        assert!(Folder::lock(folder.path()).is_err(), "it is taken");
+        drop(first);
+        Folder::lock(folder.path()).expect("it is free, whoever has a copy");
+        drop(copy);
+    }
 }
