@@ -418,7 +418,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 68, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 71, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

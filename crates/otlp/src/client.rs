@@ -1,6 +1,8 @@
 //! One connection to the receiver, made when it is needed.
 
 use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use flate2::Compression;
@@ -15,6 +17,7 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message as _;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -23,6 +26,7 @@ use crate::endpoint::{Endpoint, Protocol};
 use crate::grpc;
 use crate::outcome::{Outcome, Status, accepted};
 use crate::queue::Packed;
+use crate::tls::{self, Tls};
 
 /// Most that is read of an answer.
 const ANSWER_BYTES: usize = 64 * 1024;
@@ -35,6 +39,8 @@ const WORDS: usize = 200;
 pub struct Settings {
     /// Where to.
     pub endpoint: Endpoint,
+    /// How TLS is spoken; `None`: it is not, whatever the endpoint says.
+    pub tls: Option<Tls>,
     /// Sent with each request.
     pub headers: HeaderMap,
     /// Whether requests are compressed.
@@ -79,6 +85,8 @@ fn compress(body: &[u8]) -> Option<Vec<u8>> {
 pub struct Client {
     settings: Settings,
     connection: Option<Connection>,
+    /// The receiver asked for our certificate, and has not answered a request since.
+    asked: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -86,6 +94,11 @@ enum Connection {
     Http(http1::SendRequest<Full<Bytes>>),
     Grpc(http2::SendRequest<Full<Bytes>>),
 }
+
+/// What requests go through, with TLS or without: the code for HTTP is there once.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// Why there is no answer.
 type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -96,6 +109,7 @@ impl Client {
         Self {
             settings,
             connection: None,
+            asked: Arc::default(),
         }
     }
 
@@ -110,12 +124,23 @@ impl Client {
         let patience = self.settings.timeout;
         let outcome = match timeout(patience, self.exchange(signal, &request.body)).await {
             Ok(Ok(outcome)) => return outcome,
-            Ok(Err(failed)) => Outcome::later(words(&*failed)),
+            Ok(Err(failed)) => Outcome::later(self.words(&*failed)),
             Err(_) => Outcome::later(format!("no answer within {patience:?}")),
         };
         // What comes later on that connection answers nothing that is asked.
         self.connection = None;
         outcome
+    }
+
+    fn words(&self, error: &(dyn std::error::Error + 'static)) -> String {
+        let explained = tls::explain(error, &self.settings.endpoint.host);
+        // Where TLS says why, that is the reason.
+        let asked = self.asked.swap(false, Ordering::Relaxed);
+        match (explained, asked) {
+            (Some(explained), _) => explained,
+            (None, true) => format!("{}: {}", words(error), tls::ASKED),
+            (None, false) => words(error),
+        }
     }
 
     async fn exchange(&mut self, signal: Signal, body: &Bytes) -> Result<Outcome, Failed> {
@@ -134,8 +159,13 @@ impl Client {
         let Endpoint { host, port, .. } = &self.settings.endpoint;
         let stream = TcpStream::connect((host.as_str(), *port)).await?;
         stream.set_nodelay(true)?;
+        let protocol = self.settings.endpoint.protocol();
+        let stream: Box<dyn Stream> = match &self.settings.tls {
+            None => Box::new(stream),
+            Some(tls) => Box::new(tls.begin(host, protocol, stream, &self.asked).await?),
+        };
         let stream = TokioIo::new(stream);
-        Ok(match self.settings.endpoint.protocol() {
+        Ok(match protocol {
             Protocol::Http => {
                 let (sender, connection) = http1::handshake(stream).await?;
                 tokio::spawn(connection);
@@ -191,8 +221,12 @@ impl Client {
                 }
             }
             Protocol::Grpc => {
+                let scheme = match endpoint.is_tls() {
+                    true => "https",
+                    false => "http",
+                };
                 let builder = builder
-                    .uri(format!("http://{authority}{path}"))
+                    .uri(format!("{scheme}://{authority}{path}"))
                     .header(CONTENT_TYPE, "application/grpc")
                     .header(TE, "trailers");
                 match gzip {
@@ -209,6 +243,7 @@ impl Client {
     }
 
     async fn read(&mut self, response: Response<Incoming>) -> Result<Outcome, Failed> {
+        self.asked.store(false, Ordering::Relaxed);
         let (head, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_BYTES).collect().await?;
         Ok(match self.settings.endpoint.protocol() {

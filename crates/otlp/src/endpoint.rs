@@ -12,7 +12,7 @@ pub enum Protocol {
     /// A POST with protobuf for each (`http/protobuf`).
     #[default]
     Http,
-    /// gRPC over HTTP/2 without TLS.
+    /// gRPC over HTTP/2.
     Grpc,
 }
 
@@ -26,6 +26,7 @@ pub struct Endpoint {
     /// What stands before `/v1/metrics`, without a slash at its end.
     path: String,
     protocol: Protocol,
+    tls: bool,
 }
 
 /// Why an address is no endpoint.
@@ -41,18 +42,16 @@ impl fmt::Display for UnusableEndpoint {
 impl std::error::Error for UnusableEndpoint {}
 
 impl Endpoint {
-    /// Reads `http://HOST[:PORT][/PATH]`.
+    /// Reads `http://HOST[:PORT][/PATH]`, or the same with `https`.
     pub fn parse(text: &str, protocol: Protocol) -> Result<Self, UnusableEndpoint> {
         let uri: Uri = text.parse().map_err(|_| UnusableEndpoint("it is no URL"))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => {
-                return Err(UnusableEndpoint(
-                    "TLS is not spoken here: send to a collector on this node, which does",
-                ));
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => {
+                return Err(UnusableEndpoint("it must begin with http:// or https://"));
             }
-            _ => return Err(UnusableEndpoint("it must begin with http://")),
-        }
+        };
         let host = uri.host().filter(|host| !host.is_empty());
         let host = host.ok_or(UnusableEndpoint("it has no host"))?;
         if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
@@ -64,18 +63,26 @@ impl Endpoint {
         }
         Ok(Self {
             host: host.trim_matches(['[', ']']).to_owned(),
-            port: uri.port_u16().unwrap_or(match protocol {
-                Protocol::Http => 4318,
-                Protocol::Grpc => 4317,
+            port: uri.port_u16().unwrap_or(match (tls, protocol) {
+                // What speaks TLS to strangers is a service, or stands behind a proxy.
+                (true, _) => 443,
+                (false, Protocol::Http) => 4318,
+                (false, Protocol::Grpc) => 4317,
             }),
             path: path.to_owned(),
             protocol,
+            tls,
         })
     }
 
     /// How requests are sent.
     pub fn protocol(&self) -> Protocol {
         self.protocol
+    }
+
+    /// Whether it is asked by TLS.
+    pub fn is_tls(&self) -> bool {
+        self.tls
     }
 
     /// Host and port, as they stand in a URL.
@@ -131,11 +138,24 @@ mod tests {
                 "x:4317",
                 "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
             ),
+            (
+                "https://otel.example/otlp",
+                Protocol::Http,
+                "otel.example:443",
+                "/otlp/v1/metrics",
+            ),
+            (
+                "https://otel.example:4317",
+                Protocol::Grpc,
+                "otel.example:4317",
+                "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+            ),
         ];
         for (text, protocol, authority, path) in cases {
             let endpoint = Endpoint::parse(text, protocol).expect(text);
             assert_eq!(endpoint.authority(), authority);
             assert_eq!(endpoint.path(Signal::Metrics), path);
+            assert_eq!(endpoint.is_tls(), text.starts_with("https"));
         }
     }
 
@@ -144,7 +164,6 @@ mod tests {
         let http = [
             "",
             "localhost:4318",
-            "https://x",
             "ftp://x",
             "http://",
             "http://u:p@x",

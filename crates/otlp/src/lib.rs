@@ -1,4 +1,4 @@
-//! Sends requests to an OpenTelemetry receiver, over HTTP or gRPC, and never holds up who hands them over.
+//! Sends requests to an OpenTelemetry receiver, over HTTP or gRPC, with TLS or without, and never holds up who hands them over.
 //!
 //! A request is bytes and the number of items in it; what they mean is not known here. Each [`Signal`] has a
 //! bounded queue of its own ([`Queue`]) and one request under way. A request that the receiver refuses for now
@@ -11,12 +11,14 @@ mod grpc;
 mod outcome;
 mod queue;
 mod retry;
+mod tls;
 mod worker;
 
 pub use client::{Client, Settings};
 pub use endpoint::{Endpoint, Protocol, UnusableEndpoint};
 pub use outcome::Outcome;
 pub use queue::{Counts, Queue, Reason};
+pub use tls::{Tls, TlsError, TlsPart, TlsWish};
 pub use worker::deliver;
 
 /// What a request has.

@@ -1,13 +1,15 @@
 //! The section `[otlp]`: an OpenTelemetry receiver.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
-use noctule_otlp::{Endpoint, Protocol, Settings};
+use noctule_otlp::{Endpoint, Protocol, Settings, Tls, TlsPart, TlsWish};
 use serde::Deserialize;
 
 use super::Count;
 use crate::exit::Usage;
+use crate::private::{self, Readers};
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
@@ -16,6 +18,11 @@ pub(crate) struct Otlp {
     pub(crate) endpoint: String,
     pub(crate) protocol: OtlpProtocol,
     pub(crate) headers: BTreeMap<String, String>,
+    /// Of the authorities of the receiver's certificate; empty: those that the system trusts.
+    pub(crate) ca_file: String,
+    /// Our own certificate; empty: none.
+    pub(crate) cert_file: String,
+    pub(crate) key_file: String,
     pub(crate) compression: Compression,
     pub(crate) interval_seconds: f64,
     pub(crate) timeout_seconds: f64,
@@ -61,6 +68,9 @@ impl Default for Otlp {
             endpoint: String::new(),
             protocol: OtlpProtocol::Http,
             headers: BTreeMap::new(),
+            ca_file: String::new(),
+            cert_file: String::new(),
+            key_file: String::new(),
             compression: Compression::Gzip,
             interval_seconds: 60.0,
             timeout_seconds: 10.0,
@@ -86,9 +96,18 @@ impl Otlp {
         }
     }
 
-    /// How requests are sent.
+    /// How requests are sent. The files of certificates are read now.
     pub(crate) fn settings(&self) -> Result<Settings, Usage> {
         let endpoint = self.endpoint()?;
+        let tls = endpoint.is_tls().then(|| self.tls()).transpose()?;
+        Ok(Settings {
+            tls,
+            ..self.untrusting(endpoint)?
+        })
+    }
+
+    /// The settings without TLS.
+    fn untrusting(&self, endpoint: Endpoint) -> Result<Settings, Usage> {
         let header = |(name, value): (&String, &String)| {
             Settings::header(name, value).ok_or_else(|| {
                 // The value may be a credential.
@@ -103,6 +122,7 @@ impl Otlp {
         };
         Ok(Settings {
             endpoint,
+            tls: None,
             headers: self.headers.iter().map(header).collect::<Result<_, _>>()?,
             gzip: self.compression == Compression::Gzip,
             timeout: Duration::from_secs_f64(self.timeout_seconds),
@@ -123,7 +143,52 @@ impl Otlp {
         if !self.is_on() {
             return Ok(());
         }
-        self.settings().map(|_| ())
+        let endpoint = self.endpoint()?;
+        let files = [&self.ca_file, &self.cert_file, &self.key_file];
+        if !endpoint.is_tls() && files.iter().any(|file| !file.is_empty()) {
+            return Err(Usage(format!(
+                "otlp.ca_file, cert_file and key_file are for TLS, and otlp.endpoint is {:?}: begin it with https://",
+                self.endpoint
+            )));
+        }
+        if self.cert_file.is_empty() != self.key_file.is_empty() {
+            return Err(Usage(
+                "otlp.cert_file and otlp.key_file: one is given, and both are needed".into(),
+            ));
+        }
+        self.untrusting(endpoint).map(|_| ())
+    }
+
+    /// Reads the files.
+    fn tls(&self) -> Result<Tls, Usage> {
+        let read = |key: &str, path: &str, readers| {
+            if path.is_empty() {
+                return Ok(None);
+            }
+            let found = private::read(Path::new(path), readers);
+            found
+                .map(|found| Some(found.bytes))
+                .map_err(|error| Usage(format!("otlp.{key} {path}: {error}")))
+        };
+        let authorities = read("ca_file", &self.ca_file, Readers::All)?;
+        let certificate = read("cert_file", &self.cert_file, Readers::All)?;
+        let key = read("key_file", &self.key_file, Readers::Group)?;
+        let wish = TlsWish {
+            authorities: authorities.as_deref(),
+            own: certificate.as_deref().zip(key.as_deref()),
+        };
+        Tls::new(&wish).map_err(|error| {
+            let (key, path) = match error.part {
+                TlsPart::Authorities => ("ca_file", &self.ca_file),
+                TlsPart::Certificate => ("cert_file", &self.cert_file),
+                TlsPart::Key => ("key_file", &self.key_file),
+            };
+            let place = match path.is_empty() {
+                true => format!("otlp.{key}"),
+                false => format!("otlp.{key} {path}"),
+            };
+            Usage(format!("{place}: {error}"))
+        })
     }
 
     pub(super) fn numbers(&self) -> [(&'static str, f64, f64, f64); 2] {
@@ -148,18 +213,30 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        let text = "endpoint = \"https://x\"\nca_file = \"/no/such/file\"";
+        let otlp: Otlp = toml::from_str(text).expect("parses");
+        assert!(otlp.check().is_ok(), "files are read by who sends");
+        let error = otlp.settings().expect_err("there is no file").0;
+        assert!(error.starts_with("otlp.ca_file /no/such/file: "), "{error}");
+    }
+
+    #[test]
     fn what_would_not_work_is_said_at_the_start() {
         let good = [
             "",
             "endpoint = \"http://127.0.0.1:4318\"\nheaders = { authorization = \"Bearer x\" }",
             "endpoint = \"http://[::1]\"\nprotocol = \"grpc\"",
+            "endpoint = \"https://x\"\nca_file = \"a\"",
         ];
         for text in good {
             assert!(parse(text).is_ok(), "{text}");
         }
         let bad = [
             ("endpoint = \"127.0.0.1:4318\"", "http://"),
-            ("endpoint = \"https://x\"", "TLS"),
+            ("endpoint = \"ftp://x\"", "https://"),
+            ("endpoint = \"http://x\"\nca_file = \"a\"", "for TLS"),
+            ("endpoint = \"https://x\"\nkey_file = \"a\"", "both"),
             (
                 "endpoint = \"http://x/y\"\nprotocol = \"grpc\"",
                 "not be used",

@@ -1,0 +1,348 @@
+//! TLS with the receiver: whom we trust, who we are, and what a failure means.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustls::client::{ClientConfig, ResolvesClientCert};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::CertifiedKey;
+use rustls::{AlertDescription, CertificateError, InvalidMessage, RootCertStore, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::endpoint::Protocol;
+
+/// TLS as it is asked for. Files are given by what is in them, in PEM.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TlsWish<'a> {
+    /// Certificates of the authorities that the receiver's may be of; `None`: those that the system trusts.
+    pub authorities: Option<&'a [u8]>,
+    /// Our own certificate with those between it and its authority, and its private key, for a receiver that
+    /// asks for them.
+    pub own: Option<(&'a [u8], &'a [u8])>,
+}
+
+/// Which part of a wish cannot be granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsPart {
+    /// The certificates of the authorities.
+    Authorities,
+    /// Our own certificate.
+    Certificate,
+    /// Its key.
+    Key,
+}
+
+/// Why there is no TLS. The words quote nothing of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsError {
+    /// What is wrong.
+    pub part: TlsPart,
+    /// Why, and how to mend it.
+    pub words: String,
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl Error for TlsError {}
+
+fn failed(part: TlsPart, words: impl Into<String>) -> TlsError {
+    let words = words.into();
+    TlsError { part, words }
+}
+
+/// TLS that is ready to be spoken. The files are not read again.
+#[derive(Clone)]
+pub struct Tls(ClientConfig);
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+impl Tls {
+    /// Reads the certificates, those of the system too, and checks that our own and its key fit together.
+    pub fn new(wish: &TlsWish<'_>) -> Result<Self, TlsError> {
+        let roots = match wish.authorities {
+            Some(pem) => named_roots(pem)?,
+            None => system_roots()?,
+        };
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| failed(TlsPart::Authorities, error.to_string()))?
+            .with_root_certificates(roots);
+        let config = match wish.own {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => {
+                let chain = certificates(chain, TlsPart::Certificate)?;
+                let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
+                    failed(
+                        TlsPart::Key,
+                        "there is no private key in PEM without a pass phrase in it",
+                    )
+                })?;
+                let config = builder.with_client_auth_cert(chain, key);
+                config.map_err(|error| match error {
+                    rustls::Error::InconsistentKeys(_) => {
+                        failed(TlsPart::Key, "the key is not that of the certificate")
+                    }
+                    rustls::Error::InvalidCertificate(_) => {
+                        failed(TlsPart::Certificate, format!("it cannot be used: {error}"))
+                    }
+                    // Words of rustls about kinds of keys; they quote no bytes.
+                    error => failed(TlsPart::Key, format!("it cannot be used: {error}")),
+                })?
+            }
+        };
+        Ok(Self(config))
+    }
+
+    /// Begins to speak TLS on a connection. `asked` becomes true when the receiver asks for our certificate.
+    pub(crate) async fn begin(
+        &self,
+        host: &str,
+        protocol: Protocol,
+        stream: TcpStream,
+        asked: &Arc<AtomicBool>,
+    ) -> Result<TlsStream<TcpStream>, Box<dyn Error + Send + Sync>> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| "the host of the endpoint is no name that a certificate can have")?;
+        let mut config = self.0.clone();
+        config.client_auth_cert_resolver = Arc::new(Noting {
+            own: config.client_auth_cert_resolver.clone(),
+            asked: asked.clone(),
+        });
+        config.alpn_protocols = match protocol {
+            Protocol::Http => vec![b"http/1.1".to_vec()],
+            Protocol::Grpc => vec![b"h2".to_vec()],
+        };
+        let connector = TlsConnector::from(Arc::new(config));
+        let stream = connector.connect(name, stream).await?;
+        let agreed = stream.get_ref().1.alpn_protocol();
+        if protocol == Protocol::Grpc && agreed != Some(b"h2") {
+            return Err(NO_HTTP2.into());
+        }
+        Ok(stream)
+    }
+}
+
+/// Notes that the receiver asked for our certificate: one that does not get it often ends the connection without
+/// a word.
+#[derive(Debug)]
+struct Noting {
+    own: Arc<dyn ResolvesClientCert>,
+    asked: Arc<AtomicBool>,
+}
+
+impl ResolvesClientCert for Noting {
+    fn resolve(
+        &self,
+        authorities: &[&[u8]],
+        schemes: &[SignatureScheme],
+    ) -> Option<Arc<CertifiedKey>> {
+        self.asked.store(true, Ordering::Relaxed);
+        self.own.resolve(authorities, schemes)
+    }
+
+    fn has_certs(&self) -> bool {
+        self.own.has_certs()
+    }
+}
+
+/// Why a receiver that asked for our certificate may have ended the connection.
+pub(crate) const ASKED: &str = "the receiver asked for a certificate of ours: otlp.cert_file and otlp.key_file are to \
+    name one of an authority that it trusts";
+
+/// gRPC is HTTP/2, which is agreed upon in TLS (ALPN).
+const NO_HTTP2: &str = "the receiver does not offer HTTP/2 on this port, which gRPC needs: name its port for gRPC, or \
+    protocol = \"http/protobuf\"";
+
+fn certificates(pem: &[u8], part: TlsPart) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(failed(part, "there is no certificate in PEM in it")),
+    }
+}
+
+fn named_roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    let all = certificates(pem, TlsPart::Authorities)?;
+    for (at, certificate) in all.into_iter().enumerate() {
+        let words = || format!("certificate {} of it is broken", at + 1);
+        let added = roots.add(certificate);
+        added.map_err(|_| failed(TlsPart::Authorities, words()))?;
+    }
+    Ok(roots)
+}
+
+fn system_roots() -> Result<RootCertStore, TlsError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    // Lists of systems have certificates that are not understood; the others serve.
+    let (usable, _) = roots.add_parsable_certificates(found.certs);
+    if usable > 0 {
+        return Ok(roots);
+    }
+    let why = found.errors.first().map(|it| format!(" ({it})"));
+    Err(failed(
+        TlsPart::Authorities,
+        format!(
+            "this system has no certificates of authorities{}: install ca-certificates, or name the file with \
+             those of the receiver's",
+            why.unwrap_or_default()
+        ),
+    ))
+}
+
+/// What a failure of TLS means, and how to mend it; `None` where TLS is not the reason.
+pub(crate) fn explain(error: &(dyn Error + 'static), host: &str) -> Option<String> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        // An error of input and output is no source of what wraps it, but has it in itself.
+        let inside = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        let inside = inside.and_then(|it| it.downcast_ref::<rustls::Error>());
+        if let Some(found) = inside.or(error.downcast_ref()) {
+            return Some(meaning(found, host));
+        }
+        next = error.source();
+    }
+    None
+}
+
+fn meaning(error: &rustls::Error, host: &str) -> String {
+    use rustls::Error::{AlertReceived, InvalidCertificate, InvalidMessage as Invalid};
+    match error {
+        InvalidCertificate(certificate) => of_certificate(certificate, host),
+        Invalid(InvalidMessage::InvalidContentType) => {
+            "no TLS is spoken on this port: name the port that has it, or http:// in the endpoint"
+                .into()
+        }
+        AlertReceived(AlertDescription::NoApplicationProtocol) => NO_HTTP2.into(),
+        AlertReceived(AlertDescription::CertificateRequired) => ASKED.into(),
+        AlertReceived(alert) if is_about_ours(*alert) => format!(
+            "the receiver does not take our certificate ({alert:?}): otlp.cert_file is to be of an authority that \
+             it trusts, and valid"
+        ),
+        AlertReceived(alert) => {
+            format!("the receiver ends TLS with {alert:?}: its own log says why")
+        }
+        error => format!("TLS: {error}"),
+    }
+}
+
+/// Alerts that a server sends about the certificate of a client, or its absence in TLS 1.2.
+fn is_about_ours(alert: AlertDescription) -> bool {
+    use AlertDescription::{
+        AccessDenied, BadCertificate, CertificateExpired, CertificateRevoked, CertificateUnknown,
+        UnknownCA, UnsupportedCertificate,
+    };
+    let all = [
+        AccessDenied,
+        BadCertificate,
+        CertificateExpired,
+        CertificateRevoked,
+        CertificateUnknown,
+        UnknownCA,
+        UnsupportedCertificate,
+    ];
+    all.contains(&alert)
+}
+
+fn of_certificate(error: &CertificateError, host: &str) -> String {
+    use CertificateError::{
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
+        NotValidYet, NotValidYetContext, UnknownIssuer,
+    };
+    match error {
+        // Two authorities of the same name differ by their signatures alone.
+        UnknownIssuer | BadSignature => "the receiver's certificate is of an authority that is not trusted here: name the file with \
+                          the certificate of that authority in otlp.ca_file"
+            .into(),
+        NotValidForNameContext { presented, .. } => {
+            let names = presented.iter().take(5).map(|name| plain_name(name));
+            let names = match presented.is_empty() {
+                true => "no name".into(),
+                false => names.collect::<Vec<_>>().join(", "),
+            };
+            format!(
+                "the receiver's certificate is not for {host}, it is for {names}: name the receiver so in \
+                 otlp.endpoint, or give it a certificate for {host}"
+            )
+        }
+        NotValidForName => format!("the receiver's certificate is not for {host}: give it one that is"),
+        Expired | ExpiredContext { .. } => {
+            "the receiver's certificate has expired: renew it, if the clock of this node is right".into()
+        }
+        NotValidYet | NotValidYetContext { .. } => {
+            "the receiver's certificate is not valid yet: look at the clock of this node".into()
+        }
+        error => format!("the receiver's certificate cannot be used: {error}"),
+    }
+}
+
+/// A name of a certificate as rustls shows it is `DnsName("a.example")` or `IpAddress(127.0.0.1)`.
+fn plain_name(shown: &str) -> &str {
+    let inner = shown
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(shown).trim_matches('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_none_are_named_by_their_part() {
+        let part = |wish: &TlsWish<'_>| Tls::new(wish).expect_err("not usable").part;
+        let authorities = TlsWish {
+            authorities: Some(b"no PEM"),
+            own: None,
+        };
+        assert_eq!(part(&authorities), TlsPart::Authorities);
+        let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let authorities = TlsWish {
+            authorities: Some(broken),
+            own: None,
+        };
+        let error = Tls::new(&authorities).expect_err("not usable");
+        assert_eq!(error.words, "certificate 1 of it is broken");
+    }
+
+    #[test]
+    fn a_reason_is_found_inside_of_errors() {
+        let reason = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        let wrapped = io::Error::new(io::ErrorKind::InvalidData, reason);
+        let words = explain(&wrapped, "x").expect("TLS is the reason");
+        assert!(words.contains("otlp.ca_file"), "{words}");
+        assert_eq!(explain(&io::Error::other("refused"), "x"), None);
+    }
+
+    #[test]
+    fn names_of_a_certificate_are_shown() {
+        let reason = CertificateError::NotValidForNameContext {
+            expected: ServerName::try_from("a.example").expect("a name"),
+            presented: vec!["DnsName(\"b.example\")".into()],
+        };
+        let words = of_certificate(&reason, "a.example");
+        assert!(
+            words.contains("not for a.example, it is for b.example:"),
+            "{words}"
+        );
+    }
+}
