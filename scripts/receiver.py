@@ -1,12 +1,13 @@
 """A receiver of OTLP, by HTTP and gRPC, that checks what it gets by the official protobuf schema and answers as it
 is asked to.
 
-Usage: receiver.py FILE [--port N] [--grpc-port N]
+Usage: receiver.py FILE [--port N] [--grpc-port N] [--tls CERTIFICATE KEY CLIENT_CA]
 
 It prints the ports of HTTP and gRPC. What it accepts is appended to FILE as a line of JSON for each request, with
 what the schema or the semantic conventions do not have ("strange"). It ends when its standard input does.
 PUT /answer with JSON says how the next requests are answered: {"status": 503, "times": 2, "headers": {...},
 "rejected": 5, "delay": 1.5}; a gRPC status for "grpc".
+With --tls both ports speak TLS, and want a certificate of CLIENT_CA, in PEM.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import gzip
 import json
 import os
 import re
+import ssl
 import sys
 import threading
 import time
@@ -212,20 +214,46 @@ def retry_info(answer):
     return bytes([1 << 3, 8]) + field(3, field(1, kind) + field(2, delay))
 
 
+class HttpServer(ThreadingHTTPServer):
+    def __init__(self, port, handler, tls):
+        super().__init__(("127.0.0.1", port), handler)
+        if tls:
+            certificate, key, client_ca = tls
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=client_ca)
+            context.load_cert_chain(certificate, key)
+            context.verify_mode = ssl.CERT_REQUIRED
+            # The thread of the connection shakes hands: who does not holds up nobody.
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+
+    def handle_error(self, request, address):
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, address)
+
+
+def grpc_port(server, port, tls):
+    place = f"127.0.0.1:{port}"
+    if not tls:
+        return server.add_insecure_port(place)
+    certificate, key, client_ca = (open(path, "rb").read() for path in tls)
+    credentials = grpc.ssl_server_credentials([(key, certificate)], client_ca, require_client_auth=True)
+    return server.add_secure_port(place, credentials)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("file")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--grpc-port", type=int, default=0)
+    parser.add_argument("--tls", nargs=3)
     options = parser.parse_args()
     receiver = Receiver(options.file)
-    http = ThreadingHTTPServer(("127.0.0.1", options.port), http_handler(receiver))
+    http = HttpServer(options.port, http_handler(receiver), options.tls)
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=4))
     metrics = grpc_servicer(receiver, "metrics", metrics_service_pb2_grpc.MetricsServiceServicer)
     metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(metrics, server)
     logs = grpc_servicer(receiver, "logs", logs_service_pb2_grpc.LogsServiceServicer)
     logs_service_pb2_grpc.add_LogsServiceServicer_to_server(logs, server)
-    port = server.add_insecure_port(f"127.0.0.1:{options.grpc_port}")
+    port = grpc_port(server, options.grpc_port, options.tls)
     server.start()
     print(http.server_port, port, flush=True)
     # Its end is that of who started it.

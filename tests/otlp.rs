@@ -1,5 +1,7 @@
 //! What an OpenTelemetry receiver gets: one that checks by the official schema, and answers as it is asked to.
 
+mod tls;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 
@@ -21,7 +23,10 @@ struct Sending {
 
 /// `options` are lines of the section `[otlp]`, and what may follow.
 fn start(grpc: bool, options: &str) -> Sending {
-    let receiver = Receiver::start();
+    start_to(Receiver::start(), grpc, "http", options)
+}
+
+fn start_to(receiver: Receiver, grpc: bool, scheme: &str, options: &str) -> Sending {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("noctule.toml");
     let (port, protocol) = match grpc {
@@ -30,7 +35,7 @@ fn start(grpc: bool, options: &str) -> Sending {
     };
     // Each collection is sent.
     let text = format!(
-        "[otlp]\nendpoint = \"http://127.0.0.1:{port}\"\nprotocol = \"{protocol}\"\n\
+        "[otlp]\nendpoint = \"{scheme}://127.0.0.1:{port}\"\nprotocol = \"{protocol}\"\n\
          interval_seconds = 0.1\n{options}"
     );
     fs::write(&config, text).expect("a file");

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use super::tls::Authority;
 
 /// The receiver; ended when it is dropped.
 pub(crate) struct Receiver {
@@ -15,6 +18,8 @@ pub(crate) struct Receiver {
     folder: TempDir,
     pub(crate) http: u16,
     pub(crate) grpc: u16,
+    /// Files of its certificate, its key, and the authority of its clients: it speaks TLS.
+    tls: Vec<PathBuf>,
 }
 
 /// One number at the receiver.
@@ -47,7 +52,19 @@ pub(crate) struct Record {
 
 impl Receiver {
     pub(crate) fn start() -> Self {
+        Self::start_as(Vec::new())
+    }
+
+    /// One that speaks TLS, and takes only clients with a certificate of this authority: `receiver.pem` of it is
+    /// its own.
+    pub(crate) fn start_tls(authority: &Authority) -> Self {
+        let files = ["receiver.pem", "receiver.key", "ca.pem"];
+        Self::start_as(files.map(|name| authority.at(name)).to_vec())
+    }
+
+    fn start_as(tls: Vec<PathBuf>) -> Self {
         let mut this = Self {
+            tls,
             running: None,
             folder: tempfile::tempdir().expect("a folder"),
             http: 0,
@@ -60,7 +77,11 @@ impl Receiver {
     /// On the same ports; what it has got stays.
     pub(crate) fn start_again(&mut self) {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/receiver.sh");
-        let mut child = Command::new(script)
+        let mut command = Command::new(script);
+        if !self.tls.is_empty() {
+            command.arg("--tls").args(&self.tls);
+        }
+        let mut child = command
             .arg(self.folder.path().join("got"))
             .args(["--port", &self.http.to_string()])
             .args(["--grpc-port", &self.grpc.to_string()])

@@ -1,0 +1,184 @@
+//! A receiver with TLS, that wants a certificate of ours, too.
+
+use std::fs;
+use std::process::Command;
+
+use super::super::support::receiver::Receiver;
+use super::super::support::tls::Authority;
+use super::super::support::{self, wait_until};
+use super::{assert_equal_to_metrics, start_to};
+
+/// An authority with certificates for a receiver on 127.0.0.1 and for us.
+fn authority() -> Authority {
+    let authority = Authority::new();
+    authority.issue("receiver", 1);
+    authority.issue("agent", 2);
+    authority
+}
+
+/// Options for files of authorities.
+fn options(trusted: &Authority, own: &Authority) -> String {
+    format!(
+        "ca_file = {:?}\ncert_file = {:?}\nkey_file = {:?}\n",
+        trusted.at("ca.pem"),
+        own.at("agent.pem"),
+        own.at("agent.key")
+    )
+}
+
+#[test]
+fn figures_go_through_tls_as_without() {
+    let _machine = support::shared();
+    let authority = authority();
+    for grpc in [false, true] {
+        let receiver = Receiver::start_tls(&authority);
+        let mut sending = start_to(receiver, grpc, "https", &options(&authority, &authority));
+        // The second collection comes at once after the first, and is not sent.
+        wait_until("it sends each collection", || {
+            sending.receiver.points().len() > 2
+        });
+        assert_equal_to_metrics(&sending);
+        let path = sending.receiver.requests("metrics")[0]["how"]["path"].clone();
+        assert_eq!(path, if grpc { "grpc" } else { "/v1/metrics" });
+        // A connection that ended is made anew, with TLS.
+        sending.receiver.stop();
+        let had = sending.receiver.points().len();
+        sending.receiver.start_again();
+        wait_until("more comes", || sending.receiver.points().len() > had);
+        assert_eq!(sending.lost("refused") + sending.lost("queue_full"), 0.0);
+        sending.assert_sound();
+    }
+}
+
+#[test]
+fn a_receiver_that_is_not_trusted_gets_nothing() {
+    let _machine = support::shared();
+    let (authority, other) = (authority(), Authority::new());
+    let receiver = Receiver::start_tls(&authority);
+    let sending = start_to(receiver, false, "https", &options(&other, &authority));
+    wait_until("it was tried again", || sending.retries() >= 2.0);
+    assert!(sending.receiver.requests("metrics").is_empty());
+    let waiting = sending.count("queue_items", &[("signal", "metrics")]);
+    assert!(
+        waiting > 0.0 && sending.lost("refused") == 0.0,
+        "it is kept: {waiting}"
+    );
+}
+
+/// What `noctule doctor` prints of the receiver, and its exit code.
+fn doctor(endpoint: &str, grpc: bool, options: &str) -> (String, Option<i32>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("noctule.toml");
+    let protocol = if grpc { "grpc" } else { "http/protobuf" };
+    let text = format!("[otlp]\nendpoint = \"{endpoint}\"\nprotocol = \"{protocol}\"\n{options}");
+    fs::write(&config, text).expect("a file");
+    let output = Command::new(env!("CARGO_BIN_EXE_noctule"))
+        .arg("doctor")
+        .arg("--config")
+        .arg(&config)
+        .output()
+        .expect("the binary");
+    let all = [output.stdout, output.stderr].concat();
+    let all = String::from_utf8(all).expect("text");
+    let about = all.lines().filter(|line| line.contains("otlp"));
+    (about.collect::<Vec<_>>().join("\n"), output.status.code())
+}
+
+#[test]
+fn each_failure_of_tls_names_its_place_and_mend() {
+    let _machine = support::shared();
+    let (authority, other) = (authority(), authority());
+    let receiver = Receiver::start_tls(&authority);
+    let plain = Receiver::start();
+    let good = options(&authority, &authority);
+    let no_certificate = format!("ca_file = {:?}\n", authority.at("ca.pem"));
+    let (http, grpc) = (receiver.http, receiver.grpc);
+    let at = |port: u16| format!("https://127.0.0.1:{port}");
+    let wrong_name = format!("https://localhost:{http}");
+    // An alert may be lost with the connection: then it is only known that the receiver asked for a certificate.
+    let cases = [
+        (at(http), false, good.clone(), "takes them"),
+        (at(grpc), true, good.clone(), "takes them"),
+        (
+            at(http),
+            false,
+            options(&other, &authority),
+            "in otlp.ca_file",
+        ),
+        (
+            at(grpc),
+            true,
+            options(&other, &authority),
+            "in otlp.ca_file",
+        ),
+        // The authorities of the system do not know ours.
+        (at(http), false, String::new(), "otlp.ca_file"),
+        (
+            wrong_name,
+            false,
+            good.clone(),
+            "not for localhost, it is for 127.0.0.1:",
+        ),
+        (
+            at(http),
+            false,
+            options(&authority, &other),
+            "otlp.cert_file",
+        ),
+        (at(http), false, no_certificate.clone(), "otlp.cert_file"),
+        (at(grpc), true, no_certificate, "otlp.cert_file"),
+        (at(http), true, good.clone(), "does not offer HTTP/2"),
+        (
+            at(plain.http),
+            false,
+            good.clone(),
+            "no TLS is spoken on this port",
+        ),
+    ];
+    for (endpoint, grpc, options, words) in cases {
+        let (said, _) = doctor(&endpoint, grpc, &options);
+        let place = format!("otlp metrics: {endpoint} ");
+        assert!(
+            said.contains(&place) && said.contains(words),
+            "{words}: {said}"
+        );
+    }
+}
+
+#[test]
+fn files_that_do_not_serve_are_errors_at_the_start() {
+    let _machine = support::shared();
+    let (authority, other) = (authority(), authority());
+    let ca = authority.at("ca.pem");
+    let certificate = authority.at("agent.pem");
+    let foreign = other.at("agent.key");
+    let nothing = authority.write("nothing.pem", "no certificate\n");
+    authority.write(
+        "shown.key",
+        &fs::read_to_string(authority.at("agent.key")).expect("a key"),
+    );
+    authority.protect("shown.key", 0o644);
+    let shown = authority.at("shown.key");
+    let pair = |key| format!("ca_file = {ca:?}\ncert_file = {certificate:?}\nkey_file = {key:?}\n");
+    let cases = [
+        (
+            "ca_file = \"/no/such/file\"\n".to_owned(),
+            "otlp.ca_file /no/such/file: No such file",
+        ),
+        (
+            format!("ca_file = {nothing:?}\n"),
+            "there is no certificate in PEM",
+        ),
+        (pair(&foreign), "the key is not that of the certificate"),
+        (
+            pair(&shown),
+            "can be read by every user (mode 644): chmod 640",
+        ),
+        (pair(&nothing), "there is no private key in PEM"),
+    ];
+    for (options, words) in cases {
+        let (said, code) = doctor("https://127.0.0.1:1", false, &options);
+        assert!(said.contains(words), "{words}: {said}");
+        assert_eq!(code, Some(2), "{said}");
+    }
+}
