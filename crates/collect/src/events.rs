@@ -13,6 +13,7 @@ use noctule_model::{
 
 mod counts;
 mod known;
+mod shares;
 
 use counts::EventCounts;
 use known::{Known, Missing};

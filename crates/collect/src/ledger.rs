@@ -57,6 +57,11 @@ impl<K: Hash + Eq, T: Default + Clone + for<'a> AddAssign<&'a T>> Ledger<K, T> {
         }
     }
 
+    /// The row of this key, where there is one.
+    pub(crate) fn get(&self, key: &K) -> Option<&Row<T>> {
+        self.rows.get(key)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &Row<T>)> {
         self.rows.iter()
     }

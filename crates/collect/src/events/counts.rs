@@ -15,6 +15,7 @@ use noctule_model::{
     FileMode, Group, Histogram, Sockets, WaitRow,
 };
 
+use super::shares::Shares;
 use crate::ledger::{Ledger, Released};
 
 /// Nobody's: what found no room in a table, or has no owner.
@@ -119,7 +120,12 @@ impl EventCounts {
 
     fn take_destinations(&mut self, kernel: &Events, now_ns: u64) -> Result<(), Error> {
         let all = kernel.destinations()?;
-        let full = all.len() as u64 * 4 > u64::from(kernel.destinations_capacity()) * 3;
+        let capacity = u64::from(kernel.destinations_capacity());
+        let full = all.len() as u64 * 4 > capacity * 3;
+        let excess = match full {
+            true => self.excess(&all, capacity),
+            false => HashSet::new(),
+        };
         for counts in &all {
             let (id, counters) = (counts.cgroup.unwrap_or(NOBODY), of_destination(counts));
             let key = (id, counts.destination);
@@ -139,7 +145,7 @@ impl EventCounts {
             if changed {
                 *used = now_ns;
             }
-            let unused = now_ns - *used > UNUSED_NS;
+            let unused = now_ns - *used > UNUSED_NS || excess.contains(&(id, address));
             let released = self.released.contains(&id);
             if released || full && unused {
                 if let Some(last) = kernel.take_destination(counts) {
@@ -155,6 +161,27 @@ impl EventCounts {
             }
         }
         Ok(())
+    }
+
+    /// What gives way because other groups found no room.
+    fn excess(&self, all: &[DestinationCounts], capacity: u64) -> HashSet<(CgroupId, SocketAddr)> {
+        let mut shares = Shares::default();
+        for counts in all {
+            let id = counts.cgroup.unwrap_or(NOBODY);
+            match counts.destination {
+                Some(address) => {
+                    let used = self.used_ns.get(&(id, address)).copied();
+                    shares.holds(id, address, used.unwrap_or(u64::MAX));
+                }
+                None => {
+                    let before = self.destinations.get(&(id, None)).map(|row| row.row);
+                    if before.unwrap_or_default() != of_destination(counts) {
+                        shares.wants(id);
+                    }
+                }
+            }
+        }
+        shares.excess(capacity)
     }
 
     /// Takes the rows of released groups out of the tables of the kernel side.

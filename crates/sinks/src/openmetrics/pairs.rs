@@ -101,6 +101,55 @@ impl<R: Relation> Default for Partners<R> {
     }
 }
 
+/// The pairs that have places and grow, by subject.
+struct Holders<'a, A>(HashMap<&'a Subject, Held<'a, A>>);
+
+struct Held<'a, A> {
+    places: usize,
+    pairs: Vec<&'a mut Pair<A>>,
+}
+
+impl<A> Default for Holders<'_, A> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<'a, A> Holders<'a, A> {
+    fn of(&mut self, subject: &'a Subject) -> &mut Held<'a, A> {
+        self.0.entry(subject).or_insert_with(|| Held {
+            places: 0,
+            pairs: Vec::new(),
+        })
+    }
+
+    fn holds(&mut self, subject: &'a Subject, pair: &'a mut Pair<A>) {
+        let held = self.of(subject);
+        held.places += 1;
+        held.pairs.push(pair);
+    }
+
+    fn count(&mut self, subject: &'a Subject) {
+        self.of(subject).places += 1;
+    }
+
+    fn sort(&mut self) {
+        for held in self.0.values_mut() {
+            held.pairs.sort_by_key(|pair| pair.shown_ns);
+        }
+    }
+
+    /// A pair of the subject with the most places, if that has at least two more than this one.
+    fn give_way(&mut self, to: &Subject) -> Option<&'a mut Pair<A>> {
+        let own = self.0.get(to).map_or(0, |held| held.places);
+        let holders = self.0.iter_mut();
+        let able = holders.filter(|(_, held)| held.places >= own + 2 && !held.pairs.is_empty());
+        let (_, most) = able.max_by(|a, b| (a.1.places, a.0).cmp(&(b.1.places, b.0)))?;
+        most.places -= 1;
+        most.pairs.pop()
+    }
+}
+
 #[derive(Debug)]
 struct Pair<A> {
     first_ns: u64,
@@ -210,7 +259,8 @@ impl<R: Relation> Pairs<R> {
     }
 
     /// Places go to who ranks first. One that has a place keeps it while it grows, and as long as
-    /// nobody else wants it.
+    /// nobody else wants it; but a subject with fewer places than another takes one from the subject that has
+    /// most, so that nobody can have all of them.
     fn place<'a>(
         &mut self,
         at: u64,
@@ -222,6 +272,7 @@ impl<R: Relation> Pairs<R> {
         let mut taken = 0;
         let mut quiet = Vec::new();
         let mut waiting = Vec::new();
+        let mut holders = Holders::default();
         for (subject, partners) in &mut self.subjects {
             let figures = shown(subject);
             let has_series = figures.is_some();
@@ -237,7 +288,9 @@ impl<R: Relation> Pairs<R> {
                 taken += usize::from(pair.shown);
                 let is_quiet = quiet_ns(pair) > grace_ns;
                 if pair.shown && is_quiet {
-                    quiet.push(pair);
+                    quiet.push((subject, pair));
+                } else if pair.shown {
+                    holders.holds(subject, pair);
                 } else if !pair.shown && !is_quiet && has_series {
                     let Some(rank) = R::rank(&pair.now) else {
                         continue;
@@ -252,18 +305,23 @@ impl<R: Relation> Pairs<R> {
             }
         }
         waiting.sort_by(|a, b| (&a.0, a.1, a.2).cmp(&(&b.0, b.1, b.2)));
-        quiet.sort_by_key(|pair| quiet_ns(pair));
+        quiet.sort_by_key(|(_, pair)| quiet_ns(pair));
+        // The newest gives way first.
+        holders.sort();
         let mut free = self.room.saturating_sub(taken);
         self.overflowed = 0;
-        for (.., pair) in waiting {
+        for (_, subject, _, pair) in waiting {
             if free > 0 {
                 free -= 1;
-            } else if let Some(longest) = quiet.pop() {
+            } else if let Some((_, longest)) = quiet.pop() {
                 longest.shown = false;
+            } else if let Some(other) = holders.give_way(subject) {
+                other.shown = false;
             } else {
                 self.overflowed += 1;
                 continue;
             }
+            holders.count(subject);
             // Else all so far is in the series of all others and stays there: this one starts at 0.
             pair.shown = true;
             pair.shown_ns = at;

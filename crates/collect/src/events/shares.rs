@@ -1,0 +1,87 @@
+//! Whose destinations give way where the table of the kernel side is full.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+
+use noctule_model::CgroupId;
+
+/// The destinations of each group, and the groups that found no room since the last look.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    held: HashMap<CgroupId, Vec<(u64, SocketAddr)>>,
+    wanting: HashSet<CgroupId>,
+}
+
+impl Shares {
+    /// The group has a destination that was last used then.
+    pub(super) fn holds(&mut self, group: CgroupId, address: SocketAddr, used_ns: u64) {
+        self.held.entry(group).or_default().push((used_ns, address));
+    }
+
+    /// A destination of the group found no room.
+    pub(super) fn wants(&mut self, group: CgroupId) {
+        self.wanting.insert(group);
+    }
+
+    /// What groups have beyond their share of three quarters of the table, the longest unused first. Nothing,
+    /// as long as every group that found no room has its share.
+    pub(super) fn excess(mut self, capacity: u64) -> HashSet<(CgroupId, SocketAddr)> {
+        let held = |group: &CgroupId| self.held.get(group).map_or(0, Vec::len);
+        let without = self.wanting.iter().filter(|group| held(group) == 0).count();
+        let groups = (self.held.len() + without).max(1);
+        let share = usize::try_from(capacity * 3 / 4).unwrap_or(usize::MAX) / groups;
+        if !self.wanting.iter().any(|group| held(group) < share) {
+            return HashSet::new();
+        }
+        let mut excess = HashSet::new();
+        for (group, rows) in &mut self.held {
+            let beyond = rows.len().saturating_sub(share);
+            rows.sort_unstable();
+            excess.extend(
+                rows.iter()
+                    .take(beyond)
+                    .map(|(_, address)| (*group, *address)),
+            );
+        }
+        excess
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(n: u16) -> SocketAddr {
+        SocketAddr::from(([10, 0, (n >> 8) as u8, n as u8], 80))
+    }
+
+    fn held(groups: &[(u64, u16)]) -> Shares {
+        let mut shares = Shares::default();
+        for (group, count) in groups {
+            for n in 0..*count {
+                shares.holds(CgroupId(*group), address(n), u64::from(n));
+            }
+        }
+        shares
+    }
+
+    #[test]
+    fn a_group_that_has_all_gives_way_to_one_that_has_none() {
+        let mut shares = held(&[(1, 4000), (2, 90)]);
+        shares.wants(CgroupId(3));
+        let excess = shares.excess(4096);
+        // Three groups share 3072.
+        assert_eq!(excess.len(), 4000 - 1024);
+        assert!(excess.iter().all(|(group, _)| *group == CgroupId(1)));
+        assert!(excess.contains(&(CgroupId(1), address(0))));
+        assert!(!excess.contains(&(CgroupId(1), address(3999))));
+    }
+
+    #[test]
+    fn who_found_no_room_for_more_than_its_share_changes_nothing() {
+        let mut alone = held(&[(1, 4096)]);
+        alone.wants(CgroupId(1));
+        assert!(alone.excess(4096).is_empty());
+        assert!(held(&[(1, 4000), (2, 90)]).excess(4096).is_empty());
+    }
+}
