@@ -124,6 +124,7 @@ impl Exporter {
             table.scraped(taken_ns);
         }
         self.destinations.scraped(taken_ns);
+        self.blames.scraped(taken_ns);
     }
 
     /// What the agent's own server has done so far: snapshots show it from the next batch on.

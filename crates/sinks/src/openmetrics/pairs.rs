@@ -166,6 +166,30 @@ struct Pair<A> {
     shown_ns: u64,
     /// Nothing of it was shown before it got its place.
     fresh: bool,
+    /// What its series had in the last scrape.
+    scraped: A,
+    /// It lost its place in this batch.
+    lost: bool,
+}
+
+impl<A: Cumulative> Pair<A> {
+    fn lose(&mut self) {
+        self.shown = false;
+        self.lost = true;
+    }
+
+    /// What its series has.
+    fn shown(&self) -> A {
+        self.now.since(&self.charged)
+    }
+
+    /// What its series has and no scrape has shown is with all others from now on: else nobody would ever
+    /// see it, because the series ends. `shown` is of all pairs of the subject.
+    fn give_back(&mut self, shown: &mut A) {
+        let unseen = self.shown().since(&self.scraped);
+        self.charged += &unseen;
+        *shown = shown.since(&unseen);
+    }
 }
 
 impl<R: Relation> Pairs<R> {
@@ -191,9 +215,25 @@ impl<R: Relation> Pairs<R> {
         self.before_unix_ns = before_unix_ns;
     }
 
-    /// As [`Table::scraped`], for pairs that begin with what they have.
+    /// As [`Table::scraped`], of the batch that was observed last. A pair that loses its place leaves to the
+    /// series of all others what no scrape has shown of it.
     pub(super) fn scraped(&mut self, taken_ns: u64) {
+        let pairs = self
+            .subjects
+            .values_mut()
+            .flat_map(|p| p.pairs.values_mut());
+        for pair in pairs.filter(|pair| pair.shown && pair.shown_ns <= taken_ns) {
+            // The first scrape of it shows 0.
+            if !(R::WHOLE && pair.shown_ns > self.scraped_ns) {
+                pair.scraped = pair.shown();
+            }
+        }
         self.scraped_ns = taken_ns;
+    }
+
+    /// Whether it is known what scrapes have shown.
+    fn follows_scrapes(&self) -> bool {
+        self.scraped_ns != u64::MAX
     }
 
     /// How many pairs should have a series and found no place.
@@ -215,8 +255,15 @@ impl<R: Relation> Pairs<R> {
             self.see(at, row);
         }
         self.subjects.retain(|_, partners| partners.seen_ns == at);
-        for partners in self.subjects.values_mut() {
-            partners.pairs.retain(|_, pair| pair.seen_ns == at);
+        let follows = self.follows_scrapes();
+        for Partners { pairs, shown, .. } in self.subjects.values_mut() {
+            pairs.retain(|_, pair| {
+                let stays = pair.seen_ns == at;
+                if !stays && pair.shown && follows {
+                    pair.give_back(shown);
+                }
+                stays
+            });
         }
         self.place(at, shown, named);
     }
@@ -314,9 +361,9 @@ impl<R: Relation> Pairs<R> {
             if free > 0 {
                 free -= 1;
             } else if let Some((_, longest)) = quiet.pop() {
-                longest.shown = false;
+                longest.lose();
             } else if let Some(other) = holders.give_way(subject) {
-                other.shown = false;
+                other.lose();
             } else {
                 self.overflowed += 1;
                 continue;
@@ -326,8 +373,12 @@ impl<R: Relation> Pairs<R> {
             pair.shown = true;
             pair.shown_ns = at;
         }
+        let follows = self.follows_scrapes();
         for partners in self.subjects.values_mut() {
             for pair in partners.pairs.values_mut() {
+                if std::mem::take(&mut pair.lost) && follows {
+                    pair.give_back(&mut partners.shown);
+                }
                 if std::mem::take(&mut pair.fresh) && pair.shown {
                     pair.charged = R::Amount::default();
                     partners.shown += &pair.now;
@@ -357,7 +408,7 @@ impl<R: Relation> Pairs<R> {
                 let unseen = R::WHOLE && pair.shown_ns > self.scraped_ns;
                 let amount = match unseen {
                     true => R::Amount::default(),
-                    false => pair.now.since(&pair.charged),
+                    false => pair.shown(),
                 };
                 lines.push(line(labels, name, pair.start_unix_ns, amount));
             }
@@ -395,6 +446,8 @@ impl<A: Default> Pair<A> {
             shown: false,
             shown_ns: 0,
             fresh: false,
+            scraped: A::default(),
+            lost: false,
         }
     }
 }
@@ -519,6 +572,39 @@ mod tests {
         assert_eq!(steps.pairs.overflowed(), 1);
         assert_eq!(steps.step(300, &blame(93, 36)), "v<unit:b=1 v<_other=127");
         assert_eq!(steps.step(301, &blame(93, 38)), "v<unit:b=3 v<_other=127");
+    }
+
+    #[test]
+    fn a_subject_with_fewer_places_takes_one_and_what_no_scrape_saw_stays_in_the_sum() {
+        let mut steps = Steps::new(9, 2);
+        steps.pairs.scraped(0);
+        let rows = |a, b| [row("v", &[("a", a), ("b", b)])];
+        let text = "v<unit:a=0 v<unit:b=0 v<_other=50";
+        assert_eq!(steps.step(1, &rows(20, 30)), text);
+        steps.pairs.scraped(1);
+        let text = "v<unit:a=1 v<unit:b=5 v<_other=50";
+        assert_eq!(steps.step(2, &rows(21, 35)), text);
+        steps.pairs.scraped(2);
+        // Of the 7 that b has now, 2 were in no scrape.
+        let text = "v<unit:a=1 v<unit:b=7 v<_other=50";
+        assert_eq!(steps.step(3, &rows(21, 37)), text);
+        let with = |b| [row("v", &[("a", 21), ("b", b)]), row("w", &[("c", 11)])];
+        let text = steps.step(4, &with(38));
+        assert!(text.contains("v<unit:a=1 v<_other=53"), "{text}");
+        assert!(text.contains("w<unit:c=0 w<_other=11"), "{text}");
+        // Nobody has two more than v now.
+        let text = steps.step(5, &with(39));
+        assert!(text.contains("v<unit:a=1 v<_other=54"), "{text}");
+        // Its series goes on from what it had in a scrape.
+        let text = steps.step(6, &rows(21, 39));
+        assert!(text.contains("v<unit:b=5 v<_other=54"), "{text}");
+        // A pair that is gone from its table leaves what nobody saw, too.
+        steps.pairs.scraped(6);
+        let mut gone = row("v", &[("a", 21), ("b", 42)]);
+        steps.step(7, &[gone.clone()]);
+        gone.blame.remove(1);
+        let text = steps.step(8, &[gone]);
+        assert_eq!(text, "v<unit:a=1 v<_other=57");
     }
 
     #[test]
