@@ -70,7 +70,8 @@ protobuf format histograms have native buckets as well ([promql.md](promql.md)).
   the configuration (100) on the node. The rest is the destination `_other`, as for
   `sched_blame_seconds`: nothing moves from one series to another, and the sum over destinations,
   those that are gone included, is what the row did with all of them. Destinations that found no
-  room are counted in `noctule_self_overflow_destinations`. A row has these series from its first
+  room are counted in `noctule_self_overflow_destinations`. A row with fewer of them than another takes the
+  place of one of the row with the most, so that no row has all for long. A row has these series from its first
   connection on.
 - Rows below the node have these only where the configuration asks for them (`metrics.with`,
   `metrics.detail`): {details}.
