@@ -409,6 +409,7 @@ fn what_fits_the_queue_survives_the_absence_of_the_receiver() {
         assert_eq!(sending.lost(reason), 0.0, "{reason}");
     }
     sending.assert_sent_is_exact();
+    assert_equal_to_metrics(&sending);
     sending.assert_sound();
 }
 
@@ -434,6 +435,8 @@ fn what_does_not_fit_the_queue_is_counted() {
     // The request under way has room of its own, and one that is larger than the room waits alone.
     assert!(bytes < 65_536.0 * 8.0, "{bytes}");
     sending.assert_sent_is_exact();
+    // Points that were lost cost resolution, no totals.
+    assert_equal_to_metrics(&sending);
     sending.assert_sound();
 }
 
