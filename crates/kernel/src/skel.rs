@@ -1,4 +1,4 @@
-//! The generated skeletons, one for each BPF object.
+//! The generated skeletons, one for each BPF object, which is unpacked when it is first opened.
 
 macro_rules! skeleton {
     ($name:ident, $file:literal) => {
@@ -28,3 +28,12 @@ skeleton!(lifecycle, "lifecycle");
 skeleton!(tcp, "tcp");
 skeleton!(files, "files");
 skeleton!(udp, "udp");
+
+/// The bytes of an object. They stay: a skeleton borrows them for as long as it lives.
+///
+/// # Panics
+///
+/// If the binary itself is damaged.
+pub(crate) fn unpacked(packed: &[u8], len: usize) -> Vec<u8> {
+    zstd::bulk::decompress(packed, len).expect("the build packed it")
+}
