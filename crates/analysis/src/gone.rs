@@ -2,22 +2,22 @@
 //! can be longer than that.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use noctule_model::{
-    Batch, Blame, BlameRow, CgroupId, CgroupRow, Group, Histogram, ProcessId, ProcessRow,
+    Batch, Blame, BlameRow, CgroupId, CgroupRow, Group, Histogram, IdMap, IdSet, ProcessId,
+    ProcessRow,
 };
 
 /// What rows had when they were forgotten, to be added to what the last batch has.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
-    cgroups: HashMap<CgroupId, CgroupRow>,
-    processes: HashMap<ProcessId, ProcessRow>,
-    waits: HashMap<Group, Histogram>,
-    blames: HashMap<(Group, Group), Blame>,
+    cgroups: IdMap<CgroupId, CgroupRow>,
+    processes: IdMap<ProcessId, ProcessRow>,
+    waits: IdMap<Group, Histogram>,
+    blames: IdMap<(Group, Group), Blame>,
     /// The part of it that was added to the cell without a name of a victim that stayed.
-    unnamed: HashMap<Group, Blame>,
+    unnamed: IdMap<Group, Blame>,
 }
 
 impl Gone {
@@ -25,7 +25,7 @@ impl Gone {
     pub(crate) fn step(&mut self, before: &Batch, after: &Batch) {
         self.step_cgroups(before, after);
         self.step_processes(before, after);
-        let stay: HashSet<Group> = after.waits.iter().map(|row| row.group).collect();
+        let stay: IdSet<Group> = after.waits.iter().map(|row| row.group).collect();
         for row in before.waits.iter().filter(|row| !stay.contains(&row.group)) {
             *self.waits.entry(row.group).or_default() += &row.histogram;
         }
@@ -34,7 +34,7 @@ impl Gone {
 
     /// The accounts of a group and its events are not forgotten at the same moment.
     fn step_cgroups(&mut self, before: &Batch, after: &Batch) {
-        let stay: HashMap<CgroupId, &CgroupRow> =
+        let stay: IdMap<CgroupId, &CgroupRow> =
             after.cgroups.iter().map(|row| (row.id, row)).collect();
         for row in &before.cgroups {
             let now = stay.get(&row.id);
@@ -60,7 +60,7 @@ impl Gone {
 
     fn step_processes(&mut self, before: &Batch, after: &Batch) {
         let rows = after.processes.iter().chain(&after.exited);
-        let known: HashSet<ProcessId> = rows.map(|row| row.id).collect();
+        let known: IdSet<ProcessId> = rows.map(|row| row.id).collect();
         for row in before.processes.iter().filter(|r| !known.contains(&r.id)) {
             self.processes.insert(row.id, row.clone());
         }
@@ -68,8 +68,13 @@ impl Gone {
 
     fn step_blames(&mut self, before: &Batch, after: &Batch) {
         let cell = |row: &BlameRow| (row.victim, row.culprit);
-        let stay: HashSet<(Group, Group)> = after.blames.iter().map(cell).collect();
-        let victims: HashSet<Group> = after.blames.iter().map(|row| row.victim).collect();
+        // Mostly none has gone, and none has come that changed the order.
+        let mut same = before.blames.iter().zip(&after.blames);
+        if before.blames.len() <= after.blames.len() && same.all(|(a, b)| cell(a) == cell(b)) {
+            return;
+        }
+        let stay: IdSet<(Group, Group)> = after.blames.iter().map(cell).collect();
+        let victims: IdSet<Group> = after.blames.iter().map(|row| row.victim).collect();
         for row in before
             .blames
             .iter()
@@ -108,7 +113,7 @@ impl Gone {
 
     /// The same for processes: of those that went, no end was reported then.
     pub(crate) fn processes<'a>(&'a self, last: &'a Batch) -> impl Iterator<Item = &'a ProcessRow> {
-        let listed: HashSet<ProcessId> = last.processes.iter().map(|row| row.id).collect();
+        let listed: IdSet<ProcessId> = last.processes.iter().map(|row| row.id).collect();
         let gone = self.processes.values();
         let gone = gone.filter(move |row| !listed.contains(&row.id));
         last.processes.iter().chain(gone)
@@ -136,7 +141,7 @@ impl Gone {
     }
 
     /// The same for who made whom wait. What a culprit that is gone did is reported with its name.
-    pub(crate) fn blames(&self, last: &Batch) -> HashMap<(Group, Group), Blame> {
+    pub(crate) fn blames(&self, last: &Batch) -> IdMap<(Group, Group), Blame> {
         let mut cells = self.blames.clone();
         for row in &last.blames {
             *cells.entry((row.victim, row.culprit)).or_default() += &row.blame;
@@ -152,11 +157,11 @@ impl Gone {
 
 /// Those of `all` whose key is not listed. Mostly nothing is gone, and then nothing is looked up.
 fn without<K: Copy + Eq + Hash, V>(
-    all: &HashMap<K, V>,
+    all: &IdMap<K, V>,
     listed: impl Iterator<Item = K>,
 ) -> impl Iterator<Item = (&K, &V)> {
-    let listed: HashSet<K> = match all.is_empty() {
-        true => HashSet::new(),
+    let listed: IdSet<K> = match all.is_empty() {
+        true => IdSet::default(),
         false => listed.collect(),
     };
     all.iter().filter(move |(key, _)| !listed.contains(key))

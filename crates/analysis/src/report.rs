@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, ByPackage, CgroupId, CgroupRow, Comm, Counter, Counters, Events, Feature, Joules, Level,
-    Loss, Measured, Node, Owner, PackageRow, ProcessId, ProcessRow, Sockets, Subject,
+    Batch, ByPackage, CgroupId, CgroupRow, Comm, Counter, Counters, Events, Feature, IdMap, IdSet,
+    Joules, Level, Loss, Measured, Node, Owner, PackageRow, ProcessId, ProcessRow, Sockets,
+    Subject,
 };
 
 use crate::gone::Gone;
@@ -65,7 +66,7 @@ pub struct Report {
 pub struct ReportBuilder {
     first: Batch,
     last: Option<Batch>,
-    exited: HashMap<ProcessId, ProcessRow>,
+    exited: IdMap<ProcessId, ProcessRow>,
     gone: Gone,
     selection: Selection,
 }
@@ -76,7 +77,7 @@ impl ReportBuilder {
         Self {
             first,
             last: None,
-            exited: HashMap::new(),
+            exited: IdMap::default(),
             gone: Gone::default(),
             selection: Selection::default(),
         }
@@ -247,7 +248,7 @@ impl ReportBuilder {
     }
 
     /// The groups of which the waits are wanted; `None`: all. Of a process they are its group's.
-    pub(crate) fn selected_groups(&self) -> Option<HashSet<CgroupId>> {
+    pub(crate) fn selected_groups(&self) -> Option<IdSet<CgroupId>> {
         if self.selection.is_empty() {
             return None;
         }
@@ -274,7 +275,7 @@ impl ReportBuilder {
     }
 
     pub(crate) fn processes(&self, last: &Batch, followed_only: bool) -> Vec<Row> {
-        let before: HashMap<ProcessId, &ProcessRow> = self
+        let before: IdMap<ProcessId, &ProcessRow> = self
             .first
             .processes
             .iter()
@@ -301,7 +302,7 @@ impl ReportBuilder {
     }
 
     pub(crate) fn cgroups(&self, last: &Batch) -> Vec<Row> {
-        let before: HashMap<CgroupId, &CgroupRow> =
+        let before: IdMap<CgroupId, &CgroupRow> =
             self.first.cgroups.iter().map(|row| (row.id, row)).collect();
         let zero = CgroupRow::default();
         let rows = self.gone.cgroups(last).map(|row| {

@@ -1,11 +1,11 @@
 //! Who waited for the CPU between two batches, why, and because of whom: the answer of `waits`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, Blame, BlameRow, Cause, CgroupId, Counter, Counters, Feature, Group, Histogram, Level,
-    Measured, Owner, Preemptor, QuotaUse, Settings, Subject, VerdictKind, Waiting,
+    Batch, Blame, BlameRow, Cause, CgroupId, Counter, Counters, Feature, Group, Histogram, IdMap,
+    IdSet, Level, Measured, Owner, Preemptor, QuotaUse, Settings, Subject, VerdictKind, Waiting,
 };
 
 use crate::gone::Gone;
@@ -229,7 +229,8 @@ struct Draft {
     counters: Counters,
     histogram: Histogram,
     waiting: Waiting,
-    culprits: HashMap<Key, Culprit>,
+    /// By number of the party.
+    culprits: IdMap<usize, Culprit>,
     own: Blame,
 }
 
@@ -240,20 +241,20 @@ impl Draft {
             counters: Counters::default(),
             histogram: Histogram::default(),
             waiting: Waiting::default(),
-            culprits: HashMap::new(),
+            culprits: IdMap::default(),
             own: Blame::default(),
         }
     }
 
-    fn blame(&mut self, key: Key, party: Party, blame: &Blame) {
-        let culprit = self.culprits.entry(key).or_insert_with(|| Culprit {
-            party,
+    fn blame(&mut self, number: usize, parties: &Parties<'_>, blame: &Blame) {
+        let culprit = self.culprits.entry(number).or_insert_with(|| Culprit {
+            party: parties.list[number].clone(),
             blame: Blame::default(),
         });
         culprit.blame += blame;
     }
 
-    fn finish(mut self) -> WaitReportRow {
+    fn finish(self) -> WaitReportRow {
         // The matrix has the neighbours by name; what the counters call so is the same sum.
         let mut wait_ns = Cause::ALL.map(|cause| self.counters[Counter::Wait(cause)]);
         wait_ns[Cause::Neighbour as usize] = 0;
@@ -274,10 +275,17 @@ impl Draft {
             wait_ns: self.counters[Counter::Wait(Cause::Kernel)],
             preemptions: 0,
         };
-        if kernel.wait_ns > 0 {
-            self.blame(Party::Kernel.key(Level::Cgroup), Party::Kernel, &kernel);
-        }
         let mut culprits: Vec<Culprit> = self.culprits.into_values().collect();
+        if kernel.wait_ns > 0 {
+            let known = culprits.iter_mut().find(|c| c.party == Party::Kernel);
+            match known {
+                Some(culprit) => culprit.blame += &kernel,
+                None => culprits.push(Culprit {
+                    party: Party::Kernel,
+                    blame: kernel,
+                }),
+            }
+        }
         culprits.sort_by(|a, b| {
             let order = b.blame.wait_ns.cmp(&a.blame.wait_ns);
             order.then_with(|| {
@@ -303,6 +311,53 @@ impl Draft {
     }
 }
 
+/// The parties of a level by number. There can be tens of thousands of pairs of groups, and a name is made once
+/// for each group.
+struct Parties<'a> {
+    level: Level,
+    owners: &'a IdMap<CgroupId, Arc<Owner>>,
+    groups: IdMap<Group, usize>,
+    numbers: HashMap<Key, usize>,
+    list: Vec<Party>,
+}
+
+impl<'a> Parties<'a> {
+    fn new(level: Level, owners: &'a IdMap<CgroupId, Arc<Owner>>) -> Self {
+        Self {
+            level,
+            owners,
+            groups: IdMap::default(),
+            numbers: HashMap::new(),
+            list: Vec::new(),
+        }
+    }
+
+    fn number(&mut self, group: Group) -> usize {
+        if let Some(number) = self.groups.get(&group) {
+            return *number;
+        }
+        let party = self.party(group);
+        let number = *self
+            .numbers
+            .entry(party.key(self.level))
+            .or_insert_with(|| {
+                self.list.push(party);
+                self.list.len() - 1
+            });
+        self.groups.insert(group, number);
+        number
+    }
+
+    fn party(&self, group: Group) -> Party {
+        match group {
+            Group::Cgroup(id) => Party::Group(owner_of(self.owners.get(&id), id)),
+            Group::Kernel => Party::Kernel,
+            Group::Followed => Party::Command,
+            Group::Unnamed => Party::Unnamed,
+        }
+    }
+}
+
 /// The growth of the matrix and the distributions in a window: with rows that only its last batch has, and
 /// with rows that it has no more.
 struct Growth<'a> {
@@ -312,23 +367,25 @@ struct Growth<'a> {
 }
 
 impl Growth<'_> {
+    /// The pairs that grew: most of a large matrix did not.
     fn blames(&self) -> impl Iterator<Item = BlameRow> {
-        let before: HashMap<(Group, Group), Blame> = self
+        let before: IdMap<(Group, Group), Blame> = self
             .first
             .blames
             .iter()
             .map(|row| ((row.victim, row.culprit), row.blame))
             .collect();
         let cells = self.gone.blames(self.last);
-        cells.into_iter().map(move |(key, blame)| BlameRow {
+        let rows = cells.into_iter().map(move |(key, blame)| BlameRow {
             victim: key.0,
             culprit: key.1,
             blame: blame.since(before.get(&key).unwrap_or(&Blame::default())),
-        })
+        });
+        rows.filter(|row| row.blame != Blame::default())
     }
 
     fn waits(&self) -> impl Iterator<Item = (Group, Histogram)> {
-        let before: HashMap<_, _> = self.first.waits.iter().map(|r| (r.group, r)).collect();
+        let before: IdMap<_, _> = self.first.waits.iter().map(|r| (r.group, r)).collect();
         let rows = self.gone.waits(self.last);
         rows.map(move |(group, histogram)| match before.get(&group) {
             Some(earlier) => (group, histogram.since(&earlier.histogram)),
@@ -337,7 +394,7 @@ impl Growth<'_> {
     }
 
     /// Who the groups are.
-    fn owners(&self) -> HashMap<CgroupId, Arc<Owner>> {
+    fn owners(&self) -> IdMap<CgroupId, Arc<Owner>> {
         let rows = self.gone.cgroups(self.last);
         rows.map(|row| (row.id, owner_of(row.owner.as_ref(), row.id)))
             .collect()
@@ -399,23 +456,24 @@ impl ReportBuilder {
         &self,
         growth: &Growth<'_>,
         level: Level,
-        selected: Option<&HashSet<CgroupId>>,
+        selected: Option<&IdSet<CgroupId>>,
     ) -> Vec<Draft> {
         let owners = growth.owners();
         let wanted = |id: &CgroupId| selected.is_none_or(|ids| ids.contains(id));
-        let mut drafts: HashMap<Key, Draft> = HashMap::new();
+        let mut parties = Parties::new(level, &owners);
+        let mut drafts: IdMap<usize, Draft> = IdMap::default();
         for row in self.cgroups(growth.last) {
             if !wanted(&row.owner.cgroup) {
                 continue;
             }
             let draft = drafts
-                .entry(key(&row.owner, level))
+                .entry(parties.number(Group::Cgroup(row.owner.cgroup)))
                 .or_insert_with(|| Draft::new(Party::Group(row.owner.clone())));
             draft.counters += &row.counters;
             outermost(&mut draft.party, &row.owner);
         }
         for row in growth.last.cgroups.iter().filter(|row| wanted(&row.id)) {
-            if let Some(draft) = drafts.get_mut(&key(&owner(&owners, row.id), level)) {
+            if let Some(draft) = drafts.get_mut(&parties.number(Group::Cgroup(row.id))) {
                 draft.waiting += &row.waiting;
             }
         }
@@ -423,7 +481,7 @@ impl ReportBuilder {
         for (group, histogram) in growth.waits() {
             match group {
                 Group::Cgroup(id) if wanted(&id) => {
-                    if let Some(draft) = drafts.get_mut(&key(&owner(&owners, id), level)) {
+                    if let Some(draft) = drafts.get_mut(&parties.number(group)) {
                         draft.histogram += &histogram;
                     }
                 }
@@ -434,21 +492,20 @@ impl ReportBuilder {
         for row in growth.blames() {
             let Group::Cgroup(id) = row.victim else {
                 if row.victim == Group::Unnamed {
-                    overflow.blame(Party::Unnamed.key(level), Party::Unnamed, &row.blame);
+                    let unnamed = parties.number(Group::Unnamed);
+                    overflow.blame(unnamed, &parties, &row.blame);
                 }
                 continue;
             };
             if !wanted(&id) {
                 continue;
             }
-            let victim = key(&owner(&owners, id), level);
-            let party = party(row.culprit, &owners);
-            let culprit = party.key(level);
+            let (victim, culprit) = (parties.number(row.victim), parties.number(row.culprit));
             if let Some(draft) = drafts.get_mut(&victim) {
                 if culprit == victim {
                     draft.own += &row.blame;
                 } else {
-                    draft.blame(culprit, party, &row.blame);
+                    draft.blame(culprit, &parties, &row.blame);
                 }
             }
         }
@@ -458,6 +515,7 @@ impl ReportBuilder {
 
     fn draft_of_command(&self, growth: &Growth<'_>, level: Level) -> Draft {
         let owners = growth.owners();
+        let mut parties = Parties::new(level, &owners);
         let mut draft = Draft::new(Party::Command);
         for row in self.processes(growth.last, true) {
             draft.counters += &row.counters;
@@ -472,23 +530,9 @@ impl ReportBuilder {
             draft.histogram += &histogram;
         }
         for row in growth.blames().filter(|row| row.victim == Group::Followed) {
-            let party = party(row.culprit, &owners);
-            draft.blame(party.key(level), party, &row.blame);
+            draft.blame(parties.number(row.culprit), &parties, &row.blame);
         }
         draft
-    }
-}
-
-fn owner(owners: &HashMap<CgroupId, Arc<Owner>>, id: CgroupId) -> Arc<Owner> {
-    owner_of(owners.get(&id), id)
-}
-
-fn party(group: Group, owners: &HashMap<CgroupId, Arc<Owner>>) -> Party {
-    match group {
-        Group::Cgroup(id) => Party::Group(owner(owners, id)),
-        Group::Kernel => Party::Kernel,
-        Group::Followed => Party::Command,
-        Group::Unnamed => Party::Unnamed,
     }
 }
 

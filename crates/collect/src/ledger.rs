@@ -2,16 +2,15 @@
 //! its figures are settled here first. Some time later the group is retired: its figures move into a sum
 //! without a name.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use noctule_model::shrink_sparse;
+use noctule_model::{IdMap, shrink_sparse};
 
 /// Figures by key.
 pub(crate) struct Ledger<K, T> {
-    rows: HashMap<K, Row<T>>,
+    rows: IdMap<K, Row<T>>,
 }
 
 /// The figures of one key.
@@ -41,7 +40,7 @@ impl<T: Default + Clone + for<'a> AddAssign<&'a T>> Row<T> {
 impl<K: Hash + Eq, T: Default + Clone + for<'a> AddAssign<&'a T>> Ledger<K, T> {
     pub(crate) fn new() -> Self {
         Self {
-            rows: HashMap::new(),
+            rows: IdMap::default(),
         }
     }
 
@@ -88,7 +87,7 @@ impl<K: Hash + Eq, T: Default + Clone + for<'a> AddAssign<&'a T>> Ledger<K, T> {
 /// Groups that were released, and when. Their ids do not come again, but late figures of them do.
 pub(crate) struct Released<K> {
     grace_ns: u64,
-    at: HashMap<K, u64>,
+    at: IdMap<K, u64>,
 }
 
 impl<K: Hash + Eq> Released<K> {
@@ -96,7 +95,7 @@ impl<K: Hash + Eq> Released<K> {
     pub(crate) fn new(grace: Duration) -> Self {
         Self {
             grace_ns: grace.as_nanos() as u64,
-            at: HashMap::new(),
+            at: IdMap::default(),
         }
     }
 

@@ -16,6 +16,7 @@ mod event_counters;
 mod feature;
 mod health;
 mod histogram;
+mod idmap;
 mod ids;
 mod joules;
 mod level;
@@ -46,6 +47,7 @@ pub use event_counters::{
 pub use feature::FeatureId;
 pub use health::{AgentCost, Feature, FeatureState, Loss, MapFill, ProgramCost, Sending};
 pub use histogram::Histogram;
+pub use idmap::{IdMap, IdSet};
 pub use ids::{CgroupId, ProcessId};
 pub use joules::{Driver, Joules, ZoneAccount};
 pub use level::Level;
