@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use noctule_model::{
     Batch, Blame, Blamed, Cause, CgroupId, Counter, Counters, DestinationCounters, EventCounters,
-    Group, Joules, Owner, Preemptor, Sockets, Subject, Waiting,
+    Group, IdMap, IdSet, Joules, Owner, Preemptor, Sockets, Subject, Waiting,
 };
 
 #[cfg(test)]
@@ -38,7 +38,7 @@ const MAX_DESTINATIONS: usize = 1 << 14;
 #[derive(Debug)]
 pub struct Rollup {
     grace_ns: u64,
-    cgroups: HashMap<CgroupId, Charged>,
+    cgroups: IdMap<CgroupId, Charged>,
     waits: Distributions,
     connects: Distributions,
     matrix: Matrix,
@@ -61,14 +61,14 @@ struct Charged {
 }
 
 /// The subject of each cgroup that has an owner.
-type Members = HashMap<CgroupId, Arc<Subject>>;
+type Members = IdMap<CgroupId, Arc<Subject>>;
 
 impl Rollup {
     /// `grace_ns`: how long a subject stays after its last group has gone.
     pub fn new(grace_ns: u64) -> Self {
         Self {
             grace_ns,
-            cgroups: HashMap::new(),
+            cgroups: IdMap::default(),
             waits: Distributions::new(),
             connects: Distributions::new(),
             matrix: Matrix::new(),
@@ -111,7 +111,7 @@ impl Rollup {
 
     /// The cgroups that have an owner. Their subjects are there afterwards.
     fn members(&mut self, batch: &Batch) -> Members {
-        let mut members = Members::with_capacity(batch.cgroups.len());
+        let mut members = Members::default();
         for row in &batch.cgroups {
             let Some(owner) = &row.owner else { continue };
             let subject = Arc::new(owner.subject());
@@ -154,7 +154,7 @@ impl Rollup {
             let kernel_ns = growth[Counter::Wait(Cause::Kernel)];
             self.blame(subject, Blamed::Kernel, kernel_ns);
         }
-        let present: HashSet<CgroupId> = batch.cgroups.iter().map(|row| row.id).collect();
+        let present: IdSet<CgroupId> = batch.cgroups.iter().map(|row| row.id).collect();
         self.cgroups.retain(|id, _| present.contains(id));
         self.cgroups.shrink_to(2 * self.cgroups.len());
     }
@@ -192,28 +192,31 @@ impl Rollup {
                 standing.row.waits += &growth;
             }
         }
+        let mut sums: IdMap<CgroupId, Waited> = IdMap::default();
         for (victim, culprit, growth) in self.matrix.of(&batch.blames, known) {
-            let Some(victim) = members.get(&victim) else {
+            let Some(subject) = members.get(&victim) else {
                 continue;
             };
-            let kernel = (Cause::Kernel, Preemptor::Kernel);
-            let neighbour = (Cause::Neighbour, Preemptor::Neighbour);
             let member = match culprit {
                 Group::Cgroup(id) => members.get(&id),
                 _ => None,
             };
-            let ((cause, by), blamed) = match (culprit, member) {
-                (_, Some(culprit)) if culprit == victim => ((Cause::Own, Preemptor::Own), None),
-                (_, Some(culprit)) => (neighbour, Some(Blamed::Subject(culprit.clone()))),
-                (Group::Kernel, None) => (kernel, Some(Blamed::Kernel)),
-                (_, None) => (neighbour, Some(Blamed::Unnamed)),
+            let (by, blamed) = match (culprit, member) {
+                (_, Some(culprit)) if culprit == subject => (Preemptor::Own, None),
+                (_, Some(culprit)) => {
+                    (Preemptor::Neighbour, Some(Blamed::Subject(culprit.clone())))
+                }
+                (Group::Kernel, None) => (Preemptor::Kernel, Some(Blamed::Kernel)),
+                (_, None) => (Preemptor::Neighbour, Some(Blamed::Unnamed)),
             };
-            let mut counters = Counters::default();
-            counters[Counter::Wait(cause)] = growth.wait_ns;
-            counters[Counter::PreemptedBy(by)] = growth.preemptions;
-            self.charge(victim, &counters);
+            sums.entry(victim).or_default()[by as usize] += &growth;
             if let Some(blamed) = blamed {
-                self.blame(victim, blamed, growth.wait_ns);
+                self.blame(subject, blamed, growth.wait_ns);
+            }
+        }
+        for (victim, waited) in sums {
+            if let Some(subject) = members.get(&victim) {
+                self.charge(subject, &counted(&waited));
             }
         }
     }
@@ -289,6 +292,22 @@ impl Rollup {
         let pairs = self.subjects.values().map(|s| s.row.blame.len());
         self.room = MAX_PAIRS.saturating_sub(pairs.sum());
     }
+}
+
+/// What a group waited in a tick, by index of [`Preemptor`]: those who preempt are those who are waited for.
+type Waited = [Blame; Preemptor::ALL.len()];
+
+fn counted(waited: &Waited) -> Counters {
+    let mut counters = Counters::default();
+    for (by, cause) in [
+        (Preemptor::Own, Cause::Own),
+        (Preemptor::Neighbour, Cause::Neighbour),
+        (Preemptor::Kernel, Cause::Kernel),
+    ] {
+        counters[Counter::Wait(cause)] = waited[by as usize].wait_ns;
+        counters[Counter::PreemptedBy(by)] = waited[by as usize].preemptions;
+    }
+    counters
 }
 
 fn standing_of<'a>(

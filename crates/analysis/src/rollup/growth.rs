@@ -1,9 +1,9 @@
 //! What grew of rows that belong to a cgroup.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-use noctule_model::{CgroupId, Cumulative};
+use noctule_model::{CgroupId, Cumulative, IdMap};
 
 /// What was charged so far of each row: a cell of the matrix of victims and culprits, a distribution,
 /// a destination. What belongs to a cgroup that is not known is left, and grows in full once the
@@ -11,7 +11,7 @@ use noctule_model::{CgroupId, Cumulative};
 #[derive(Debug)]
 pub(super) struct Growth<K, V> {
     tick: u64,
-    cells: HashMap<(CgroupId, K), Cell<V>>,
+    cells: IdMap<(CgroupId, K), Cell<V>>,
     /// The row of each cgroup to which the source adds those that it forgets; `None` where it
     /// forgets them with their cgroup only.
     rest: Option<K>,
@@ -28,41 +28,51 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
     pub(super) fn new(rest: Option<K>) -> Self {
         Self {
             tick: 0,
-            cells: HashMap::new(),
+            cells: IdMap::default(),
             rest,
         }
     }
 
-    /// Growth of the rows of a batch that `known` says can be charged.
+    /// Growth of the rows of a batch that `known` says can be charged. Most rows of a large batch did not
+    /// grow: they cost one look into the table.
     pub(super) fn of<'a>(
         &mut self,
-        rows: impl Iterator<Item = (CgroupId, K, &'a V)> + Clone,
+        rows: impl Iterator<Item = (CgroupId, K, &'a V)>,
         known: impl Fn(CgroupId, &K) -> bool,
     ) -> Vec<(CgroupId, K, V)>
     where
         V: 'a,
     {
         self.tick += 1;
-        for (cgroup, key, _) in rows.clone() {
+        let mut listed = 0;
+        let mut grown = Vec::new();
+        let mut rests = Vec::new();
+        for (cgroup, key, value) in rows {
             let is_rest = self.rest.as_ref() == Some(&key);
-            let cell = (cgroup, key);
+            let cell = match self.cells.entry((cgroup, key.clone())) {
+                Entry::Occupied(cell) => cell.into_mut(),
+                Entry::Vacant(cell) if is_rest || known(cgroup, &key) => {
+                    cell.insert(Cell::default())
+                }
+                Entry::Vacant(_) => continue,
+            };
+            listed += usize::from(cell.tick != self.tick);
+            cell.tick = self.tick;
             if is_rest {
-                self.cells.entry(cell).or_default().tick = self.tick;
-            } else if let Some(cell) = self.cells.get_mut(&cell) {
-                cell.tick = self.tick;
+                rests.push((cgroup, key, value));
+            } else if cell.charged != *value && known(cgroup, &key) {
+                grown.extend(cell.grow(value).map(|growth| (cgroup, key, growth)));
             }
         }
-        self.merge_the_gone();
-        let mut grown = Vec::new();
-        for (cgroup, key, value) in rows {
-            if !known(cgroup, &key) {
-                continue;
-            }
-            let cell = self.cells.entry((cgroup, key.clone())).or_default();
-            cell.tick = self.tick;
-            let growth = step(&mut cell.charged, value);
-            if growth != V::default() {
-                grown.push((cgroup, key, growth));
+        if listed < self.cells.len() {
+            self.merge_the_gone();
+        }
+        // Only now: a row that was forgotten is in the rest, and was charged already.
+        for (cgroup, key, value) in rests {
+            if let Some(cell) = self.cells.get_mut(&(cgroup, key.clone()))
+                && known(cgroup, &key)
+            {
+                grown.extend(cell.grow(value).map(|growth| (cgroup, key, growth)));
             }
         }
         grown
@@ -84,6 +94,14 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
                 cell.charged += &value;
             }
         }
+    }
+}
+
+impl<V: Cumulative> Cell<V> {
+    /// Charges what it grew by, if it did.
+    fn grow(&mut self, now: &V) -> Option<V> {
+        let growth = step(&mut self.charged, now);
+        (growth != V::default()).then_some(growth)
     }
 }
 
