@@ -280,27 +280,25 @@ impl<R: Relation> Pairs<R> {
             return;
         };
         partners.seen_ns = at;
+        let Partners { pairs, shown, .. } = partners;
+        // Both are in the order of partners, and mostly have the same: nothing is searched then.
+        let mut known = pairs.iter_mut().peekable();
+        let mut others = Vec::new();
         for (partner, amount) in R::of(row) {
-            if !partners.pairs.contains_key(partner) {
-                if !R::is_named(partner) {
-                    continue;
-                }
-                let pair = Pair::new(at, self.before_unix_ns);
-                partners.pairs.insert(partner.clone(), pair);
+            while known
+                .next_if(|(key, _)| *key != partner && *key < partner)
+                .is_some()
+            {}
+            match known.next_if(|(key, _)| *key == partner) {
+                Some((_, pair)) => pair.count(at, &amount, shown),
+                None => others.push((partner, amount)),
             }
-            let Some(pair) = partners.pairs.get_mut(partner) else {
-                continue;
-            };
-            let growth = amount.since(&pair.now);
-            pair.seen_ns = at;
-            pair.now += &growth;
-            if growth != R::Amount::default() {
-                pair.grown_ns = at;
-            }
-            if pair.shown {
-                partners.shown += &growth;
-            } else {
-                pair.charged += &growth;
+        }
+        for (partner, amount) in others {
+            if R::is_named(partner) {
+                let new = || Pair::new(at, self.before_unix_ns);
+                let pair = pairs.entry(partner.clone()).or_insert_with(new);
+                pair.count(at, &amount, shown);
             }
         }
     }
@@ -433,7 +431,23 @@ impl<R: Relation> Pairs<R> {
     }
 }
 
-impl<A: Default> Pair<A> {
+impl<A: Cumulative> Pair<A> {
+    /// Takes what it has now; what it grew by goes to `shown` if it has series.
+    fn count(&mut self, at: u64, amount: &A, shown: &mut A) {
+        let growth = amount.since(&self.now);
+        self.seen_ns = at;
+        if growth == A::default() {
+            return;
+        }
+        self.grown_ns = at;
+        self.now += &growth;
+        if self.shown {
+            *shown += &growth;
+        } else {
+            self.charged += &growth;
+        }
+    }
+
     fn new(at: u64, start_unix_ns: u64) -> Self {
         Self {
             first_ns: at,
