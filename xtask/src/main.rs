@@ -4,6 +4,7 @@ mod bench;
 mod blackbox;
 mod generate;
 mod notes;
+mod sbom;
 mod scenes;
 mod soak;
 mod tidy;
@@ -40,6 +41,7 @@ enum Task {
         options: Vec<OsString>,
     },
     Blackbox(blackbox::Args),
+    Sbom(sbom::Args),
     Scenes(scenes::Args),
     Soak(soak::Args),
     Vm(vm::Args),
@@ -67,6 +69,7 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Gen(args) => generate::run(root, args),
         Task::Bench { options } => bench::run(root, options),
         Task::Blackbox(args) => blackbox::run(root, args),
+        Task::Sbom(args) => sbom::run(root, args),
         Task::Scenes(args) => scenes::run(root, args),
         Task::Soak(args) => soak::run(args),
         Task::Vm(args) => vm::run(root, args),

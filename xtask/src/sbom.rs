@@ -1,0 +1,232 @@
+//! `cargo xtask sbom`: what is in the binary, as a CycloneDX document. The same commit gives the same bytes:
+//! there is no time and no random number in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+/// Write a list of what is in the binary (CycloneDX 1.5, JSON)
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to
+    #[arg(long, value_name = "FILE", default_value = "dist/noctule.cdx.json")]
+    output: PathBuf,
+}
+
+pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    let host = host()?;
+    let metadata = cargo(root, &host)?;
+    let lock = fs::read_to_string(root.join("Cargo.lock")).context("reading Cargo.lock")?;
+    let lock: toml::Value = toml::from_str(&lock).context("parsing Cargo.lock")?;
+    let document = document(&metadata, &built(root, &host)?, &checksums(&lock))?;
+    let text = serde_json::to_string_pretty(&document)? + "\n";
+    let output = root.join(&args.output);
+    if let Some(folder) = output.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    }
+    fs::write(&output, text).with_context(|| format!("writing {}", output.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn host() -> Result<String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output();
+    let output = output.context("running rustc")?;
+    let text = String::from_utf8(output.stdout).context("what rustc prints")?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc names no host")
+}
+
+fn cargo(root: &Path, host: &str) -> Result<Value> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["metadata", "--format-version=1", "--locked"]);
+    command.args(["--filter-platform", host]).current_dir(root);
+    let output = command.output().context("running cargo metadata")?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "cargo metadata: {error}");
+    serde_json::from_slice(&output.stdout).context("what cargo metadata prints")
+}
+
+/// Name and version of each crate that is linked into the binary. The metadata also have optional ones that
+/// nobody asked for, and macros, which run when it is built.
+fn built(root: &Path, host: &str) -> Result<BTreeSet<(String, String)>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["tree", "--locked", "--package=noctule", "--prefix=none"]);
+    command.args([
+        "--edges=normal,no-proc-macro",
+        "--no-dedupe",
+        "--format={p}",
+    ]);
+    command.args(["--target", host]).current_dir(root);
+    let output = command.output().context("running cargo tree")?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "cargo tree: {error}");
+    let text = String::from_utf8(output.stdout).context("what cargo tree prints")?;
+    // `name vVERSION`, and where it is if it is ours.
+    let crates = text.lines().filter_map(|line| {
+        let (name, rest) = line.split_once(" v")?;
+        let version = rest.split(' ').next()?;
+        Some((name.to_owned(), version.to_owned()))
+    });
+    Ok(crates.collect())
+}
+
+/// By name and version.
+fn checksums(lock: &toml::Value) -> BTreeMap<(String, String), String> {
+    let text = |package: &toml::Value, key: &str| Some(package.get(key)?.as_str()?.to_owned());
+    let packages = lock.get("package").and_then(toml::Value::as_array);
+    let known = packages.into_iter().flatten().filter_map(|package| {
+        let name = (text(package, "name")?, text(package, "version")?);
+        Some((name, text(package, "checksum")?))
+    });
+    known.collect()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value[key].as_array().into_iter().flatten()
+}
+
+/// What is linked into the package of that id; what only builds and tests need is not.
+fn linked(node: &Value) -> impl Iterator<Item = &str> {
+    let normal = |dependency: &&Value| list(dependency, "dep_kinds").any(|k| k["kind"].is_null());
+    let dependencies = list(node, "deps").filter(normal);
+    dependencies.filter_map(|dependency| dependency["pkg"].as_str())
+}
+
+fn document(
+    metadata: &Value,
+    built: &BTreeSet<(String, String)>,
+    checksums: &BTreeMap<(String, String), String>,
+) -> Result<Value> {
+    let by_id = |value: &'static str, key: &str| -> BTreeMap<&str, &Value> {
+        let of = if value == "packages" {
+            metadata
+        } else {
+            &metadata["resolve"]
+        };
+        let entries = list(of, value).filter_map(|entry| Some((entry[key].as_str()?, entry)));
+        entries.collect()
+    };
+    let (packages, nodes) = (by_id("packages", "id"), by_id("nodes", "id"));
+    let main = packages.iter().find(|(_, p)| p["name"] == "noctule");
+    let (main, _) = main.context("no package noctule")?;
+    let is_built = |id: &str| {
+        let package = packages.get(id);
+        let text = |key: &str| Some(package?[key].as_str()?.to_owned());
+        let name = text("name").zip(text("version"));
+        name.is_some_and(|name| built.contains(&name))
+    };
+    let (mut found, mut open) = (BTreeSet::from([*main]), vec![*main]);
+    while let Some(id) = open.pop() {
+        let node = nodes
+            .get(id)
+            .with_context(|| format!("{id} is not resolved"))?;
+        open.extend(linked(node).filter(|id| is_built(id) && found.insert(id)));
+    }
+    let component = |id: &str| {
+        let package = packages
+            .get(id)
+            .with_context(|| format!("no package {id}"))?;
+        component(package, checksums)
+    };
+    let mut components = Vec::new();
+    let mut dependencies = Vec::new();
+    for id in &found {
+        let this = component(id)?;
+        let uses: Result<BTreeSet<String>> = linked(nodes[id])
+            .filter(|id| found.contains(id))
+            .map(|id| {
+                Ok(component(id)?["bom-ref"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned())
+            })
+            .collect();
+        dependencies.push(json!({"ref": this["bom-ref"], "dependsOn": uses?}));
+        if id != main {
+            components.push(this);
+        }
+    }
+    let mut main = component(main)?;
+    main["type"] = "application".into();
+    for list in [&mut components, &mut dependencies] {
+        list.sort_by_key(ToString::to_string);
+    }
+    Ok(json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"component": main},
+        "components": components,
+        "dependencies": dependencies,
+    }))
+}
+
+fn component(package: &Value, checksums: &BTreeMap<(String, String), String>) -> Result<Value> {
+    let text = |key: &str| package[key].as_str().map(str::to_owned);
+    let name = text("name").context("a package without a name")?;
+    let version = text("version").context("a package without a version")?;
+    // `+` stands for a blank in some readers of such addresses.
+    let purl = format!("pkg:cargo/{name}@{}", version.replace('+', "%2B"));
+    let mut component = json!({
+        "type": "library",
+        "bom-ref": purl,
+        "name": name,
+        "version": version,
+        "purl": purl,
+    });
+    if let Some(license) = text("license") {
+        // Before SPDX expressions a slash was "or".
+        let expression = license.replace(" / ", " OR ").replace('/', " OR ");
+        component["licenses"] = json!([{"expression": expression}]);
+    }
+    if let Some(checksum) = checksums.get(&(name, version)) {
+        component["hashes"] = json!([{"alg": "SHA-256", "content": checksum}]);
+    }
+    Ok(component)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_linked_is_listed_and_what_only_builds_is_not() {
+        let package = |name: &str| json!({"id": name, "name": name, "version": "1.0.0+a", "license": "MIT/Apache-2.0"});
+        let edge = |name: &str, kind: Value| json!({"pkg": name, "dep_kinds": [{"kind": kind}]});
+        let metadata = json!({
+            "packages": [package("noctule"), package("linked"), package("builds"), package("deep"), package("unused")],
+            "resolve": {"nodes": [
+                {"id": "noctule", "deps": [edge("linked", Value::Null), edge("builds", "build".into())]},
+                {"id": "linked", "deps": [edge("deep", Value::Null), edge("unused", Value::Null)]},
+                {"id": "builds", "deps": []},
+                {"id": "deep", "deps": []},
+                {"id": "unused", "deps": []},
+            ]},
+        });
+        let sum = BTreeMap::from([(("deep".to_owned(), "1.0.0+a".to_owned()), "00ff".to_owned())]);
+        let built = ["noctule", "linked", "builds", "deep"]
+            .map(|name| (name.to_owned(), "1.0.0+a".to_owned()));
+        let made = document(&metadata, &built.into(), &sum).expect("a document");
+        let names: Vec<_> = list(&made, "components").map(|c| &c["name"]).collect();
+        assert_eq!(names, ["deep", "linked"]);
+        assert_eq!(made["components"][0]["hashes"][0]["content"], "00ff");
+        assert_eq!(
+            made["components"][0]["licenses"][0]["expression"],
+            "MIT OR Apache-2.0"
+        );
+        assert_eq!(made["metadata"]["component"]["type"], "application");
+        let of_main =
+            list(&made, "dependencies").find(|d| d["ref"] == "pkg:cargo/noctule@1.0.0%2Ba");
+        assert_eq!(
+            of_main.expect("its own")["dependsOn"],
+            json!(["pkg:cargo/linked@1.0.0%2Ba"])
+        );
+    }
+}
