@@ -102,16 +102,17 @@ fn read(window: &Window, level: Level, block_ns: u64) -> Result<Stretch> {
     Ok(stretch)
 }
 
-struct Answer<'a> {
-    before: &'a Stretch,
-    after: &'a Stretch,
-    block_ns: u64,
-    level: Level,
-    rows: &'a [Difference],
+/// What changed, to be drawn.
+pub(super) struct Answer<'a> {
+    pub(super) before: &'a Stretch,
+    pub(super) after: &'a Stretch,
+    pub(super) block_ns: u64,
+    pub(super) level: Level,
+    pub(super) rows: &'a [Difference],
 }
 
 impl Answer<'_> {
-    fn text(&self, top: usize, paint: Paint) -> String {
+    pub(super) fn text(&self, top: usize, paint: Paint) -> String {
         let shown = &self.rows[..self.rows.len().min(top)];
         let mut columns = vec![Column {
             head: head(level_word(self.level), Align::Left, 0, Some(8)),

@@ -21,9 +21,8 @@ pub(super) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
         output.write(&format!("{json}\n"))?;
     } else {
         let paint = output.paint();
-        let table = table(&features, paint) + &meter_table(zones, unread, paint);
-        let table = table + &receiver_lines(config, paint)?;
-        output.print(&(table + &paint.folded(Tone::Strong, &conclusion(&features), 0)))?;
+        let receiver = receiver_lines(config, paint)?;
+        output.print(&draw(&features, (zones, unread), &receiver, paint))?;
     }
     let impossible = features
         .iter()
@@ -49,6 +48,17 @@ fn receiver_lines(config: &Config, paint: Paint) -> Result<String> {
         out.push_str(&format!("{head}{}\n", paint.tone(tone, &escape(&what))));
     }
     Ok(out)
+}
+
+/// The whole answer; `receiver` stands before its last line.
+pub(super) fn draw(
+    features: &[Feature],
+    (zones, unread): (&[Zone], &[UnreadZone]),
+    receiver: &str,
+    paint: Paint,
+) -> String {
+    let tables = table(features, paint) + &meter_table(zones, unread, paint) + receiver;
+    tables + &paint.folded(Tone::Strong, &conclusion(features), 0)
 }
 
 /// Columns of the state.

@@ -70,7 +70,7 @@ impl EventLines {
         self.arrange(&event_line(event, offset))
     }
 
-    fn arrange(&self, line: &EventLine) -> String {
+    pub(super) fn arrange(&self, line: &EventLine) -> String {
         let [time, kind, who, place] = self.widths;
         let paint = self.paint;
         let cut = |text: &str, width| match paint.width() {

@@ -17,6 +17,8 @@ use super::users::Users;
 use super::{energy_table, table, wait_answers, wait_table, why_text};
 use crate::print::Paint;
 
+mod others;
+
 const MS: u64 = 1_000_000;
 
 /// Columns of the terminals; `None` is a file or a pipe.
@@ -153,7 +155,8 @@ fn waiting(id: u64, each: u64) -> Waiting {
     }
 }
 
-fn builder(metered: bool) -> ReportBuilder {
+/// Nothing, and 2 s later what ran.
+fn batches(metered: bool) -> [Batch; 2] {
     let node = |elapsed_ns| Node {
         cpus: 2,
         elapsed_ns,
@@ -223,6 +226,11 @@ fn builder(metered: bool) -> ReportBuilder {
         meter(&mut first, 0);
         meter(&mut batch, 28_000_000);
     }
+    [first, batch]
+}
+
+fn builder(metered: bool) -> ReportBuilder {
+    let [first, batch] = batches(metered);
     let mut builder = ReportBuilder::new(first);
     builder.add(batch);
     builder
