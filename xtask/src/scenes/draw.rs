@@ -171,7 +171,8 @@ impl Scene {
             ],
             "own_threads" => vec![
                 format!("its own {} runnable threads share 1 CPU", self.threads),
-                "Try: fewer threads".into(),
+                // Another CPU for them where that was idle, else fewer threads.
+                "Try: ".into(),
             ],
             "kernel" => vec![
                 "kernel threads (".into(),
