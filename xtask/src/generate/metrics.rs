@@ -55,7 +55,10 @@ protobuf format histograms have native buckets as well ([promql.md](promql.md)).
   `metrics.blame_pairs` in the configuration (1000). The rest is the victim's culprit `_other`, where
   it stays when the culprit gets a series of its own, which starts at 0. So the sum over culprits,
   those that are gone included, is what the victim waited for neighbours and threads of the
-  kernel. Pairs that found no room are counted in `noctule_self_overflow_blame_pairs`.
+  kernel. Pairs that found no room are counted in `noctule_self_overflow_blame_pairs`. A victim with fewer
+  pairs than another takes the place of one of the victim with the most. What a series that ends has had since the
+  last scrape is in `_other`: else nobody would ever see it. With several readers that is the last scrape of any of
+  them, and a slower one can miss that part.
 - A connection belongs to the group that its process was in when it connected or began to listen,
   even if another process has the socket later; where the kernel shows which process accepts it (the
   feature `tcp_calls`), to the group of that process from then on. Connections that were there when the agent started are in
@@ -68,10 +71,9 @@ protobuf format histograms have native buckets as well ([promql.md](promql.md)).
 - `tcp_destination_*` have connections from this side only, by the address and port that they go
   to (`10.0.0.1:80`, `[2001:db8::1]:443`), the most attempts first, up to `metrics.destinations` in
   the configuration (100) on the node. The rest is the destination `_other`, as for
-  `sched_blame_seconds`: nothing moves from one series to another, and the sum over destinations,
+  `sched_blame_seconds`: nothing that was scraped moves from one series to another, and the sum over destinations,
   those that are gone included, is what the row did with all of them. Destinations that found no
-  room are counted in `noctule_self_overflow_destinations`. A row with fewer of them than another takes the
-  place of one of the row with the most, so that no row has all for long. A row has these series from its first
+  room are counted in `noctule_self_overflow_destinations`; places are shared as those of blame. A row has these series from its first
   connection on.
 - Rows below the node have these only where the configuration asks for them (`metrics.with`,
   `metrics.detail`): {details}.

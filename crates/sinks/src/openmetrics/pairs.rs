@@ -116,21 +116,19 @@ impl<A> Default for Holders<'_, A> {
 }
 
 impl<'a, A> Holders<'a, A> {
-    fn of(&mut self, subject: &'a Subject) -> &mut Held<'a, A> {
-        self.0.entry(subject).or_insert_with(|| Held {
-            places: 0,
-            pairs: Vec::new(),
-        })
-    }
-
-    fn holds(&mut self, subject: &'a Subject, pair: &'a mut Pair<A>) {
-        let held = self.of(subject);
-        held.places += 1;
-        held.pairs.push(pair);
+    fn hold(&mut self, subject: &'a Subject, pairs: Vec<&'a mut Pair<A>>) {
+        let places = pairs.len();
+        if places > 0 {
+            self.0.insert(subject, Held { places, pairs });
+        }
     }
 
     fn count(&mut self, subject: &'a Subject) {
-        self.of(subject).places += 1;
+        let held = self.0.entry(subject).or_insert_with(|| Held {
+            places: 0,
+            pairs: Vec::new(),
+        });
+        held.places += 1;
     }
 
     fn sort(&mut self) {
@@ -170,26 +168,6 @@ struct Pair<A> {
     scraped: A,
     /// It lost its place in this batch.
     lost: bool,
-}
-
-impl<A: Cumulative> Pair<A> {
-    fn lose(&mut self) {
-        self.shown = false;
-        self.lost = true;
-    }
-
-    /// What its series has.
-    fn shown(&self) -> A {
-        self.now.since(&self.charged)
-    }
-
-    /// What its series has and no scrape has shown is with all others from now on: else nobody would ever
-    /// see it, because the series ends. `shown` is of all pairs of the subject.
-    fn give_back(&mut self, shown: &mut A) {
-        let unseen = self.shown().since(&self.scraped);
-        self.charged += &unseen;
-        *shown = shown.since(&unseen);
-    }
 }
 
 impl<R: Relation> Pairs<R> {
@@ -328,6 +306,7 @@ impl<R: Relation> Pairs<R> {
             // What is in the overflow stays there.
             let whole = figures.is_some_and(|[_, overflowed]| R::all(overflowed) == none);
             let began = !std::mem::replace(&mut partners.shown_before, has_series);
+            let mut held = Vec::new();
             for (partner, pair) in &mut partners.pairs {
                 pair.fresh = R::WHOLE && whole && !pair.shown && (began || pair.first_ns == at);
                 taken += usize::from(pair.shown);
@@ -335,8 +314,8 @@ impl<R: Relation> Pairs<R> {
                 if pair.shown && is_quiet {
                     quiet.push((subject, pair));
                 } else if pair.shown {
-                    holders.holds(subject, pair);
-                } else if !pair.shown && !is_quiet && has_series {
+                    held.push(pair);
+                } else if !is_quiet && has_series {
                     let Some(rank) = R::rank(&pair.now) else {
                         continue;
                     };
@@ -348,11 +327,14 @@ impl<R: Relation> Pairs<R> {
                     }
                 }
             }
+            holders.hold(subject, held);
         }
         waiting.sort_by(|a, b| (&a.0, a.1, a.2).cmp(&(&b.0, b.1, b.2)));
         quiet.sort_by_key(|(_, pair)| quiet_ns(pair));
-        // The newest gives way first.
-        holders.sort();
+        if !waiting.is_empty() {
+            // The newest gives way first.
+            holders.sort();
+        }
         let mut free = self.room.saturating_sub(taken);
         self.overflowed = 0;
         for (_, subject, _, pair) in waiting {
@@ -446,6 +428,24 @@ impl<A: Cumulative> Pair<A> {
         } else {
             self.charged += &growth;
         }
+    }
+
+    fn lose(&mut self) {
+        self.shown = false;
+        self.lost = true;
+    }
+
+    /// What its series has.
+    fn shown(&self) -> A {
+        self.now.since(&self.charged)
+    }
+
+    /// What its series has and no scrape has shown is with all others from now on: else nobody would ever
+    /// see it, because the series ends. `shown` is of all pairs of the subject.
+    fn give_back(&mut self, shown: &mut A) {
+        let unseen = self.shown().since(&self.scraped);
+        self.charged += &unseen;
+        *shown = shown.since(&unseen);
     }
 
     fn new(at: u64, start_unix_ns: u64) -> Self {
