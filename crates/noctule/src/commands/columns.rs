@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use noctule_model::Level;
-use noctule_text::{Align, Cell, Head, Tone, level_word};
+use noctule_text::{self as text, Align, Cell, Head, Tone, level_word};
 
 use crate::args::Shape;
 use crate::exit::Usage;
@@ -21,6 +21,9 @@ pub(super) struct Column<F> {
     of_processes: bool,
     pub(super) figure: F,
 }
+
+/// Only the names, the verdict and the culprit are dropped later.
+const KEPT: u8 = 3;
 
 impl<F> Column<F> {
     /// A column of numbers. When the terminal is narrow, those with higher priorities are dropped first.
@@ -43,6 +46,13 @@ impl<F> Column<F> {
             align: Align::Left,
             least: Some(least),
             ..Self::number(name, priority, figure)
+        }
+    }
+
+    /// Makes the column of that name one of the last that are dropped: what it shows is what matters.
+    pub(super) fn keep(name: &str, columns: &mut [Self]) {
+        for column in columns.iter_mut().filter(|column| column.name == name) {
+            column.priority = KEPT;
         }
     }
 
@@ -212,9 +222,12 @@ impl Choice {
         }
         let lines = noctule_text::table(&heads, &cells, paint.width());
         let dropped: Vec<&str> = lines.dropped.iter().map(|&i| there[i]).collect();
+        let mut shown = there;
+        shown.retain(|name| !dropped.contains(name));
         Drawn {
             head: paint.line(&lines.head),
             rows: lines.rows.iter().map(|row| paint.line(row)).collect(),
+            shown,
             dropped: match dropped.is_empty() {
                 true => String::new(),
                 false => paint.folded(
@@ -231,8 +244,18 @@ impl Choice {
 pub(super) struct Drawn {
     pub(super) head: String,
     pub(super) rows: Vec<String>,
+    /// Names of the columns that had room.
+    pub(super) shown: Vec<&'static str>,
     /// Which columns had no room; empty where all had.
     pub(super) dropped: String,
+}
+
+/// So many rows that are not shown.
+pub(super) fn more(rows: usize) -> String {
+    match rows {
+        1 => "1 more row".to_owned(),
+        rows => format!("{} more rows", text::count(rows as u64)),
+    }
 }
 
 /// Large numbers first, texts in their order, nothing last.

@@ -13,6 +13,7 @@ use noctule_text::{
 };
 use serde_json::{Value, json};
 
+use super::columns;
 use super::recorded::{self, Window};
 use super::watch::Output;
 use crate::args::{self, DiffArgs};
@@ -145,8 +146,8 @@ impl Answer<'_> {
             note(Tone::Faint, &words);
         }
         if self.rows.len() > top {
-            let more = count((self.rows.len() - top) as u64);
-            note(Tone::Faint, &format!("{more} more rows (--top)"));
+            let more = columns::more(self.rows.len() - top);
+            note(Tone::Faint, &format!("{more} (--top)"));
         }
         self.legend()
             .iter()

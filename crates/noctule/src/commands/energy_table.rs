@@ -4,7 +4,7 @@ use noctule_analysis::{EnergyReport, Report, Row, ZoneReport};
 use noctule_model::{Counter, Counters, FeatureState, Joules, Level, ZoneAccount, ZoneKind};
 use noctule_text::{self as text, Align, Cell, Head, Tone, escape};
 
-use super::columns::{Choice, Column, Figure};
+use super::columns::{Choice, Column, Figure, more};
 use super::table::{Line, command_column, user_column};
 use super::users::Users;
 use crate::print::Paint;
@@ -112,7 +112,7 @@ pub(super) fn draw(
             rest.counters += &line.row.counters;
             rest.joules += &line.row.joules;
         }
-        let name = format!("{} more rows", hidden.len());
+        let name = more(hidden.len());
         lines.push(Line::sum(name, &rest, level, users));
     }
     if !energy.unrecorded.is_zero() {

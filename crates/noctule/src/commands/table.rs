@@ -4,7 +4,7 @@ use noctule_analysis::{Report, Row};
 use noctule_model::{Counter, EventCounter, Level, SOFTIRQ_VECTORS};
 use noctule_text::{self as text, Tone, escape};
 
-use super::columns::{Choice, Column, Figure};
+use super::columns::{Choice, Column, Figure, more};
 use super::users::Users;
 use crate::print::Paint;
 
@@ -214,7 +214,7 @@ pub(super) fn draw(
             .iter()
             .map(|line| line.row.counters[Counter::CpuTime]);
         let cpu = text::duration(used.sum());
-        let hidden = format!("{} more rows: {cpu}", hidden.len());
+        let hidden = format!("{}: {cpu}", more(hidden.len()));
         out.push_str(&paint.folded(Tone::Faint, &hidden, 0));
     }
     out.push_str(&drawn.dropped);

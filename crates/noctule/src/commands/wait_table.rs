@@ -4,7 +4,7 @@ use noctule_analysis::{WaitReport, WaitReportRow};
 use noctule_model::{Cause, Level, Preemptor, VerdictKind};
 use noctule_text::{self as text, Cell, Tone, WAIT_SCALE, escape};
 
-use super::columns::{Choice, Column, Figure};
+use super::columns::{Choice, Column, Figure, more};
 use crate::print::Paint;
 
 /// Culprits that are named below a row.
@@ -85,7 +85,10 @@ pub(super) fn draw(
     paint: Paint,
 ) -> String {
     let figure = |of: &Of, row: &&WaitReportRow| of(report, level, row);
-    let columns = columns();
+    let mut columns = columns();
+    if report.rows.iter().any(|row| outlasts(report, row)) {
+        Column::keep("now", &mut columns);
+    }
     let mut rows: Vec<&WaitReportRow> = report.rows.iter().collect();
     choice.sort(&columns, &mut rows, figure);
     let hidden = rows.split_off(rows.len().min(top));
@@ -99,12 +102,17 @@ pub(super) fn draw(
     }
     if !hidden.is_empty() {
         let waited = hidden.iter().map(|row| row.total_ns()).sum();
-        let hidden = format!("{} more rows: {}", hidden.len(), text::duration(waited));
+        let hidden = format!("{}: {}", more(hidden.len()), text::duration(waited));
         out.push_str(&paint.folded(Tone::Faint, &hidden, 0));
     }
     out.push_str(&drawn.dropped);
-    out.push_str(&legend(report, paint));
+    out.push_str(&legend(report, &drawn.shown, paint));
     out
+}
+
+/// Whether a wait that goes on is longer than the window, so that no other column shows its length.
+fn outlasts(report: &WaitReport, row: &WaitReportRow) -> bool {
+    row.verdict.kind != VerdictKind::Quiet && row.waiting.longest_ns > report.window_ns
 }
 
 /// The causes as a bar and in figures, and the culprits.
@@ -164,13 +172,28 @@ fn bar(row: &WaitReportRow, paint: Paint) -> String {
         .collect()
 }
 
+/// What the figures of the columns that are shown stand for.
+const MEANINGS: [(&str, &str); 3] = [
+    ("waited", "sum over all threads"),
+    (
+        "now",
+        "threads that wait now, and the longest of these waits",
+    ),
+    ("hurts", "what others waited behind it"),
+];
+
 /// What the figures and the glyphs stand for.
-fn legend(report: &WaitReport, paint: Paint) -> String {
-    let about = format!(
-        "{} on {} CPUs; waited: sum over all threads; now: threads that wait now, and the longest of these waits; hurts: what others waited behind it",
+fn legend(report: &WaitReport, shown: &[&str], paint: Paint) -> String {
+    let mut about = format!(
+        "{} on {} CPUs",
         text::seconds(report.window_ns),
         report.cpus
     );
+    for (column, meaning) in MEANINGS {
+        if shown.contains(&column) {
+            about.push_str(&format!("; {column}: {meaning}"));
+        }
+    }
     let mut out = paint.folded(Tone::Faint, &about, 0);
     let (mut line, mut used) = (String::new(), 0);
     for cause in Cause::ALL {
