@@ -289,7 +289,7 @@ impl TlsFile {
             let place = match error.part {
                 TlsPart::Certificate => format!("cert_file {}", certificate.0.display()),
                 TlsPart::Key => format!("key_file {}", key.0.display()),
-                TlsPart::ClientCa => match &client_ca {
+                TlsPart::Authorities => match &client_ca {
                     Some((path, _)) => format!("client_ca_file {}", path.display()),
                     None => "client_ca_file".into(),
                 },

@@ -16,9 +16,10 @@ mod worker;
 
 pub use client::{Client, Settings};
 pub use endpoint::{Endpoint, Protocol, UnusableEndpoint};
+pub use noctule_tls::{TlsError, TlsPart};
 pub use outcome::Outcome;
 pub use queue::{Counts, Queue, Reason};
-pub use tls::{Tls, TlsError, TlsPart, TlsWish};
+pub use tls::{Tls, TlsWish};
 pub use worker::deliver;
 
 /// What a request has.

@@ -6,10 +6,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use noctule_tls::{TlsError, TlsPart};
 use rustls::client::{ClientConfig, ResolvesClientCert};
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::{AlertDescription, CertificateError, InvalidMessage, RootCertStore, SignatureScheme};
 use tokio::net::TcpStream;
@@ -28,39 +28,6 @@ pub struct TlsWish<'a> {
     pub own: Option<(&'a [u8], &'a [u8])>,
 }
 
-/// Which part of a wish cannot be granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsPart {
-    /// The certificates of the authorities.
-    Authorities,
-    /// Our own certificate.
-    Certificate,
-    /// Its key.
-    Key,
-}
-
-/// Why there is no TLS. The words quote nothing of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsError {
-    /// What is wrong.
-    pub part: TlsPart,
-    /// Why, and how to mend it.
-    pub words: String,
-}
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
-    }
-}
-
-impl Error for TlsError {}
-
-fn failed(part: TlsPart, words: impl Into<String>) -> TlsError {
-    let words = words.into();
-    TlsError { part, words }
-}
-
 /// TLS that is ready to be spoken. The files are not read again.
 #[derive(Clone)]
 pub struct Tls(ClientConfig);
@@ -75,36 +42,19 @@ impl Tls {
     /// Reads the certificates, those of the system too, and checks that our own and its key fit together.
     pub fn new(wish: &TlsWish<'_>) -> Result<Self, TlsError> {
         let roots = match wish.authorities {
-            Some(pem) => named_roots(pem)?,
+            Some(pem) => noctule_tls::authorities(pem)?,
             None => system_roots()?,
         };
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| failed(TlsPart::Authorities, error.to_string()))?
+            .map_err(|error| TlsError::new(TlsPart::Authorities, error.to_string()))?
             .with_root_certificates(roots);
         let config = match wish.own {
             None => builder.with_no_client_auth(),
-            Some((chain, key)) => {
-                let chain = certificates(chain, TlsPart::Certificate)?;
-                let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
-                    failed(
-                        TlsPart::Key,
-                        "there is no private key in PEM without a pass phrase in it",
-                    )
-                })?;
-                let config = builder.with_client_auth_cert(chain, key);
-                config.map_err(|error| match error {
-                    rustls::Error::InconsistentKeys(_) => {
-                        failed(TlsPart::Key, "the key is not that of the certificate")
-                    }
-                    rustls::Error::InvalidCertificate(_) => {
-                        failed(TlsPart::Certificate, format!("it cannot be used: {error}"))
-                    }
-                    // Words of rustls about kinds of keys; they quote no bytes.
-                    error => failed(TlsPart::Key, format!("it cannot be used: {error}")),
-                })?
-            }
+            Some((chain, key)) => builder
+                .with_client_auth_cert(noctule_tls::chain(chain)?, noctule_tls::key(key)?)
+                .map_err(|error| TlsError::of_own(&error))?,
         };
         Ok(Self(config))
     }
@@ -169,25 +119,6 @@ pub(crate) const ASKED: &str = "the receiver asked for a certificate of ours: ot
 const NO_HTTP2: &str = "the receiver does not offer HTTP/2 on this port, which gRPC needs: name its port for gRPC, or \
     protocol = \"http/protobuf\"";
 
-fn certificates(pem: &[u8], part: TlsPart) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(failed(part, "there is no certificate in PEM in it")),
-    }
-}
-
-fn named_roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    let all = certificates(pem, TlsPart::Authorities)?;
-    for (at, certificate) in all.into_iter().enumerate() {
-        let words = || format!("certificate {} of it is broken", at + 1);
-        let added = roots.add(certificate);
-        added.map_err(|_| failed(TlsPart::Authorities, words()))?;
-    }
-    Ok(roots)
-}
-
 fn system_roots() -> Result<RootCertStore, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -197,7 +128,7 @@ fn system_roots() -> Result<RootCertStore, TlsError> {
         return Ok(roots);
     }
     let why = found.errors.first().map(|it| format!(" ({it})"));
-    Err(failed(
+    Err(TlsError::new(
         TlsPart::Authorities,
         format!(
             "this system has no certificates of authorities{}: install ca-certificates, or name the file with \
@@ -306,23 +237,6 @@ fn plain_name(shown: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn files_that_are_none_are_named_by_their_part() {
-        let part = |wish: &TlsWish<'_>| Tls::new(wish).expect_err("not usable").part;
-        let authorities = TlsWish {
-            authorities: Some(b"no PEM"),
-            own: None,
-        };
-        assert_eq!(part(&authorities), TlsPart::Authorities);
-        let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        let authorities = TlsWish {
-            authorities: Some(broken),
-            own: None,
-        };
-        let error = Tls::new(&authorities).expect_err("not usable");
-        assert_eq!(error.words, "certificate 1 of it is broken");
-    }
 
     #[test]
     fn a_reason_is_found_inside_of_errors() {

@@ -4,16 +4,16 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use noctule_tls::{TlsError, TlsPart};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, Error, InvalidMessage, RootCertStore, ServerConfig,
-    SignatureScheme, SupportedProtocolVersion,
+    DigitallySignedStruct, DistinguishedName, Error, InvalidMessage, ServerConfig, SignatureScheme,
+    SupportedProtocolVersion,
 };
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -68,36 +68,6 @@ pub struct TlsWish<'a> {
     pub curves: &'a [String],
 }
 
-/// Which part of a wish cannot be granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsPart {
-    /// The certificate.
-    Certificate,
-    /// The key.
-    Key,
-    /// The certificates of the authorities of clients.
-    ClientCa,
-    /// Versions, suites or curves.
-    Choice,
-}
-
-/// Why there is no TLS. The words quote nothing of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsError {
-    /// What is wrong.
-    pub part: TlsPart,
-    /// Why, and how to mend it.
-    pub words: String,
-}
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
-    }
-}
-
-impl std::error::Error for TlsError {}
-
 /// TLS that is ready to be spoken.
 #[derive(Clone)]
 pub struct Tls(Arc<ServerConfig>);
@@ -115,25 +85,15 @@ const CURVES: [(&str, &str); 3] = [
     ("CurveP384", "secp384r1"),
 ];
 
-fn failed(part: TlsPart, words: impl Into<String>) -> TlsError {
-    let words = words.into();
-    TlsError { part, words }
-}
-
 impl Tls {
     /// Checks everything, and that key and certificate fit together.
     pub fn new(wish: &TlsWish<'_>) -> Result<Self, TlsError> {
-        let chain = certificates(wish.certificates, TlsPart::Certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(wish.key).map_err(|_| {
-            failed(
-                TlsPart::Key,
-                "there is no private key in PEM without a pass phrase in it",
-            )
-        })?;
+        let chain = noctule_tls::chain(wish.certificates)?;
+        let key = noctule_tls::key(wish.key)?;
         let provider = Arc::new(provider(wish)?);
         let clients = clients(wish, &provider)?;
         let choice = |error: Error| {
-            failed(
+            TlsError::new(
                 TlsPart::Choice,
                 format!("these versions, cipher suites and curves do not go together: {error}"),
             )
@@ -145,18 +105,8 @@ impl Tls {
             None => builder.with_no_client_auth(),
             Some(verifier) => builder.with_client_cert_verifier(verifier),
         };
-        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-            let part = match &error {
-                Error::InvalidCertificate(_) => TlsPart::Certificate,
-                _ => TlsPart::Key,
-            };
-            let words = match error {
-                Error::InconsistentKeys(_) => "the key is not that of the certificate".into(),
-                // Words of rustls about kinds of keys and defects; they quote no bytes.
-                other => format!("it cannot be used: {other}"),
-            };
-            failed(part, words)
-        })?;
+        let config = builder.with_single_cert(chain, key);
+        let mut config = config.map_err(|error| TlsError::of_own(&error))?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self(Arc::new(config)))
     }
@@ -200,14 +150,6 @@ fn why(error: &io::Error) -> Refused {
     }
 }
 
-fn certificates(pem: &[u8], part: TlsPart) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(failed(part, "there is no certificate in PEM in it")),
-    }
-}
-
 fn versions(wish: &TlsWish<'_>) -> Vec<&'static SupportedProtocolVersion> {
     let all = [(TlsVersion::V13, &TLS13), (TlsVersion::V12, &TLS12)];
     let wanted = |version| (wish.least..=wish.most).contains(&version);
@@ -232,7 +174,7 @@ fn provider(wish: &TlsWish<'_>) -> Result<CryptoProvider, TlsError> {
                     at + 1,
                     known.join(", ")
                 );
-                return Err(failed(TlsPart::Choice, words));
+                return Err(TlsError::new(TlsPart::Choice, words));
             }
         }
         provider
@@ -251,7 +193,7 @@ fn provider(wish: &TlsWish<'_>) -> Result<CryptoProvider, TlsError> {
             });
             let names = CURVES.map(|(go, _)| go).join(", ");
             let words = || format!("number {} of curve_preferences is none of {names}", at + 1);
-            groups.push(*group.ok_or_else(|| failed(TlsPart::Choice, words()))?);
+            groups.push(*group.ok_or_else(|| TlsError::new(TlsPart::Choice, words()))?);
         }
         provider.kx_groups = groups;
     }
@@ -275,18 +217,14 @@ fn clients(
         ClientAuth::VerifyIfGiven => false,
         ClientAuth::RequireAndVerify => true,
     };
-    let part = TlsPart::ClientCa;
+    let part = TlsPart::Authorities;
     let Some(pem) = wish.client_ca else {
-        return Err(failed(
+        return Err(TlsError::new(
             part,
             "it is not given, and clients are to be verified",
         ));
     };
-    let mut roots = RootCertStore::empty();
-    for (at, certificate) in certificates(pem, part)?.into_iter().enumerate() {
-        let broken = |_| failed(part, format!("certificate {} of it is broken", at + 1));
-        roots.add(certificate).map_err(broken)?;
-    }
+    let roots = noctule_tls::authorities(pem)?;
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
     let builder = match required {
         true => builder,
@@ -295,7 +233,7 @@ fn clients(
     let verifier = builder.build();
     verifier
         .map(Some)
-        .map_err(|error| failed(part, format!("it cannot be used: {error}")))
+        .map_err(|error| TlsError::new(part, format!("it cannot be used: {error}")))
 }
 
 /// Takes every certificate whose key the client has.

@@ -10,6 +10,7 @@ const MODEL: &str = "noctule-model";
 const ANALYSIS: &str = "noctule-analysis";
 const TEXT: &str = "noctule-text";
 const KERNEL: &str = "noctule-kernel";
+const TLS: &str = "noctule-tls";
 
 /// Each package with those of ours that it may use, its tests included.
 const EDGES: &[(&str, &[&str])] = &[
@@ -20,11 +21,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("noctule-collect", &[MODEL, KERNEL]),
     ("noctule-trace", &[KERNEL]),
     ("noctule-identity", &[MODEL]),
+    // Certificates of both the server and the client.
+    (TLS, &[]),
     // It sends bytes, and does not know what they mean.
-    ("noctule-otlp", &[]),
+    ("noctule-otlp", &[TLS]),
     ("noctule-sinks", &[MODEL, ANALYSIS, TEXT]),
     ("noctule-tape", &[MODEL, ANALYSIS, TEXT]),
-    ("noctule-web", &[MODEL, ANALYSIS, TEXT]),
+    ("noctule-web", &[MODEL, ANALYSIS, TEXT, TLS]),
     ("noctule-tui", &[MODEL, ANALYSIS, TEXT]),
     // Objects of the tests, which nothing that is shipped has in it.
     ("noctule-fixtures", &[]),

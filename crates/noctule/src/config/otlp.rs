@@ -179,7 +179,8 @@ impl Otlp {
         };
         Tls::new(&wish).map_err(|error| {
             let (key, path) = match error.part {
-                TlsPart::Authorities => ("ca_file", &self.ca_file),
+                // Versions and suites are not chosen here.
+                TlsPart::Authorities | TlsPart::Choice => ("ca_file", &self.ca_file),
                 TlsPart::Certificate => ("cert_file", &self.cert_file),
                 TlsPart::Key => ("key_file", &self.key_file),
             };
