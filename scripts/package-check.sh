@@ -1,0 +1,217 @@
+#!/usr/bin/env bash
+# Installs a Debian package of noctule in a system of its own, as an administrator would: a Debian made by
+# debootstrap and booted by systemd-nspawn, in which apt installs, upgrades, removes and purges the package. Each step
+# is checked, and nothing may be left at the end. Needs root, debootstrap and systemd-container. The bare system is
+# kept in the cache of the user (some 300 MB, once).
+# Usage: scripts/package-check.sh dist/noctule_VERSION_ARCH.deb
+set -euo pipefail
+[ $# = 1 ] || { echo "usage: $0 PACKAGE.deb" >&2; exit 2; }
+package=$(realpath "$1")
+
+suite=bookworm
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/noctule/package-check
+scratch=$(mktemp -d)
+root=$scratch/root
+nspawn=
+# Where nspawn makes its groups, if it makes them below that of this script.
+groups=
+
+fail() {
+    printf 'package-check: FAILED: %s\n' "$*" >&2
+    exit 1
+}
+step() { printf 'package-check: %s\n' "$*"; }
+
+# Systemd in the container ends when its manager does.
+stop_system() {
+    [ -z "$nspawn" ] || { kill -TERM "$nspawn" && wait "$nspawn"; } 2>/dev/null || true
+    nspawn=
+    # Nobody's scope is nobody's to remove: nspawn leaves its two groups.
+    [ -z "$groups" ] || find "$groups/payload" "$groups/supervisor" -depth -type d -exec rmdir {} + 2>/dev/null || true
+}
+clean_up() {
+    stop_system
+    rm -rf --one-file-system "$scratch"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+require() {
+    local program
+    [ "$(id -u)" = 0 ] || fail 'it needs root'
+    for program in debootstrap systemd-nspawn dpkg-deb; do
+        command -v "$program" >/dev/null || fail "no $program: apt install debootstrap systemd-container"
+    done
+}
+
+# A bare system, made once. Moved into its place whole, so that one that was interrupted is not used.
+make_system() {
+    local bare=$cache/$suite.tar
+    if [ ! -e "$bare" ]; then
+        step "debootstrap of $suite"
+        mkdir -p "$cache"
+        debootstrap --variant=minbase --include=systemd-sysv,dbus,curl "$suite" "$scratch/bare" >"$scratch/log" ||
+            fail "debootstrap: $(tail -n 3 "$scratch/log")"
+        tar --create --file "$bare.new" --directory "$scratch/bare" .
+        mv "$bare.new" "$bare"
+        rm -rf --one-file-system "$scratch/bare"
+    fi
+    mkdir "$root"
+    tar --extract --file "$bare" --directory "$root"
+}
+
+# Boots it. It has the network of nobody, so that its port is its own, and the rights that a service manager of a
+# machine has and nspawn does not give by itself: those by which it can start noctule.
+start_system() {
+    local options=(--quiet --register=no --console=pipe --private-network "--directory=$root"
+        --capability=CAP_BPF,CAP_PERFMON,CAP_SYS_RESOURCE '--system-call-filter=bpf perf_event_open'
+        --bind=/sys/kernel/tracing)
+    # Where systemd does not run, as in some containers, nobody makes a scope for it.
+    if [ ! -d /run/systemd/system ]; then
+        options+=(--keep-unit)
+        groups=$(findmnt --noheadings --first-only --types cgroup2 --output TARGET)$(sed -n 's/^0:://p' /proc/self/cgroup)
+    fi
+    # tracefs is mounted for it alone, where the host has it not. Its cgroups are v2, whatever those of the host are.
+    SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 unshare --mount --propagation private sh -c '
+        mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing
+        exec systemd-nspawn "$@" --boot' sh "${options[@]}" </dev/null >"$scratch/console" 2>&1 &
+    nspawn=$!
+    await 'systemd in the container' booted
+}
+booted() {
+    local state
+    state=$(inside systemctl is-system-running 2>/dev/null) || true
+    [ "$state" = running ]
+}
+
+# Runs a command in the system.
+inside() {
+    local leader
+    leader=$(pgrep --parent "$nspawn") || return 1
+    nsenter --all --target "$leader" "$@"
+}
+apt_get() {
+    inside env DEBIAN_FRONTEND=noninteractive apt-get --yes "$@" </dev/null >"$scratch/log" 2>&1 ||
+        fail "apt-get $*: $(cat "$scratch/log")"
+}
+
+# Waits until a command succeeds, for a minute at most.
+await() {
+    local what=$1 i
+    shift
+    for ((i = 0; i < 120; i++)); do
+        if "$@"; then return; fi
+        sleep 0.5
+    done
+    fail "$what: not after a minute; $(tail -n 5 "$scratch/console"; inside journalctl -u noctule -n 20 || true)"
+}
+
+# The package with another version, and with a configuration that its author changed if a line of it is given.
+newer_package() {
+    local version=$1 line=${2:-} tree=$scratch/tree
+    dpkg-deb --raw-extract "$package" "$tree"
+    sed -i "s/^Version: .*/Version: $version/" "$tree/DEBIAN/control"
+    [ -z "$line" ] || echo "$line" >>"$tree/etc/noctule/noctule.toml"
+    dpkg-deb --build -Zgzip -z1 --root-owner-group "$tree" "$root/srv/noctule_$version.deb" >/dev/null
+    rm -r "$tree"
+}
+
+# Every path but those that apt, dpkg and the journal write for any package.
+paths() {
+    (cd "$root" && find . -xdev \
+        \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp -o -path ./srv \
+        -o -path ./var/lib/apt -o -path ./var/cache/apt -o -path ./var/lib/dpkg -o -path ./var/log/journal \) -prune \
+        -o ! -path './var/log/apt*' ! -path './var/log/dpkg.log' ! -path './var/cache/*' -print | sort)
+}
+
+show() { inside systemctl show --property "$1" --value noctule; }
+metrics() { inside curl --silent --fail "http://127.0.0.1:${1:-9470}/metrics"; }
+serves() { metrics "$@" | grep '^noctule_node_cpu_seconds_total' >/dev/null; }
+cpu_seconds() { metrics | sed -n 's/^noctule_node_cpu_seconds_total //p'; }
+grows() { [ "$(cpu_seconds)" != "$1" ]; }
+# Each feature with its state. Only CAP_SYS_ADMIN switches on the statistics of BPF programs.
+features() { metrics "$@" | grep '^noctule_self_feature' | grep -v '"self_cost"' | sort; }
+must_be() { [ "$2" = "$3" ] || fail "$1: $2, not $3"; }
+
+installs() {
+    step "apt install of $(basename "$package")"
+    cp "$package" "$root/srv/noctule.deb"
+    apt_get install /srv/noctule.deb
+    must_be 'the unit after the installation' "$(show ActiveState)" inactive
+    must_be 'the unit at the next boot' "$(inside systemctl is-enabled noctule || true)" disabled
+}
+
+# As a user of its own with three capabilities it has every feature that it has as root.
+starts() {
+    local pid
+    step 'systemctl enable --now'
+    inside systemctl enable --quiet --now noctule
+    await '/metrics' serves
+    pid=$(show MainPID)
+    ! inside grep -q '^Uid:.0' "/proc/$pid/status" || fail 'it runs as root'
+    inside systemd-run --quiet --unit=as-root noctule run --config /etc/noctule/noctule.toml --listen 127.0.0.1:9999
+    await '/metrics of one that is root' serves 9999
+    features >"$scratch/features"
+    diff "$scratch/features" <(features 9999) || fail 'features that it has as root'
+    inside systemctl stop as-root
+
+    await 'CPU time that grows' grows "$(cpu_seconds)"
+    [ -n "$(inside journalctl --unit noctule --output cat "_PID=$pid")" ] || fail 'it logged nothing to the journal'
+    inside systemd-analyze security --threshold=20 --no-pager noctule >"$scratch/log" ||
+        fail "systemd-analyze security: $(tail -n 1 "$scratch/log")"
+}
+
+# An upgrade restarts it, and keeps the configuration of the administrator, whether the package's own changed or not.
+upgrades() {
+    local config=$root/etc/noctule/noctule.toml before
+    step 'upgrade with a configuration that was changed'
+    sed -i 's/^#interval_seconds = 1.0/interval_seconds = 2.0/' "$config"
+    cp "$config" "$scratch/mine"
+    before=$(show MainPID)
+    newer_package 99.1
+    apt_get install /srv/noctule_99.1.deb
+    cmp -s "$config" "$scratch/mine" || fail 'the upgrade changed the configuration'
+    [ "$(show MainPID)" != "$before" ] || fail 'the upgrade did not restart it'
+    await '/metrics after the upgrade' serves
+
+    newer_package 99.2 '# a new option'
+    apt_get --option Dpkg::Options::=--force-confold install /srv/noctule_99.2.deb
+    cmp -s "$config" "$scratch/mine" || fail 'the second upgrade changed the configuration'
+    grep -q 'a new option' "$config.dpkg-dist" || fail 'the new configuration is not beside it'
+    await '/metrics after the second upgrade' serves
+
+    step 'upgrade while it is stopped'
+    inside systemctl stop noctule
+    newer_package 99.3
+    apt_get --option Dpkg::Options::=--force-confold install /srv/noctule_99.3.deb
+    must_be 'the unit after an upgrade while it was stopped' "$(show ActiveState)" inactive
+    inside systemctl start noctule
+    await '/metrics after the third upgrade' serves
+}
+
+removes() {
+    step 'remove'
+    apt_get remove noctule
+    [ -e "$root/etc/noctule/noctule.toml" ] || fail 'removal took the configuration away'
+    [ ! -e "$root/usr/bin/noctule" ] || fail 'removal left the binary'
+    ! inside sh -c 'grep -qx noctule /proc/[0-9]*/comm' || fail 'it runs after the removal'
+
+    step 'purge'
+    apt_get purge noctule
+    # A dynamic user goes with its service.
+    must_be 'users' "$(inside getent passwd noctule || true)$(inside getent group noctule || true)" ''
+    must_be 'units' "$(inside systemctl list-units --all --no-legend 'noctule*')" ''
+    rm -f "$root"/srv/noctule*.deb
+    paths >"$scratch/after"
+    diff "$scratch/before" "$scratch/after" >"$scratch/left" || fail "left behind: $(cat "$scratch/left")"
+}
+
+require
+make_system
+start_system
+paths >"$scratch/before"
+installs
+starts
+upgrades
+removes
+step 'installed, started, upgraded, removed and purged; nothing is left'
