@@ -1,5 +1,7 @@
 //! What `deploy/` gives the agent is what it needs, and no more.
 
+mod chart;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
