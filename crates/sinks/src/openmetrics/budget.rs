@@ -78,7 +78,7 @@ pub(super) struct Table<K> {
 #[derive(Debug, Default)]
 struct Entry {
     first_ns: u64,
-    /// It was not there yet, and its figures were 0.
+    /// When its series had nothing yet: it was not there, or all it had was in the overflow.
     start_unix_ns: u64,
     seen_ns: u64,
     /// The counters before the last batch in which it was.
@@ -100,6 +100,18 @@ struct Entry {
     named: bool,
     /// With whom it shares the places: processes of a cgroup.
     group: u64,
+}
+
+impl Entry {
+    /// Gives it series. What is in the overflow by now stays there: they count from the batch before, when that
+    /// was the last of it.
+    fn show(&mut self, labels: Arc<str>, before_unix_ns: u64) {
+        if std::mem::take(&mut self.overflowed) {
+            self.start_unix_ns = before_unix_ns;
+        }
+        self.labels = Some(labels);
+        self.shown_ns = self.seen_ns;
+    }
 }
 
 impl<K: Ord + Clone> Table<K> {
@@ -199,10 +211,7 @@ impl<K: Ord + Clone> Table<K> {
         match admission(entry.seen_ns.saturating_sub(entry.first_ns)) {
             Admission::Wait => {}
             Admission::Show(labels) if !full => {
-                entry.labels = Some(labels);
-                entry.shown_ns = entry.seen_ns;
-                // What is in the overflow by now stays there; the series counts from here.
-                entry.overflowed = false;
+                entry.show(labels, self.before_unix_ns);
                 self.shown += 1;
             }
             Admission::Show(_) | Admission::Overflow => entry.overflowed = true,
@@ -282,9 +291,7 @@ impl<K: Ord + Clone> Table<K> {
                 entry.overflowed = true;
             }
             if let Some(entry) = self.rows.get_mut(&key) {
-                entry.labels = Some(labels);
-                entry.shown_ns = entry.seen_ns;
-                entry.overflowed = false;
+                entry.show(labels, self.before_unix_ns);
             }
         }
     }
@@ -371,6 +378,12 @@ impl<K: Ord + Clone> Table<K> {
         })
     }
 
+    /// When the series of this row had nothing yet, in nanoseconds since 1970.
+    pub(super) fn start_unix_ns(&self, key: &K) -> u64 {
+        let entry = self.rows.get(key);
+        entry.map_or(self.start_unix_ns, |entry| entry.start_unix_ns)
+    }
+
     /// The figures of the overflow row, if there is one.
     pub(super) fn overflow(&self) -> Option<&Figures> {
         self.overflow.as_ref()
@@ -424,6 +437,43 @@ mod tests {
         assert_eq!(step(&mut table, 2, &[("b", 23)]), "b=3 rest=20");
         assert_eq!(step(&mut table, 3, &[("b", 30)]), "b=10 rest=20");
         assert_eq!(table.overflowed(), 0);
+    }
+
+    #[test]
+    fn a_row_that_gets_its_place_late_counts_from_then() {
+        let mut table = Table::new(1, 0);
+        let starts = |table: &mut Table<&'static str>, at| {
+            let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
+            let start = |line: Line| (line.labels.to_string(), line.start_unix_ns);
+            lines.into_iter().map(start).collect::<Vec<_>>()
+        };
+        let expected = |list: &[(&str, u64)]| {
+            let pair = |(labels, start): &(&str, u64)| ((*labels).to_owned(), *start);
+            list.iter().map(pair).collect::<Vec<_>>()
+        };
+        table.begin(100);
+        step(&mut table, 1, &[("a", 10), ("b", 20)]);
+        assert_eq!(
+            starts(&mut table, 1),
+            expected(&[("a", 100), ("rest", 100)])
+        );
+        table.begin(200);
+        step(&mut table, 2, &[("a", 11), ("b", 23)]);
+        table.begin(300);
+        // The 3 that it has more than the overflow came after the batch before.
+        assert_eq!(step(&mut table, 3, &[("b", 26)]), "b=3 rest=23");
+        assert_eq!(
+            starts(&mut table, 3),
+            expected(&[("b", 300), ("rest", 100)])
+        );
+        assert_eq!(table.start_unix_ns(&"b"), 300);
+        // A row that is new has all it has since the batch before.
+        table.begin(400);
+        step(&mut table, 4, &[("c", 1)]);
+        assert_eq!(
+            starts(&mut table, 4),
+            expected(&[("c", 400), ("rest", 100)])
+        );
     }
 
     #[test]

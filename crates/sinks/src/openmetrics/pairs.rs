@@ -78,7 +78,6 @@ pub(super) struct Pairs<R: Relation> {
 #[derive(Debug)]
 struct Partners<R: Relation> {
     seen_ns: u64,
-    start_unix_ns: u64,
     /// It had series in the batch before: what its pairs had then was shown.
     shown_before: bool,
     pairs: BTreeMap<R::Partner, Pair<R::Amount>>,
@@ -92,7 +91,6 @@ impl<R: Relation> Default for Partners<R> {
     fn default() -> Self {
         Self {
             seen_ns: 0,
-            start_unix_ns: 0,
             shown_before: false,
             pairs: BTreeMap::new(),
             shown: R::Amount::default(),
@@ -248,10 +246,7 @@ impl<R: Relation> Pairs<R> {
 
     fn see(&mut self, at: u64, row: &SubjectRow) {
         if !self.subjects.contains_key(&row.subject) {
-            let partners = Partners {
-                start_unix_ns: self.before_unix_ns,
-                ..Partners::default()
-            };
+            let partners = Partners::default();
             self.subjects.insert(row.subject.clone(), partners);
         }
         let Some(partners) = self.subjects.get_mut(&row.subject) else {
@@ -290,7 +285,7 @@ impl<R: Relation> Pairs<R> {
         shown: impl Fn(&Subject) -> Option<[&'a Figures; 2]>,
         named: &Named<'_>,
     ) {
-        let grace_ns = self.grace_ns;
+        let (grace_ns, before_unix_ns) = (self.grace_ns, self.before_unix_ns);
         let quiet_ns = |pair: &Pair<_>| at.saturating_sub(pair.grown_ns);
         let mut taken = 0;
         let mut quiet = Vec::new();
@@ -350,6 +345,9 @@ impl<R: Relation> Pairs<R> {
             }
             holders.count(subject);
             // Else all so far is in the series of all others and stays there: this one starts at 0.
+            if !pair.fresh && pair.shown_ns == 0 {
+                pair.start_unix_ns = before_unix_ns;
+            }
             pair.shown = true;
             pair.shown_ns = at;
         }
@@ -393,7 +391,7 @@ impl<R: Relation> Pairs<R> {
                 lines.push(line(labels, name, pair.start_unix_ns, amount));
             }
             let began_ns = partners.map_or(0, |partners| partners.began_ns);
-            let start = partners.map_or(self.start_unix_ns, |partners| partners.start_unix_ns);
+            let start = table.start_unix_ns(subject);
             if R::WHOLE && began_ns == 0 {
                 // Most subjects have no partner.
                 continue;
