@@ -4,6 +4,7 @@ mod tls;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::process::Stdio;
 
 use tempfile::TempDir;
 
@@ -27,6 +28,17 @@ fn start(grpc: bool, options: &str) -> Sending {
 }
 
 fn start_to(receiver: Receiver, grpc: bool, scheme: &str, options: &str) -> Sending {
+    start_with(receiver, grpc, scheme, options, Stdio::inherit())
+}
+
+/// `errors`: the standard error of the agent.
+fn start_with(
+    receiver: Receiver,
+    grpc: bool,
+    scheme: &str,
+    options: &str,
+    errors: Stdio,
+) -> Sending {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("noctule.toml");
     let (port, protocol) = match grpc {
@@ -39,7 +51,7 @@ fn start_to(receiver: Receiver, grpc: bool, scheme: &str, options: &str) -> Send
          interval_seconds = 0.1\n{options}"
     );
     fs::write(&config, text).expect("a file");
-    let agent = Agent::start(&["--config", config.to_str().expect("text")]);
+    let agent = Agent::start_with(&["--config", config.to_str().expect("text")], errors);
     Sending {
         agent,
         receiver,

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::super::support::receiver::Receiver;
 use super::super::support::tls::Authority;
 use super::super::support::{self, wait_until};
-use super::{assert_equal_to_metrics, start_to};
+use super::{Sending, assert_equal_to_metrics, start_to, start_with};
 
 /// An authority with certificates for a receiver on 127.0.0.1 and for us.
 fn authority() -> Authority {
@@ -65,6 +65,49 @@ fn a_receiver_that_is_not_trusted_gets_nothing() {
     );
 }
 
+#[test]
+fn certificates_are_renewed_without_a_restart() {
+    let _machine = support::shared();
+    let (first, second) = (authority(), authority());
+    for grpc in [false, true] {
+        let files = Authority::new();
+        let take = |from: &Authority, names: &[&str]| {
+            for name in names {
+                let text = fs::read_to_string(from.at(name)).expect("a file");
+                files.write(name, &text);
+            }
+        };
+        let receiver = Receiver::start_tls(&first);
+        let all = ["ca.pem", "agent.pem", "agent.key"];
+        take(&first, &all);
+        let log = files.write("log", "");
+        let errors = fs::File::create(&log).expect("our file");
+        let with = options(&files, &files);
+        let mut sending = start_with(receiver, grpc, "https", &with, errors.into());
+        let points = |sending: &Sending| sending.receiver.points().len();
+        wait_until("it sends", || points(&sending) > 0);
+
+        // The receiver has a certificate of another authority now, and takes only clients of that.
+        sending.receiver.stop();
+        sending.receiver.take_tls(&second);
+        sending.receiver.start_again();
+        let had = points(&sending);
+        let before = sending.retries();
+        wait_until("it was tried again", || sending.retries() >= before + 2.0);
+        assert_eq!(points(&sending), had, "it is not trusted");
+        // What cannot be used changes nothing, and is said.
+        files.write("ca.pem", "no certificate\n");
+        wait_until("the log has it", || {
+            let said = fs::read_to_string(&log).expect("our file");
+            said.contains("otlp.ca_file") && said.contains("stays in effect")
+        });
+        take(&second, &all);
+        wait_until("more comes", || points(&sending) > had);
+        assert_eq!(sending.lost("refused") + sending.lost("queue_full"), 0.0);
+        sending.assert_sound();
+    }
+}
+
 /// What `noctule doctor` prints of the receiver, and its exit code.
 fn doctor(endpoint: &str, grpc: bool, options: &str) -> (String, Option<i32>) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -91,6 +134,9 @@ fn each_failure_of_tls_names_its_place_and_mend() {
     let receiver = Receiver::start_tls(&authority);
     let plain = Receiver::start();
     let good = options(&authority, &authority);
+    authority.issue_expired("old", 7);
+    let expired = Receiver::start_tls_as(&authority, "old");
+    let expired_own = good.replace("agent.", "old.");
     let no_certificate = format!("ca_file = {:?}\n", authority.at("ca.pem"));
     let (http, grpc) = (receiver.http, receiver.grpc);
     let at = |port: u16| format!("https://127.0.0.1:{port}");
@@ -125,6 +171,19 @@ fn each_failure_of_tls_names_its_place_and_mend() {
             options(&authority, &other),
             "otlp.cert_file",
         ),
+        (
+            at(expired.http),
+            false,
+            good.clone(),
+            "certificate has expired",
+        ),
+        (
+            at(expired.grpc),
+            true,
+            good.clone(),
+            "certificate has expired",
+        ),
+        (at(http), false, expired_own, "otlp.cert_file"),
         (at(http), false, no_certificate.clone(), "otlp.cert_file"),
         (at(grpc), true, no_certificate, "otlp.cert_file"),
         (at(http), true, good.clone(), "does not offer HTTP/2"),

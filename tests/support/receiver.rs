@@ -58,8 +58,17 @@ impl Receiver {
     /// One that speaks TLS, and takes only clients with a certificate of this authority: `receiver.pem` of it is
     /// its own.
     pub(crate) fn start_tls(authority: &Authority) -> Self {
-        let files = ["receiver.pem", "receiver.key", "ca.pem"];
-        Self::start_as(files.map(|name| authority.at(name)).to_vec())
+        Self::start_tls_as(authority, "receiver")
+    }
+
+    /// The same with another certificate of the authority.
+    pub(crate) fn start_tls_as(authority: &Authority, name: &str) -> Self {
+        Self::start_as(tls_files(authority, name))
+    }
+
+    /// From the next start on it has the certificate of another authority, and its clients are to have.
+    pub(crate) fn take_tls(&mut self, authority: &Authority) {
+        self.tls = tls_files(authority, "receiver");
     }
 
     fn start_as(tls: Vec<PathBuf>) -> Self {
@@ -155,6 +164,15 @@ impl Receiver {
     pub(crate) fn records(&self) -> Vec<Record> {
         self.requests("logs").iter().flat_map(records).collect()
     }
+}
+
+fn tls_files(authority: &Authority, name: &str) -> Vec<PathBuf> {
+    let files = [
+        format!("{name}.pem"),
+        format!("{name}.key"),
+        "ca.pem".into(),
+    ];
+    files.map(|file| authority.at(&file)).to_vec()
 }
 
 impl Drop for Receiver {

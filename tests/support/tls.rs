@@ -85,6 +85,39 @@ impl Authority {
         self.protect(&key, 0o600);
     }
 
+    /// As [`Self::issue`], of a certificate that has expired. Other commands of openssl cannot choose both dates.
+    pub(crate) fn issue_expired(&self, name: &str, serial: u32) {
+        self.issue(name, serial);
+        self.write("index.txt", "");
+        self.write("serial", &format!("{serial:04}\n"));
+        self.write(
+            "ca.conf",
+            "[ca]\ndefault_ca = test\n[test]\ndatabase = index.txt\nserial = serial\nnew_certs_dir = .\n\
+             default_md = sha256\npolicy = any\nx509_extensions = own\nunique_subject = no\n\
+             [any]\ncommonName = supplied\n[own]\nsubjectAltName = IP:127.0.0.1\n",
+        );
+        let (request, pem) = (format!("{name}.csr"), format!("{name}.pem"));
+        self.openssl(&[
+            "ca",
+            "-batch",
+            "-notext",
+            "-config",
+            "ca.conf",
+            "-cert",
+            "ca.pem",
+            "-keyfile",
+            "ca.key",
+            "-startdate",
+            "20200101000000Z",
+            "-enddate",
+            "20200201000000Z",
+            "-in",
+            &request,
+            "-out",
+            &pem,
+        ]);
+    }
+
     /// Writes a file; the web configuration is one.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.at(name);

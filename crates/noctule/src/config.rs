@@ -24,8 +24,7 @@ pub(crate) use events::Arguments;
 use events::Events;
 pub(crate) use metrics::MetricNames;
 use metrics::Metrics;
-use otlp::Otlp;
-pub(crate) use otlp::OtlpEvents;
+pub(crate) use otlp::{Otlp, OtlpEvents};
 use tape::Tape;
 
 /// Everything that can be configured. `deploy/noctule.toml` shows each option with its default.

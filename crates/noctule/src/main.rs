@@ -4,6 +4,7 @@
 //! that names concrete parts) -> `commands`.
 
 mod args;
+mod changes;
 mod commands;
 mod config;
 mod event_file;

@@ -16,13 +16,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use noctule_analysis::WaitReport;
 use noctule_model::{Event, Sending};
-use noctule_otlp::{Client, Outcome, Queue, Reason, Settings, Signal, deliver};
+use noctule_otlp::{Client, Outcome, Queue, Reason, Settings, Signal, Tls, deliver};
 use noctule_sinks::openmetrics::has_names;
 use noctule_sinks::otlp::{EventRecords, Identity, Severity, severity};
 use tokio::runtime::Runtime;
+use tokio::time::sleep;
 
+use crate::changes::Files;
 use crate::commands::Published;
-use crate::config::{Config, OtlpEvents};
+use crate::config::{self, Config, OtlpEvents};
 use crate::{rights, wire};
 use inbox::{Inbox, Message};
 
@@ -31,6 +33,9 @@ const LAST_SENDS: Duration = Duration::from_secs(5);
 
 /// How long an event waits for the name of its container, as series do.
 const SETTLE: Duration = Duration::from_secs(3);
+
+/// Between two looks for changes of the files of TLS.
+const LOOKS: Duration = Duration::from_secs(1);
 
 /// Events that wait for names, at most.
 const UNNAMED: usize = 10_000;
@@ -56,7 +61,13 @@ impl Otlp {
         if !otlp.is_on() {
             return Ok(None);
         }
+        let files = otlp.files();
         let settings = otlp.settings()?;
+        let renewal = settings.tls.clone().map(|tls| Renewal {
+            otlp: otlp.clone(),
+            files,
+            tls,
+        });
         let room = usize::try_from(otlp.queue_bytes).unwrap_or(usize::MAX);
         let queues = Signal::ALL.map(|_| Arc::new(Queue::new(room)));
         let inbox = Arc::new(Inbox::default());
@@ -65,6 +76,7 @@ impl Otlp {
             queues: queues.clone(),
             identity: identity::of(config),
             settings,
+            renewal,
         };
         let runtime = runtime()?;
         let (end, ended) = sync_channel(1);
@@ -230,11 +242,14 @@ struct Sender {
     queues: [Arc<Queue>; 2],
     identity: Identity,
     settings: Settings,
+    renewal: Option<Renewal>,
 }
 
 impl Sender {
-    fn run(self, runtime: &Runtime) {
+    fn run(mut self, runtime: &Runtime) {
         runtime.block_on(async {
+            // It ends with the runtime.
+            self.renewal.take().map(|it| tokio::spawn(it.run()));
             let workers = Signal::ALL.map(|signal| {
                 let queue = self.queues[signal as usize].clone();
                 tokio::spawn(deliver(signal, queue, self.settings.clone()))
@@ -271,6 +286,38 @@ impl Sender {
                 events.iter().for_each(|event| records.event(event, now));
             }
             Message::Judged(report, at) => records.judged(&report, at),
+        }
+    }
+}
+
+/// Reads the files of TLS again when they have changed: a certificate is renewed without a restart.
+struct Renewal {
+    otlp: config::Otlp,
+    files: Files,
+    tls: Tls,
+}
+
+impl Renewal {
+    async fn run(mut self) {
+        loop {
+            sleep(LOOKS).await;
+            if self.files.changed() {
+                self.read();
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        // A file may be half written, or a key newer than its certificate: the next change is looked at.
+        self.files = self.otlp.files();
+        match self.otlp.tls() {
+            Ok(tls) => {
+                self.tls.replace(&tls);
+                tracing::info!("otlp: the files of TLS were read again");
+            }
+            Err(error) => {
+                tracing::warn!("{error}; what was read before stays in effect");
+            }
         }
     }
 }

@@ -4,8 +4,6 @@
 //! them. A thread looks for changes each second: a certificate is renewed without a restart.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -18,6 +16,7 @@ use noctule_web::{
 };
 use serde::Deserialize;
 
+use crate::changes::Files;
 use crate::exit::Usage;
 use crate::private::{self, Readers};
 use crate::rights;
@@ -91,32 +90,6 @@ impl Version {
 struct Loaded {
     security: Security,
     files: Files,
-}
-
-/// Files with their versions; one that is not there has none.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Files(Vec<(PathBuf, Option<[i64; 6]>)>);
-
-impl Files {
-    fn note(&mut self, path: &Path) {
-        self.0.push((path.to_owned(), version(path)));
-    }
-
-    fn changed(&self) -> bool {
-        self.0.iter().any(|(path, known)| version(path) != *known)
-    }
-}
-
-fn version(path: &Path) -> Option<[i64; 6]> {
-    let found = fs::metadata(path).ok()?;
-    Some([
-        found.dev().cast_signed(),
-        found.ino().cast_signed(),
-        found.mtime(),
-        found.mtime_nsec(),
-        found.ctime(),
-        found.ctime_nsec(),
-    ])
 }
 
 /// What the server asks for, kept as the files say.
@@ -322,6 +295,8 @@ fn without_quotes(error: &serde_yaml_ng::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn said(text: &str) -> String {

@@ -17,6 +17,7 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message as _;
+use rustls::client::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -85,6 +86,8 @@ fn compress(body: &[u8]) -> Option<Vec<u8>> {
 pub struct Client {
     settings: Settings,
     connection: Option<Connection>,
+    /// How TLS is spoken on it.
+    spoken: Option<Arc<ClientConfig>>,
     /// The receiver asked for our certificate, and has not answered a request since.
     asked: Arc<AtomicBool>,
 }
@@ -109,6 +112,7 @@ impl Client {
         Self {
             settings,
             connection: None,
+            spoken: None,
             asked: Arc::default(),
         }
     }
@@ -144,6 +148,12 @@ impl Client {
     }
 
     async fn exchange(&mut self, signal: Signal, body: &Bytes) -> Result<Outcome, Failed> {
+        // Certificates that were renewed are there to be used.
+        let tls = self.settings.tls.as_ref().map(Tls::config);
+        if tls.as_ref().map(Arc::as_ptr) != self.spoken.as_ref().map(Arc::as_ptr) {
+            self.connection = None;
+            self.spoken = tls;
+        }
         // A connection that was idle may have ended at the other side, which shows only now.
         if self.connection.is_some()
             && let Ok(response) = self.ask(signal, body).await
@@ -160,9 +170,9 @@ impl Client {
         let stream = TcpStream::connect((host.as_str(), *port)).await?;
         stream.set_nodelay(true)?;
         let protocol = self.settings.endpoint.protocol();
-        let stream: Box<dyn Stream> = match &self.settings.tls {
+        let stream: Box<dyn Stream> = match &self.spoken {
             None => Box::new(stream),
-            Some(tls) => Box::new(tls.begin(host, protocol, stream, &self.asked).await?),
+            Some(tls) => Box::new(Tls::begin(tls, host, protocol, stream, &self.asked).await?),
         };
         let stream = TokioIo::new(stream);
         Ok(match protocol {

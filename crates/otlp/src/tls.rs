@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use noctule_tls::{TlsError, TlsPart};
 use rustls::client::{ClientConfig, ResolvesClientCert};
@@ -28,9 +28,9 @@ pub struct TlsWish<'a> {
     pub own: Option<(&'a [u8], &'a [u8])>,
 }
 
-/// TLS that is ready to be spoken. The files are not read again.
+/// TLS that is ready to be spoken. Copies are one: what replaces it does so in all of them.
 #[derive(Clone)]
-pub struct Tls(ClientConfig);
+pub struct Tls(Arc<Mutex<Arc<ClientConfig>>>);
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,12 +56,24 @@ impl Tls {
                 .with_client_auth_cert(noctule_tls::chain(chain)?, noctule_tls::key(key)?)
                 .map_err(|error| TlsError::of_own(&error))?,
         };
-        Ok(Self(config))
+        Ok(Self(Arc::new(Mutex::new(Arc::new(config)))))
+    }
+
+    /// From now on this is spoken as `other` is: its files have changed.
+    pub fn replace(&self, other: &Self) {
+        let config = other.config();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// As it is spoken now.
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        let config = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        config.clone()
     }
 
     /// Begins to speak TLS on a connection. `asked` becomes true when the receiver asks for our certificate.
     pub(crate) async fn begin(
-        &self,
+        config: &ClientConfig,
         host: &str,
         protocol: Protocol,
         stream: TcpStream,
@@ -69,7 +81,7 @@ impl Tls {
     ) -> Result<TlsStream<TcpStream>, Box<dyn Error + Send + Sync>> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| "the host of the endpoint is no name that a certificate can have")?;
-        let mut config = self.0.clone();
+        let mut config = config.clone();
         config.client_auth_cert_resolver = Arc::new(Noting {
             own: config.client_auth_cert_resolver.clone(),
             asked: asked.clone(),

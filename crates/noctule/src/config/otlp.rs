@@ -8,6 +8,7 @@ use noctule_otlp::{Endpoint, Protocol, Settings, Tls, TlsPart, TlsWish};
 use serde::Deserialize;
 
 use super::Count;
+use crate::changes::Files;
 use crate::exit::Usage;
 use crate::private::{self, Readers};
 
@@ -159,8 +160,19 @@ impl Otlp {
         self.untrusting(endpoint).map(|_| ())
     }
 
+    /// The files of TLS as they are now.
+    pub(crate) fn files(&self) -> Files {
+        let mut files = Files::default();
+        for path in [&self.ca_file, &self.cert_file, &self.key_file] {
+            if !path.is_empty() {
+                files.note(Path::new(path));
+            }
+        }
+        files
+    }
+
     /// Reads the files.
-    fn tls(&self) -> Result<Tls, Usage> {
+    pub(crate) fn tls(&self) -> Result<Tls, Usage> {
         let read = |key: &str, path: &str, readers| {
             if path.is_empty() {
                 return Ok(None);
