@@ -2,6 +2,8 @@
 
 import glob
 import json
+import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -73,10 +75,29 @@ def trace(path, batches, events):
     assert any(event.type == kinds.TYPE_COUNTER for event in found) or batches < 2
 
 
+def cookbook(lake):
+    """Every query of docs/sql.md has an answer, and those about the groups of the recording have rows."""
+    text = pathlib.Path(__file__).parent.joinpath("../docs/sql.md").read_text(encoding="utf-8")
+    database = duckdb.connect()
+    rows = {}
+    for title, block in re.findall(r"^## ([^\n]*)\n|```sql\n(.*?)```", text, re.S | re.M):
+        if title:
+            heading = title
+        elif not block.startswith("-- clickhouse"):
+            answer = database.execute(block.replace("'lake/", f"'{lake}/"))
+            rows[heading] = 0 if block.startswith("--") else len(answer.fetchall())
+    print(f"SQL cookbook, rows: {rows}")
+    assert len(rows) == 9, "a heading with a query is missing"
+    for heading in ("Who used the CPU, on how many hosts", "The hosts that waited most", "What went wrong"):
+        assert rows[heading] > 0, heading
+
+
 with tempfile.TemporaryDirectory() as scratch:
     noctule("tape", "export", TAPE, "--to", "parquet", "-o", f"{scratch}/lake")
     noctule("tape", "export", TAPE, "--to", "csv", "-o", f"{scratch}/csv")
     noctule("tape", "export", TAPE, "--to", "perfetto", "-o", f"{scratch}/trace")
+    noctule("tape", "export", TAPE, "--to", "parquet", "-o", f"{scratch}/parts", "--partition-by", "date,host")
+    cookbook(f"{scratch}/parts")
     info = json.loads(noctule("tape", "info", "--json", TAPE))
     sums(scratch)
     spans = info["spans"]
