@@ -46,6 +46,14 @@ impl Party {
         }
     }
 
+    /// Whether it is many groups below that one.
+    fn is_led_by(&self, party: &Self) -> bool {
+        match (self, party) {
+            (Self::Below { path, .. }, Self::Group(owner)) => owner.path == *path,
+            _ => false,
+        }
+    }
+
     /// What it is, in a word: `container`, `service`, `cgroup`, `cgroups` (many), `kernel`,
     /// `command` or `others`.
     pub fn kind(&self) -> &'static str {
@@ -194,12 +202,12 @@ impl WaitReportRow {
             baseline,
         };
         let mut culprit = self.top_culprit().map(|c| c.party.clone());
-        if !evidence.has_culprit(thresholds, before) {
-            let share = thresholds.culprit_share;
-            if let Some((below, ns)) = parent::of_many(self, share) {
-                evidence.top_culprit_ns = ns;
-                culprit = Some(below);
-            }
+        let one = evidence.has_culprit(thresholds, before);
+        if let Some((family, ns)) = parent::of_many(self, thresholds.culprit_share)
+            && (!one || culprit.as_ref().is_some_and(|c| family.is_led_by(c)))
+        {
+            evidence.top_culprit_ns = ns;
+            culprit = Some(family);
         }
         let kind = evidence.verdict(thresholds, before);
         let culprit = match kind {

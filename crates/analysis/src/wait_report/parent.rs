@@ -7,8 +7,8 @@ use super::{Party, WaitReportRow};
 /// From this many groups on they are many; fewer are named one by one.
 const MANY: usize = 5;
 
-/// The nearest group above many culprits that together caused at least `share` of what the row waited
-/// for other groups, and what they caused. It is not above the row itself.
+/// The nearest group above many culprits that, with its own processes (who start the jobs), caused at least
+/// `share` of what the row waited for other groups, and what they caused. It is not above the row itself.
 pub(super) fn of_many(row: &WaitReportRow, share: f64) -> Option<(Party, u64)> {
     let victim = match &row.party {
         Party::Group(owner) => owner.path.as_str(),
@@ -20,9 +20,11 @@ pub(super) fn of_many(row: &WaitReportRow, share: f64) -> Option<(Party, u64)> {
         match &culprit.party {
             Party::Kernel => continue,
             Party::Group(owner) => {
-                for above in parents(&owner.path).filter(|above| !is_below(victim, above)) {
+                let own = (owner.path.as_str(), 0);
+                let families = parents(&owner.path).map(|above| (above, 1)).chain([own]);
+                for (above, job) in families.filter(|(above, _)| !is_below(victim, above)) {
                     let sum = sums.entry(above).or_default();
-                    *sum = (sum.0 + 1, sum.1 + culprit.blame.wait_ns);
+                    *sum = (sum.0 + job, sum.1 + culprit.blame.wait_ns);
                 }
             }
             Party::Command | Party::Below { .. } | Party::Unnamed => {}

@@ -285,6 +285,31 @@ fn many_jobs_below_one_group_are_one_culprit() {
     assert_eq!(victim.culprits.len(), 21, "each is listed");
 }
 
+/// Who starts jobs of some milliseconds is busy with that: most of the wait is behind it, and all of it is the
+/// family's.
+#[test]
+fn who_starts_many_jobs_is_told_with_them() {
+    let jobs = 20..30;
+    let path = |id| format!("/ci.slice/job-{id}");
+    let mut cgroups = vec![group(10, "/web.slice/shop", 0, 0, 100)];
+    cgroups.extend(jobs.clone().map(|id| group(id, &path(id), 0, 0, 0)));
+    cgroups.push(group(50, "/ci.slice", 0, 0, 0));
+    let mut blames: Vec<BlameRow> = jobs.map(|id| cell(10, of(id), 4)).collect();
+    blames.push(cell(10, of(50), 60));
+    let report = report(
+        Level::Cgroup,
+        Batch {
+            cgroups,
+            blames,
+            ..Batch::default()
+        },
+    );
+    let victim = row(&report, Level::Cgroup, "/web.slice/shop");
+    let culprit = victim.verdict.culprit.as_ref().expect("one");
+    assert_eq!(culprit.name(Level::Cgroup), "ci.slice/*: 10 jobs");
+    assert_eq!(victim.verdict.evidence.top_culprit_ns, 100 * MS);
+}
+
 #[test]
 fn the_quota_that_throttled_most_is_the_one_that_held() {
     let quota = |id, path: &str, cpus, periods, throttled_ns| QuotaRow {
