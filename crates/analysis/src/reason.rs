@@ -41,6 +41,7 @@ impl WaitReportRow {
             cpus: evidence.cpu_ns as f64 / window,
             waiting: Some(evidence.waiting).filter(|waiting| waiting.longest_ns >= STARVES_NS),
             culprits: self.reason_culprits(level),
+            nameless: evidence.share(self.nameless_ns()),
             quota: self.quota.clone(),
             quota_binds: evidence.quota_binds,
             settings: self.settings.clone(),
@@ -48,6 +49,11 @@ impl WaitReportRow {
                 .filter(|(times, _)| *times >= WORTH_SAYING)
                 .map(|(times, p99_ns)| Unusual { p99_ns, times }),
         }
+    }
+
+    fn nameless_ns(&self) -> u64 {
+        let nameless = self.culprits.iter().filter(|c| c.party == Party::Unnamed);
+        nameless.map(|c| c.blame.wait_ns).sum()
     }
 
     /// The other groups that had the CPU, and how much of the wanted time the row waited for them.

@@ -32,6 +32,8 @@ pub struct Reason {
     pub waiting: Option<Waiting>,
     /// Others that had the CPU, the most to blame first, without those below 1% of the wait.
     pub culprits: Vec<ReasonCulprit>,
+    /// It waited behind groups whose names are not known: the table of who waits for whom was full.
+    pub nameless: f64,
     /// The quota that throttled it, where that can be read.
     pub quota: Option<QuotaUse>,
     /// It used its quota up: who else had the CPU took nothing from it.

@@ -99,6 +99,7 @@ fn neighbour(reason: &Reason) -> String {
     {
         words.push_str(&format!(", {} behind that one", part(culprit.share)));
     }
+    words.push_str(&nameless(reason));
     if let Some(p99_ns) = reason.p99_ns {
         words.push_str(&format!(", p99 {}", duration(p99_ns)));
     }
@@ -107,13 +108,28 @@ fn neighbour(reason: &Reason) -> String {
 
 fn neighbours(reason: &Reason) -> String {
     let contended = part(reason.contended);
+    let nameless = nameless(reason);
     match names(reason) {
         Some(names) => format!(
-            "hurt by several: {names}; runnable but not running {contended} of its wanted time"
+            "hurt by several: {names}; runnable but not running {contended} of its wanted time{nameless}"
         ),
+        None if !nameless.is_empty() => {
+            format!("runnable but not running {contended} of its wanted time{nameless}")
+        }
         None => format!(
             "runnable but not running {contended} of its wanted time; who had the CPU is not known"
         ),
+    }
+}
+
+/// What it waited for others that had no place in the table; nothing below 1% of its wanted time.
+fn nameless(reason: &Reason) -> String {
+    match reason.nameless {
+        share if share >= 0.01 => format!(
+            ", {} behind groups without a name (the table of who waits for whom is full)",
+            part(share)
+        ),
+        _ => String::new(),
     }
 }
 
@@ -217,6 +233,29 @@ mod tests {
             group: group.map(str::to_owned),
             ..QuotaUse::default()
         })
+    }
+
+    #[test]
+    fn what_a_full_table_does_not_tell_is_said() {
+        let cases = [
+            (
+                &[("a", 0.07), ("b", 0.02)][..],
+                "hurt by several: a 7.0%, b 2.0%; runnable but not running 50.0% of its wanted time, 41.0% \
+                 behind groups without a name (the table of who waits for whom is full)",
+            ),
+            (
+                &[],
+                "runnable but not running 50.0% of its wanted time, 41.0% behind groups without a name \
+                 (the table of who waits for whom is full)",
+            ),
+        ];
+        for (culprits, expected) in cases {
+            let reason = Reason {
+                nameless: 0.41,
+                ..reason(VerdictKind::HurtByNeighbours, culprits)
+            };
+            assert_eq!(neighbours(&reason), expected);
+        }
     }
 
     #[test]

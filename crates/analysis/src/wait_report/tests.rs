@@ -98,6 +98,10 @@ fn groups_of_one_container_are_its_own_and_units_are_neighbours() {
     let report = report(Level::Container, machine());
     let victim = row(&report, Level::Container, "aaaa");
     let of = |cause: Cause| victim.wait_ns[cause as usize] / MS;
+    // Behind groups for which the table had no place.
+    let wanted = victim.verdict.evidence.wanted_ns() as f64;
+    let nameless = report.reason(victim, Level::Container).nameless;
+    assert_eq!(nameless, (6 * MS) as f64 / wanted);
     assert_eq!(of(Cause::Own), 5 + 25);
     assert_eq!(of(Cause::Kernel), 7);
     assert_eq!(of(Cause::Neighbour), 20 + 10 + 9 + 6);
