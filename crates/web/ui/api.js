@@ -11,7 +11,7 @@
  * @typedef {object} Hurt
  * @property {number} [id]
  * @property {string} name
- * @property {{kind: string, culprit?: string, culprit_id?: number, reason: string}} verdict
+ * @property {{kind: string, culprit?: string, culprit_id?: number, reason: string, next_step?: string}} verdict
  * @property {number} since_unix_nano
  * @typedef {object} History
  * @property {number} sequence

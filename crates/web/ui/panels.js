@@ -62,6 +62,7 @@ export function Now({ history, set }) {
                 ><button class="link name culprit" onClick=${() => set({ victim: keyOf(row.id, row.name), culprit: keyOf(row.verdict.culprit_id, row.verdict.culprit ?? "") })} title=${row.verdict.culprit}>${shorten(row.verdict.culprit, 64)}</button>`
             : null}
           <span class="reason">${row.verdict.reason}, since ${clock(row.since_unix_nano / 1e9)}</span>
+          ${row.verdict.next_step ? html`<span class="reason try">Try: ${row.verdict.next_step}</span>` : null}
         </li>`,
       )}
     </ol>

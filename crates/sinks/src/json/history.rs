@@ -246,6 +246,8 @@ struct HurtVerdict {
     #[serde(skip_serializing_if = "Option::is_none")]
     culprit_id: Option<OwnerId>,
     reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_step: Option<String>,
 }
 
 fn each<T>(span: &TimeSpan, of: impl Fn(&SpanStep) -> Option<T>) -> Steps<T> {
@@ -459,6 +461,7 @@ impl<'a> HurtJson<'a> {
                 culprit: hurt.culprit.as_ref().map(name),
                 culprit_id: hurt.culprit_id,
                 reason: noctule_text::sentence(&hurt.reason),
+                next_step: noctule_text::advice(&hurt.reason),
             },
             wait: seconds(hurt.wait_ns),
             since_unix_nano: hurt.since_unix_ns,
