@@ -45,13 +45,17 @@ export function parseVisibly(text) {
   return JSON.parse(text.replace(/\\(\\|u[0-9a-f]{4})/g, (found) => (found === "\\\\" ? found : `\\${found}`)));
 }
 
+export const NO_CONNECTION = "no connection to the agent: trying again";
+
 /** @param {string} resource @param {Record<string, string | number | null | undefined>} [query] */
 export async function get(resource, query = {}) {
   const given = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value !== null && value !== undefined && value !== "") given.set(name, String(value));
   }
-  const answer = await fetch(`/api/v1/${resource}?${given}`);
+  const answer = await fetch(`/api/v1/${resource}?${given}`).catch(() => {
+    throw new Error(NO_CONNECTION);
+  });
   const text = await answer.text();
   if (!answer.ok) {
     let words = `${answer.status}`;
@@ -74,15 +78,20 @@ export function ticks(onTick, onState) {
   const source = new EventSource("/api/v1/stream");
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let lost;
-  source.addEventListener("tick", () => {
+  const found = () => {
     clearTimeout(lost);
+    lost = undefined;
     onState(true);
+  };
+  source.addEventListener("open", found);
+  source.addEventListener("tick", () => {
+    found();
     onTick();
   });
   source.addEventListener("error", () => {
-    clearTimeout(lost);
-    // Streams end and begin anew all the time: that is no news.
-    lost = setTimeout(() => onState(false), 4000);
+    // Streams end and begin anew all the time: that is no news. Each attempt that fails is an error again,
+    // and comes sooner than the patience ends: it began with the first.
+    lost ??= setTimeout(() => onState(false), 4000);
     // A refusal ends it for good.
     if (source.readyState === EventSource.CLOSED) {
       source.close();

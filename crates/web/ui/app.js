@@ -1,7 +1,7 @@
 // The page: one state, which stands in the address, and one answer for all panels.
 
 import { html, render, useCallback, useEffect, useRef, useState } from "./ui.js";
-import { get, ticks } from "./api.js";
+import { NO_CONNECTION, get, ticks } from "./api.js";
 import { clock, duration } from "./format.js";
 import { Cpu, Energy, Events, Health, Matrix, Now, Waits } from "./panels.js";
 import { ROWS, Tables } from "./tables.js";
@@ -86,8 +86,9 @@ function App() {
   const [error, setError] = useState("");
   const [connected, setConnected] = useState(true);
   const [help, setHelp] = useState(false);
-  const latest = useRef({ state, shown, busy: false, again: false, count: 0 });
+  const latest = useRef({ state, shown, error, busy: false, again: false, count: 0 });
   latest.current.state = state;
+  latest.current.error = error;
   latest.current.shown = shown;
 
   const set = useCallback((/** @type {Partial<State>} */ change) => {
@@ -131,7 +132,9 @@ function App() {
   useEffect(() => {
     // A page that nobody looks at asks for nothing.
     ticks(() => {
-      if (isLive(latest.current.state) && !document.hidden) load();
+      // What failed is asked for again, also where time stands still.
+      const wanted = isLive(latest.current.state) || latest.current.error;
+      if (wanted && !document.hidden) load();
     }, setConnected);
     const back = () => setState(parse(location.hash));
     const seen = () => {
@@ -201,7 +204,7 @@ function App() {
         <button onClick=${() => setHelp(!help)} aria-expanded=${String(help)} aria-label="keys">?</button>
       </nav>
     </header>
-    ${error || !connected ? html`<p class="error" role="alert">${error || "no connection to the agent: trying again"}</p>` : null}
+    ${error || !connected ? html`<p class="error" role="alert">${error || NO_CONNECTION}</p>` : null}
     ${help
       ? html`<aside class="help" aria-label="Keys">
           <dl>${KEYS.map(([key, words]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}</dl>
