@@ -218,7 +218,7 @@ function App() {
             <${Cpu} ...${panel} top=${shown.everything.owners.slice().sort((/** @type {any} */ a, /** @type {any} */ b) => b["cpu.seconds"] - a["cpu.seconds"])} />
             <${Waits} ...${panel} />
             <${Matrix} ...${panel} />
-            <${Tables} ...${panel} table=${shown.table} />
+            <${Tables} ...${panel} table=${shown.table} recorded=${!!recorded} />
             <${Events} ...${panel} events=${shown.events} />
             <${Energy} ...${panel} />
             <${Health} history=${history} health=${shown.health} node=${shown.node} connected=${connected} />

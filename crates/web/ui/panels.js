@@ -1,7 +1,7 @@
 // What the page shows, panel by panel. Each is a function of one answer of the agent.
 
 import { html, useState } from "./ui.js";
-import { Chart, mean } from "./chart.js";
+import { Chart, borders, mean } from "./chart.js";
 import { HeatMap } from "./heat.js";
 import { keyOf, nameIn } from "./state.js";
 import { bytes, clock, count, duration, percent, shorten, watts } from "./format.js";
@@ -86,6 +86,15 @@ function placed(owners) {
   return owners.slice().sort((a, b) => (slots.get(a.id) ?? 0) - (slots.get(b.id) ?? 0));
 }
 
+/** What no thread used: apart where the kernel keeps it apart. @param {History["node"]} node */
+function beside({ interrupt, steal, remainder }) {
+  if (!interrupt || !steal) return [{ label: "interrupts and steal", values: remainder, color: "remainder" }];
+  return [
+    { label: "interrupts", values: interrupt, color: "remainder" },
+    { label: "steal", values: steal, color: "cause-host" },
+  ];
+}
+
 /** @param {Panel & {top: import("./api.js").Owner[]}} props */
 export function Cpu({ history, top, state, set, onZoom }) {
   const { node, cpus } = history;
@@ -103,7 +112,7 @@ export function Cpu({ history, top, state, set, onZoom }) {
       onPick: () => set({ owner: state.owner === keyOf(owner.id, owner.name) ? "" : keyOf(owner.id, owner.name) }),
     })),
     { label: "others", values: others, color: "others" },
-    { label: "interrupts and steal", values: node.remainder, color: "remainder" },
+    ...beside(node),
     ...pad,
   ];
   const idle = mean(node.idle);
@@ -129,16 +138,16 @@ export function Waits({ history, state, set, onZoom }) {
     { label: "longest", values: waits.max_seconds, color: "line-3", dash: "dot" },
   ];
   const note = html`of <b>${whose}</b> ${state.owner ? html`<button onClick=${() => set({ owner: "" })}>show the node</button>` : null}`;
-  const worst = causes.map((one) => `${one.label} ${percent(mean(one.values) ?? 0)}`).join(", ");
+  const worst = causes.map((one) => `${one.label} ${duration(mean(one.values) ?? 0)}`).join(", ");
   return html`<${Section} title="Waits" id="waits" note=${note}>
     ${state.owner && waits.of === undefined ? html`<p class="note">${nameIn(state.owner)} has no figures in this span.</p>` : null}
-    <h3>How long threads were runnable but not running</h3>
+    <h3>How long threads were runnable but not running <span class="note">the stronger the colour, the more waits</span></h3>
     <${HeatMap} history=${history} onZoom=${onZoom} />
     ${waits.missing ? html`<p class="note">The lengths of ${waits.missing} seconds were not kept.</p>` : null}
     <div class="two">
       <div>
-        <h3>Why, in seconds of waiting in each second</h3>
-        <${Chart} label=${`Waits by cause: ${worst}`} history=${history} series=${causes} stack unit=${percent} onZoom=${onZoom} />
+        <h3>Why, and how long in each second</h3>
+        <${Chart} label=${`Waits by cause: ${worst}`} history=${history} series=${causes} stack unit=${duration} onZoom=${onZoom} />
       </div>
       <div>
         <h3>Percentiles</h3>
@@ -149,20 +158,27 @@ export function Waits({ history, state, set, onZoom }) {
 }
 
 /**
- * The first of a kind in the pairs, each once.
+ * Those of a kind that have the most of all pairs, each once.
  * @param {Record<string, any>[]} pairs @param {"victim" | "culprit"} side @param {number} most
  */
-function first(pairs, side, most) {
-  const names = new Map(pairs.map((pair) => [/** @type {number} */ (pair[side]), /** @type {string} */ (pair[`${side}.name`])]));
-  return [...names].slice(0, most).map(([id, name]) => ({ id, name, key: keyOf(id, name) }));
+export function first(pairs, side, most) {
+  const sums = /** @type {Map<number, {name: string, wait: number}>} */ (new Map());
+  for (const pair of pairs) {
+    const wait = (sums.get(pair[side])?.wait ?? 0) + pair["wait.seconds"];
+    sums.set(pair[side], { name: pair[`${side}.name`], wait });
+  }
+  const sorted = [...sums].sort(([, a], [, b]) => b.wait - a.wait).slice(0, most);
+  return sorted.map(([id, { name }]) => ({ id, name, key: keyOf(id, name) }));
 }
 
 /** @param {Panel} props */
 export function Matrix({ history, state, set, onZoom }) {
   const seconds = history.covered_seconds.reduce((a, b) => a + b, 0) || 1;
   const pairs = history.pairs.filter((pair) => pair["wait.seconds"] / seconds >= 0.0001);
-  const victims = first(pairs, "victim", 12);
   const culprits = first(pairs, "culprit", 10);
+  // A row without a cell says nothing.
+  const listed = pairs.filter((pair) => culprits.some((culprit) => culprit.id === pair.culprit));
+  const victims = first(listed, "victim", 12);
   const cell = (/** @type {number} */ victim, /** @type {number} */ culprit) =>
     pairs.find((pair) => pair.victim === victim && pair.culprit === culprit);
   const most = Math.max(...pairs.map((pair) => pair["wait.seconds"]), 1e-9);
@@ -176,7 +192,7 @@ export function Matrix({ history, state, set, onZoom }) {
         <thead>
           <tr>
             <th scope="col">victim</th>
-            ${culprits.map(({ name }) => html`<th scope="col" title=${name}><span>${shorten(name, 26)}</span></th>`)}
+            ${culprits.map(({ name }) => html`<th scope="col" title=${name}><span>${shorten(name, 30)}</span></th>`)}
           </tr>
         </thead>
         <tbody>
@@ -214,7 +230,7 @@ export function Matrix({ history, state, set, onZoom }) {
             label=${`What ${nameIn(state.victim)} waited behind ${nameIn(state.culprit)}`}
             history=${history}
             series=${[{ label: "waited", values: history.pair?.wait ?? [], color: "cause-neighbour" }]}
-            unit=${percent}
+            unit=${duration}
             height=${120}
             onZoom=${onZoom}
           />`
@@ -245,7 +261,10 @@ export function Events({ history, events, state, set, onZoom }) {
     .map(([name, [ink, label]], at) => ({ label, values: history.events[name], color: ink, dash: [undefined, "dash", undefined, "dot"][at] }));
   /** @type {Record<string, any>[]} */
   const rows = events?.rows ?? [];
-  const marks = rows.filter((row) => row["event.name"] === "oom.kill").map((row) => row.time_unix_nano / 1e9);
+  // The list has the last events only, and the counts have all.
+  const kills = /** @type {import("./api.js").Steps} */ (history.events["oom.kills"] ?? []);
+  const begins = borders(history);
+  const marks = kills.flatMap((number, at) => (number ? [begins[at] + history.step_seconds / 2] : []));
   const from = history.from_unix_nano;
   const cut = events && events.forgotten > 0 && events.complete_since_unix_nano > from;
   const kinds = ["", "process.start", "process.exec", "process.exit", "oom.kill", "tcp.connect_failed"];
@@ -289,7 +308,7 @@ export function Health({ history, health, node, connected }) {
   return html`<${Section} title="Health of the agent" id="health" note=${`${on} features work, ${features.length - on} do not or in part`}>
     <p>
       ${connected ? null : html`<b class="bad">no connection to the agent; </b>`} CPU ${agent === null ? "–" : percent(agent)} of one CPU,
-      memory ${node ? bytes(node.agent["memory.rss_bytes"]) : "–"}, ${lost ? html`<b class="bad">${count(lost)} records lost in this span</b>` : "nothing was lost in this span"}
+      memory ${node ? bytes(node.agent["memory.rss_bytes"]) : "–"}, ${lost ? html`<b class="bad">${count(lost)} ${lost === 1 ? "record" : "records"} lost in this span</b>` : "nothing was lost in this span"}
       ${node ? html`, noctule ${node["noctule.version"]} on ${node["host.name"]}` : null}
     </p>
     <details open=${false}>

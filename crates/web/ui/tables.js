@@ -71,9 +71,9 @@ function overInterval(seconds) {
 }
 
 /**
- * @param {import("./panels.js").Panel & {table: Row | null}} props
+ * @param {import("./panels.js").Panel & {table: Row | null, recorded: boolean}} props
  */
-export function Tables({ history, table, state, set }) {
+export function Tables({ history, table, recorded, state, set }) {
   const [open, setOpen] = useState(/** @type {Row | null} */ (null));
   const spanned = state.table === "containers";
   const seconds = spanned ? history.covered_seconds.reduce((a, b) => a + b, 0) || 1 : table?.window_seconds ?? 1;
@@ -82,7 +82,8 @@ export function Tables({ history, table, state, set }) {
   const all = spanned ? history.owners : table?.rows ?? [];
   const known = (/** @type {Column} */ column) => rows.some((row) => column.cell(row) !== "–");
   const columns = (spanned ? overSpan(seconds, history) : overInterval(seconds)).filter(known);
-  const note = spanned ? "over the span" : `over the last ${duration(seconds)}, live only`;
+  const end = recorded ? "of the recording" : "whatever the span";
+  const note = spanned ? "over the span" : `over the last ${duration(seconds)}, ${end}`;
   const header = (/** @type {Column} */ column) => html`<th
     scope="col"
     class=${column.number ? "number" : ""}
