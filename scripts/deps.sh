@@ -33,6 +33,7 @@ missing_for_tests() {
     has tmux || echo tmux
     has chromium || echo chromium
     has chromedriver || echo chromium-driver
+    has npm || echo npm
     has ip || echo iproute2
     has systemd-analyze || echo systemd
     has_tool tcpdump || echo tcpdump

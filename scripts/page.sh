@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Where node is there: runs the tests of the page that need no browser, and checks the types of its sources.
-# The compiler and the types of the libraries come from the npm registry, at the versions of package.json, into the target folder.
+# The compiler, the types of the libraries and axe-core come from the npm registry, at the versions of package.json,
+# into the target folder; `--install` does only that, for the tests in a browser.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,18 +11,25 @@ skip() {
     exit 0
 }
 
+place=${CARGO_TARGET_DIR:-target}/page
+
+install() {
+    mkdir -p "$place"
+    cp crates/web/ui/package.json crates/web/ui/tsconfig.json "$place/"
+    cmp -s "$place/package.json" "$place/.installed" && return
+    (cd "$place" && npm install --silent --no-package-lock --no-audit --no-fund) || return
+    cp "$place/package.json" "$place/.installed"
+}
+
+if [ "${1:-}" = --install ]; then
+    install
+    exit
+fi
 command -v node >/dev/null && command -v npm >/dev/null || skip 'no node or npm'
 # The name of the folder alone is no pattern in newer versions.
 node --test crates/web/ui/test/*.js >/dev/null || node --test crates/web/ui/test/*.js
-place=${CARGO_TARGET_DIR:-target}/page
-mkdir -p "$place"
-cp crates/web/ui/package.json "$place/"
-cp crates/web/ui/tsconfig.json "$place/"
+install || skip 'the npm registry does not answer'
 rm -f "$place"/*.js
 cp crates/web/ui/*.js "$place/"
 cd "$place"
-if ! cmp -s package.json .installed; then
-    npm install --silent --no-package-lock --no-audit --no-fund || skip 'the npm registry does not answer'
-    cp package.json .installed
-fi
 node_modules/.bin/tsc --noEmit

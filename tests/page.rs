@@ -1,4 +1,9 @@
-//! The page in a real browser, beside real cgroups.
+//! The page in a real browser, beside real cgroups. Pictures of it stay in the target folder, in
+//! `tmp/pictures`.
+
+mod access;
+mod scenes;
+mod travel;
 
 use serde_json::Value;
 
@@ -19,6 +24,11 @@ fn agent() -> Agent {
 /// Nothing complained, and nothing was asked of another host.
 fn assert_clean(browser: &Browser, agent: &Agent) {
     assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_ours(browser, agent);
+}
+
+/// Nothing was asked of another host.
+fn assert_ours(browser: &Browser, agent: &Agent) {
     let ours = format!("http://{}/", agent.address());
     for url in browser.requests() {
         let inside = url.starts_with(&ours) || url.starts_with("data:");
@@ -37,6 +47,28 @@ fn open(agent: &Agent, address: &str) -> Browser {
         browser.run("return !!document.querySelector('#cpu canvas')") == true
     });
     browser
+}
+
+/// The text of the first element that a selector finds.
+fn text(browser: &Browser, selector: &str) -> String {
+    let script = format!("return document.querySelector(`{selector}`)?.textContent ?? ''");
+    browser.run(&script).as_str().unwrap_or_default().to_owned()
+}
+
+/// Clicks on the first element that a selector finds, when it is there.
+fn click(browser: &Browser, selector: &str) {
+    let script = format!(
+        "const found = document.querySelector(`{selector}`); found?.click(); return !!found"
+    );
+    support::wait_until(&format!("there is {selector}"), || {
+        browser.run(&script) == true
+    });
+}
+
+/// What stands behind the `#` of the address.
+fn address(browser: &Browser) -> String {
+    let hash = browser.run("return location.hash");
+    hash.as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -72,17 +104,17 @@ fn the_page_names_the_neighbour_that_hurts_and_a_link_restores_it() {
     support::wait_until("the pair is in the matrix", || browser.run(&cell) == true);
     let pair = "return document.querySelectorAll('#matrix canvas').length";
     support::wait_until("the pair is drawn", || browser.run(pair) == 1);
+    browser.picture("neighbour");
     // A pause keeps the span, in the address.
     browser.press("p");
-    let address = || browser.run("return location.hash").to_string();
     support::wait_until("the span stands in the address", || {
-        address().contains("from=")
+        address(&browser).contains("from=")
     });
-    let link = browser.run("return location.hash");
+    let link = address(&browser);
     let span = "return document.querySelector('nav .span').textContent";
     let shown = || browser.run(span).as_str().unwrap_or_default().to_owned();
     assert_clean(&browser, &agent);
-    let other = open(&agent, link.as_str().expect("text"));
+    let other = open(&agent, &link);
     support::wait_until("a link shows the same pair", || other.run(pair) == 1);
     let times = other.run(span).as_str().unwrap_or_default().to_owned();
     assert_eq!(times, shown());
@@ -90,7 +122,7 @@ fn the_page_names_the_neighbour_that_hurts_and_a_link_restores_it() {
     // Escape leaves the pair, then the pause.
     browser.press("\u{e00c}");
     browser.press("\u{e00c}");
-    support::wait_until("it is live again", || !address().contains("from="));
+    support::wait_until("it is live again", || !address(&browser).contains("from="));
     browser.press("/");
     let focus = "return document.activeElement.id";
     assert_eq!(browser.run(focus), "filter");

@@ -1,11 +1,15 @@
 //! A browser without a screen, driven over the WebDriver protocol.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use data_encoding::BASE64;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// One window of Chromium; closed when it is dropped.
@@ -13,6 +17,8 @@ pub(crate) struct Browser {
     driver: Child,
     address: String,
     session: String,
+    /// The browser itself.
+    process: Option<Pid>,
 }
 
 impl Browser {
@@ -36,6 +42,7 @@ impl Browser {
             driver,
             address: format!("127.0.0.1:{port}"),
             session: String::new(),
+            process: None,
         };
         let size = format!("--window-size={width},{height}");
         let arguments = [
@@ -56,6 +63,10 @@ impl Browser {
         );
         let session = answer["sessionId"].as_str().expect("a session");
         this.session = format!("/session/{session}");
+        let process = answer["capabilities"]["goog:processID"].as_i64();
+        // On a busy machine some scripts take more than the usual half minute.
+        this.ask("/timeouts", &json!({"script": 110_000}));
+        this.process = process.and_then(|pid| Pid::from_raw(pid as i32));
         this
     }
 
@@ -75,6 +86,62 @@ impl Browser {
         let actions =
             json!([{"type": "key", "id": "keys", "actions": [act("keyDown"), act("keyUp")]}]);
         self.ask("/actions", &json!({ "actions": actions }));
+    }
+
+    /// Presses the button of the mouse at one place, moves to another, and lets it go. Pixels of the window.
+    pub(crate) fn drag(&self, from: (u32, u32), to: (u32, u32)) {
+        let to_place = |(x, y), ms| json!({"type": "pointerMove", "duration": ms, "x": x, "y": y});
+        let actions = json!([{
+            "type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
+            "actions": [
+                to_place(from, 0), {"type": "pointerDown", "button": 0},
+                to_place(to, 100), {"type": "pointerUp", "button": 0},
+            ],
+        }]);
+        self.ask("/actions", &json!({ "actions": actions }));
+    }
+
+    /// Gives the window another size, and a theme: `light` or `dark`.
+    pub(crate) fn look(&self, width: u32, height: u32, theme: &str) {
+        self.command(
+            "Emulation.setDeviceMetricsOverride",
+            &json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}),
+        );
+        let theme = json!([{"name": "prefers-color-scheme", "value": theme}]);
+        self.command("Emulation.setEmulatedMedia", &json!({ "features": theme }));
+    }
+
+    /// Keeps a picture of the whole page in the target folder, for people to look at.
+    pub(crate) fn picture(&self, name: &str) {
+        let options = json!({"format": "png", "captureBeyondViewport": true});
+        let picture = self.command("Page.captureScreenshot", &options);
+        let picture = picture["data"].as_str().expect("a picture").as_bytes();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures");
+        fs::create_dir_all(&folder).expect("a folder");
+        let bytes = BASE64.decode(picture).expect("base64");
+        fs::write(folder.join(format!("{name}.png")), bytes).expect("a file");
+    }
+
+    /// What keeps people from using the page, as axe-core finds it: its serious and critical faults.
+    pub(crate) fn barriers(&self) -> Vec<String> {
+        let source = fs::read_to_string(axe()).expect("axe-core");
+        let script = format!(
+            "{source}; const done = arguments[arguments.length - 1]; \
+             axe.run({{resultTypes: ['violations']}}).then((found) => done(found.violations \
+             .filter((it) => ['serious', 'critical'].includes(it.impact)) \
+             .map((it) => `${{it.id}}: ${{it.nodes.map((node) => node.html).join(' ')}}`)))"
+        );
+        let found = self.ask("/execute/async", &json!({"script": script, "args": []}));
+        let found = found.as_array().expect("a list").iter();
+        found
+            .map(|it| it.as_str().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    /// A command of the protocol of Chromium's own tools.
+    fn command(&self, name: &str, parameters: &Value) -> Value {
+        let body = json!({"cmd": name, "params": parameters});
+        self.ask("/goog/cdp/execute", &body)
     }
 
     /// What the console has said since it was asked before, warnings and errors.
@@ -136,10 +203,32 @@ impl Browser {
     }
 }
 
+/// The script of axe-core, which comes from the npm registry where it is not there yet.
+fn axe() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
+    let target = target.expect("the target folder");
+    let script = target.join("page/node_modules/axe-core/axe.min.js");
+    if !script.exists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let install = Command::new(root.join("scripts/page.sh"))
+            .arg("--install")
+            .env("CARGO_TARGET_DIR", target)
+            .status();
+        assert!(
+            install.expect("bash").success(),
+            "scripts/page.sh --install"
+        );
+    }
+    script
+}
+
 impl Drop for Browser {
     fn drop(&mut self) {
         if !self.session.is_empty() && !thread::panicking() {
             self.request("DELETE", &self.session, &json!({}));
+        } else if let Some(process) = self.process {
+            // Its driver would leave it behind.
+            let _ = kill_process(process, Signal::KILL);
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();

@@ -1,0 +1,149 @@
+//! Who uses the page: by keyboard, with a screen reader, in the dark, on a telephone or a wall.
+
+use std::collections::BTreeSet;
+
+use crate::page::{address, agent, assert_clean, click, open, text};
+use crate::support::agent::Agent;
+use crate::support::browser::Browser;
+use crate::support::cgroup::Group;
+use crate::support::load::Load;
+use crate::support::{self, noctule};
+
+/// Widths of a telephone, a screen and a wall.
+const WIDTHS: [u32; 3] = [390, 1400, 2560];
+
+/// Nothing stands in anybody's way, at any width and in either theme.
+#[track_caller]
+fn assert_open_to_all(browser: &Browser, view: &str) {
+    for theme in ["light", "dark"] {
+        for width in WIDTHS {
+            browser.look(width, 1000, theme);
+            // It draws anew with the next frames.
+            let fits = "return document.documentElement.scrollWidth <= innerWidth";
+            support::wait_until(&format!("{view} fits into {width} pixels"), || {
+                browser.run(fits) == true
+            });
+            let barriers = browser.barriers();
+            assert_eq!(barriers, Vec::<String>::new(), "{view}, {width}, {theme}");
+            browser.picture(&format!("{view}-{width}-{theme}"));
+        }
+    }
+}
+
+/// Opens each part that is closed at first.
+fn open_everything(browser: &Browser) {
+    click(browser, "#health summary");
+    click(browser, "#tables tbody th button");
+    support::wait_until("details are shown", || !text(browser, ".detail").is_empty());
+    browser.press("?");
+    support::wait_until("the keys are shown", || !text(browser, ".help").is_empty());
+}
+
+fn check(agent: &Agent, name: &str) {
+    let browser = open(agent, "");
+    assert_open_to_all(&browser, name);
+    open_everything(&browser);
+    assert_open_to_all(&browser, &format!("{name}-opened"));
+    assert_clean(&browser, agent);
+    let browser = open(agent, "#table=processes&filter=no+such+name");
+    assert_open_to_all(&browser, &format!("{name}-nothing"));
+    assert_clean(&browser, agent);
+}
+
+#[test]
+fn no_view_of_the_live_page_has_a_barrier() {
+    let _machine = support::shared();
+    let agent = agent();
+    let (victim, neighbour) = (Group::new("victim"), Group::new("neighbour"));
+    let _loads = [&victim, &neighbour].map(|group| Load::own(group, "spin 1"));
+    check(&agent, "live");
+}
+
+#[test]
+fn no_view_of_a_recording_has_a_barrier() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let tape = folder.path().join("tape");
+    let tape = tape.to_str().expect("text");
+    let group = Group::new("recorded");
+    let load = Load::own(&group, "spin 1");
+    let output = noctule(&["record", "-o", tape, "--for", "5s"]);
+    assert!(output.status.success(), "{output:?}");
+    drop(load);
+    check(&Agent::start(&["--from", tape]), "recording");
+}
+
+/// What has the focus, in the words of who reads it aloud.
+const FOCUS: &str = "const it = document.activeElement; \
+    return it === document.body ? '' : `${it.closest('section')?.id ?? it.closest('header, footer')?.tagName} \
+    ${it.ariaLabel ?? it.id} ${it.textContent.slice(0, 40)}`";
+
+/// Seconds by which a span may be longer than it was asked for: its ends are those of steps.
+const SLACK: i64 = 5;
+
+#[test]
+fn each_part_is_reached_and_moved_by_keys_alone() {
+    let _machine = support::shared();
+    let agent = agent();
+    let group = Group::new("keys");
+    let _load = Load::own(&group, "spin 1");
+    let browser = open(&agent, "");
+    browser.press("2");
+    // Time stands still, so that no row comes or goes meanwhile.
+    browser.press("p");
+    let is_paused = || address(&browser).contains("from=");
+    support::wait_until("time stands still", is_paused);
+    let mut reached = BTreeSet::new();
+    for _ in 0..600 {
+        browser.press("\u{e004}");
+        let focus = browser.run(FOCUS);
+        let focus = focus.as_str().unwrap_or_default();
+        let outline = "const look = getComputedStyle(document.activeElement); \
+            return document.activeElement === document.body || look.outlineStyle !== 'none'";
+        assert_eq!(browser.run(outline), true, "{focus}: nobody sees it");
+        reached.extend(focus.split_whitespace().next().map(str::to_owned));
+        if focus.contains("/readyz") {
+            break;
+        }
+    }
+    for part in ["HEADER", "cpu", "tables", "events", "health", "FOOTER"] {
+        assert!(reached.contains(part), "{part}: {reached:?}");
+    }
+    let span = || {
+        let address = address(&browser);
+        let number = |name: &str| -> i64 {
+            let (_, rest) = address.split_once(name).expect("a span");
+            let end = rest.find('&').unwrap_or(rest.len());
+            rest[..end].parse().expect("a number")
+        };
+        (number("from="), number("to="))
+    };
+    let (from, to) = span();
+    let length = to - from;
+    browser.press("+");
+    support::wait_until("it is half as long", || {
+        let (from, to) = span();
+        (to - from - length / 2).abs() <= SLACK
+    });
+    let (near, _) = span();
+    browser.press("\u{e012}");
+    support::wait_until("it is earlier", || span().0 < near);
+    browser.press("\u{e014}");
+    support::wait_until("it is where it was", || (span().0 - near).abs() <= SLACK);
+    browser.press("-");
+    support::wait_until("it is as long as before", || {
+        let (from, to) = span();
+        (to - from - length).abs() <= 2 * SLACK
+    });
+    browser.press("l");
+    support::wait_until("it is live again", || !is_paused());
+    for (key, seconds) in [("1", "seconds=60"), ("3", "seconds=900")] {
+        browser.press(key);
+        support::wait_until("it has that length", || address(&browser).contains(seconds));
+    }
+    browser.press("?");
+    support::wait_until("the keys are shown", || !text(&browser, ".help").is_empty());
+    browser.press("\u{e00c}");
+    support::wait_until("they are gone", || text(&browser, ".help").is_empty());
+    assert_clean(&browser, &agent);
+}

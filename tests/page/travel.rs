@@ -1,0 +1,124 @@
+//! In time, to a group, and to an agent that was started anew.
+
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use crate::page::{address, agent, assert_clean, assert_ours, click, open, text};
+use crate::support::agent::Agent;
+use crate::support::browser::Browser;
+use crate::support::cgroup::Group;
+use crate::support::load::Load;
+use crate::support::{self, NOCTULE};
+
+/// Drags over the middle half of a picture.
+fn drag_over(browser: &Browser, selector: &str) {
+    let script = format!(
+        "const it = document.querySelector('{selector}'); it.scrollIntoView({{block: 'center'}}); \
+         const place = it.getBoundingClientRect(); \
+         return [place.x + place.width / 4, place.x + place.width * 3 / 4, place.y + place.height / 2]"
+    );
+    let place = browser.run(&script);
+    let pixel = |at: usize| place[at].as_f64().expect("a place").round() as u32;
+    browser.drag((pixel(0), pixel(2)), (pixel(1), pixel(2)));
+}
+
+#[test]
+fn a_part_of_a_picture_becomes_the_span_of_all() {
+    let _machine = support::shared();
+    let agent = agent();
+    let browser = open(&agent, "#seconds=60");
+    for picture in ["#cpu canvas", "#waits canvas", "#events .u-over"] {
+        // On a busy machine the picture may be drawn anew while the mouse moves.
+        support::wait_until(&format!("{picture} is the span"), || {
+            drag_over(&browser, picture);
+            address(&browser).contains("from=")
+        });
+        // A half of the last minute, to whole seconds and the edges of the picture.
+        support::wait_until("every picture has it", || {
+            let span = text(&browser, "nav .span");
+            let seconds = span
+                .split_once('(')
+                .and_then(|(_, rest)| rest.split_once('.'));
+            let seconds = seconds.and_then(|(seconds, _)| seconds.parse::<u32>().ok());
+            seconds.is_some_and(|seconds| (24..=40).contains(&seconds))
+        });
+        browser.press("l");
+        support::wait_until("it is live again", || !address(&browser).contains("from="));
+        support::wait_until("it shows a minute", || {
+            text(&browser, "nav .span").contains("(1m")
+        });
+    }
+    assert_clean(&browser, &agent);
+}
+
+#[test]
+fn a_filter_leaves_rows_that_match_and_a_link_keeps_it() {
+    let _machine = support::shared();
+    let agent = agent();
+    let (wanted, other) = (Group::new("wanted"), Group::new("other"));
+    let _loads = [&wanted, &other].map(|group| Load::own(group, "spin 1"));
+    let browser = open(&agent, "#table=cgroups");
+    let names = |browser: &Browser| -> Vec<String> {
+        let names =
+            "return [...document.querySelectorAll('#tables tbody th')].map((it) => it.title)";
+        let names = browser.run(names);
+        let names = names.as_array().expect("a list").iter();
+        names
+            .filter_map(|it| it.as_str().map(str::to_owned))
+            .collect()
+    };
+    let both = [wanted.path(), other.path()];
+    support::wait_until("both are listed", || {
+        let names = names(&browser);
+        both.iter().all(|path| names.contains(path))
+    });
+    browser.press("/");
+    for letter in "wanted".chars() {
+        browser.press(&letter.to_string());
+    }
+    support::wait_until("one is left", || names(&browser) == [wanted.path()]);
+    let other = open(&agent, &address(&browser));
+    support::wait_until("a link shows the same", || names(&other) == [wanted.path()]);
+    // Containers and all else that uses the CPU, over the span.
+    click(&browser, "[role=tab]:nth-of-type(1)");
+    support::wait_until("the other table has it, too", || {
+        names(&browser) == [wanted.path()]
+    });
+    assert_clean(&browser, &agent);
+    assert_clean(&other, &agent);
+}
+
+/// An agent at an address that was free a moment ago.
+fn at(address: &str) -> Agent {
+    let mut command = Command::new(NOCTULE);
+    command.args(["run", "--listen", address]);
+    Agent::start_unready(command, Stdio::inherit()).0
+}
+
+#[test]
+fn the_page_goes_on_when_the_agent_was_started_anew() {
+    let _machine = support::shared();
+    let place = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+    let place = place.expect("a free port").to_string();
+    let mut agent = at(&place);
+    let browser = open(&agent, "#seconds=60");
+    assert_clean(&browser, &agent);
+    agent.signal(rustix::process::Signal::KILL);
+    agent.end();
+    support::wait_until("the page says that nobody answers", || {
+        text(&browser, "[role=alert]").contains("no connection to the agent")
+    });
+    browser.picture("no-connection");
+    let shown = text(&browser, "nav .span");
+    let agent = at(&place);
+    support::wait_until("it shows what is new", || {
+        text(&browser, "[role=alert]").is_empty() && text(&browser, "nav .span") != shown
+    });
+    // All that failed were the requests that nobody answered.
+    let complaints = browser.complaints();
+    let others = complaints.iter().filter(|it| !it.contains("net::ERR_"));
+    // The first figures of the new agent take two batches.
+    let others = others.filter(|it| !it.contains("status of 503"));
+    assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new());
+    assert_ours(&browser, &agent);
+}
