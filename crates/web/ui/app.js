@@ -154,15 +154,17 @@ function App() {
     const rounded = { from: Math.floor(from), to: Math.max(Math.ceil(to), Math.floor(from) + 5) };
     set(rounded);
   }, []);
+  // What was asked for may not be shown yet: the next key goes on from there.
+  const asked = state.from !== null && state.to !== null ? { from: state.from, to: state.to } : span;
   const shift = (/** @type {number} */ part) => {
-    if (!span) return;
-    const by = (span.to - span.from) * part;
-    zoom(span.from + by, span.to + by);
+    if (!asked) return;
+    const by = (asked.to - asked.from) * part;
+    zoom(asked.from + by, asked.to + by);
   };
   const scale = (/** @type {number} */ factor) => {
-    if (!span) return;
-    const half = ((span.to - span.from) * factor) / 2;
-    const middle = (span.from + span.to) / 2;
+    if (!asked) return;
+    const half = ((asked.to - asked.from) * factor) / 2;
+    const middle = (asked.from + asked.to) / 2;
     zoom(middle - half, middle + half);
   };
   const live = (seconds = state.seconds) => set({ from: null, to: null, seconds });
