@@ -1,9 +1,9 @@
 //! Which rows of a level have series of their own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use noctule_model::{Counters, Measured, Sockets, VerdictKind, Waiting};
+use noctule_model::{Counter, Counters, Measured, Sockets, VerdictKind, Waiting};
 
 use super::figures::Figures;
 
@@ -64,7 +64,8 @@ fn bit(kind: VerdictKind) -> u16 {
 pub(super) struct Table<K> {
     room: usize,
     grace_ns: u64,
-    rows: BTreeMap<K, Entry>,
+    /// Boxed: the nodes of a tree that is filled in order are half empty.
+    rows: BTreeMap<K, Box<Entry>>,
     shown: usize,
     /// What the rows without room used while they had none. `None` until there is one.
     overflow: Option<Figures>,
@@ -81,8 +82,8 @@ struct Entry {
     /// When its series had nothing yet: it was not there, or all it had was in the overflow.
     start_unix_ns: u64,
     seen_ns: u64,
-    /// The counters before the last batch in which it was.
-    before: Counters,
+    /// Before the last batch in which it was.
+    before: Pace,
     /// The figures in that batch.
     now: Figures,
     /// As the batch has it.
@@ -90,8 +91,8 @@ struct Entry {
     verdict: Option<Verdicts>,
     sockets: Sockets,
     waiting: Waiting,
-    /// The part that is in the overflow.
-    charged: Figures,
+    /// The part that is in the overflow. Few rows have one, and figures are large.
+    charged: Option<Box<Figures>>,
     overflowed: bool,
     labels: Option<Arc<str>>,
     /// When it got its series.
@@ -102,7 +103,48 @@ struct Entry {
     group: u64,
 }
 
+/// The counters from which a frequency is made: a row keeps no others of the batch before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace([u64; 3]);
+
+impl Pace {
+    const COUNTERS: [Counter; 3] = [Counter::CpuTime, Counter::Cycles, Counter::ReferenceCycles];
+
+    fn of(counters: &Counters) -> Self {
+        Self(Self::COUNTERS.map(|counter| counters[counter]))
+    }
+
+    /// What was added since then; the other counters are 0.
+    fn until(self, counters: &Counters) -> Counters {
+        let mut growth = Counters::default();
+        for (counter, before) in Self::COUNTERS.into_iter().zip(self.0) {
+            growth[counter] = counters[counter].saturating_sub(before);
+        }
+        growth
+    }
+}
+
+/// What a row has in the overflow that was never there.
+static NOTHING: LazyLock<Figures> = LazyLock::new(Figures::default);
+
 impl Entry {
+    fn charged(&self) -> &Figures {
+        self.charged.as_deref().unwrap_or(&NOTHING)
+    }
+
+    /// What is not in the overflow.
+    fn own(&self) -> Figures {
+        match &self.charged {
+            None => self.now.clone(),
+            Some(charged) => self.now.since(charged),
+        }
+    }
+
+    /// All that it has by now is in the overflow, or was shown.
+    fn charge(&mut self) {
+        **self.charged.get_or_insert_default() = self.now.clone();
+    }
+
     /// Gives it series. What is in the overflow by now stays there: they count from the batch before, when that
     /// was the last of it.
     fn show(&mut self, labels: Arc<str>, before_unix_ns: u64) {
@@ -158,13 +200,13 @@ impl<K: Ord + Clone> Table<K> {
                 start_unix_ns: self.before_unix_ns,
                 ..Entry::default()
             };
-            self.rows.insert(key.clone(), entry);
+            self.rows.insert(key.clone(), Box::new(entry));
         }
         let Some(entry) = self.rows.get_mut(key) else {
             return;
         };
         if entry.seen_ns != at {
-            entry.before = entry.now.counters;
+            entry.before = Pace::of(&entry.now.counters);
             entry.seen_ns = at;
         }
         // The last figures of a dead process are final; what procfs says of the zombie is not.
@@ -243,7 +285,7 @@ impl<K: Ord + Clone> Table<K> {
     pub(super) fn balance(&mut self, at: u64, mut admission: impl FnMut(&K) -> Admission) {
         let waits =
             |entry: &Entry| entry.overflowed && entry.labels.is_none() && entry.seen_ns == at;
-        if self.shown < self.room || !self.rows.values().any(waits) {
+        if self.shown < self.room || !self.rows.values().any(|entry| waits(entry)) {
             return;
         }
         let mut held: HashMap<u64, Vec<(bool, u64, K)>> = HashMap::new();
@@ -286,7 +328,7 @@ impl<K: Ord + Clone> Table<K> {
             }
             if let Some(entry) = self.rows.get_mut(&gone) {
                 // What its series have shown is not counted again.
-                entry.charged = entry.now.clone();
+                entry.charge();
                 entry.labels = None;
                 entry.overflowed = true;
             }
@@ -310,19 +352,19 @@ impl<K: Ord + Clone> Table<K> {
         let mut overflow_waits = Waiting::default();
         for entry in self.rows.values_mut() {
             if entry.overflowed {
-                *self.overflow.get_or_insert_default() += &entry.now.since(&entry.charged);
-                entry.charged = entry.now.clone();
+                *self.overflow.get_or_insert_default() += &entry.own();
+                entry.charge();
                 overflowed += &entry.sockets;
                 overflow_waits += &entry.waiting;
             }
             let Some(labels) = &entry.labels else {
                 continue;
             };
-            let tick = entry.now.counters.since(&entry.before);
+            let tick = entry.before.until(&entry.now.counters);
             let frequency = entry
                 .frequency_hertz
                 .or_else(|| tick.frequency_hertz(measured, nominal_hertz));
-            let mut figures = entry.now.since(&entry.charged);
+            let mut figures = entry.own();
             if entry.shown_ns > self.scraped_ns {
                 figures.hold_events_back();
             }
@@ -355,7 +397,7 @@ impl<K: Ord + Clone> Table<K> {
     /// its own.
     pub(super) fn figures(&self, key: &K) -> Option<[&Figures; 2]> {
         let entry = self.rows.get(key)?;
-        entry.labels.as_ref().map(|_| [&entry.now, &entry.charged])
+        entry.labels.as_ref().map(|_| [&entry.now, entry.charged()])
     }
 
     /// Since when a row is known.
@@ -374,7 +416,7 @@ impl<K: Ord + Clone> Table<K> {
     pub(super) fn shown(&self) -> impl Iterator<Item = (&K, &Arc<str>, [&Figures; 2])> {
         self.rows.iter().filter_map(|(key, entry)| {
             let labels = entry.labels.as_ref()?;
-            Some((key, labels, [&entry.now, &entry.charged]))
+            Some((key, labels, [&entry.now, entry.charged()]))
         })
     }
 
