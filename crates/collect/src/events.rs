@@ -13,10 +13,12 @@ use noctule_model::{
 
 mod counts;
 mod known;
+mod relist;
 mod shares;
 
 use counts::EventCounts;
 use known::{Known, Missing};
+use relist::Relist;
 
 use crate::cpu::Grace;
 
@@ -43,9 +45,7 @@ pub struct EventSource {
     /// A gap was reported since the last batch.
     gap: bool,
     /// Until when the state is compared with what is there, because something was lost.
-    relist_until_ns: u64,
-    /// How long that is after a loss: so long a process is listed whose end was lost in both rings.
-    grace_ns: u64,
+    relist: Relist,
     /// Everything that began before is in the stream, or is older than it: since boot.
     whole_ns: u64,
     /// The state of the start is known: a gap is compared with it.
@@ -84,8 +84,7 @@ impl EventSource {
             programs,
             lost: Vec::new(),
             gap: false,
-            relist_until_ns: 0,
-            grace_ns: grace.process.as_nanos() as u64,
+            relist: Relist::new(grace.process.as_nanos() as u64),
             whole_ns: 0,
             listed: false,
             survey_ns: 0,
@@ -254,9 +253,11 @@ impl EventSource {
         }
         let surveyed = self.survey(now_ns)?;
         if std::mem::take(&mut self.gap) {
-            self.relist_until_ns = now_ns + self.grace_ns;
+            self.relist.begin(now_ns);
         }
-        let whole = now_ns >= self.relist_until_ns && !has_lost_state(&self.lost, &self.lost());
+        let losing = has_lost_state(&self.lost, &self.lost());
+        let waits = self.known.waits_for_an_end(batch);
+        let whole = self.relist.is_over(now_ns, losing, waits);
         if whole {
             self.whole_ns = self.since_boot_ns();
             self.known.prune(batch);

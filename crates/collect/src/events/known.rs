@@ -147,6 +147,12 @@ impl Known {
         }
     }
 
+    /// Whether the batch has a process that the kernel does not list any more and whose end was not reported.
+    pub(super) fn waits_for_an_end(&self, batch: &Batch) -> bool {
+        let mut gone = batch.processes.iter().filter(|row| row.gone);
+        gone.any(|row| self.processes.contains_key(&row.id))
+    }
+
     /// Processes that are not listed, though they were reported as alive before the list was made.
     pub(super) fn missing_processes(&self, batch: &Batch) -> HashSet<ProcessId> {
         let listed = ids(batch);
@@ -234,7 +240,7 @@ fn ids(batch: &Batch) -> HashSet<ProcessId> {
     batch.processes.iter().map(|row| row.id).collect()
 }
 
-const UNSEEN_EXIT: What = What::ProcessExit {
+pub(super) const UNSEEN_EXIT: What = What::ProcessExit {
     status: None,
     oom_killed: false,
     core_dumped: false,
