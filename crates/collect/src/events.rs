@@ -12,6 +12,8 @@ use noctule_model::{
 };
 
 mod counts;
+#[cfg(test)]
+mod interleavings;
 mod known;
 mod relist;
 mod shares;
