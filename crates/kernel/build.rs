@@ -26,7 +26,11 @@ const BYTES: &str = "link_section = \".bpf.objs\"";
 
 fn main() {
     let here = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
-    let bpf = Path::new(&here).join("../../bpf");
+    let root = Path::new(&here).join("../..");
+    let root = root.canonicalize().expect("the folder of the sources");
+    let bpf = root.join("bpf");
+    // Line info in BTF names files: an object is to be the same wherever the sources and the build lie.
+    let sources = format!("-ffile-prefix-map={}=/noctule", root.display());
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     for object in OBJECTS {
         let source = bpf.join(object).join(format!("{object}.bpf.c"));
@@ -42,6 +46,7 @@ fn main() {
                 "-Wextra",
                 "-Wno-unused-parameter",
                 "-Werror",
+                &sources,
             ])
             .build_and_generate(&skeleton);
         if let Err(error) = built {
