@@ -15,14 +15,44 @@ pub(crate) struct Args {
     /// Where to
     #[arg(long, value_name = "FILE", default_value = "dist/noctule.cdx.json")]
     output: PathBuf,
+    /// Of the static binary: with libelf and zlib of this machine, which are linked in
+    #[arg(long = "static")]
+    is_static: bool,
 }
+
+/// A library of the machine that builds, which the static binary holds.
+struct Library {
+    /// Of pkg-config.
+    module: &'static str,
+    /// Its project.
+    name: &'static str,
+    licence: &'static str,
+}
+
+/// libbpf uses the first, which uses the second.
+const LIBRARIES: [Library; 2] = [
+    Library {
+        module: "libelf",
+        name: "elfutils",
+        licence: "GPL-2.0-or-later OR LGPL-3.0-or-later",
+    },
+    Library {
+        module: "zlib",
+        name: "zlib",
+        licence: "Zlib",
+    },
+];
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let host = host()?;
     let metadata = cargo(root, &host)?;
     let lock = fs::read_to_string(root.join("Cargo.lock")).context("reading Cargo.lock")?;
     let lock: toml::Value = toml::from_str(&lock).context("parsing Cargo.lock")?;
-    let document = document(&metadata, &built(root, &host)?, &checksums(&lock))?;
+    let mut document = document(&metadata, &built(root, &host)?, &checksums(&lock))?;
+    if args.is_static {
+        let versions: Result<Vec<String>> = LIBRARIES.iter().map(version).collect();
+        add_libraries(&mut document, &versions?)?;
+    }
     let text = serde_json::to_string_pretty(&document)? + "\n";
     let output = root.join(&args.output);
     if let Some(folder) = output.parent() {
@@ -168,6 +198,46 @@ fn document(
     }))
 }
 
+fn version(library: &Library) -> Result<String> {
+    let mut command = Command::new("pkg-config");
+    let output = command.args(["--modversion", library.module]).output();
+    let output = output.context("running pkg-config")?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "pkg-config: {error}");
+    let text = String::from_utf8(output.stdout).context("what pkg-config prints")?;
+    Ok(text.trim().to_owned())
+}
+
+/// Adds the libraries of the machine, which libbpf uses.
+fn add_libraries(document: &mut Value, versions: &[String]) -> Result<()> {
+    let purl = |(library, version): (&Library, &String)| {
+        format!("pkg:generic/{}@{version}", library.name)
+    };
+    let purls: Vec<String> = LIBRARIES.iter().zip(versions).map(purl).collect();
+    let dependencies = document["dependencies"].as_array_mut();
+    let dependencies = dependencies.context("a document without dependencies")?;
+    let is_libbpf =
+        |entry: &&mut Value| entry["ref"].as_str().is_some_and(|it| it.contains("/libbpf-sys@"));
+    let libbpf = dependencies.iter_mut().find(is_libbpf);
+    let uses = libbpf.and_then(|entry| entry["dependsOn"].as_array_mut());
+    let uses = uses.context("libbpf-sys is not in the binary")?;
+    uses.extend(purls.iter().map(|purl| purl.as_str().into()));
+    dependencies.extend(purls.iter().map(|purl| json!({"ref": purl, "dependsOn": []})));
+    let components = document["components"].as_array_mut();
+    let components = components.context("a document without components")?;
+    for ((library, version), purl) in LIBRARIES.iter().zip(versions).zip(&purls) {
+        components.push(json!({
+            "type": "library",
+            "bom-ref": purl,
+            "name": library.name,
+            "version": version,
+            "purl": purl,
+            "licenses": [{"expression": library.licence}],
+        }));
+    }
+    Ok(())
+}
+
 fn component(package: &Value, checksums: &BTreeMap<(String, String), String>) -> Result<Value> {
     let text = |key: &str| package[key].as_str().map(str::to_owned);
     let name = text("name").context("a package without a name")?;
@@ -195,6 +265,22 @@ fn component(package: &Value, checksums: &BTreeMap<(String, String), String>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_of_the_machine_are_used_by_libbpf() {
+        let libbpf = "pkg:cargo/libbpf-sys@1.7.0";
+        let mut made = json!({
+            "components": [],
+            "dependencies": [{"ref": libbpf, "dependsOn": []}],
+        });
+        let versions = ["0.188".to_owned(), "1.2.13".to_owned()];
+        add_libraries(&mut made, &versions).expect("libbpf is there");
+        let purls = ["pkg:generic/elfutils@0.188", "pkg:generic/zlib@1.2.13"];
+        assert_eq!(made["dependencies"][0]["dependsOn"], json!(purls));
+        let listed: Vec<_> = list(&made, "components").map(|it| &it["purl"]).collect();
+        assert_eq!(listed, purls);
+        assert!(add_libraries(&mut json!({"components": [], "dependencies": []}), &versions).is_err());
+    }
 
     #[test]
     fn what_is_linked_is_listed_and_what_only_builds_is_not() {
