@@ -145,6 +145,11 @@ impl Bound {
             let _inside = runtime.enter();
             tokio::net::TcpListener::from_std(self.listener)?
         };
+        // The runtime panics if it can start no thread at all, as where no process has room.
+        let room_for_one = std::thread::Builder::new().name("noctule-render".into());
+        // It does nothing, and cannot fail.
+        let _ = room_for_one.spawn(|| ())?.join();
+        let (started, starts) = mpsc::channel();
         let (stop, stopped) = watch::channel(false);
         let door = Door {
             router,
@@ -156,12 +161,18 @@ impl Bound {
             .spawn(move || {
                 (self.first)();
                 start_renderers(&runtime, threads);
+                // Nobody waits any more if the process ends.
+                let _ = started.send(());
                 runtime.block_on(accept(listener, Arc::new(door), room, stopped));
             })?;
-        Ok(Server {
+        let server = Server {
             stop,
             thread: Some(thread),
-        })
+        };
+        match starts.recv() {
+            Ok(()) => Ok(server),
+            Err(_) => Err(io::Error::other("the threads that make pages did not start")),
+        }
     }
 }
 
