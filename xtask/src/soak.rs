@@ -45,6 +45,8 @@ const FEW: f64 = 4.0;
 /// What the agent holds at a moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
+    /// Since the start.
+    hours: f64,
     memory_mib: f64,
     descriptors: f64,
     threads: f64,
@@ -83,6 +85,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         of(&churned.connections),
         agent.scrapes
     );
+    for (name, of, unit) in SLOPES {
+        if let Some((slope, error)) = slope(&samples, of) {
+            writeln!(out, "{name}: {slope:+.2} ± {error:.2} {unit} in an hour")?;
+        }
+    }
     for words in &grown {
         writeln!(out, "grew: {words}")?;
     }
@@ -113,22 +120,51 @@ fn watch(agent: &mut Agent, seconds: u64) -> Result<Vec<Sample>> {
         if begun.elapsed() < every * (samples.len() as u32 + 1) {
             continue;
         }
-        let sample = agent.sample(&page)?;
+        let sample = agent.sample(&page, begun.elapsed().as_secs_f64() / 3600.0)?;
         let Sample {
+            hours,
             memory_mib,
             descriptors,
             threads,
             entries,
             losses,
         } = sample;
-        let after = begun.elapsed().as_secs();
+        let after = hours * 3600.0;
         writeln!(
             stdout(),
-            "{after:5} s {memory_mib:5.1}M {descriptors:12} {threads:8} {entries:8} {losses:7}"
+            "{after:5.0} s {memory_mib:5.1}M {descriptors:12} {threads:8} {entries:8} {losses:7}"
         )?;
         samples.push(sample);
     }
     Ok(samples)
+}
+
+/// A figure of a sample, with its name and its unit.
+type Slope = (&'static str, fn(&Sample) -> f64, &'static str);
+
+const SLOPES: [Slope; 4] = [
+    ("memory", |it| it.memory_mib, "MiB"),
+    ("descriptors", |it| it.descriptors, "descriptors"),
+    ("threads", |it| it.threads, "threads"),
+    ("entries of tables", |it| it.entries, "entries"),
+];
+
+/// How a figure grows in an hour by the line through the last two thirds, and the standard error of that; none of
+/// fewer than three samples.
+fn slope(samples: &[Sample], of: fn(&Sample) -> f64) -> Option<(f64, f64)> {
+    let part = &samples[samples.len() / 3..];
+    let count = part.len() as f64;
+    if part.len() < 3 {
+        return None;
+    }
+    let mean = |of: &dyn Fn(&Sample) -> f64| part.iter().map(of).sum::<f64>() / count;
+    let (hours, figure) = (mean(&|it| it.hours), mean(&of));
+    let spread: f64 = part.iter().map(|it| (it.hours - hours).powi(2)).sum();
+    let both = |it: &Sample| (it.hours - hours) * (of(it) - figure);
+    let slope = part.iter().map(both).sum::<f64>() / spread;
+    let off = |it: &Sample| (of(it) - figure - slope * (it.hours - hours)).powi(2);
+    let rest: f64 = part.iter().map(off).sum();
+    Some((slope, (rest / (count - 2.0) / spread).sqrt()))
 }
 
 /// What is more in the last third than in the second.
@@ -238,7 +274,7 @@ impl Agent {
         Ok(page)
     }
 
-    fn sample(&self, page: &str) -> Result<Sample> {
+    fn sample(&self, page: &str, hours: f64) -> Result<Sample> {
         let process = PathBuf::from(format!("/proc/{}", self.child.id()));
         let status = fs::read_to_string(process.join("status"))?;
         let number = |key: &str| -> Result<f64> {
@@ -252,6 +288,7 @@ impl Agent {
             values.sum()
         };
         Ok(Sample {
+            hours,
             memory_mib: number("VmRSS:")? / 1024.0,
             descriptors: fs::read_dir(process.join("fd"))?.count() as f64,
             threads: number("Threads:")?,
@@ -351,6 +388,22 @@ fn hierarchy() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_slope_of_a_line_is_exact_and_that_of_noise_has_an_error() {
+        let at = |n: u32, memory_mib| Sample {
+            hours: f64::from(n) / 10.0,
+            memory_mib,
+            ..Sample::default()
+        };
+        let line: Vec<Sample> = (0..24).map(|n| at(n, 20.0 + f64::from(n))).collect();
+        let (slope_of_line, error) = slope(&line, |it| it.memory_mib).expect("enough");
+        assert!((slope_of_line - 10.0).abs() < 1e-9 && error < 1e-9);
+        let noise: Vec<Sample> = (0..24).map(|n| at(n, f64::from(n % 2))).collect();
+        let (slope_of_noise, error) = slope(&noise, |it| it.memory_mib).expect("enough");
+        assert!(error > 0.1 && slope_of_noise.abs() < 2.0 * error);
+        assert_eq!(slope(&line[..2], |it| it.memory_mib), None);
+    }
 
     #[test]
     fn what_grows_after_the_first_third_is_named() {
