@@ -12,6 +12,7 @@ mod connect;
 mod counts;
 mod files;
 mod filters;
+mod floods;
 mod hostile;
 mod identity;
 mod listen;
