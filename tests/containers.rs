@@ -15,6 +15,8 @@ use super::support::tmux::Terminal;
 use super::support::window::Window;
 use super::support::{self, NOCTULE, assert_close, cpu_seconds, rows, wait_for};
 
+mod users;
+
 const CPU: &str = "noctule_container_cpu_seconds_total";
 
 /// Iterations of a shell's loop that take some 20 ms; at last it tells what it used until then.

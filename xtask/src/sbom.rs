@@ -210,19 +210,25 @@ fn version(library: &Library) -> Result<String> {
 
 /// Adds the libraries of the machine, which libbpf uses.
 fn add_libraries(document: &mut Value, versions: &[String]) -> Result<()> {
-    let purl = |(library, version): (&Library, &String)| {
-        format!("pkg:generic/{}@{version}", library.name)
-    };
+    let purl =
+        |(library, version): (&Library, &String)| format!("pkg:generic/{}@{version}", library.name);
     let purls: Vec<String> = LIBRARIES.iter().zip(versions).map(purl).collect();
     let dependencies = document["dependencies"].as_array_mut();
     let dependencies = dependencies.context("a document without dependencies")?;
-    let is_libbpf =
-        |entry: &&mut Value| entry["ref"].as_str().is_some_and(|it| it.contains("/libbpf-sys@"));
+    let is_libbpf = |entry: &&mut Value| {
+        entry["ref"]
+            .as_str()
+            .is_some_and(|it| it.contains("/libbpf-sys@"))
+    };
     let libbpf = dependencies.iter_mut().find(is_libbpf);
     let uses = libbpf.and_then(|entry| entry["dependsOn"].as_array_mut());
     let uses = uses.context("libbpf-sys is not in the binary")?;
     uses.extend(purls.iter().map(|purl| purl.as_str().into()));
-    dependencies.extend(purls.iter().map(|purl| json!({"ref": purl, "dependsOn": []})));
+    dependencies.extend(
+        purls
+            .iter()
+            .map(|purl| json!({"ref": purl, "dependsOn": []})),
+    );
     let components = document["components"].as_array_mut();
     let components = components.context("a document without components")?;
     for ((library, version), purl) in LIBRARIES.iter().zip(versions).zip(&purls) {
@@ -279,7 +285,13 @@ mod tests {
         assert_eq!(made["dependencies"][0]["dependsOn"], json!(purls));
         let listed: Vec<_> = list(&made, "components").map(|it| &it["purl"]).collect();
         assert_eq!(listed, purls);
-        assert!(add_libraries(&mut json!({"components": [], "dependencies": []}), &versions).is_err());
+        assert!(
+            add_libraries(
+                &mut json!({"components": [], "dependencies": []}),
+                &versions
+            )
+            .is_err()
+        );
     }
 
     #[test]

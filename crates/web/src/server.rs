@@ -171,7 +171,9 @@ impl Bound {
         };
         match starts.recv() {
             Ok(()) => Ok(server),
-            Err(_) => Err(io::Error::other("the threads that make pages did not start")),
+            Err(_) => Err(io::Error::other(
+                "the threads that make pages did not start",
+            )),
         }
     }
 }
