@@ -9,6 +9,9 @@ use crate::support::cgroup::Group;
 use crate::support::load::Load;
 use crate::support::{self, noctule};
 
+/// Something to show, beside which the browser gets a CPU.
+const GENTLE: &str = "while :; do i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 0.1; done";
+
 /// Widths of a telephone, a screen and a wall.
 const WIDTHS: [u32; 3] = [390, 1400, 2560];
 
@@ -55,7 +58,7 @@ fn no_view_of_the_live_page_has_a_barrier() {
     let _machine = support::shared();
     let agent = agent();
     let (victim, neighbour) = (Group::new("victim"), Group::new("neighbour"));
-    let _loads = [&victim, &neighbour].map(|group| Load::own(group, "spin 1"));
+    let _loads = [&victim, &neighbour].map(|group| Load::shell(group, GENTLE));
     check(&agent, "live");
 }
 
@@ -66,7 +69,7 @@ fn no_view_of_a_recording_has_a_barrier() {
     let tape = folder.path().join("tape");
     let tape = tape.to_str().expect("text");
     let group = Group::new("recorded");
-    let load = Load::own(&group, "spin 1");
+    let load = Load::shell(&group, GENTLE);
     let output = noctule(&["record", "-o", tape, "--for", "5s"]);
     assert!(output.status.success(), "{output:?}");
     drop(load);

@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""What open pages cost, and how soon a page shows something, beside a thousand containers. As root.
+
+Usage: scripts/pages.py [--noctule FILE] [--for SECONDS] [--pages N] [--containers N]
+
+Starts an agent beside so many containers with a process each, measures a page in Chromium (first paint, first
+figures, the longest task of a second between frames), and then lets clients that ask for what a page asks for be
+open for so long. Prints the agent's CPU use without a page, with one and with all, and its memory over time. It
+judges nothing: the bars are in docs/page.md.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+# What app.js asks for with each batch, and with each tenth.
+EACH = ("/api/v1/history?seconds=300&steps=150&owners=101&sort=cpu", "/api/v1/events?limit=200")
+TENTH = ("/api/v1/features", "/api/v1/node")
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def hierarchies():
+    """Where cgroups are counted: the controllers of v1, or v2."""
+    v1 = [f"/sys/fs/cgroup/{name}" for name in ("cpu", "cpuacct") if os.path.isdir(f"/sys/fs/cgroup/{name}")]
+    return v1 or ["/sys/fs/cgroup"]
+
+
+class Containers:
+    """Groups that look like Docker's, with a process each that wakes twice a second."""
+
+    def __init__(self, count):
+        self.folders, self.children = [], []
+        self.parents = []
+        for root in hierarchies():
+            if not os.path.isdir(f"{root}/docker"):
+                os.mkdir(f"{root}/docker")
+                self.parents.append(f"{root}/docker")
+        for number in range(count):
+            name = f"docker/{os.getpid():08x}{number:08x}{'c0ffee42' * 6}"
+            folders = [f"{root}/{name}" for root in hierarchies()]
+            for folder in folders:
+                os.mkdir(folder)
+            self.folders += folders
+            self.children.append(self.child(folders))
+
+    @staticmethod
+    def child(folders):
+        child = os.fork()
+        if child == 0:
+            for folder in folders:
+                with open(f"{folder}/cgroup.procs", "w", encoding="ascii") as procs:
+                    procs.write(str(os.getpid()))
+            parent = os.getppid()
+            while os.getppid() == parent:
+                time.sleep(0.5)
+            os._exit(0)
+        return child
+
+    def close(self):
+        for child in self.children:
+            os.kill(child, signal.SIGKILL)
+        for child in self.children:
+            os.waitpid(child, 0)
+        for folder in self.folders + self.parents:
+            for _ in range(100):
+                try:
+                    os.rmdir(folder)
+                    break
+                except OSError:
+                    time.sleep(0.02)
+
+
+class Agent:
+    """A running agent."""
+
+    def __init__(self, binary):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+        command = [binary, "run", "--listen", self.address]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        while self.status("/api/v1/waits") != 200:
+            assert self.process.poll() is None, "the agent has ended"
+            time.sleep(0.2)
+
+    def status(self, path):
+        try:
+            with urllib.request.urlopen(f"http://{self.address}{path}") as answer:
+                return answer.status
+        except (OSError, urllib.error.HTTPError) as error:
+            return getattr(error, "code", 0)
+
+    def cpu(self):
+        """Seconds until now."""
+        with open(f"/proc/{self.process.pid}/stat", encoding="utf8") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def memory(self):
+        """MiB that are resident."""
+        with open(f"/proc/{self.process.pid}/status", encoding="utf8") as status:
+            return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) / 1024
+
+    def use(self, seconds):
+        """CPUs over so many seconds."""
+        before, since = self.cpu(), time.monotonic()
+        time.sleep(seconds)
+        return (self.cpu() - before) / (time.monotonic() - since)
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+class Page(threading.Thread):
+    """A client that asks for what a page asks for."""
+
+    def __init__(self, address):
+        super().__init__(daemon=True)
+        self.address, self.ends, self.answers, self.bytes = address, threading.Event(), 0, 0
+
+    def run(self):
+        connection = http.client.HTTPConnection(self.address)
+        stream = None
+        ticks = 0
+        while not self.ends.is_set():
+            if stream is None:
+                opened = http.client.HTTPConnection(self.address)
+                opened.request("GET", "/api/v1/stream")
+                stream = opened.getresponse()
+            try:
+                line = stream.readline()
+            except (http.client.IncompleteRead, ConnectionError):
+                line = b""
+            if not line:
+                # It ends by itself now and then.
+                stream = None
+            if line.replace(b" ", b"").strip() != b"event:tick":
+                continue
+            for path in EACH + (TENTH if ticks % 10 == 0 else ()):
+                try:
+                    self.ask(connection, path)
+                except (http.client.RemoteDisconnected, ConnectionError):
+                    # A connection lives for 30 s, and a browser opens another.
+                    connection.close()
+                    self.ask(connection, path)
+            ticks += 1
+
+    def ask(self, connection, path):
+        connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+        answer = connection.getresponse()
+        self.bytes += len(answer.read())
+        assert answer.status == 200, (path, answer.status)
+        self.answers += 1
+
+
+class Browser:
+    """Chromium without a screen."""
+
+    def __init__(self):
+        command = ["chromedriver", "--port=0"]
+        self.driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        port = next(found[1] for line in self.driver.stdout if (found := re.search(r"successfully on port (\d+)", line)))
+        self.address = f"http://127.0.0.1:{port}"
+        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,1000"]
+        options = {"browserName": "chrome", "goog:chromeOptions": {"args": arguments}}
+        answer = self.ask("/session", {"capabilities": {"alwaysMatch": options}})
+        self.address += f"/session/{answer['sessionId']}"
+
+    def ask(self, path, body=None, method="POST"):
+        headers = {"Content-Type": "application/json"}
+        data = json.dumps(body or {}).encode()
+        request = urllib.request.Request(self.address + path, data=data, headers=headers, method=method)
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return json.load(answer)["value"]
+
+    def run(self, script):
+        return self.ask("/execute/sync", {"script": script, "args": []})
+
+    def close(self):
+        self.ask("", method="DELETE")
+        self.driver.terminate()
+        self.driver.wait()
+
+
+# From the begin of the page on: tasks that keep it from drawing, and the gaps between frames.
+WATCH = """
+    window.tasks = []; window.gaps = []; let before = performance.now();
+    new PerformanceObserver((list) => tasks.push(...list.getEntries().map((it) => it.duration)))
+        .observe({type: "longtask", buffered: true});
+    const frame = (now) => { gaps.push(now - before); before = now; requestAnimationFrame(frame); };
+    requestAnimationFrame(frame);
+    const figures = setInterval(() => {
+        if (!document.querySelector("#cpu canvas")) return;
+        window.figures = performance.now(); clearInterval(figures);
+    }, 5);
+"""
+
+
+def paint(agent, seconds, tries=5):
+    """Opens the page some times; then watches it for so long."""
+    browser = Browser()
+    try:
+        browser.ask("/goog/cdp/execute", {"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": WATCH}})
+        paints, figures = [], []
+        for _ in range(tries):
+            browser.ask("/goog/cdp/execute", {"cmd": "Network.clearBrowserCache", "params": {}})
+            browser.ask("/url", {"url": "about:blank"})
+            browser.ask("/url", {"url": f"http://{agent.address}/"})
+            while not (first := browser.run("return window.figures ?? null")):
+                time.sleep(0.05)
+            entry = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
+            paints.append(browser.run(entry))
+            figures.append(first)
+        browser.run("tasks.length = 0; gaps.length = 0")
+        use = agent.use(seconds)
+        tasks, gaps = browser.run("return [tasks, gaps]")
+        print(f"first paint (ms): {[round(it) for it in paints]}, median {statistics.median(paints):.0f}")
+        print(f"first figures (ms): {[round(it) for it in figures]}, median {statistics.median(figures):.0f}")
+        print(f"in {seconds} s: longest task {max(tasks, default=0):.0f} ms ({len(tasks)} over 50 ms), "
+              f"longest gap between frames {max(gaps):.0f} ms of {len(gaps)} frames")
+        return use
+    finally:
+        browser.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--noctule", default="target/release/noctule")
+    parser.add_argument("--for", dest="seconds", type=int, default=600)
+    parser.add_argument("--pages", type=int, default=20)
+    parser.add_argument("--containers", type=int, default=1000)
+    args = parser.parse_args()
+    # What it made goes with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    part = max(5, min(30, args.seconds // 4))
+    containers = Containers(args.containers)
+    agent = None
+    try:
+        agent = Agent(args.noctule)
+        time.sleep(part)
+        alone = agent.use(part)
+        one = paint(agent, part)
+        pages = [Page(agent.address) for _ in range(args.pages)]
+        for page in pages:
+            page.start()
+        time.sleep(5)
+        used, since, memory = agent.cpu(), time.monotonic(), []
+        for _ in range(20):
+            time.sleep(args.seconds / 20)
+            memory.append(agent.memory())
+        many = (agent.cpu() - used) / (time.monotonic() - since)
+        for page in pages:
+            page.ends.set()
+        assert all(page.is_alive() for page in pages), "a page got no answer"
+        print(f"agent: {alone:.2%} of a CPU alone, {one:.2%} with the page in Chromium, "
+              f"{many:.2%} with {args.pages} pages ({(many - alone) / args.pages:.3%} for each)")
+        print(f"answers: {sum(page.answers for page in pages)}, {sum(page.bytes for page in pages) >> 20} MiB")
+        print(f"memory (MiB) over {args.seconds} s: {' '.join(f'{it:.1f}' for it in memory)}")
+    finally:
+        if agent:
+            agent.close()
+        containers.close()
+
+
+main()
