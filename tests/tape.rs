@@ -291,10 +291,11 @@ fn a_full_disk_ends_no_measurement_and_the_oldest_goes() {
     let tape = text(&disk.join("tape"));
     let words = format!("[tape]\nfolder = \"{tape}\"\nsegment = \"10s\"\n");
     fs::write(&config, words).expect("a file");
-    // The disk is there in this namespace alone. One segment fits, and no second.
-    let script = "mount -t tmpfs -o size=600k none \"$1\" && \
+    // The disk is there in this namespace alone. Processes that come and go fill it with three segments.
+    let script = "mount -t tmpfs -o size=1m none \"$1\" || exit; \
+        while :; do /bin/true; sleep 0.005; done & churn=$!; \
         \"$0\" run --listen 127.0.0.1:0 --config \"$2\" --for 45s > /dev/null; echo \"run: $?\"; \
-        \"$0\" tape info --json \"$1/tape\"";
+        kill $churn; ls -m \"$1/tape\"; \"$0\" tape info --json \"$1/tape\"";
     let output = Command::new("unshare")
         .args([
             "--mount",
@@ -311,9 +312,16 @@ fn a_full_disk_ends_no_measurement_and_the_oldest_goes() {
         .expect("unshare");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    let (run, info) = said.split_once('\n').expect("two lines");
-    assert_eq!(run, "run: 0", "{errors}");
-    let info: Value = serde_json::from_str(info).expect("JSON");
+    let mut lines = said.splitn(3, '\n');
+    let mut line = || lines.next().expect("three lines");
+    assert_eq!(line(), "run: 0", "{errors}");
+    let segments = line();
+    assert!(segments.contains("-2"), "there is a segment: {segments}");
+    assert!(
+        !segments.contains("00000001-"),
+        "the oldest went: {segments}"
+    );
+    let info: Value = serde_json::from_str(line()).expect("JSON");
     assert_eq!(info["damages"], Value::Array(Vec::new()), "{info}");
     assert!(
         info["spans"]
