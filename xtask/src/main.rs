@@ -3,6 +3,7 @@
 mod bench;
 mod blackbox;
 mod generate;
+mod http;
 mod notes;
 mod sbom;
 mod scenes;
