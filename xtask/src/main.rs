@@ -2,6 +2,7 @@
 
 mod bench;
 mod blackbox;
+mod fleet;
 mod generate;
 mod http;
 mod notes;
@@ -42,6 +43,7 @@ enum Task {
         options: Vec<OsString>,
     },
     Blackbox(blackbox::Args),
+    Fleet(fleet::Args),
     Sbom(sbom::Args),
     Scenes(scenes::Args),
     Soak(soak::Args),
@@ -70,6 +72,7 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Gen(args) => generate::run(root, args),
         Task::Bench { options } => bench::run(root, options),
         Task::Blackbox(args) => blackbox::run(root, args),
+        Task::Fleet(args) => fleet::run(root, args),
         Task::Sbom(args) => sbom::run(root, args),
         Task::Scenes(args) => scenes::run(root, args),
         Task::Soak(args) => soak::run(args),

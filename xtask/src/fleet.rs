@@ -1,0 +1,279 @@
+//! `cargo xtask fleet`: many nodes, derived from one, before a real VictoriaMetrics.
+//!
+//! The page of `/metrics` of a recording is read at two moments. Each simulated node has its series, under names of
+//! its own where a name belongs to one node, and grows as the recorded node did, faster or slower by a factor of its
+//! own. On each third node one unit makes another wait. The rules of `deploy/fleet` must find it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::http::{self, get};
+
+mod node;
+
+use node::{Nodes, Template};
+
+/// Simulate a fleet before VictoriaMetrics, and print what it costs and answers
+///
+/// The nodes are derived from a recording of at least 90 seconds (`noctule record`). Needs victoria-metrics and
+/// vmalert (Debian: victoria-metrics).
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Simulated nodes
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(3..=10_000))]
+    nodes: u32,
+    /// Seconds that the fleet is scraped, each node once in 15 seconds
+    #[arg(long, default_value_t = 180)]
+    seconds: u64,
+    /// The recording that the nodes are derived from
+    #[arg(long, value_name = "DIR")]
+    tape: PathBuf,
+    /// Containers, units and other groups (each) of a node with series of their own
+    #[arg(long, default_value_t = 12)]
+    rows: u32,
+    /// The binary that reads it
+    #[arg(long, value_name = "FILE", default_value = "target/release/noctule")]
+    binary: PathBuf,
+}
+
+const SCRAPE_SECONDS: u64 = 15;
+
+/// A process that ends with this.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    let folder = std::env::temp_dir().join(format!("noctule-fleet-{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let figures = simulate(root, args, &folder);
+    // What stays is only space.
+    let _ = fs::remove_dir_all(&folder);
+    figures?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// From the last minute of the recording. Both parts have the same begin, so that the same rows have series.
+fn template(args: &Args, folder: &Path) -> Result<Template> {
+    let config = folder.join("noctule.toml");
+    fs::write(
+        &config,
+        format!("[metrics]\nsubject_rows = {}\n", args.rows),
+    )?;
+    let first = recorded_page(args, &config, 30)?;
+    let second = recorded_page(args, &config, 90)?;
+    Ok(Template::new(&first, &second, 60.0))
+}
+
+/// `/metrics` as it was that many seconds after the moment 90 seconds before the end.
+fn recorded_page(args: &Args, config: &Path, seconds: u32) -> Result<String> {
+    let address = http::free_address()?;
+    let mut command = Command::new(&args.binary);
+    command.args(["run", "--at=-90s", &format!("--for={seconds}s")]);
+    command.arg("--listen").arg(&address);
+    command
+        .arg("--config")
+        .arg(config)
+        .arg("--from")
+        .arg(&args.tape);
+    let _agent = start(command, "build noctule, or name it with --binary")?;
+    wait(&address, "/livez").with_context(|| format!("reading {}", args.tape.display()))?;
+    get(&address, "/metrics")
+}
+
+fn simulate(root: &Path, args: &Args, folder: &Path) -> Result<()> {
+    let template = template(args, folder)?;
+    let series = template.series();
+    say(&format!(
+        "a node: {series} series, {} of them grow",
+        template.growing()
+    ));
+    let nodes = Nodes::serve(template, args.nodes)?;
+    let scrape = folder.join("scrape.yml");
+    fs::write(&scrape, nodes.scrape_configuration(SCRAPE_SECONDS))?;
+    let rules = fs::read_to_string(root.join("deploy/fleet/rules.yml"))?;
+    let rules_file = folder.join("rules.yml");
+    // Often enough for a short run.
+    fs::write(
+        &rules_file,
+        rules
+            .replace("interval: 1m", "interval: 15s")
+            .replace("for: 15m", "for: 0s"),
+    )?;
+    let (store, alert) = (http::free_address()?, http::free_address()?);
+    let flag = |name: &str, value: &dyn std::fmt::Display| format!("-{name}={value}");
+    let _store = debian(
+        "victoria-metrics",
+        &[
+            flag("storageDataPath", &folder.join("data").display()),
+            flag("httpListenAddr", &store),
+            flag("promscrape.config", &scrape.display()),
+            flag("search.latencyOffset", &"1s"),
+            // A query over all series of all nodes needs more than the 300,000 that it allows itself.
+            flag("search.maxUniqueTimeseries", &10_000_000),
+            flag("search.maxQueryDuration", &"10m"),
+            flag("loggerLevel", &"ERROR"),
+        ],
+    )?;
+    wait(&store, "/health")?;
+    let url = format!("http://{store}");
+    let _alert = debian(
+        "vmalert",
+        &[
+            flag("rule", &rules_file.display()),
+            flag("datasource.url", &url),
+            flag("remoteWrite.url", &url),
+            flag("notifier.url", &format_args!("http://{}", nodes.address())),
+            flag("httpListenAddr", &alert),
+            flag("loggerLevel", &"ERROR"),
+        ],
+    )?;
+    thread::sleep(Duration::from_secs(args.seconds));
+    cost(&store, args)?;
+    answers(&store, nodes.hurt())?;
+    ensure!(nodes.alerted(), "no alert names the culprit");
+    say("the alert NoctuleFleetNoisyNeighbour was sent");
+    Ok(())
+}
+
+fn debian(program: &str, args: &[String]) -> Result<Running> {
+    let mut command = Command::new(program);
+    command.args(args);
+    start(command, "apt install victoria-metrics")
+}
+
+fn start(mut command: Command, mend: &str) -> Result<Running> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+    let program = command.get_program().to_string_lossy();
+    let child = child.with_context(|| format!("{program}: {mend}"))?;
+    Ok(Running(child))
+}
+
+fn wait(address: &str, path: &str) -> Result<()> {
+    for _ in 0..600 {
+        if get(address, path).is_ok() {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    bail!("nobody answers on {address}")
+}
+
+/// Rows of an answer: labels and value.
+fn query(address: &str, query: &str) -> Result<(Vec<(Value, f64)>, Duration)> {
+    let began = Instant::now();
+    let path = format!("/api/v1/query?nocache=1&query={}", http::encoded(query));
+    let answer: Value = serde_json::from_str(&get(address, &path)?)?;
+    let took = began.elapsed();
+    let rows = answer["data"]["result"].as_array().context("no result")?;
+    let row = |row: &Value| {
+        let value = row["value"][1].as_str()?.parse().ok()?;
+        Some((row["metric"].clone(), value))
+    };
+    Ok((rows.iter().filter_map(row).collect(), took))
+}
+
+fn single(address: &str, text: &str) -> Result<f64> {
+    let (rows, _) = query(address, text)?;
+    let row = rows.first().with_context(|| format!("{text}: no answer"))?;
+    Ok(row.1)
+}
+
+fn cost(store: &str, args: &Args) -> Result<()> {
+    let up = single(store, "count(up{job=\"noctule\"} == 1)")?;
+    let samples = single(store, "sum(scrape_samples_scraped{job=\"noctule\"})")?;
+    let longest = single(store, "max(scrape_duration_seconds{job=\"noctule\"})")?;
+    get(store, "/internal/force_flush")?;
+    get(store, "/internal/force_merge")?;
+    thread::sleep(Duration::from_secs(5));
+    let own = get(store, "/metrics")?;
+    let sum = |name: &str, part: &str| -> f64 {
+        let lines = own
+            .lines()
+            .filter(|l| l.starts_with(name) && l.contains(part));
+        lines
+            .filter_map(|l| l.rsplit_once(' ')?.1.parse::<f64>().ok())
+            .sum()
+    };
+    let rows = sum("vm_rows{", "storage/");
+    let bytes = sum("vm_data_size_bytes{", "storage/");
+    let index = sum("vm_data_size_bytes{", "indexdb");
+    say(&format!("nodes: {up} of {} answer", args.nodes));
+    // A node has one sample of each series.
+    say(&format!("series: {samples}; longest scrape {longest:.3} s"));
+    say(&format!(
+        "samples: {:.0} per second",
+        samples / SCRAPE_SECONDS as f64
+    ));
+    say(&format!(
+        "on disk: {:.2} bytes per sample ({rows:.0} samples), {:.0} bytes of index per series",
+        bytes / rows,
+        index / samples
+    ));
+    let cpu = sum("process_cpu_seconds_total", "");
+    say(&format!(
+        "VictoriaMetrics: {:.0} MiB of memory, {:.2} CPUs",
+        sum("process_resident_memory_bytes", "") / 1_048_576.0,
+        cpu / args.seconds as f64
+    ));
+    Ok(())
+}
+
+/// What the rules say, and how long the same takes without them.
+fn answers(store: &str, hurt: usize) -> Result<()> {
+    let (rows, took) = query(
+        store,
+        "topk(3, fleet:noctule_culprit_nodes:count{culprit_kind!=\"kernel\"})",
+    )?;
+    say(&format!(
+        "who hurts others on the most nodes (recorded, {took:.1?}):"
+    ));
+    for (labels, value) in &rows {
+        say(&format!("  {value} nodes: {labels}"));
+    }
+    let found = rows
+        .iter()
+        .find(|(labels, _)| labels["culprit_unit"] == node::CULPRIT);
+    let (_, nodes) = found.context("the rules did not find the culprit that was put there")?;
+    ensure!(*nodes as usize == hurt, "{nodes} of {hurt} nodes");
+    let recorded = |level: &str| {
+        single(
+            store,
+            &format!("count({{__name__=~\"{level}:noctule_.*\"}})"),
+        )
+    };
+    say(&format!(
+        "recorded series: {} of single nodes, {} of the fleet",
+        recorded("instance")?,
+        recorded("fleet")?
+    ));
+    let direct = "topk(3, sum by (culprit_kind, culprit_namespace, culprit_container, culprit_unit) \
+        (rate({__name__=~\"noctule_(container|unit|cgroup)_sched_blame_seconds_total\", \
+        culprit_kind!=\"other\"}[5m])))";
+    let (_, took) = query(store, direct)?;
+    say(&format!("the same from the nodes' series: {took:.1?}"));
+    let worst = "topk(5, sum by (instance) (rate(noctule_node_sched_wait_seconds_total[5m])))";
+    let (_, took) = query(store, worst)?;
+    say(&format!("worst nodes: {took:.1?}"));
+    let cpu = "topk(10, sum by (unit) (rate({__name__=~\"noctule_(container|unit|cgroup)_cpu_seconds_total\"}[5m])))";
+    let (_, took) = query(store, cpu)?;
+    say(&format!("CPU time of units over the fleet: {took:.1?}"));
+    Ok(())
+}
+
+fn say(line: &str) {
+    use std::io::Write as _;
+    // Nobody may read it.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
