@@ -18,6 +18,7 @@ use super::support::{self, StopAtEnd, openmetrics, oracle, wait_until};
 
 mod clients;
 mod guarded;
+mod memory;
 mod prometheus;
 
 const OPEN: &str = "application/openmetrics-text;version=1.0.0";

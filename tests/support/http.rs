@@ -48,3 +48,18 @@ pub(crate) fn request(address: &str, method: &str, path: &str, accept: Option<&s
         body: body.to_owned(),
     }
 }
+
+/// Status and size of a page of `/metrics` as Prometheus asks for it: packed.
+pub(crate) fn scrape_packed(address: &str) -> (u16, usize) {
+    let mut stream = TcpStream::connect(address).expect("somebody listens");
+    let patience = Some(Duration::from_secs(60));
+    stream.set_read_timeout(patience).expect("a time-out");
+    let head = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("it is sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    let head = String::from_utf8_lossy(&answer[..answer.len().min(1024)]);
+    assert!(head.contains("content-encoding: gzip"), "{head}");
+    let status = head.split(' ').nth(1).expect("a status");
+    (status.parse().expect("a number"), answer.len())
+}
