@@ -54,6 +54,16 @@ impl Party {
         }
     }
 
+    /// Whether it is many groups of which this is one.
+    pub fn has(&self, party: &Self) -> bool {
+        match (self, party) {
+            (Self::Below { path, .. }, Self::Group(owner)) => {
+                owner.path != *path && parent::is_below(&owner.path, path)
+            }
+            _ => false,
+        }
+    }
+
     /// What it is, in a word: `container`, `service`, `cgroup`, `cgroups` (many), `kernel`,
     /// `command` or `others`.
     pub fn kind(&self) -> &'static str {

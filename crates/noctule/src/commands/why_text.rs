@@ -11,6 +11,12 @@ const LABEL: usize = 10;
 /// Columns of a command line at least, on terminals.
 const COMMAND: usize = 16;
 
+/// Jobs that are shown of many that are one culprit together.
+const MEMBERS: usize = 3;
+/// What the figures of the culprits and of their processes are.
+const BEHIND: &str = "(a group: what was waited behind it, and its part of all that was waited for \
+                      others; a process: the CPU time that it used, on any CPU)";
+
 /// The whole answer. Empty where the group neither ran nor waited.
 pub(super) fn draw(why: &Why, paint: Paint) -> String {
     let Some(row) = why.row() else {
@@ -56,22 +62,7 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
     for process in &why.processes {
         line("it", &process_line(process, room));
     }
-    if let Some(many @ Party::Below { .. }) = &row.verdict.culprit {
-        let ns = row.verdict.evidence.top_culprit_ns;
-        let name = escape(&many.name(why.level));
-        let part = share(ns, row.others_ns());
-        line("behind", &format!("{name}  {}  {part}", duration(ns)));
-    }
-    for (culprit, processes) in &why.culprits {
-        let ns = culprit.blame.wait_ns;
-        let part = share(ns, row.others_ns());
-        let name = escape(&culprit.party.name(why.level));
-        line("behind", &format!("{name}  {}  {part}", duration(ns)));
-        for process in processes {
-            let room = room.map(|room| room.saturating_sub(2));
-            line("", &format!("  {}", process_line(process, room)));
-        }
-    }
+    culprits(why, row, room, &mut line);
     if let Some((most, _)) = &row.hurts.most {
         let rate = duration((row.hurts.wait_ns as f64 * 1e9 / window.max(1) as f64) as u64);
         let most = escape(&most.name(why.level));
@@ -91,6 +82,48 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
     }
     line("window", &text::seconds(window));
     out
+}
+
+/// Who had the CPU meanwhile, each group with its busiest processes.
+fn culprits(
+    why: &Why,
+    row: &WaitReportRow,
+    room: Option<usize>,
+    line: &mut impl FnMut(&str, &str),
+) {
+    let behind = |party: &Party, ns| {
+        let name = escape(&party.name(why.level));
+        format!("{name}  {}  {}", duration(ns), share(ns, row.others_ns()))
+    };
+    let verdict = &row.verdict;
+    let family = verdict.culprit.as_ref();
+    let family = family.filter(|party| matches!(party, Party::Below { .. }));
+    if let Some(family) = family {
+        line("behind", &behind(family, verdict.evidence.top_culprit_ns));
+    }
+    let mut members = 0;
+    for (culprit, processes) in &why.culprits {
+        if family.is_some_and(|family| family.has(&culprit.party)) {
+            members += 1;
+            if members > MEMBERS {
+                continue;
+            }
+        }
+        line("behind", &behind(&culprit.party, culprit.blame.wait_ns));
+        for process in processes {
+            let room = room.map(|room| room.saturating_sub(2));
+            line("", &format!("  {}", process_line(process, room)));
+        }
+    }
+    if let Some(family) = family
+        && members > MEMBERS
+    {
+        let name = escape(&family.name(why.level));
+        line("", &format!("{} more of {name}", members - MEMBERS));
+    }
+    if !why.culprits.is_empty() {
+        line("", BEHIND);
+    }
 }
 
 fn waited(row: &WaitReportRow) -> String {
