@@ -87,7 +87,11 @@ pub fn advice(reason: &Reason) -> Option<String> {
         VerdictKind::QuotaAndNeighbours => format!("{}; then {}", quota(reason), share(reason)),
         VerdictKind::TooManyThreads => {
             let most = reason.cpus.ceil().max(1.0);
-            format!("fewer threads (as many as CPUs: {most:.0}), or more CPUs")
+            match reason.threads.round() > most {
+                true => format!("fewer threads (as many as CPUs: {most:.0}), or more CPUs"),
+                // There are no more threads than CPUs, but others use these.
+                false => "more CPUs".to_owned(),
+            }
         }
         VerdictKind::HurtByKernel => {
             "find what keeps the kernel threads busy (noctule stat --by process, /proc/softirqs)"
@@ -127,11 +131,22 @@ fn share(reason: &Reason) -> String {
             };
             let (name, weight, other) = (first.1.name(), first.1.value(), second.1.value());
             format!(
-                "{step} the CPU {name} of {} ({weight}; that of {} is {other}), or move one of them",
-                first.0, second.0
+                "{step} the CPU {name} of {} ({weight}; that of {} is {other}), or move one of them{}",
+                first.0,
+                second.0,
+                place(reason)
             )
         }
-        None => "raise its CPU weight, or move it".to_owned(),
+        None => format!("raise its CPU weight, or move it{}", place(reason)),
+    }
+}
+
+/// Where to: not to another CPU of this node where all of these are busy.
+fn place(reason: &Reason) -> &'static str {
+    let idle = reason.settings.affinity.as_ref().and_then(|a| a.idle);
+    match idle {
+        Some((_, part)) if part < IDLE => " to another node",
+        _ => "",
     }
 }
 
@@ -204,6 +219,26 @@ mod tests {
             reason.settings = rivals(own, culprit);
             assert_eq!(advice(&reason).as_deref(), Some(words));
         }
+        // No CPU of this node is free for either.
+        reason.settings.affinity = Some(Affinity {
+            cpus: vec![1],
+            idle: Some((0, 0.0)),
+        });
+        let words = advice(&reason).expect("something");
+        assert!(
+            words.ends_with(", or move one of them to another node"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn no_fewer_threads_than_cpus_are_advised() {
+        let mut reason = reason(VerdictKind::TooManyThreads);
+        (reason.threads, reason.cpus) = (2.1, 1.1);
+        assert_eq!(advice(&reason).as_deref(), Some("more CPUs"));
+        reason.threads = 7.9;
+        let words = "fewer threads (as many as CPUs: 2), or more CPUs";
+        assert_eq!(advice(&reason).as_deref(), Some(words));
     }
 
     #[test]

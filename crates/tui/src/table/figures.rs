@@ -129,6 +129,7 @@ pub(crate) fn culprit(level: Level, item: &Item) -> String {
 /// Share of that one in what was waited for others, in percent.
 pub(crate) fn culprit_percent(_: &Facts, item: &Item) -> Option<f64> {
     let row = waits(item)?;
+    row.main_culprit()?;
     let first = first_culprit(row)?;
     Some(first.blame.wait_ns as f64 * 100.0 / row.others_ns() as f64)
 }

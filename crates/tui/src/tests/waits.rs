@@ -229,10 +229,8 @@ fn the_worst_verdict_and_the_name_of_the_culprit_sort() {
 fn the_filter_finds_victims_by_culprit_and_by_verdict_too() {
     let app = contended(app(Level::Container, 160, 30));
     for (keys, found) in [
-        (
-            "/ j o b - 1 7",
-            vec!["session-3.scope", "web/shop-7d9f/shop-4e1d"],
-        ),
+        // Who has too many threads of its own has no culprit.
+        ("/ j o b - 1 7", vec!["web/shop-7d9f/shop-4e1d"]),
         ("/ h u r t", vec!["web/shop-7d9f/shop-4e1d"]),
         ("/ N G I", vec!["nginx.service"]),
         ("/ z z", vec![]),
