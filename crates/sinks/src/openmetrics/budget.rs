@@ -93,6 +93,8 @@ struct Entry {
     waiting: Waiting,
     /// The part that is in the overflow. Few rows have one, and figures are large.
     charged: Option<Box<Figures>>,
+    /// What its series had when its place was taken. They go on from there when it gets one again.
+    kept: Option<Box<Figures>>,
     overflowed: bool,
     labels: Option<Arc<str>>,
     /// When it got its series.
@@ -140,15 +142,20 @@ impl Entry {
         }
     }
 
-    /// All that it has by now is in the overflow, or was shown.
-    fn charge(&mut self) {
-        **self.charged.get_or_insert_default() = self.now.clone();
+    /// Puts what it has by now into the overflow, but for what its series had: what was not there before.
+    fn charge(&mut self) -> Figures {
+        let mut growth = self.own();
+        if let Some(kept) = &self.kept {
+            growth = growth.since(kept);
+        }
+        *self.charged.get_or_insert_default().as_mut() += &growth;
+        growth
     }
 
     /// Gives it series. What is in the overflow by now stays there: they count from the batch before, when that
-    /// was the last of it.
+    /// was the last of it, or go on where they were.
     fn show(&mut self, labels: Arc<str>, before_unix_ns: u64) {
-        if std::mem::take(&mut self.overflowed) {
+        if std::mem::take(&mut self.overflowed) && self.kept.is_none() {
             self.start_unix_ns = before_unix_ns;
         }
         self.labels = Some(labels);
@@ -328,7 +335,7 @@ impl<K: Ord + Clone> Table<K> {
             }
             if let Some(entry) = self.rows.get_mut(&gone) {
                 // What its series have shown is not counted again.
-                entry.charge();
+                entry.kept = Some(Box::new(entry.own()));
                 entry.labels = None;
                 entry.overflowed = true;
             }
@@ -352,8 +359,7 @@ impl<K: Ord + Clone> Table<K> {
         let mut overflow_waits = Waiting::default();
         for entry in self.rows.values_mut() {
             if entry.overflowed {
-                *self.overflow.get_or_insert_default() += &entry.own();
-                entry.charge();
+                *self.overflow.get_or_insert_default() += &entry.charge();
                 overflowed += &entry.sockets;
                 overflow_waits += &entry.waiting;
             }
@@ -518,24 +524,48 @@ mod tests {
         );
     }
 
+    /// One batch of rows that share the places by their groups.
+    fn share(table: &mut Table<u32>, at: u64, rows: &[(u32, u64, u64)]) -> String {
+        for (key, group, ns) in rows {
+            table.see(key, at, &cpu(*ns), None);
+            table.belongs(key, *group);
+        }
+        table.sweep(at);
+        let show = |key: &u32| Admission::Show(key.to_string().into());
+        for (key, ..) in rows {
+            table.place(key, |_| show(key));
+        }
+        table.balance(at, show);
+        let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
+        let show = |l: &Line| format!("{}={}", l.labels, l.figures.counters[Counter::CpuTime]);
+        lines.iter().map(show).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_series_that_lost_its_place_goes_on_where_it_was() {
+        let mut table = Table::new(2, 0);
+        let mut step = |at: u64, rows: &[(u32, u64, u64)]| {
+            table.begin(at * 100);
+            share(&mut table, at, rows)
+        };
+        assert_eq!(step(1, &[(1, 1, 10), (2, 1, 10)]), "1=10 2=10");
+        assert_eq!(
+            step(2, &[(1, 1, 10), (2, 1, 14), (3, 2, 5)]),
+            "1=10 3=5 rest=0"
+        );
+        assert_eq!(
+            step(3, &[(1, 1, 10), (2, 1, 20), (3, 2, 5)]),
+            "1=10 3=5 rest=6"
+        );
+        // Less than the 14 that it had would be a counter that starts anew.
+        assert_eq!(step(4, &[(1, 1, 10), (2, 1, 25)]), "1=10 2=19 rest=6");
+        assert_eq!(table.start_unix_ns(&2), 100);
+    }
+
     #[test]
     fn a_group_that_has_all_places_gives_some_to_another() {
         let mut table: Table<u32> = Table::new(4, 60);
-        let mut step = |at: u64, rows: &[(u32, u64, u64)]| {
-            for (key, group, ns) in rows {
-                table.see(key, at, &cpu(*ns), None);
-                table.belongs(key, *group);
-            }
-            table.sweep(at);
-            let show = |key: &u32| Admission::Show(key.to_string().into());
-            for (key, ..) in rows {
-                table.place(key, |_| show(key));
-            }
-            table.balance(at, show);
-            let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
-            let show = |l: &Line| format!("{}={}", l.labels, l.figures.counters[Counter::CpuTime]);
-            lines.iter().map(show).collect::<Vec<_>>().join(" ")
-        };
+        let mut step = |at: u64, rows: &[(u32, u64, u64)]| share(&mut table, at, rows);
         // Those of a flood end at once, and would keep their places for a minute.
         let flood = [(1, 1, 10), (2, 1, 10), (3, 1, 10), (4, 1, 10), (5, 1, 10)];
         assert_eq!(step(1, &flood), "1=10 2=10 3=10 4=10 rest=10");
