@@ -36,11 +36,12 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Prometheus gives an answer 10 s by default, and connects anew when a connection is gone.
+    /// Prometheus gives an answer 10 s by default, and connects anew when a connection is gone. A stream of
+    /// events may be the last answer.
     pub(crate) const DEFAULT: Self = Self {
         header: Duration::from_secs(5),
         life: Duration::from_secs(30),
-        last_answer: Duration::from_secs(10),
+        last_answer: Duration::from_secs(30),
     };
 }
 

@@ -14,11 +14,15 @@ use hyper::body::{Bytes, Frame};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Sleep, sleep};
 
+use crate::connection::Limits;
+
 /// Clients at a time. Fewer than there are connections: a scraper always finds one.
 const STREAMS: usize = 32;
 
-/// A stream ends before the connection does, so that the client begins the next one in its own time.
+/// A stream ends before the connection does, also where it is the last answer, so that the client begins the next
+/// one in its own time: one that is cut is an error to a browser.
 const LIFE: Duration = Duration::from_secs(25);
+const _: () = assert!(LIFE.as_secs() < Limits::DEFAULT.last_answer.as_secs());
 
 /// The agent's end: it says that something was published.
 #[derive(Clone, Debug)]
