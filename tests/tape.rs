@@ -295,7 +295,7 @@ fn a_full_disk_ends_no_measurement_and_the_oldest_goes() {
     let script = "mount -t tmpfs -o size=1m none \"$1\" || exit; \
         while :; do /bin/true; sleep 0.005; done & churn=$!; \
         \"$0\" run --listen 127.0.0.1:0 --config \"$2\" --for 45s > /dev/null; echo \"run: $?\"; \
-        kill $churn; ls -m \"$1/tape\"; \"$0\" tape info --json \"$1/tape\"";
+        kill $churn; ls -m -w 0 \"$1/tape\"; \"$0\" tape info --json \"$1/tape\"";
     let output = Command::new("unshare")
         .args([
             "--mount",
