@@ -129,7 +129,7 @@ fn write(path: &Path, case: &Read) {
 
 #[test]
 fn pages_read_are_those_of_the_file() {
-    let _machine = support::shared();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs_all_of!("page_cache_reads");
     let agent = agent("100ms");
     let group = Group::new("pages").heavy();
@@ -154,7 +154,7 @@ fn pages_read_are_those_of_the_file() {
 
 #[test]
 fn pages_written_are_those_made_dirty() {
-    let _machine = support::shared();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_time");
     let agent = agent("100ms");
     let group = Group::new("pages").heavy();

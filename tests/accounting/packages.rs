@@ -50,7 +50,7 @@ fn tour(load: &Load, packages: &BTreeMap<String, usize>) -> BTreeMap<String, f64
 
 #[test]
 fn what_a_process_uses_is_told_by_package() {
-    let _machine = support::shared();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_time");
     let packages = oracle::packages();
     let group = Group::new("packages").heavy();
@@ -82,7 +82,7 @@ fn what_a_process_uses_is_told_by_package() {
 
 #[test]
 fn what_short_processes_used_is_told_of_their_group_by_package() {
-    let _machine = support::shared();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_time");
     let packages = oracle::packages();
     let group = Group::new("short-packages").heavy();

@@ -88,7 +88,7 @@ fn an_oom_kill_is_listed_with_its_group_and_drawn() {
 
 #[test]
 fn churn_is_counted_and_each_end_is_listed() {
-    let _machine = support::shared();
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("process_events");
     let agent = agent();
     let group = Group::new("churn").heavy();

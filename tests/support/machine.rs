@@ -26,7 +26,7 @@ const NICE: i32 = -10;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
     /// The last CPU, to which loads are pinned in groups of a weight against which the others do not
-    /// count.
+    /// count. Who has such a group on any CPU needs it, too: it would take the last one.
     LastCpu,
     /// Groups in places that are not a test's own (`/docker`, `/system.slice`), or thousands of them.
     Groups,
