@@ -19,7 +19,7 @@ impl Relist {
         }
     }
 
-    /// Something was lost: what is there now may be unknown, and what is known may be gone.
+    /// Records were lost: a process may live whose start was not reported, and one may have ended whose end was not.
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.until_ns = now_ns + self.grace_ns;
         self.unsettled = true;
