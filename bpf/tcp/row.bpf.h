@@ -32,6 +32,18 @@ struct {
 	__type(value, struct destination_row);
 } destinations SEC(".maps");
 
+/*
+ * Cgroups that have more than their share of `destinations` while others find no room: user
+ * space takes rows of theirs out, and what comes free is for the others.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192); /* set at load */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, __u8);
+} over_share SEC(".maps");
+
 /* For each cgroup what found no room in `destinations`, so that the sum of a group stays whole. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -87,7 +99,9 @@ static __always_inline struct destination_row *destination_row(const struct sock
 	key.family = ends->family;
 	key.port = ends->peer_port;
 	__builtin_memcpy(key.address, ends->peer, sizeof(key.address));
-	row = lookup_or_init(&destinations, &key, &no_destination);
+	row = bpf_map_lookup_elem(&destinations, &key);
+	if (!row && !bpf_map_lookup_elem(&over_share, &key.cgroup))
+		row = lookup_or_init(&destinations, &key, &no_destination);
 	if (row)
 		return row;
 	count_loss(LOSS_DESTINATION);

@@ -464,6 +464,22 @@ impl Events {
         Some(destination.with(counts?))
     }
 
+    /// Says whether a cgroup may have rows for more destinations. One that was not noted keeps what it has:
+    /// the next batch tries again.
+    pub fn bound_destinations(&self, id: CgroupId, bounded: bool) {
+        let Some(Sockets { tcp, .. }) = &self.sockets else {
+            return;
+        };
+        let (table, key) = (&tcp.maps.over_share, id.0.to_ne_bytes());
+        let done = match bounded {
+            true => table.update(&key, &[1], MapFlags::ANY),
+            false => table.delete(&key),
+        };
+        if let Err(error) = done {
+            tracing::debug!(%error, "the share of a cgroup");
+        }
+    }
+
     /// Whether TCP is watched.
     pub fn counts_tcp(&self) -> bool {
         self.sockets.is_some()

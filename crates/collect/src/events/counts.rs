@@ -15,13 +15,15 @@ use noctule_model::{
     FileMode, Group, Histogram, Sockets, WaitRow,
 };
 
-use super::shares::Shares;
+use super::shares::{Excess, Shares};
 use crate::ledger::{Ledger, Released};
 
 /// Nobody's: what found no room in a table, or has no owner.
 const NOBODY: CgroupId = CgroupId(0);
 /// A destination that was not used for that long may be forgotten when its table gets full.
 const UNUSED_NS: u64 = 60_000_000_000;
+/// How long a group that has its share gets no more of a full table since another one found no room.
+const BOUNDED_NS: u64 = 60_000_000_000;
 /// When it is forgotten that a group was released. Whatever comes later is of sockets that somebody
 /// else still has open.
 const FORGOTTEN_NS: u64 = 600_000_000_000;
@@ -37,6 +39,8 @@ pub(super) struct EventCounts {
     destinations: Ledger<(CgroupId, Option<SocketAddr>), DestinationCounters>,
     /// When a destination was last seen to change.
     used_ns: HashMap<(CgroupId, SocketAddr), u64>,
+    /// Groups that get no more destinations, and since when they had no less than their share.
+    bounded: HashMap<CgroupId, u64>,
     released: Released<CgroupId>,
     /// What groups did that are no longer listed.
     retired: EventCounters,
@@ -53,6 +57,7 @@ impl EventCounts {
             connects: Ledger::new(),
             destinations: Ledger::new(),
             used_ns: HashMap::new(),
+            bounded: HashMap::new(),
             released: Released::new(grace),
             retired: EventCounters::default(),
             retired_connects: Histogram::default(),
@@ -124,8 +129,9 @@ impl EventCounts {
         let full = all.len() as u64 * 4 > capacity * 3;
         let excess = match full {
             true => self.excess(&all, capacity),
-            false => HashSet::new(),
+            false => Excess::default(),
         };
+        self.bound(kernel, excess.groups, now_ns);
         for counts in &all {
             let (id, counters) = (counts.cgroup.unwrap_or(NOBODY), of_destination(counts));
             let key = (id, counts.destination);
@@ -145,7 +151,7 @@ impl EventCounts {
             if changed {
                 *used = now_ns;
             }
-            let unused = now_ns - *used > UNUSED_NS || excess.contains(&(id, address));
+            let unused = now_ns - *used > UNUSED_NS || excess.rows.contains(&(id, address));
             let released = self.released.contains(&id);
             if released || full && unused {
                 if let Some(last) = kernel.take_destination(counts) {
@@ -163,8 +169,23 @@ impl EventCounts {
         Ok(())
     }
 
+    /// Before any of their rows is taken out: a flood would have it again before anybody else.
+    fn bound(&mut self, kernel: &Events, groups: HashSet<CgroupId>, now_ns: u64) {
+        for id in groups {
+            kernel.bound_destinations(id, true);
+            self.bounded.insert(id, now_ns);
+        }
+        self.bounded.retain(|id, since_ns| {
+            let stays = now_ns - *since_ns <= BOUNDED_NS;
+            if !stays {
+                kernel.bound_destinations(*id, false);
+            }
+            stays
+        });
+    }
+
     /// What gives way because other groups found no room.
-    fn excess(&self, all: &[DestinationCounts], capacity: u64) -> HashSet<(CgroupId, SocketAddr)> {
+    fn excess(&self, all: &[DestinationCounts], capacity: u64) -> Excess {
         let mut shares = Shares::default();
         for counts in all {
             let id = counts.cgroup.unwrap_or(NOBODY);

@@ -12,6 +12,13 @@ pub(super) struct Shares {
     wanting: HashSet<CgroupId>,
 }
 
+/// What gives way, and who gets no more.
+#[derive(Debug, Default)]
+pub(super) struct Excess {
+    pub(super) rows: HashSet<(CgroupId, SocketAddr)>,
+    pub(super) groups: HashSet<CgroupId>,
+}
+
 impl Shares {
     /// The group has a destination that was last used then.
     pub(super) fn holds(&mut self, group: CgroupId, address: SocketAddr, used_ns: u64) {
@@ -23,25 +30,27 @@ impl Shares {
         self.wanting.insert(group);
     }
 
-    /// What groups have beyond their share of three quarters of the table, the longest unused first. Nothing,
-    /// as long as every group that found no room has its share.
-    pub(super) fn excess(mut self, capacity: u64) -> HashSet<(CgroupId, SocketAddr)> {
+    /// What groups have beyond their share of three quarters of the table, the longest unused first, and the
+    /// groups that have their share. Nothing, as long as every group that found no room has its share.
+    pub(super) fn excess(mut self, capacity: u64) -> Excess {
         let held = |group: &CgroupId| self.held.get(group).map_or(0, Vec::len);
         let without = self.wanting.iter().filter(|group| held(group) == 0).count();
         let groups = (self.held.len() + without).max(1);
         let share = usize::try_from(capacity * 3 / 4).unwrap_or(usize::MAX) / groups;
         if !self.wanting.iter().any(|group| held(group) < share) {
-            return HashSet::new();
+            return Excess::default();
         }
-        let mut excess = HashSet::new();
+        let mut excess = Excess::default();
         for (group, rows) in &mut self.held {
-            let beyond = rows.len().saturating_sub(share);
+            let Some(beyond) = rows.len().checked_sub(share) else {
+                continue;
+            };
             rows.sort_unstable();
-            excess.extend(
-                rows.iter()
-                    .take(beyond)
-                    .map(|(_, address)| (*group, *address)),
-            );
+            let rows = rows.iter().take(beyond);
+            excess
+                .rows
+                .extend(rows.map(|(_, address)| (*group, *address)));
+            excess.groups.insert(*group);
         }
         excess
     }
@@ -69,9 +78,13 @@ mod tests {
     fn a_group_that_has_all_gives_way_to_one_that_has_none() {
         let mut shares = held(&[(1, 4000), (2, 90)]);
         shares.wants(CgroupId(3));
-        let excess = shares.excess(4096);
+        let Excess {
+            rows: excess,
+            groups,
+        } = shares.excess(4096);
         // Three groups share 3072.
         assert_eq!(excess.len(), 4000 - 1024);
+        assert_eq!(groups, [CgroupId(1)].into());
         assert!(excess.iter().all(|(group, _)| *group == CgroupId(1)));
         assert!(excess.contains(&(CgroupId(1), address(0))));
         assert!(!excess.contains(&(CgroupId(1), address(3999))));
@@ -81,7 +94,9 @@ mod tests {
     fn who_found_no_room_for_more_than_its_share_changes_nothing() {
         let mut alone = held(&[(1, 4096)]);
         alone.wants(CgroupId(1));
-        assert!(alone.excess(4096).is_empty());
-        assert!(held(&[(1, 4000), (2, 90)]).excess(4096).is_empty());
+        for nobody in [alone, held(&[(1, 4000), (2, 90)])] {
+            let excess = nobody.excess(4096);
+            assert!(excess.rows.is_empty() && excess.groups.is_empty());
+        }
     }
 }

@@ -365,6 +365,7 @@ fn load_tcp(
         maps.connect_time_rows.set_max_entries(wanted.cgroups),
         maps.destinations.set_max_entries(wanted.destinations),
         maps.other_destinations.set_max_entries(wanted.cgroups),
+        maps.over_share.set_max_entries(wanted.cgroups),
     ];
     sizes
         .into_iter()
