@@ -17,6 +17,7 @@ use super::support::prometheus::promtool;
 use super::support::{self, StopAtEnd, openmetrics, oracle, wait_until};
 
 mod clients;
+mod fair;
 mod guarded;
 mod memory;
 mod prometheus;
