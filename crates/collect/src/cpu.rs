@@ -163,6 +163,7 @@ impl CpuSource {
         let (node, packages) =
             self.node
                 .finish(&snapshot, used, hidden_ns, topology, self.nominal_hertz);
+        let blames = self.waits.blames();
         let batch = Batch {
             sequence: self.sequence,
             time_unix_ns,
@@ -174,10 +175,10 @@ impl CpuSource {
             processes,
             exited,
             followed_pending: snapshot.followed > self.processes.followed(),
-            cgroups: self.cgroups.rows(),
+            cgroups: self.cgroups.rows(&blames),
             waits: self.waits.rows(),
             all_waits: self.waits.all(),
-            blames: self.waits.blames(),
+            blames,
             features: self.features.all(),
             losses: merged(self.kernel.losses(), other_losses),
             agent,

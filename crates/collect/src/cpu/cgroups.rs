@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use noctule_kernel::Snapshot;
-use noctule_model::{CgroupId, CgroupRow, Counters, PackageUse, Waiting};
+use noctule_model::{
+    BlameRow, CgroupId, CgroupRow, Counters, Group as Blamed, IdSet, PackageUse, Waiting,
+};
 
 use super::by_package::Parts;
 use super::node::Used;
@@ -139,7 +141,9 @@ impl Cgroups {
         (all, sums.iter().map(PackageUse::from).collect())
     }
 
-    pub(super) fn rows(&self) -> Vec<CgroupRow> {
+    /// The groups, and those that are only to blame for a wait: the pairs are read after the threads, and a
+    /// group that ran for the first time in between has used nothing yet. Without a row it would have no name.
+    pub(super) fn rows(&self, blames: &[BlameRow]) -> Vec<CgroupRow> {
         let row = |(id, group): (&CgroupId, &Group)| {
             let (counters, packages) = group.parts.shown(self.packages, |part| &part.shown);
             CgroupRow {
@@ -150,6 +154,47 @@ impl Cgroups {
                 ..CgroupRow::default()
             }
         };
-        self.groups.iter().map(row).collect()
+        let culprits: IdSet<CgroupId> = blames.iter().filter_map(culprit).collect();
+        let only_blamed = culprits.iter().filter(|id| !self.groups.contains_key(id));
+        let only_blamed = only_blamed.map(|id| CgroupRow {
+            id: *id,
+            ..CgroupRow::default()
+        });
+        self.groups.iter().map(row).chain(only_blamed).collect()
+    }
+}
+
+fn culprit(row: &BlameRow) -> Option<CgroupId> {
+    match row.culprit {
+        Blamed::Cgroup(id) => Some(id),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::{Blame, Counter};
+
+    use super::*;
+
+    #[test]
+    fn a_culprit_that_ran_after_the_threads_were_read_has_a_row_without_use() {
+        let mut cgroups = Cgroups::new(1, Duration::ZERO);
+        let mut used = Counters::default();
+        used[Counter::CpuTime] = 5;
+        cgroups.add(CgroupId(7), 0, &used, &Counters::default());
+        cgroups.settle();
+        let blame = |culprit| BlameRow {
+            victim: Blamed::Cgroup(CgroupId(7)),
+            culprit,
+            blame: Blame::default(),
+        };
+        let culprits = [7, 8, 8].map(|id| blame(Blamed::Cgroup(CgroupId(id))));
+        let mut rows = cgroups.rows(&[&culprits[..], &[blame(Blamed::Kernel)]].concat());
+        rows.sort_by_key(|row| row.id);
+        let rows = rows
+            .iter()
+            .map(|row| (row.id.0, row.counters[Counter::CpuTime]));
+        assert_eq!(rows.collect::<Vec<_>>(), [(7, 5), (8, 0)]);
     }
 }
