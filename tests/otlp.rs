@@ -288,19 +288,14 @@ fn each_number_at_the_receiver_is_that_of_metrics() {
         let more = "headers = { x-who = \"me\" }\nattributes = { \"k8s.cluster.name\" = \"c\" }\n";
         let sending = start(grpc, more);
         let cgroup = group.path();
-        wait_until("the group has series", || {
-            let labels = [("cgroup", cgroup.as_str())];
-            let name = "noctule_cgroup_process_exits_total";
-            sending
-                .agent
-                .value(name, &labels)
-                .is_some_and(|value| value > 0.0)
-        });
-        wait_until("the container has", || {
-            let labels = [("container_id", id.as_str())];
-            let name = "noctule_container_cpu_seconds_total";
-            sending.agent.value(name, &labels).is_some()
-        });
+        let of_group = [("cgroup", cgroup.as_str())];
+        let name = "noctule_cgroup_process_exits_total";
+        sending
+            .agent
+            .wait_for_value(name, &of_group, |exits| exits > 0.0);
+        let of_container = [("container_id", id.as_str())];
+        let name = "noctule_container_cpu_seconds_total";
+        sending.agent.wait_for_value(name, &of_container, |_| true);
         assert_equal_to_metrics(&sending);
         sending.assert_sound();
         let requests = sending.receiver.requests("metrics");

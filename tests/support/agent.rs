@@ -143,6 +143,38 @@ impl Agent {
         (!values.is_empty()).then(|| values.iter().sum())
     }
 
+    /// Waits until that sum holds. A failure prints how old the figures are, and what series of the row
+    /// that the labels name there are.
+    #[track_caller]
+    pub(crate) fn wait_for_value(
+        &self,
+        name: &str,
+        labels: &[(&str, &str)],
+        holds: impl Fn(f64) -> bool,
+    ) {
+        let find = || self.value(name, labels).filter(|value| holds(*value));
+        super::wait_for_or_explain(name, find, || self.series(labels));
+    }
+
+    /// The series with these labels, a line for each, and those of the agent's own ticks.
+    fn series(&self, labels: &[(&str, &str)]) -> String {
+        let has = |sample: &Sample, (key, value): &(&str, &str)| {
+            sample.labels.get(*key).is_some_and(|it| it == value)
+        };
+        let of_row = |sample: &&Sample| labels.iter().all(|label| has(sample, label));
+        let own = [
+            "noctule_self_tick_age_seconds",
+            "noctule_self_cpu_seconds_total",
+        ];
+        let metrics = self.metrics();
+        let shown = metrics
+            .iter()
+            .filter(|sample| own.contains(&&*sample.name) || of_row(sample));
+        let line = |it: &Sample| format!("{} {:?} {}\n", it.name, it.labels, it.value);
+        let lines: String = shown.map(line).collect();
+        format!("series of {labels:?}, of {}:\n{lines}", metrics.len())
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id() as i32).expect("not 0");

@@ -127,13 +127,25 @@ pub(crate) fn now() -> f64 {
 /// Asks every few milliseconds until there is an answer. Two minutes without one are a failure: far
 /// more than anything here takes, also on a busy machine. An emulated one gets six.
 #[track_caller]
-pub(crate) fn wait_for<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
+    wait_for_or_explain(what, find, String::new)
+}
+
+/// The same; a failure prints what `explain` finds of its cause.
+#[track_caller]
+pub(crate) fn wait_for_or_explain<T>(
+    what: &str,
+    mut find: impl FnMut() -> Option<T>,
+    explain: impl FnOnce() -> String,
+) -> T {
     let deadline = Instant::now() + Duration::from_secs(120).mul_f64(slowness().clamp(1.0, 3.0));
     loop {
         if let Some(found) = find() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        if Instant::now() >= deadline {
+            panic!("waited in vain until {what}\n{}", explain());
+        }
         thread::sleep(Duration::from_millis(10));
     }
 }
