@@ -102,7 +102,7 @@ impl Otlp {
         }))
     }
 
-    /// Hands over the figures, if they are due: then they count as scraped.
+    /// Hands over the figures, if they are due.
     pub(crate) fn figures(&mut self, last: &Arc<Published>) {
         let now = last.taken_ns();
         if self.metrics && now >= self.next_ns {
@@ -113,7 +113,6 @@ impl Otlp {
             } else {
                 now + self.interval_ns
             };
-            last.mark_scraped();
             self.inbox.put(Message::Figures(last.clone()));
         }
     }

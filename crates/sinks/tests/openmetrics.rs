@@ -13,7 +13,7 @@ use noctule_model::{
     Batch, Counter, DestinationCounter, EventCounter, EventFamily, Histogram, METRICS, Measured,
     ProcessRow, SELF_METRICS, Subject, SubjectRow, VerdictKind,
 };
-use noctule_sinks::openmetrics::{Choice, Exporter, Exposition, Options, Served};
+use noctule_sinks::openmetrics::{Choice, Exporter, Exposition, Options, Reader, Served};
 use openmetrics_parser::{openmetrics, prometheus};
 
 const BOTH: [Exposition; 2] = [Exposition::OpenMetrics, Exposition::Classic];
@@ -652,7 +652,7 @@ fn processes_are_shown_only_on_request() {
 #[test]
 fn events_of_a_new_subject_are_0_until_a_scrape_has_shown_them_so() {
     let mut exporter = Exporter::new(options());
-    exporter.scraped(0);
+    exporter.shown_to(Reader::Scrapes, 0);
     let mut rollup = Rollup::new(0);
     let mut step = |exporter: &mut Exporter, at: u64| {
         let mut batch = eventful();
@@ -677,8 +677,11 @@ fn events_of_a_new_subject_are_0_until_a_scrape_has_shown_them_so() {
         assert_eq!(shown[..2], [0.0, 0.0], "nobody has looked");
         assert!(shown[2] > 0.0, "the node was there from the start");
     }
-    exporter.scraped(2 * SECOND);
+    exporter.shown_to(Reader::Receiver, 2 * SECOND);
     let shown = step(&mut exporter, 3);
+    assert_eq!(shown[..2], [0.0, 0.0], "only the receiver has looked");
+    exporter.shown_to(Reader::Scrapes, 3 * SECOND);
+    let shown = step(&mut exporter, 4);
     assert!(shown.iter().all(|value| *value > 0.0), "{shown:?}");
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use noctule_sinks::openmetrics::{Exposition, Snapshot};
+use noctule_sinks::openmetrics::{Exposition, Reader, Snapshot};
 use noctule_sinks::otlp::{Identity, Request};
 use noctule_web::{Packer, Page, Shared, Wish};
 
@@ -14,7 +14,8 @@ pub(crate) struct Published {
     packed: [OnceLock<Arc<Shared>>; Exposition::ALL.len()],
     /// As text, which is ten times as large: only in the format that was asked for last.
     plain: Mutex<Option<(Exposition, Arc<Shared>)>>,
-    scraped: AtomicBool,
+    /// By reader.
+    shown: [AtomicBool; Reader::ALL.len()],
 }
 
 impl Published {
@@ -23,7 +24,7 @@ impl Published {
             snapshot,
             packed: Default::default(),
             plain: Mutex::default(),
-            scraped: AtomicBool::new(false),
+            shown: Default::default(),
         }
     }
 
@@ -32,24 +33,24 @@ impl Published {
         self.snapshot.taken_ns()
     }
 
-    /// Whether a scrape shows it, or will when its page is made.
-    pub(super) fn was_scraped(&self) -> bool {
-        self.scraped.load(Ordering::Relaxed)
+    /// Whether the reader sees it, or will when its page is made.
+    pub(super) fn was_shown_to(&self, reader: Reader) -> bool {
+        self.shown[reader as usize].load(Ordering::Relaxed)
     }
 
-    /// It is shown to somebody who does not ask for pages.
-    pub(crate) fn mark_scraped(&self) {
-        self.scraped.store(true, Ordering::Relaxed);
+    fn show_to(&self, reader: Reader) {
+        self.shown[reader as usize].store(true, Ordering::Relaxed);
     }
 
     /// The same figures as requests of OTLP.
     pub(crate) fn otlp(&self, identity: &Identity, now_ns: u64, hand_on: &mut dyn FnMut(Request)) {
+        self.show_to(Reader::Receiver);
         self.snapshot.otlp(identity, now_ns, hand_on);
     }
 
     /// The page of `/metrics`.
     pub(super) fn page(&self, wish: &Wish, now_ns: u64) -> Page {
-        self.scraped.store(true, Ordering::Relaxed);
+        self.show_to(Reader::Scrapes);
         let exposition = Exposition::negotiate(wish.accept.as_deref());
         let shared = match wish.gzip {
             true => {

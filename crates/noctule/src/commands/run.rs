@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use arc_swap::ArcSwapOption;
 use noctule_analysis::{Judge, ReportBuilder, WaitReport};
 use noctule_model::{Batch, Event, Feature, FeatureState, Level};
-use noctule_sinks::openmetrics::{Exporter, Options};
+use noctule_sinks::openmetrics::{Exporter, Options, Reader};
 use noctule_text::{duration, escape};
 use noctule_web::Handlers;
 
@@ -66,7 +66,9 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     kept.batch(&mut batch);
     judge.observe(&batch);
     announce(&serving.origin, &config, &batch.features);
-    exporter.scraped(0);
+    for reader in Reader::ALL {
+        exporter.shown_to(reader, 0);
+    }
     exporter.served(doors.served());
     last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
 
@@ -100,8 +102,11 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             kept.batch(&mut batch);
             let judged = judge.observe(&batch);
             judge.mark(&mut batch);
-            if let Some(before) = last.load().as_ref().filter(|before| before.was_scraped()) {
-                exporter.scraped(before.taken_ns());
+            if let Some(before) = last.load().as_ref() {
+                let seen = |reader: &Reader| before.was_shown_to(*reader);
+                for reader in Reader::ALL.into_iter().filter(seen) {
+                    exporter.shown_to(reader, before.taken_ns());
+                }
             }
             exporter.served(doors.served());
             let published = Arc::new(Published::new(exporter.observe(&batch)));

@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
-use noctule_model::{Counter, Counters, Measured, Sockets, VerdictKind, Waiting};
+use noctule_model::{
+    Counter, Counters, EventCounters, Histogram, Measured, Sockets, VerdictKind, Waiting,
+};
 
 use super::figures::Figures;
+use super::reader::{Reader, Seen, Unseen};
 
 /// Whether a row that has no series yet gets its own.
 pub(super) enum Admission {
@@ -25,6 +28,8 @@ pub(super) struct Line {
     /// Since when its figures count, nanoseconds since 1970.
     pub(super) start_unix_ns: u64,
     pub(super) figures: Figures,
+    /// Who sees no events of it yet.
+    pub(super) unseen: Unseen,
     pub(super) frequency_hertz: Option<f64>,
     /// What is the matter with its waits; `None` where that was not judged.
     pub(super) verdict: Option<Verdicts>,
@@ -32,6 +37,25 @@ pub(super) struct Line {
     pub(super) sockets: Sockets,
     /// Its threads that wait now.
     pub(super) waiting: Waiting,
+}
+
+impl Line {
+    /// Its events, as this reader sees them: a counter that begins with what has happened has no rate of it.
+    pub(super) fn events(&self, reader: Reader) -> &EventCounters {
+        &self.seen_by(reader).events
+    }
+
+    /// The same of how long it took to connect.
+    pub(super) fn connects(&self, reader: Reader) -> &Histogram {
+        &self.seen_by(reader).connects
+    }
+
+    fn seen_by(&self, reader: Reader) -> &Figures {
+        match self.unseen.by(reader) {
+            true => &NOTHING,
+            false => &self.figures,
+        }
+    }
 }
 
 /// The verdict on a row, and those that it had before: each has a series from then on.
@@ -69,8 +93,8 @@ pub(super) struct Table<K> {
     shown: usize,
     /// What the rows without room used while they had none. `None` until there is one.
     overflow: Option<Figures>,
-    /// When the figures of the last scrape were taken: rows that have series since then show no events.
-    scraped_ns: u64,
+    /// Rows that have series since then show no events.
+    seen: Seen,
     /// When the first batch was not taken yet, and the batch before this one: nanoseconds since 1970.
     start_unix_ns: u64,
     before_unix_ns: u64,
@@ -126,7 +150,7 @@ impl Pace {
     }
 }
 
-/// What a row has in the overflow that was never there.
+/// What a row has in the overflow that was never there, and what is shown of events that are held back.
 static NOTHING: LazyLock<Figures> = LazyLock::new(Figures::default);
 
 impl Entry {
@@ -172,7 +196,7 @@ impl<K: Ord + Clone> Table<K> {
             rows: BTreeMap::new(),
             shown: 0,
             overflow: None,
-            scraped_ns: u64::MAX,
+            seen: Seen::default(),
             start_unix_ns: 0,
             before_unix_ns: 0,
         }
@@ -187,16 +211,16 @@ impl<K: Ord + Clone> Table<K> {
         self.before_unix_ns = before_unix_ns;
     }
 
-    /// The last scrape had figures that were taken then: a row that has series since shows no events
-    /// until the next one, so that a rate of them begins at 0. Without this call none is held back.
-    pub(super) fn scraped(&mut self, taken_ns: u64) {
-        self.scraped_ns = taken_ns;
+    /// What the reader saw last was taken then: a row that has series since shows it no events until the
+    /// next time, so that a rate of them begins at 0. Without this call none is held back.
+    pub(super) fn shown_to(&mut self, reader: Reader, taken_ns: u64) {
+        self.seen.note(reader, taken_ns);
     }
 
-    /// Whether no scrape has shown the series of this row.
-    pub(super) fn is_unseen(&self, key: &K) -> bool {
+    /// Who has not seen the series of this row.
+    pub(super) fn unseen(&self, key: &K) -> Unseen {
         let entry = self.rows.get(key);
-        entry.is_some_and(|entry| entry.shown_ns > self.scraped_ns)
+        entry.map_or_else(Unseen::default, |entry| self.seen.lacks(entry.shown_ns))
     }
 
     /// Takes the figures of a row. First step of a batch, for every row.
@@ -370,14 +394,11 @@ impl<K: Ord + Clone> Table<K> {
             let frequency = entry
                 .frequency_hertz
                 .or_else(|| tick.frequency_hertz(measured, nominal_hertz));
-            let mut figures = entry.own();
-            if entry.shown_ns > self.scraped_ns {
-                figures.hold_events_back();
-            }
             lines.push(Line {
                 labels: labels.clone(),
                 start_unix_ns: entry.start_unix_ns,
-                figures,
+                figures: entry.own(),
+                unseen: self.seen.lacks(entry.shown_ns),
                 frequency_hertz: frequency.filter(|_| entry.seen_ns == at),
                 verdict: entry.verdict,
                 sockets: entry.sockets,
@@ -390,6 +411,7 @@ impl<K: Ord + Clone> Table<K> {
                 labels: overflow_labels.clone(),
                 start_unix_ns: self.start_unix_ns,
                 figures: figures.clone(),
+                unseen: Unseen::default(),
                 frequency_hertz: tick.frequency_hertz(measured, nominal_hertz),
                 verdict: None,
                 sockets: overflowed,
@@ -445,7 +467,7 @@ impl<K: Ord + Clone> Table<K> {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{Counter, Histogram};
+    use noctule_model::{Counter, EventCounter, Histogram};
 
     use super::*;
 
@@ -637,6 +659,27 @@ mod tests {
         table.place(&"a", |_| panic!("it has labels"));
         let lines = table.lines(2, &"rest".into(), Measured::NONE, None);
         assert_eq!(&*lines[0].labels, "a");
+    }
+
+    #[test]
+    fn each_reader_sees_no_events_first_whatever_another_has_seen() {
+        let mut table = Table::new(1, 0);
+        let seen = |table: &mut Table<&'static str>, at: u64| {
+            let mut figures = Figures::default();
+            figures.events[EventCounter::OomKills] = at;
+            table.see(&"a", at, &figures, None);
+            table.place(&"a", |_| Admission::Show("a".into()));
+            let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
+            Reader::ALL.map(|reader| lines[0].events(reader)[EventCounter::OomKills])
+        };
+        for reader in Reader::ALL {
+            table.shown_to(reader, 0);
+        }
+        assert_eq!(seen(&mut table, 1), [0, 0]);
+        table.shown_to(Reader::Receiver, 1);
+        assert_eq!(seen(&mut table, 2), [0, 2], "no scrape has shown it");
+        table.shown_to(Reader::Scrapes, 2);
+        assert_eq!(seen(&mut table, 3), [3, 3]);
     }
 
     #[test]

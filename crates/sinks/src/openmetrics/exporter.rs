@@ -20,6 +20,7 @@ use super::foreign::{self, Foreign};
 use super::kepler::{self, Kepler};
 use super::labels::{self, OVERFLOW};
 use super::pairs::Pairs;
+use super::reader::{Reader, Unseen};
 use super::snapshot::{Level, Served, Snapshot};
 use super::writer::Writer;
 use super::{levels, own};
@@ -116,15 +117,14 @@ impl Exporter {
         }
     }
 
-    /// A scrape has shown the snapshot of the batch that was taken then. From the first call on the
-    /// counters of events of a new subject are 0 until a scrape has shown them so: a subject that begins
-    /// with an OOM kill has a rate of it.
-    pub fn scraped(&mut self, taken_ns: u64) {
+    /// A reader has seen the snapshot of the batch that was taken then. From the first call on it sees the
+    /// counters of events of a new subject at 0 first: a subject that begins with an OOM kill has a rate of it.
+    pub fn shown_to(&mut self, reader: Reader, taken_ns: u64) {
         for table in [&mut self.containers, &mut self.units, &mut self.cgroups] {
-            table.scraped(taken_ns);
+            table.shown_to(reader, taken_ns);
         }
-        self.destinations.scraped(taken_ns);
-        self.blames.scraped(taken_ns);
+        self.destinations.shown_to(reader, taken_ns);
+        self.blames.shown_to(reader, taken_ns);
     }
 
     /// What the agent's own server has done so far: snapshots show it from the next batch on.
@@ -150,6 +150,7 @@ impl Exporter {
                 connects: batch.all_connects.clone(),
                 destinations: DestinationCounters::default(),
             },
+            unseen: Unseen::default(),
             frequency_hertz: tick.frequency_hertz(batch.measured, batch.node.nominal_hertz),
             verdict: None,
             sockets: batch.node.sockets,

@@ -31,13 +31,6 @@ impl Figures {
         }
     }
 
-    /// Without events: a counter that begins with what has happened has no rate of it.
-    pub(super) fn hold_events_back(&mut self) {
-        self.events = EventCounters::default();
-        self.connects = Histogram::default();
-        self.destinations = DestinationCounters::default();
-    }
-
     /// What was added since `earlier`.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -14,6 +14,7 @@ use noctule_model::{
 
 use super::budget::Table;
 use super::kepler::joined;
+use super::reader::Reader;
 use super::snapshot::Snapshot;
 use super::text::Value;
 use super::writer::Writer;
@@ -210,7 +211,7 @@ impl Family<'_> {
                         if !snapshot.measured.has(counter) {
                             return;
                         }
-                        Value::Count(line.figures.events[counter])
+                        Value::Count(line.events(Reader::Scrapes)[counter])
                     }
                     _ => break,
                 };
@@ -225,9 +226,10 @@ impl Family<'_> {
                 let Some(labels) = theirs(&line.labels) else {
                     continue;
                 };
+                let amount = line.amount(Reader::Scrapes)[counter];
                 let value = match counter {
-                    DestinationCounter::ConnectNs => Value::Nanoseconds(line.amount[counter]),
-                    _ => Value::Count(line.amount[counter]),
+                    DestinationCounter::ConnectNs => Value::Nanoseconds(amount),
+                    _ => Value::Count(amount),
                 };
                 self.put([labels, &line.partner], own, value);
             }

@@ -93,7 +93,9 @@ fn counters(
     measured: Measured,
     parts: &[(&str, Counter)],
 ) {
-    labelled(text, level, metric, measured, parts, |f| &f.counters);
+    labelled(text, level, metric, measured, parts, |line| {
+        &line.figures.counters
+    });
 }
 
 fn events(
@@ -103,7 +105,10 @@ fn events(
     measured: Measured,
     parts: &[(&str, EventCounter)],
 ) {
-    labelled(text, level, metric, measured, parts, |f| &f.events);
+    let reader = text.reader();
+    labelled(text, level, metric, measured, parts, |line| {
+        line.events(reader)
+    });
 }
 
 /// Counters that are distinguished by the metric's own label; a metric without one has one part.
@@ -113,7 +118,7 @@ fn labelled<K: Measurable, const N: usize>(
     metric: &Metric,
     measured: Measured,
     parts: &[(&str, K)],
-    counts: fn(&Figures) -> &Counts<K, N>,
+    counts: impl Fn(&Line) -> &Counts<K, N>,
 ) {
     if !parts.iter().any(|(_, counter)| measured.has(*counter)) {
         return;
@@ -121,7 +126,7 @@ fn labelled<K: Measurable, const N: usize>(
     text.family(level.name, metric);
     for line in level.lines {
         for (name, counter) in parts.iter().filter(|(_, c)| measured.has(*c)) {
-            let value = value(metric, counts(&line.figures)[*counter]);
+            let value = value(metric, counts(line)[*counter]);
             let names = &[*name][..metric.labels.len()];
             text.sample(&line.labels, (metric.labels, names), value);
         }
@@ -148,13 +153,10 @@ fn connects(text: &mut Writer, level: &Rows<'_>, metric: &Metric, choice: &Choic
     let powers = choice.powers(level.name, CONNECTS).collect::<Vec<u32>>();
     text.family(level.name, metric);
     for line in level.lines {
-        let Figures {
-            events, connects, ..
-        } = &line.figures;
-        let sum_ns = events[EventCounter::TcpConnectNs];
+        let reader = text.reader();
         let sample = HistogramSample {
-            histogram: connects,
-            sum_ns,
+            histogram: line.connects(reader),
+            sum_ns: line.events(reader)[EventCounter::TcpConnectNs],
             powers: powers.clone(),
         };
         text.histogram(&line.labels, &sample);
@@ -175,7 +177,7 @@ fn destinations(
     text.family(level.name, metric);
     for line in level.destinations {
         for (name, counter) in parts.iter().filter(there) {
-            let value = value(metric, line.amount[*counter]);
+            let value = value(metric, line.amount(text.reader())[*counter]);
             // The first label of the metric is the destination, which is with the partner.
             let labels = &metric.labels[1..];
             let names = &[*name][..labels.len()];
@@ -222,7 +224,7 @@ fn blame(text: &mut Writer, level: &Rows<'_>, metric: &Metric) {
     }
     text.family(level.name, metric);
     for line in level.blames {
-        let value = Value::Nanoseconds(line.amount);
+        let value = Value::Nanoseconds(line.amount(text.reader()));
         text.pair(line, NO_LABELS, value);
     }
 }

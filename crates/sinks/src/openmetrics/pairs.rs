@@ -9,6 +9,7 @@ use noctule_model::{Cumulative, Subject, SubjectRow};
 
 use super::budget::Table;
 use super::figures::Figures;
+use super::reader::{Reader, Seen, Unseen};
 
 /// The labels of a subject that can be named in the series of another one, escaped; `None` while they are
 /// not settled.
@@ -56,7 +57,19 @@ pub(super) struct PairLine<A> {
     pub(super) partner: Arc<str>,
     /// Since when the amount counts, nanoseconds since 1970.
     pub(super) start_unix_ns: u64,
-    pub(super) amount: A,
+    amount: A,
+    /// Who sees 0 instead.
+    unseen: Unseen,
+}
+
+impl<A: Cumulative + Copy> PairLine<A> {
+    /// The amount, as this reader sees it.
+    pub(super) fn amount(&self, reader: Reader) -> A {
+        match self.unseen.by(reader) {
+            true => A::default(),
+            false => self.amount,
+        }
+    }
 }
 
 /// The pairs of all levels: they share one number of places.
@@ -68,8 +81,8 @@ pub(super) struct Pairs<R: Relation> {
     /// Pairs that should have a series and found no place.
     overflowed: usize,
     other: Arc<str>,
-    /// When the figures of the last scrape were taken; see [`Table::scraped`].
-    scraped_ns: u64,
+    /// See [`Table::shown_to`].
+    seen: Seen,
     /// When counting began, and the batch before this one: nanoseconds since 1970.
     start_unix_ns: u64,
     before_unix_ns: u64,
@@ -162,7 +175,7 @@ struct Pair<A> {
     shown_ns: u64,
     /// Nothing of it was shown before it got its place.
     fresh: bool,
-    /// What its series had in the last scrape.
+    /// What its series had when a reader saw it last.
     scraped: A,
     /// It lost its place in this batch.
     lost: bool,
@@ -177,7 +190,7 @@ impl<R: Relation> Pairs<R> {
             subjects: HashMap::new(),
             overflowed: 0,
             other: R::OTHER.into(),
-            scraped_ns: u64::MAX,
+            seen: Seen::default(),
             start_unix_ns: 0,
             before_unix_ns: 0,
         }
@@ -191,25 +204,21 @@ impl<R: Relation> Pairs<R> {
         self.before_unix_ns = before_unix_ns;
     }
 
-    /// As [`Table::scraped`], of the batch that was observed last. A pair that loses its place leaves to the
-    /// series of all others what no scrape has shown of it.
-    pub(super) fn scraped(&mut self, taken_ns: u64) {
+    /// As [`Table::shown_to`], of the batch that was observed last. A pair that loses its place leaves to the
+    /// series of all others what no reader has seen of it.
+    pub(super) fn shown_to(&mut self, reader: Reader, taken_ns: u64) {
+        let seen = self.seen;
         let pairs = self
             .subjects
             .values_mut()
             .flat_map(|p| p.pairs.values_mut());
         for pair in pairs.filter(|pair| pair.shown && pair.shown_ns <= taken_ns) {
-            // The first scrape of it shows 0.
-            if !(R::WHOLE && pair.shown_ns > self.scraped_ns) {
+            // Its first look at it is at 0.
+            if !(R::WHOLE && seen.lacks(pair.shown_ns).by(reader)) {
                 pair.scraped = pair.shown();
             }
         }
-        self.scraped_ns = taken_ns;
-    }
-
-    /// Whether it is known what scrapes have shown.
-    fn follows_scrapes(&self) -> bool {
-        self.scraped_ns != u64::MAX
+        self.seen.note(reader, taken_ns);
     }
 
     /// How many pairs should have a series and found no place.
@@ -231,7 +240,7 @@ impl<R: Relation> Pairs<R> {
             self.see(at, row);
         }
         self.subjects.retain(|_, partners| partners.seen_ns == at);
-        let follows = self.follows_scrapes();
+        let follows = self.seen.is_known();
         for Partners { pairs, shown, .. } in self.subjects.values_mut() {
             pairs.retain(|_, pair| {
                 let stays = pair.seen_ns == at;
@@ -351,7 +360,7 @@ impl<R: Relation> Pairs<R> {
             pair.shown = true;
             pair.shown_ns = at;
         }
-        let follows = self.follows_scrapes();
+        let follows = self.seen.is_known();
         for partners in self.subjects.values_mut() {
             for pair in partners.pairs.values_mut() {
                 if std::mem::take(&mut pair.lost) && follows {
@@ -372,23 +381,25 @@ impl<R: Relation> Pairs<R> {
         overflow: &Arc<str>,
     ) -> Vec<PairLine<R::Amount>> {
         let mut lines = Vec::new();
-        let line = |labels: &Arc<str>, partner: &Arc<str>, start_unix_ns, amount| PairLine {
-            labels: labels.clone(),
-            partner: partner.clone(),
-            start_unix_ns,
-            amount,
-        };
+        let line =
+            |labels: &Arc<str>, partner: &Arc<str>, start_unix_ns, amount, unseen| PairLine {
+                labels: labels.clone(),
+                partner: partner.clone(),
+                start_unix_ns,
+                amount,
+                unseen,
+            };
+        let nobody = Unseen::default();
         for (subject, labels, [now, overflowed]) in table.shown() {
             let partners = self.subjects.get(subject);
             let pairs = partners.into_iter().flat_map(|p| p.pairs.values());
             let shown = pairs.filter(|pair| pair.shown);
             for (pair, name) in shown.filter_map(|pair| Some((pair, pair.labels.as_ref()?))) {
-                let unseen = R::WHOLE && pair.shown_ns > self.scraped_ns;
-                let amount = match unseen {
-                    true => R::Amount::default(),
-                    false => pair.shown(),
+                let unseen = match R::WHOLE {
+                    true => self.seen.lacks(pair.shown_ns),
+                    false => nobody,
                 };
-                lines.push(line(labels, name, pair.start_unix_ns, amount));
+                lines.push(line(labels, name, pair.start_unix_ns, pair.shown(), unseen));
             }
             let began_ns = partners.map_or(0, |partners| partners.began_ns);
             let start = table.start_unix_ns(subject);
@@ -396,17 +407,20 @@ impl<R: Relation> Pairs<R> {
                 // Most subjects have no partner.
                 continue;
             }
-            if R::WHOLE && (table.is_unseen(subject) || began_ns > self.scraped_ns) {
-                lines.push(line(labels, &self.other, start, R::Amount::default()));
-                continue;
-            }
+            let unseen = match R::WHOLE {
+                true => table.unseen(subject) | self.seen.lacks(began_ns),
+                false => nobody,
+            };
             let shown = partners.map_or_else(R::Amount::default, |p| p.shown);
             let rest = R::all(now).since(&R::all(overflowed)).since(&shown);
-            lines.push(line(labels, &self.other, start, rest));
+            lines.push(line(labels, &self.other, start, rest, unseen));
         }
         let overflowed = table.overflow();
         let start = self.start_unix_ns;
-        lines.extend(overflowed.map(|figures| line(overflow, &self.other, start, R::all(figures))));
+        lines.extend(overflowed.map(|figures| {
+            let amount = R::all(figures);
+            line(overflow, &self.other, start, amount, nobody)
+        }));
         lines
     }
 }
@@ -438,7 +452,7 @@ impl<A: Cumulative> Pair<A> {
         self.now.since(&self.charged)
     }
 
-    /// What its series has and no scrape has shown is with all others from now on: else nobody would ever
+    /// What its series has and no reader has seen is with all others from now on: else nobody would ever
     /// see it, because the series ends. `shown` is of all pairs of the subject.
     fn give_back(&mut self, shown: &mut A) {
         let unseen = self.shown().since(&self.scraped);
@@ -538,7 +552,7 @@ mod tests {
             self.pairs.observe(at, rows, shown, &named);
             let show = |l: PairLine<u64>| {
                 let name = l.partner.split('"').nth(1).expect("the label culprit");
-                format!("{}<{name}={}", l.labels, l.amount / MS)
+                format!("{}<{name}={}", l.labels, l.amount(Reader::Scrapes) / MS)
             };
             let lines = self.pairs.lines(&self.table, &rest);
             lines.into_iter().map(show).collect::<Vec<_>>().join(" ")
@@ -589,14 +603,14 @@ mod tests {
     #[test]
     fn a_subject_with_fewer_places_takes_one_and_what_no_scrape_saw_stays_in_the_sum() {
         let mut steps = Steps::new(9, 2);
-        steps.pairs.scraped(0);
+        steps.pairs.shown_to(Reader::Scrapes, 0);
         let rows = |a, b| [row("v", &[("a", a), ("b", b)])];
         let text = "v<unit:a=0 v<unit:b=0 v<_other=50";
         assert_eq!(steps.step(1, &rows(20, 30)), text);
-        steps.pairs.scraped(1);
+        steps.pairs.shown_to(Reader::Scrapes, 1);
         let text = "v<unit:a=1 v<unit:b=5 v<_other=50";
         assert_eq!(steps.step(2, &rows(21, 35)), text);
-        steps.pairs.scraped(2);
+        steps.pairs.shown_to(Reader::Scrapes, 2);
         // Of the 7 that b has now, 2 were in no scrape.
         let text = "v<unit:a=1 v<unit:b=7 v<_other=50";
         assert_eq!(steps.step(3, &rows(21, 37)), text);
@@ -611,7 +625,7 @@ mod tests {
         let text = steps.step(6, &rows(21, 39));
         assert!(text.contains("v<unit:b=5 v<_other=54"), "{text}");
         // A pair that is gone from its table leaves what nobody saw, too.
-        steps.pairs.scraped(6);
+        steps.pairs.shown_to(Reader::Scrapes, 6);
         let mut gone = row("v", &[("a", 21), ("b", 42)]);
         steps.step(7, &[gone.clone()]);
         gone.blame.remove(1);

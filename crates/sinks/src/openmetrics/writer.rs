@@ -6,6 +6,7 @@ use super::Exposition;
 use super::pairs::PairLine;
 use super::points::Points;
 use super::proto::Families;
+use super::reader::Reader;
 use super::text::{Text, Value};
 
 /// The labels of a sample: lists that are escaped already, or empty, and the metric's own labels with
@@ -52,6 +53,14 @@ impl Writer {
         match exposition {
             Exposition::Protobuf => Self::Proto(Families::default()),
             exposition => Self::Text(Text::new(exposition)),
+        }
+    }
+
+    /// For whom it is.
+    pub(super) fn reader(&self) -> Reader {
+        match self {
+            Self::Text(_) | Self::Proto(_) => Reader::Scrapes,
+            Self::Points(_) => Reader::Receiver,
         }
     }
 

@@ -1,0 +1,63 @@
+//! Who reads the series, and what each of them has seen.
+
+use std::ops::BitOr;
+
+/// Who reads what the exporter shows. Each sees a new counter of events at 0 first, whatever the other has
+/// seen: who sees it only later has no rate of what happened in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// Scrapes of `/metrics`, whoever makes them.
+    Scrapes,
+    /// The receiver of OTLP.
+    Receiver,
+}
+
+impl Reader {
+    /// Each of them.
+    pub const ALL: [Self; 2] = [Self::Scrapes, Self::Receiver];
+}
+
+/// When the figures were taken that each reader saw last, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Seen([u64; Reader::ALL.len()]);
+
+/// Nobody says what readers have seen: nothing is held back.
+impl Default for Seen {
+    fn default() -> Self {
+        Self([u64::MAX; Reader::ALL.len()])
+    }
+}
+
+impl Seen {
+    pub(super) fn note(&mut self, reader: Reader, taken_ns: u64) {
+        self.0[reader as usize] = taken_ns;
+    }
+
+    /// Who has not seen a series that began then.
+    pub(super) fn lacks(self, began_ns: u64) -> Unseen {
+        Unseen(self.0.map(|seen_ns| began_ns > seen_ns))
+    }
+
+    /// Whether it is known of any reader what it has seen.
+    pub(super) fn is_known(self) -> bool {
+        self != Self::default()
+    }
+}
+
+/// The readers that have not seen something yet: it begins at 0 for them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unseen([bool; Reader::ALL.len()]);
+
+impl Unseen {
+    pub(super) fn by(self, reader: Reader) -> bool {
+        self.0[reader as usize]
+    }
+}
+
+impl BitOr for Unseen {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(Reader::ALL.map(|reader| self.by(reader) || other.by(reader)))
+    }
+}
