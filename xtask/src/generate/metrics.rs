@@ -57,8 +57,8 @@ protobuf format histograms have native buckets as well ([promql.md](promql.md)).
   those that are gone included, is what the victim waited for neighbours and threads of the
   kernel. Pairs that found no room are counted in `noctule_self_overflow_blame_pairs`. A victim with fewer
   pairs than another takes the place of one of the victim with the most. What a series that ends has had since the
-  last scrape is in `_other`: else nobody would ever see it. With several readers that is the last scrape of any of
-  them, and a slower one can miss that part.
+  last scrape is in `_other`: else nobody would ever see it. With several readers, of which the receiver of OTLP is
+  one, that is the last that any of them saw, and a slower one can miss that part.
 - A connection belongs to the group that its process was in when it connected or began to listen,
   even if another process has the socket later; where the kernel shows which process accepts it (the
   feature `tcp_calls`), to the group of that process from then on. Connections that were there when the agent started are in
