@@ -24,6 +24,12 @@ const LEVEL: i32 = 19;
 /// there is none, not at all.
 const BYTES: &str = "link_section = \".bpf.objs\"";
 
+/// What a skeleton does with a map that has another name, and what it is to do instead. libbpf gives maps no names
+/// where it finds out wrongly that the kernel takes none: it has no memory for a moment.
+const PANIC: &str = "panic!(\"encountered unexpected map: `{name}`\")";
+const ERROR: &str = "return Err(libbpf_rs::Error::from(std::io::Error::other(format!(\
+                     \"a map has the name `{name}` in the kernel: libbpf could not probe the kernel\"))))";
+
 fn main() {
     let here = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let root = Path::new(&here).join("../..");
@@ -76,5 +82,7 @@ fn pack(skeleton: &Path, compiled: &Path) {
          crate::skel::unpacked(include_bytes!({packed:?}), {}));",
         object.len()
     );
-    fs::write(skeleton, format!("{before}{data}{after}")).expect("OUT_DIR can be written");
+    let text = format!("{before}{data}{after}");
+    assert!(text.contains(PANIC), "a skeleton of another libbpf-cargo");
+    fs::write(skeleton, text.replace(PANIC, ERROR)).expect("OUT_DIR can be written");
 }
