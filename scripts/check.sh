@@ -80,6 +80,13 @@ tests_of_the_libraries() {
     cargo test --workspace --exclude noctule --locked && cargo test --package noctule --bins --locked
 }
 
+# A minute of churn: nothing that the agent holds may grow, and nothing may be lost.
+a_minute_of_soak() {
+    local target=${CARGO_TARGET_DIR:-target}/debug
+    local soak=("$target/xtask" soak --short --binary "$target/noctule")
+    if [ "$(id -u)" = 0 ]; then "${soak[@]}"; else sudo "${soak[@]}"; fi
+}
+
 # The kernels are Debian's, fetched by apt into the cache of the user: nothing of it needs root.
 other_kernels() {
     local keys=(/usr/share/keyrings/debian-archive-keyring.*)
@@ -110,6 +117,7 @@ everything() {
     lint
     stage 'programs of the tests' cargo test --workspace --locked --no-run
     beside 'tests of the binary' cargo xtask blackbox
+    beside 'a minute of soak' sharing a_minute_of_soak
     beside documentation sharing \
         env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
     beside 'tests of the libraries' sharing tests_of_the_libraries
