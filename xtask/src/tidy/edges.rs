@@ -53,8 +53,24 @@ const EDGES: &[(&str, &[&str])] = &[
     ("noctule-bench", &[]),
     // Traces of energy whose truth is known: pure, as what it judges.
     ("noctule-energy-bench", &[MODEL, ANALYSIS]),
-    // Random input for what reads the words and the objects of users.
-    ("noctule-fuzz", &["noctule-trace"]),
+    // Random input for what reads the words, the files and the objects of strangers; the configuration is a part
+    // of the binary, which has no library.
+    (
+        "noctule-fuzz",
+        &[
+            MODEL,
+            ANALYSIS,
+            TEXT,
+            KERNEL,
+            "noctule-collect",
+            "noctule-trace",
+            "noctule-identity",
+            "noctule-otlp",
+            "noctule-sinks",
+            "noctule-tape",
+            "noctule-web",
+        ],
+    ),
     // The first process of a virtual machine: it knows nothing of what is tested.
     ("noctule-vm", &[]),
     // The documentation is made from the metric table; the host and the machine talk.
