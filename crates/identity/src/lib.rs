@@ -13,6 +13,8 @@
 
 mod config;
 mod files;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod group;
 mod labels;
 mod lookup;

@@ -191,7 +191,7 @@ impl Watch {
     }
 }
 
-fn read(path: &Path, files: &mut Files) -> Result<Security> {
+pub(crate) fn read(path: &Path, files: &mut Files) -> Result<Security> {
     files.note(path);
     let found = private::read(path, Readers::All)?;
     let parsed = match found.bytes.iter().all(u8::is_ascii_whitespace) {

@@ -79,7 +79,7 @@ pub(crate) async fn serve(
     }
 }
 
-async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
+pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     from: IpAddr,
     door: Arc<Door>,

@@ -14,6 +14,8 @@
 mod api;
 mod basic;
 mod connection;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod host;
 mod page;
 mod query;

@@ -1,0 +1,63 @@
+//! The way in of `fuzz/`: no part of what is shipped.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+use tokio::sync::watch;
+
+use crate::api::{self, Api};
+use crate::connection::{Door, Limits, talk};
+use crate::host::Hosts;
+use crate::refusals::Refusals;
+use crate::routes::{Handlers, router};
+use crate::seats::{Room, Seats};
+use crate::secured::{Guard, Secured};
+use crate::ui;
+
+/// What a connection has room for: more than any answer but a stream's.
+const ROOM: usize = 1 << 20;
+
+/// A stream of events ends by these, and everything else by itself.
+const LIMITS: Limits = Limits {
+    header: Duration::from_millis(10),
+    life: Duration::from_millis(10),
+    last_answer: Duration::from_millis(10),
+};
+
+/// A server on a loopback address, without the socket.
+pub struct Front(Arc<Door>);
+
+impl Front {
+    /// As [`crate::Bound::serve_with_api`] makes it.
+    pub fn new(handlers: Handlers, api: Api, secured: Arc<Secured>) -> Self {
+        let routes = router(handlers, Some(Hosts::default()))
+            .merge(ui::routes(api.hosts.clone()))
+            .merge(api::routes(api));
+        Self(Arc::new(Door {
+            router: routes,
+            guard: Guard::new(secured, Arc::<Refusals>::default()),
+            limits: LIMITS,
+        }))
+    }
+
+    /// All that one connection answers to what a client sends before it closes its side.
+    pub async fn answer(&self, sent: &[u8]) -> Vec<u8> {
+        let (mut client, server) = duplex(ROOM);
+        let (_stop, stopped) = watch::channel(false);
+        let seat = Seats::new(Room::DEFAULT).take();
+        let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let serve = talk(server, from, self.0.clone(), seat, stopped);
+        let ask = async {
+            let mut answer = Vec::new();
+            // The server may have closed it already.
+            let _ = client.write_all(sent).await;
+            let _ = client.shutdown().await;
+            let _ = client.read_to_end(&mut answer).await;
+            answer
+        };
+        let ((), answer) = tokio::join!(serve, ask);
+        answer
+    }
+}
