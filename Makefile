@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build static deb rpm image test test-quick lint fmt bench deps test-deps install clean
+.PHONY: help run build static deb rpm image test test-quick lint fmt fuzz bench deps test-deps install clean
 
 # rustup writes its folder into the profile of the next login only.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -48,6 +48,9 @@ lint: deps ## the checks that need no root: format, clippy, tidy, generated file
 fmt: ## format Rust and BPF C
 	cargo fmt --all
 	@scripts/bpf-format.sh --fix
+
+fuzz: deps ## run each fuzz target for three minutes (FUZZ_SECONDS=180); needs cargo-fuzz
+	@scripts/fuzz.sh
 
 bench: ## measure what the agent costs; installs the peers that it is compared with
 	@scripts/deps.sh bench
