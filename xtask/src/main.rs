@@ -2,6 +2,7 @@
 
 mod bench;
 mod blackbox;
+mod faults;
 mod fleet;
 mod generate;
 mod http;
@@ -43,6 +44,7 @@ enum Task {
         options: Vec<OsString>,
     },
     Blackbox(blackbox::Args),
+    Faults(faults::Args),
     Fleet(fleet::Args),
     Sbom(sbom::Args),
     Scenes(scenes::Args),
@@ -72,6 +74,7 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Gen(args) => generate::run(root, args),
         Task::Bench { options } => bench::run(root, options),
         Task::Blackbox(args) => blackbox::run(root, args),
+        Task::Faults(args) => faults::run(args),
         Task::Fleet(args) => fleet::run(root, args),
         Task::Sbom(args) => sbom::run(root, args),
         Task::Scenes(args) => scenes::run(root, args),

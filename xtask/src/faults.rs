@@ -1,0 +1,276 @@
+//! `cargo xtask faults`: the agent, of which one system call fails in each run.
+//!
+//! strace says which system calls a start and some ticks make, and lets single ones fail with an error that the
+//! kernel has for them. The agent may end with a message and a code, or go on; it must not panic, be killed, hang,
+//! or leave anything in the kernel.
+
+use std::fs::{self, File};
+use std::io::{Write as _, stdout};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+
+use crate::http;
+
+mod errors;
+mod plan;
+mod residue;
+mod verdict;
+
+use plan::{Fault, Survey};
+use residue::Residue;
+use verdict::{Outcome, Verdict};
+
+/// Let each system call of the agent fail once
+///
+/// Runs `noctule run` with everything switched on again and again, and lets one system call fail in each run: the
+/// first few of its kind in each thread, and some by chance. Prints what came of it, and fails if the agent
+/// panicked, was killed, hung, gave no figures, or left programs
+/// in the kernel. Needs root, strace and bpftool.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The binary
+    #[arg(long, value_name = "FILE", default_value = "target/release/noctule")]
+    binary: PathBuf,
+    /// Only these system calls [default: all that the agent makes]
+    #[arg(value_name = "NAME")]
+    calls: Vec<String>,
+    /// Begin with this one, in the order of the alphabet
+    #[arg(long, value_name = "NAME", default_value = "")]
+    from: String,
+    /// So many calls of each kind fail, from the first one on
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    first: u64,
+    /// And so many later ones, by chance
+    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    random: u64,
+    /// Chooses these
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Between two batches: a run has several, and is short.
+const INTERVAL: &str = "200ms";
+
+/// How long the agent goes on with its fault: some ticks.
+const TICKS: Duration = Duration::from_millis(700);
+
+/// Longer than a start takes under strace on a machine that has other loads; then it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    ensure!(geteuid().is_root(), "it needs root");
+    for (tool, package) in [("strace", "strace"), ("bpftool", "bpftool")] {
+        let found = Command::new(tool).arg("-V").output();
+        ensure!(
+            found.is_ok_and(|output| output.status.success()),
+            "{tool} is missing: apt-get install {package}"
+        );
+    }
+    let folder = Folder::new()?;
+    let (survey, usual) = survey(args, &folder)?;
+    let faults = plan::faults(&survey, args.first, args.random, args.seed);
+    let wanted = |fault: &&Fault| {
+        let named = args.calls.is_empty() || args.calls.contains(&fault.call);
+        named && fault.call >= args.from
+    };
+    let faults: Vec<&Fault> = faults.iter().filter(wanted).collect();
+    ensure!(!faults.is_empty(), "the agent makes no such system call");
+    writeln!(stdout(), "{} faults", faults.len())?;
+    let mut counts = [0; Verdict::COUNT];
+    let mut wrong = Vec::new();
+    for fault in faults {
+        let verdict = try_one(args, &folder, fault, &usual)?;
+        writeln!(stdout(), "{fault}: {verdict}")?;
+        counts[verdict.place()] += 1;
+        if verdict.is_wrong() {
+            wrong.push(format!("{fault}: {verdict}"));
+        }
+    }
+    writeln!(
+        stdout(),
+        "{} went on, {} ended with a message, {} wrong",
+        counts[0],
+        counts[1],
+        counts[2]
+    )?;
+    for words in &wrong {
+        writeln!(stdout(), "wrong: {words}")?;
+    }
+    Ok(match wrong.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// The system calls of a run without a fault, which has to be right, and what it says about its features.
+fn survey(args: &Args, folder: &Folder) -> Result<(Survey, String)> {
+    let table = folder.0.join("calls");
+    let options = ["-f", "-c", "-o", path(&table)?].map(str::to_owned);
+    let residue = Residue::now()?;
+    let outcome = Run::start(&args.binary, folder, &options)?.watch()?;
+    let verdict = verdict::of(&outcome, &outcome.features, &residue.left()?);
+    ensure!(
+        !verdict.is_wrong() && outcome.answered,
+        "without a fault: {verdict}"
+    );
+    let survey = Survey::parse(&fs::read_to_string(&table)?)?;
+    Ok((survey, outcome.features))
+}
+
+fn try_one(args: &Args, folder: &Folder, fault: &Fault, usual: &str) -> Result<Verdict> {
+    let residue = Residue::now()?;
+    let options = fault.options();
+    let outcome = Run::start(&args.binary, folder, &options)?.watch()?;
+    let verdict = verdict::of(&outcome, usual, &residue.left()?);
+    let code = outcome.status.unwrap_or_default();
+    Ok(match errors::whose(&fault.call, &verdict.to_string()) {
+        Some(whose) if verdict.is_wrong() => Verdict::Ended(code, whose.to_owned()),
+        _ => verdict,
+    })
+}
+
+/// A run of the agent under strace.
+struct Run {
+    strace: Child,
+    address: String,
+    output: PathBuf,
+    errors: PathBuf,
+}
+
+impl Run {
+    fn start(binary: &Path, folder: &Folder, options: &[String]) -> Result<Self> {
+        let address = http::free_address()?;
+        let [output, errors] = ["output", "errors"].map(|name| folder.0.join(name));
+        let tape = folder.0.join("tape");
+        // A tape is continued; each run is to begin one.
+        if tape.exists() {
+            fs::remove_dir_all(&tape)?;
+        }
+        let strace = Command::new("strace")
+            .args(options)
+            .arg(binary)
+            .args(["run", "--interval", INTERVAL, "--listen", &address])
+            .arg("--config")
+            .arg(folder.configuration())
+            .arg("--events")
+            .arg(folder.0.join("events.jsonl"))
+            .arg("--tape")
+            .arg(tape)
+            .stdin(Stdio::null())
+            .stdout(File::create(&output)?)
+            .stderr(File::create(&errors)?)
+            .spawn()
+            .context("starting strace")?;
+        Ok(Self {
+            strace,
+            address,
+            output,
+            errors,
+        })
+    }
+
+    /// Waits until it answers, lets it go on for some ticks, and ends it.
+    fn watch(mut self) -> Result<Outcome> {
+        let mut status = self.until(PATIENCE, |run| run.scrape().is_ok())?;
+        let mut answered = false;
+        let mut hung = false;
+        if status.is_none() {
+            thread::sleep(TICKS);
+            answered = self.scrape().is_ok();
+            // An end by itself is seen here, too.
+            self.signal(Signal::TERM);
+            status = self.until(PATIENCE, |_| false)?;
+            hung = status.is_none();
+        }
+        if hung {
+            self.signal(Signal::KILL);
+            self.strace.wait()?;
+        }
+        Ok(Outcome {
+            status: status.filter(|_| !hung).map(code),
+            answered,
+            features: fs::read_to_string(&self.output)?,
+            said: fs::read_to_string(&self.errors)?,
+        })
+    }
+
+    /// Until it has ended, or `done`, or nothing of both comes within that time.
+    fn until(
+        &mut self,
+        patience: Duration,
+        done: impl Fn(&Self) -> bool,
+    ) -> Result<Option<ExitStatus>> {
+        let begun = Instant::now();
+        while begun.elapsed() < patience {
+            if let Some(status) = self.strace.try_wait()? {
+                return Ok(Some(status));
+            }
+            if done(self) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(None)
+    }
+
+    fn scrape(&self) -> Result<()> {
+        let page = http::get(&self.address, "/metrics")?;
+        match page.contains("noctule_self_build_info") {
+            true => Ok(()),
+            false => bail!("not the figures"),
+        }
+    }
+
+    /// To the agent; strace ends after it, in the same way.
+    fn signal(&self, signal: Signal) {
+        let strace = self.strace.id();
+        let children = fs::read_to_string(format!("/proc/{strace}/task/{strace}/children"));
+        let children = children.unwrap_or_default();
+        let pids = children.split_whitespace().flat_map(str::parse);
+        for pid in pids.filter_map(Pid::from_raw) {
+            // It may have ended.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+/// The code of the end, or of the signal with 128 more, as a shell has it.
+fn code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    let signal = status.signal().map_or(-1, |signal| 128 + signal);
+    status.code().unwrap_or(signal)
+}
+
+fn path(path: &Path) -> Result<&str> {
+    path.to_str().context("a path in UTF-8")
+}
+
+/// What the runs write; removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self> {
+        let name = format!("noctule-faults-{}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        fs::create_dir(&folder.0).context("a folder")?;
+        let everything = "[metrics]\nprocesses = true\n[events]\nfiles = true\ndns = true\n";
+        fs::write(folder.configuration(), everything)?;
+        Ok(folder)
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.0.join("noctule.toml")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays is only space.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
