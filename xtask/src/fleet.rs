@@ -25,8 +25,8 @@ use node::{Nodes, Template};
 /// vmalert (Debian: victoria-metrics).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Simulated nodes
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(3..=10_000))]
+    /// Simulated nodes; the alert wants one culprit on more than five of them, and each third has it
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(16..=10_000))]
     nodes: u32,
     /// Seconds that the fleet is scraped, each node once in 15 seconds
     #[arg(long, default_value_t = 180)]
