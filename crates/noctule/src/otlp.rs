@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result};
 use noctule_analysis::WaitReport;
 use noctule_model::{Event, Sending};
 use noctule_otlp::{Client, Outcome, Queue, Reason, Settings, Signal, Tls, deliver};
-use noctule_sinks::openmetrics::has_names;
+use noctule_sinks::openmetrics::{Reader, has_names};
 use noctule_sinks::otlp::{EventRecords, Identity, Severity, severity};
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
@@ -113,6 +113,8 @@ impl Otlp {
             } else {
                 now + self.interval_ns
             };
+            // Now, not when its requests are made: a thread that is late would keep new rows at 0 for good.
+            last.show_to(Reader::Receiver);
             self.inbox.put(Message::Figures(last.clone()));
         }
     }

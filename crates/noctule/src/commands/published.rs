@@ -38,13 +38,13 @@ impl Published {
         self.shown[reader as usize].load(Ordering::Relaxed)
     }
 
-    fn show_to(&self, reader: Reader) {
+    /// Notes that the reader sees it.
+    pub(crate) fn show_to(&self, reader: Reader) {
         self.shown[reader as usize].store(true, Ordering::Relaxed);
     }
 
     /// The same figures as requests of OTLP.
     pub(crate) fn otlp(&self, identity: &Identity, now_ns: u64, hand_on: &mut dyn FnMut(Request)) {
-        self.show_to(Reader::Receiver);
         self.snapshot.otlp(identity, now_ns, hand_on);
     }
 
