@@ -90,7 +90,9 @@ impl ReportBuilder {
     }
 
     /// Extends the window to this batch. Batches must come in order and none may be left out, for
-    /// each names only the processes that ended since the one before.
+    /// each names only the processes that ended since the one before, and what went is noted with its last
+    /// figures. A batch can be left out of which the next one has every row, if that names the processes that
+    /// ended in both (`Batches::next_for_report` of noctule-tape).
     pub fn add(&mut self, mut batch: Batch) {
         let before = self.last.as_ref().unwrap_or(&self.first);
         self.gone.step(before, &batch);

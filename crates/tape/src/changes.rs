@@ -22,14 +22,36 @@ pub(crate) struct Entry<R> {
 impl<R: Record> Entry<R> {
     /// Every entry of a record batch.
     pub(crate) fn read(batch: &RecordBatch) -> ColumnResult<Vec<Self>> {
-        let from = Columns::of(batch);
-        let ticks = u64::read(&from, "tick")?;
-        let removed = bool::read(&from, "removed")?;
-        let rows = R::read(&from)?.into_iter();
+        Self::read_from(&Columns::of(batch))
+    }
+
+    fn read_from(from: &Columns<'_>) -> ColumnResult<Vec<Self>> {
+        let ticks = u64::read(from, "tick")?;
+        let removed = bool::read(from, "removed")?;
+        let rows = R::read(from)?.into_iter();
         let entries = ticks.into_iter().zip(removed).zip(rows);
         Ok(entries
             .map(|((tick, removed), row)| Self { tick, removed, row })
             .collect())
+    }
+}
+
+impl<R: Keyed> Entry<R> {
+    /// The last entry of each row of a record batch, which is a small part of them.
+    pub(crate) fn read_last(batch: &RecordBatch) -> ColumnResult<Vec<Self>> {
+        let last = Columns::of(batch).ends_of_runs(R::COLUMNS);
+        Self::read_from(&Columns::of(batch).pick(&last))
+    }
+
+    /// The entries of a record batch that end a row.
+    pub(crate) fn read_removed(batch: &RecordBatch) -> ColumnResult<Vec<Self>> {
+        let removed = bool::read(&Columns::of(batch), "removed")?;
+        let removed = removed
+            .into_iter()
+            .enumerate()
+            .filter(|(_, removed)| *removed);
+        let rows: Vec<usize> = removed.map(|(row, _)| row).collect();
+        Self::read_from(&Columns::of(batch).pick(&rows))
     }
 }
 

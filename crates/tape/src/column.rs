@@ -87,6 +87,8 @@ pub(crate) struct Columns<'a> {
     fields: &'a Fields,
     arrays: &'a [ArrayRef],
     rows: usize,
+    /// The rows that are read; `None`: all of them.
+    picked: Option<&'a [usize]>,
 }
 
 impl<'a> Columns<'a> {
@@ -95,6 +97,16 @@ impl<'a> Columns<'a> {
             fields: batch.schema_ref().fields(),
             arrays: batch.columns(),
             rows: batch.num_rows(),
+            picked: None,
+        }
+    }
+
+    /// Reads these rows alone.
+    pub(crate) fn pick(self, rows: &'a [usize]) -> Self {
+        Self {
+            rows: rows.len(),
+            picked: Some(rows),
+            ..self
         }
     }
 
@@ -103,11 +115,35 @@ impl<'a> Columns<'a> {
             fields: structs.fields(),
             arrays: structs.columns(),
             rows: structs.len(),
+            picked: None,
         }
     }
 
     pub(crate) fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// The place in the arrays of each row that is read.
+    fn places(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let picked = self.picked;
+        (0..self.rows).map(move |row| picked.map_or(row, |picked| picked[row]))
+    }
+
+    /// The rows behind which another one of the same values in these columns does not follow; every row where
+    /// there are no such columns.
+    pub(crate) fn ends_of_runs(&self, names: &[&str]) -> Vec<usize> {
+        let mut ends = vec![names.is_empty(); self.rows];
+        if let Some(last) = ends.last_mut() {
+            *last = true;
+        }
+        for name in names {
+            match self.array(name) {
+                Some(array) => mark_changes(array, &mut ends),
+                None => ends.fill(true),
+            }
+        }
+        let ends = ends.into_iter().enumerate().filter(|(_, is_end)| *is_end);
+        ends.map(|(row, _)| row).collect()
     }
 
     fn array(&self, name: &str) -> Option<&'a ArrayRef> {
@@ -134,7 +170,26 @@ impl<'a> Columns<'a> {
             true => T::default(),
             false => read(typed, row),
         };
-        Ok((0..self.rows).map(value).collect())
+        Ok(self.places().map(value).collect())
+    }
+}
+
+/// Marks the rows whose value is another than that of the row behind it.
+fn mark_changes(array: &ArrayRef, marks: &mut [bool]) {
+    fn mark(marks: &mut [bool], differs: impl Fn(usize) -> bool) {
+        let rows = marks.len().saturating_sub(1);
+        for (row, mark) in marks[..rows].iter_mut().enumerate() {
+            *mark |= differs(row);
+        }
+    }
+    if let Some(numbers) = array.as_primitive_opt::<UInt64Type>() {
+        mark(marks, |row| numbers.value(row) != numbers.value(row + 1));
+    } else if let Some(numbers) = array.as_primitive_opt::<UInt32Type>() {
+        mark(marks, |row| numbers.value(row) != numbers.value(row + 1));
+    } else if let Some(words) = array.as_string_view_opt() {
+        mark(marks, |row| words.value(row) != words.value(row + 1));
+    } else {
+        marks.fill(true);
     }
 }
 

@@ -85,6 +85,13 @@ impl Line {
 }
 
 impl Flush {
+    /// Bytes of the rows of a table.
+    pub(crate) fn bytes(&self, table: &str) -> u64 {
+        let mut chunks = self.chunks.iter();
+        let rows = chunks.find(|chunk| chunk.table == table && !chunk.schema);
+        rows.map_or(0, |chunk| chunk.length)
+    }
+
     fn numbers(&self) -> [u64; 8] {
         [
             self.first,

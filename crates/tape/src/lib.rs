@@ -13,6 +13,7 @@ mod folder;
 mod index;
 mod message;
 mod names;
+mod parts;
 mod pending;
 mod recorder;
 mod rows;

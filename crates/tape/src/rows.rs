@@ -1,14 +1,13 @@
 //! The state of the tables at one batch, made from what was written.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use noctule_model::Batch;
 
 use crate::changes::Entry;
 use crate::error::Damage;
-use crate::index::Flush;
-use crate::segment::Segment;
+use crate::parts::Parts;
 use crate::tables::{
     DestinationRecord, Distribution, FeatureRecord, GroupRecord, Keyed, LossRecord, MapRecord,
     NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord, ProcessRecord, ProgramRecord,
@@ -63,6 +62,11 @@ pub(crate) struct State {
     owners: Owners,
     node: VecDeque<Entry<NodeRecord>>,
     exited: VecDeque<Entry<ProcessRecord>>,
+    /// Of what is loaded: the batches that lack rows of the batch before.
+    ends: BTreeSet<u64>,
+    /// The batch at which the state is, and the processes that ended since the last one that was made.
+    at: Option<Entry<NodeRecord>>,
+    ended: Vec<ProcessRecord>,
     packages: Rows<PackageRecord>,
     processes: Rows<ProcessRecord>,
     groups: Rows<GroupRecord>,
@@ -78,21 +82,55 @@ pub(crate) struct State {
 
 impl State {
     /// Takes what was written at one time. All of it is read before any of it is used.
-    pub(crate) fn load(&mut self, segment: &Segment, flush: &Flush) -> Result<(), Damage> {
-        let owners = segment.read::<OwnerRecord>(flush, "owners")?;
-        let node = segment.read(flush, "node")?;
-        let exited = segment.read(flush, "exited")?;
-        let packages = segment.read(flush, "packages")?;
-        let processes = segment.read(flush, "processes")?;
-        let groups = segment.read(flush, "groups")?;
-        let waits = segment.read(flush, "waits")?;
-        let pairs = segment.read(flush, "pairs")?;
-        let destinations = segment.read(flush, "destinations")?;
-        let zones = segment.read(flush, "zones")?;
-        let features = segment.read(flush, "features")?;
-        let losses = segment.read(flush, "losses")?;
-        let programs = segment.read(flush, "programs")?;
-        let maps = segment.read(flush, "maps")?;
+    pub(crate) fn load(&mut self, parts: &Parts<'_>) -> Result<(), Damage> {
+        let ends = self.ends(parts)?;
+        self.take(parts, false)?;
+        self.ends = ends;
+        Ok(())
+    }
+
+    /// Numbers of the batches that lack something which the batch before has.
+    pub(crate) fn ends(&self, parts: &Parts<'_>) -> Result<BTreeSet<u64>, Damage> {
+        let mut ends = parts.removals()?;
+        let mut groups = parts.all::<GroupRecord>("groups")?;
+        groups.sort_by_key(|entry| entry.tick);
+        let mut before: BTreeMap<u64, &GroupRecord> = BTreeMap::new();
+        for Entry { tick, removed, row } in &groups {
+            let key = row.key();
+            let earlier = before.insert(key, row).or(self.groups.now.get(&key));
+            if *removed || earlier.is_some_and(|earlier| earlier.is_forgotten_in(row)) {
+                ends.insert(*tick);
+            }
+        }
+        Ok(ends)
+    }
+
+    /// The same, and goes to the last batch of it at once: what the rows were before is not read.
+    pub(crate) fn pass_all(&mut self, parts: &Parts<'_>) -> Result<(), Damage> {
+        self.take(parts, true)?;
+        let Some(last) = self.node.pop_back() else {
+            return Ok(());
+        };
+        self.node.clear();
+        self.advance(last);
+        Ok(())
+    }
+
+    fn take(&mut self, parts: &Parts<'_>, last: bool) -> Result<(), Damage> {
+        let owners = parts.all::<OwnerRecord>("owners")?;
+        let node = parts.all("node")?;
+        let exited = parts.all("exited")?;
+        let packages = parts.rows("packages", last)?;
+        let processes = parts.rows("processes", last)?;
+        let groups = parts.rows("groups", last)?;
+        let waits = parts.rows("waits", last)?;
+        let pairs = parts.rows("pairs", last)?;
+        let destinations = parts.rows("destinations", last)?;
+        let zones = parts.rows("zones", last)?;
+        let features = parts.rows("features", last)?;
+        let losses = parts.rows("losses", last)?;
+        let programs = parts.rows("programs", last)?;
+        let maps = parts.rows("maps", last)?;
         owners
             .into_iter()
             .for_each(|entry| self.owners.learn(entry.row));
@@ -122,22 +160,40 @@ impl State {
         self.node.get(1).map(|entry| entry.row.time.0)
     }
 
+    /// Whether it is at a batch: not at the begin of a segment.
+    pub(crate) fn has_batch(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// Whether the next batch has every row of the batch at which the state is.
+    pub(crate) fn next_keeps_rows(&self) -> bool {
+        let next = self.node.front().map(|entry| entry.tick);
+        self.at.is_some() && next.is_some_and(|tick| !self.ends.contains(&tick))
+    }
+
     /// The next batch.
     pub(crate) fn next(&mut self) -> Option<Batch> {
-        let (tick, node, exited) = self.step()?;
-        Some(self.batch(&node, tick, &exited))
+        self.forget_ended();
+        self.pass();
+        self.current()
     }
 
     /// Goes past the next batch without making it.
-    pub(crate) fn skip(&mut self) {
-        self.step();
+    pub(crate) fn pass(&mut self) {
+        if let Some(node) = self.node.pop_front() {
+            self.advance(node);
+        }
     }
 
-    fn step(&mut self) -> Option<(u64, NodeRecord, Vec<ProcessRecord>)> {
-        let Entry { tick, row, .. } = self.node.pop_front()?;
-        let mut exited = Vec::new();
+    /// Forgets which processes ended in the batches that it went past.
+    pub(crate) fn forget_ended(&mut self) {
+        self.ended.clear();
+    }
+
+    fn advance(&mut self, node: Entry<NodeRecord>) {
+        let tick = node.tick;
         while let Some(entry) = pop_up_to(&mut self.exited, tick) {
-            exited.push(entry.row);
+            self.ended.push(entry.row);
         }
         self.packages.advance(tick);
         self.processes.advance(tick);
@@ -150,7 +206,14 @@ impl State {
         self.losses.advance(tick);
         self.programs.advance(tick);
         self.maps.advance(tick);
-        Some((tick, row, exited))
+        self.at = Some(node);
+    }
+
+    /// The batch at which the state is, with the processes that ended since the last one that was made.
+    pub(crate) fn current(&mut self) -> Option<Batch> {
+        let exited = std::mem::take(&mut self.ended);
+        let at = self.at.as_ref()?;
+        Some(self.batch(&at.row, at.tick, &exited))
     }
 
     fn batch(&self, node: &NodeRecord, tick: u64, exited: &[ProcessRecord]) -> Batch {

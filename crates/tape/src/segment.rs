@@ -12,7 +12,7 @@ use arrow_schema::ArrowError;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::Entry;
-use crate::column::Record;
+use crate::column::{ColumnResult, Record};
 use crate::error::{Damage, Error};
 use crate::index::{self, Chunk, Flush, Line};
 use crate::message;
@@ -265,10 +265,17 @@ impl Segment {
     ) -> Result<Vec<Entry<R>>, Damage> {
         match self.record_batch(flush, table)? {
             None => Ok(Vec::new()),
-            Some((batch, chunk)) => {
-                Entry::read(&batch).map_err(|reason| self.damage(chunk, reason))
-            }
+            Some(part) => self.entries(&part, Entry::read),
         }
+    }
+
+    /// What a function reads of a record batch.
+    pub(crate) fn entries<E>(
+        &self,
+        (batch, chunk): &(RecordBatch, &Chunk),
+        read: impl FnOnce(&RecordBatch) -> ColumnResult<Vec<E>>,
+    ) -> Result<Vec<E>, Damage> {
+        read(batch).map_err(|reason| self.damage(chunk, reason))
     }
 
     /// The same as a record batch; `None`: the table had no rows then.

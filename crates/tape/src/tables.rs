@@ -29,6 +29,10 @@ pub(crate) trait Keyed: Record {
     /// What is one and the same row.
     type Key: Copy + Eq + Hash + Ord;
 
+    /// The columns of the key: of rows that follow each other with the same values in them only the last counts
+    /// where the batches between are not asked for. None: the table is small.
+    const COLUMNS: &[&str] = &[];
+
     /// The key of this one.
     fn key(&self) -> Self::Key;
 }

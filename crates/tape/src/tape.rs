@@ -7,6 +7,8 @@ use noctule_model::{Batch, Event};
 
 use crate::error::{Damage, Error};
 use crate::folder;
+use crate::index::Flush;
+use crate::parts::Parts;
 use crate::rows::State;
 use crate::segment::Segment;
 use crate::tables::{EventRecord, OwnerRecord, Owners};
@@ -147,6 +149,7 @@ impl Tape {
             segments: &segments[begun.unwrap_or(0).min(segments.len())..],
             flush: 0,
             state: State::default(),
+            passed: false,
             damages: Vec::new(),
         };
         batches.skip_to(from_unix_ns);
@@ -183,25 +186,78 @@ pub struct Batches<'a> {
     segments: &'a [Segment],
     flush: usize,
     state: State,
+    /// The batch at which the state is was left out by [`Self::next_for_report`].
+    passed: bool,
     damages: Vec<Damage>,
 }
 
-impl Batches<'_> {
+impl<'a> Batches<'a> {
     /// Wall-clock time of the next batch, nanoseconds since 1970.
     pub fn next_unix_ns(&mut self) -> Option<u64> {
         while self.state.next_unix_ns().is_none() {
-            let segment = self.segments.first()?;
-            let Some(flush) = segment.flushes().get(self.flush) else {
-                self.next_segment();
-                continue;
-            };
-            self.flush += 1;
-            if let Err(damage) = self.state.load(segment, flush) {
-                self.damages.push(damage);
-                self.next_segment();
+            self.segments.first()?;
+            match self.take_flush() {
+                None => self.next_segment(),
+                Some((segment, flush)) => {
+                    let parts = Parts::read(segment, flush);
+                    let loaded = parts.and_then(|parts| self.state.load(&parts));
+                    if let Err(damage) = loaded {
+                        self.damages.push(damage);
+                        self.next_segment();
+                    }
+                }
             }
         }
         self.state.next_unix_ns()
+    }
+
+    /// Behind the first batch of a window: the next one, up to a time, that a `ReportBuilder` of noctule-analysis
+    /// needs. A batch is left out of which the next one has every row; that one has the processes that ended in
+    /// both. `None`: the one before was the last up to that time.
+    pub fn next_for_report(&mut self, to_unix_ns: u64) -> Option<Batch> {
+        loop {
+            if self.state.next_unix_ns().is_none() {
+                let Some((segment, flush)) = self.take_flush() else {
+                    // The next segment begins with all rows: which of them ended meanwhile is not noted.
+                    if std::mem::take(&mut self.passed) {
+                        return self.state.current();
+                    }
+                    self.segments.first()?;
+                    self.next_segment();
+                    continue;
+                };
+                if let Err(damage) = self.load_for_report(segment, flush, to_unix_ns) {
+                    self.damages.push(damage);
+                    self.flush = usize::MAX;
+                }
+                continue;
+            }
+            let in_time = self.state.next_unix_ns().is_some_and(|at| at <= to_unix_ns);
+            if in_time && self.state.next_keeps_rows() {
+                self.state.pass();
+                self.passed = true;
+            } else if std::mem::take(&mut self.passed) {
+                return self.state.current();
+            } else {
+                return in_time.then(|| self.state.next()).flatten();
+            }
+        }
+    }
+
+    fn load_for_report(
+        &mut self,
+        segment: &Segment,
+        flush: &Flush,
+        to_unix_ns: u64,
+    ) -> Result<(), Damage> {
+        let parts = Parts::read(segment, flush)?;
+        let whole = flush.ticks > 0 && flush.to_unix_ns <= to_unix_ns;
+        if whole && self.state.has_batch() && self.state.ends(&parts)?.is_empty() {
+            self.state.pass_all(&parts)?;
+            self.passed = true;
+            return Ok(());
+        }
+        self.state.load(&parts)
     }
 
     /// What is damaged, as far as it was read.
@@ -215,19 +271,48 @@ impl Batches<'_> {
         self.state = State::default();
     }
 
+    /// The next flush of the segment.
+    fn take_flush(&mut self) -> Option<(&'a Segment, &'a Flush)> {
+        let segment = self.segments.first()?;
+        let flush = segment.flushes().get(self.flush)?;
+        self.flush += 1;
+        Some((segment, flush))
+    }
+
+    /// When the first batch was taken that is not loaded, in this segment.
+    fn unloaded_unix_ns(&self, skip: usize) -> Option<u64> {
+        let flushes = self.segments.first().map_or(&[][..], Segment::flushes);
+        let later = flushes.get(self.flush + skip..).unwrap_or_default();
+        let filled = later.iter().find(|flush| flush.ticks > 0);
+        filled.map(|flush| flush.from_unix_ns)
+    }
+
     /// Goes to the last batch that is not after a time.
     fn skip_to(&mut self, time_unix_ns: u64) {
+        self.pass_flushes(time_unix_ns);
         let before = |this: &Self| {
-            let flushes = this.segments.first().map_or(&[][..], Segment::flushes);
-            let loaded = this.state.second_unix_ns();
-            let later = flushes[this.flush.min(flushes.len())..]
-                .iter()
-                .find(|flush| flush.ticks > 0)
-                .map(|flush| flush.from_unix_ns);
-            loaded.or(later).is_some_and(|at| at <= time_unix_ns)
+            let later = this.state.second_unix_ns().or(this.unloaded_unix_ns(0));
+            later.is_some_and(|at| at <= time_unix_ns)
         };
         while self.next_unix_ns().is_some() && before(self) {
-            self.state.skip();
+            self.state.pass();
+        }
+        self.state.forget_ended();
+    }
+
+    /// Goes past the flushes behind which another begins before a time.
+    fn pass_flushes(&mut self, time_unix_ns: u64) {
+        while self
+            .unloaded_unix_ns(1)
+            .is_some_and(|at| at <= time_unix_ns)
+            && let Some((segment, flush)) = self.take_flush()
+        {
+            let parts = Parts::read(segment, flush);
+            if let Err(damage) = parts.and_then(|parts| self.state.pass_all(&parts)) {
+                self.damages.push(damage);
+                self.next_segment();
+                return;
+            }
         }
     }
 }
@@ -237,6 +322,7 @@ impl Iterator for Batches<'_> {
 
     fn next(&mut self) -> Option<Batch> {
         self.next_unix_ns()?;
+        self.passed = false;
         self.state.next()
     }
 }

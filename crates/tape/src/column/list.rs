@@ -56,8 +56,9 @@ impl<R: Record> Column for List<R> {
         let lists = array.as_list_opt::<i32>().ok_or_else(wrong)?;
         let items = lists.values().as_struct_opt().ok_or_else(wrong)?;
         let records = R::read(&Columns::of_structs(items))?;
-        let rows = lists.value_offsets().windows(2).map(|ends| {
-            let of_row = records.get(ends[0] as usize..ends[1] as usize);
+        let ends = lists.value_offsets();
+        let rows = from.places().map(|row| {
+            let of_row = records.get(ends[row] as usize..ends[row + 1] as usize);
             Self(of_row.unwrap_or_default().to_vec())
         });
         Ok(rows.collect())

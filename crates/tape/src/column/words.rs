@@ -1,6 +1,7 @@
 //! Text, and bytes that are mostly text.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder, StringViewBuilder};
@@ -54,7 +55,21 @@ impl Column for Word {
     }
 
     fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-        read_views(from, name, |text| Self(intern(text)))
+        let known = Known::default();
+        read_views(from, name, |text| known.word(text))
+    }
+}
+
+/// The word that was read last: mostly the next one is the same, and needs no lookup under a lock.
+#[derive(Default)]
+struct Known(Cell<Word>);
+
+impl Known {
+    fn word(&self, text: &str) -> Word {
+        if self.0.get().0 != text {
+            self.0.set(Word(intern(text)));
+        }
+        self.0.get()
     }
 }
 
@@ -69,7 +84,8 @@ impl Column for Option<Word> {
     }
 
     fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
-        read_views(from, name, |text| Some(Word(intern(text))))
+        let known = Known::default();
+        read_views(from, name, |text| Some(known.word(text)))
     }
 }
 

@@ -94,6 +94,7 @@ record! {
 
 impl Keyed for ProcessRecord {
     type Key = (u32, u64);
+    const COLUMNS: &[&str] = &["pid", "start_ns"];
 
     fn key(&self) -> Self::Key {
         (self.pid, self.start_ns)

@@ -67,6 +67,7 @@ record! {
 
 impl Keyed for WaitRecord {
     type Key = (bool, usize, u64, u64);
+    const COLUMNS: &[&str] = &["what", "victim_kind", "victim", "from_ns"];
 
     fn key(&self) -> Self::Key {
         let connects = self.what.0 == Distribution::Connects.name();
@@ -146,6 +147,7 @@ record! {
 
 impl Keyed for PairRecord {
     type Key = (usize, u64, usize, u64);
+    const COLUMNS: &[&str] = &["victim_kind", "victim", "culprit_kind", "culprit"];
 
     fn key(&self) -> Self::Key {
         (

@@ -1,10 +1,20 @@
 //! The same batches and events come back.
 
+use noctule_analysis::{ReportBuilder, Thresholds};
+use noctule_model::Level;
 use proptest::prelude::{ProptestConfig, any, proptest};
 
 use super::world::World;
 use super::{read, words, write};
 use crate::tape::Tape;
+
+/// A report in words, without the order of rows that are equal in what they are sorted by.
+fn lines(report: &impl std::fmt::Debug) -> Vec<String> {
+    let text = format!("{report:#?}");
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -32,11 +42,12 @@ proptest! {
         seed in any::<u64>(),
         at in 0..30_usize,
         later_ns in 0..1_000_000_000_u64,
+        segment_s in 7..60_u64,
     ) {
         let folder = tempfile::tempdir().expect("a folder");
         let mut world = World::new(seed);
         let all: Vec<_> = (0..30).map(|_| world.tick()).collect();
-        write(folder.path(), 7, &all);
+        write(folder.path(), segment_s, &all);
         let tape = Tape::open(folder.path()).expect("a tape");
         let [span] = &tape.spans()[..] else { panic!("one run: {:?}", tape.spans()) };
         let from = all[at].1.time_unix_ns + later_ns;
@@ -46,6 +57,68 @@ proptest! {
         let first = tape.batches(span, 0).next().expect("a batch");
         assert_eq!(first.sequence, all[0].1.sequence);
     }
+
+    #[test]
+    fn a_report_needs_only_the_batches_that_are_made_for_it(
+        seed in any::<u64>(),
+        from in 0..40_usize,
+        length in 1..40_usize,
+        segment_s in 5..50_u64,
+    ) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut world = World::new(seed);
+        let all: Vec<_> = (0..40).map(|_| world.tick()).collect();
+        write(folder.path(), segment_s, &all);
+        let tape = Tape::open(folder.path()).expect("a tape");
+        let [span] = &tape.spans()[..] else { panic!("one run: {:?}", tape.spans()) };
+        let to = (from + length).min(39);
+        let (from_ns, to_ns) = (all[from].1.time_unix_ns, all[to].1.time_unix_ns);
+        let mut every = tape.batches(span, from_ns);
+        let mut expected = ReportBuilder::new(every.next().expect("a batch"));
+        every.take_while(|batch| batch.time_unix_ns <= to_ns).for_each(|it| expected.add(it));
+        let mut some = tape.batches(span, from_ns);
+        let mut found = ReportBuilder::new(some.next().expect("a batch"));
+        while let Some(batch) = some.next_for_report(to_ns) {
+            found.add(batch);
+        }
+        // Containers of this world share one id: which of their groups gives a row its name is chance.
+        for level in [Level::Process, Level::Cgroup] {
+            let report = |it: &ReportBuilder| lines(&it.report(level, false));
+            assert_eq!(report(&found), report(&expected));
+        }
+        let waits = |it: &ReportBuilder| {
+            lines(&it.waits(Level::Cgroup, false, &Thresholds::default()))
+        };
+        assert_eq!(waits(&found), waits(&expected));
+    }
+}
+
+#[test]
+fn batches_without_ends_are_not_made_for_a_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = World::new(4).tick().1;
+    let later = (1..50).map(|number| {
+        let mut batch = first.clone();
+        batch.exited.clear();
+        batch.sequence += number;
+        batch.time_unix_ns += number * 1_000_000_000;
+        batch.taken_ns += number * 1_000_000_000;
+        batch.node.elapsed_ns += number;
+        (Vec::new(), batch)
+    });
+    let all: Vec<_> = std::iter::once((Vec::new(), first.clone()))
+        .chain(later)
+        .collect();
+    write(folder.path(), 20, &all);
+    let tape = Tape::open(folder.path()).expect("a tape");
+    let mut batches = tape.batches(&tape.spans()[0], 0);
+    let mut made = vec![batches.next().expect("the first").sequence];
+    while let Some(batch) = batches.next_for_report(all[45].1.time_unix_ns) {
+        made.push(batch.sequence);
+    }
+    // The ends of the window, and those of segments.
+    let places = [0, 19, 20, 39, 40, 45].map(|place| first.sequence + place);
+    assert_eq!(made, places);
 }
 
 #[test]
