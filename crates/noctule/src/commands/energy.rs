@@ -90,7 +90,7 @@ fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
 /// as the live answer is.
 fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<Answer> {
     let mut batches = Vec::new();
-    let answer = window.answer(&args.names, &mut |batch| {
+    let answer = window.answer_and_show(&args.names, &mut |batch| {
         if batches.len() <= AGAIN {
             batches.push(batch.clone());
         }

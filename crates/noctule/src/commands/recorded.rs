@@ -151,8 +151,33 @@ impl Window {
         self.tape.batches(span, *from_unix_ns)
     }
 
-    /// Reads the batches of the window, and shows each.
-    pub(super) fn answer(&self, names: &Names, show: &mut dyn FnMut(&Batch)) -> Result<Answer> {
+    /// Reads what of the window a report needs.
+    pub(super) fn answer(&self, names: &Names) -> Result<Answer> {
+        let to_unix_ns = self.stretch.to_unix_ns;
+        self.gather(names, &mut |_| {}, |batches| {
+            batches.next_for_report(to_unix_ns)
+        })
+    }
+
+    /// Reads every batch of the window, and shows each.
+    pub(super) fn answer_and_show(
+        &self,
+        names: &Names,
+        show: &mut dyn FnMut(&Batch),
+    ) -> Result<Answer> {
+        let to_unix_ns = self.stretch.to_unix_ns;
+        self.gather(names, show, |batches| {
+            batches.next_unix_ns().filter(|next| *next <= to_unix_ns)?;
+            batches.next()
+        })
+    }
+
+    fn gather(
+        &self,
+        names: &Names,
+        show: &mut dyn FnMut(&Batch),
+        next: impl Fn(&mut Batches<'_>) -> Option<Batch>,
+    ) -> Result<Answer> {
         let selection = select::recorded(names)?;
         let mut owners = HashMap::new();
         let mut batches = self.batches();
@@ -162,10 +187,7 @@ impl Window {
         let started = first.time_unix_ns;
         let mut builder = ReportBuilder::new(first);
         let mut ended = started;
-        while let Some(next) = batches.next_unix_ns()
-            && next <= self.stretch.to_unix_ns
-            && let Some(batch) = batches.next()
-        {
+        while let Some(batch) = next(&mut batches) {
             note(&mut owners, &batch);
             show(&batch);
             ended = batch.time_unix_ns;

@@ -26,7 +26,7 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
     shape(!args.command.is_empty())?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let answer = match Window::open(&args.source, args.duration, WINDOW)? {
-        Some(window) => window.answer(&args.names, &mut |_| {})?,
+        Some(window) => window.answer(&args.names)?,
         None => live(args, config)?,
     };
     let followed = answer.followed;

@@ -26,7 +26,7 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let mut observed = None;
     let answer = match Window::open(&args.source, args.duration, WINDOW)? {
         Some(window) => {
-            let answer = window.answer(&args.names, &mut |_| {})?;
+            let answer = window.answer(&args.names)?;
             Window::need(&answer, FeatureId::CpuWaits)?;
             answer
         }
