@@ -104,6 +104,11 @@ impl Recorder {
         self.queue.filled.notify_one();
     }
 
+    /// Whether the next batch finds room. Only one who makes batches faster than a clock needs to ask.
+    pub fn has_room(&self) -> bool {
+        self.queue.state().batches < MOST_BATCHES
+    }
+
     /// Hands over events, in order. From the first that finds no room on all are refused until the
     /// thread comes, so that the gap is in one place.
     pub fn events(&self, events: &[Event]) {
