@@ -167,8 +167,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// To the last batch that is not after a moment. First what is quick to see, then, unless a key
-    /// comes, the minute before it.
+    /// To the last batch that is not after a moment. First what is quick to read and to see, then, unless a
+    /// key comes, the minute before it.
     fn go(&mut self, time: u64) -> Next {
         let spans = self.spans.iter();
         let span = spans.take_while(|(from, _)| *from <= time).count();
@@ -185,29 +185,25 @@ impl<'a> Player<'a> {
                 .is_some_and(|last| last.time_unix_ns >= time);
         if !has {
             self.span = span;
-            self.kept.clear();
-            self.later = self.source.batches(span, before);
-            while self.kept.back().is_none_or(|last| last.time_unix_ns < time)
-                && let Some(batch) = self.later.next()
-            {
-                self.kept.push_back(batch);
-                if self.kept.len() > KEPT {
-                    self.kept.pop_front();
-                }
+            let near = self.back(time, QUICK).max(from);
+            self.fill(near, time);
+            self.stand_at(time);
+            self.show_from((self.at + 1).saturating_sub(QUICK), true)?;
+            if let Some(travel) = self.pending()? {
+                return Ok(Some(travel));
             }
+            self.fill(before, time);
         }
-        let reached = self.kept.iter().take_while(|it| it.time_unix_ns <= time);
-        self.at = reached.count().saturating_sub(1);
-        // The first batch alone has no window to show.
-        if self.at == 0 && self.upcoming().is_some() {
-            self.at = 1;
-        }
+        self.stand_at(time);
         let begins = self.kept.iter().take_while(|it| it.time_unix_ns < before);
         let begins = begins.count();
         let quick = (self.at + 1).saturating_sub(QUICK);
-        self.show_from(quick.max(begins), quick > begins)?;
         if quick <= begins {
+            self.show_from(begins, false)?;
             return Ok(None);
+        }
+        if has {
+            self.show_from(quick, true)?;
         }
         let mut data = fresh(self.options);
         for place in begins..=self.at {
@@ -220,6 +216,30 @@ impl<'a> Player<'a> {
         self.show(false).map(|()| None)
     }
 
+    /// Reads the batches between two moments, the last one before them included.
+    fn fill(&mut self, from: u64, to: u64) {
+        self.kept.clear();
+        self.later = self.source.batches(self.span, from);
+        while self.kept.back().is_none_or(|last| last.time_unix_ns < to)
+            && let Some(batch) = self.later.next()
+        {
+            self.kept.push_back(batch);
+            if self.kept.len() > KEPT {
+                self.kept.pop_front();
+            }
+        }
+    }
+
+    /// Makes the last batch that is not after a moment the place.
+    fn stand_at(&mut self, time: u64) {
+        let reached = self.kept.iter().take_while(|it| it.time_unix_ns <= time);
+        self.at = reached.count().saturating_sub(1);
+        // The first batch alone has no window to show.
+        if self.at == 0 && self.upcoming().is_some() {
+            self.at = 1;
+        }
+    }
+
     fn pending(&self) -> Next {
         match self.travels.try_recv() {
             Ok(travel) => Ok(Some(travel)),
@@ -230,8 +250,13 @@ impl<'a> Player<'a> {
 
     /// Where the graphs that end at a moment begin.
     fn before(&self, time: u64) -> u64 {
+        self.back(time, LENGTH + 1)
+    }
+
+    /// So many batches before a moment.
+    fn back(&self, time: u64, batches: usize) -> u64 {
         let interval = self.options.interval.as_nanos() as u64;
-        time.saturating_sub(interval.saturating_mul(LENGTH as u64 + 1))
+        time.saturating_sub(interval.saturating_mul(batches as u64))
     }
 
     /// Time of the batch behind the place, in the same span.

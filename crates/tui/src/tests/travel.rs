@@ -1,5 +1,6 @@
 //! The place in a recording.
 
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
 use noctule_model::{Batch, Level};
@@ -60,7 +61,7 @@ fn arrived(pictures: &Receiver<Fresh>) -> Fresh {
 
 /// Plays a tape while `what` travels.
 fn with_player<T>(
-    tape: &Tape,
+    tape: &dyn Recorded,
     start: u64,
     what: impl FnOnce(&Sender<Travel>, &Receiver<Fresh>) -> T,
 ) -> T {
@@ -107,6 +108,34 @@ fn it_goes_to_each_place() {
             assert_eq!(fresh.time_unix_ns, expected, "{travel:?}");
         }
     });
+}
+
+/// Notes from which moments it is read.
+struct Noted(Tape, Mutex<Vec<u64>>);
+
+impl Recorded for Noted {
+    fn spans(&self) -> Vec<(u64, u64)> {
+        self.0.spans()
+    }
+
+    fn batches(&self, span: usize, from_unix_ns: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
+        self.1.lock().expect("no panic").push(from_unix_ns);
+        self.0.batches(span, from_unix_ns)
+    }
+}
+
+#[test]
+fn a_jump_is_shown_before_the_minute_before_it_is_read() {
+    let tape = Noted(tape(), Mutex::default());
+    let at = tape.0.0[0][150].time_unix_ns;
+    with_player(&tape, at, |_, pictures| {
+        let first = pictures.recv().expect("the player lives");
+        assert!(first.busy, "the graphs are to come");
+        assert_eq!(first.time_unix_ns, at);
+        assert_eq!(arrived(pictures).time_unix_ns, at);
+    });
+    let read = tape.1.into_inner().expect("no panic");
+    assert_eq!(read, [at - 3 * TICK, at - 61 * TICK]);
 }
 
 #[test]
