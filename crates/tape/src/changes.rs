@@ -61,6 +61,8 @@ pub(crate) trait Pending: Send {
     fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError>;
     /// How many they are.
     fn rows(&self) -> usize;
+    /// The next batch is written whole, beside what ended in it.
+    fn rewrite(&mut self);
     /// Forgets what was written: the next batch is written whole.
     fn restart(&mut self);
 }
@@ -77,6 +79,8 @@ pub(crate) struct Changes<R: Keyed> {
     free: Vec<usize>,
     /// Places of the rows of the last batch, in its order.
     order: Vec<usize>,
+    /// Rows of the next batch are written although nothing in them changed.
+    whole: bool,
     pending: Vec<Entry<R>>,
 }
 
@@ -97,14 +101,18 @@ impl<R: Keyed> Default for Changes<R> {
             places: HashMap::new(),
             free: Vec::new(),
             order: Vec::new(),
+            whole: false,
             pending: Vec::new(),
         }
     }
 }
 
 impl<R: Keyed> Changes<R> {
-    /// Notes what the rows of a batch changed.
-    pub(crate) fn step(&mut self, tick: u64, rows: impl Iterator<Item = R>) {
+    /// Notes what the rows of a batch changed. The keys of the rows that ended: those that are no longer there, and
+    /// those that [`Keyed::ends_in`] names.
+    pub(crate) fn step(&mut self, tick: u64, rows: impl Iterator<Item = R>) -> Vec<R::Key> {
+        let whole = std::mem::take(&mut self.whole);
+        let mut ended = Vec::new();
         let before = std::mem::take(&mut self.order);
         let mut order = Vec::with_capacity(before.len());
         let mut next = 0;
@@ -112,7 +120,10 @@ impl<R: Keyed> Changes<R> {
             let key = row.key();
             let place = self.find(key, before.get(next).copied());
             let known = place.and_then(|place| self.rows.get_mut(place)?.as_mut());
-            if known.as_ref().is_none_or(|last| last.row != row) {
+            if known.as_ref().is_some_and(|last| last.row.ends_in(&row)) {
+                ended.push(key);
+            }
+            if whole || known.as_ref().is_none_or(|last| last.row != row) {
                 self.pending.push(Entry {
                     tick,
                     removed: false,
@@ -135,9 +146,10 @@ impl<R: Keyed> Changes<R> {
             }
         }
         for place in before {
-            self.remove_unless_of(tick, place);
+            ended.extend(self.remove_unless_of(tick, place));
         }
         self.order = order;
+        ended
     }
 
     /// The place of a row, which may be the expected one.
@@ -167,11 +179,9 @@ impl<R: Keyed> Changes<R> {
         place
     }
 
-    /// Notes that a row is gone, if the batch has not had it.
-    fn remove_unless_of(&mut self, tick: u64, place: usize) {
-        let Some(last) = self.rows[place].take_if(|last| last.tick != tick) else {
-            return;
-        };
+    /// Notes that a row is gone, if the batch has not had it. Its key then.
+    fn remove_unless_of(&mut self, tick: u64, place: usize) -> Option<R::Key> {
+        let last = self.rows[place].take_if(|last| last.tick != tick)?;
         self.places.remove(&last.key);
         self.free.push(place);
         self.pending.push(Entry {
@@ -179,6 +189,7 @@ impl<R: Keyed> Changes<R> {
             removed: true,
             row: last.row,
         });
+        Some(last.key)
     }
 }
 
@@ -202,6 +213,10 @@ where
 
     fn rows(&self) -> usize {
         self.pending.len()
+    }
+
+    fn rewrite(&mut self) {
+        self.whole = true;
     }
 
     fn restart(&mut self) {
@@ -249,6 +264,8 @@ impl<R: Record + Send> Pending for Log<R> {
     fn rows(&self) -> usize {
         self.pending.len()
     }
+
+    fn rewrite(&mut self) {}
 
     fn restart(&mut self) {
         self.pending.clear();

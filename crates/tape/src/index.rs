@@ -13,6 +13,10 @@ pub(crate) const FILE: &str = "index";
 const FLUSH: &str = "rows";
 const CLOSED: &str = "closed";
 
+/// Words behind the numbers of a line. Format 1 had none of them.
+const WHOLE: &str = "whole";
+const KEPT: &str = "kept";
+
 /// Ends the name of a table whose schema, not its rows, is in a chunk.
 const SCHEMA: char = '^';
 
@@ -41,6 +45,10 @@ pub(crate) struct Flush {
     pub(crate) events: u64,
     pub(crate) events_from_unix_ns: u64,
     pub(crate) events_to_unix_ns: u64,
+    /// Its first batch has all rows: reading can begin with it.
+    pub(crate) whole: bool,
+    /// Each of its batches has all that the one before had, but for processes whose end is reported.
+    pub(crate) kept: bool,
     pub(crate) chunks: Vec<Chunk>,
 }
 
@@ -110,6 +118,12 @@ impl Flush {
         for number in self.numbers() {
             let _ = write!(text, " {number}");
         }
+        for (_, word) in [(self.whole, WHOLE), (self.kept, KEPT)]
+            .iter()
+            .filter(|(is, _)| *is)
+        {
+            let _ = write!(text, " {word}");
+        }
         for chunk in &self.chunks {
             let Chunk {
                 table,
@@ -135,28 +149,38 @@ impl Flush {
             events: number()?,
             events_from_unix_ns: number()?,
             events_to_unix_ns: number()?,
+            whole: false,
+            kept: false,
             chunks: Vec::new(),
         };
         for word in words {
-            let mut parts = word.split(':');
-            let name = parts.next()?;
-            let table = name.trim_end_matches(SCHEMA);
-            // It becomes the name of a file.
-            if !table
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
-            {
-                return None;
+            match word {
+                WHOLE => flush.whole = true,
+                KEPT => flush.kept = true,
+                _ => flush.chunks.push(Chunk::parse(word)?),
             }
-            flush.chunks.push(Chunk {
-                table: table.to_owned(),
-                schema: name.ends_with(SCHEMA),
-                offset: parts.next()?.parse().ok()?,
-                length: parts.next()?.parse().ok()?,
-                checksum: u32::from_str_radix(parts.next()?, 16).ok()?,
-            });
         }
         Some(flush)
+    }
+}
+
+impl Chunk {
+    fn parse(word: &str) -> Option<Self> {
+        let mut parts = word.split(':');
+        let name = parts.next()?;
+        let table = name.trim_end_matches(SCHEMA);
+        // It becomes the name of a file.
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        if !table.bytes().all(is_plain) {
+            return None;
+        }
+        Some(Self {
+            table: table.to_owned(),
+            schema: name.ends_with(SCHEMA),
+            offset: parts.next()?.parse().ok()?,
+            length: parts.next()?.parse().ok()?,
+            checksum: u32::from_str_radix(parts.next()?, 16).ok()?,
+        })
     }
 }
 
@@ -179,6 +203,8 @@ mod tests {
             ticks: 3,
             events: 9,
             events_to_unix_ns: u64::MAX,
+            whole: true,
+            kept: true,
             chunks: vec![chunk(true, 0), chunk(false, 7)],
             ..Flush::default()
         });

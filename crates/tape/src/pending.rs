@@ -1,5 +1,7 @@
 //! The rows of all tables that are still to be written, made from batches and events.
 
+use std::collections::BTreeSet;
+
 use noctule_model::{Batch, Event};
 
 use crate::changes::{Changes, Log, Pending};
@@ -56,8 +58,16 @@ impl Tables {
         self.each().iter().map(|(_, table)| table.rows()).sum()
     }
 
-    /// Notes what a batch changed.
-    pub(crate) fn step(&mut self, batch: &Batch, owners: &mut Owners) {
+    /// The next batch is written whole.
+    pub(crate) fn rewrite(&mut self) {
+        self.each()
+            .iter_mut()
+            .for_each(|(_, table)| table.rewrite());
+    }
+
+    /// Notes what a batch changed. Whether it has all that the batch before had: each process that it has not
+    /// is reported as ended.
+    pub(crate) fn step(&mut self, batch: &Batch, owners: &mut Owners) -> bool {
         let Batch {
             sequence,
             time_unix_ns: _,
@@ -93,12 +103,17 @@ impl Tables {
         self.packages.step(tick, rows);
         let record = |row, owners: &mut Owners| ProcessRecord::new(row, owners, measured, metered);
         let rows = processes.iter().map(|row| record(row, owners));
-        self.processes.step(tick, rows);
+        let ended = self.processes.step(tick, rows);
+        let reported: BTreeSet<_> = exited
+            .iter()
+            .map(|it| (it.id.pid, it.id.start_ns))
+            .collect();
+        let mut kept = ended.iter().all(|key| reported.contains(key));
         let rows = exited.iter().map(|row| record(row, owners));
         self.exited.push(tick, rows);
         let rows = cgroups.iter();
         let rows = rows.map(|row| GroupRecord::new(row, owners, measured, metered));
-        self.groups.step(tick, rows);
+        kept &= self.groups.step(tick, rows).is_empty();
         let rows = [
             (Distribution::Waits, waits, all_waits),
             (Distribution::Connects, connects, all_connects),
@@ -107,8 +122,9 @@ impl Tables {
             let rows = rows.iter().flat_map(move |row| WaitRecord::rows(what, row));
             rows.chain(WaitRecord::of_all(what, all))
         });
-        self.waits.step(tick, rows);
-        self.pairs.step(tick, blames.iter().map(PairRecord::new));
+        kept &= self.waits.step(tick, rows).is_empty();
+        let rows = blames.iter().map(PairRecord::new);
+        kept &= self.pairs.step(tick, rows).is_empty();
         let rows = destinations.iter();
         let rows = rows.map(|row| DestinationRecord::new(row, measured));
         self.destinations.step(tick, rows);
@@ -128,6 +144,7 @@ impl Tables {
         self.maps
             .step(tick, rows.map(|(place, fill)| MapRecord::new(place, fill)));
         self.owners.push(tick, owners.take());
+        kept
     }
 
     /// Adds events, which belong to a batch.

@@ -98,7 +98,7 @@ impl State {
         for Entry { tick, removed, row } in &groups {
             let key = row.key();
             let earlier = before.insert(key, row).or(self.groups.now.get(&key));
-            if *removed || earlier.is_some_and(|earlier| earlier.is_forgotten_in(row)) {
+            if *removed || earlier.is_some_and(|earlier| earlier.ends_in(row)) {
                 ends.insert(*tick);
             }
         }
@@ -108,12 +108,38 @@ impl State {
     /// The same, and goes to the last batch of it at once: what the rows were before is not read.
     pub(crate) fn pass_all(&mut self, parts: &Parts<'_>) -> Result<(), Damage> {
         self.take(parts, true)?;
-        let Some(last) = self.node.pop_back() else {
-            return Ok(());
-        };
-        self.node.clear();
-        self.advance(last);
+        self.go_to_last();
         Ok(())
+    }
+
+    /// The same, where all rows were written and those of before do not matter. `ended`: of what was not read.
+    pub(crate) fn begin_at(
+        &mut self,
+        parts: &Parts<'_>,
+        ended: Vec<ProcessRecord>,
+    ) -> Result<(), Damage> {
+        let mut begun = Self::default();
+        begun.take(parts, true)?;
+        begun.owners.add(&mut self.owners);
+        begun.ended = std::mem::take(&mut self.ended);
+        begun.ended.extend(ended);
+        begun.go_to_last();
+        *self = begun;
+        Ok(())
+    }
+
+    fn go_to_last(&mut self) {
+        if let Some(last) = self.node.pop_back() {
+            self.node.clear();
+            self.advance(last);
+        }
+    }
+
+    /// Takes note of owners.
+    pub(crate) fn learn(&mut self, owners: Vec<Entry<OwnerRecord>>) {
+        owners
+            .into_iter()
+            .for_each(|entry| self.owners.learn(entry.row));
     }
 
     fn take(&mut self, parts: &Parts<'_>, last: bool) -> Result<(), Damage> {
@@ -131,9 +157,7 @@ impl State {
         let losses = parts.rows("losses", last)?;
         let programs = parts.rows("programs", last)?;
         let maps = parts.rows("maps", last)?;
-        owners
-            .into_iter()
-            .for_each(|entry| self.owners.learn(entry.row));
+        self.learn(owners);
         self.node = node.into();
         self.exited = exited.into();
         self.packages.load(packages);

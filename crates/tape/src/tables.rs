@@ -35,4 +35,9 @@ pub(crate) trait Keyed: Record {
 
     /// The key of this one.
     fn key(&self) -> Self::Key;
+
+    /// Whether a part of what it counted is forgotten in the row of a later batch.
+    fn ends_in(&self, _later: &Self) -> bool {
+        false
+    }
 }

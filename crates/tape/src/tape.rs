@@ -11,7 +11,7 @@ use crate::index::Flush;
 use crate::parts::Parts;
 use crate::rows::State;
 use crate::segment::Segment;
-use crate::tables::{EventRecord, OwnerRecord, Owners};
+use crate::tables::{EventRecord, OwnerRecord, Owners, ProcessRecord};
 
 /// The segments of a folder, the oldest first.
 #[derive(Clone, Debug)]
@@ -145,9 +145,14 @@ impl Tape {
         let begun = segments
             .iter()
             .rposition(|segment| segment.span().is_some_and(|(from, _)| from <= from_unix_ns));
+        let segments = &segments[begun.unwrap_or(0).min(segments.len())..];
+        let flushes = segments.first().map_or(&[][..], Segment::flushes);
+        let whole = flushes
+            .iter()
+            .rposition(|flush| flush.whole && flush.from_unix_ns <= from_unix_ns);
         let mut batches = Batches {
-            segments: &segments[begun.unwrap_or(0).min(segments.len())..],
-            flush: 0,
+            segments,
+            flush: whole.unwrap_or(0),
             state: State::default(),
             passed: false,
             damages: Vec::new(),
@@ -217,6 +222,10 @@ impl<'a> Batches<'a> {
     pub fn next_for_report(&mut self, to_unix_ns: u64) -> Option<Batch> {
         loop {
             if self.state.next_unix_ns().is_none() {
+                if let Err(damage) = self.jump(to_unix_ns) {
+                    self.damages.push(damage);
+                    self.flush = usize::MAX;
+                }
                 let Some((segment, flush)) = self.take_flush() else {
                     // The next segment begins with all rows: which of them ended meanwhile is not noted.
                     if std::mem::take(&mut self.passed) {
@@ -244,6 +253,31 @@ impl<'a> Batches<'a> {
         }
     }
 
+    /// To the last flush of the segment that is whole, if nothing ends on the way there but processes.
+    fn jump(&mut self, to_unix_ns: u64) -> Result<(), Damage> {
+        let Some(segment) = self.segments.first().filter(|_| self.state.has_batch()) else {
+            return Ok(());
+        };
+        let later = segment.flushes().get(self.flush..).unwrap_or_default();
+        let quiet =
+            |flush: &&Flush| flush.ticks == 0 || (flush.kept && flush.to_unix_ns <= to_unix_ns);
+        let quiet = &later[..later.iter().take_while(quiet).count()];
+        let Some(place) = quiet.iter().rposition(|flush| flush.whole) else {
+            return Ok(());
+        };
+        let (between, whole) = (&later[..place], &later[place]);
+        let mut ended = Vec::new();
+        for flush in between {
+            self.state.learn(segment.read(flush, "owners")?);
+            let exited = segment.read::<ProcessRecord>(flush, "exited")?;
+            ended.extend(exited.into_iter().map(|entry| entry.row));
+        }
+        self.state.begin_at(&Parts::read(segment, whole)?, ended)?;
+        self.flush += place + 1;
+        self.passed = true;
+        Ok(())
+    }
+
     fn load_for_report(
         &mut self,
         segment: &Segment,
@@ -252,7 +286,7 @@ impl<'a> Batches<'a> {
     ) -> Result<(), Damage> {
         let parts = Parts::read(segment, flush)?;
         let whole = flush.ticks > 0 && flush.to_unix_ns <= to_unix_ns;
-        if whole && self.state.has_batch() && self.state.ends(&parts)?.is_empty() {
+        if whole && self.state.has_batch() && (flush.kept || self.state.ends(&parts)?.is_empty()) {
             self.state.pass_all(&parts)?;
             self.passed = true;
             return Ok(());

@@ -21,6 +21,10 @@ use crate::tally::Tally;
 /// Rows are written when their first batch is so old; a crash loses no more than that.
 const FLUSH_NS: u64 = 10_000_000_000;
 
+/// All rows are written again when they were last written so long ago: who asks for one moment reads no more than
+/// this before it. A tape is 3% larger for it.
+const WHOLE_NS: u64 = 60_000_000_000;
+
 /// Or when they are so many: memory stays bounded.
 const MOST_ROWS: usize = 200_000;
 
@@ -53,6 +57,8 @@ pub(crate) struct Writer {
     flush: Flush,
     /// `CLOCK_MONOTONIC` of the first batch that is pending.
     since_ns: Option<u64>,
+    /// The same of the last batch that was written whole, in this segment.
+    whole_ns: Option<u64>,
     /// Number of the last batch.
     tick: u64,
     open: Option<Open>,
@@ -76,6 +82,7 @@ impl Writer {
             owners: Owners::default(),
             flush: Flush::default(),
             since_ns: None,
+            whole_ns: None,
             tick: 0,
             open: None,
         })
@@ -89,10 +96,15 @@ impl Writer {
         if self.open.as_ref().is_some_and(over) {
             written = self.end_segment();
         }
-        self.tables.step(batch, &mut self.owners);
+        let is_first = self.flush.ticks == 0;
+        if is_first {
+            self.flush.whole = self.begin_whole(batch.taken_ns);
+        }
+        let kept = self.tables.step(batch, &mut self.owners);
         self.tick = batch.sequence;
         let flush = &mut self.flush;
-        if flush.ticks == 0 {
+        flush.kept = kept && (is_first || flush.kept);
+        if is_first {
             flush.first = batch.sequence;
             flush.from_unix_ns = batch.time_unix_ns;
         }
@@ -105,6 +117,18 @@ impl Writer {
             return written.and(self.flush());
         }
         written
+    }
+
+    /// Whether the next batch is written whole, with its owners, because it is time.
+    fn begin_whole(&mut self, taken_ns: u64) -> bool {
+        let since = self.whole_ns.map(|whole| taken_ns.saturating_sub(whole));
+        if since.is_some_and(|since| since < WHOLE_NS) {
+            return false;
+        }
+        self.whole_ns = Some(taken_ns);
+        self.tables.rewrite();
+        self.owners.restart();
+        true
     }
 
     /// Adds events. They are written with the next batches.
@@ -151,6 +175,7 @@ impl Writer {
         self.owners = Owners::default();
         self.flush = Flush::default();
         self.since_ns = None;
+        self.whole_ns = None;
     }
 
     /// Writes what is pending. When that fails the segment ends before it, and the next batch begins

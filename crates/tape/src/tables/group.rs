@@ -37,6 +37,13 @@ impl Keyed for GroupRecord {
     fn key(&self) -> Self::Key {
         self.cgroup
     }
+
+    /// The accounts and the events of a group are not forgotten at the same moment.
+    fn ends_in(&self, later: &Self) -> bool {
+        let zero = |it: &Self| (it.counters.counts.is_zero(), it.events.counts.is_zero());
+        let ((accounts, events), (later_accounts, later_events)) = (zero(self), zero(later));
+        (later_accounts && !accounts) || (later_events && !events)
+    }
 }
 
 impl GroupRecord {
@@ -68,13 +75,6 @@ impl GroupRecord {
             longest_waiting_ns: waiting.longest_ns,
             packages: by_package(packages),
         }
-    }
-
-    /// Whether its accounts, or its events, were forgotten since. They are not at the same moment.
-    pub(crate) fn is_forgotten_in(&self, later: &Self) -> bool {
-        let zero = |it: &Self| (it.counters.counts.is_zero(), it.events.counts.is_zero());
-        let ((accounts, events), (later_accounts, later_events)) = (zero(self), zero(later));
-        (later_accounts && !accounts) || (later_events && !events)
     }
 
     pub(crate) fn row(&self, owners: &Owners) -> CgroupRow {

@@ -157,6 +157,11 @@ impl Owners {
         self.known.insert(record.owner, Arc::new(record.owner()));
     }
 
+    /// Takes note of what another has read.
+    pub(crate) fn add(&mut self, other: &mut Self) {
+        self.known.extend(other.known.drain());
+    }
+
     /// The owner with this number.
     pub(crate) fn owner(&self, number: OwnerNumber) -> Option<Arc<Owner>> {
         self.known.get(&number?).cloned()

@@ -1,12 +1,21 @@
 //! The same batches and events come back.
 
 use noctule_analysis::{ReportBuilder, Thresholds};
-use noctule_model::Level;
+use noctule_model::{Batch, Counter, Event, Level, ProcessId, ProcessRow};
 use proptest::prelude::{ProptestConfig, any, proptest};
 
 use super::world::World;
 use super::{read, words, write};
 use crate::tape::Tape;
+
+/// Puts the batches further apart: rows are written whole each minute.
+fn spread(ticks: &mut [(Vec<Event>, Batch)], step_s: u64) {
+    for (number, (_, batch)) in (0..).zip(ticks) {
+        let more_ns = number * (step_s - 1) * 1_000_000_000;
+        batch.time_unix_ns += more_ns;
+        batch.taken_ns += more_ns;
+    }
+}
 
 /// A report in words, without the order of rows that are equal in what they are sorted by.
 fn lines(report: &impl std::fmt::Debug) -> Vec<String> {
@@ -31,7 +40,7 @@ proptest! {
         write(folder.path(), segment_s, &all);
         let (batches, events, damages) = read(folder.path());
         assert_eq!(damages, 0);
-        let batch = |tick: &(_, noctule_model::Batch)| tick.1.clone();
+        let batch = |tick: &(_, Batch)| tick.1.clone();
         assert_eq!(words(batches.into_iter()), words(all.iter().map(batch)));
         let expected: Vec<_> = all.into_iter().flat_map(|tick| tick.0).collect();
         assert_eq!(events, expected);
@@ -42,11 +51,13 @@ proptest! {
         seed in any::<u64>(),
         at in 0..30_usize,
         later_ns in 0..1_000_000_000_u64,
-        segment_s in 7..60_u64,
+        segment_s in 7..300_u64,
+        step_s in 1..9_u64,
     ) {
         let folder = tempfile::tempdir().expect("a folder");
         let mut world = World::new(seed);
-        let all: Vec<_> = (0..30).map(|_| world.tick()).collect();
+        let mut all: Vec<_> = (0..30).map(|_| world.tick()).collect();
+        spread(&mut all, step_s);
         write(folder.path(), segment_s, &all);
         let tape = Tape::open(folder.path()).expect("a tape");
         let [span] = &tape.spans()[..] else { panic!("one run: {:?}", tape.spans()) };
@@ -63,11 +74,13 @@ proptest! {
         seed in any::<u64>(),
         from in 0..40_usize,
         length in 1..40_usize,
-        segment_s in 5..50_u64,
+        segment_s in 5..400_u64,
+        step_s in 1..9_u64,
     ) {
         let folder = tempfile::tempdir().expect("a folder");
         let mut world = World::new(seed);
-        let all: Vec<_> = (0..40).map(|_| world.tick()).collect();
+        let mut all: Vec<_> = (0..40).map(|_| world.tick()).collect();
+        spread(&mut all, step_s);
         write(folder.path(), segment_s, &all);
         let tape = Tape::open(folder.path()).expect("a tape");
         let [span] = &tape.spans()[..] else { panic!("one run: {:?}", tape.spans()) };
@@ -119,6 +132,52 @@ fn batches_without_ends_are_not_made_for_a_report() {
     // The ends of the window, and those of segments.
     let places = [0, 19, 20, 39, 40, 45].map(|place| first.sequence + place);
     assert_eq!(made, places);
+}
+
+/// Three minutes of a segment, in the second of which a process ends.
+#[test]
+fn a_report_has_the_processes_that_ended_in_minutes_that_are_not_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut batch = World::new(4).tick().1;
+    batch.exited.clear();
+    let row = |pid| ProcessRow {
+        id: ProcessId { pid, start_ns: 7 },
+        ..ProcessRow::default()
+    };
+    batch.processes = vec![row(1), row(2)];
+    let mut all = Vec::new();
+    for number in 0..190 {
+        batch.sequence += 1;
+        batch.time_unix_ns += 1_000_000_000;
+        batch.taken_ns += 1_000_000_000;
+        batch.exited.clear();
+        for row in &mut batch.processes {
+            row.counters[Counter::CpuTime] += number;
+        }
+        if number == 90 {
+            batch.exited.extend(batch.processes.pop());
+        }
+        all.push((Vec::new(), batch.clone()));
+    }
+    write(folder.path(), 300, &all);
+    let tape = Tape::open(folder.path()).expect("a tape");
+    let mut batches = tape.batches(&tape.spans()[0], all[5].1.time_unix_ns);
+    let mut builder = ReportBuilder::new(batches.next().expect("the first"));
+    let last = batches.next_for_report(u64::MAX).expect("the last");
+    assert_eq!(last.sequence, all[189].1.sequence);
+    assert_eq!(last.processes.len(), 1);
+    builder.add(last);
+    assert!(batches.next_for_report(u64::MAX).is_none());
+    let report = builder.report(Level::Process, false);
+    let rows = report.rows.iter().filter_map(|row| {
+        let pid = row.process.as_ref()?.id.pid;
+        Some((pid, row.counters[Counter::CpuTime]))
+    });
+    let sum = |from: u64, to: u64| (from..=to).sum();
+    assert_eq!(
+        rows.collect::<Vec<_>>(),
+        [(1, sum(6, 189)), (2, sum(6, 90))]
+    );
 }
 
 #[test]
