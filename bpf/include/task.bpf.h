@@ -18,40 +18,7 @@
 #include "compat.bpf.h"
 #include "loss.bpf.h"
 #include "row.bpf.h"
-
-enum counter {
-	COUNTER_CPU_TIME,
-	COUNTER_CYCLES,
-	COUNTER_REFERENCE_CYCLES,
-	COUNTER_INSTRUCTIONS,
-	COUNTER_CACHE_MISSES,
-	COUNTER_SIBLING_BUSY,
-	COUNTER_PAGE_READS,
-	COUNTER_PAGE_WRITES,
-	COUNTER_SWITCHES_VOLUNTARY,
-	COUNTER_SWITCHES_PREEMPTED,
-	COUNTER_SWITCHES_THROTTLED,
-	COUNTER_WAIT_THROTTLE,
-	COUNTER_WAIT_NEIGHBOUR,
-	COUNTER_WAIT_SELF,
-	COUNTER_WAIT_KERNEL,
-	COUNTER_WAIT_INTERRUPT,
-	COUNTER_WAIT_HOST,
-	COUNTER_WAIT_IDLE,
-	COUNTER_WAIT_UNATTRIBUTED,
-	COUNTER_PREEMPTED_NEIGHBOUR,
-	COUNTER_PREEMPTED_SELF,
-	COUNTER_PREEMPTED_KERNEL,
-	COUNTER_SOFTIRQS,
-	COUNTER_COUNT = COUNTER_SOFTIRQS + 10,
-	/* The first ones are of the time on a CPU: a snapshot has them as they were at its moment.
-	 */
-	COUNTERS_OF_SLICES = COUNTER_SIBLING_BUSY + 1,
-};
-
-struct counters {
-	__u64 v[COUNTER_COUNT];
-};
+#include "slot.bpf.h"
 
 struct task_account {
 	__u64 cgroup;
@@ -133,55 +100,6 @@ struct {
 	__type(key, __u64);
 	__type(value, struct task_account);
 } accounts SEC(".maps");
-
-/* A CPU: the running thread, and the counters of its idle task, which is in no task list. */
-struct cpu_slot {
-	/* CLOCK_MONOTONIC of the end of the last slice; 0 before the first. */
-	__u64 since;
-	/* CLOCK_MONOTONIC - the scheduler's clock. */
-	__u64 clock_offset;
-	/* CLOCK_MONOTONIC at which it was last measured, and how often it was. */
-	__u64 calibrated;
-	__u64 calibrations;
-	/* Time in the idle task and in all others, up to `since`. */
-	__u64 idle_ns;
-	__u64 busy_ns;
-	/* How often the idle task left the CPU. */
-	__u64 idle_switches;
-	/* The thread that runs since then; 0 is the idle task, or another that keeps it idle. */
-	__u32 pid;
-	__u32 tgid;
-	/* Last value of each hardware counter, to charge the difference at the next switch. */
-	struct bpf_perf_event_value last[4];
-	struct counters idle;
-	/* `idle_ns` at the moment of a snapshot, and that moment. */
-	__u64 idle_then;
-	__u64 sampled_at;
-	/* `clock_offset` by the last measurement alone. */
-	__u64 measured;
-	/* Address of its run queue. */
-	__u64 queue;
-	/* Time of interrupts and steal since boot (struct moment), up to `since`. */
-	__u64 stolen;
-	__u64 interrupts;
-	/* For how long its sibling was busy, up to `since`. */
-	__u64 sibling_busy;
-	/*
-	 * CLOCK_MONOTONIC since which the CPU is idle, where no program ran at the switch to its
-	 * idle task and a walk noticed; else it is before `since`.
-	 */
-	__u64 idle_began;
-	__u64 reserved[4];
-};
-
-_Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* possible CPUs, set at load */
-	__type(key, __u32);
-	__type(value, struct cpu_slot);
-} cpus SEC(".maps");
 
 /* CLOCK_MONOTONIC when counting began: set when the programs are attached, 0 before. */
 __u64 started_at;
@@ -393,11 +311,9 @@ static __always_inline void charge_current(enum counter counter, __u64 amount)
 {
 	struct task_account *account;
 	struct cpu_slot *slot;
-	__u32 cpu;
 
 	if ((__u32)bpf_get_current_pid_tgid() == 0) {
-		cpu = bpf_get_smp_processor_id();
-		slot = bpf_map_lookup_elem(&cpus, &cpu);
+		slot = slot_here();
 		if (slot && counter < COUNTER_COUNT)
 			slot->idle.v[counter] += amount;
 		return;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Softirqs, by vector, charged to the thread on top of which they run: it pays with its time,
- * whichever thread caused them.
+ * whichever thread caused them. Here they are counted for the CPU; the next switch there charges them.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include "../include/task.bpf.h"
+#include "../include/slot.bpf.h"
 
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
@@ -14,7 +14,15 @@ char LICENSE[] SEC("license")
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(softirq_entry, unsigned int vector)
 {
-	if (vector < COUNTER_COUNT - COUNTER_SOFTIRQS)
-		charge_current(COUNTER_SOFTIRQS + vector, 1);
+	struct cpu_slot *slot = slot_here();
+
+	if (!slot || vector >= SOFTIRQ_VECTORS)
+		return 0;
+	if ((__u32)bpf_get_current_pid_tgid()) {
+		slot->softirqs[vector]++;
+		slot->all_softirqs++;
+	} else {
+		slot->idle.v[COUNTER_SOFTIRQS + vector]++;
+	}
 	return 0;
 }

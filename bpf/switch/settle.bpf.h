@@ -84,6 +84,7 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 					struct cpu_slot *slot, struct counters *c)
 {
 	__builtin_memcpy(c, &account->total, sizeof(*c));
+	add_open_softirqs(slot, c);
 	kernel_counters(task, c);
 	/* The kernel counts those that a quota took the CPU from as preempted. */
 	c->v[COUNTER_SWITCHES_PREEMPTED] -= c->v[COUNTER_SWITCHES_THROTTLED];
@@ -255,6 +256,9 @@ static __always_inline void settle(struct task_struct *task, struct task_account
 	__u64 before;
 
 	used_so_far(task, account, NULL, used);
+	/* Moved, perhaps while it runs. */
+	if (open)
+		add_open_softirqs(running_slot(task), used);
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		used->v[i] -= exchange(&account->base.v[i], used->v[i]);
 	for (int i = 0; open && i < WAIT_PARTS; i++)

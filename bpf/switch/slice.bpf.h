@@ -258,4 +258,29 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 	slot->tgid = next->tgid;
 }
 
+/* The thread leaves the CPU. `account`: NULL if it has none, and that was counted as a loss. */
+static __always_inline void charge_softirqs(struct cpu_slot *slot, struct task_account *account)
+{
+#pragma clang loop unroll(full)
+	for (int i = 0; i < SOFTIRQ_VECTORS; i++) {
+		if (account)
+			account->total.v[COUNTER_SOFTIRQS + i] += slot->softirqs[i];
+		slot->softirqs[i] = 0;
+	}
+	slot->all_softirqs = 0;
+}
+
+/*
+ * Adds those on top of a thread that runs, which no switch has charged yet. The CPU can switch
+ * between two reads: then what was charged in between is missing here, and in the next snapshot.
+ */
+static __always_inline void add_open_softirqs(const struct cpu_slot *slot, struct counters *c)
+{
+	if (!slot || !slot->all_softirqs)
+		return;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < SOFTIRQ_VECTORS; i++)
+		c->v[COUNTER_SOFTIRQS + i] += slot->softirqs[i];
+}
+
 #endif

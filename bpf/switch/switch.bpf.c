@@ -53,8 +53,10 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (waits_on)
 		runner = account_next(prev, next, comes, cpu, &now);
 
-	if (prev->pid && (runnable || ends || hardware_mask || shared))
+	if (prev->pid && (runnable || ends || hardware_mask || shared || slot->all_softirqs))
 		leaves = account_to_charge(prev);
+	if (prev->pid && slot->all_softirqs)
+		charge_softirqs(slot, leaves);
 	account_hardware(slot, prev, leaves, cpu, &span);
 	if (shared && leaves)
 		charge_span(leaves, COUNTER_SIBLING_BUSY, shared, slot, &span);

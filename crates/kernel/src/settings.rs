@@ -2,7 +2,7 @@
 //! names are set to, in one place.
 
 use crate::facts::{CgroupVersion, Facts};
-use crate::skel::{files, lifecycle, pagecache, softirq, switch, tcp, udp};
+use crate::skel::{files, lifecycle, pagecache, switch, tcp, udp};
 
 /// The read-only data of an object that is not loaded yet.
 pub(crate) trait Settings {
@@ -29,7 +29,6 @@ macro_rules! settings {
 
 settings! {
     switch: cgroup_from_v2, has_task_storage, scheduler_notes, has_prev_state;
-    softirq: cgroup_from_v2, has_task_storage, scheduler_notes;
     pagecache: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift;
     lifecycle: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift, has_group_dead, victim_is_task;
     tcp: cgroup_from_v2, has_task_storage, has_retransmit_error, accept_takes_struct;
@@ -120,7 +119,6 @@ mod tests {
     fn an_object_that_has_a_setting_gets_it() {
         let objects = described! {
             switch: SwitchSkelBuilder;
-            softirq: SoftirqSkelBuilder;
             pagecache: PagecacheSkelBuilder;
             lifecycle: LifecycleSkelBuilder;
             tcp: TcpSkelBuilder;

@@ -89,22 +89,12 @@ fn share_accounts<'o>(
 pub(super) fn softirq(
     accounts: &Accounts<'_>,
     way: &Way,
-    facts: &Facts,
+    _facts: &Facts,
 ) -> Result<Side, libbpf_rs::Error> {
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = SoftirqSkelBuilder::default().open(storage)?;
-    share_accounts(
-        &mut open.maps.tasks,
-        &mut open.maps.accounts,
-        accounts,
-        facts,
-    )?;
     open.maps.cpus.reuse_fd(accounts.cpus)?;
-    configure!(open, facts)?;
-    let mut skel = open.load()?;
-    if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
-        bss.started_at = accounts.started_ns;
-    }
+    let skel = open.load()?;
     let link = skel.progs.softirq_entry.attach()?;
     Ok(Side {
         _link: link,
@@ -157,7 +147,8 @@ impl Side {
     /// The loss counters of the object.
     pub(super) fn losses(&self) -> [u64; loss::KINDS] {
         let losses = match &self.object {
-            Object::Softirq(skel) => skel.maps.bss_data.as_deref().map(|b| b.losses),
+            // It counts in what is there for each CPU.
+            Object::Softirq(_) => None,
             Object::Pagecache(skel) => skel.maps.bss_data.as_deref().map(|b| b.losses),
         };
         losses.unwrap_or_default()
