@@ -27,6 +27,10 @@ const MAX_PAIRS: usize = 1 << 14;
 /// Destinations that have rows of their own, over all subjects.
 const MAX_DESTINATIONS: usize = 1 << 14;
 
+/// Subjects that stay when their last group has gone: where groups come and go by the hundred, each has
+/// some 10 KB here and in what is made of it. The longest gone leave before their time is over.
+const MAX_ENDED: usize = 1 << 10;
+
 /// Charges the growth of each cgroup to its subject.
 ///
 /// Working with growth keeps a subject's counters monotonic whatever happens to its groups: one
@@ -272,12 +276,13 @@ impl Rollup {
         }
     }
 
-    /// Forgets the subjects whose grace is over, also as culprits.
+    /// Forgets the subjects whose grace is over or for which there is no room, also as culprits.
     fn forget(&mut self, batch: &Batch) {
         let (now, grace) = (batch.taken_ns, self.grace_ns);
         let before = self.subjects.len();
         self.subjects
             .retain(|_, s| now.saturating_sub(s.seen_ns) <= grace);
+        self.forget_longest_gone(now);
         // A burst of groups leaves no empty places, each of a KiB, behind.
         self.subjects.shrink_to(2 * self.subjects.len());
         if self.subjects.len() < before {
@@ -291,6 +296,20 @@ impl Rollup {
         }
         let pairs = self.subjects.values().map(|s| s.row.blame.len());
         self.room = MAX_PAIRS.saturating_sub(pairs.sum());
+    }
+
+    /// Leaves [`MAX_ENDED`] of those without a group.
+    fn forget_longest_gone(&mut self, now: u64) {
+        let ended = self.subjects.iter().filter(|(_, s)| s.seen_ns < now);
+        let mut ended: Vec<(u64, Arc<Subject>)> =
+            ended.map(|(name, s)| (s.seen_ns, name.clone())).collect();
+        let Some(over) = ended.len().checked_sub(MAX_ENDED).filter(|over| *over > 0) else {
+            return;
+        };
+        ended.select_nth_unstable(over - 1);
+        for (_, name) in &ended[..over] {
+            self.subjects.remove(name);
+        }
     }
 }
 

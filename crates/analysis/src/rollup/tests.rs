@@ -49,6 +49,25 @@ fn a_removed_group_stays_in_its_subject_and_leaves_after_the_grace() {
     assert_eq!(step(&mut rollup, 101, vec![]), []);
 }
 
+#[test]
+fn where_many_groups_come_and_go_the_longest_gone_leave_early() {
+    let mut rollup = Rollup::new(u64::MAX);
+    let path = |id: u64| format!("/{id}");
+    let last = MAX_ENDED as u64 + 9;
+    for id in 0..=last {
+        step(&mut rollup, id, vec![row(id, &path(id), 10)]);
+    }
+    // One that is there and as many as can be that are not: those that went last.
+    let rows = step(&mut rollup, last + 1, vec![row(last, &path(last), 11)]);
+    let has = |id| rows.contains(&(Subject::Cgroup(path(id)), 10));
+    assert_eq!(rows.len(), MAX_ENDED + 1);
+    assert!((9..last).all(has) && !(0..9).any(has));
+    // A burst that ends at once leaves as many.
+    let burst = (10_000..10_000 + 2 * last).map(|id| row(id, &path(id), 1));
+    step(&mut rollup, last + 2, burst.collect());
+    assert_eq!(step(&mut rollup, last + 3, vec![]).len(), MAX_ENDED);
+}
+
 const UNITS: [(u64, &str); 4] = [
     (1, "a.service"),
     (2, "a.service"),
