@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is counted, and the slot of a CPU: what is known of the thread that runs there. Shared by every
- * object that counts something for the current thread.
+ * What is counted, and the slot of a CPU: what is known of the thread that runs there. Shared by
+ * every object that counts something for the current thread.
  */
 #ifndef NOCTULE_SLOT_BPF_H
 #define NOCTULE_SLOT_BPF_H

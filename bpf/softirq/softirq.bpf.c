@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Softirqs, by vector, charged to the thread on top of which they run: it pays with its time,
- * whichever thread caused them. Here they are counted for the CPU; the next switch there charges them.
+ * whichever thread caused them. Here they are counted for the CPU; the next switch there charges
+ * them.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
