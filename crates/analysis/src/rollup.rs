@@ -31,6 +31,9 @@ const MAX_DESTINATIONS: usize = 1 << 14;
 /// some 10 KB here and in what is made of it. The longest gone leave before their time is over.
 const MAX_ENDED: usize = 1 << 10;
 
+/// Each stays for that long all the same: not everybody looks at each batch, verdicts every 4 s.
+const LOOKED_AT_NS: u64 = 5_000_000_000;
+
 /// Charges the growth of each cgroup to its subject.
 ///
 /// Working with growth keeps a subject's counters monotonic whatever happens to its groups: one
@@ -50,6 +53,8 @@ pub struct Rollup {
     subjects: HashMap<Arc<Subject>, Standing>,
     /// All that was ever charged to a subject.
     total: Counters,
+    /// How many subjects stay when their last group has gone.
+    max_ended: usize,
     /// How many more pairs of a victim and a culprit can have rows of their own.
     room: usize,
     /// How many more destinations can be.
@@ -79,6 +84,7 @@ impl Rollup {
             destinations: Growth::new(Some(None)),
             subjects: HashMap::new(),
             total: Counters::default(),
+            max_ended: MAX_ENDED,
             room: MAX_PAIRS,
             destination_room: MAX_DESTINATIONS,
         }
@@ -298,14 +304,16 @@ impl Rollup {
         self.room = MAX_PAIRS.saturating_sub(pairs.sum());
     }
 
-    /// Leaves [`MAX_ENDED`] of those without a group.
+    /// Leaves as many as may stay of those that everybody has met without a group.
     fn forget_longest_gone(&mut self, now: u64) {
-        let ended = self.subjects.iter().filter(|(_, s)| s.seen_ns < now);
+        let gone = |s: &Standing| now.saturating_sub(s.seen_ns) > LOOKED_AT_NS;
+        let ended = self.subjects.iter().filter(|(_, s)| gone(s));
         let mut ended: Vec<(u64, Arc<Subject>)> =
             ended.map(|(name, s)| (s.seen_ns, name.clone())).collect();
-        let Some(over) = ended.len().checked_sub(MAX_ENDED).filter(|over| *over > 0) else {
+        let over = ended.len().saturating_sub(self.max_ended);
+        if over == 0 {
             return;
-        };
+        }
         ended.select_nth_unstable(over - 1);
         for (_, name) in &ended[..over] {
             self.subjects.remove(name);

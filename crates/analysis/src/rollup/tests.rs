@@ -51,21 +51,30 @@ fn a_removed_group_stays_in_its_subject_and_leaves_after_the_grace() {
 
 #[test]
 fn where_many_groups_come_and_go_the_longest_gone_leave_early() {
-    let mut rollup = Rollup::new(u64::MAX);
+    const SECOND: u64 = 1_000_000_000;
+    const PLACES: usize = 8;
+    let mut rollup = Rollup {
+        max_ended: PLACES,
+        ..Rollup::new(u64::MAX)
+    };
     let path = |id: u64| format!("/{id}");
-    let last = MAX_ENDED as u64 + 9;
+    let last = PLACES as u64 + 9;
     for id in 0..=last {
-        step(&mut rollup, id, vec![row(id, &path(id), 10)]);
+        step(&mut rollup, id * SECOND, vec![row(id, &path(id), 10)]);
     }
-    // One that is there and as many as can be that are not: those that went last.
-    let rows = step(&mut rollup, last + 1, vec![row(last, &path(last), 11)]);
+    // One that is there, those that went in the last 5 s, and of the others as many as can be.
+    let now = last + 1;
+    let rows = step(&mut rollup, now * SECOND, vec![row(last, &path(last), 11)]);
     let has = |id| rows.contains(&(Subject::Cgroup(path(id)), 10));
-    assert_eq!(rows.len(), MAX_ENDED + 1);
-    assert!((9..last).all(has) && !(0..9).any(has));
-    // A burst that ends at once leaves as many.
+    assert_eq!(rows.len(), 1 + 4 + PLACES);
+    assert!((5..last).all(has) && !(0..5).any(has));
+    // A burst that ends at once.
     let burst = (10_000..10_000 + 2 * last).map(|id| row(id, &path(id), 1));
-    step(&mut rollup, last + 2, burst.collect());
-    assert_eq!(step(&mut rollup, last + 3, vec![]).len(), MAX_ENDED);
+    step(&mut rollup, (now + 1) * SECOND, burst.collect());
+    let rows = step(&mut rollup, (now + 6) * SECOND, vec![]);
+    assert_eq!(rows.len(), 2 * last as usize + PLACES);
+    let rows = step(&mut rollup, (now + 7) * SECOND, vec![]);
+    assert_eq!(rows.len(), PLACES);
 }
 
 const UNITS: [(u64, &str); 4] = [
