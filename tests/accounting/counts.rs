@@ -15,7 +15,7 @@ const PAGE: usize = 4096;
 
 #[test]
 fn softirqs_of_the_node_are_the_kernels_by_vector() {
-    let _machine = support::shared();
+    let _machine = support::alone();
     needs!("cpu_time");
     let agent = agent("100ms");
     let recorder = Recorder::start(oracle::softirqs);

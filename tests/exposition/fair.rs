@@ -45,7 +45,8 @@ fn listening(load: &mut Load) -> String {
 
 #[test]
 fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
-    let _machine = support::shared();
+    // It takes the places of others in every agent of the machine.
+    let _machine = support::alone();
     needs!("tcp_events");
     let agent = Agent::start(&[]);
     let groups = ["server", "flood", "victim"].map(Group::new);
@@ -112,7 +113,8 @@ impl Drop for Named {
 
 #[test]
 fn a_flood_of_process_names_leaves_a_place_for_a_late_process() {
-    let _machine = support::shared();
+    // It takes the places of others in every agent of the machine.
+    let _machine = support::alone();
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("noctule.toml");
     fs::write(&config, format!("[metrics]\nprocess_rows = {PLACES}\n")).expect("our file");
