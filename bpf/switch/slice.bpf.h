@@ -272,7 +272,8 @@ static __always_inline void charge_softirqs(struct cpu_slot *slot, struct task_a
 
 /*
  * Adds those on top of a thread that runs, which no switch has charged yet. The CPU can switch
- * between two reads: then what was charged in between is missing here, and in the next snapshot.
+ * between two reads: then those that were charged in between are missing here, or some of the next
+ * thread are here as well. The next snapshot makes up for both, because it has the sums.
  */
 static __always_inline void add_open_softirqs(const struct cpu_slot *slot, struct counters *c)
 {
