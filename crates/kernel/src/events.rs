@@ -24,6 +24,8 @@ use crate::skel::tcp::{TcpSkel, types};
 
 mod context;
 mod files;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod load;
 mod namespaces;
 mod record;

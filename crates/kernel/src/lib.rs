@@ -15,6 +15,8 @@ mod error;
 mod events;
 mod facts;
 mod functions;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod hardware;
 mod heap;
 mod inherited;

@@ -18,7 +18,7 @@ use crate::skel::files::{FilesSkel, types};
 use crate::table;
 
 mod options;
-mod record;
+pub(super) mod record;
 mod ways;
 
 pub use options::FileOptions;

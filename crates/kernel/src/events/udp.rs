@@ -20,7 +20,7 @@ use crate::skel::udp::{OpenUdpSkel, UdpSkel, UdpSkelBuilder, types};
 use crate::table;
 
 mod question;
-mod record;
+pub(super) mod record;
 
 /// What is wanted of UDP.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use crate::events::record::owner_of;
 use crate::skel::files::types;
 
 /// Reads a record of the ring; `None` when it is none of ours.
-pub(super) fn parse(bytes: &[u8]) -> Option<RawEvent> {
+pub(in crate::events) fn parse(bytes: &[u8]) -> Option<RawEvent> {
     use types::event_kind as kind;
     let head = abi::plain::<types::event_head>(bytes)?;
     let what = match types::event_kind(head.kind) {

@@ -19,7 +19,7 @@ mod layout {
 }
 
 /// Reads a record of the ring; `None` when it is none of ours.
-pub(super) fn parse(bytes: &[u8]) -> Option<RawEvent> {
+pub(in crate::events) fn parse(bytes: &[u8]) -> Option<RawEvent> {
     let query = abi::plain::<types::dns_query>(bytes)?;
     if query.head.kind != types::event_kind::EVENT_DNS_QUERY.0 {
         return None;
