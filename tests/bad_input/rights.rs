@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
+use rustix::fs::{XattrFlags, setxattr};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -12,6 +13,7 @@ use crate::support::agent::Agent;
 use crate::support::bpf;
 use crate::support::burner::Burner;
 use crate::support::cgroup::Group;
+use crate::support::refuse::refuse;
 use crate::support::{cpu_seconds, rows};
 
 const ENOUGH: &str = "bpf,perfmon,dac_read_search";
@@ -275,6 +277,74 @@ fn a_running_agent_has_given_up_what_it_no_longer_needs() {
     support::wait_until("the exec event is in the file", || {
         fs::read_to_string(&file).is_ok_and(|text| text.contains(&marker))
     });
+}
+
+#[test]
+fn what_a_thread_cannot_give_up_is_said_and_fails_nothing_else() {
+    let _machine = support::shared();
+    let refused = [libc::SYS_capset, libc::SYS_seccomp];
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = folder.path().join("said");
+    let mut command = Command::new(NOCTULE);
+    command.args(["run", "--listen", "127.0.0.1:0"]);
+    refuse(&mut command, &refused);
+    let errors = fs::File::create(&said).expect("our file");
+    let (agent, _said) = Agent::start_unready(command, errors.into());
+    support::wait_until("the agent is ready", || {
+        agent.get("/readyz", "*/*").0 == 200
+    });
+    support::wait_until("a feature says it", || {
+        let labels = [("name", "sandbox"), ("state", "degraded")];
+        agent.value("noctule_self_feature", &labels) == Some(1.0)
+    });
+    let name = "noctule_node_cpu_seconds_total";
+    assert!(agent.value(name, &[]).is_some_and(|seconds| seconds > 0.0));
+    let said = fs::read_to_string(&said).expect("our file");
+    for line in [
+        "main: capset: Operation not permitted (os error 1): it keeps capabilities that it does not need",
+        "main: seccomp: Operation not permitted (os error 1): it can start programs",
+        "noctule-web: seccomp: Operation not permitted (os error 1): it can open files and start programs",
+    ] {
+        assert_eq!(said.matches(line).count(), 1, "{line}: {said}");
+    }
+
+    let mut doctor = Command::new(NOCTULE);
+    refuse(&mut doctor, &refused);
+    let answer = verdicts(&mut doctor);
+    let (state, reason) = verdict(&answer, "sandbox");
+    assert_eq!(state, "degraded");
+    assert_says(reason, &["noctule-names: capset: Operation not permitted"]);
+}
+
+/// It would have the right to read every file while it opens those that the user names.
+#[test]
+fn a_capability_that_cannot_be_held_back_ends_it() {
+    let _machine = support::shared();
+    let copy = Copy::new();
+    let program = copy.0.path().join("noctule");
+    // As setcap writes cap_dac_read_search+ep: version 2, effective, and bit 2 of those permitted.
+    let words = [0x0200_0001_u32, 1 << 2, 0, 0, 0].map(u32::to_le_bytes);
+    setxattr(
+        &program,
+        "security.capability",
+        words.as_flattened(),
+        XattrFlags::empty(),
+    )
+    .expect("a capability of the file");
+    let nobody = || {
+        // As root until the filter is there; setpriv and runuser need capset themselves.
+        let mut command = Command::new("chroot");
+        command.args(["--userspec=65534:65534", "--groups=", "/"]);
+        command.arg(&program).args(["--config", "/none", "stat"]);
+        command
+    };
+    let (code, said) = failure_of(&mut nobody());
+    assert_eq!(code, 2, "{said}");
+    let mut command = nobody();
+    refuse(&mut command, &[libc::SYS_capset]);
+    let (code, said) = failure_of(&mut command);
+    assert_eq!(code, 1, "{said}");
+    assert_says(&said, &["CAP_DAC_READ_SEARCH", "Operation not permitted"]);
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub(crate) mod prometheus;
 pub(crate) mod reading;
 pub(crate) mod receiver;
 pub(crate) mod record;
+pub(crate) mod refuse;
 pub(crate) mod scheduler;
 pub(crate) mod schema;
 pub(crate) mod stream;

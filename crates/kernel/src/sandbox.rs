@@ -36,17 +36,44 @@ impl Sandbox {
     }
 }
 
-/// For a thread that answers clients: it has its sockets and its memory, and can open nothing, connect to
-/// nobody and start no program. Fails where the kernel has one of the two not; the other is then in place.
-pub fn only_answer() -> io::Result<()> {
-    let files = deny_files();
-    install(&allowed(ANSWERS))?;
-    files
+/// A step that was to confine a thread, and failed although the kernel has it.
+#[derive(Debug)]
+pub struct Unconfined {
+    /// `no_new_privs`, `Landlock` or `seccomp`.
+    pub step: &'static str,
+    /// What the kernel said.
+    pub error: io::Error,
 }
 
-/// For every other thread: no programs, no other processes, no mounts and no modules.
-pub fn no_programs() -> io::Result<()> {
-    install(&denied(PROGRAMS))
+/// For a thread that answers clients: it has its sockets and its memory, and can open nothing, connect to
+/// nobody and start no program. What failed is returned; the rest is in place.
+pub fn only_answer() -> Vec<Unconfined> {
+    let found = Sandbox::probe();
+    let mut steps = vec![("no_new_privs", no_new_privileges())];
+    if found.landlock > 0 {
+        steps.push(("Landlock", deny_files(found.landlock)));
+    }
+    if found.seccomp {
+        steps.push(("seccomp", install(&allowed(ANSWERS))));
+    }
+    failed(steps)
+}
+
+/// For every other thread: no programs, no other processes, no mounts and no modules. What failed is returned.
+pub fn no_programs() -> Vec<Unconfined> {
+    let mut steps = vec![("no_new_privs", no_new_privileges())];
+    if Sandbox::probe().seccomp {
+        steps.push(("seccomp", install(&denied(PROGRAMS))));
+    }
+    failed(steps)
+}
+
+fn failed(steps: Vec<(&'static str, io::Result<()>)>) -> Vec<Unconfined> {
+    let errors = steps.into_iter().filter_map(|(step, done)| {
+        let error = done.err()?;
+        Some(Unconfined { step, error })
+    });
+    errors.collect()
 }
 
 /// System calls of a thread that answers. Those with a part of their own in `allowed` are not here.
@@ -246,7 +273,6 @@ fn no_new_privileges() -> io::Result<()> {
 }
 
 fn install(program: &[sock_filter]) -> io::Result<()> {
-    no_new_privileges()?;
     let filter = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(io::Error::other)?,
         filter: program.as_ptr().cast_mut(),
@@ -291,12 +317,7 @@ const fn file_rights(version: u32) -> u64 {
 }
 
 /// No file, and no connection or port of TCP: a ruleset without a rule.
-fn deny_files() -> io::Result<()> {
-    let version = Sandbox::probe().landlock;
-    if version == 0 {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    no_new_privileges()?;
+fn deny_files(version: u32) -> io::Result<()> {
     let network = if version >= 4 { 0b11 } else { 0 };
     let ruleset = Ruleset {
         files: file_rights(version),
@@ -350,8 +371,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         apart(move || {
-            let landlock = only_answer();
-            assert_eq!(landlock.is_ok(), sandbox.landlock > 0);
+            assert!(only_answer().is_empty());
             assert!(refused(File::open("/proc/self/status")));
             assert!(refused(File::create("/tmp/noctule-sandbox")));
             assert!(refused(TcpStream::connect(address)));
@@ -370,19 +390,48 @@ mod tests {
     #[test]
     fn other_threads_start_no_program() {
         apart(|| {
-            no_programs().unwrap();
+            assert!(no_programs().is_empty());
             File::open("/proc/self/status").unwrap();
             assert!(refused(Command::new("/bin/true").status()));
         });
     }
 
     #[test]
+    fn each_step_that_fails_is_named_and_the_others_are_taken() {
+        let landlock = Sandbox::probe().landlock > 0;
+        apart(move || {
+            no_new_privileges().unwrap();
+            let refused = [libc::SYS_seccomp, libc::SYS_landlock_restrict_self];
+            install(&denied(&refused)).unwrap();
+            let steps = |failed: Vec<Unconfined>| {
+                let denied = |it: &Unconfined| it.error.raw_os_error() == Some(libc::EPERM);
+                assert!(failed.iter().all(denied), "{failed:?}");
+                failed.iter().map(|it| it.step).collect::<Vec<_>>()
+            };
+            assert_eq!(steps(no_programs()), ["seccomp"]);
+            let of_both: &[_] = match landlock {
+                true => &["Landlock", "seccomp"],
+                false => &["seccomp"],
+            };
+            assert_eq!(steps(only_answer()), of_both);
+        });
+        apart(move || {
+            no_new_privileges().unwrap();
+            install(&denied(&[libc::SYS_landlock_restrict_self])).unwrap();
+            assert_eq!(only_answer().len(), usize::from(landlock));
+            assert!(refused(Command::new("/bin/true").status()));
+        });
+    }
+
+    #[test]
     fn landlock_alone_denies_files() {
-        if Sandbox::probe().landlock == 0 {
+        let version = Sandbox::probe().landlock;
+        if version == 0 {
             return;
         }
-        apart(|| {
-            deny_files().unwrap();
+        apart(move || {
+            no_new_privileges().unwrap();
+            deny_files(version).unwrap();
             assert!(refused(File::open("/proc/self/status")));
         });
     }

@@ -43,7 +43,9 @@ fn main() -> ExitCode {
         }
     };
     start_log(&args);
-    rights::hold_back();
+    if let Err(error) = rights::hold_back() {
+        return exit::explain(&error);
+    }
     stop::survive_limits();
     noctule_kernel::limit_heap();
     limits::raise();

@@ -398,6 +398,9 @@ impl Pipeline {
             let status = features::energy(self.meters.zones(), self.meters.unread());
             self.cpu.set_feature(&status);
         }
+        if let Some(status) = rights::not_given_up() {
+            batch.features = batch.features.iter().cloned().chain([status]).collect();
+        }
         batch.exited.splice(0..0, self.exited.drain(..));
         if let Err(error) = self.complete(&mut batch) {
             // They are in no other batch.
@@ -594,7 +597,12 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     let look = |mut pipeline: Pipeline| pipeline.tick().and_then(|_| pipeline.tick());
     // As for a recording: some programs are loaded only where something keeps what they see.
     match Pipeline::start_recorded(config, false).and_then(look) {
-        Ok(batch) => features.extend(batch.features.iter().cloned()),
+        Ok(batch) => {
+            // What came of confining threads is said in the place of what the kernel has for it.
+            let tried = |id| batch.features.iter().any(|it| it.id == id);
+            features.retain(|feature| !tried(feature.id));
+            features.extend(batch.features.iter().cloned());
+        }
         Err(error) => {
             features.extend(features::without_accounting(&facts, format!("{error:#}")));
             features.push(features::energy(meters.zones(), meters.unread()));

@@ -1,0 +1,54 @@
+//! A program for which the kernel refuses system calls.
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use libc::{c_long, sock_filter};
+
+/// Lets these fail with EPERM, in the program and in all that it starts. Only root may, because the program can
+/// still gain rights.
+pub(crate) fn refuse(command: &mut Command, calls: &[c_long]) {
+    let op = |code: u32, jf, k| sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf,
+        k,
+    };
+    let give = |result| op(libc::BPF_RET | libc::BPF_K, 0, result);
+    let mut program = vec![op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
+    for &call in calls {
+        program.push(op(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            1,
+            call as u32,
+        ));
+        program.push(give(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32));
+    }
+    program.push(give(libc::SECCOMP_RET_ALLOW));
+    let install = move || {
+        let filter = libc::sock_fprog {
+            len: program.len() as u16,
+            filter: program.as_ptr().cast_mut(),
+        };
+        // SAFETY: the filter points to as many instructions as it says, which the kernel copies.
+        #[allow(unsafe_code, reason = "no safe call installs a filter")]
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                0,
+                &raw const filter,
+            )
+        };
+        match done {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: between fork and exec it makes one system call, and allocates nothing.
+    #[allow(unsafe_code, reason = "a filter is to be there before the program is")]
+    unsafe {
+        command.pre_exec(install);
+    }
+}
