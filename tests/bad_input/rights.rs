@@ -13,7 +13,7 @@ use crate::support::agent::Agent;
 use crate::support::bpf;
 use crate::support::burner::Burner;
 use crate::support::cgroup::Group;
-use crate::support::refuse::refuse;
+use crate::support::refuse::{refuse, refuse_with};
 use crate::support::{cpu_seconds, rows};
 
 const ENOUGH: &str = "bpf,perfmon,dac_read_search";
@@ -345,6 +345,30 @@ fn a_capability_that_cannot_be_held_back_ends_it() {
     let (code, said) = failure_of(&mut command);
     assert_eq!(code, 1, "{said}");
     assert_says(&said, &["CAP_DAC_READ_SEARCH", "Operation not permitted"]);
+}
+
+/// The message blamed missing capabilities, or a kernel without BTF.
+#[test]
+fn want_of_memory_is_not_taken_for_want_of_rights_or_types() {
+    let _machine = support::shared();
+    let of = |calls: &[libc::c_long]| {
+        let mut command = Command::new(NOCTULE);
+        refuse_with(
+            libc::ENOMEM,
+            command.args(["stat", "--for", "100ms"]),
+            calls,
+        );
+        let output = ended(&mut command);
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        for blamed in ["missing CAP", "CONFIG_DEBUG_INFO_BTF"] {
+            assert!(!said.contains(blamed), "{said}");
+        }
+        said
+    };
+    let no_memory = &["Cannot allocate memory"];
+    assert_says(&of(&[libc::SYS_faccessat, libc::SYS_faccessat2]), no_memory);
+    assert_says(&of(&[libc::SYS_capget]), no_memory);
+    of(&[libc::SYS_readlinkat]);
 }
 
 #[test]

@@ -9,6 +9,11 @@ use libc::{c_long, sock_filter};
 /// Lets these fail with EPERM, in the program and in all that it starts. Only root may, because the program can
 /// still gain rights.
 pub(crate) fn refuse(command: &mut Command, calls: &[c_long]) {
+    refuse_with(libc::EPERM, command, calls);
+}
+
+/// The same with another error.
+pub(crate) fn refuse_with(errno: i32, command: &mut Command, calls: &[c_long]) {
     let op = |code: u32, jf, k| sock_filter {
         code: code as u16,
         jt: 0,
@@ -23,7 +28,7 @@ pub(crate) fn refuse(command: &mut Command, calls: &[c_long]) {
             1,
             call as u32,
         ));
-        program.push(give(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32));
+        program.push(give(libc::SECCOMP_RET_ERRNO | errno as u32));
     }
     program.push(give(libc::SECCOMP_RET_ALLOW));
     let install = move || {

@@ -1,8 +1,12 @@
 //! Errors of loading and reading.
 
 use std::fmt;
+use std::path::Path;
 
-use crate::facts::Facts;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+
+use crate::facts::{Facts, VMLINUX};
 
 /// Who can mend it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +78,24 @@ impl<T> Context<T> for Result<T, libbpf_rs::Error> {
     fn context(self, context: impl Into<String>) -> Result<T, Error> {
         self.map_err(|source| Error {
             kind: kind(&source),
-            context: context.into(),
+            context: context.into() + &without_types(&source, Path::new(VMLINUX)),
             source: Some(Box::new(source)),
         })
+    }
+}
+
+/// libbpf answers "no such process" where it could not read the kernel's types, for whatever reason: then the
+/// reason is asked for.
+fn without_types(error: &libbpf_rs::Error, file: &Path) -> String {
+    if error.to_string() != Errno::SRCH.to_string() {
+        return String::new();
+    }
+    // As libbpf asks.
+    match accessat(CWD, file, Access::READ_OK, AtFlags::EACCESS) {
+        Ok(()) => {
+            " (libbpf did not find the kernel's types, or not the function in them)".to_owned()
+        }
+        Err(error) => format!(" ({}: {error})", file.display()),
     }
 }
 
@@ -109,7 +128,7 @@ pub(crate) fn not_loaded(object: &str, facts: &Facts) -> impl FnOnce(libbpf_rs::
                 " (RLIMIT_MEMLOCK is {limit} bytes, which before Linux 5.11 limits the memory of \
                  BPF: ulimit -l unlimited, or add CAP_SYS_RESOURCE)"
             ),
-            _ => String::new(),
+            _ => without_types(&error, Path::new(VMLINUX)),
         };
         Error {
             kind: kind(&error),
@@ -124,5 +143,22 @@ fn kind(error: &libbpf_rs::Error) -> ErrorKind {
         libbpf_rs::ErrorKind::PermissionDenied => ErrorKind::Privileges,
         libbpf_rs::ErrorKind::NotFound | libbpf_rs::ErrorKind::InvalidInput => ErrorKind::Kernel,
         _ => ErrorKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_libbpf_has_no_types_the_reason_is_asked_for() {
+        let words = |errno: i32, file| {
+            without_types(&libbpf_rs::Error::from_raw_os_error(errno), Path::new(file))
+        };
+        assert_eq!(words(libc::ENOMEM, "/none"), "");
+        let missing = words(libc::ESRCH, "/none");
+        assert_eq!(missing, " (/none: No such file or directory (os error 2))");
+        let there = words(libc::ESRCH, "/dev/null");
+        assert!(there.contains("did not find"), "{there}");
     }
 }

@@ -1,13 +1,14 @@
 //! What this kernel has and what this process may do. Only facts; the decisions are in the plan.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs;
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::btf::types::Composite;
 use libbpf_rs::btf::{Btf, BtfKind, BtfType};
-use procfs::process::Process;
 use rustix::process::{Resource, getrlimit};
+use rustix::thread;
 
 use crate::roots::HostRoots;
 use crate::topology::Topology;
@@ -26,8 +27,12 @@ pub struct Facts {
     pub release: String,
     /// What the process may do.
     pub capabilities: Capabilities,
+    /// Why that could not be asked for; then there is none in `capabilities`.
+    pub capabilities_error: Option<String>,
     /// The kernel describes its types in /sys/kernel/btf/vmlinux.
     pub btf: bool,
+    /// Why they could not be read, where they are there.
+    pub btf_error: Option<String>,
     /// Programs of tracing can keep data with a thread (Linux 5.13).
     pub task_storage: bool,
     /// The iterator of socket storage is safe. From 7.0 on the storage can be taken from its socket
@@ -173,13 +178,22 @@ impl Facts {
     /// Looks at the kernel through these mounts.
     pub fn probe(roots: &HostRoots) -> Self {
         let HostRoots { sys, proc } = roots;
-        let btf = Btf::from_vmlinux().ok();
+        let (btf, btf_error) = match kernel_types() {
+            Ok(btf) => (btf, None),
+            Err(words) => (None, Some(words)),
+        };
         let release = line(&proc.join("sys/kernel/osrelease")).unwrap_or_default();
-        let capabilities = Capabilities::of_self();
+        let held = thread::capabilities(None);
+        let capabilities = held.map_or_else(
+            |_| Capabilities::default(),
+            |held| Capabilities::from_bits(held.effective.bits()),
+        );
         Self {
             roots: roots.clone(),
             capabilities,
+            capabilities_error: held.err().map(|error| error.to_string()),
             btf: btf.is_some(),
+            btf_error,
             task_storage: btf.as_ref().is_some_and(task_storage),
             hooks: btf.as_ref().map(hooks).unwrap_or_default(),
             tracepoints: btf.as_ref().map(Tracepoints::probe).unwrap_or_default(),
@@ -206,13 +220,6 @@ impl Facts {
 }
 
 impl Capabilities {
-    fn of_self() -> Self {
-        let effective = Process::myself()
-            .and_then(|p| p.status())
-            .map_or(0, |s| s.capeff);
-        Self::from_bits(effective)
-    }
-
     /// From the mask that `/proc/PID/status` shows as `CapEff`.
     pub fn from_bits(effective: u64) -> Self {
         let has = |bit: u32| effective & 1 << bit != 0;
@@ -224,6 +231,24 @@ impl Capabilities {
             sys_admin,
             sys_resource: has(24),
         }
+    }
+}
+
+/// The kernel's description of its types.
+pub(crate) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
+
+/// The kernel's types; `None` where it does not describe them. libbpf says so of whatever fails. So where the file
+/// is there it is read once more, and what fails then is said.
+fn kernel_types() -> Result<Option<Btf<'static>>, String> {
+    if let Ok(btf) = Btf::from_vmlinux() {
+        return Ok(Some(btf));
+    }
+    match File::open(VMLINUX) {
+        Ok(_) => Btf::from_path(VMLINUX)
+            .map(Some)
+            .map_err(|error| error.to_string()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.to_string()),
     }
 }
 

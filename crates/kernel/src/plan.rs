@@ -3,7 +3,7 @@
 use noctule_model::{Feature, FeatureId};
 
 use crate::error::{Error, ErrorKind};
-use crate::facts::Facts;
+use crate::facts::{Facts, VMLINUX};
 use crate::hardware::CounterSpec;
 
 /// What the user wants counted.
@@ -123,12 +123,22 @@ pub struct Plan {
 impl Plan {
     /// Decides. Fails when nothing at all can work here.
     pub fn new(facts: &Facts, wanted: &Wanted) -> Result<Self, Error> {
+        if let Some(error) = &facts.capabilities_error {
+            let words = format!("the kernel does not say which capabilities are held: {error}");
+            return Err(Error::new(ErrorKind::Other, words));
+        }
         if let Some(words) = missing_privileges(facts) {
             return Err(Error::new(ErrorKind::Privileges, words));
         }
+        if let Some(error) = &facts.btf_error {
+            let words = format!("the kernel's types at {VMLINUX} cannot be read: {error}");
+            return Err(Error::new(ErrorKind::Other, words));
+        }
         if !facts.btf {
-            let words = "the kernel does not describe its types: /sys/kernel/btf/vmlinux is \
-                missing or not readable (CONFIG_DEBUG_INFO_BTF)";
+            let words = format!(
+                "the kernel does not describe its types: there is no {VMLINUX} \
+                 (CONFIG_DEBUG_INFO_BTF)"
+            );
             return Err(Error::new(ErrorKind::Kernel, words));
         }
         let ways = |all: &[Way], on: bool| -> Vec<Way> {
@@ -211,7 +221,9 @@ mod tests {
                 perfmon: true,
                 ..Capabilities::default()
             },
+            capabilities_error: None,
             btf: true,
+            btf_error: None,
             task_storage: true,
             tracepoints: Tracepoints::default(),
             socket_storage_iterates: true,
@@ -271,6 +283,18 @@ mod tests {
     #[test]
     fn missing_rights_are_named() {
         let mut facts = facts(&[]);
+        facts.btf_error = Some("Cannot allocate memory".into());
+        facts.btf = false;
+        let error = Plan::new(&facts, &Wanted::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Other);
+        assert!(
+            error.to_string().ends_with("Cannot allocate memory"),
+            "{error}"
+        );
+        facts.capabilities_error = Some("Not enough ink".into());
+        let error = Plan::new(&facts, &Wanted::default()).unwrap_err();
+        assert!(error.to_string().ends_with("Not enough ink"), "{error}");
+        facts.capabilities_error = None;
         facts.capabilities.perfmon = false;
         let error = Plan::new(&facts, &Wanted::default()).expect_err("no rights");
         assert_eq!(error.kind(), ErrorKind::Privileges);

@@ -123,10 +123,14 @@ fn privileges(facts: &Facts) -> Feature {
         let named = held.iter().filter(|(_, has)| *has == want);
         named.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     };
-    let missing = names(false);
-    let mut reasons = vec![match missing.as_str() {
-        "" => format!("holds {}", names(true)),
-        missing => format!("lacks {missing}"),
+    let missing = match &facts.capabilities_error {
+        Some(_) => String::new(),
+        None => names(false),
+    };
+    let mut reasons = vec![match (&facts.capabilities_error, missing.as_str()) {
+        (Some(error), _) => format!("the kernel does not say which capabilities are held: {error}"),
+        (None, "") => format!("holds {}", names(true)),
+        (None, missing) => format!("lacks {missing}"),
     }];
     let mut mends = Vec::new();
     if !missing.is_empty() {
@@ -196,12 +200,12 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             facts.btf,
             FeatureState::Off,
             format!(
-                "kernel {}: /sys/kernel/btf/vmlinux is {}",
+                "kernel {}: /sys/kernel/btf/vmlinux {}",
                 facts.release,
-                if facts.btf {
-                    "there"
-                } else {
-                    "missing or not readable"
+                match &facts.btf_error {
+                    Some(error) => format!("cannot be read: {error}"),
+                    None if facts.btf => "is there".to_owned(),
+                    None => "is missing".to_owned(),
                 }
             ),
             "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
