@@ -9,7 +9,7 @@ use super::{read, words, write};
 use crate::tape::Tape;
 
 /// Puts the batches further apart: rows are written whole each minute.
-fn spread(ticks: &mut [(Vec<Event>, Batch)], step_s: u64) {
+pub(super) fn spread(ticks: &mut [(Vec<Event>, Batch)], step_s: u64) {
     for (number, (_, batch)) in (0..).zip(ticks) {
         let more_ns = number * (step_s - 1) * 1_000_000_000;
         batch.time_unix_ns += more_ns;
