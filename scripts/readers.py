@@ -15,14 +15,14 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
 NOCTULE, TAPE = sys.argv[1:]
 
-# A table, and one of its counters.
+# A table, one of its counters, and its key, where rows are written as they change.
 SUMS = [
-    ("node", "idle_ns"),
-    ("processes", "cpu_ns"),
-    ("groups", "cpu_ns"),
-    ("waits", "count"),
-    ("pairs", "wait_ns"),
-    ("events", "cgroup"),
+    ("node", "idle_ns", []),
+    ("processes", "cpu_ns", ["pid", "start_ns"]),
+    ("groups", "cpu_ns", ["cgroup"]),
+    ("waits", "count", ["what", "victim_kind", "victim", "from_ns"]),
+    ("pairs", "wait_ns", ["victim_kind", "victim", "culprit_kind", "culprit"]),
+    ("events", "cgroup", []),
 ]
 
 
@@ -37,14 +37,22 @@ def same(what, *found):
     print(f"{what}: {found[0]}")
 
 
+def recorded(table):
+    """A table of the recording, as pyarrow and as Polars read it."""
+    paths = sorted(glob.glob(f"{TAPE}/*/{table}.arrows"))
+    arrow = pyarrow.concat_tables(pyarrow.ipc.open_stream(path).read_all() for path in paths)
+    return arrow, polars.concat([polars.read_ipc_stream(path) for path in paths])
+
+
 def sums(folder):
     """Rows and a sum of each table, as pyarrow and Polars read the recording and DuckDB its export."""
-    for table, column in SUMS:
-        paths = sorted(glob.glob(f"{TAPE}/*/{table}.arrows"))
-        arrow = pyarrow.concat_tables(pyarrow.ipc.open_stream(path).read_all() for path in paths)
-        frame = polars.concat([polars.read_ipc_stream(path) for path in paths])
+    for table, column, key in SUMS:
+        arrow, frame = recorded(table)
         parquet = f"read_parquet('{folder}/lake/{table}/*.parquet')"
         csv = f"read_csv('{folder}/csv/{table}/*.csv', all_varchar = true)"
+        if "counted_from" in frame.columns:
+            differences(table, column, key, arrow, frame, parquet)
+            continue
         number = f"sum(cast({column} as hugeint))"
         query = f"select count(*), {number} from "
         numbers = [value for value in arrow.column(column).to_pylist() if value is not None]
@@ -55,6 +63,22 @@ def sums(folder):
             tuple(int(value) for value in duckdb.sql(query + parquet).fetchall()[0]),
             tuple(int(value) for value in duckdb.sql(query + csv).fetchall()[0]),
         )
+
+
+def differences(table, column, key, arrow, frame, parquet):
+    """The last value of each row: of counts that are added up as docs/tape.md says, and of the export."""
+    assert b"counts" in arrow.schema.metadata
+    rows = ", ".join(key)
+    running = f"sum({column}) over (partition by {rows}, counted_from order by tick)"
+    last = "select count(*), sum(value)::hugeint from (select arg_max(value, tick) as value from {} group by {})"
+    added = frame.sort("tick").with_columns(polars.col(column).cum_sum().over([*key, "counted_from"]))
+    added = added.group_by(key).agg(polars.col(column).last())[column].to_list()
+    same(
+        f"{table}: rows, and sum of the last {column}",
+        duckdb.sql(last.format(f"(select *, {running} as value from arrow)", rows)).fetchall()[0],
+        (len(added), sum(added)),
+        duckdb.sql(last.format(f"(select *, {column} as value from {parquet})", rows)).fetchall()[0],
+    )
 
 
 def trace(path, batches, events):

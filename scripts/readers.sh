@@ -23,4 +23,6 @@ if ! cmp -s readers.txt "$place/installed"; then
         skip 'PyPI does not answer'
     cp readers.txt "$place/installed"
 fi
-"$place/venv/bin/python" readers.py "$noctule" ../crates/tape/tests/format-1
+for format in 1 3; do
+    "$place/venv/bin/python" readers.py "$noctule" "../crates/tape/tests/format-$format"
+done

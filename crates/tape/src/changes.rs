@@ -1,6 +1,7 @@
 //! What of a table is still to be written, and its form as a record batch of Arrow.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -9,14 +10,37 @@ use arrow_schema::{ArrowError, Field, Schema};
 use crate::column::{Column as _, ColumnResult, Columns, Record, schema};
 use crate::tables::Keyed;
 
+/// The column that a table has whose counts are differences.
+const COUNTED_FROM: &str = "counted_from";
+
+/// What the schema of such a table says of it.
+const COUNTS: (&str, &str) = (
+    "counts",
+    "to be added up over the rows of the same key and the same counted_from, in the order of tick",
+);
+
 /// A row, and the batch that it belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry<R> {
     /// [`noctule_model::Batch::sequence`].
     pub(crate) tick: u64,
+    /// The batch of the entry from which on its counts are to be added up; the same batch: they are whole.
+    pub(crate) counted_from: u64,
     /// It is no longer there; the row is that of the batch before.
     pub(crate) removed: bool,
     pub(crate) row: R,
+}
+
+impl<R> Entry<R> {
+    /// A row with whole counts.
+    fn whole(tick: u64, row: R) -> Self {
+        Self {
+            tick,
+            counted_from: tick,
+            removed: false,
+            row,
+        }
+    }
 }
 
 impl<R: Record> Entry<R> {
@@ -27,20 +51,57 @@ impl<R: Record> Entry<R> {
 
     fn read_from(from: &Columns<'_>) -> ColumnResult<Vec<Self>> {
         let ticks = u64::read(from, "tick")?;
+        let counted_from = Option::<u64>::read(from, COUNTED_FROM)?;
         let removed = bool::read(from, "removed")?;
         let rows = R::read(from)?.into_iter();
-        let entries = ticks.into_iter().zip(removed).zip(rows);
-        Ok(entries
-            .map(|((tick, removed), row)| Self { tick, removed, row })
-            .collect())
+        let entries = ticks.into_iter().zip(counted_from).zip(removed).zip(rows);
+        let entries = entries.map(|(((tick, counted_from), removed), row)| Self {
+            tick,
+            // Formats 1 and 2 had whole counts only.
+            counted_from: counted_from.unwrap_or(tick),
+            removed,
+            row,
+        });
+        Ok(entries.collect())
     }
 }
 
 impl<R: Keyed> Entry<R> {
+    /// The row, where the row before it was this one.
+    pub(crate) fn row_after(self, before: Option<&R>) -> R {
+        let mut row = self.row;
+        if self.counted_from != self.tick
+            && let Some(before) = before
+        {
+            row.add(before);
+        }
+        row
+    }
+
     /// The last entry of each row of a record batch, which is a small part of them.
     pub(crate) fn read_last(batch: &RecordBatch) -> ColumnResult<Vec<Self>> {
-        let last = Columns::of(batch).ends_of_runs(R::COLUMNS);
-        Self::read_from(&Columns::of(batch).pick(&last))
+        let columns = Columns::of(batch);
+        let ticks = u64::read(&columns, "tick")?;
+        let counted_from = Option::<u64>::read(&columns, COUNTED_FROM)?;
+        let is_whole = |row: usize| counted_from[row].is_none_or(|from| from == ticks[row]);
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        let mut begin = 0;
+        for (row, is_end) in columns.ends_of_runs(R::COLUMNS).into_iter().enumerate() {
+            if is_whole(row) {
+                begin = row;
+            }
+            if is_end {
+                runs.push(begin..row + 1);
+                begin = row + 1;
+            }
+        }
+        let mut last = Self::read_from(&columns.pick(&runs))?;
+        for (entry, run) in last.iter_mut().zip(&runs) {
+            if is_whole(run.start) {
+                entry.counted_from = entry.tick;
+            }
+        }
+        Ok(last)
     }
 
     /// The entries of a record batch that end a row.
@@ -50,7 +111,7 @@ impl<R: Keyed> Entry<R> {
             .into_iter()
             .enumerate()
             .filter(|(_, removed)| *removed);
-        let rows: Vec<usize> = removed.map(|(row, _)| row).collect();
+        let rows: Vec<_> = removed.map(|(row, _)| row..row + 1).collect();
         Self::read_from(&Columns::of(batch).pick(&rows))
     }
 }
@@ -81,6 +142,7 @@ pub(crate) struct Changes<R: Keyed> {
     order: Vec<usize>,
     /// Rows of the next batch are written although nothing in them changed.
     whole: bool,
+    differences: bool,
     pending: Vec<Entry<R>>,
 }
 
@@ -90,8 +152,25 @@ struct Last<R: Keyed> {
     row: R,
     /// The batch that had it last.
     tick: u64,
+    /// The batch in which it was written with whole counts.
+    counted_from: u64,
     /// Where it stood in that batch.
     rank: usize,
+}
+
+impl<R: Keyed> Last<R> {
+    /// What is written of the same row in a later batch: what its counts grew by, if none of them went back.
+    fn grown_to(&self, tick: u64, row: &R) -> Entry<R> {
+        match row.since(&self.row) {
+            None => Entry::whole(tick, row.clone()),
+            Some(row) => Entry {
+                tick,
+                counted_from: self.counted_from,
+                removed: false,
+                row,
+            },
+        }
+    }
 }
 
 impl<R: Keyed> Default for Changes<R> {
@@ -102,12 +181,18 @@ impl<R: Keyed> Default for Changes<R> {
             free: Vec::new(),
             order: Vec::new(),
             whole: false,
+            differences: false,
             pending: Vec::new(),
         }
     }
 }
 
 impl<R: Keyed> Changes<R> {
+    /// From now on counts are written as what they grew by since the row before.
+    pub(crate) fn write_differences(&mut self) {
+        self.differences = true;
+    }
+
     /// Notes what the rows of a batch changed. The keys of the rows that ended: those that are no longer there, and
     /// those that [`Keyed::ends_in`] names.
     pub(crate) fn step(&mut self, tick: u64, rows: impl Iterator<Item = R>) -> Vec<R::Key> {
@@ -123,24 +208,26 @@ impl<R: Keyed> Changes<R> {
             if known.as_ref().is_some_and(|last| last.row.ends_in(&row)) {
                 ended.push(key);
             }
-            if whole || known.as_ref().is_none_or(|last| last.row != row) {
-                self.pending.push(Entry {
-                    tick,
-                    removed: false,
-                    row: row.clone(),
-                });
-            }
+            let entry = match &known {
+                Some(last) if !whole && last.row == row => None,
+                Some(last) if !whole && self.differences => Some(last.grown_to(tick, &row)),
+                _ => Some(Entry::whole(tick, row.clone())),
+            };
+            let counted_from = entry.as_ref().map(|entry| entry.counted_from);
+            self.pending.extend(entry);
             let rank = order.len();
             match (place, known) {
                 (Some(place), Some(last)) => {
                     next = last.rank + 1;
                     (last.row, last.tick, last.rank) = (row, tick, rank);
+                    last.counted_from = counted_from.unwrap_or(last.counted_from);
                     order.push(place);
                 }
                 _ => order.push(self.add(Last {
                     key,
                     row,
                     tick,
+                    counted_from: tick,
                     rank,
                 })),
             }
@@ -185,9 +272,8 @@ impl<R: Keyed> Changes<R> {
         self.places.remove(&last.key);
         self.free.push(place);
         self.pending.push(Entry {
-            tick,
             removed: true,
-            row: last.row,
+            ..Entry::whole(tick, last.row)
         });
         Some(last.key)
     }
@@ -207,8 +293,12 @@ where
         entries.sort_by_key(|entry| (entry.row.key(), entry.tick));
         let removed: Vec<&bool> = entries.iter().map(|entry| &entry.removed).collect();
         let mut columns = Vec::new();
+        if self.differences {
+            let counted_from: Vec<&u64> = entries.iter().map(|entry| &entry.counted_from).collect();
+            u64::arrays(&counted_from, &mut columns);
+        }
         bool::arrays(&removed, &mut columns);
-        record_batch(keyed_schema::<R>(), &entries, columns).map(Some)
+        record_batch(keyed_schema::<R>(self.differences), &entries, columns).map(Some)
     }
 
     fn rows(&self) -> usize {
@@ -220,7 +310,10 @@ where
     }
 
     fn restart(&mut self) {
-        *self = Self::default();
+        *self = Self {
+            differences: self.differences,
+            ..Self::default()
+        };
     }
 }
 
@@ -240,11 +333,8 @@ impl<R> Default for Log<R> {
 
 impl<R> Log<R> {
     pub(crate) fn push(&mut self, tick: u64, rows: impl IntoIterator<Item = R>) {
-        self.pending.extend(rows.into_iter().map(|row| Entry {
-            tick,
-            removed: false,
-            row,
-        }));
+        let entries = rows.into_iter().map(|row| Entry::whole(tick, row));
+        self.pending.extend(entries);
     }
 
     pub(crate) fn pending(&self) -> impl Iterator<Item = &R> {
@@ -278,11 +368,20 @@ fn log_schema<R: Record>() -> Arc<Schema> {
     schema::<R>(first)
 }
 
-fn keyed_schema<R: Record>() -> Arc<Schema> {
+fn keyed_schema<R: Record>(differences: bool) -> Arc<Schema> {
     let mut first: Vec<Field> = Vec::new();
     u64::fields("tick", &mut first);
+    if differences {
+        u64::fields(COUNTED_FROM, &mut first);
+    }
     bool::fields("removed", &mut first);
-    schema::<R>(first)
+    let schema = schema::<R>(first);
+    if !differences {
+        return schema;
+    }
+    let (name, meaning) = COUNTS;
+    let words = HashMap::from([(name.to_owned(), meaning.to_owned())]);
+    Arc::new(schema.as_ref().clone().with_metadata(words))
 }
 
 /// `columns` stand between the number of the batch and the columns of the record.
@@ -298,4 +397,63 @@ fn record_batch<R: Record>(
     let rows: Vec<&R> = entries.iter().map(|entry| &entry.row).collect();
     R::arrays(&rows, &mut all);
     RecordBatch::try_new(schema, all)
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::{Blame, BlameRow, Group};
+
+    use super::*;
+    use crate::tables::PairRecord;
+
+    /// A pair after each batch: `None`: it is not there.
+    fn written(waits: &[Option<u64>], whole: usize) -> RecordBatch {
+        let mut changes = Changes::default();
+        changes.write_differences();
+        for (place, wait_ns) in waits.iter().enumerate() {
+            if place == whole {
+                changes.rewrite();
+            }
+            let row = wait_ns.map(|wait_ns| BlameRow {
+                victim: Group::Kernel,
+                culprit: Group::Unnamed,
+                blame: Blame {
+                    wait_ns,
+                    preemptions: 3,
+                },
+            });
+            changes.step(place as u64, row.iter().map(PairRecord::new));
+        }
+        let batch = changes.take().expect("columns of their schema");
+        batch.expect("rows")
+    }
+
+    #[test]
+    fn counts_are_what_was_added_and_whole_where_they_begin_or_went_back() {
+        let waits = [Some(5), Some(7), Some(7), Some(9), Some(4), Some(6)];
+        let gone = [None, Some(8), Some(9)];
+        let batch = written(&[&waits[..], &gone].concat(), 3);
+        let entries = Entry::<PairRecord>::read(&batch).expect("its columns");
+        let of = |entry: &Entry<PairRecord>| {
+            let row = entry.row.row().blame;
+            (entry.tick, entry.counted_from, row.wait_ns, row.preemptions)
+        };
+        assert_eq!(
+            entries.iter().map(of).collect::<Vec<_>>(),
+            [
+                (0, 0, 5, 3),
+                (1, 0, 2, 0),
+                // Written whole, because it was time.
+                (3, 3, 9, 3),
+                (4, 4, 4, 3),
+                (5, 4, 2, 0),
+                // The row that is removed.
+                (6, 6, 6, 3),
+                (7, 7, 8, 3),
+                (8, 7, 1, 0),
+            ]
+        );
+        let last = Entry::<PairRecord>::read_last(&batch).expect("its columns");
+        assert_eq!(last.iter().map(of).collect::<Vec<_>>(), [(8, 8, 9, 3)]);
+    }
 }

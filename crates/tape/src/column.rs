@@ -6,6 +6,7 @@ mod counts;
 mod list;
 mod words;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::builder::{BooleanBuilder, PrimitiveBuilder};
@@ -32,6 +33,13 @@ pub(crate) trait Column: Clone + Default {
     fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>);
     /// One value for each row.
     fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>>;
+    /// Of a count, what was added since an earlier one; `None` where it went back, or is of something else.
+    /// What is no count is itself.
+    fn since(&self, _earlier: &Self) -> Option<Self> {
+        Some(self.clone())
+    }
+    /// The reverse.
+    fn add(&mut self, _earlier: &Self) {}
 }
 
 /// A row of several columns.
@@ -42,6 +50,10 @@ pub(crate) trait Record: Clone + Default + PartialEq {
     fn arrays(rows: &[&Self], out: &mut Vec<ArrayRef>);
     /// One record for each row.
     fn read(from: &Columns<'_>) -> ColumnResult<Vec<Self>>;
+    /// The same with each count since an earlier record; `None` where one of them has none.
+    fn since(&self, earlier: &Self) -> Option<Self>;
+    /// The reverse.
+    fn add(&mut self, earlier: &Self);
 }
 
 /// Declares a [`Record`]: each field is a [`Column`] of its own name.
@@ -77,6 +89,16 @@ macro_rules! record {
                 });
                 Ok(rows.collect())
             }
+
+            fn since(&self, earlier: &Self) -> Option<Self> {
+                Some(Self {
+                    $($field: $crate::column::Column::since(&self.$field, &earlier.$field)?,)+
+                })
+            }
+
+            fn add(&mut self, earlier: &Self) {
+                $($crate::column::Column::add(&mut self.$field, &earlier.$field);)+
+            }
         }
     };
 }
@@ -87,8 +109,8 @@ pub(crate) struct Columns<'a> {
     fields: &'a Fields,
     arrays: &'a [ArrayRef],
     rows: usize,
-    /// The rows that are read; `None`: all of them.
-    picked: Option<&'a [usize]>,
+    /// The last row of each is read, with the counts of all its rows added up; `None`: every row by itself.
+    picked: Option<&'a [Range<usize>]>,
 }
 
 impl<'a> Columns<'a> {
@@ -101,11 +123,11 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Reads these rows alone.
-    pub(crate) fn pick(self, rows: &'a [usize]) -> Self {
+    /// Reads the last row of each run alone, with the counts of the whole run. No run is empty.
+    pub(crate) fn pick(self, runs: &'a [Range<usize>]) -> Self {
         Self {
-            rows: rows.len(),
-            picked: Some(rows),
+            rows: runs.len(),
+            picked: Some(runs),
             ..self
         }
     }
@@ -126,12 +148,32 @@ impl<'a> Columns<'a> {
     /// The place in the arrays of each row that is read.
     fn places(&self) -> impl Iterator<Item = usize> + use<'a> {
         let picked = self.picked;
-        (0..self.rows).map(move |row| picked.map_or(row, |picked| picked[row]))
+        (0..self.rows).map(move |row| picked.map_or(row, |picked| picked[row].end - 1))
     }
 
-    /// The rows behind which another one of the same values in these columns does not follow; every row where
+    /// A count of each row; `None` where there is no such column.
+    fn counts(&self, name: &str) -> ColumnResult<Option<Vec<Option<u64>>>> {
+        let (Some(runs), Some(array)) = (self.picked, self.array(name)) else {
+            let known = self.array(name).is_some();
+            return Option::<u64>::read(self, name).map(|counts| known.then_some(counts));
+        };
+        let typed = array.as_primitive_opt::<UInt64Type>();
+        let typed =
+            typed.ok_or_else(|| format!("the column {name} has the type {}", array.data_type()))?;
+        // A null has the value 0. Numbers of a forged file may be of any size.
+        let values = typed.values();
+        let sum = |run: &Range<usize>| {
+            let sum = values[run.clone()]
+                .iter()
+                .fold(0_u64, |sum, value| sum.wrapping_add(*value));
+            (!typed.is_null(run.end - 1)).then_some(sum)
+        };
+        Ok(Some(runs.iter().map(sum).collect()))
+    }
+
+    /// Marks the rows behind which another one of the same values in these columns does not follow; every row where
     /// there are no such columns.
-    pub(crate) fn ends_of_runs(&self, names: &[&str]) -> Vec<usize> {
+    pub(crate) fn ends_of_runs(&self, names: &[&str]) -> Vec<bool> {
         let mut ends = vec![names.is_empty(); self.rows];
         if let Some(last) = ends.last_mut() {
             *last = true;
@@ -142,8 +184,7 @@ impl<'a> Columns<'a> {
                 None => ends.fill(true),
             }
         }
-        let ends = ends.into_iter().enumerate().filter(|(_, is_end)| *is_end);
-        ends.map(|(row, _)| row).collect()
+        ends
     }
 
     fn array(&self, name: &str) -> Option<&'a ArrayRef> {
@@ -258,6 +299,34 @@ primitive_columns! {
     u64 => UInt64Type,
     i32 => Int32Type,
     f64 => Float64Type,
+}
+
+/// A number that only grows, of a row that is written as what it grew by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count(pub(crate) u64);
+
+impl Column for Count {
+    fn fields(name: &str, out: &mut Vec<Field>) {
+        u64::fields(name, out);
+    }
+
+    fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
+        primitives::<UInt64Type>(values.iter().map(|value| Some(value.0)), out);
+    }
+
+    fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
+        let counts = from.counts(name)?.unwrap_or_default().into_iter();
+        let counts = counts.map(|count| Self(count.unwrap_or_default()));
+        Ok(counts.collect())
+    }
+
+    fn since(&self, earlier: &Self) -> Option<Self> {
+        self.0.checked_sub(earlier.0).map(Self)
+    }
+
+    fn add(&mut self, earlier: &Self) {
+        self.0 = self.0.wrapping_add(earlier.0);
+    }
 }
 
 impl Column for bool {

@@ -39,9 +39,10 @@ impl<R: Keyed> Rows<R> {
 
     fn advance(&mut self, tick: u64) {
         while let Some(entry) = pop_up_to(&mut self.later, tick) {
-            match entry.removed {
-                true => drop(self.now.remove(&entry.row.key())),
-                false => drop(self.now.insert(entry.row.key(), entry.row)),
+            let key = entry.row.key();
+            let before = self.now.remove(&key);
+            if !entry.removed {
+                self.now.insert(key, entry.row_after(before.as_ref()));
             }
         }
     }
@@ -94,13 +95,16 @@ impl State {
         let mut ends = parts.removals()?;
         let mut groups = parts.all::<GroupRecord>("groups")?;
         groups.sort_by_key(|entry| entry.tick);
-        let mut before: BTreeMap<u64, &GroupRecord> = BTreeMap::new();
-        for Entry { tick, removed, row } in &groups {
-            let key = row.key();
-            let earlier = before.insert(key, row).or(self.groups.now.get(&key));
-            if *removed || earlier.is_some_and(|earlier| earlier.ends_in(row)) {
-                ends.insert(*tick);
+        let mut before: BTreeMap<u64, GroupRecord> = BTreeMap::new();
+        for entry in groups {
+            let (tick, removed, key) = (entry.tick, entry.removed, entry.row.key());
+            let earlier = before.remove(&key);
+            let earlier = earlier.as_ref().or(self.groups.now.get(&key));
+            let row = entry.row_after(earlier);
+            if removed || earlier.is_some_and(|earlier| earlier.ends_in(&row)) {
+                ends.insert(tick);
             }
+            before.insert(key, row);
         }
         Ok(ends)
     }

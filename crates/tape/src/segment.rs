@@ -24,7 +24,7 @@ pub(crate) const META: &str = "meta.json";
 pub(crate) const META_BEGUN: &str = "meta.json.begun";
 
 /// The version of the format that this program writes.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
 
 /// A part of a table is shorter: of 200,000 rows (or one batch) it has some 100 MB before compression.
 const LONGEST: u64 = 1 << 30;

@@ -78,7 +78,7 @@ impl Writer {
         Ok(Self {
             folder: Folder::lock(&options.folder)?,
             options,
-            tables: Tables::default(),
+            tables: Tables::of_differences(),
             owners: Owners::default(),
             flush: Flush::default(),
             since_ns: None,

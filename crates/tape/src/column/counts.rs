@@ -72,7 +72,7 @@ impl<K: Named, const N: usize> Column for Counted<K, N> {
             {
                 former.clone_into(&mut name);
             }
-            let column = Option::<u64>::read(from, &name)?;
+            let column = from.counts(&name)?.unwrap_or_default();
             for (row, value) in rows.iter_mut().zip(column) {
                 if let Some(value) = value {
                     row.counts[counter] = value;
@@ -81,6 +81,23 @@ impl<K: Named, const N: usize> Column for Counted<K, N> {
             }
         }
         Ok(rows)
+    }
+
+    fn since(&self, earlier: &Self) -> Option<Self> {
+        if self.measured != earlier.measured {
+            return None;
+        }
+        let mut since = self.clone();
+        for counter in K::all() {
+            since.counts[counter] = self.counts[counter].checked_sub(earlier.counts[counter])?;
+        }
+        Some(since)
+    }
+
+    fn add(&mut self, earlier: &Self) {
+        for counter in K::all() {
+            self.counts[counter] = self.counts[counter].wrapping_add(earlier.counts[counter]);
+        }
     }
 }
 

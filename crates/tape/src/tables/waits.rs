@@ -3,7 +3,7 @@
 use noctule_model::{Blame, BlameRow, CgroupId, Group, Histogram, WaitRow};
 
 use super::Keyed;
-use crate::column::{Word, record};
+use crate::column::{Count, Word, record};
 
 /// Which distribution a bucket belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ record! {
         victim: u64,
         /// The smallest value of the bucket.
         from_ns: u64,
-        count: u64,
+        count: Count,
     }
 }
 
@@ -99,7 +99,7 @@ impl WaitRecord {
             victim_kind,
             victim,
             from_ns,
-            count,
+            count: Count(count),
         };
         match histogram.is_empty() {
             true => vec![record((0, 0))],
@@ -119,7 +119,7 @@ impl WaitRecord {
         let mut all = Histogram::default();
         for same in records.chunk_by(|a, b| (a.victim, a.victim_kind) == (b.victim, b.victim_kind))
         {
-            let buckets = same.iter().map(|record| (record.from_ns, record.count));
+            let buckets = same.iter().map(|record| (record.from_ns, record.count.0));
             let histogram = Histogram::from_buckets(buckets);
             match same[0].victim_kind {
                 Word("all") => all = histogram,
@@ -140,8 +140,8 @@ record! {
         victim: u64,
         culprit_kind: Word,
         culprit: u64,
-        wait_ns: u64,
-        preemptions: u64,
+        wait_ns: Count,
+        preemptions: Count,
     }
 }
 
@@ -175,8 +175,8 @@ impl PairRecord {
             victim,
             culprit_kind,
             culprit,
-            wait_ns,
-            preemptions,
+            wait_ns: Count(wait_ns),
+            preemptions: Count(preemptions),
         }
     }
 
@@ -185,8 +185,8 @@ impl PairRecord {
             victim: group(self.victim_kind, self.victim),
             culprit: group(self.culprit_kind, self.culprit),
             blame: Blame {
-                wait_ns: self.wait_ns,
-                preemptions: self.preemptions,
+                wait_ns: self.wait_ns.0,
+                preemptions: self.preemptions.0,
             },
         }
     }

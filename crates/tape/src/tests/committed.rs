@@ -13,7 +13,7 @@ use crate::segment::FORMAT;
 use crate::tape::Tape;
 
 /// The formats that were ever written.
-const FORMATS: [u32; 2] = [1, 2];
+const FORMATS: [u32; 3] = [1, 2, 3];
 
 /// What is compared: figures that a later model has, too.
 fn summary(batches: &[Batch], events: &[Event]) -> String {
