@@ -8,6 +8,7 @@
 #define NOCTULE_PAST_BPF_H
 
 #include "abi.h"
+#include "../include/abi.bpf.h"
 #include "../include/task.bpf.h"
 
 enum {
@@ -86,7 +87,13 @@ struct past {
 
 _Static_assert(sizeof(struct past) % 64 == 0, "two CPUs share a cache line");
 
-/* For each CPU; written with its run queue locked. Mapped: then values begin at a page. */
+ABI_EXPORT(struct, past);
+ABI_EXPORT(enum, rank);
+
+/*
+ * For each CPU; written with its run queue locked. User space reads them without it, at each tick.
+ * Mapped: then values begin at a page.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* possible CPUs, set at load */

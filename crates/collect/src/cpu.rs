@@ -138,7 +138,7 @@ impl CpuSource {
         other_losses: &[Loss],
     ) -> Result<Batch, Error> {
         let began = Instant::now();
-        let snapshot = self.kernel.snapshot()?;
+        let mut snapshot = self.kernel.snapshot()?;
         self.features.follow_scheduler();
         let hidden_ns = self.add_up(&snapshot);
         for id in self.cgroups.release(released, &snapshot) {
@@ -163,6 +163,7 @@ impl CpuSource {
         let (node, packages) =
             self.node
                 .finish(&snapshot, used, hidden_ns, topology, self.nominal_hertz);
+        let cpus = self.node.cpus(&mut snapshot);
         let blames = self.waits.blames();
         let batch = Batch {
             sequence: self.sequence,
@@ -171,6 +172,7 @@ impl CpuSource {
             boot_unix_ns,
             node,
             packages,
+            cpus,
             measured: self.kernel.measured(),
             processes,
             exited,

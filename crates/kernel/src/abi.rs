@@ -17,6 +17,8 @@ pub(crate) type LateSettle = switch::types::late_settle;
 pub(crate) type SettledKey = switch::types::settled_key;
 /// A process that is there (`struct living`).
 pub(crate) type Living = switch::types::living;
+/// Who had one CPU lately (`struct past`).
+pub(crate) type Past = switch::types::past;
 /// What one CPU does (`struct cpu_slot`).
 pub type CpuSlot = switch::types::cpu_slot;
 
@@ -241,6 +243,9 @@ unsafe impl Plain for LateSettle {}
 // SAFETY: integers only; the assertions in task.bpf.h rule out padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for CpuSlot {}
+// SAFETY: integers only; a test compares their places with the object's BTF.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for Past {}
 // SAFETY: integers only; the assertions in abi.h rule out padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for WaitRow {}

@@ -31,6 +31,7 @@ use crate::topology::Topology;
 mod features;
 mod object;
 mod orphans;
+mod past;
 mod places;
 mod side;
 mod waits;
@@ -64,6 +65,8 @@ pub struct Accounting {
     exits: Rc<RefCell<Exits>>,
     ended_later: Vec<TaskSample>,
     orphans: Orphans,
+    /// The moment of the last snapshot; that of the start before the first.
+    last_ns: u64,
     switch: SwitchSkel<'static>,
     hardware: Hardware,
     hardware_map: MapHandle,
@@ -103,6 +106,9 @@ pub struct Snapshot {
     pub taken_ns: u64,
     /// Every CPU that is online, with its slot, in ascending order.
     pub cpus: Vec<(u32, CpuSlot)>,
+    /// Who had each of them since the last snapshot, where waits are measured. Of a CPU that switches all the
+    /// time no more than the last 1.3 s are known.
+    pub holders: Vec<(u32, Vec<(Group, u64)>)>,
     /// What the thread running on a CPU added to the hardware counters since it got there, in
     /// ascending order.
     pub running: Vec<(u32, Vec<(Counter, u64)>)>,
@@ -226,6 +232,7 @@ impl Accounting {
             exits,
             ended_later: Vec::new(),
             orphans: Orphans::default(),
+            last_ns: now_ns(),
             switch,
             hardware,
             hardware_map,
@@ -404,6 +411,7 @@ impl Accounting {
             self.walk.hurry();
         }
         // From here on nothing fails: what is taken is reported.
+        self.last_ns = taken_ns;
         let exits = self.exits.take();
         for ended in &exits.ended {
             self.orphans.reported(ended);
@@ -431,6 +439,8 @@ impl Accounting {
         if self.waits {
             snapshot.waits = waits::counts(&self.switch)?;
             snapshot.blames = waits::blames(&self.switch)?;
+            let (cpus, until) = (&snapshot.cpus, snapshot.taken_ns);
+            snapshot.holders = past::holders(&self.switch, cpus, self.last_ns, until)?;
         }
         let blames_fit = snapshot.blames.len() < self.switch.maps.blames.max_entries() as usize;
         if let (true, Some(bss)) = (blames_fit, self.switch.maps.bss_data.as_deref_mut()) {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    AgentCost, BlameRow, ByPackage, CgroupId, Comm, Counter, Counters, DestinationRow, Energy,
-    EventCounters, Feature, Histogram, Joules, Loss, Measured, Owner, PackageRow, ProcessId,
-    QuotaRow, Sockets, SubjectRow, WaitRow, Waiting, ZoneAccount,
+    AgentCost, BlameRow, ByPackage, CgroupId, Comm, Counter, Counters, CpuRow, DestinationRow,
+    Energy, EventCounters, Feature, Histogram, Joules, Loss, Measured, Owner, PackageRow,
+    ProcessId, QuotaRow, Sockets, SubjectRow, WaitRow, Waiting, ZoneAccount,
 };
 
 /// Everything that the sources knew at one moment.
@@ -27,6 +27,8 @@ pub struct Batch {
     /// Its packages (sockets), of which the sum is the node. There is at least one, but in a batch
     /// that no source of CPU accounts made.
     pub packages: Vec<PackageRow>,
+    /// Each CPU that is online, in ascending order.
+    pub cpus: Vec<CpuRow>,
     /// Which counters mean anything.
     pub measured: Measured,
     /// Every process that is alive, zombies included, and those whose end is not reported yet.
@@ -77,6 +79,7 @@ impl Batch {
             exited: Vec::new(),
             subjects: Vec::new(),
             packages: self.packages.clone(),
+            cpus: self.cpus.clone(),
             cgroups: self.cgroups.clone(),
             waits: self.waits.clone(),
             all_waits: self.all_waits.clone(),

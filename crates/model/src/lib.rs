@@ -9,6 +9,7 @@ mod capacity;
 mod comm;
 mod counters;
 mod counts;
+mod cpu;
 mod destination;
 mod energy;
 mod event;
@@ -35,6 +36,7 @@ pub use capacity::shrink_sparse;
 pub use comm::Comm;
 pub use counters::{Cause, Counter, Counters, Preemptor, SOFTIRQ_VECTORS};
 pub use counts::{Countable, Counts, Cumulative};
+pub use cpu::CpuRow;
 pub use destination::{DestinationCounter, DestinationCounters, DestinationRow};
 pub use energy::{Energy, EnergySource, Unread, UnreadZone, Zone, ZoneKind, ZoneReading};
 pub use event::{

@@ -13,11 +13,12 @@ use crate::segment::Segment;
 use crate::tables::{Keyed, PairRecord, ProcessRecord, WaitRecord};
 
 /// The tables that batches are made of.
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 15] = [
     "owners",
     "node",
     "exited",
     "packages",
+    "cpus",
     "processes",
     "groups",
     "waits",

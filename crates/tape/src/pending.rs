@@ -6,9 +6,9 @@ use noctule_model::{Batch, Event};
 
 use crate::changes::{Changes, Log, Pending};
 use crate::tables::{
-    DestinationRecord, Distribution, EventRecord, FeatureRecord, GroupRecord, LossRecord,
-    MapRecord, NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord, ProcessRecord,
-    ProgramRecord, WaitRecord, ZoneRecord,
+    CpuRecord, DestinationRecord, Distribution, EventRecord, FeatureRecord, GroupRecord,
+    LossRecord, MapRecord, NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord,
+    ProcessRecord, ProgramRecord, WaitRecord, ZoneRecord,
 };
 
 /// The rows of all tables that were not written yet.
@@ -17,6 +17,7 @@ pub(crate) struct Tables {
     node: Log<NodeRecord>,
     owners: Log<OwnerRecord>,
     packages: Changes<PackageRecord>,
+    cpus: Changes<CpuRecord>,
     processes: Changes<ProcessRecord>,
     exited: Log<ProcessRecord>,
     groups: Changes<GroupRecord>,
@@ -45,11 +46,12 @@ impl Tables {
     }
 
     /// Each table with its name.
-    pub(crate) fn each(&mut self) -> [(&'static str, &mut dyn Pending); 15] {
+    pub(crate) fn each(&mut self) -> [(&'static str, &mut dyn Pending); 16] {
         [
             ("node", &mut self.node),
             ("owners", &mut self.owners),
             ("packages", &mut self.packages),
+            ("cpus", &mut self.cpus),
             ("processes", &mut self.processes),
             ("exited", &mut self.exited),
             ("groups", &mut self.groups),
@@ -87,6 +89,7 @@ impl Tables {
             boot_unix_ns: _,
             node: _,
             packages,
+            cpus,
             measured,
             processes,
             exited,
@@ -113,6 +116,7 @@ impl Tables {
         let rows = packages.iter().enumerate();
         let rows = rows.map(|(place, row)| PackageRecord::new(place, row));
         self.packages.step(tick, rows);
+        self.cpus.step(tick, cpus.iter().map(CpuRecord::new));
         let record = |row, owners: &mut Owners| ProcessRecord::new(row, owners, measured, metered);
         let rows = processes.iter().map(|row| record(row, owners));
         let ended = self.processes.step(tick, rows);

@@ -9,9 +9,9 @@ use crate::changes::Entry;
 use crate::error::Damage;
 use crate::parts::Parts;
 use crate::tables::{
-    DestinationRecord, Distribution, FeatureRecord, GroupRecord, Keyed, LossRecord, MapRecord,
-    NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord, ProcessRecord, ProgramRecord,
-    WaitRecord, ZoneRecord,
+    CpuRecord, DestinationRecord, Distribution, FeatureRecord, GroupRecord, Keyed, LossRecord,
+    MapRecord, NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord, ProcessRecord,
+    ProgramRecord, WaitRecord, ZoneRecord,
 };
 
 /// A table whose rows stay until they change.
@@ -69,6 +69,7 @@ pub(crate) struct State {
     at: Option<Entry<NodeRecord>>,
     ended: Vec<ProcessRecord>,
     packages: Rows<PackageRecord>,
+    cpus: Rows<CpuRecord>,
     processes: Rows<ProcessRecord>,
     groups: Rows<GroupRecord>,
     waits: Rows<WaitRecord>,
@@ -151,6 +152,7 @@ impl State {
         let node = parts.all("node")?;
         let exited = parts.all("exited")?;
         let packages = parts.rows("packages", last)?;
+        let cpus = parts.rows("cpus", last)?;
         let processes = parts.rows("processes", last)?;
         let groups = parts.rows("groups", last)?;
         let waits = parts.rows("waits", last)?;
@@ -165,6 +167,7 @@ impl State {
         self.node = node.into();
         self.exited = exited.into();
         self.packages.load(packages);
+        self.cpus.load(cpus);
         self.processes.load(processes);
         self.groups.load(groups);
         self.waits.load(waits);
@@ -224,6 +227,7 @@ impl State {
             self.ended.push(entry.row);
         }
         self.packages.advance(tick);
+        self.cpus.advance(tick);
         self.processes.advance(tick);
         self.groups.advance(tick);
         self.waits.advance(tick);
@@ -263,6 +267,7 @@ impl State {
             .collect();
         Batch {
             packages: self.packages.values().map(PackageRecord::row).collect(),
+            cpus: self.cpus.values().map(CpuRecord::row).collect(),
             processes: self.processes.values().map(|row| row.row(owners)).collect(),
             exited: exited.iter().map(|row| row.row(owners)).collect(),
             cgroups: self.groups.values().map(|row| row.row(owners)).collect(),

@@ -1,6 +1,7 @@
 //! The tables of a segment: one file each. A record has the columns of a row; beside them each row has
 //! the number of its batch.
 
+mod cpu;
 mod energy;
 mod event;
 mod group;
@@ -14,6 +15,7 @@ use std::hash::Hash;
 
 use crate::column::Record;
 
+pub(crate) use cpu::CpuRecord;
 pub(crate) use energy::ZoneRecord;
 pub(crate) use event::EventRecord;
 pub(crate) use group::{DestinationRecord, GroupRecord};

@@ -1,9 +1,10 @@
 //! Time of the CPUs: elapsed, idle.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::AddAssign;
 
 use noctule_kernel::{CpuSlot, Scheduler, Snapshot, Topology, sample_flag};
-use noctule_model::{Counter, Counters, Node, PackageRow, PackageUse};
+use noctule_model::{Counter, Counters, CpuRow, Group, Node, PackageRow, PackageUse};
 
 /// Adds up the time of CPUs while they are online. A CPU's slot goes on ageing while it is offline,
 /// so only growth between two snapshots that both saw it counts.
@@ -13,11 +14,11 @@ pub(super) struct NodeTime {
     idle: Option<HashMap<u32, Idle>>,
     /// By package.
     times: Vec<Time>,
+    /// By CPU, those included that were online once.
+    cpus: BTreeMap<u32, CpuTime>,
     idle_switches: u64,
     /// CPU time of all threads, up to the last snapshot.
     used_ns: u64,
-    interrupt_ns: u64,
-    steal_ns: u64,
     scheduler: Scheduler,
     started_ns: u64,
 }
@@ -30,6 +31,15 @@ struct Time {
     idle_ns: u64,
     /// What its idle CPUs counted.
     on_idle: Counters,
+}
+
+/// Time of one CPU.
+#[derive(Clone, Copy, Default)]
+struct CpuTime {
+    elapsed_ns: u64,
+    idle_ns: u64,
+    interrupt_ns: u64,
+    steal_ns: u64,
 }
 
 /// What all threads used, ever, and what of it on each package.
@@ -46,16 +56,41 @@ struct Idle {
     known: bool,
 }
 
+impl Idle {
+    /// What came of a CPU's time since an earlier moment; `elapsed_ns` have gone by.
+    fn since(&self, before: &Self, elapsed_ns: u64) -> CpuTime {
+        let grown = |of: fn(&Self) -> u64| match before.known {
+            true => of(self).saturating_sub(of(before)),
+            false => 0,
+        };
+        let interrupt_ns = grown(|idle| idle.interrupts);
+        CpuTime {
+            elapsed_ns,
+            idle_ns: self.ns.saturating_sub(before.ns),
+            interrupt_ns,
+            steal_ns: grown(|idle| idle.stolen).saturating_sub(interrupt_ns),
+        }
+    }
+}
+
+impl AddAssign<&Self> for CpuTime {
+    fn add_assign(&mut self, grown: &Self) {
+        self.elapsed_ns += grown.elapsed_ns;
+        self.idle_ns += grown.idle_ns;
+        self.interrupt_ns += grown.interrupt_ns;
+        self.steal_ns += grown.steal_ns;
+    }
+}
+
 impl NodeTime {
     pub(super) fn new(started_ns: u64, scheduler: Scheduler) -> Self {
         Self {
             last_ns: started_ns,
             idle: None,
             times: Vec::new(),
+            cpus: BTreeMap::new(),
             idle_switches: 0,
             used_ns: 0,
-            interrupt_ns: 0,
-            steal_ns: 0,
             scheduler,
             started_ns,
         }
@@ -104,15 +139,11 @@ impl NodeTime {
                 Some(known) => known.get(cpu).copied(),
             };
             if let Some(before) = before {
-                time.elapsed_ns += now.saturating_sub(self.last_ns);
-                time.idle_ns += total.ns.saturating_sub(before.ns);
+                let grown = total.since(&before, now.saturating_sub(self.last_ns));
+                time.elapsed_ns += grown.elapsed_ns;
+                time.idle_ns += grown.idle_ns;
                 self.idle_switches += total.switches.saturating_sub(before.switches);
-                if before.known {
-                    let interrupts = total.interrupts.saturating_sub(before.interrupts);
-                    let stolen = total.stolen.saturating_sub(before.stolen);
-                    self.interrupt_ns += interrupts;
-                    self.steal_ns += stolen.saturating_sub(interrupts);
-                }
+                *self.cpus.entry(*cpu).or_default() += &grown;
             }
         }
         let used_ns = used[Counter::CpuTime].saturating_sub(self.used_ns);
@@ -122,14 +153,18 @@ impl NodeTime {
         not_idle(&mut grown, used_ns, hidden_ns);
         self.grow(&grown);
         let sum = |of: fn(&Time) -> u64| self.times.iter().map(of).sum();
+        let taken = |of: fn(&CpuTime) -> u64| self.cpus.values().map(of).sum();
         let on_idle = self.times.iter();
         let on_idle = on_idle.fold(Counters::default(), |sum, time| sum + &time.on_idle);
         let node = Node {
             cpus: snapshot.cpus.len() as u32,
             elapsed_ns: sum(|time| time.elapsed_ns),
             idle_ns: sum(Time::idle),
-            interrupt_ns: self.scheduler.interrupts.then_some(self.interrupt_ns),
-            steal_ns: self.scheduler.steal.then_some(self.steal_ns),
+            interrupt_ns: self
+                .scheduler
+                .interrupts
+                .then(|| taken(|cpu| cpu.interrupt_ns)),
+            steal_ns: self.scheduler.steal.then(|| taken(|cpu| cpu.steal_ns)),
             idle_switches: self.idle_switches,
             total: used + &on_idle,
             nominal_hertz,
@@ -162,6 +197,26 @@ impl NodeTime {
             }
         };
         parts.map(row).collect()
+    }
+
+    /// Each CPU that was online at the last snapshot, which this is.
+    pub(super) fn cpus(&self, snapshot: &mut Snapshot) -> Vec<CpuRow> {
+        let mut holders: HashMap<u32, Vec<(Group, u64)>> = snapshot.holders.drain(..).collect();
+        let online = snapshot.cpus.iter().map(|(cpu, _)| *cpu);
+        let row = |cpu: u32| {
+            let time = self.cpus.get(&cpu).copied().unwrap_or_default();
+            let mut holders = holders.remove(&cpu).unwrap_or_default();
+            holders.truncate(CpuRow::HOLDERS);
+            CpuRow {
+                cpu,
+                elapsed_ns: time.elapsed_ns,
+                idle_ns: time.idle_ns.min(time.elapsed_ns),
+                interrupt_ns: self.scheduler.interrupts.then_some(time.interrupt_ns),
+                steal_ns: self.scheduler.steal.then_some(time.steal_ns),
+                holders,
+            }
+        };
+        online.map(row).collect()
     }
 
     /// Idle time of a CPU up to `now`, the slice that has not ended included. A CPU that has not
@@ -341,7 +396,30 @@ mod tests {
         // It is back: nothing of the time away counts, neither as elapsed nor as idle.
         let back = at(300, &[(0, 50, 0, 7), (1, 290, 290, 0)]);
         assert_eq!(times(&mut node, &back), (2, 400, 100));
-        let later = at(400, &[(0, 50, 0, 7), (1, 290, 290, 0)]);
+        let mut later = at(400, &[(0, 50, 0, 7), (1, 290, 290, 0)]);
         assert_eq!(times(&mut node, &later), (2, 600, 200));
+        let cpus = node.cpus(&mut later);
+        let time = |row: &CpuRow| (row.cpu, row.elapsed_ns, row.idle_ns);
+        assert_eq!(
+            cpus.iter().map(time).collect::<Vec<_>>(),
+            [(0, 400, 0), (1, 200, 200)]
+        );
+        // One that is away is not listed.
+        assert_eq!(node.cpus(&mut at(500, &[(0, 50, 0, 7)])).len(), 1);
+    }
+
+    #[test]
+    fn each_cpu_has_those_who_had_it_most() {
+        let mut node = NodeTime::new(0, Scheduler::default());
+        let mut snapshot = at(100, &[(0, 0, 0, 7), (2, 0, 0, 8)]);
+        let group = |id| Group::Cgroup(noctule_model::CgroupId(id));
+        let many = (1..=6).map(|id| (group(id), 100 - id));
+        snapshot.holders = vec![(0, Vec::new()), (2, many.collect())];
+        finish(&mut node, &snapshot, Counters::default(), 0);
+        let cpus = node.cpus(&mut snapshot);
+        assert!(cpus[0].holders.is_empty());
+        assert_eq!(cpus[1].cpu, 2);
+        assert_eq!(cpus[1].holders.len(), CpuRow::HOLDERS);
+        assert_eq!(cpus[1].holders[0], (group(1), 99));
     }
 }

@@ -26,7 +26,7 @@ impl Distribution {
 /// Names of [`Group`], and of all groups together.
 const KINDS: [&str; 5] = ["cgroup", "kernel", "command", "unnamed", "all"];
 
-fn kind(group: Group) -> (Word, u64) {
+pub(super) fn kind(group: Group) -> (Word, u64) {
     let (kind, id) = match group {
         Group::Cgroup(id) => (KINDS[0], id.0),
         Group::Kernel => (KINDS[1], 0),
@@ -36,7 +36,7 @@ fn kind(group: Group) -> (Word, u64) {
     (Word(kind), id)
 }
 
-fn group(kind: Word, id: u64) -> Group {
+pub(super) fn group(kind: Word, id: u64) -> Group {
     match place(kind) {
         0 => Group::Cgroup(CgroupId(id)),
         1 => Group::Kernel,

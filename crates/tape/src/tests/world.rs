@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use noctule_model::{
     AgentCost, Batch, Blame, BlameRow, ByPackage, CgroupId, CgroupRow, CloseReason, Comm,
-    ConnectError, Container, ContainerRole, Countable, Counter, Counts, DestinationCounter,
+    ConnectError, Container, ContainerRole, Countable, Counter, Counts, CpuRow, DestinationCounter,
     DestinationRow, DnsAnswer, DnsQuery, DnsQuestion, Driver, Energy, EnergySource, Event,
     EventCounter, EventProcess, ExecContext, ExitStatus, Feature, FeatureId, FeatureState,
     FileChange, FilePath, Group, Histogram, Loss, MapFill, Measured, Namespace, Node, Origin,
@@ -49,6 +49,16 @@ impl Dice {
                 counts[counter] += self.roll(1 << 30);
             }
         }
+    }
+
+    fn holder(&mut self) -> (Group, u64) {
+        let group = match self.roll(4) {
+            0 => Group::Kernel,
+            1 => Group::Followed,
+            2 => Group::Unnamed,
+            _ => Group::Cgroup(CgroupId(self.roll(5))),
+        };
+        (group, self.roll(99))
     }
 
     fn used(&mut self) -> PackageUse {
@@ -162,6 +172,19 @@ impl World {
             package.id = -1;
             package.idle_ns += dice.roll(5);
             package.used = dice.used();
+        }
+        self.batch.cpus.retain(|_| !dice.happens(9));
+        if self.batch.cpus.is_empty() {
+            let cpu = |cpu| CpuRow {
+                cpu,
+                ..CpuRow::default()
+            };
+            self.batch.cpus = (0..3).map(cpu).collect();
+        }
+        for row in &mut self.batch.cpus {
+            row.elapsed_ns += dice.roll(9);
+            row.steal_ns = dice.maybe(row.elapsed_ns);
+            row.holders = (0..dice.roll(4)).map(|_| dice.holder()).collect();
         }
         self.batch.followed_pending = dice.happens(2);
     }

@@ -1,0 +1,185 @@
+//! Who had a CPU lately: what the kernel side remembers of it to divide waits (`bpf/switch/past.bpf.h`).
+//! It costs no work at a switch that is not done anyway.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use libbpf_rs::{MapCore as _, MapFlags};
+use noctule_model::Group;
+
+use crate::abi::{self, CpuSlot, Past};
+use crate::error::{Context as _, Error};
+use crate::skel::switch::{SwitchSkel, types};
+
+/// Who had a CPU and for how long, in nanoseconds; the longest first.
+type Holders = Vec<(Group, u64)>;
+
+/// Of each of these CPUs, who had it between two moments (`CLOCK_MONOTONIC`). A CPU can switch while it is
+/// read: then the oldest of what is remembered may be missing.
+pub(super) fn holders(
+    switch: &SwitchSkel<'static>,
+    cpus: &[(u32, CpuSlot)],
+    from_ns: u64,
+    until_ns: u64,
+) -> Result<Vec<(u32, Holders)>, Error> {
+    let of = |(cpu, slot): &(u32, CpuSlot)| {
+        let bytes = switch.maps.pasts.lookup(&cpu.to_ne_bytes(), MapFlags::ANY);
+        let past: Option<Past> =
+            abi::plain(&bytes.context("the past of a CPU")?.unwrap_or_default());
+        // The past is by the scheduler's clock.
+        let [from, until] = [from_ns, until_ns].map(|ns| ns.saturating_sub(slot.clock_offset));
+        let holders = past.map(|past| divide(&past, from, until));
+        Ok((*cpu, holders.unwrap_or_default()))
+    };
+    cpus.iter().map(of).collect()
+}
+
+/// Divides the time between two moments among those who ran. The sum is less than that time by what the CPU was
+/// idle, what interrupts and the host took, and what is not remembered any more.
+fn divide(past: &Past, from: u64, until: u64) -> Holders {
+    let mut sums: HashMap<Group, u64> = HashMap::new();
+    let mut add = |runner: u64, ns: u64| {
+        let group = abi::group((runner.cast_signed() >> RANK_BITS).cast_unsigned());
+        if let Some(group) = group.filter(|_| ns > 0) {
+            *sums.entry(group).or_default() += ns;
+        }
+    };
+    let slices = latest(&past.ring, past.count);
+    let ends = slices.iter().skip(1).map(|next| next.began);
+    let ends = ends.chain([types::moment {
+        clock: until,
+        stolen: slices.last().map_or(0, |last| last.began.stolen),
+        ..Default::default()
+    }]);
+    for (slice, end) in slices.iter().zip(ends) {
+        let began = slice.began;
+        let all = Span::new(began.clock, end.clock);
+        let ran = all
+            .length()
+            .saturating_sub(end.stolen.saturating_sub(began.stolen));
+        add(slice.runner, all.part_of(ran, from, until));
+    }
+    let epochs = latest(&past.epochs, past.epochs_count);
+    let ends = epochs.iter().skip(1).map(|next| next.began);
+    let ends = ends.chain(slices.first().map(|oldest| oldest.began.clock));
+    for (epoch, end) in epochs.iter().zip(ends) {
+        let all = Span::new(epoch.began, end);
+        for share in epoch.shares.iter().take(epoch.used as usize) {
+            add(share.runner, all.part_of(share.ns, from, until));
+        }
+    }
+    let mut holders: Holders = sums.into_iter().collect();
+    holders.sort_by_key(|(group, ns)| (Reverse(*ns), *group));
+    holders
+}
+
+const RANK_BITS: u32 = types::rank::RANK_BITS.0;
+
+/// The entries of a ring, into which `count` were written, oldest first.
+fn latest<T>(ring: &[T], count: u64) -> Vec<&T> {
+    let size = ring.len() as u64;
+    let places = count.saturating_sub(size)..count;
+    places.map(|at| &ring[(at % size) as usize]).collect()
+}
+
+/// A stretch of time; without length where the end is before the begin, as of an entry that was written anew
+/// while it was read.
+#[derive(Clone, Copy)]
+struct Span {
+    began: u64,
+    end: u64,
+}
+
+impl Span {
+    fn new(began: u64, end: u64) -> Self {
+        Self { began, end }
+    }
+
+    fn length(self) -> u64 {
+        self.end.saturating_sub(self.began)
+    }
+
+    /// The part of `ns`, which is evenly spread over the span, that is between two moments.
+    fn part_of(self, ns: u64, from: u64, until: u64) -> u64 {
+        let inside = Self::new(self.began.max(from), self.end.min(until)).length();
+        let whole = u128::from(self.length().max(1));
+        (u128::from(ns.min(self.length())) * u128::from(inside) / whole) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::CgroupId;
+
+    use super::*;
+
+    const A: Group = Group::Cgroup(CgroupId(7));
+    const B: Group = Group::Cgroup(CgroupId(8));
+    const IDLE: u64 = 0;
+
+    fn runner(group: i64) -> u64 {
+        (group << RANK_BITS | 1).cast_unsigned()
+    }
+
+    /// A CPU on which each of these began to run then, by number of the group.
+    fn past(slices: &[(u64, i64)]) -> Past {
+        let mut past = Past::default();
+        for &(clock, group) in slices {
+            let slice = &mut past.ring[(past.count % 32) as usize];
+            slice.runner = if group == 0 { IDLE } else { runner(group) };
+            slice.began.clock = clock;
+            past.count += 1;
+        }
+        past
+    }
+
+    #[test]
+    fn each_has_what_it_ran_of_the_time() {
+        let past = past(&[(100, 7), (150, 8), (160, 0), (200, 7), (210, -1), (220, 0)]);
+        assert_eq!(
+            divide(&past, 100, 300),
+            [(A, 60), (B, 10), (Group::Kernel, 10)]
+        );
+        assert_eq!(divide(&past, 140, 205), [(A, 15), (B, 10)]);
+        assert_eq!(divide(&past, 300, 400), []);
+        // Whoever runs has the time up to the moment.
+        assert_eq!(divide(&past, 100, 155), [(A, 50), (B, 5)]);
+        assert_eq!(divide(&Past::default(), 0, 100), []);
+    }
+
+    #[test]
+    fn what_the_host_took_nobody_had() {
+        let mut past = past(&[(100, 7), (200, 8)]);
+        past.ring[1].began.stolen = 40;
+        assert_eq!(divide(&past, 100, 210), [(A, 60), (B, 10)]);
+        assert_eq!(divide(&past, 150, 210), [(A, 30), (B, 10)]);
+    }
+
+    #[test]
+    fn older_time_is_that_of_the_epochs() {
+        let mut past = past(&[(1000, 7)]);
+        past.epochs_count = 2;
+        past.epochs[0].began = 800;
+        past.epochs[0].used = 2;
+        past.epochs[0].shares[0].runner = runner(7);
+        past.epochs[0].shares[0].ns = 60;
+        past.epochs[0].shares[1].runner = runner(8);
+        past.epochs[0].shares[1].ns = 40;
+        past.epochs[1].began = 900;
+        past.epochs[1].used = 1;
+        past.epochs[1].shares[0].runner = runner(8);
+        past.epochs[1].shares[0].ns = 100;
+        assert_eq!(divide(&past, 850, 1010), [(B, 120), (A, 40)]);
+    }
+
+    #[test]
+    fn a_slice_that_was_written_anew_while_it_was_read_does_not_count() {
+        let mut slices: Vec<(u64, i64)> = (0..40).map(|at| (at * 10, 7)).collect();
+        slices[39].1 = 8;
+        let mut past = past(&slices);
+        // The ring goes on: the place of the oldest has the newest, which `count` does not have yet.
+        past.ring[40 % 32].began.clock = 400;
+        past.ring[40 % 32].runner = runner(8);
+        assert_eq!(divide(&past, 0, 400), [(A, 300), (B, 10)]);
+    }
+}
