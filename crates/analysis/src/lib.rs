@@ -5,6 +5,7 @@
 //! This crate has no file, no clock and no output. Its input is batches, in order.
 
 mod bar;
+mod cpus;
 pub mod diff;
 mod energy;
 mod evidence;
@@ -19,6 +20,7 @@ mod strip;
 mod wait_report;
 mod why;
 
+pub use cpus::{CpuUse, CpuWindow};
 pub use energy::{
     Attribution, EnergyReport, IdleEnergy, KindReport, ZoneReport, charged_kinds, counts_in_rows,
 };

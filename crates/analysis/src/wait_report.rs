@@ -33,6 +33,16 @@ pub enum Party {
 }
 
 impl Party {
+    /// Who the group is.
+    pub(crate) fn of(group: Group, owners: &IdMap<CgroupId, Arc<Owner>>) -> Self {
+        match group {
+            Group::Cgroup(id) => Self::Group(owner_of(owners.get(&id), id)),
+            Group::Kernel => Self::Kernel,
+            Group::Followed => Self::Command,
+            Group::Unnamed => Self::Unnamed,
+        }
+    }
+
     /// A name for people. Not escaped.
     pub fn name(&self, level: Level) -> String {
         match self {
@@ -354,7 +364,7 @@ impl<'a> Parties<'a> {
         if let Some(number) = self.groups.get(&group) {
             return *number;
         }
-        let party = self.party(group);
+        let party = Party::of(group, self.owners);
         let number = *self
             .numbers
             .entry(party.key(self.level))
@@ -364,15 +374,6 @@ impl<'a> Parties<'a> {
             });
         self.groups.insert(group, number);
         number
-    }
-
-    fn party(&self, group: Group) -> Party {
-        match group {
-            Group::Cgroup(id) => Party::Group(owner_of(self.owners.get(&id), id)),
-            Group::Kernel => Party::Kernel,
-            Group::Followed => Party::Command,
-            Group::Unnamed => Party::Unnamed,
-        }
     }
 }
 

@@ -1,0 +1,201 @@
+//! What became of the time of each CPU between two moments, and who had it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use noctule_model::{Batch, CgroupId, CpuRow, Group, IdMap, Level, Owner};
+
+use crate::Party;
+use crate::report::{Key, owner_of};
+
+/// The time of each CPU, and its parties. Fed with every batch, in order: each says only who had a CPU since the
+/// one before.
+#[derive(Clone, Debug, Default)]
+pub struct CpuWindow {
+    begun: bool,
+    cpus: BTreeMap<u32, Ends>,
+    holders: HashMap<(u32, Group), u64>,
+    /// The groups among these.
+    owners: IdMap<CgroupId, Arc<Owner>>,
+}
+
+/// A CPU at the first batch that has it, and at the last.
+#[derive(Clone, Debug)]
+struct Ends {
+    first: CpuRow,
+    last: CpuRow,
+}
+
+/// A CPU in a window. Nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CpuUse {
+    /// Its number.
+    pub cpu: u32,
+    /// How long it was online.
+    pub elapsed_ns: u64,
+    /// The part of it in which it was idle.
+    pub idle_ns: u64,
+    /// What interrupts took of it, where that is known.
+    pub interrupt_ns: Option<u64>,
+    /// What the host took of it, where that is known.
+    pub steal_ns: Option<u64>,
+    /// Who had it, the longest first. What is missing is that of others, or not known.
+    pub holders: Vec<(Party, u64)>,
+}
+
+impl CpuUse {
+    /// Part of its time in which it was not idle, between 0 and 1.
+    pub fn busy(&self) -> f64 {
+        self.part(self.elapsed_ns.saturating_sub(self.idle_ns))
+    }
+
+    /// So much as a part of its time.
+    pub fn part(&self, ns: u64) -> f64 {
+        ns as f64 / self.elapsed_ns.max(1) as f64
+    }
+
+    /// What interrupts and the host took together, as far as that is known.
+    pub fn taken_ns(&self) -> u64 {
+        self.interrupt_ns.unwrap_or(0) + self.steal_ns.unwrap_or(0)
+    }
+}
+
+impl CpuWindow {
+    /// Takes the next batch. The window begins with the first.
+    pub fn observe(&mut self, batch: &Batch) {
+        let begins = !std::mem::replace(&mut self.begun, true);
+        for row in &batch.cpus {
+            let known = self.cpus.entry(row.cpu).or_insert_with(|| Ends {
+                first: row.clone(),
+                last: row.clone(),
+            });
+            known.last = row.clone();
+            for &(group, ns) in row.holders.iter().filter(|_| !begins) {
+                *self.holders.entry((row.cpu, group)).or_default() += ns;
+                if let Group::Cgroup(id) = group {
+                    self.owners.entry(id).or_insert_with(|| owner_of(None, id));
+                }
+            }
+        }
+        // Names come late, and go with their groups.
+        for row in batch.cgroups.iter().filter(|row| row.owner.is_some()) {
+            if let Some(owner) = self.owners.get_mut(&row.id) {
+                *owner = owner_of(row.owner.as_ref(), row.id);
+            }
+        }
+    }
+
+    /// Each CPU that was online, in ascending order. Groups that are one at the level are one party.
+    pub fn cpus(&self, level: Level) -> Vec<CpuUse> {
+        let mut parties: BTreeMap<u32, HashMap<Key, (Party, u64)>> = BTreeMap::new();
+        for (&(cpu, group), ns) in &self.holders {
+            let party = Party::of(group, &self.owners);
+            let of_cpu = parties.entry(cpu).or_default();
+            of_cpu.entry(party.key(level)).or_insert((party, 0)).1 += ns;
+        }
+        let row = |(cpu, Ends { first, last }): (&u32, &Ends)| {
+            let grown = |last: u64, first: u64| last.saturating_sub(first);
+            let known = |last: Option<u64>, first: Option<u64>| Some(grown(last?, first?));
+            let holders = parties.remove(cpu).unwrap_or_default();
+            let mut holders: Vec<(Party, u64)> = holders.into_values().collect();
+            holders.sort_by_key(|(party, ns)| (Reverse(*ns), party.key(level)));
+            CpuUse {
+                cpu: *cpu,
+                elapsed_ns: grown(last.elapsed_ns, first.elapsed_ns),
+                idle_ns: grown(last.idle_ns, first.idle_ns),
+                interrupt_ns: known(last.interrupt_ns, first.interrupt_ns),
+                steal_ns: known(last.steal_ns, first.steal_ns),
+                holders,
+            }
+        };
+        self.cpus.iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::CgroupRow;
+
+    use super::*;
+
+    const A: Group = Group::Cgroup(CgroupId(7));
+    const B: Group = Group::Cgroup(CgroupId(8));
+
+    fn row(cpu: u32, elapsed_ns: u64, idle_ns: u64, holders: &[(Group, u64)]) -> CpuRow {
+        CpuRow {
+            cpu,
+            elapsed_ns,
+            idle_ns,
+            steal_ns: Some(elapsed_ns / 10),
+            holders: holders.to_vec(),
+            ..CpuRow::default()
+        }
+    }
+
+    fn batch(cpus: Vec<CpuRow>, names: &[(u64, &str)]) -> Batch {
+        let cgroup = |(id, path): &(u64, &str)| {
+            let id = CgroupId(*id);
+            let mut owner = Owner::unknown(id);
+            owner.path = (*path).into();
+            CgroupRow {
+                id,
+                owner: Some(Arc::new(owner)),
+                ..CgroupRow::default()
+            }
+        };
+        Batch {
+            cpus,
+            cgroups: names.iter().map(cgroup).collect(),
+            ..Batch::default()
+        }
+    }
+
+    fn names(cpu: &CpuUse) -> Vec<(String, u64)> {
+        let holders = cpu.holders.iter();
+        holders
+            .map(|(party, ns)| (party.name(Level::Cgroup), *ns))
+            .collect()
+    }
+
+    #[test]
+    fn holders_are_those_of_the_window_and_times_its_growth() {
+        let mut window = CpuWindow::default();
+        let busy = |at, holders: &[(Group, u64)]| row(0, at, at / 2, holders);
+        // Of the time before the window.
+        window.observe(&batch(vec![busy(100, &[(A, 50)])], &[]));
+        window.observe(&batch(
+            vec![busy(200, &[(A, 30), (Group::Kernel, 20)])],
+            &[],
+        ));
+        window.observe(&batch(
+            vec![busy(300, &[(B, 40), (A, 5)])],
+            &[(7, "/a"), (8, "/b")],
+        ));
+        let cpus = window.cpus(Level::Cgroup);
+        assert_eq!(cpus.len(), 1);
+        let cpu = &cpus[0];
+        assert_eq!((cpu.elapsed_ns, cpu.idle_ns, cpu.busy()), (200, 100, 0.5));
+        assert_eq!(
+            (cpu.steal_ns, cpu.interrupt_ns, cpu.taken_ns()),
+            (Some(20), None, 20)
+        );
+        let expected = [("/b", 40), ("/a", 35), ("kernel threads", 20)];
+        assert_eq!(names(cpu), expected.map(|(name, ns)| (name.to_owned(), ns)));
+    }
+
+    #[test]
+    fn a_cpu_that_goes_offline_keeps_what_it_had() {
+        let mut window = CpuWindow::default();
+        window.observe(&batch(vec![row(0, 10, 0, &[]), row(1, 10, 0, &[])], &[]));
+        window.observe(&batch(
+            vec![row(0, 20, 0, &[]), row(1, 20, 0, &[(A, 9)])],
+            &[],
+        ));
+        window.observe(&batch(vec![row(0, 30, 0, &[])], &[]));
+        let cpus = window.cpus(Level::Cgroup);
+        let times: Vec<_> = cpus.iter().map(|cpu| (cpu.cpu, cpu.elapsed_ns)).collect();
+        assert_eq!(times, [(0, 20), (1, 10)]);
+        assert_eq!(names(&cpus[1]).len(), 1);
+    }
+}
