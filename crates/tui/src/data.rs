@@ -1,5 +1,6 @@
 //! What came from the agent, made ready to be shown.
 
+pub(crate) mod cpus;
 pub(crate) mod history;
 pub(crate) mod level;
 pub(crate) mod waits;
@@ -14,6 +15,7 @@ use noctule_model::{
     Joules, Level, Loss, Measured, Node, Owner, ProcessId, ProcessRow,
 };
 
+use crate::data::cpus::Cpus;
 use crate::data::history::{History, LENGTH, Used};
 use crate::data::level::{Key, LEVELS};
 use crate::data::waits::Waits;
@@ -34,6 +36,8 @@ pub(crate) struct Data {
     pub(crate) window: Option<Window>,
     /// Who waited.
     pub(crate) waits: Waits,
+    /// The CPUs one by one.
+    pub(crate) cpus: Cpus,
     selection: Selection,
     histories: [History; LEVELS.len()],
     node: History,
@@ -87,6 +91,7 @@ impl Data {
             last: None,
             window: None,
             waits: Waits::new(interval, thresholds, selection.clone()),
+            cpus: Cpus::default(),
             selection,
             histories: Default::default(),
             node: History::default(),
@@ -102,6 +107,7 @@ impl Data {
             self.last = Some(batch);
             return;
         };
+        self.cpus.record(&previous, &batch);
         let agent_before_ns = previous.agent.cpu_ns;
         let mut builder = ReportBuilder::new(previous).select(self.selection.clone());
         builder.add(batch);

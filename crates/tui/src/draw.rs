@@ -2,6 +2,7 @@
 
 mod blame;
 mod choose;
+mod cpus;
 mod detail;
 mod header;
 mod help;
@@ -52,7 +53,7 @@ pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
     zones::draw(app, areas.zones, &palette, frame);
     match app.mode {
         Mode::Table | Mode::Filter | Mode::Goto => rows::draw(app, &areas, &palette, frame),
-        Mode::Detail | Mode::Help | Mode::Blame | Mode::Columns => {
+        Mode::Detail | Mode::Help | Mode::Blame | Mode::Cpus | Mode::Columns => {
             let lines = pane::lines(app, areas.pane.width, &palette);
             let shown = lines.into_iter().skip(app.scroll);
             for (y, line) in (0..areas.pane.height).zip(shown) {

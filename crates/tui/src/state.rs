@@ -295,6 +295,7 @@ impl App {
             Action::Filter => self.mode = Mode::Filter,
             Action::Open => self.open(),
             Action::Blame => self.toggle(Mode::Blame),
+            Action::Cpus => self.toggle(Mode::Cpus),
             Action::Columns => self.toggle(Mode::Columns),
             Action::Toggle => self.toggle_column(),
             Action::Choose => self.choose_column(),
@@ -437,7 +438,7 @@ impl App {
     fn back(&mut self) {
         match self.mode {
             Mode::Help => self.toggle_help(),
-            Mode::Blame | Mode::Columns => self.mode = Mode::Table,
+            Mode::Blame | Mode::Cpus | Mode::Columns => self.mode = Mode::Table,
             Mode::Detail => {
                 self.mode = Mode::Table;
                 self.detail = None;

@@ -16,6 +16,19 @@ pub(crate) fn columns(room: usize) -> usize {
     }
 }
 
+/// In which of so many columns the window at a place of the minute is drawn; `tick` is the number of the newest
+/// one. The borders are tied to the number of a window, so that the picture moves and does not flicker.
+pub(crate) fn column(tick: u64, place: usize, columns: usize) -> Option<usize> {
+    if columns == 0 {
+        return None;
+    }
+    let per_column = LENGTH.div_ceil(columns) as u64;
+    // Ticks are counted on from one minute before the first, to stay positive.
+    let newest = tick + LENGTH as u64;
+    let back = newest / per_column - (newest - (LENGTH - 1 - place) as u64) / per_column;
+    columns.checked_sub(1 + back as usize)
+}
+
 /// CPU use of each row over the last [`LENGTH`] windows, in CPUs.
 ///
 /// Bounded by the number of rows that used anything within that time. Processes that began and
@@ -115,8 +128,7 @@ impl History {
         sum / windows as f32
     }
 
-    /// Draws a minute in fewer columns: each is the average of some windows. The borders are tied
-    /// to the number of the window, so that the picture moves and does not flicker.
+    /// Draws a minute in fewer columns: each is the average of some windows.
     pub(crate) fn squeeze(
         &self,
         minute: &[Option<f32>; LENGTH],
@@ -125,14 +137,9 @@ impl History {
         if columns == 0 {
             return Vec::new();
         }
-        let per_column = LENGTH.div_ceil(columns) as u64;
-        // Ticks are counted on from one minute before the first, to stay positive.
-        let newest = self.tick + LENGTH as u64;
         let mut cells = vec![(0.0, 0_u32); columns];
         for (i, value) in minute.iter().enumerate() {
-            let back = newest / per_column - (newest - (LENGTH - 1 - i) as u64) / per_column;
-            let cell = columns.checked_sub(1 + back as usize);
-            if let (Some(cell), Some(value)) = (cell, value) {
+            if let (Some(cell), Some(value)) = (column(self.tick, i, columns), value) {
                 cells[cell].0 += value;
                 cells[cell].1 += 1;
             }

@@ -4,6 +4,7 @@ use ratatui::text::Line;
 
 use crate::draw::blame;
 use crate::draw::choose;
+use crate::draw::cpus;
 use crate::draw::detail;
 use crate::draw::help;
 use crate::draw::palette::Palette;
@@ -14,7 +15,7 @@ use crate::state::keys::Mode;
 pub(crate) fn height(app: &App, width: u16) -> usize {
     match app.mode {
         Mode::Table | Mode::Filter | Mode::Goto => 0,
-        Mode::Detail | Mode::Help | Mode::Blame | Mode::Columns => {
+        Mode::Detail | Mode::Help | Mode::Blame | Mode::Cpus | Mode::Columns => {
             lines(app, width, &Palette::new(false)).len()
         }
     }
@@ -26,6 +27,7 @@ pub(crate) fn lines(app: &App, width: u16, palette: &Palette) -> Vec<Line<'stati
     match (app.mode, &app.detail) {
         (Mode::Help, _) => help::lines(width, palette, app.place.is_some()),
         (Mode::Blame, _) => blame::lines(app, width, palette),
+        (Mode::Cpus, _) => cpus::lines(app, width, palette),
         (Mode::Columns, _) => choose::lines(app, width, palette),
         (_, Some(detail)) => detail::lines(app, detail, width, palette),
         _ => Vec::new(),

@@ -24,6 +24,8 @@ pub(crate) enum Mode {
     Help,
     /// The pane of who waits behind whom.
     Blame,
+    /// The pane of each CPU.
+    Cpus,
     /// The pane in which columns are chosen.
     Columns,
 }
@@ -67,6 +69,8 @@ pub(crate) enum Action {
     Open,
     /// Opens or closes the pane of who waits behind whom.
     Blame,
+    /// Opens or closes the pane of each CPU.
+    Cpus,
     /// Opens or closes the pane in which columns are chosen.
     Columns,
     /// Shows or hides the marked column.
@@ -188,14 +192,27 @@ const TABLE: &[Mode] = &[Mode::Table];
 const FILTER: &[Mode] = &[Mode::Filter];
 const GOTO: &[Mode] = &[Mode::Goto];
 const COLUMNS: &[Mode] = &[Mode::Columns];
-const PANES: &[Mode] = &[Mode::Detail, Mode::Help, Mode::Blame, Mode::Columns];
+const PANES: &[Mode] = &[
+    Mode::Detail,
+    Mode::Help,
+    Mode::Blame,
+    Mode::Cpus,
+    Mode::Columns,
+];
 const BLAME: &[Mode] = &[Mode::Table, Mode::Blame];
+const CPUS: &[Mode] = &[Mode::Table, Mode::Cpus];
 const CHOOSING: &[Mode] = &[Mode::Table, Mode::Columns];
-const NOT_CHOOSING: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Blame];
+const NOT_CHOOSING: &[Mode] = &[
+    Mode::Table,
+    Mode::Detail,
+    Mode::Help,
+    Mode::Blame,
+    Mode::Cpus,
+];
 #[rustfmt::skip]
-const NOT_TYPING: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Blame, Mode::Columns];
+const NOT_TYPING: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Blame, Mode::Cpus, Mode::Columns];
 #[rustfmt::skip]
-const EVERYWHERE: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Blame, Mode::Columns, Mode::Filter, Mode::Goto];
+const EVERYWHERE: &[Mode] = &[Mode::Table, Mode::Detail, Mode::Help, Mode::Blame, Mode::Cpus, Mode::Columns, Mode::Filter, Mode::Goto];
 
 const fn bind(
     keys: &'static [Press],
@@ -228,6 +245,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[char('w')], TABLE, Action::View(View::Waits), "who waits, and back", Some("waits")),
     bind(&[char('e')], TABLE, Action::View(View::Energy), "energy, and back", Some("energy")),
     bind(&[char('b')], BLAME, Action::Blame, "who waits behind whom", Some("blame")),
+    bind(&[char('C')], CPUS, Action::Cpus, "each CPU, and who had it", Some("CPUs")),
     bind(&[char(' ')], NOT_CHOOSING, Action::Pause, "freeze; data is collected on", Some("pause")),
     bind(&[key(KeyCode::Tab)], TABLE, Action::LevelNext, "next level", Some("level")),
     bind(&[key(KeyCode::BackTab)], TABLE, Action::LevelPrevious, "level before", None),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use noctule_analysis::{Selection, Thresholds};
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Container, ContainerRole, Counter,
-    Counters, Feature, FeatureId, FeatureState, Group, Histogram, Level, Measured, Node, Owner,
-    Pod, ProcessId, ProcessRow, Runtime, WaitRow, Waiting,
+    Counters, CpuRow, Feature, FeatureId, FeatureState, Group, Histogram, Level, Measured, Node,
+    Owner, Pod, ProcessId, ProcessRow, Runtime, WaitRow, Waiting,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -110,6 +110,31 @@ impl Fake {
             wait_ns,
             preemptions: count / 3,
         };
+    }
+
+    /// In the second that follows, these groups have a CPU for so long, and the host takes some of it.
+    pub(crate) fn on_cpu(&mut self, cpu: u32, steal_ns: u64, holders: &[(&str, u64)]) {
+        let groups = holders.iter();
+        let groups: Vec<_> = groups
+            .map(|(path, ns)| (self.group(path).cgroup, *ns))
+            .collect();
+        let holders = groups.iter().map(|(id, ns)| (Group::Cgroup(*id), *ns));
+        let cpus = &mut self.batch.cpus;
+        let at = cpus.partition_point(|row| row.cpu < cpu);
+        if cpus.get(at).is_none_or(|row| row.cpu != cpu) {
+            let row = CpuRow {
+                cpu,
+                steal_ns: Some(0),
+                ..CpuRow::default()
+            };
+            cpus.insert(at, row);
+        }
+        let row = &mut cpus[at];
+        row.holders = holders.collect();
+        let busy = steal_ns + groups.iter().map(|(_, ns)| ns).sum::<u64>();
+        row.elapsed_ns += TICK;
+        row.idle_ns += TICK - busy;
+        row.steal_ns = row.steal_ns.map(|ns| ns + steal_ns);
     }
 
     /// In the second that follows, threads of the group wait for another cause than a neighbour.

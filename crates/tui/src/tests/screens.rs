@@ -102,6 +102,13 @@ const CASES: &[Case] = &[
     case("blame-process-80x24", (80, 24), Level::Process, waits::contended, "b"),
     case("blame-250x16", (250, 16), Level::Container, waits::contended, "b"),
     case("blame-nobody-80x12", (80, 12), Level::Container, waits::nobody_waits, "b"),
+    case("cpus-40x14", (40, 14), Level::Container, cpus, "C"),
+    case("cpus-80x24", (80, 24), Level::Container, cpus, "C"),
+    case("cpus-120x24", (120, 24), Level::Unit, cpus, "C"),
+    case("cpus-250x16", (250, 16), Level::Container, cpus, "C"),
+    case("cpus-ascii-80x24", (80, 24), Level::Container, cpus_ascii, "C"),
+    case("cpus-unknown-80x12", (80, 12), Level::Process, busy, "C"),
+    case("cpus-waiting-60x10", (60, 10), Level::Process, waiting, "C"),
     case("columns-40x14", (40, 14), Level::Process, busy, "f Down Down Space End"),
     case("columns-80x24", (80, 24), Level::Process, busy, "f Down Space"),
     case("hidden-80x24", (80, 24), Level::Process, busy, "f Home Space End Enter"),
@@ -146,6 +153,7 @@ const COLOURS: &[Case] = &[
     case("detail-colours-120x40", (120, 40), Level::Process, busy, "/ c r i Enter Down Enter"),
     case("waits-colours-120x24", (120, 24), Level::Container, waits::contended, "Down"),
     case("waits-detail-colours-120x50", (120, 50), Level::Container, waits::contended, "/ 4 e Enter Enter"),
+    case("cpus-colours-120x24", (120, 24), Level::Container, cpus, "C"),
     case("blame-colours-120x24", (120, 24), Level::Cgroup, waits::contended, "b"),
     case("energy-colours-120x20", (120, 20), Level::Process, energy::metered, ""),
     case("help-colours-80x24", (80, 24), Level::Process, busy, "?"),
@@ -156,6 +164,34 @@ const FRONT: &str = "/kubepods.slice/kubepods-pod1f3c.slice/cri-4e1d.scope";
 const BACK: &str = "/kubepods.slice/kubepods-pod1f3c.slice/cri-77aa.scope";
 
 /// A minute and a half on an ordinary node, with something off and something lost.
+/// Four CPUs: one with neighbours, one that the host takes away, one that is idle, and one that goes offline.
+fn cpus(app: App) -> App {
+    const MS: u64 = 1_000_000;
+    let mut fake = waits::node();
+    let second = |fake: &mut Fake, at: u64| {
+        let batch = if (10..20).contains(&at) { 700 } else { 40 };
+        fake.on_cpu(
+            0,
+            0,
+            &[(waits::FRONT, 200 * MS), ("/batch/job-17", batch * MS)],
+        );
+        fake.on_cpu(1, 600 * MS, &[(waits::BACK, 300 * MS)]);
+        fake.on_cpu(2, 0, &[("/system.slice/nginx.service", 8 * MS)]);
+        if at < 24 {
+            fake.on_cpu(5, 0, &[(waits::BACK, 900 * MS), (waits::FRONT, 90 * MS)]);
+        } else {
+            fake.batch.cpus.retain(|row| row.cpu != 5);
+        }
+        fake.tick(&[(1, 20), (2, 90), (3, 1), (4, 60)])
+    };
+    let batches: Vec<_> = (0..26).map(|at| second(&mut fake, at)).collect();
+    feed(app, batches)
+}
+
+fn cpus_ascii(app: App) -> App {
+    in_ascii(cpus(app))
+}
+
 fn busy(app: App) -> App {
     let mut fake = Fake::new()
         .process(1, 0, "systemd", "/init.scope")

@@ -1,0 +1,60 @@
+//! The last minute of each CPU.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use noctule_analysis::{CpuUse, CpuWindow};
+use noctule_model::{Batch, Level};
+
+use crate::data::history::{LENGTH, column};
+
+/// The CPUs in each of the last [`LENGTH`] windows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cpus {
+    /// Number of the newest window.
+    tick: u64,
+    /// The newest is last. Holders are single cgroups.
+    windows: VecDeque<Vec<CpuUse>>,
+}
+
+impl Cpus {
+    /// Takes the window between two batches.
+    pub(crate) fn record(&mut self, first: &Batch, last: &Batch) {
+        let mut window = CpuWindow::default();
+        window.observe(first);
+        window.observe(last);
+        self.tick += 1;
+        self.windows.push_back(window.cpus(Level::Cgroup));
+        let surplus = self.windows.len().saturating_sub(LENGTH);
+        self.windows.drain(..surplus);
+    }
+
+    /// The CPUs of the newest window, in ascending order.
+    pub(crate) fn now(&self) -> &[CpuUse] {
+        self.windows.back().map_or(&[], Vec::as_slice)
+    }
+
+    /// Each CPU that was online within the minute.
+    pub(crate) fn numbers(&self) -> BTreeSet<u32> {
+        let all = self.windows.iter().flatten();
+        all.map(|cpu| cpu.cpu).collect()
+    }
+
+    /// Every use of a CPU within the minute, the newest first: names come late.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &CpuUse> + Clone {
+        self.windows.iter().rev().flatten()
+    }
+
+    /// The minute of a CPU in so many columns, oldest first: its windows that are in each.
+    pub(crate) fn minute(&self, cpu: u32, columns: usize) -> Vec<Vec<&CpuUse>> {
+        let mut cells = vec![Vec::new(); columns];
+        let missing = LENGTH - self.windows.len();
+        for (at, window) in self.windows.iter().enumerate() {
+            let cell = column(self.tick, missing + at, columns);
+            let found = window.binary_search_by_key(&cpu, |it| it.cpu);
+            if let (Some(cell), Ok(found)) = (cell, found) {
+                cells[cell].push(&window[found]);
+            }
+        }
+        cells
+    }
+}

@@ -1,0 +1,224 @@
+//! Each CPU: how busy it was over the last minute, and who had it.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use noctule_analysis::{CpuUse, Party};
+use noctule_model::{CgroupId, IdMap, Level};
+use noctule_text::{escape, percent};
+use ratatui::text::{Line, Span};
+
+use crate::data::history;
+use crate::data::waits;
+use crate::draw::palette::Palette;
+use crate::draw::spark::graph;
+use crate::state::App;
+use crate::text::{self, Align};
+
+/// Who had most gets a letter; others share a sign.
+const LETTERS: [char; 12] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l'];
+const OTHERS: char = '.';
+/// Interrupts or the host had more of it than anybody.
+const TAKEN: char = '!';
+/// So much of a CPU's time in a column is not worth a letter.
+const LITTLE: f64 = 0.05;
+/// Who had less than this part of one CPU in the minute has no letter.
+const LEAST: f64 = 0.01;
+/// Parties that are named beside a strip.
+const NAMED: usize = 3;
+/// Columns of the number of a CPU with its share, and of what stands at the right, which is left out where a
+/// strip has less than half of its columns.
+const NUMBER: usize = 14;
+const NOW: usize = 36;
+
+/// A heading, who the letters are, and two lines for each CPU.
+pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+    let cpus = &app.shown.cpus;
+    let heading = " Each CPU: how busy, and below it who had it most (! interrupts or steal)";
+    let heading = text::keep_start(heading, width);
+    let mut lines = vec![Line::styled(heading, palette.accent)];
+    if cpus.now().is_empty() {
+        lines.push(Line::raw(match app.shown.window {
+            None => " no window has ended yet",
+            Some(_) => " nothing is known of single CPUs: an older noctule recorded this",
+        }));
+        return lines;
+    }
+    let level = waits::level(app.level());
+    let parties = Parties::of(cpus.all(), level);
+    if parties.names.is_empty() {
+        lines.push(Line::raw(
+            " who had a CPU is known only where waits are measured",
+        ));
+    }
+    lines.extend(parties.legend(width, palette));
+    let room = width.saturating_sub(NUMBER + 1);
+    let beside = room
+        .checked_sub(NOW)
+        .filter(|room| *room >= history::LENGTH / 2);
+    let columns = history::columns(beside.unwrap_or(room).min(history::LENGTH));
+    for cpu in cpus.numbers() {
+        let cells = cpus.minute(cpu, columns);
+        let now = cpus.now().iter().find(|it| it.cpu == cpu);
+        let share = now.map_or_else(|| "off".into(), |it| percent(it.busy() * 100.0));
+        let label = format!(" {:<6}{}", cpu, text::pad(&share, NUMBER - 8, Align::Right));
+        let busy: Vec<Option<f32>> = cells.iter().map(|cell| busy(cell)).collect();
+        let strip = graph(&busy, 1.0, 1).concat();
+        let mut first = vec![Span::raw(label + " "), Span::styled(strip, palette.graph)];
+        if let (Some(now), Some(_)) = (now, beside) {
+            first.push(Span::raw(format!("  {}", parties.now(now))));
+        }
+        lines.push(Line::from(first));
+        let mut second = vec![Span::raw(" ".repeat(NUMBER))];
+        second.extend(cells.iter().map(|cell| parties.sign(cell, palette)));
+        lines.push(Line::from(second));
+    }
+    lines
+}
+
+/// Part of the time that a CPU was busy; `None` where it is not known.
+fn busy(cell: &[&CpuUse]) -> Option<f32> {
+    let elapsed: u64 = cell.iter().map(|it| it.elapsed_ns).sum();
+    let idle: u64 = cell.iter().map(|it| it.idle_ns).sum();
+    (elapsed > 0).then(|| elapsed.saturating_sub(idle) as f32 / elapsed as f32)
+}
+
+/// Who had CPUs within the minute, those who had most first.
+struct Parties {
+    level: Level,
+    names: Vec<String>,
+    /// How many of them have letters.
+    lettered: usize,
+    /// Positions in it of names, and of cgroups: the name of one is made once.
+    named: HashMap<String, usize>,
+    cgroups: IdMap<CgroupId, usize>,
+}
+
+impl Parties {
+    fn of<'a>(uses: impl Iterator<Item = &'a CpuUse> + Clone, level: Level) -> Self {
+        let mut this = Self {
+            level,
+            names: Vec::new(),
+            lettered: 0,
+            named: HashMap::new(),
+            cgroups: IdMap::default(),
+        };
+        let mut sums: Vec<u64> = Vec::new();
+        for (party, ns) in uses.clone().flat_map(|it| &it.holders) {
+            let at = this.number(party);
+            sums.resize(this.names.len(), 0);
+            sums[at] += ns;
+        }
+        let mut order: Vec<usize> = (0..sums.len()).collect();
+        order.sort_by_key(|at| (Reverse(sums[*at]), this.names[*at].clone()));
+        // The longest time that a CPU had.
+        let mut elapsed: HashMap<u32, u64> = HashMap::new();
+        uses.for_each(|it| *elapsed.entry(it.cpu).or_default() += it.elapsed_ns);
+        let minute = elapsed.into_values().max().unwrap_or(0);
+        let enough = |at: &&usize| sums[**at] as f64 >= LEAST * minute as f64;
+        this.lettered = order.iter().filter(enough).count().min(LETTERS.len());
+        let mut places = vec![0; order.len()];
+        for (place, at) in order.iter().enumerate() {
+            places[*at] = place;
+        }
+        this.cgroups.values_mut().for_each(|at| *at = places[*at]);
+        this.named.values_mut().for_each(|at| *at = places[*at]);
+        this.names = order.iter().map(|at| this.names[*at].clone()).collect();
+        this
+    }
+
+    fn number(&mut self, party: &Party) -> usize {
+        if let Some(known) = self.find(party) {
+            return known;
+        }
+        let name = party.name(self.level);
+        let known = self.named.get(&name).copied();
+        let number = known.unwrap_or_else(|| {
+            self.names.push(name.clone());
+            self.names.len() - 1
+        });
+        if let Party::Group(owner) = party {
+            self.cgroups.insert(owner.cgroup, number);
+        }
+        self.named.insert(name, number);
+        number
+    }
+
+    fn find(&self, party: &Party) -> Option<usize> {
+        match party {
+            Party::Group(owner) => self.cgroups.get(&owner.cgroup).copied(),
+            other => self.named.get(&other.name(self.level)).copied(),
+        }
+    }
+
+    fn letter(&self, at: usize) -> Option<char> {
+        LETTERS[..self.lettered].get(at).copied()
+    }
+
+    /// The letters with their names, in as many lines as they need.
+    fn legend(&self, width: usize, palette: &Palette) -> Vec<Line<'static>> {
+        let mut lines = vec![Vec::new()];
+        let mut used = 0;
+        let room = width.saturating_sub(1);
+        for (letter, name) in LETTERS[..self.lettered].iter().zip(&self.names) {
+            let name = text::shorten(&escape(name), room.saturating_sub(3).min(40));
+            let long = 4 + text::width(&name);
+            if used > 0 && used + long > room {
+                lines.push(Vec::new());
+                used = 0;
+            }
+            used += long;
+            if let Some(line) = lines.last_mut() {
+                line.push(Span::styled(format!(" {letter} "), palette.accent));
+                line.push(Span::raw(name + " "));
+            }
+        }
+        lines.into_iter().map(Line::from).collect()
+    }
+
+    /// Who had the CPU in a column.
+    fn sign(&self, cell: &[&CpuUse], palette: &Palette) -> Span<'static> {
+        let elapsed: u64 = cell.iter().map(|it| it.elapsed_ns).sum();
+        let taken: u64 = cell.iter().map(|it| it.taken_ns()).sum();
+        let mut sums: HashMap<usize, u64> = HashMap::new();
+        for (party, ns) in cell.iter().flat_map(|it| &it.holders) {
+            if let Some(at) = self.find(party) {
+                *sums.entry(at).or_default() += ns;
+            }
+        }
+        let most = sums.into_iter().max_by_key(|(at, ns)| (*ns, Reverse(*at)));
+        let enough = |ns: u64| ns as f64 > LITTLE * elapsed as f64;
+        match most {
+            _ if most.is_none_or(|(_, ns)| taken > ns) && enough(taken) => {
+                Span::styled(TAKEN.to_string(), palette.alarm)
+            }
+            Some((at, ns)) if enough(ns) => {
+                Span::raw(self.letter(at).unwrap_or(OTHERS).to_string())
+            }
+            _ => Span::raw(" "),
+        }
+    }
+
+    /// What a CPU did in the newest window.
+    fn now(&self, cpu: &CpuUse) -> String {
+        let mut sums: HashMap<usize, u64> = HashMap::new();
+        for (party, ns) in &cpu.holders {
+            if let Some(at) = self.find(party) {
+                *sums.entry(at).or_default() += ns;
+            }
+        }
+        let share = |ns: u64| percent(cpu.part(ns) * 100.0);
+        let mut most: Vec<(usize, u64)> = sums.into_iter().collect();
+        most.sort_by_key(|(at, ns)| (Reverse(*ns), *at));
+        let most = most.iter().take(NAMED);
+        let mut words: Vec<String> = most
+            .filter_map(|(at, ns)| Some(format!("{} {}", self.letter(*at)?, share(*ns))))
+            .collect();
+        for (word, ns) in [("irq", cpu.interrupt_ns), ("steal", cpu.steal_ns)] {
+            if let Some(ns) = ns.filter(|ns| cpu.part(*ns) >= 0.01) {
+                words.push(format!("{word} {}", share(ns)));
+            }
+        }
+        words.join("  ")
+    }
+}
