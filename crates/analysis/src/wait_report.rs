@@ -181,7 +181,33 @@ pub struct WaitReport {
     pub features: Arc<[Feature]>,
 }
 
+impl WaitReport {
+    /// Everybody whom a verdict other than quiet can name: who is hurt, and who did it.
+    pub fn blamed(&self) -> impl Iterator<Item = &Party> {
+        let hurt = self.rows.iter().filter(|row| row.is_hurt());
+        hurt.flat_map(|row| {
+            let culprits = row.culprits.iter().map(|culprit| &culprit.party);
+            let first = row.verdict.culprit.iter();
+            std::iter::once(&row.party).chain(first).chain(culprits)
+        })
+    }
+
+    /// The same, for names that come late.
+    pub fn blamed_mut(&mut self) -> impl Iterator<Item = &mut Party> {
+        let hurt = self.rows.iter_mut().filter(|row| row.is_hurt());
+        hurt.flat_map(|row| {
+            let culprits = row.culprits.iter_mut().map(|culprit| &mut culprit.party);
+            let first = row.verdict.culprit.iter_mut();
+            std::iter::once(&mut row.party).chain(first).chain(culprits)
+        })
+    }
+}
+
 impl WaitReportRow {
+    fn is_hurt(&self) -> bool {
+        self.verdict.kind != VerdictKind::Quiet
+    }
+
     /// Whether it got a CPU, at once or not, or waited in vain.
     pub fn waited(&self) -> bool {
         !self.histogram.is_empty() || self.total_ns() > 0 || self.waiting.threads > 0

@@ -6,6 +6,7 @@
 
 mod identity;
 mod inbox;
+mod verdicts;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -15,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use noctule_analysis::WaitReport;
-use noctule_model::{Event, Sending};
+use noctule_model::{CgroupId, Event, Owner, Sending};
 use noctule_otlp::{Client, Outcome, Queue, Reason, Settings, Signal, Tls, deliver};
 use noctule_sinks::openmetrics::{Reader, has_names};
 use noctule_sinks::otlp::{EventRecords, Identity, Severity, severity};
@@ -27,11 +28,12 @@ use crate::commands::Published;
 use crate::config::{self, Config, OtlpEvents};
 use crate::{rights, wire};
 use inbox::{Inbox, Message};
+use verdicts::{Verdicts, Window};
 
 /// How long the end of the agent waits for what is in the queues.
 const LAST_SENDS: Duration = Duration::from_secs(5);
 
-/// How long an event waits for the name of its container, as series do.
+/// How long an event or a verdict waits for the name of a container, as series do.
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// Between two looks for changes of the files of TLS.
@@ -51,6 +53,8 @@ pub(crate) struct Otlp {
     next_ns: u64,
     /// Events that wait for names, with when they came.
     unnamed: VecDeque<(u64, Event)>,
+    /// Windows that wait for names.
+    verdicts: Verdicts,
     ended: Receiver<()>,
 }
 
@@ -98,6 +102,7 @@ impl Otlp {
             interval_ns: (otlp.interval_seconds * 1e9) as u64,
             next_ns: 0,
             unnamed: VecDeque::new(),
+            verdicts: Verdicts::default(),
             ended,
         }))
     }
@@ -119,11 +124,24 @@ impl Otlp {
         }
     }
 
-    /// Hands over the report of a window that ended at that time.
-    pub(crate) fn judged(&self, report: &Arc<WaitReport>, time_unix_ns: u64) {
+    /// Takes the report of a window that ended at that time; [`Otlp::name_verdicts`] hands it over.
+    pub(crate) fn judged(&mut self, report: &Arc<WaitReport>, time_unix_ns: u64) {
         if self.events != OtlpEvents::Off && !report.provisional {
-            self.inbox
-                .put(Message::Judged(report.clone(), time_unix_ns));
+            self.verdicts
+                .push(report.clone(), time_unix_ns, wire::now_ns());
+        }
+    }
+
+    /// Hands over the windows whose names are settled by now.
+    pub(crate) fn name_verdicts(&mut self, owner: impl FnMut(CgroupId) -> Arc<Owner>) {
+        let settled = self.verdicts.settled(wire::now_ns(), owner);
+        self.hand_over(settled);
+    }
+
+    fn hand_over(&self, windows: Vec<Window>) {
+        for window in windows {
+            let message = Message::Judged(window.report, window.time_unix_ns);
+            self.inbox.put(message);
         }
     }
 
@@ -186,6 +204,8 @@ impl Otlp {
             self.next_ns = 0;
             self.figures(last);
         }
+        let windows = self.verdicts.rest();
+        self.hand_over(windows);
         let all = self.unnamed.drain(..).map(|(_, event)| event).collect();
         let lost = self.inbox.put_events(all);
         self.queues[Signal::Logs as usize].lose(Reason::QueueFull, lost);
@@ -226,7 +246,12 @@ fn runtime() -> Result<Runtime> {
 fn is_named(event: &Event) -> bool {
     let process = event.process.as_ref();
     let owner = process.and_then(|process| process.owner.as_deref());
-    owner.is_none_or(|owner| owner.container.is_none() || has_names(owner))
+    owner.is_none_or(is_settled)
+}
+
+/// A container has its names, and what is none needs none.
+fn is_settled(owner: &Owner) -> bool {
+    owner.container.is_none() || has_names(owner)
 }
 
 /// Where to, for who starts the agent.

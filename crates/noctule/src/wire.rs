@@ -341,8 +341,13 @@ impl Pipeline {
     /// Names the owner of an event again: its name may be known by now.
     pub(crate) fn name_again(&mut self, event: &mut Event) {
         if let Some(process) = &mut event.process {
-            process.owner = Some(self.registry.owner(process.cgroup));
+            process.owner = Some(self.owner(process.cgroup));
         }
+    }
+
+    /// What is known of a group now.
+    pub(crate) fn owner(&mut self, cgroup: CgroupId) -> Arc<Owner> {
+        self.registry.owner(cgroup)
     }
 
     /// Takes the events that are there, named, in order.

@@ -194,6 +194,7 @@ impl Kept {
         if let Some(report) = judged {
             otlp.judged(report, batch.time_unix_ns);
         }
+        otlp.name_verdicts(|cgroup| pipeline.owner(cgroup));
     }
 
     /// Keeps events, and hands them to the page.

@@ -1,0 +1,174 @@
+//! Windows whose verdicts name a container that has no name yet.
+//!
+//! A record of a verdict is sent once, and nobody corrects it: so it waits for the names, as events do.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use noctule_analysis::{Party, WaitReport};
+use noctule_model::{CgroupId, Owner};
+
+use super::{SETTLE, is_settled};
+
+/// Judged windows that wait, in order.
+#[derive(Default)]
+pub(super) struct Verdicts(VecDeque<Window>);
+
+pub(super) struct Window {
+    pub(super) report: Arc<WaitReport>,
+    /// When it ended, nanoseconds since 1970.
+    pub(super) time_unix_ns: u64,
+    /// The same by the clock of the batches.
+    came_ns: u64,
+}
+
+impl Verdicts {
+    pub(super) fn push(&mut self, report: Arc<WaitReport>, time_unix_ns: u64, now_ns: u64) {
+        self.0.push_back(Window {
+            report,
+            time_unix_ns,
+            came_ns: now_ns,
+        });
+    }
+
+    /// The windows whose names are settled by now, in order: each has all of them, or has waited long enough.
+    /// `owner` says what is known of a group now.
+    pub(super) fn settled(
+        &mut self,
+        now_ns: u64,
+        mut owner: impl FnMut(CgroupId) -> Arc<Owner>,
+    ) -> Vec<Window> {
+        let mut settled = Vec::new();
+        while let Some(first) = self.0.front_mut() {
+            let is_named = name(&mut first.report, &mut owner);
+            let waits = now_ns.saturating_sub(first.came_ns) < SETTLE.as_nanos() as u64;
+            if waits && !is_named {
+                break;
+            }
+            settled.extend(self.0.pop_front());
+        }
+        settled
+    }
+
+    /// All of them, for the end.
+    pub(super) fn rest(&mut self) -> Vec<Window> {
+        self.0.drain(..).collect()
+    }
+}
+
+/// Looks for the names that are missing. Whether there are all.
+fn name(report: &mut Arc<WaitReport>, mut owner: impl FnMut(CgroupId) -> Arc<Owner>) -> bool {
+    let is_unnamed = |party: &Party| matches!(party, Party::Group(owner) if !is_settled(owner));
+    if !report.blamed().any(is_unnamed) {
+        return true;
+    }
+    let mut all = true;
+    for party in Arc::make_mut(report).blamed_mut() {
+        if let Party::Group(known) = party
+            && !is_settled(known)
+        {
+            *known = owner(known.cgroup);
+            all &= is_settled(known);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_analysis::{Culprit, Hurts, Verdict, WaitReportRow};
+    use noctule_model::{
+        Blame, Cause, Container, ContainerRole, Histogram, Measured, Runtime, Settings,
+        VerdictKind, Waiting,
+    };
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const CONTAINER: CgroupId = CgroupId(7);
+
+    fn container(name: Option<&str>) -> Arc<Owner> {
+        Arc::new(Owner {
+            container: Some(Container {
+                id: "abc".to_owned(),
+                runtime: Runtime::Docker,
+                role: ContainerRole::Workload,
+                name: name.map(str::to_owned),
+                chain: Vec::new(),
+            }),
+            ..Owner::unknown(CONTAINER)
+        })
+    }
+
+    /// A group without a container waits for one that has no name yet.
+    fn window(kind: VerdictKind) -> Arc<WaitReport> {
+        let culprit = Party::Group(container(None));
+        let row = WaitReportRow {
+            party: Party::Group(Arc::new(Owner::unknown(CgroupId(3)))),
+            cpu_ns: 0,
+            histogram: Histogram::default(),
+            wait_ns: [0; Cause::ALL.len()],
+            waiting: Waiting::default(),
+            culprits: vec![Culprit {
+                party: culprit.clone(),
+                blame: Blame::default(),
+            }],
+            preemptions: [0; 3],
+            throttles: 0,
+            quota: None,
+            hurts: Hurts::default(),
+            settings: Settings::default(),
+            verdict: Verdict {
+                kind,
+                culprit: Some(culprit),
+                ..Verdict::default()
+            },
+        };
+        Arc::new(WaitReport {
+            window_ns: SECOND,
+            cpus: 1,
+            provisional: false,
+            rows: vec![row],
+            measured: Measured::default(),
+            features: Vec::new().into(),
+        })
+    }
+
+    fn names(report: &WaitReport) -> Vec<String> {
+        let level = noctule_model::Level::Container;
+        report.blamed().map(|party| party.name(level)).collect()
+    }
+
+    #[test]
+    fn a_verdict_waits_for_the_name_of_its_culprit() {
+        let mut verdicts = Verdicts::default();
+        verdicts.push(window(VerdictKind::HurtByNeighbour), 5, SECOND);
+        verdicts.push(window(VerdictKind::Quiet), 6, SECOND);
+        // Those behind it wait, too: they are compared one with the next.
+        assert!(verdicts.settled(SECOND, |_| container(None)).is_empty());
+        let settled = verdicts.settled(2 * SECOND, |id| {
+            assert_eq!(id, CONTAINER);
+            container(Some("web"))
+        });
+        let times: Vec<u64> = settled.iter().map(|window| window.time_unix_ns).collect();
+        assert_eq!(times, [5, 6]);
+        let named = names(&settled[0].report);
+        assert_eq!(
+            named.iter().filter(|name| *name == "web").count(),
+            2,
+            "{named:?}"
+        );
+        assert!(verdicts.rest().is_empty());
+    }
+
+    #[test]
+    fn it_waits_no_longer_than_an_event() {
+        let mut verdicts = Verdicts::default();
+        verdicts.push(window(VerdictKind::HurtByNeighbour), 5, SECOND);
+        let settle = SETTLE.as_nanos() as u64;
+        let before = verdicts.settled(SECOND + settle - 1, |_| container(None));
+        assert!(before.is_empty());
+        let after = verdicts.settled(SECOND + settle, |_| container(None));
+        assert_eq!(after.len(), 1);
+    }
+}
