@@ -181,7 +181,8 @@ impl Run {
         let mut hung = false;
         if status.is_none() {
             thread::sleep(TICKS);
-            answered = self.scrape().is_ok();
+            // The fault may be one of this connection; then the next has the figures.
+            answered = self.scrape().or_else(|_| self.scrape()).is_ok();
             // An end by itself is seen here, too.
             self.signal(Signal::TERM);
             status = self.until(PATIENCE, |_| false)?;

@@ -106,6 +106,11 @@ const OF_OTHERS: &[(&str, &str, &str)] = &[
         "the runtime of Rust: a folder that cannot be closed",
     ),
     (
+        "sendto",
+        "it hung",
+        "signal-hook: the byte that reports SIGTERM, into a socket whose other end the agent holds: it has no error",
+    ),
+    (
         "write",
         "runtime/io/driver.rs",
         "tokio: a wake-up by eventfd, which the kernel takes",
