@@ -70,6 +70,54 @@ fn a_neighbour_is_named_first_with_its_processes_and_a_next_step() {
     assert!(number(&process["cpu.seconds"]) > 0.0, "{answer}");
 }
 
+/// A recording answers as the live node does, but for what only files say; and it says who had the CPU.
+#[test]
+fn a_recording_answers_too_and_says_who_had_the_cpu() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    let (group, hog) = (Group::new("victim").heavy(), Group::new("hog").heavy());
+    let (load, _other) = (Load::own(&group, "spin 1"), Load::own(&hog, "spin 1"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().to_str().expect("UTF-8");
+    let live = support::json(&[
+        "waits", "--json", "--by", "cgroup", "--for", "3s", "--tape", folder,
+    ]);
+    let used = |group: &Group| number(&row_of(&live, group)["cpu.seconds"]);
+    for name in [group.path(), load.pid().to_string()] {
+        let text = printed(&["why", &name, "--from", folder]);
+        let begin = format!(
+            "{}: hurt by {}: runnable but not running ",
+            group.path(),
+            hog.path()
+        );
+        assert!(text.starts_with(&begin), "{text}");
+        assert!(
+            !text.contains("\nallowed") && !text.contains("\npressure"),
+            "{text}"
+        );
+    }
+    let answer = support::json(&["why", &group.path(), "--json", "--from", folder]);
+    let cpus = answer["time_of_cpus"].as_array().expect("CPUs");
+    let cpu = |cpu: &&Value| cpu["cpu"] == affinity::last_cpu();
+    let cpu = cpus.iter().find(cpu).unwrap_or_else(|| panic!("{answer}"));
+    let window = number(&answer["window_seconds"]);
+    let close = |a: f64, b: f64| (a - b).abs() < 0.05 * window;
+    assert!(close(number(&cpu["seconds"]), window), "{cpu}");
+    let holders = cpu["holders"].as_array().expect("holders");
+    let mut held = 0.0;
+    for group in [&group, &hog] {
+        let holder = holders
+            .iter()
+            .find(|it| it["name"] == group.path().as_str());
+        let holder = holder.unwrap_or_else(|| panic!("{}: {cpu}", group.path()));
+        let (had, used) = (number(&holder["seconds"]), used(group));
+        assert!(close(had, used), "{}: {had} of {used}: {cpu}", group.path());
+        held += had;
+    }
+    let busy = number(&cpu["seconds"]) - number(&cpu["idle_seconds"]);
+    assert!(held <= busy + 0.05 * window, "{cpu}");
+}
+
 #[test]
 fn a_name_that_nothing_has_says_the_nearest() {
     let _machine = support::shared();

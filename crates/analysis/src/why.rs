@@ -4,7 +4,7 @@ use noctule_model::{Counter, CpuWeight, Events, Level, ProcessId};
 
 use crate::report::Key;
 use crate::wait_report::{Culprit, Party};
-use crate::{Report, ReportBuilder, Row, StripStep, Thresholds, WaitReport, WaitReportRow};
+use crate::{CpuUse, Report, ReportBuilder, Row, StripStep, Thresholds, WaitReport, WaitReportRow};
 
 /// Processes that are named of each group.
 const PROCESSES: usize = 3;
@@ -31,8 +31,8 @@ pub struct Why {
     pub pressure: Option<f64>,
     /// What it used and waited, from second to second.
     pub steps: Vec<StripStep>,
-    /// Part of the window for which each CPU was idle.
-    pub idle: Vec<(u32, f64)>,
+    /// What became of the time of each CPU, in ascending order; empty where that was not recorded.
+    pub cpus: Vec<CpuUse>,
 }
 
 /// What a process used of the CPU in the window.
@@ -91,7 +91,7 @@ impl ReportBuilder {
             allowed: None,
             pressure: None,
             steps: Vec::new(),
-            idle: Vec::new(),
+            cpus: Vec::new(),
         }
     }
 }

@@ -119,7 +119,7 @@ pub(crate) struct RunArgs {
     /// Also expose each process in /metrics (many series)
     #[arg(long)]
     pub(crate) process_metrics: bool,
-    /// Also record everything in this folder: noctule top, stat, waits and events --from look back
+    /// Also record everything in this folder: noctule top, stat, waits, why and events --from look back
     #[arg(long, value_name = "DIR", value_parser = values::path())]
     pub(crate) tape: Option<PathBuf>,
     /// Also write each event to this file, as lines of JSON (docs/json.md)
@@ -251,13 +251,15 @@ pub(crate) struct WaitsArgs {
 ///
 /// Watches it for a window: its verdict, its CPU limit, weight, CPUs and pressure beside what it
 /// used, the distribution and the causes of its waits, those behind whom it waited with their
-/// processes and command lines, how idle each CPU was, and what happened in it.
+/// processes and command lines, what each CPU did, and what happened in it. From a recording it has all that
+/// but what only files of the kernel say: limits, weight, CPUs, pressure, command lines.
 ///
 /// Examples:
 ///   noctule why nginx.service
 ///   noctule why shop/cart-7d9f --for 10s
 ///   noctule why /system.slice/docker-4f1c2a9be07d.scope --json
 ///   noctule why 1234
+///   noctule why shop/cart-7d9f --from /var/lib/noctule/tape --at 03:10
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct WhyArgs {
@@ -268,6 +270,18 @@ pub(crate) struct WhyArgs {
     /// Length of the window [default: 5s]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
+    /// Answer from this recording (noctule record) instead of the live node
+    #[arg(long, value_name = "DIR")]
+    pub(crate) from: Option<PathBuf>,
+    /// With --from: where the window begins: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds
+    /// since 1970 [default: the whole recording; with --for alone its end]
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "from",
+        allow_hyphen_values = true
+    )]
+    pub(crate) at: Option<String>,
     /// One JSON object instead of the text (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use noctule_analysis::{Party, Report, ReportBuilder, StripStep, Thresholds, WaitReport};
+use noctule_analysis::{CpuUse, Party, Report, ReportBuilder, StripStep, Thresholds, WaitReport};
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Counter, Counters, CpuWeight, Energy,
     EnergySource, FeatureState, Group, Histogram, Level, Node, Owner, Pod, ProcessId, ProcessRow,
@@ -249,7 +249,23 @@ fn reason(builder: &ReportBuilder, paint: Paint) -> String {
     why.weight = Some(CpuWeight::Weight(100));
     why.allowed = Some(vec![1]);
     why.pressure = Some(41.7);
-    why.idle = vec![(0, 0.9825), (1, 0.0)];
+    let cpu = |cpu: u32, idle_ms: u64, holders: &[(Party, u64)]| CpuUse {
+        cpu,
+        elapsed_ns: 2000 * MS,
+        idle_ns: idle_ms * MS,
+        interrupt_ns: Some(4 * MS),
+        steal_ns: Some(60 * MS * u64::from(cpu)),
+        holders: holders
+            .iter()
+            .map(|(it, ms)| (it.clone(), ms * MS))
+            .collect(),
+    };
+    let kernel = Party::Kernel;
+    let other = Party::Group(owner(1, RAN[1].0));
+    why.cpus = vec![
+        cpu(0, 1965, &[(kernel, 9)]),
+        cpu(1, 0, &[(other, 1210), (party, 702)]),
+    ];
     let step = |cpu_ms: u64, wait_ms: u64| StripStep {
         time_unix_ns: 0,
         length_ns: 1000 * MS,

@@ -28,7 +28,7 @@ impl Observed {
     }
 
     /// Part of the window for which each CPU was idle.
-    pub(super) fn idle(&self) -> Vec<(u32, f64)> {
+    fn idle(&self) -> Vec<(u32, f64)> {
         self.files.cpu_times().idle_since(&self.begin)
     }
 

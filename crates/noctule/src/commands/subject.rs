@@ -1,13 +1,14 @@
 //! Which container, pod, unit, cgroup or process a name means.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use noctule_analysis::Party;
-use noctule_model::{Batch, Level, Owner};
+use noctule_model::{Batch, CgroupId, Level, Owner};
 use noctule_text::escape;
 
+use super::recorded;
 use crate::exit::Usage;
 use crate::wire::Pipeline;
 
@@ -49,13 +50,53 @@ impl Subject {
 pub(super) fn find(name: &str, pipeline: &mut Pipeline) -> Result<Subject> {
     let batch = pipeline.last_tick()?;
     let owners = pipeline.owners();
-    if let Ok(pid) = name.parse::<u32>() {
-        return of_process(pid, &batch, &owners);
+    let process = |pid| batch.processes.iter().find(|row| row.id.pid == pid);
+    let owner = |pid| process(pid).and_then(|process| process.owner.clone());
+    find_among(name, &pipeline.group_path(name), &owners, owner)
+}
+
+/// What there was in a part of a recording.
+#[derive(Default)]
+pub(super) struct Seen {
+    owners: HashMap<CgroupId, Arc<Owner>>,
+    /// The groups of processes, by pid: of several with the same the last.
+    processes: HashMap<u32, Arc<Owner>>,
+}
+
+impl Seen {
+    /// Takes the next batch.
+    pub(super) fn note(&mut self, batch: &Batch) {
+        recorded::note(&mut self.owners, batch);
+        for row in batch.processes.iter().chain(&batch.exited) {
+            if let Some(owner) = &row.owner {
+                self.processes.insert(row.id.pid, owner.clone());
+            }
+        }
     }
-    let path = pipeline.group_path(name);
+
+    /// The subject with this name.
+    pub(super) fn find(&self, name: &str) -> Result<Subject> {
+        let owners: Vec<Arc<Owner>> = self.owners.values().cloned().collect();
+        let path = format!("/{}", name.trim_matches('/'));
+        find_among(name, &path, &owners, |pid| {
+            self.processes.get(&pid).cloned()
+        })
+    }
+}
+
+/// `path`: that of a group, if the name is one; `process`: the group of a process.
+fn find_among(
+    name: &str,
+    path: &str,
+    owners: &[Arc<Owner>],
+    process: impl Fn(u32) -> Option<Arc<Owner>>,
+) -> Result<Subject> {
+    if let Ok(pid) = name.parse::<u32>() {
+        return of_process(pid, process(pid), owners);
+    }
     let mut found: BTreeMap<(u8, String), Subject> = BTreeMap::new();
-    for owner in &owners {
-        for level in levels(name, &path, owner) {
+    for owner in owners {
+        for level in levels(name, path, owner) {
             let subject = Subject::new(owner, level);
             let key = (rank(level), identity(owner, level));
             let known = found.entry(key).or_insert_with(|| subject.clone());
@@ -71,7 +112,7 @@ pub(super) fn find(name: &str, pipeline: &mut Pipeline) -> Result<Subject> {
         .map(|(_, subject)| subject)
         .collect();
     match best.len() {
-        0 => bail!(Usage(unknown(name, &owners))),
+        0 => bail!(Usage(unknown(name, owners))),
         1 => Ok(best.remove(0)),
         _ => {
             let names: Vec<String> = best.iter().map(|s| escape(s.path())).collect();
@@ -131,9 +172,8 @@ fn identity(owner: &Owner, level: Level) -> String {
 }
 
 /// The group of a process: its container, unit or cgroup.
-fn of_process(pid: u32, batch: &Batch, owners: &[Arc<Owner>]) -> Result<Subject> {
-    let process = batch.processes.iter().find(|row| row.id.pid == pid);
-    let Some(owner) = process.and_then(|process| process.owner.as_ref()) else {
+fn of_process(pid: u32, owner: Option<Arc<Owner>>, owners: &[Arc<Owner>]) -> Result<Subject> {
+    let Some(owner) = owner else {
         bail!(Usage(format!(
             "{pid}: there is no such process, or the kernel does not show it to tracing programs"
         )));
@@ -141,7 +181,7 @@ fn of_process(pid: u32, batch: &Batch, owners: &[Arc<Owner>]) -> Result<Subject>
     let subject = owner.subject();
     let same = owners.iter().filter(|other| other.subject() == subject);
     let outermost = same.min_by_key(|other| other.path.len());
-    let mut found = Subject::new(outermost.unwrap_or(owner), Level::Container);
+    let mut found = Subject::new(outermost.unwrap_or(&owner), Level::Container);
     found.name = format!("{} (process {pid})", found.name);
     Ok(found)
 }

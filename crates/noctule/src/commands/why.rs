@@ -1,17 +1,19 @@
 //! `noctule why NAME`: everything about one container, pod, unit, cgroup or process.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use noctule_analysis::{ProcessUse, ReportBuilder, Strip, Thresholds, Why};
-use noctule_model::FeatureId;
+use noctule_analysis::{CpuWindow, ProcessUse, ReportBuilder, Strip, Thresholds, Why};
+use noctule_model::{Batch, FeatureId, Level};
 
+use super::recorded::Window;
 use super::settings::Observed;
-use super::subject::Subject;
+use super::subject::{Seen, Subject};
 use super::waits::{check, kernel_threads};
 use super::watch::{Output, watch_each};
 use super::{subject, why_text};
-use crate::args::WhyArgs;
+use crate::args::{Names, WhyArgs};
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::stop::Signals;
@@ -20,30 +22,11 @@ use crate::wire::{Pipeline, Shown};
 const WINDOW: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
-    check(config)?;
     let mut output = Output::open(args.output.as_deref())?;
-    let signals = Signals::catch()?;
-    let mut pipeline = Pipeline::start(config, Shown::All)?;
-    pipeline.need(FeatureId::CpuWaits)?;
-    let found = subject::find(&args.name, &mut pipeline)?;
-    let observed = Observed::begin(pipeline.setting_files());
-    let mut strip = Strip::new(&found.party, found.level);
-    let watched = watch_each(
-        &mut pipeline,
-        &signals,
-        &[],
-        WINDOW,
-        args.duration,
-        None,
-        &mut |batch| strip.observe(batch),
-    )?;
-    let mut why = answer(
-        &watched.builder,
-        &found,
-        &observed,
-        &config.verdicts.thresholds(),
-    );
-    why.steps = strip.steps().to_vec();
+    let (found, why, code) = match &args.from {
+        Some(folder) => recorded(args, folder, config)?,
+        None => live(args, config)?,
+    };
     if why.row().is_none() {
         let window = noctule_text::duration(why.report.window_ns);
         bail!(Usage(format!(
@@ -57,7 +40,74 @@ pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     } else {
         output.print(&why_text::draw(&why, output.paint().wide(args.wide)))?;
     }
-    Ok(watched.code)
+    Ok(code)
+}
+
+fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, u8)> {
+    check(config)?;
+    let signals = Signals::catch()?;
+    let mut pipeline = Pipeline::start(config, Shown::All)?;
+    pipeline.need(FeatureId::CpuWaits)?;
+    let found = subject::find(&args.name, &mut pipeline)?;
+    let observed = Observed::begin(pipeline.setting_files());
+    let mut course = Course::of(&found);
+    let watched = watch_each(
+        &mut pipeline,
+        &signals,
+        &[],
+        WINDOW,
+        args.duration,
+        None,
+        &mut |batch| course.observe(batch),
+    )?;
+    let thresholds = config.verdicts.thresholds();
+    let mut why = answer(&watched.builder, &found, &observed, &thresholds);
+    course.complete(&mut why);
+    Ok((found, why, watched.code))
+}
+
+/// Of a recording nobody can read now what files said then.
+fn recorded(args: &WhyArgs, folder: &Path, config: &Config) -> Result<(Subject, Why, u8)> {
+    let window = Window::of_option(folder, args.at.as_deref(), args.duration, WINDOW)?;
+    let names = Names::default();
+    // Twice: what the name means is known when the window has been read.
+    let mut seen = Seen::default();
+    window.answer_and_show(&names, &mut |batch| seen.note(batch))?;
+    let found = seen.find(&args.name)?;
+    let mut course = Course::of(&found);
+    let answer = window.answer_and_show(&names, &mut |batch| course.observe(batch))?;
+    Window::need(&answer, FeatureId::CpuWaits)?;
+    let thresholds = config.verdicts.thresholds();
+    let mut why = answer.builder.why(&found.party, found.level, &thresholds);
+    course.complete(&mut why);
+    Ok((found, why, answer.code))
+}
+
+/// What only each batch says.
+struct Course {
+    strip: Strip,
+    cpus: CpuWindow,
+    level: Level,
+}
+
+impl Course {
+    fn of(found: &Subject) -> Self {
+        Self {
+            strip: Strip::new(&found.party, found.level),
+            cpus: CpuWindow::default(),
+            level: found.level,
+        }
+    }
+
+    fn observe(&mut self, batch: &Batch) {
+        self.strip.observe(batch);
+        self.cpus.observe(batch);
+    }
+
+    fn complete(&self, why: &mut Why) {
+        why.steps = self.strip.steps().to_vec();
+        why.cpus = self.cpus.cpus(self.level);
+    }
 }
 
 /// What happened to the subject in the window, with the figures that only the files of the kernel have.
@@ -70,7 +120,6 @@ fn answer(
     let mut why = builder.why(&found.party, found.level, thresholds);
     observed.settle(&mut why.report, &kernel_threads(builder));
     let files = observed.files();
-    why.idle = observed.idle();
     let path = found.path();
     why.weight = files.weight(path);
     why.pressure = files.pressure(path);

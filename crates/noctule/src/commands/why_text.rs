@@ -1,7 +1,7 @@
 //! The answer of `noctule why` for people.
 
-use noctule_analysis::{Party, ProcessUse, StripStep, WaitReportRow, Why};
-use noctule_model::{Cause, EventCounter, ExitKind};
+use noctule_analysis::{CpuUse, Party, ProcessUse, StripStep, WaitReportRow, Why};
+use noctule_model::{Cause, EventCounter, ExitKind, Level};
 use noctule_text::{self as text, Tone, WAIT_SCALE, duration, escape, percent, share};
 
 use crate::print::Paint;
@@ -13,6 +13,10 @@ const COMMAND: usize = 16;
 
 /// Jobs that are shown of many that are one culprit together.
 const MEMBERS: usize = 3;
+/// CPUs that are shown, those who had one, and the part of its time that is worth a word.
+const CPUS: usize = 8;
+const HOLDERS: usize = 3;
+const WORTH_A_WORD: f64 = 0.01;
 /// What the figures of the culprits and of their processes are.
 const BEHIND: &str = "(a group: what was waited behind it, and its part of all that was waited for \
                       others; a process: the CPU time that it used, on any CPU)";
@@ -71,12 +75,7 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
             &format!("others waited {rate} per second behind it, {most} most"),
         );
     }
-    let idle: Vec<String> = why
-        .idle
-        .iter()
-        .map(|(cpu, part)| format!("CPU {cpu} {}", percent(part * 100.0)))
-        .collect();
-    line("idle", &idle.join(", "));
+    each_cpu(why, &mut line);
     if let Some(words) = events(why) {
         line("events", &words);
     }
@@ -123,6 +122,46 @@ fn culprits(
     }
     if !why.culprits.is_empty() {
         line("", BEHIND);
+    }
+}
+
+/// What each CPU did; of many, those that were busiest.
+fn each_cpu(why: &Why, line: &mut impl FnMut(&str, &str)) {
+    let mut shown: Vec<&CpuUse> = why.cpus.iter().collect();
+    shown.sort_by(|a, b| b.busy().total_cmp(&a.busy()));
+    let rest = shown.split_off(shown.len().min(CPUS));
+    shown.sort_by_key(|cpu| cpu.cpu);
+    for (place, cpu) in shown.iter().enumerate() {
+        let label = if place == 0 { "CPUs" } else { "" };
+        line(label, &cpu_line(cpu, why.level));
+    }
+    if !rest.is_empty() {
+        let busy = rest.iter().map(|cpu| cpu.busy()).sum::<f64>() / rest.len() as f64;
+        let busy = percent(busy * 100.0);
+        line("", &format!("{} more, {busy} busy on average", rest.len()));
+    }
+}
+
+/// How busy a CPU was, and who had it.
+fn cpu_line(cpu: &CpuUse, level: Level) -> String {
+    let share = |ns: u64| percent(cpu.part(ns) * 100.0);
+    let holders = cpu
+        .holders
+        .iter()
+        .map(|(party, ns)| (party.name(level), *ns));
+    let taken = [("interrupts", cpu.interrupt_ns), ("steal", cpu.steal_ns)];
+    let taken = taken
+        .into_iter()
+        .filter_map(|(word, ns)| Some((word.to_owned(), ns?)));
+    let parts = holders.take(HOLDERS).chain(taken);
+    let parts = parts.filter(|(_, ns)| cpu.part(*ns) >= WORTH_A_WORD);
+    let parts: Vec<String> = parts
+        .map(|(name, ns)| format!("{} {}", escape(&name), share(ns)))
+        .collect();
+    let busy = format!("{} busy {}", cpu.cpu, percent(cpu.busy() * 100.0));
+    match parts.is_empty() {
+        true => busy,
+        false => format!("{busy}: {}", parts.join(", ")),
     }
 }
 

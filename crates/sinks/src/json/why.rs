@@ -1,7 +1,7 @@
 //! The answer of `noctule why --json`.
 
-use noctule_analysis::{ProcessUse, StripStep, Why};
-use noctule_model::CpuWeight;
+use noctule_analysis::{CpuUse, ProcessUse, StripStep, Why};
+use noctule_model::{CpuWeight, Level};
 use serde::Serialize;
 
 use super::events::EventsJson;
@@ -30,7 +30,11 @@ pub fn why_json(why: &Why) -> String {
             processes: why.processes.iter().map(ProcessJson::new).collect(),
             behind: culprits.collect(),
             steps: why.steps.iter().map(StepJson::new).collect(),
-            idle: why.idle.iter().map(CpuJson::new).collect(),
+            time_of_cpus: why
+                .cpus
+                .iter()
+                .map(|it| CpuJson::new(it, why.level))
+                .collect(),
             events: (why.events.as_ref())
                 .map(|events| EventsJson::new(events, why.report.measured)),
         }
@@ -62,7 +66,7 @@ struct Answer<'a> {
     processes: Vec<ProcessJson<'a>>,
     behind: Vec<Behind<'a>>,
     steps: Vec<StepJson>,
-    idle: Vec<CpuJson>,
+    time_of_cpus: Vec<CpuJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     events: Option<EventsJson>,
 }
@@ -118,7 +122,21 @@ impl StepJson {
 #[derive(Serialize)]
 struct CpuJson {
     cpu: u32,
-    idle: f64,
+    seconds: f64,
+    idle_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupt_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steal_seconds: Option<f64>,
+    holders: Vec<HolderJson>,
+}
+
+/// Who had a CPU.
+#[derive(Serialize)]
+struct HolderJson {
+    name: String,
+    kind: &'static str,
+    seconds: f64,
 }
 
 impl<'a> ProcessJson<'a> {
@@ -134,10 +152,19 @@ impl<'a> ProcessJson<'a> {
 }
 
 impl CpuJson {
-    fn new((cpu, idle): &(u32, f64)) -> Self {
+    fn new(cpu: &CpuUse, level: Level) -> Self {
+        let holders = cpu.holders.iter().map(|(party, ns)| HolderJson {
+            name: party.name(level),
+            kind: party.kind(),
+            seconds: seconds(*ns),
+        });
         Self {
-            cpu: *cpu,
-            idle: *idle,
+            cpu: cpu.cpu,
+            seconds: seconds(cpu.elapsed_ns),
+            idle_seconds: seconds(cpu.idle_ns),
+            interrupt_seconds: cpu.interrupt_ns.map(seconds),
+            steal_seconds: cpu.steal_ns.map(seconds),
+            holders: holders.collect(),
         }
     }
 }
