@@ -96,6 +96,13 @@ fn a_recording_answers_too_and_says_who_had_the_cpu() {
             "{text}"
         );
     }
+    let output = support::noctule(&["why", "4194304", "--from", folder]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(
+        errors.contains("no such process was recorded then"),
+        "{errors}"
+    );
     let answer = support::json(&["why", &group.path(), "--json", "--from", folder]);
     let cpus = answer["time_of_cpus"].as_array().expect("CPUs");
     let cpu = |cpu: &&Value| cpu["cpu"] == affinity::last_cpu();

@@ -50,8 +50,15 @@ impl Subject {
 pub(super) fn find(name: &str, pipeline: &mut Pipeline) -> Result<Subject> {
     let batch = pipeline.last_tick()?;
     let owners = pipeline.owners();
-    let process = |pid| batch.processes.iter().find(|row| row.id.pid == pid);
-    let owner = |pid| process(pid).and_then(|process| process.owner.clone());
+    let owner = |pid| {
+        let process = batch.processes.iter().find(|row| row.id.pid == pid);
+        let owner = process.and_then(|process| process.owner.clone());
+        owner.ok_or_else(|| {
+            Usage(format!(
+                "{pid}: there is no such process, or the kernel does not show it to tracing programs"
+            ))
+        })
+    };
     find_among(name, &pipeline.group_path(name), &owners, owner)
 }
 
@@ -78,9 +85,11 @@ impl Seen {
     pub(super) fn find(&self, name: &str) -> Result<Subject> {
         let owners: Vec<Arc<Owner>> = self.owners.values().cloned().collect();
         let path = format!("/{}", name.trim_matches('/'));
-        find_among(name, &path, &owners, |pid| {
-            self.processes.get(&pid).cloned()
-        })
+        let owner = |pid| {
+            let owner = self.processes.get(&pid).cloned();
+            owner.ok_or_else(|| Usage(format!("{pid}: no such process was recorded then")))
+        };
+        find_among(name, &path, &owners, owner)
     }
 }
 
@@ -89,10 +98,10 @@ fn find_among(
     name: &str,
     path: &str,
     owners: &[Arc<Owner>],
-    process: impl Fn(u32) -> Option<Arc<Owner>>,
+    process: impl Fn(u32) -> Result<Arc<Owner>, Usage>,
 ) -> Result<Subject> {
     if let Ok(pid) = name.parse::<u32>() {
-        return of_process(pid, process(pid), owners);
+        return Ok(of_process(pid, &process(pid)?, owners));
     }
     let mut found: BTreeMap<(u8, String), Subject> = BTreeMap::new();
     for owner in owners {
@@ -172,18 +181,13 @@ fn identity(owner: &Owner, level: Level) -> String {
 }
 
 /// The group of a process: its container, unit or cgroup.
-fn of_process(pid: u32, owner: Option<Arc<Owner>>, owners: &[Arc<Owner>]) -> Result<Subject> {
-    let Some(owner) = owner else {
-        bail!(Usage(format!(
-            "{pid}: there is no such process, or the kernel does not show it to tracing programs"
-        )));
-    };
+fn of_process(pid: u32, owner: &Arc<Owner>, owners: &[Arc<Owner>]) -> Subject {
     let subject = owner.subject();
     let same = owners.iter().filter(|other| other.subject() == subject);
     let outermost = same.min_by_key(|other| other.path.len());
-    let mut found = Subject::new(outermost.unwrap_or(&owner), Level::Container);
+    let mut found = Subject::new(outermost.unwrap_or(owner), Level::Container);
     found.name = format!("{} (process {pid})", found.name);
-    Ok(found)
+    found
 }
 
 /// The words for a name that nothing has: what there is, and the nearest.
