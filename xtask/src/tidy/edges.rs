@@ -12,6 +12,23 @@ const TEXT: &str = "noctule-text";
 const KERNEL: &str = "noctule-kernel";
 const TLS: &str = "noctule-tls";
 
+/// What the binary is made of.
+const PARTS: &[&str] = &[
+    MODEL,
+    ANALYSIS,
+    TEXT,
+    KERNEL,
+    "noctule-collect",
+    "noctule-trace",
+    "noctule-identity",
+    "noctule-otlp",
+    "noctule-sinks",
+    "noctule-tape",
+    "noctule-web",
+    "noctule-tui",
+    "noctule-fixtures",
+];
+
 /// Each package with those of ours that it may use, its tests included.
 const EDGES: &[(&str, &[&str])] = &[
     (MODEL, &[]),
@@ -31,46 +48,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("noctule-tui", &[MODEL, ANALYSIS, TEXT]),
     // Objects of the tests, which nothing that is shipped has in it.
     ("noctule-fixtures", &[]),
-    (
-        "noctule",
-        &[
-            MODEL,
-            ANALYSIS,
-            TEXT,
-            KERNEL,
-            "noctule-collect",
-            "noctule-trace",
-            "noctule-identity",
-            "noctule-otlp",
-            "noctule-sinks",
-            "noctule-tape",
-            "noctule-web",
-            "noctule-tui",
-            "noctule-fixtures",
-        ],
-    ),
+    ("noctule", PARTS),
     // It measures the binary from outside, beside others, and so uses none of its parts.
     ("noctule-bench", &[]),
     // Traces of energy whose truth is known: pure, as what it judges.
     ("noctule-energy-bench", &[MODEL, ANALYSIS]),
     // Random input for what reads the words, the files and the objects of strangers; the configuration is a part
     // of the binary, which has no library.
-    (
-        "noctule-fuzz",
-        &[
-            MODEL,
-            ANALYSIS,
-            TEXT,
-            KERNEL,
-            "noctule-collect",
-            "noctule-trace",
-            "noctule-identity",
-            "noctule-otlp",
-            "noctule-sinks",
-            "noctule-tape",
-            "noctule-web",
-        ],
-    ),
+    ("noctule-fuzz", PARTS),
     // The first process of a virtual machine: it knows nothing of what is tested.
     ("noctule-vm", &[]),
     // The documentation is made from the metric table; the host and the machine talk.
