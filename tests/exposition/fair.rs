@@ -48,7 +48,10 @@ fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
     // It takes the places of others in every agent of the machine.
     let _machine = support::alone();
     needs!("tcp_events");
-    let agent = Agent::start(&[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let errors = fs::File::create(&log).expect("our file");
+    let agent = Agent::start_with(&[], errors.into());
     let groups = ["server", "flood", "victim"].map(Group::new);
     let [mut server, mut flood, mut victim] =
         [0, 1, 2].map(|at: usize| Load::own(&groups[at], "sockets"));
@@ -85,6 +88,13 @@ fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
             })
         });
     });
+    // It went on all the time, and is said once.
+    let said = fs::read_to_string(&log).expect("our file");
+    let words = format!(
+        "{}: connects to more destinations than its share",
+        groups[1].path()
+    );
+    assert_eq!(said.matches(&words).count(), 1, "{said}");
 }
 
 /// Processes that sleep, each with a name of its own; ended with their group.

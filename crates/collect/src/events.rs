@@ -144,6 +144,12 @@ impl EventSource {
         self.counts.add_to(batch, &self.kernel, files, released)
     }
 
+    /// Groups that get no rows for more destinations since the last batch, because others found no room: what
+    /// they connect to beyond these is counted together, until a minute has gone by without that.
+    pub fn newly_bounded(&self) -> &[CgroupId] {
+        self.counts.newly_bounded()
+    }
+
     /// What happened since the last call, in order. Where events were lost, a gap follows those
     /// that were there before.
     pub fn collect(&mut self) -> Result<Vec<Event>, Error> {

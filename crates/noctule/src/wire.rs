@@ -345,6 +345,13 @@ impl Pipeline {
         }
     }
 
+    /// The groups that get no rows for more destinations since the last batch.
+    pub(crate) fn newly_bounded(&mut self) -> Vec<Arc<Owner>> {
+        let stream = self.events.as_ref();
+        let bounded = stream.map_or(&[][..], |stream| stream.source.newly_bounded());
+        bounded.iter().map(|id| self.registry.owner(*id)).collect()
+    }
+
     /// What is known of a group now.
     pub(crate) fn owner(&mut self, cgroup: CgroupId) -> Arc<Owner> {
         self.registry.owner(cgroup)

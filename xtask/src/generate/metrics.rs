@@ -74,7 +74,9 @@ protobuf format histograms have native buckets as well ([promql.md](promql.md)).
   `sched_blame_seconds`: nothing that was scraped moves from one series to another, and the sum over destinations,
   those that are gone included, is what the row did with all of them. Destinations that found no
   room are counted in `noctule_self_overflow_destinations`; places are shared as those of blame. A row has these series from its first
-  connection on.
+  connection on. Where the table of the kernel side (`events.destinations`) is full and a group that has less than
+  its share finds no room, those that have more get no further rows until a minute after: a warning in the log names
+  each of them once.
 - Rows below the node have these only where the configuration asks for them (`metrics.with`,
   `metrics.detail`): {details}.
   Their histograms have a bucket for each second power of two. A row without connections then has 60 series where CPU time, waits, page cache, processes and TCP are measured;

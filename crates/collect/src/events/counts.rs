@@ -15,15 +15,13 @@ use noctule_model::{
     FileMode, Group, Histogram, Sockets, WaitRow,
 };
 
-use super::shares::{Excess, Shares};
+use super::shares::{Bounds, Excess, Shares};
 use crate::ledger::{Ledger, Released};
 
 /// Nobody's: what found no room in a table, or has no owner.
 const NOBODY: CgroupId = CgroupId(0);
 /// A destination that was not used for that long may be forgotten when its table gets full.
 const UNUSED_NS: u64 = 60_000_000_000;
-/// How long a group that has its share gets no more of a full table since another one found no room.
-const BOUNDED_NS: u64 = 60_000_000_000;
 /// When it is forgotten that a group was released. Whatever comes later is of sockets that somebody
 /// else still has open.
 const FORGOTTEN_NS: u64 = 600_000_000_000;
@@ -39,8 +37,8 @@ pub(super) struct EventCounts {
     destinations: Ledger<(CgroupId, Option<SocketAddr>), DestinationCounters>,
     /// When a destination was last seen to change.
     used_ns: HashMap<(CgroupId, SocketAddr), u64>,
-    /// Groups that get no more destinations, and since when they had no less than their share.
-    bounded: HashMap<CgroupId, u64>,
+    /// Groups that get no more destinations.
+    bounds: Bounds,
     released: Released<CgroupId>,
     /// What groups did that are no longer listed.
     retired: EventCounters,
@@ -57,7 +55,7 @@ impl EventCounts {
             connects: Ledger::new(),
             destinations: Ledger::new(),
             used_ns: HashMap::new(),
-            bounded: HashMap::new(),
+            bounds: Bounds::default(),
             released: Released::new(grace),
             retired: EventCounters::default(),
             retired_connects: Histogram::default(),
@@ -131,7 +129,7 @@ impl EventCounts {
             true => self.excess(&all, capacity),
             false => Excess::default(),
         };
-        self.bound(kernel, excess.groups, now_ns);
+        self.bound(kernel, &excess.groups, now_ns);
         for counts in &all {
             let (id, counters) = (counts.cgroup.unwrap_or(NOBODY), of_destination(counts));
             let key = (id, counts.destination);
@@ -170,18 +168,18 @@ impl EventCounts {
     }
 
     /// Before any of their rows is taken out: a flood would have it again before anybody else.
-    fn bound(&mut self, kernel: &Events, groups: HashSet<CgroupId>, now_ns: u64) {
+    fn bound(&mut self, kernel: &Events, groups: &HashSet<CgroupId>, now_ns: u64) {
         for id in groups {
-            kernel.bound_destinations(id, true);
-            self.bounded.insert(id, now_ns);
+            kernel.bound_destinations(*id, true);
         }
-        self.bounded.retain(|id, since_ns| {
-            let stays = now_ns - *since_ns <= BOUNDED_NS;
-            if !stays {
-                kernel.bound_destinations(*id, false);
-            }
-            stays
-        });
+        for id in self.bounds.renew(groups, now_ns) {
+            kernel.bound_destinations(id, false);
+        }
+    }
+
+    /// Groups that get no more destinations since this batch.
+    pub(super) fn newly_bounded(&self) -> &[CgroupId] {
+        self.bounds.latest()
     }
 
     /// What gives way because other groups found no room.

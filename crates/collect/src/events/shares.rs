@@ -56,6 +56,37 @@ impl Shares {
     }
 }
 
+/// How long a group that has its share gets no more of a full table since another one found no room.
+const BOUNDED_NS: u64 = 60_000_000_000;
+
+/// The groups that get no more of a full table.
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    /// When each had no less than its share last.
+    over_ns: HashMap<CgroupId, u64>,
+    latest: Vec<CgroupId>,
+}
+
+impl Bounds {
+    /// These have their share. Returns those that may have more again.
+    pub(super) fn renew(&mut self, groups: &HashSet<CgroupId>, now_ns: u64) -> Vec<CgroupId> {
+        self.latest.clear();
+        for id in groups {
+            if self.over_ns.insert(*id, now_ns).is_none() {
+                self.latest.push(*id);
+            }
+        }
+        let over = |over_ns: &mut u64| now_ns - *over_ns > BOUNDED_NS;
+        let free = self.over_ns.extract_if(|_, over_ns| over(over_ns));
+        free.map(|(id, _)| id).collect()
+    }
+
+    /// Those that were not bounded before the last call.
+    pub(super) fn latest(&self) -> &[CgroupId] {
+        &self.latest
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +129,21 @@ mod tests {
             let excess = nobody.excess(4096);
             assert!(excess.rows.is_empty() && excess.groups.is_empty());
         }
+    }
+
+    #[test]
+    fn a_group_is_new_once_until_it_was_free_for_a_minute() {
+        let (one, none) = ([CgroupId(1)].into(), HashSet::new());
+        let mut bounds = Bounds::default();
+        assert!(bounds.renew(&one, 5).is_empty());
+        assert_eq!(bounds.latest(), [CgroupId(1)]);
+        // It goes on.
+        assert!(bounds.renew(&one, 9).is_empty());
+        assert!(bounds.latest().is_empty());
+        assert!(bounds.renew(&none, 9 + BOUNDED_NS).is_empty());
+        assert_eq!(bounds.renew(&none, 10 + BOUNDED_NS), [CgroupId(1)]);
+        assert!(bounds.latest().is_empty());
+        bounds.renew(&one, 11 + BOUNDED_NS);
+        assert_eq!(bounds.latest(), [CgroupId(1)]);
     }
 }

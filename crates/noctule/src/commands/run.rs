@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use arc_swap::ArcSwapOption;
 use noctule_analysis::{Judge, ReportBuilder, WaitReport};
-use noctule_model::{Batch, Event, Feature, FeatureState, Level};
+use noctule_model::{Batch, Event, Feature, FeatureState, Level, Owner};
 use noctule_sinks::openmetrics::{Exporter, Options, Reader};
 use noctule_text::{duration, escape};
 use noctule_web::Handlers;
@@ -99,6 +99,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             continue;
         }
         if let Some(mut batch) = ticks.take(pipeline.tick())? {
+            warn_of_floods(&pipeline.newly_bounded());
             kept.batch(&mut batch);
             let judged = judge.observe(&batch);
             judge.mark(&mut batch);
@@ -150,6 +151,23 @@ impl Ticks {
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Groups of one batch that are named; whoever makes a thousand groups fills no log.
+const FLOODS: usize = 8;
+
+/// Says who has no more rows of destinations: the figures show that only as `_other`.
+fn warn_of_floods(groups: &[Arc<Owner>]) {
+    for owner in groups.iter().take(FLOODS) {
+        tracing::warn!(
+            "{}: connects to more destinations than its share of the table (events.destinations); the others of \
+             it are counted as _other for a minute or more",
+            escape(&owner.name(Level::Container))
+        );
+    }
+    if let Some(more @ 1..) = groups.len().checked_sub(FLOODS) {
+        tracing::warn!("and so do {more} other groups");
     }
 }
 
