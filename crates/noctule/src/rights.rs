@@ -43,8 +43,10 @@ pub(crate) struct Reading {
 impl Reading {
     pub(crate) fn begin() -> Self {
         let before = capabilities(None).ok();
-        // Without it what it cannot read is named where it is missed.
-        let _ = change(|sets| sets.effective |= sets.permitted & READ);
+        if before.is_some() {
+            // Without it what it cannot read is named where it is missed.
+            let _ = change(|sets| sets.effective |= sets.permitted & READ);
+        }
         Self {
             before,
             _here: PhantomData,
