@@ -1,5 +1,6 @@
 //! The state of the tables at one batch, made from what was written.
 
+use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -39,10 +40,17 @@ impl<R: Keyed> Rows<R> {
 
     fn advance(&mut self, tick: u64) {
         while let Some(entry) = pop_up_to(&mut self.later, tick) {
-            let key = entry.row.key();
-            let before = self.now.remove(&key);
-            if !entry.removed {
-                self.now.insert(key, entry.row_after(before.as_ref()));
+            // In place: rows are large, and taking one out moves those beside it.
+            match self.now.entry(entry.row.key()) {
+                Slot::Occupied(known) if entry.removed => drop(known.remove()),
+                Slot::Occupied(mut known) => {
+                    let row = entry.row_after(Some(known.get()));
+                    known.insert(row);
+                }
+                Slot::Vacant(_) if entry.removed => {}
+                Slot::Vacant(free) => {
+                    free.insert(entry.row_after(None));
+                }
             }
         }
     }
