@@ -42,7 +42,6 @@ mod top_recorded;
 mod trace;
 mod tracepoints;
 mod trigger;
-mod users;
 mod wait_answers;
 mod wait_table;
 mod waits;

@@ -21,6 +21,7 @@ mod replay;
 mod rights;
 mod select;
 mod stop;
+mod users;
 mod web_config;
 mod wire;
 

@@ -11,11 +11,11 @@ use noctule_model::Batch;
 use super::columns::Choice;
 use super::energy_table;
 use super::recorded::{self, Answer, Window};
-use super::users::Users;
 use super::watch::{Output, watch_each};
 use crate::args::EnergyArgs;
 use crate::config::Config;
 use crate::stop::Signals;
+use crate::users::Users;
 use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(10);

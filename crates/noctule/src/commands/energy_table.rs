@@ -6,8 +6,8 @@ use noctule_text::{self as text, Align, Cell, Head, Tone, escape};
 
 use super::columns::{Choice, Column, Figure, more};
 use super::table::{Line, command_column, user_column};
-use super::users::Users;
 use crate::print::Paint;
+use crate::users::Users;
 
 /// What the columns show of a row.
 type Of = Box<dyn Fn(&Report, &Line<'_>) -> Option<Figure>>;

@@ -13,9 +13,9 @@ use noctule_model::{
 use noctule_text::{ascii, width};
 
 use super::columns::Choice;
-use super::users::Users;
 use super::{energy_table, table, wait_answers, wait_table, why_text};
 use crate::print::Paint;
+use crate::users::Users;
 
 mod others;
 

@@ -16,7 +16,6 @@ use noctule_web::Handlers;
 use super::columns::Choice;
 use super::published::Published;
 use super::serving::Serving;
-use super::users::Users;
 use super::{run_recorded, table};
 use crate::args::RunArgs;
 use crate::config::Config;
@@ -29,6 +28,7 @@ use crate::print::{self, Paint};
 use crate::recording::Recording;
 use crate::replay;
 use crate::stop::{Signals, Woken};
+use crate::users::Users;
 use crate::wire::{self, Pipeline};
 
 /// Batches that may be missed before the agent no longer counts as ready.

@@ -7,11 +7,11 @@ use anyhow::Result;
 use super::columns::Choice;
 use super::recorded::{self, Answer, Window};
 use super::table;
-use super::users::Users;
 use super::watch::{Output, watch};
 use crate::args::{By, StatArgs};
 use crate::config::Config;
 use crate::stop::Signals;
+use crate::users::Users;
 use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(5);

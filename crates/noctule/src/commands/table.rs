@@ -5,8 +5,8 @@ use noctule_model::{Counter, EventCounter, Level, SOFTIRQ_VECTORS};
 use noctule_text::{self as text, Tone, escape};
 
 use super::columns::{Choice, Column, Figure, more};
-use super::users::Users;
 use crate::print::Paint;
+use crate::users::Users;
 
 /// What the columns show of a row.
 type Of = fn(&Report, &Line<'_>) -> Option<Figure>;

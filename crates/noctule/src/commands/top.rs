@@ -13,7 +13,6 @@ use noctule_model::{Batch, CpuWeight, Level};
 use noctule_text::cpu_numbers;
 use noctule_tui::{About, View};
 
-use super::users::Users;
 use super::{recorded, top_recorded};
 use crate::args::TopArgs;
 use crate::config::Config;
@@ -21,6 +20,7 @@ use crate::exit;
 use crate::exit::Usage;
 use crate::print;
 use crate::stop::{Signals, Woken};
+use crate::users::Users;
 use crate::wire::{Pipeline, Shown};
 
 /// Batches that wait for a screen that is slow.
