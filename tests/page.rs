@@ -2,6 +2,7 @@
 //! `tmp/pictures`.
 
 mod access;
+mod figures;
 mod scenes;
 mod travel;
 

@@ -3,6 +3,7 @@
 //! The thread of the pipeline publishes; the thread of the web server answers. Between them is a lock
 //! that each holds only to exchange pointers.
 
+mod looked_at;
 mod query;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,14 +12,15 @@ use noctule_analysis::{
     EventLog, EventLogLimits, Report, ReportBuilder, TimePoint, TimeSpanQuery, Timeline,
     TimelineLimits, WaitReport,
 };
-use noctule_model::{Batch, Event, Level, UnreadZone, Zone};
+use noctule_model::{Batch, Event, Level, ProcessId, UnreadZone, Zone};
 use noctule_sinks::json::Recorded;
-use noctule_sinks::json::{self, AgentFacts};
+use noctule_sinks::json::{self, AgentFacts, LookedAtProcess};
 use noctule_web::{Agent, Api, Hosts, Query, Refusal, Ticks};
 
 use crate::config::Config;
 use crate::wire;
-use query::{HistoryQuery, events_query, table_query};
+use looked_at::{LookedAt, Reader};
+use query::{HistoryQuery, events_query, pid_query, table_query};
 
 /// Most rows of a table that one answer has.
 const MOST_ROWS: usize = 10_000;
@@ -54,6 +56,8 @@ pub(crate) struct Feed {
     idle: noctule_analysis::IdleEnergy,
     /// Whether events are shown to whoever reaches the address.
     events: bool,
+    /// Reads what the kernel says of a process; `None`: what is served is recorded.
+    reader: Option<Reader>,
     /// The part of a recording that is served.
     recorded: Option<Recorded>,
 }
@@ -63,6 +67,7 @@ struct State {
     log: EventLog,
     last: Option<Window>,
     waits: Option<Arc<WaitReport>>,
+    looked_at: LookedAt,
 }
 
 /// The last two batches.
@@ -100,6 +105,10 @@ impl Feed {
         let host = name.nodename().to_string_lossy().into_owned();
         Arc::new(Self {
             unread: unread.to_vec(),
+            reader: Some(Reader::new(
+                // A command line is a part of an event, too.
+                config.web.events.then_some(config.events.args),
+            )),
             ..Self::empty(config, host, RECENT)
         })
     }
@@ -119,12 +128,14 @@ impl Feed {
                 log: EventLog::new(events),
                 last: None,
                 waits: None,
+                looked_at: LookedAt::default(),
             }),
             ticks: Ticks::default(),
             host,
             unread: Vec::new(),
             idle: config.energy.idle.into(),
             events: config.web.events,
+            reader: None,
             recorded: None,
         }
     }
@@ -142,6 +153,7 @@ impl Feed {
     /// Takes a batch, and the report of the window that it ends, if it ends one.
     pub(crate) fn publish(&self, batch: Batch, judged: Option<&Arc<WaitReport>>) {
         let time_unix_ns = batch.time_unix_ns;
+        self.look_at(&batch);
         let mut state = self.state();
         let point = state.observe(batch);
         if let Some(report) = judged {
@@ -152,6 +164,16 @@ impl Feed {
             let (sequence, time) = (point.sequence, point.time_unix_ns);
             let json = format!("{{\"sequence\":{sequence},\"time_unix_nano\":{time}}}");
             self.ticks.publish(sequence, &json);
+        }
+    }
+
+    /// Reads the files of the processes that clients look at.
+    fn look_at(&self, batch: &Batch) {
+        let Some(reader) = &self.reader else { return };
+        let ids = self.state().looked_at.of(batch);
+        for id in ids {
+            let told = reader.read(id);
+            self.state().looked_at.tell(id, told);
         }
     }
 
@@ -207,6 +229,23 @@ impl Feed {
             losses: &last.losses,
         };
         Ok(json::node_json(&self.report(Level::Unit)?, &facts))
+    }
+
+    /// Of one process what is no figure. Its files are read at the next batch.
+    fn process(&self, query: &Query) -> Result<String, Refusal> {
+        let pid = pid_query(query)?;
+        let Window { last, .. } = self.window()?;
+        let found = last.processes.iter().find(|row| row.id.pid == pid);
+        let created = |id: ProcessId| last.boot_unix_ns.saturating_add(id.start_ns);
+        let id = found.map(|row| row.id);
+        let told = id.map(|id| self.state().looked_at.ask(id, last.sequence));
+        let told = told.unwrap_or_default();
+        Ok(json::process_json(&LookedAtProcess {
+            pid,
+            created: id.map(created),
+            owner: told.user.as_deref(),
+            command_line: told.command_line.as_deref(),
+        }))
     }
 
     fn energy(&self) -> Result<String, Refusal> {
@@ -282,6 +321,7 @@ impl Agent for Feed {
         match resource {
             "node" => self.node(),
             "processes" => self.table(Level::Process, query),
+            "process" => self.process(query),
             "containers" => self.table(Level::Container, query),
             "pods" => self.table(Level::Pod, query),
             "units" => self.table(Level::Unit, query),

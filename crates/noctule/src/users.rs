@@ -1,11 +1,15 @@
 //! What the files of the kernel say of a process that runs: its user and its command line.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::Path;
 
 use noctule_collect::SettingFiles;
 use noctule_text::escape;
+
+/// So much of a command line is read as words: it can have 2 MiB.
+const MOST_BYTES: u64 = 4096;
 
 /// The users of this machine, and the command lines of its processes.
 pub(crate) struct Users {
@@ -32,6 +36,16 @@ impl Users {
         let user = effective_user(&status)?;
         let name = self.names.get(&user);
         Some(name.map_or_else(|| user.to_string(), |name| escape(name)))
+    }
+
+    /// The words of its command line, as they are.
+    pub(crate) fn arguments(&self, pid: u32) -> Option<Vec<Vec<u8>>> {
+        self.files.as_ref()?;
+        let mut line = Vec::new();
+        let file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
+        file.take(MOST_BYTES).read_to_end(&mut line).ok()?;
+        let line = line.strip_suffix(b"\0").unwrap_or(&line);
+        Some(line.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
     }
 
     /// Its command line, safe for a terminal.

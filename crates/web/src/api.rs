@@ -38,6 +38,7 @@ const TABLE: &[&str] = &["sort", "limit", "filter"];
 pub const RESOURCES: &[Resource] = &[
     Resource::new("node", &[]),
     Resource::new("processes", TABLE),
+    Resource::new("process", &["pid"]),
     Resource::new("containers", TABLE),
     Resource::new("pods", TABLE),
     Resource::new("units", TABLE),

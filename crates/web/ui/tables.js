@@ -1,6 +1,7 @@
 // Tables: containers over the whole span, and the other levels over the last interval.
 
-import { html, useState } from "./ui.js";
+import { html, useEffect, useState } from "./ui.js";
+import { get } from "./api.js";
 import { Section } from "./panels.js";
 import { count, duration, percent, shorten } from "./format.js";
 import { TABLES, keyOf } from "./state.js";
@@ -126,18 +127,48 @@ export function Tables({ history, table, recorded, state, set }) {
       </table>
     </div>
     ${all.length > ROWS ? html`<p class="note">the first ${ROWS}; the filter finds the others</p>` : null}
-    ${open ? html`<${Detail} row=${open} close=${() => setOpen(null)} />` : null}
+    ${open ? html`<${Detail} key=${open.id ?? nameOf(open)} row=${open} live=${!recorded} close=${() => setOpen(null)} />` : null}
   <//>`;
 }
 
-/** @param {{row: Row, close: () => void}} props */
-function Detail({ row, close }) {
+/**
+ * The user and the command line of a process, which the agent reads after the first question.
+ * @param {Row} row @param {boolean} live
+ */
+function useProcess(row, live) {
+  const [known, setKnown] = useState(/** @type {Row} */ ({}));
+  const pid = row["process.pid"];
+  useEffect(() => {
+    if (!live || pid === undefined) return undefined;
+    let timer = 0;
+    let closed = false;
+    const ask = async () => {
+      const answer = await get("process", { pid }).catch(() => ({}));
+      if (closed) return;
+      // The number may be another process's by now.
+      const same = answer["process.creation.time_unix_nano"] === row["process.creation.time_unix_nano"];
+      if (same && answer["process.owner"] !== undefined) setKnown(answer);
+      else timer = setTimeout(ask, 1000);
+    };
+    ask();
+    return () => {
+      closed = true;
+      clearTimeout(timer);
+    };
+  }, []);
+  return known;
+}
+
+/** @param {{row: Row, live: boolean, close: () => void}} props */
+function Detail({ row, live, close }) {
+  const known = useProcess(row, live);
   const plain = Object.entries(row).filter(([key, value]) => !["cpus", "id", "name"].includes(key) && typeof value !== "object");
   const nested = Object.entries(row).filter(([, value]) => value && typeof value === "object" && !Array.isArray(value));
   return html`<aside class="detail" aria-label="Details">
     <button class="close" onClick=${close} aria-label="close">×</button>
     <h3>${nameOf(row)}</h3>
     <dl>
+      ${["process.command_line", "process.owner"].map((key) => (known[key] ? html`<div><dt>${key}</dt><dd class="what">${known[key]}</dd></div>` : null))}
       ${plain.map(([key, value]) => html`<div><dt>${key}</dt><dd>${String(value)}</dd></div>`)}
       ${nested.map(([key, value]) => html`<div><dt>${key}</dt><dd>${Object.entries(value).filter(([, n]) => n !== 0).map(([name, n]) => `${name} ${typeof n === "number" ? +n.toFixed(6) : n}`).join(", ") || "0"}</dd></div>`)}
     </dl>

@@ -54,12 +54,21 @@ impl Arguments {
         else {
             return;
         };
+        *args_truncated |= self.limit_words(args);
+    }
+
+    /// Takes away of a command line what is not to be shown. Whether words are missing.
+    pub(crate) fn limit_words(self, words: &mut Vec<Vec<u8>>) -> bool {
         match self {
-            Self::Full => {}
-            Self::Redacted => redact(args),
+            Self::Full => false,
+            Self::Redacted => {
+                redact(words);
+                false
+            }
             Self::Off => {
-                *args_truncated |= args.len() > 1;
-                args.truncate(1);
+                let more = words.len() > 1;
+                words.truncate(1);
+                more
             }
         }
     }

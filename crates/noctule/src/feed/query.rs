@@ -63,6 +63,11 @@ fn one_of<T: Copy>(query: &Query, name: &str, words: &[(&str, T)]) -> Result<T, 
     })
 }
 
+/// The number of a process; the agent's own where none is given.
+pub(super) fn pid_query(query: &Query) -> Result<u32, Refusal> {
+    value(query, "pid", std::process::id(), "the number of a process")
+}
+
 fn filter(query: &Query) -> String {
     query.get("filter").unwrap_or_default().to_lowercase()
 }

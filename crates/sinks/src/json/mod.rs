@@ -130,6 +130,34 @@ pub struct AgentFacts<'a> {
     pub losses: &'a [Loss],
 }
 
+/// What is known of a process beside its figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct LookedAtProcess<'a> {
+    /// Its number.
+    #[serde(rename = "process.pid")]
+    pub pid: u32,
+    /// When it started, nanoseconds since 1970; `None`: the last batch has no such process.
+    #[serde(
+        rename = "process.creation.time_unix_nano",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub created: Option<u64>,
+    /// The user that it runs as.
+    #[serde(rename = "process.owner", skip_serializing_if = "Option::is_none")]
+    pub owner: Option<&'a str>,
+    /// Its command line.
+    #[serde(
+        rename = "process.command_line",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub command_line: Option<&'a str>,
+}
+
+/// The answer for one process.
+pub fn process_json(process: &LookedAtProcess<'_>) -> String {
+    to_string(process)
+}
+
 /// A part of a recording.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Recorded {
