@@ -2,10 +2,114 @@
 
 use std::fs;
 
-use crate::page::{agent, assert_clean, click, open, text};
+use serde_json::Value;
+
+use crate::page::{address, agent, assert_clean, click, open, text};
 use crate::support;
+use crate::support::agent::Agent;
+use crate::support::browser::Browser;
 use crate::support::cgroup::Group;
 use crate::support::load::Load;
+
+/// Each entry of the legend of a section: its name and its figure.
+fn legend(browser: &Browser, section: &str) -> Vec<(String, String)> {
+    let script = format!(
+        "return [...document.querySelectorAll('{section} .legend li')].map((it) => \
+         [it.querySelector('.label').textContent, it.querySelector('.value').textContent])"
+    );
+    serde_json::from_value(browser.run(&script)).expect("pairs of words")
+}
+
+/// Watts of a figure such as `12.3W` or `80.0mW`.
+fn watts(words: &str) -> f64 {
+    let number = words.strip_suffix('W').expect("a power");
+    let (number, unit) = match number.strip_suffix('m') {
+        Some(number) => (number, 1e-3),
+        None => (number, 1.0),
+    };
+    number.parse::<f64>().expect("a number") * unit
+}
+
+fn json(agent: &Agent, path: &str) -> Value {
+    let (status, body) = agent.get(path, "application/json");
+    assert_eq!(status, 200, "{body}");
+    serde_json::from_str(&body).expect("JSON")
+}
+
+/// The mean of what was measured in the steps of a column.
+fn mean(steps: &Value) -> f64 {
+    let steps = steps.as_array().expect("steps").iter();
+    let known: Vec<f64> = steps.filter_map(Value::as_f64).collect();
+    known.iter().sum::<f64>() / known.len() as f64
+}
+
+#[test]
+fn the_power_of_each_zone_is_that_of_the_api() {
+    let _machine = support::shared();
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    // Where there is no meter the CPUs use what the operator says.
+    let config = "[energy.model]\nidle_watts = 11.0\nbusy_watts = 37.0\n";
+    fs::write(file.path(), config).expect("a file");
+    let agent = Agent::start(&["--config", file.path().to_str().expect("text")]);
+    let browser = open(&agent, "#seconds=60");
+    support::wait_until("power is shown", || {
+        let zones = legend(&browser, "#energy");
+        !zones.is_empty() && zones.iter().all(|(_, power)| power.ends_with('W'))
+    });
+    // A span that stands still.
+    browser.press("p");
+    support::wait_until("the span stands in the address", || {
+        address(&browser).contains("from=")
+    });
+    let hash = address(&browser);
+    let span = |name: &str| {
+        let mut pairs = hash.trim_start_matches('#').split('&');
+        pairs
+            .find_map(|pair| pair.strip_prefix(name))
+            .expect("it is there")
+            .to_owned()
+    };
+    let path = format!(
+        "/api/v1/history?from={}&to={}&steps=150",
+        span("from="),
+        span("to=")
+    );
+    let equal = |shown: &[(String, String)]| {
+        let history = json(&agent, &path);
+        let zones = history["energy"].as_array().expect("zones");
+        let same = |(zone, (name, power)): (&Value, &(String, String))| {
+            let expected = mean(&zone["watts"]);
+            zone["name"] == **name && (watts(power) / expected - 1.0).abs() < 0.006
+        };
+        zones.len() == shown.len() && zones.iter().zip(shown).all(same)
+    };
+    support::wait_until("the page has the figures of the API", || {
+        equal(&legend(&browser, "#energy"))
+    });
+    browser.picture("energy");
+    assert_clean(&browser, &agent);
+}
+
+#[test]
+fn a_machine_without_a_meter_says_so_with_the_reason() {
+    let _machine = support::shared();
+    let agent = agent();
+    let browser = open(&agent, "");
+    let features = json(&agent, "/api/v1/features");
+    let features = features["features"].as_array().expect("a list");
+    let energy = features.iter().find(|it| it["name"] == "energy");
+    let energy = energy.expect("each feature is listed");
+    let metered = json(&agent, "/api/v1/history").get("energy").is_some();
+    assert_eq!(metered, energy["state"] != "off", "{energy}");
+    support::wait_until("the page says how it is", || {
+        let shown = text(&browser, "#energy");
+        match metered {
+            true => !legend(&browser, "#energy").is_empty(),
+            false => shown.contains(energy["reason"].as_str().expect("words")),
+        }
+    });
+    assert_clean(&browser, &agent);
+}
 
 #[test]
 fn the_detail_of_a_process_has_its_user_and_its_command_line() {

@@ -222,7 +222,7 @@ function App() {
             <${Matrix} ...${panel} />
             <${Tables} ...${panel} table=${shown.table} recorded=${!!recorded} />
             <${Events} ...${panel} events=${shown.events} />
-            <${Energy} ...${panel} />
+            <${Energy} ...${panel} health=${shown.health} />
             <${Health} history=${history} health=${shown.health} node=${shown.node} connected=${connected} />
           `
         : html`<p class="boot">${error ? "" : "loading"}</p>`}

@@ -238,9 +238,13 @@ export function Matrix({ history, state, set, onZoom }) {
   <//>`;
 }
 
-/** @param {Panel} props */
-export function Energy({ history, onZoom }) {
-  if (!history.energy) return null;
+/** @param {Panel & {health: Record<string, any> | null}} props */
+export function Energy({ history, health, onZoom }) {
+  if (!history.energy) {
+    /** @type {Record<string, string> | undefined} */
+    const feature = health?.features.find((/** @type {Record<string, string>} */ one) => one.name === "energy");
+    return feature && feature.state !== "on" ? html`<${Section} title="Energy" id="energy"><p class="quiet">Not measured: ${feature.reason}</p><//>` : null;
+  }
   const series = history.energy.map((zone, at) => ({ label: zone.name, values: zone.watts, color: `owner-${at % SLOTS}` }));
   return html`<${Section} title="Energy" id="energy">
     <${Chart} label="Power of each zone" history=${history} series=${series} unit=${watts} onZoom=${onZoom} />
