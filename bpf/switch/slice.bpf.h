@@ -193,6 +193,9 @@ static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struc
 		note_later(account, COUNTER_CPU_TIME, span->later, at);
 }
 
+/* See read.bpf.h. */
+const volatile __u32 rq_number = 0;
+
 /*
  * The present moment of the CPU. The address of its run queue is remembered: from the thread it
  * would take two more loads, of those that can fault and are guarded by some ten instructions.
@@ -212,8 +215,8 @@ static __always_inline void read_moment(struct cpu_slot *slot, struct task_struc
 		queue = (__u64)queue_of(prev)->rq;
 		slot->queue = queue;
 	}
-	if (bpf_ksym_exists(bpf_rdonly_cast))
-		moment_of(bpf_rdonly_cast((void *)queue, bpf_core_type_id_kernel(struct rq)), now);
+	if (rq_number && bpf_ksym_exists(bpf_rdonly_cast))
+		moment_of(bpf_rdonly_cast((void *)queue, rq_number), now);
 	else
 		moment_of(queue_of(prev)->rq, now);
 }

@@ -1,10 +1,12 @@
 //! Compiles each BPF object, generates its skeleton, and packs the object: a binary without packing has 1.2 MB
 //! more.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use libbpf_cargo::SkeletonBuilder;
+use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 
 const OBJECTS: [&str; 8] = [
     "switch",
@@ -38,6 +40,7 @@ fn main() {
     // Line info in BTF names files: an object is to be the same wherever the sources and the build lie.
     let sources = format!("-ffile-prefix-map={}=/noctule", root.display());
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let mut named = BTreeSet::new();
     for object in OBJECTS {
         let source = bpf.join(object).join(format!("{object}.bpf.c"));
         let compiled = out.join(format!("{object}.bpf.o"));
@@ -59,8 +62,28 @@ fn main() {
             panic!("{}: {error:#}", source.display());
         }
         pack(&skeleton, &compiled);
+        named.extend(names(&compiled));
     }
+    let named = Vec::from_iter(named);
+    let named = format!("const NAMED: &[&str] = &{named:?};\n");
+    fs::write(out.join("named.rs"), named).expect("OUT_DIR can be written");
     println!("cargo:rerun-if-changed={}", bpf.display());
+}
+
+/// The structs, unions and enumerations that the object names. libbpf does not look at what follows three
+/// underscores.
+fn names(compiled: &Path) -> Vec<String> {
+    let btf = Btf::from_path(compiled).expect("the object has BTF");
+    let types = (1..btf.len() as u32).filter_map(|id| btf.type_by_id::<BtfType<'_>>(id.into()));
+    let kinds = [
+        BtfKind::Struct,
+        BtfKind::Union,
+        BtfKind::Enum,
+        BtfKind::Enum64,
+    ];
+    let asked_for = types.filter(|it| kinds.contains(&it.kind()));
+    let names = asked_for.filter_map(|it| it.name()?.to_str()?.split("___").next());
+    names.map(str::to_owned).collect()
 }
 
 /// Puts the packed object into the skeleton in place of the array of its bytes.

@@ -1,17 +1,18 @@
 //! The life of cgroups, from the tracepoints.
 
 use std::cell::RefCell;
-use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
 
 use crate::abi::{self, CgroupEvent};
 use crate::cost::ProgramHandle;
 use crate::error::{Context, Error, not_loaded};
 use crate::facts::Facts;
+use crate::kernel_types;
+use crate::settings::configure;
 use crate::skel::cgroup::{CgroupSkel, CgroupSkelBuilder};
 
 /// The attached programs and their ring. Dropping it detaches them.
@@ -25,15 +26,14 @@ pub struct CgroupEvents {
 impl CgroupEvents {
     /// Attaches to the life of the groups of the counted hierarchy.
     pub fn load(facts: &Facts, ring_bytes: u32) -> Result<Self, Error> {
-        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = CgroupSkelBuilder::default()
-            .open(storage)
+        let mut open = kernel_types::open::<CgroupSkelBuilder>(facts)
             .context("opening the BPF object cgroup")?;
         let ring_bytes = ring_bytes.max(4096).next_power_of_two();
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.hierarchy = facts.hierarchy.id;
             rodata.events_wakeup_bytes = ring_bytes / 2;
         }
+        configure!(open, facts).context("setting up the BPF object cgroup")?;
         open.maps
             .cgroup_events
             .set_max_entries(ring_bytes)

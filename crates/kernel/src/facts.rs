@@ -10,6 +10,7 @@ use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread;
 
+use crate::kernel_types::KernelTypes;
 use crate::roots::HostRoots;
 use crate::topology::Topology;
 
@@ -70,6 +71,8 @@ pub struct Facts {
     pub nominal_hertz: Option<u64>,
     /// The process sees only the processes of a pid namespace below the host's.
     pub pid_namespace: bool,
+    /// What objects that are loaded need to know of the kernel's types.
+    pub(crate) kernel_types: KernelTypes,
 }
 
 /// What the scheduler records, by the options that the kernel was built with.
@@ -178,7 +181,8 @@ impl Facts {
     /// Looks at the kernel through these mounts.
     pub fn probe(roots: &HostRoots) -> Self {
         let HostRoots { sys, proc } = roots;
-        let (btf, btf_error) = match kernel_types() {
+        let types = KernelTypes::read(sought());
+        let (btf, btf_error) = match kernel_types(&types) {
             Ok(btf) => (btf, None),
             Err(words) => (None, Some(words)),
         };
@@ -199,7 +203,7 @@ impl Facts {
             tracepoints: btf.as_ref().map(Tracepoints::probe).unwrap_or_default(),
             socket_storage_iterates: btf
                 .as_ref()
-                .is_some_and(|btf| function_arguments(btf, "bpf_selem_unlink_nofail").is_none())
+                .is_some_and(|btf| function_arguments(btf, UNLINKS_STORAGE).is_none())
                 && major(&release) < 7,
             tracepoints_preempt: major(&release) >= 7,
             memory_limit: btf.as_ref().and_then(|btf| memory_limit(btf, capabilities)),
@@ -215,8 +219,18 @@ impl Facts {
             topology: Topology::probe(sys, &online_cpus(sys)),
             nominal_hertz: nominal_hertz(roots),
             pid_namespace: pid_namespace(),
+            kernel_types: types,
         }
     }
+}
+
+/// What is looked up beside the types that the objects name: the hooks, and functions that tell kernels apart.
+fn sought() -> impl Iterator<Item = String> {
+    let hooks = HOOKS.iter().map(|hook| match hook.strip_suffix("()") {
+        Some(function) => function.to_owned(),
+        None => format!("{TRACEPOINT}{hook}"),
+    });
+    hooks.chain([UNLINKS_STORAGE, CHARGES_MEMORY].map(str::to_owned))
 }
 
 impl Capabilities {
@@ -239,8 +253,8 @@ pub(crate) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
 /// The kernel's types; `None` where it does not describe them. libbpf says so of whatever fails. So where the file
 /// is there it is read once more, and what fails then is said.
-fn kernel_types() -> Result<Option<Btf<'static>>, String> {
-    if let Ok(btf) = Btf::from_vmlinux() {
+fn kernel_types(types: &KernelTypes) -> Result<Option<Btf<'static>>, String> {
+    if let Some(btf) = types.btf() {
         return Ok(Some(btf));
     }
     match File::open(VMLINUX) {
@@ -282,6 +296,15 @@ pub(crate) fn cpu_list(list: &str) -> Vec<u32> {
     ranges.flatten().collect()
 }
 
+/// Before the name of a tracepoint, in that of a type of its programs.
+const TRACEPOINT: &str = "btf_trace_";
+
+/// Takes socket storage from its socket (7.0).
+const UNLINKS_STORAGE: &str = "bpf_selem_unlink_nofail";
+
+/// Charges the memory of a map to its user (until 5.11).
+const CHARGES_MEMORY: &str = "bpf_map_charge_init";
+
 /// Looks at each type once: a search by name looks at all of them for each hook.
 fn hooks(btf: &Btf<'_>) -> BTreeSet<&'static str> {
     let named = HOOKS
@@ -293,7 +316,7 @@ fn hooks(btf: &Btf<'_>) -> BTreeSet<&'static str> {
         let name = it.name()?.to_str()?;
         let (name, is_function) = match it.kind() {
             BtfKind::Func => (name, true),
-            BtfKind::Typedef => (name.strip_prefix("btf_trace_")?, false),
+            BtfKind::Typedef => (name.strip_prefix(TRACEPOINT)?, false),
             _ => return None,
         };
         let hook = *sought.get(name)?;
@@ -306,7 +329,7 @@ fn hooks(btf: &Btf<'_>) -> BTreeSet<&'static str> {
 fn arguments(btf: &Btf<'_>, tracepoint: &str) -> usize {
     use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
     let prototype = btf
-        .type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}"))
+        .type_by_name::<Typedef<'_>>(&format!("{TRACEPOINT}{tracepoint}"))
         .and_then(|typedef| Ptr::try_from(typedef.next_type()?).ok())
         .and_then(|pointer| FuncProto::try_from(pointer.next_type()?).ok());
     // The first is the context of the probe.
@@ -428,8 +451,7 @@ fn major(release: &str) -> u32 {
 
 /// Who may raise the limit, or is allowed to by its hard limit, does: libbpf takes it away.
 fn memory_limit(btf: &Btf<'_>, capabilities: Capabilities) -> Option<u64> {
-    // It charges the memory of a map to its user.
-    if function_arguments(btf, "bpf_map_charge_init").is_none() || capabilities.sys_resource {
+    if function_arguments(btf, CHARGES_MEMORY).is_none() || capabilities.sys_resource {
         return None;
     }
     let limit = getrlimit(Resource::Memlock);
@@ -451,6 +473,22 @@ pub(crate) fn line(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_copy_of_the_types_answers_as_all_of_them() {
+        let whole = Btf::from_vmlinux().expect("this kernel describes its types");
+        let copy = KernelTypes::read(sought()).btf().expect("a copy");
+        assert!(!hooks(&whole).is_empty());
+        assert_eq!(hooks(&copy), hooks(&whole));
+        assert_eq!(Tracepoints::probe(&copy), Tracepoints::probe(&whole));
+        assert_eq!(Scheduler::probe(&copy), Scheduler::probe(&whole));
+        assert_eq!(throttle_clock(&copy), throttle_clock(&whole));
+        assert_eq!(task_storage(&copy), task_storage(&whole));
+        for function in [UNLINKS_STORAGE, CHARGES_MEMORY] {
+            let there = function_arguments(&whole, function);
+            assert_eq!(function_arguments(&copy, function), there, "{function}");
+        }
+    }
 
     #[test]
     fn cpu_lists_as_the_kernel_writes_them() {

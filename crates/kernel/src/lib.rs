@@ -21,6 +21,7 @@ mod hardware;
 mod heap;
 mod inherited;
 mod iterator;
+mod kernel_types;
 mod loss;
 mod object;
 mod older;

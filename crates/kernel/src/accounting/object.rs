@@ -1,15 +1,15 @@
 //! Loads the object switch, with as much as this kernel takes.
 
-use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
 
-use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
+use libbpf_rs::skel::OpenSkel as _;
 
 use super::wakeups::Need;
 use super::{features, walk};
 use crate::cpu_slots::CpuSlots;
 use crate::error::{Context as _, Error, not_loaded};
 use crate::facts::Facts;
+use crate::kernel_types;
 use crate::plan::Wanted;
 use crate::settings::configure;
 use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
@@ -102,10 +102,8 @@ fn open(
     let wanted = &asked.wanted;
     let lists = asked.lists_threads;
     let need = Need::new(wanted.waits, facts.scheduler);
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = SwitchSkelBuilder::default()
-        .open(storage)
-        .context("opening the BPF object switch")?;
+    let mut open =
+        kernel_types::open::<SwitchSkelBuilder>(facts).context("opening the BPF object switch")?;
     let ring = wanted.ring_bytes.max(4096).next_power_of_two();
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.hardware_mask = hardware_mask;

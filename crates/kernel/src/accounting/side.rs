@@ -1,15 +1,15 @@
 //! The objects beside switch: each adds one counter to the accounts of the threads, and each fails
 //! alone.
 
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, OpenMapMut, ProgramMut};
 use noctule_model::{Feature, FeatureId};
 
 use crate::cost::ProgramHandle;
 use crate::facts::Facts;
+use crate::kernel_types;
 use crate::loss;
 use crate::plan::Way;
 use crate::settings::configure;
@@ -89,10 +89,9 @@ fn share_accounts<'o>(
 pub(super) fn softirq(
     accounts: &Accounts<'_>,
     way: &Way,
-    _facts: &Facts,
+    facts: &Facts,
 ) -> Result<Side, libbpf_rs::Error> {
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = SoftirqSkelBuilder::default().open(storage)?;
+    let mut open = kernel_types::open::<SoftirqSkelBuilder>(facts)?;
     open.maps.cpus.reuse_fd(accounts.cpus)?;
     let skel = open.load()?;
     let link = skel.progs.softirq_entry.attach()?;
@@ -108,8 +107,7 @@ pub(super) fn pagecache(
     way: &Way,
     facts: &Facts,
 ) -> Result<Side, libbpf_rs::Error> {
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = PagecacheSkelBuilder::default().open(storage)?;
+    let mut open = kernel_types::open::<PagecacheSkelBuilder>(facts)?;
     share_accounts(
         &mut open.maps.tasks,
         &mut open.maps.accounts,

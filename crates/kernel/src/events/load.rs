@@ -1,16 +1,16 @@
 //! Loading and attaching the object lifecycle.
 
-use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
 
 use libbpf_rs::Link;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::OpenSkel;
 use noctule_model::{Feature, FeatureId};
 
 use super::{EventsWanted, Stream};
 use crate::cpu_slots::CpuSlots;
 use crate::error::{Context, Error, ErrorKind, not_loaded};
 use crate::facts::{self, Facts};
+use crate::kernel_types;
 use crate::settings::configure;
 use crate::skel::lifecycle::{LifecycleSkel, LifecycleSkelBuilder, types::event_kind};
 use crate::tracefs::{self, Tracefs};
@@ -91,9 +91,7 @@ fn load(
     cpus: &CpuSlots,
     exec_failures: bool,
 ) -> Result<LifecycleSkel<'static>, Error> {
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = LifecycleSkelBuilder::default()
-        .open(storage)
+    let mut open = kernel_types::open::<LifecycleSkelBuilder>(facts)
         .context("opening the BPF object lifecycle")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.stream_kinds = kinds(wanted.stream);

@@ -1,17 +1,17 @@
 //! Loading and attaching the object tcp.
 
 use std::cell::Cell;
-use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
 
 use libbpf_rs::Link;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::OpenSkel;
 use noctule_model::{Feature, FeatureId};
 
 use super::load::kinds;
 use super::{EventsWanted, FILES, Sockets};
 use crate::error::{Context, Error, ErrorKind, REPORT};
 use crate::facts::Facts;
+use crate::kernel_types;
 use crate::settings::configure;
 use crate::skel::lifecycle::LifecycleSkel;
 use crate::skel::tcp::{TcpSkel, TcpSkelBuilder};
@@ -313,10 +313,8 @@ fn load_tcp(
     lifecycle: &LifecycleSkel<'static>,
     Parts { calls, look }: Parts,
 ) -> Result<TcpSkel<'static>, Error> {
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = TcpSkelBuilder::default()
-        .open(storage)
-        .context("opening the BPF object tcp")?;
+    let mut open =
+        kernel_types::open::<TcpSkelBuilder>(facts).context("opening the BPF object tcp")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.stream_kinds = kinds(wanted.stream);
         rodata.filter_processes = wanted.filter_processes;

@@ -2,11 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use noctule_model::{Feature, FeatureId};
 
@@ -15,6 +14,7 @@ use crate::abi;
 use crate::cost::ProgramHandle;
 use crate::error::{Context, Error, ErrorKind};
 use crate::facts::Facts;
+use crate::kernel_types;
 use crate::settings::configure;
 use crate::skel::udp::{OpenUdpSkel, UdpSkel, UdpSkelBuilder, types};
 use crate::table;
@@ -262,10 +262,8 @@ fn open(
     programs: &[&str],
 ) -> Result<OpenUdpSkel<'static>, Error> {
     use types::event_kind as kind;
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = UdpSkelBuilder::default()
-        .open(storage)
-        .context("opening the BPF object udp")?;
+    let mut open =
+        kernel_types::open::<UdpSkelBuilder>(facts).context("opening the BPF object udp")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.filter_processes = options.filter_processes;
         rodata.filter_cgroups = options.filter_cgroups;

@@ -1,15 +1,15 @@
 //! What is wanted of the file opens, and the object made ready for it.
 
-use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::OpenSkel;
 
 use super::ways::Target;
 use crate::error::{Context, Error, ErrorKind};
 use crate::events::SharedMaps;
 use crate::facts::Facts;
+use crate::kernel_types;
 use crate::settings::configure;
 use crate::skel::files::{FilesSkelBuilder, OpenFilesSkel, types};
 
@@ -89,10 +89,8 @@ pub(super) fn open(
     shared: Option<SharedMaps<'_>>,
     targets: &[Target],
 ) -> Result<OpenFilesSkel<'static>, Error> {
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = FilesSkelBuilder::default()
-        .open(storage)
-        .context("opening the BPF object files")?;
+    let mut open =
+        kernel_types::open::<FilesSkelBuilder>(facts).context("opening the BPF object files")?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         set(rodata, facts, options, prefix);
     }

@@ -1,0 +1,146 @@
+//! BTF as it lies in memory (Documentation/bpf/btf.rst).
+
+use std::collections::HashSet;
+
+/// Bytes of the head of BTF, and of the head of a type.
+pub(super) const HEADER: usize = 24;
+pub(super) const HEAD: usize = 12;
+
+const MAGIC: u16 = 0xeb9f;
+
+/// What a type is: `BTF_KIND_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind(u32);
+
+impl Kind {
+    pub(super) const INT: Self = Self(1);
+    pub(super) const PTR: Self = Self(2);
+    pub(super) const ARRAY: Self = Self(3);
+    pub(super) const STRUCT: Self = Self(4);
+    pub(super) const UNION: Self = Self(5);
+    pub(super) const ENUM: Self = Self(6);
+    pub(super) const FWD: Self = Self(7);
+    pub(super) const TYPEDEF: Self = Self(8);
+    pub(super) const VOLATILE: Self = Self(9);
+    pub(super) const CONST: Self = Self(10);
+    pub(super) const RESTRICT: Self = Self(11);
+    pub(super) const FUNC: Self = Self(12);
+    pub(super) const FUNC_PROTO: Self = Self(13);
+    pub(super) const VAR: Self = Self(14);
+    pub(super) const DATASEC: Self = Self(15);
+    pub(super) const FLOAT: Self = Self(16);
+    pub(super) const DECL_TAG: Self = Self(17);
+    pub(super) const TYPE_TAG: Self = Self(18);
+    pub(super) const ENUM64: Self = Self(19);
+
+    /// Bytes after the head of a type of so many parts; `None`: the kind is not known.
+    fn more(self, parts: usize) -> Option<usize> {
+        Some(match self {
+            Self::INT | Self::VAR | Self::DECL_TAG => 4,
+            Self::ARRAY => 12,
+            Self::STRUCT | Self::UNION | Self::DATASEC | Self::ENUM64 => 12 * parts,
+            Self::ENUM | Self::FUNC_PROTO => 8 * parts,
+            Self::PTR | Self::FWD | Self::FUNC | Self::FLOAT => 0,
+            Self::TYPEDEF | Self::VOLATILE | Self::CONST | Self::RESTRICT | Self::TYPE_TAG => 0,
+            _ => return None,
+        })
+    }
+
+    /// Whether noctule asks for types of this kind by name.
+    fn is_asked_for(self) -> bool {
+        let kinds = [Self::STRUCT, Self::UNION, Self::ENUM, Self::ENUM64];
+        kinds.contains(&self) || [Self::FUNC, Self::TYPEDEF].contains(&self)
+    }
+}
+
+/// One type: its head, and the parts after it.
+#[derive(Clone, Copy)]
+pub(super) struct Type<'a> {
+    pub(super) kind: Kind,
+    pub(super) parts: usize,
+    pub(super) bytes: &'a [u8],
+}
+
+impl<'a> Type<'a> {
+    /// The one at the beginning of the bytes.
+    fn first(bytes: &'a [u8]) -> Option<Self> {
+        let info = word(bytes, 4)?;
+        let (kind, parts) = (Kind(info >> 24 & 0x1f), info as usize & 0xffff);
+        let bytes = bytes.get(..HEAD + kind.more(parts)?)?;
+        Some(Self { kind, parts, bytes })
+    }
+}
+
+/// The types of the kernel.
+pub(super) struct Types<'a> {
+    types: &'a [u8],
+    strings: &'a [u8],
+    /// Where each type begins; the first, whose number is 0, is `void`, which is not there.
+    begins: Vec<u32>,
+}
+
+impl<'a> Types<'a> {
+    /// `None`: this is no BTF, or some of it is not known here.
+    pub(super) fn parse(btf: &'a [u8]) -> Option<Self> {
+        let magic = btf.first_chunk()?;
+        let header = word(btf, 4)? as usize;
+        let section = |at| {
+            let begin = header + word(btf, at)? as usize;
+            btf.get(begin..begin + word(btf, at + 4)? as usize)
+        };
+        let (types, strings) = (section(8)?, section(16)?);
+        if u16::from_ne_bytes(*magic) != MAGIC || strings.last() != Some(&0) {
+            return None;
+        }
+        let mut begins = vec![0];
+        let mut at = 0;
+        while at < types.len() {
+            begins.push(at as u32);
+            at += Type::first(&types[at..])?.bytes.len();
+        }
+        Some(Self {
+            types,
+            strings,
+            begins,
+        })
+    }
+
+    /// The type of this number; `None`: `void`, or there is no such type.
+    pub(super) fn get(&self, id: u32) -> Option<Type<'a>> {
+        let begin = *self.begins.get(id as usize).filter(|_| id != 0)?;
+        Type::first(self.types.get(begin as usize..)?)
+    }
+
+    /// How many there are, `void` among them.
+    pub(super) fn len(&self) -> usize {
+        self.begins.len()
+    }
+
+    /// The text that begins there.
+    pub(super) fn text(&self, offset: u32) -> &'a [u8] {
+        let text = self.strings.get(offset as usize..).unwrap_or_default();
+        let end = text.iter().position(|byte| *byte == 0).unwrap_or(0);
+        &text[..end]
+    }
+
+    /// The type's name, empty where it has none.
+    pub(super) fn name(&self, it: Type<'_>) -> &'a [u8] {
+        word(it.bytes, 0).map_or(&[], |offset| self.text(offset))
+    }
+
+    /// The numbers of types with one of these names, ascending.
+    pub(super) fn named(&self, names: &HashSet<String>) -> Vec<u32> {
+        let is_one = |id: &u32| {
+            let it = self.get(*id).filter(|it| it.kind.is_asked_for());
+            let name = it.and_then(|it| str::from_utf8(self.name(it)).ok());
+            name.is_some_and(|name| names.contains(name))
+        };
+        (1..self.len() as u32).filter(is_one).collect()
+    }
+}
+
+/// The number at a place.
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let word = bytes.get(at..at + 4)?;
+    Some(u32::from_ne_bytes(word.try_into().ok()?))
+}
