@@ -39,6 +39,7 @@ static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_
 	/* Volatile: must not be read before the kernel is known to have it. */
 	if (has_group_dead)
 		return *(volatile unsigned long long *)&ctx[1] & 1;
+	task = to_be_read(task);
 	if (task->signal->live.counter)
 		return false;
 	/* Several threads that end at once can all find that none is left. */
@@ -54,6 +55,7 @@ static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_
 /* What wait(2) gives the parent. */
 static __always_inline __u32 exit_status(struct task_struct *task)
 {
+	task = to_be_read(task);
 	if (task->signal->flags & SIGNAL_GROUP_EXIT)
 		return task->signal->group_exit_code;
 	return task->group_leader->exit_code;
@@ -67,7 +69,8 @@ static __always_inline __u32 exit_status(struct task_struct *task)
  */
 static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum)
 {
-	struct task_struct *leader = task->group_leader;
+	struct task_struct *read = to_be_read(task);
+	struct task_struct *leader = read->group_leader;
 	struct task_struct *thread;
 	struct bpf_iter_task it;
 	int threads = 0;
@@ -76,9 +79,9 @@ static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum
 	if (!bpf_ksym_exists(bpf_iter_task_new)) {
 		if (leader != task)
 			*sum = leader->se.sum_exec_runtime;
-		return task->signal->nr_threads <= (leader == task ? 1 : 2);
+		return read->signal->nr_threads <= (leader == task ? 1 : 2);
 	}
-	leader = bpf_task_acquire(leader);
+	leader = bpf_task_acquire(task->group_leader);
 	if (!leader)
 		return false;
 	bpf_iter_task_new(&it, leader, TASK_ITER_PROC_THREADS);
@@ -89,19 +92,20 @@ static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum
 	}
 	bpf_iter_task_destroy(&it);
 	bpf_task_release(leader);
-	return threads == *(volatile int *)&task->signal->nr_threads;
+	return threads == *(volatile int *)&read->signal->nr_threads;
 }
 
 /* False when a thread was reaped meanwhile: it went from one sum to the other. */
 static __always_inline bool try_process_cpu_time(struct task_struct *task, __u64 *sum)
 {
-	__u64 gone = *(volatile __u64 *)&task->signal->sum_sched_runtime;
+	struct signal_struct *sums = to_be_read(task)->signal;
+	__u64 gone = *(volatile __u64 *)&sums->sum_sched_runtime;
 	__u64 others;
 
 	if (!others_cpu_time(task, &others))
 		return false;
 	*sum = gone + others + cpu_time(task, running_slot(task), NOW);
-	return gone == *(volatile __u64 *)&task->signal->sum_sched_runtime;
+	return gone == *(volatile __u64 *)&sums->sum_sched_runtime;
 }
 
 /*
@@ -168,7 +172,7 @@ static __always_inline void report_exit(struct task_struct *task, const struct v
 	describe_process(&event.head.process, task);
 	event.duration_ns = event.head.time - event.head.process.start;
 	describe_parent(&event.parent, task);
-	event.rss_peak = (__u64)task->signal->maxrss << page_shift;
+	event.rss_peak = (__u64)to_be_read(task)->signal->maxrss << page_shift;
 	event.status = status;
 	if (process_cpu_time(task, &event.cpu_ns))
 		event.flags |= EXIT_CPU_TIME;

@@ -104,11 +104,12 @@ static __always_inline __u64 resident_pages(struct task_struct *task)
 
 static __always_inline void note_victim(struct task_struct *task)
 {
+	struct task_struct *read = to_be_read(task);
 	__u32 pid = task->tgid;
 	struct victim victim = {
-		.start = to_be_read(task)->group_leader->start_boottime,
-		.rss = resident_pages(task) << page_shift,
-		.limit = memory_limit(task),
+		.start = read->group_leader->start_boottime,
+		.rss = resident_pages(read) << page_shift,
+		.limit = memory_limit(read),
 	};
 
 	if (bpf_map_update_elem(&victims, &pid, &victim, BPF_ANY))

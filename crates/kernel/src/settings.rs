@@ -29,7 +29,8 @@ macro_rules! settings {
 
 settings! {
     switch: cgroup_from_v2, has_task_storage, scheduler_notes, has_prev_state, task_struct_number, rq_number;
-    pagecache: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift, task_struct_number;
+    pagecache: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift, task_struct_number,
+        address_space_number;
     lifecycle: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift, has_group_dead, victim_is_task,
         task_struct_number;
     tcp: cgroup_from_v2, has_task_storage, has_retransmit_error, accept_takes_struct, task_struct_number,
@@ -85,6 +86,10 @@ mod value {
 
     pub(super) fn tcp_sock_number(facts: &Facts) -> u32 {
         facts.kernel_types.of_struct("tcp_sock")
+    }
+
+    pub(super) fn address_space_number(facts: &Facts) -> u32 {
+        facts.kernel_types.of_struct("address_space")
     }
 
     pub(super) fn cgroup_number(facts: &Facts) -> u32 {
