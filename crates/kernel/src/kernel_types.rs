@@ -34,6 +34,7 @@ pub(crate) struct KernelTypes {
     /// A file in memory. `None`: libbpf is to read the kernel's own.
     copy: Option<Arc<File>>,
     structs: HashMap<String, u32>,
+    functions: HashMap<String, u32>,
 }
 
 impl KernelTypes {
@@ -57,12 +58,18 @@ impl KernelTypes {
         Some(Self {
             copy: Some(Arc::new(copy)),
             structs: numbers(&types, &found, Kind::STRUCT),
+            functions: numbers(&types, &found, Kind::FUNC),
         })
     }
 
     /// The number by which the kernel knows the struct; 0 where it is not known.
     pub(crate) fn of_struct(&self, name: &str) -> u32 {
         self.structs.get(name).copied().unwrap_or(0)
+    }
+
+    /// The number by which the kernel knows the function, where it is known.
+    pub(crate) fn of_function(&self, name: &str) -> Option<u32> {
+        self.functions.get(name).copied()
     }
 
     /// The types that were asked for, and where there is no copy all of them.
@@ -164,18 +171,21 @@ mod tests {
     #[test]
     fn numbers_are_those_of_the_kernel() {
         let whole = Btf::from_vmlinux().expect("this kernel describes its types");
-        let types = KernelTypes::read([]);
+        let types = KernelTypes::read(["tcp_v4_connect".to_owned()]);
         let name = |number: u32| {
             let it = whole.type_by_id::<BtfType<'_>>(number.into())?;
             Some((it.kind(), it.name()?.to_str()?.to_owned()))
         };
-        for it in ["task_struct", "rq", "tcp_sock", "cgroup"] {
+        for it in ["task_struct", "rq", "tcp_sock", "cgroup", "address_space"] {
             assert_eq!(
                 name(types.of_struct(it)),
                 Some((BtfKind::Struct, it.to_owned()))
             );
         }
+        let function = types.of_function("tcp_v4_connect").and_then(name);
+        assert_eq!(function, Some((BtfKind::Func, "tcp_v4_connect".to_owned())));
         assert_eq!(types.of_struct("of no kernel"), 0);
+        assert_eq!(types.of_function("task_struct"), None);
     }
 
     #[test]

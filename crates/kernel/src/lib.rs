@@ -14,6 +14,7 @@ mod enumerators;
 mod error;
 mod events;
 mod facts;
+mod fexit;
 mod functions;
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -333,7 +333,7 @@ impl PlainProgram<'_> {
 }
 
 /// A descriptor that a function of libbpf has given, or the number of its error.
-fn owned(fd: RawFd) -> Result<OwnedFd, i32> {
+pub(crate) fn owned(fd: RawFd) -> Result<OwnedFd, i32> {
     if fd < 0 {
         return Err(-fd);
     }

@@ -11,6 +11,7 @@ use super::load::kinds;
 use super::{EventsWanted, FILES, Sockets};
 use crate::error::{Context, Error, ErrorKind, REPORT};
 use crate::facts::Facts;
+use crate::fexit;
 use crate::kernel_types;
 use crate::settings::configure;
 use crate::skel::lifecycle::LifecycleSkel;
@@ -224,7 +225,7 @@ const V6_CONNECT: &str = "tcp_v6_connect()";
 
 fn calls_are_there(facts: &Facts) -> Result<(), Error> {
     match CALLS.iter().find(|call| !facts.hooks.contains(*call)) {
-        None => Ok(()),
+        None => fexit::probe(CALLS[0], facts),
         Some(call) => Err(Error::new(
             ErrorKind::Kernel,
             format!("this kernel does not have {call}"),

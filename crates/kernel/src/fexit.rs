@@ -1,0 +1,53 @@
+//! Whether the kernel takes programs at the return of functions.
+
+use std::io;
+use std::ptr;
+
+use libbpf_rs::libbpf_sys as sys;
+
+use crate::error::{Context as _, Error};
+use crate::facts::Facts;
+use crate::plain::owned;
+
+/// Loads the smallest program that there is at the return of the function. An object is loaded without such
+/// programs where the kernel refuses them, but it costs a try with all that it has.
+pub(crate) fn probe(function: &str, facts: &Facts) -> Result<(), Error> {
+    let name = function.trim_end_matches("()");
+    // Where its number is not known the object itself is the test.
+    let Some(number) = facts.kernel_types.of_function(name) else {
+        return Ok(());
+    };
+    let return_zero = [
+        sys::bpf_insn {
+            code: (sys::BPF_ALU64 | sys::BPF_MOV | sys::BPF_K) as u8,
+            ..Default::default()
+        },
+        sys::bpf_insn {
+            code: (sys::BPF_JMP | sys::BPF_EXIT) as u8,
+            ..Default::default()
+        },
+    ];
+    let mut options = sys::bpf_prog_load_opts {
+        sz: size_of::<sys::bpf_prog_load_opts>() as _,
+        expected_attach_type: sys::BPF_TRACE_FEXIT,
+        attach_btf_id: number,
+        ..Default::default()
+    };
+    #[allow(unsafe_code, reason = "libbpf-rs loads objects only")]
+    // SAFETY: all pointers are to memory that lives for the call; the options say their own size, and a
+    // program needs no name.
+    let fd = unsafe {
+        sys::bpf_prog_load(
+            sys::BPF_PROG_TYPE_TRACING,
+            ptr::null(),
+            c"Dual BSD/GPL".as_ptr(),
+            return_zero.as_ptr(),
+            return_zero.len() as _,
+            &raw mut options,
+        )
+    };
+    let loaded = owned(fd).map_err(io::Error::from_raw_os_error);
+    loaded
+        .map(drop)
+        .context(format!("a program at the return of {function}"))
+}
