@@ -31,6 +31,12 @@ pub(super) const OURS: &str = "noctule";
 pub(super) const NONE: &str = "none";
 /// An attached program without content: the reference of costs.
 pub(super) const EMPTY: &str = "empty";
+/// Programs without content on the hooks of a request: the least that watching a server costs.
+pub(super) const EMPTY_HOOKS: &str = "empty_hooks";
+/// The same with an account of each socket: the least that it costs to know whose it is.
+pub(super) const EMPTY_ACCOUNTS: &str = "empty_accounts";
+/// What nothing that watches a server can be below.
+pub(super) const FLOORS: [&str; 2] = [EMPTY_HOOKS, EMPTY_ACCOUNTS];
 /// Reads /proc once a second: the reference of agents.
 pub(super) const SCAN: &str = "proc-scan";
 /// The structure of Netflix's article, kept by us.
@@ -191,7 +197,16 @@ mod tests {
         assert_eq!(names.len(), ALL.len());
         let page = include_str!("../../docs/bench.md");
         for name in [
-            NONE, EMPTY, SCAN, NETFLIX, KEPLER, RUNQLAT, OURS, NO_EVENTS, STREAM,
+            NONE,
+            EMPTY,
+            EMPTY_HOOKS,
+            SCAN,
+            NETFLIX,
+            KEPLER,
+            RUNQLAT,
+            OURS,
+            NO_EVENTS,
+            STREAM,
         ] {
             assert!(names.contains(name), "{name}");
         }

@@ -53,6 +53,7 @@ impl Plan {
         let loads = plan.loads.clone();
         let chosen = |c: &Contender| {
             let references = [contender::NONE, contender::EMPTY, contender::SCAN];
+            let references = [&references[..], &contender::FLOORS].concat();
             let named = args.beside.iter().any(|name| name == c.name);
             let wanted = args.beside.is_empty() || named || references.contains(&c.name);
             wanted && loads.iter().any(|&load| c.takes_part(load))

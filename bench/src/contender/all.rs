@@ -2,7 +2,8 @@
 
 use super::tool::Tool;
 use super::{
-    Contender, EMPTY, KEPLER, Kind, NETFLIX, NO_EVENTS, NONE, OURS, RUNQLAT, SCAN, STREAM,
+    Contender, EMPTY, EMPTY_ACCOUNTS, EMPTY_HOOKS, KEPLER, Kind, NETFLIX, NO_EVENTS, NONE, OURS,
+    RUNQLAT, SCAN, STREAM,
 };
 use crate::events::{Format, Scope, Sort};
 use crate::load::{Part, Subject};
@@ -26,6 +27,8 @@ const STREAMED: &[Subject] = &[
     Subject::Events(Sort::Connections),
     Subject::Server,
 ];
+/// Where connections begin and end all the time.
+const SERVED: &[Subject] = &[Subject::Events(Sort::Connections), Subject::Server];
 const EVENTS: &[Subject] = &[
     Subject::Events(Sort::Processes),
     Subject::Events(Sort::Connections),
@@ -93,7 +96,7 @@ const fn contender(name: &'static str, kind: Kind, subjects: &'static [Subject])
 }
 
 /// In the order of their turns.
-pub(crate) const ALL: [Contender; 20] = [
+pub(crate) const ALL: [Contender; 22] = [
     contender(NONE, Kind::Nothing, EVERYTHING),
     contender(OURS, Kind::Noctule(""), EVERYTHING),
     contender("noctule_cpu", Kind::Noctule(CPU_ONLY), ACCOUNTING),
@@ -110,6 +113,16 @@ pub(crate) const ALL: [Contender; 20] = [
         EMPTY,
         Kind::Own(Part::Object, "nothing, on sched_switch"),
         ACCOUNTING,
+    ),
+    contender(
+        EMPTY_HOOKS,
+        Kind::Own(Part::Object, "nothing, on each hook of a request"),
+        SERVED,
+    ),
+    contender(
+        EMPTY_ACCOUNTS,
+        Kind::Own(Part::Object, "the same, and storage for each socket"),
+        SERVED,
     ),
     contender(
         NETFLIX,

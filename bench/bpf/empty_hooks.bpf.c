@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The floor beside a server: programs that do nothing, on every hook of the agent that a request
+ * with a connection of its own comes by. Who watches there at all pays this.
+ */
+#define SECTION(name) __attribute__((section(name), used))
+
+char LICENSE[] SECTION("license") = "Dual BSD/GPL";
+
+#define EMPTY(hook)                                      \
+	SECTION("tp_btf/" #hook) int hook(void *context) \
+	{                                                \
+		(void)context;                           \
+		return 0;                                \
+	}
+
+EMPTY(sched_switch)
+EMPTY(sched_migrate_task)
+EMPTY(softirq_entry)
+EMPTY(inet_sock_set_state)
+EMPTY(tcp_destroy_sock)
