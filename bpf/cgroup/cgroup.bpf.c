@@ -23,9 +23,6 @@ const volatile __u32 events_wakeup_bytes = 1 << 19;
 /* The hierarchy whose groups matter, as in /proc/self/cgroup: 0 is v2. */
 const volatile int hierarchy = 0;
 
-/* See read.bpf.h. */
-const volatile __u32 cgroup_number = 0;
-
 /* Reserves a record with room for `room` bytes of path and fills it; NULL when the ring is full. */
 static __always_inline struct cgroup_event *event_with(struct cgroup *group, const char *path,
 						       enum cgroup_change change, __u32 room)
@@ -52,7 +49,7 @@ static __always_inline void report(struct cgroup *group, const char *path,
 	struct cgroup_event *event;
 	__u64 wakeup;
 
-	group = only_to_be_read(group, cgroup_number);
+	group = only_to_be_read(group, NUMBER_CGROUP);
 	if (group->root->hierarchy_id != hierarchy)
 		return;
 	event = event_with(group, path, change, CGROUP_PATH_SHORT);

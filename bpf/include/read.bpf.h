@@ -13,26 +13,38 @@
 extern void *bpf_rdonly_cast(const void *object, __u32 type) __weak __ksym;
 
 /*
- * The numbers by which the kernel knows types that programs name to it; 0: not known. User space sets them:
- * objects are fitted to a copy of the kernel's BTF, in which types have other numbers, so
- * bpf_core_type_id_kernel() is not for programs here.
+ * The numbers by which the kernel knows types that programs name to it. No kernel has this type: user
+ * space puts it into the copy of the kernel's BTF to which objects are fitted, where the kernel has
+ * the cast. bpf_core_type_id_kernel() would be the number of the type in that copy.
  */
-const volatile __u32 task_struct_number = 0;
+enum kernel_number {
+	NUMBER_TASK_STRUCT = 1,
+	NUMBER_CGROUP = 2,
+	NUMBER_RQ = 3,
+	NUMBER_TCP_SOCK = 4,
+	NUMBER_ADDRESS_SPACE = 5,
+};
+
+#define can_be_cast(number) bpf_core_enum_value_exists(enum kernel_number, number)
+
+/* The address as a pointer to the type of this number, only to be read. */
+#define cast(address, number) \
+	bpf_rdonly_cast((void *)(address), bpf_core_enum_value(enum kernel_number, number))
 
 /*
  * An object of the kernel, only to be read. For each load of a pointer from an object that it
  * trusts the verifier searches the kernel's types by name, which took half of the time of a start;
  * from one that it does not trust it loads without a question.
  */
-#define only_to_be_read(object, number)                                \
-	({                                                             \
-		typeof(object) object_ = (object);                     \
-		if (number && bpf_ksym_exists(bpf_rdonly_cast))        \
-			object_ = bpf_rdonly_cast(object_, number);    \
-		object_;                                               \
+#define only_to_be_read(object, number)                  \
+	({                                               \
+		typeof(object) object_ = (object);       \
+		if (can_be_cast(number))                 \
+			object_ = cast(object_, number); \
+		object_;                                 \
 	})
 
 /* The same of a thread. */
-#define to_be_read(task) only_to_be_read(task, task_struct_number)
+#define to_be_read(task) only_to_be_read(task, NUMBER_TASK_STRUCT)
 
 #endif

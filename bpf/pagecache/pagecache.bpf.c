@@ -16,9 +16,6 @@ char LICENSE[] SEC("license")
 /* Bits of an offset within a page, set at load. */
 const volatile __u32 page_shift = 12;
 
-/* See read.bpf.h. */
-const volatile __u32 address_space_number = 0;
-
 /*
  * Pages of the file from `index` to `last`, which the read asked for: it may ask for more than
  * there are, and it goes on in steps of some folios, each with the same last page.
@@ -28,7 +25,7 @@ static __always_inline __u64 pages_asked(struct task_account *account,
 {
 	bool goes_on = account->read_mapping == (__u64)mapping && account->read_last == last &&
 		       account->read_index < index;
-	struct inode *file = only_to_be_read(mapping, address_space_number)->host;
+	struct inode *file = only_to_be_read(mapping, NUMBER_ADDRESS_SPACE)->host;
 	__u64 end = (file->i_size + (1ULL << page_shift) - 1) >> page_shift;
 
 	account->read_mapping = (__u64)mapping;

@@ -193,9 +193,6 @@ static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struc
 		note_later(account, COUNTER_CPU_TIME, span->later, at);
 }
 
-/* See read.bpf.h. */
-const volatile __u32 rq_number = 0;
-
 /*
  * The present moment of the CPU. The address of its run queue is remembered: from the thread it
  * would take two more loads, of those that can fault and are guarded by some ten instructions.
@@ -215,8 +212,8 @@ static __always_inline void read_moment(struct cpu_slot *slot, struct task_struc
 		queue = (__u64)queue_of(prev)->rq;
 		slot->queue = queue;
 	}
-	if (rq_number && bpf_ksym_exists(bpf_rdonly_cast))
-		moment_of(bpf_rdonly_cast((void *)queue, rq_number), now);
+	if (can_be_cast(NUMBER_RQ))
+		moment_of(cast(queue, NUMBER_RQ), now);
 	else
 		moment_of(queue_of(prev)->rq, now);
 }

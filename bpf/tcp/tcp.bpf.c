@@ -70,9 +70,6 @@ int look_at_storage(struct bpf_iter__bpf_sk_storage_map *ctx)
 /* The row that the look has met last, if it is to be taken out: the iterator stands on it. */
 __u64 delisted_socket;
 
-/* See read.bpf.h. */
-const volatile __u32 tcp_sock_number = 0;
-
 /* There instead: every open socket, by its row. */
 SEC("iter/bpf_map_elem")
 int look_at_table(struct bpf_iter__bpf_map_elem *ctx)
@@ -91,7 +88,7 @@ int look_at_table(struct bpf_iter__bpf_map_elem *ctx)
 	open = bpf_map_lookup_elem(&open_sockets, &id);
 	if (!open)
 		return 0;
-	tcp = bpf_rdonly_cast((void *)open->sk, tcp_sock_number);
+	tcp = cast(open->sk, NUMBER_TCP_SOCK);
 	if (open->sk && !bpf_probe_read_kernel(&account, sizeof(account), (void *)open->account) &&
 	    account.id == id && account.self == open->sk &&
 	    look_at(ctx->meta->seq, &account, &open->settled, tcp, open->cookie))

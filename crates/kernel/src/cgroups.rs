@@ -12,7 +12,6 @@ use crate::cost::ProgramHandle;
 use crate::error::{Context, Error, not_loaded};
 use crate::facts::Facts;
 use crate::kernel_types;
-use crate::settings::configure;
 use crate::skel::cgroup::{CgroupSkel, CgroupSkelBuilder};
 
 /// The attached programs and their ring. Dropping it detaches them.
@@ -33,7 +32,6 @@ impl CgroupEvents {
             rodata.hierarchy = facts.hierarchy.id;
             rodata.events_wakeup_bytes = ring_bytes / 2;
         }
-        configure!(open, facts).context("setting up the BPF object cgroup")?;
         open.maps
             .cgroup_events
             .set_max_entries(ring_bytes)

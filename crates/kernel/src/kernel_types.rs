@@ -4,7 +4,7 @@
 //! anew with each object: that was a third of the CPU time of a start. The copy has some thousand.
 //!
 //! Its types have other numbers. Where the kernel has to be told a type by number, a program is given it as a
-//! constant ([`KernelTypes::of_struct`]): `bpf_core_type_id_kernel()` would be the number in the copy.
+//! constant (`CAST`): `bpf_core_type_id_kernel()` would be the number in the copy.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -28,12 +28,23 @@ use raw::{Kind, Types};
 // `const NAMED: &[&str]`, written by the build: structs, unions and enumerations that the objects have.
 include!(concat!(env!("OUT_DIR"), "/named.rs"));
 
+/// The enumeration of the copy by which programs know the kernel's numbers of these structs, for the function
+/// that takes them (`bpf/include/read.bpf.h`).
+const NUMBERS: &str = "kernel_number";
+const CAST: [(&str, &str); 5] = [
+    ("NUMBER_TASK_STRUCT", "task_struct"),
+    ("NUMBER_CGROUP", "cgroup"),
+    ("NUMBER_RQ", "rq"),
+    ("NUMBER_TCP_SOCK", "tcp_sock"),
+    ("NUMBER_ADDRESS_SPACE", "address_space"),
+];
+const CASTS: &str = "bpf_rdonly_cast";
+
 /// The copy, and what it has not: by which numbers the kernel knows its types.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KernelTypes {
     /// A file in memory. `None`: libbpf is to read the kernel's own.
     copy: Option<Arc<File>>,
-    structs: HashMap<String, u32>,
     functions: HashMap<String, u32>,
 }
 
@@ -42,7 +53,7 @@ impl KernelTypes {
     /// describe its types, or in a way that is not known here, there is no copy.
     pub(crate) fn read(others: impl IntoIterator<Item = String>) -> Self {
         let names = NAMED.iter().map(|name| (*name).to_owned());
-        let names: HashSet<String> = names.chain(others).collect();
+        let names: HashSet<String> = names.chain(others).chain([CASTS.to_owned()]).collect();
         let whole = fs::read(VMLINUX).ok();
         whole
             .and_then(|it| Self::of(&it, &names))
@@ -52,19 +63,20 @@ impl KernelTypes {
     fn of(whole: &[u8], names: &HashSet<String>) -> Option<Self> {
         let types = Types::parse(whole)?;
         let found = types.named(names);
-        let copy = in_memory(&copy::with_parts(&types, &found)?).ok()?;
+        let structs = numbers(&types, &found, Kind::STRUCT);
+        let functions = numbers(&types, &found, Kind::FUNC);
+        let known = CAST
+            .iter()
+            .filter_map(|(name, of)| Some((*name, *structs.get(*of)?)));
+        let known = known.filter(|_| functions.contains_key(CASTS));
+        let numbers = (NUMBERS, known.collect::<Vec<_>>());
+        let copy = in_memory(&copy::with_parts(&types, &found, numbers)?).ok()?;
         // It is opened by its name in /proc, which need not be there.
         File::open(path(&copy)).ok()?;
         Some(Self {
             copy: Some(Arc::new(copy)),
-            structs: numbers(&types, &found, Kind::STRUCT),
-            functions: numbers(&types, &found, Kind::FUNC),
+            functions,
         })
-    }
-
-    /// The number by which the kernel knows the struct; 0 where it is not known.
-    pub(crate) fn of_struct(&self, name: &str) -> u32 {
-        self.structs.get(name).copied().unwrap_or(0)
     }
 
     /// The number by which the kernel knows the function, where it is known.
@@ -115,7 +127,7 @@ fn path(copy: &File) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use libbpf_rs::HasSize as _;
-    use libbpf_rs::btf::types::{Composite, MemberAttr};
+    use libbpf_rs::btf::types::{Composite, Enum, Func, MemberAttr};
     use libbpf_rs::btf::{BtfKind, BtfType};
 
     use super::*;
@@ -176,15 +188,22 @@ mod tests {
             let it = whole.type_by_id::<BtfType<'_>>(number.into())?;
             Some((it.kind(), it.name()?.to_str()?.to_owned()))
         };
-        for it in ["task_struct", "rq", "tcp_sock", "cgroup", "address_space"] {
+        let copy = types.btf().expect("BTF that libbpf takes");
+        let numbers = copy
+            .type_by_name::<Enum<'_>>(NUMBERS)
+            .expect("the enumeration");
+        // Where it is not there, nobody may be told that it can be used.
+        let casts = whole.type_by_name::<Func<'_>>(CASTS).is_some();
+        assert_eq!(numbers.len(), if casts { CAST.len() } else { 0 });
+        for (member, (number_of, it)) in numbers.iter().zip(CAST) {
+            assert_eq!(member.name.and_then(|name| name.to_str()), Some(number_of));
             assert_eq!(
-                name(types.of_struct(it)),
+                name(member.value as u32),
                 Some((BtfKind::Struct, it.to_owned()))
             );
         }
         let function = types.of_function("tcp_v4_connect").and_then(name);
         assert_eq!(function, Some((BtfKind::Func, "tcp_v4_connect".to_owned())));
-        assert_eq!(types.of_struct("of no kernel"), 0);
         assert_eq!(types.of_function("task_struct"), None);
     }
 

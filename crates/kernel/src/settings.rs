@@ -2,7 +2,7 @@
 //! names are set to, in one place.
 
 use crate::facts::{CgroupVersion, Facts};
-use crate::skel::{cgroup, files, lifecycle, pagecache, switch, tcp, udp};
+use crate::skel::{files, lifecycle, pagecache, switch, tcp, udp};
 
 /// The read-only data of an object that is not loaded yet.
 pub(crate) trait Settings {
@@ -28,16 +28,12 @@ macro_rules! settings {
 }
 
 settings! {
-    switch: cgroup_from_v2, has_task_storage, scheduler_notes, has_prev_state, task_struct_number, rq_number;
-    pagecache: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift, task_struct_number,
-        address_space_number;
-    lifecycle: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift, has_group_dead, victim_is_task,
-        task_struct_number;
-    tcp: cgroup_from_v2, has_task_storage, has_retransmit_error, accept_takes_struct, task_struct_number,
-        tcp_sock_number;
-    files: cgroup_from_v2, task_struct_number;
-    udp: cgroup_from_v2, has_task_storage, task_struct_number;
-    cgroup: task_struct_number, cgroup_number;
+    switch: cgroup_from_v2, has_task_storage, scheduler_notes, has_prev_state;
+    pagecache: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift;
+    lifecycle: cgroup_from_v2, has_task_storage, scheduler_notes, page_shift, has_group_dead, victim_is_task;
+    tcp: cgroup_from_v2, has_task_storage, has_retransmit_error, accept_takes_struct;
+    files: cgroup_from_v2;
+    udp: cgroup_from_v2, has_task_storage;
 }
 
 /// The value of each setting.
@@ -74,26 +70,6 @@ mod value {
 
     pub(super) fn has_retransmit_error(facts: &Facts) -> bool {
         facts.tracepoints.retransmit_error
-    }
-
-    pub(super) fn task_struct_number(facts: &Facts) -> u32 {
-        facts.kernel_types.of_struct("task_struct")
-    }
-
-    pub(super) fn rq_number(facts: &Facts) -> u32 {
-        facts.kernel_types.of_struct("rq")
-    }
-
-    pub(super) fn tcp_sock_number(facts: &Facts) -> u32 {
-        facts.kernel_types.of_struct("tcp_sock")
-    }
-
-    pub(super) fn address_space_number(facts: &Facts) -> u32 {
-        facts.kernel_types.of_struct("address_space")
-    }
-
-    pub(super) fn cgroup_number(facts: &Facts) -> u32 {
-        facts.kernel_types.of_struct("cgroup")
     }
 
     pub(super) fn accept_takes_struct(facts: &Facts) -> bool {
@@ -148,7 +124,6 @@ mod tests {
             tcp: TcpSkelBuilder;
             files: FilesSkelBuilder;
             udp: UdpSkelBuilder;
-            cgroup: CgroupSkelBuilder;
         };
         let all = objects.iter().flat_map(|(_, (names, _))| names.iter());
         let all: BTreeSet<&str> = all.copied().collect();

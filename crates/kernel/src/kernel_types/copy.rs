@@ -4,8 +4,13 @@ use std::collections::HashMap;
 
 use super::raw::{HEAD, HEADER, Kind, Type, Types, word};
 
-/// BTF of these types and of what is needed to find their members, in the order that they have.
-pub(super) fn with_parts(types: &Types<'_>, roots: &[u32]) -> Option<Vec<u8>> {
+/// BTF of these types and of what is needed to find their members, in the order that they have; then of an
+/// enumeration of these numbers.
+pub(super) fn with_parts(
+    types: &Types<'_>,
+    roots: &[u32],
+    (name, numbers_of): (&'static str, Vec<(&'static str, u32)>),
+) -> Option<Vec<u8>> {
     let chosen = closure(types, roots)?;
     let mut numbers = HashMap::new();
     numbers.extend((1..).zip(&chosen).map(|(number, id)| (*id, number)));
@@ -24,6 +29,14 @@ pub(super) fn with_parts(types: &Types<'_>, roots: &[u32]) -> Option<Vec<u8>> {
             let number = numbers.get(&word(it.bytes, at)?).copied();
             set(copy, at, number.unwrap_or(0));
         }
+    }
+    let info = Kind::ENUM.info(numbers_of.len());
+    for word in [texts.add(name.as_bytes()), info, size_of::<u32>() as u32] {
+        copied.extend(word.to_ne_bytes());
+    }
+    for (name, number) in &numbers_of {
+        copied.extend(texts.add(name.as_bytes()).to_ne_bytes());
+        copied.extend(number.to_ne_bytes());
     }
     Some(assembled(&copied, &texts.bytes))
 }

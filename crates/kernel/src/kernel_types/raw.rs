@@ -33,6 +33,11 @@ impl Kind {
     pub(super) const TYPE_TAG: Self = Self(18);
     pub(super) const ENUM64: Self = Self(19);
 
+    /// The word of a type that says its kind and the number of its parts.
+    pub(super) fn info(self, parts: usize) -> u32 {
+        self.0 << 24 | parts as u32
+    }
+
     /// Bytes after the head of a type of so many parts; `None`: the kind is not known.
     fn more(self, parts: usize) -> Option<usize> {
         Some(match self {
