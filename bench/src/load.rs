@@ -24,6 +24,7 @@ mod fork_storm;
 mod hackbench;
 mod kepler;
 mod kind;
+mod kinds;
 mod mixed;
 mod netflix;
 mod object;
@@ -57,6 +58,7 @@ pub(super) enum Part {
     ForkStorm,
     Connections,
     Opens,
+    Kinds,
     Redis,
     Nginx,
     /// Every kind of event, for the side-by-side run.
@@ -103,6 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Part::ForkStorm => fork_storm::run(size()?)?,
         Part::Connections => connections::run(size()?)?,
         Part::Opens => opens::run(size()?)?,
+        Part::Kinds => kinds::run(size()?)?,
         Part::Redis => server::redis(size()?)?,
         Part::Nginx => server::nginx(size()?)?,
         Part::Mixed => return mixed::run(args.size.as_ref()),

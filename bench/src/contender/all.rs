@@ -35,7 +35,9 @@ const EVENTS: &[Subject] = &[
     Subject::Events(Sort::Opens),
     Subject::Server,
 ];
+const KINDS: &[Subject] = &[Subject::Kinds];
 const EVERYTHING: &[Subject] = &[
+    Subject::Kinds,
     Subject::Accounting,
     Subject::Events(Sort::Processes),
     Subject::Events(Sort::Connections),
@@ -96,7 +98,7 @@ const fn contender(name: &'static str, kind: Kind, subjects: &'static [Subject])
 }
 
 /// In the order of their turns.
-pub(crate) const ALL: [Contender; 22] = [
+pub(crate) const ALL: [Contender; 23] = [
     contender(NONE, Kind::Nothing, EVERYTHING),
     contender(OURS, Kind::Noctule(""), EVERYTHING),
     contender("noctule_cpu", Kind::Noctule(CPU_ONLY), ACCOUNTING),
@@ -108,6 +110,11 @@ pub(crate) const ALL: [Contender; 22] = [
         "noctule_stream_files",
         Kind::Stream(&["--kind", "file"]),
         OPENS,
+    ),
+    contender(
+        "noctule_stream_kinds",
+        Kind::Stream(&["--kind", "process,signal,file,dns,udp", "--failures"]),
+        KINDS,
     ),
     contender(
         EMPTY,

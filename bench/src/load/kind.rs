@@ -12,6 +12,8 @@ pub(crate) enum Subject {
     Accounting,
     /// Events of this sort, as fast as they can be made.
     Events(Sort),
+    /// One event of each kind that is reported on request only.
+    Kinds,
     /// A server, whose users want answers.
     Server,
 }
@@ -35,6 +37,8 @@ pub(crate) enum Load {
     Connections,
     /// Opens of a file for writing, on each CPU one after another
     Opens,
+    /// A signal, an execution that fails, changes of a file, a question to a name server
+    Kinds,
     /// redis-server under redis-benchmark
     Redis,
     /// nginx under ab, a connection for each request
@@ -42,7 +46,7 @@ pub(crate) enum Load {
 }
 
 impl Load {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::PingPong,
         Self::Hackbench,
         Self::ForkStorm,
@@ -51,6 +55,7 @@ impl Load {
         Self::Processes,
         Self::Connections,
         Self::Opens,
+        Self::Kinds,
         Self::Redis,
         Self::Nginx,
     ];
@@ -65,6 +70,7 @@ impl Load {
             Self::Processes => "processes",
             Self::Connections => "connections",
             Self::Opens => "opens",
+            Self::Kinds => "kinds",
             Self::Redis => "redis",
             Self::Nginx => "nginx",
         }
@@ -93,6 +99,10 @@ impl Load {
                  connection"
             }
             Self::Opens => "a worker per CPU opens a file for writing; operation: an open",
+            Self::Kinds => {
+                "a worker per CPU; operation: a signal, an execution that fails, six changes of a \
+                 file, a question to a name server and its answer"
+            }
             Self::Redis => {
                 "redis-benchmark, GET, 16 clients that stay, on one CPU; operation: a request"
             }
@@ -112,6 +122,7 @@ impl Load {
             Self::Processes => Subject::Events(Sort::Processes),
             Self::Connections => Subject::Events(Sort::Connections),
             Self::Opens => Subject::Events(Sort::Opens),
+            Self::Kinds => Subject::Kinds,
             Self::Redis | Self::Nginx => Subject::Server,
         }
     }
@@ -132,6 +143,7 @@ impl Load {
             Self::Processes => 10_000,
             Self::Connections => 20_000,
             Self::Opens => 200_000,
+            Self::Kinds => 5_000,
             Self::Redis => 200_000,
             Self::Nginx => 50_000,
         };
@@ -164,6 +176,7 @@ impl Load {
             Self::Asleep => Part::Asleep,
             Self::Connections => Part::Connections,
             Self::Opens => Part::Opens,
+            Self::Kinds => Part::Kinds,
             Self::Redis => Part::Redis,
             Self::Nginx => Part::Nginx,
         }
