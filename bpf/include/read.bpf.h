@@ -13,9 +13,9 @@
 extern void *bpf_rdonly_cast(const void *object, __u32 type) __weak __ksym;
 
 /*
- * The numbers by which the kernel knows types that programs name to it. No kernel has this type: user
- * space puts it into the copy of the kernel's BTF to which objects are fitted, where the kernel has
- * the cast. bpf_core_type_id_kernel() would be the number of the type in that copy.
+ * The numbers by which the kernel knows types that programs name to it. No kernel has this type:
+ * user space puts it into the copy of the kernel's BTF to which objects are fitted, where the
+ * kernel has the cast. bpf_core_type_id_kernel() would be the number of the type in that copy.
  */
 enum kernel_number {
 	NUMBER_TASK_STRUCT = 1,
