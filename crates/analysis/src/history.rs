@@ -3,6 +3,7 @@
 //! A point has the growth between two batches, so that any range of them adds up. Its size is bounded:
 //! owners and pairs beyond the places of a point are in the sums of the node alone, and the point says so.
 
+mod cpu;
 mod events;
 mod point;
 mod range;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use noctule_model::{Batch, Blamed, Level, Reason, Subject, VerdictKind};
 
 use crate::{Party, WaitReport};
+pub use cpu::{CpuPoint, CpuStep, CpuStrip};
 pub use events::{EventLog, EventLogLimits};
 use point::Numbers;
 pub use point::{NodePoint, OwnerPoint, PairPoint, TimePoint};

@@ -26,9 +26,9 @@ pub use energy::{
 };
 pub use evidence::{Baseline, Evidence, Thresholds};
 pub use history::{
-    EventLog, EventLogLimits, Hurt, JudgedWindow, NodePoint, OwnerId, OwnerPoint, OwnerSum,
-    PairPoint, PairSum, SpanStep, TimePoint, TimeSpan, TimeSpanQuery, Timeline, TimelineLimits,
-    TimelineView,
+    CpuPoint, CpuStep, CpuStrip, EventLog, EventLogLimits, Hurt, JudgedWindow, NodePoint, OwnerId,
+    OwnerPoint, OwnerSum, PairPoint, PairSum, SpanStep, TimePoint, TimeSpan, TimeSpanQuery,
+    Timeline, TimelineLimits, TimelineView,
 };
 pub use judge::{Judge, JudgeOptions};
 pub use report::{Key, Report, ReportBuilder, Row};

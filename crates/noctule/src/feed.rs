@@ -302,6 +302,7 @@ impl Feed {
             steps: wanted.steps,
             waits_of: wanted.waits_of,
             pair: wanted.pair,
+            strips: wanted.strips,
         };
         Ok(json::history_json(
             &view,

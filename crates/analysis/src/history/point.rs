@@ -7,6 +7,7 @@ use noctule_model::{
     Batch, Blamed, Cause, Counter, EventCounters, Histogram, Measured, Node, Owner, SubjectRow,
 };
 
+use super::cpu::{self, CpuPoint};
 use super::{OwnerId, Somebody, TimelineLimits};
 use crate::Party;
 
@@ -17,7 +18,7 @@ type Waits = [u32; Cause::ALL.len()];
 type Packed = Box<[(u16, u32)]>;
 
 /// The growth between two batches.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TimePoint {
     /// Number of the batch that ends it.
     pub sequence: u64,
@@ -35,6 +36,8 @@ pub struct TimePoint {
     pub pairs: Box<[PairPoint]>,
     /// Energy of each zone, microjoules, in the order of the batch's zones; empty without a meter.
     pub zones: Box<[u64]>,
+    /// The CPUs that are online, in ascending order; 256 at most.
+    pub cpus: Box<[CpuPoint]>,
 }
 
 /// The machine between two batches.
@@ -109,7 +112,12 @@ struct Numbered {
 }
 
 impl Numbers {
-    fn id(&mut self, who: Somebody, sequence: u64, owner: Option<&Arc<Owner>>) -> OwnerId {
+    pub(super) fn id(
+        &mut self,
+        who: Somebody,
+        sequence: u64,
+        owner: Option<&Arc<Owner>>,
+    ) -> OwnerId {
         let next = &mut self.next;
         let named = self.ids.entry(who.clone()).or_insert_with(|| {
             *next += 1;
@@ -232,6 +240,7 @@ impl TimePoint {
             owners,
             more_owners: more_owners as u32,
             zones: zones(first, last),
+            cpus: cpu::points(first, last, names),
         }
     }
 }
@@ -361,7 +370,7 @@ impl NodePoint {
     }
 }
 
-fn micros(ns: u64) -> u32 {
+pub(super) fn micros(ns: u64) -> u32 {
     saturated((ns + 500) / 1000)
 }
 

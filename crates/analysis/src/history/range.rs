@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use noctule_model::{Cause, EventCounters, Histogram, Measured};
 
+use super::cpu::{CpuStrip, Strips};
 use super::{OwnerId, TimePoint, TimelineView};
 
 /// Which part of a history, and how finely.
@@ -20,6 +21,8 @@ pub struct TimeSpanQuery {
     pub waits_of: Option<OwnerId>,
     /// The pair that is followed over time: victim, culprit.
     pub pair: Option<(OwnerId, OwnerId)>,
+    /// CPUs that are shown one by one, at most: the first ones.
+    pub strips: usize,
 }
 
 /// The sums of a range. A point belongs to the step in which it ended.
@@ -40,6 +43,8 @@ pub struct TimeSpan {
     pub measured: Measured,
     /// CPUs online at the end.
     pub cpus: u32,
+    /// As many of them as were asked for, in ascending order.
+    pub strips: Vec<CpuStrip>,
     /// Points in which owners found no place.
     pub crowded: usize,
     /// Number of the last batch.
@@ -138,6 +143,7 @@ impl TimelineView {
         let mut owners: HashMap<OwnerId, OwnerSum> = HashMap::new();
         let mut pairs: HashMap<(OwnerId, OwnerId), u64> = HashMap::new();
         let mut lengths: Vec<Lengths> = vec![Lengths::default(); count];
+        let mut strips = Strips::new(count);
         for point in self.within(from_unix_ns, query.to_unix_ns) {
             // A point that ends at a border belongs to the step before it.
             let at = point.time_unix_ns.saturating_sub(from_unix_ns + 1) / step_ns;
@@ -166,6 +172,7 @@ impl TimelineView {
                     bucket.pair_ns += wait_ns;
                 }
             }
+            strips.add(point, at as usize, query.strips);
             bucket.add_waits(point, query.waits_of, &mut lengths[at as usize]);
             range.crowded += usize::from(point.more_owners > 0);
             range.measured = point.node.measured;
@@ -175,6 +182,7 @@ impl TimelineView {
         for (bucket, lengths) in range.buckets.iter_mut().zip(lengths) {
             bucket.lengths = Histogram::from_counts(lengths.0);
         }
+        range.strips = strips.finish();
         range.owners = owners.into_values().collect();
         range
             .owners

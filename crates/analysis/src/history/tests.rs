@@ -69,6 +69,7 @@ fn query(from: u64, to: u64, steps: usize) -> TimeSpanQuery {
         steps,
         waits_of: None,
         pair: None,
+        strips: 0,
     }
 }
 

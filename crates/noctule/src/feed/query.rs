@@ -13,6 +13,8 @@ use super::MOST_ROWS;
 
 /// Most steps of a history.
 const MOST_STEPS: usize = 1000;
+/// Most CPUs that are shown one by one.
+const MOST_STRIPS: usize = 256;
 /// Most owners and pairs of a history.
 const MOST_OWNERS: usize = 500;
 /// Most events of one answer.
@@ -189,6 +191,7 @@ pub(super) struct HistoryQuery {
     pub(super) steps: usize,
     pub(super) waits_of: Option<OwnerId>,
     pub(super) pair: Option<(OwnerId, OwnerId)>,
+    pub(super) strips: usize,
     pub(super) rows: HistoryRows,
 }
 
@@ -222,6 +225,10 @@ impl HistoryQuery {
             steps: number(query, "steps", 150, MOST_STEPS)?,
             waits_of,
             pair,
+            strips: match query.get("strips") {
+                None => 0,
+                Some(_) => number(query, "strips", 0, MOST_STRIPS)?,
+            },
             rows: HistoryRows {
                 sort: one_of(query, "sort", &HistorySort::ALL)?,
                 owners: number(query, "owners", 50, MOST_OWNERS)?,

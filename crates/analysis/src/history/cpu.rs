@@ -1,0 +1,187 @@
+//! The CPUs one by one: how busy each was, and who had it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use noctule_model::{Batch, Level};
+
+use super::point::{Numbers, micros};
+use super::{OwnerId, Somebody, TimePoint};
+use crate::{CpuWindow, Party};
+
+/// CPUs of a point: the first ones.
+const CPUS: usize = 256;
+/// Owners of each: those that had it for longest.
+const HOLDERS: usize = 3;
+
+/// One CPU between two batches. Microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuPoint {
+    /// Its number.
+    pub cpu: u32,
+    /// How long it was online.
+    pub elapsed_us: u32,
+    /// The part of it in which it was not idle.
+    pub busy_us: u32,
+    /// What interrupts and the host took, as far as that is known.
+    pub taken_us: u32,
+    /// Who had it, and for how long; a place that nobody has is 0.
+    pub holders: [(OwnerId, u32); HOLDERS],
+}
+
+/// A CPU in a range of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CpuStrip {
+    /// Its number.
+    pub cpu: u32,
+    /// One for each step of the range.
+    pub steps: Vec<CpuStep>,
+}
+
+/// A CPU in a step. Parts of its time, between 0 and 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuStep {
+    /// In which it was not idle; `None`: it was not online, or nothing was collected.
+    pub busy: Option<f64>,
+    /// What interrupts and the host took.
+    pub taken: f64,
+    /// Who had it for longest, and that part.
+    pub holder: Option<(OwnerId, f64)>,
+}
+
+/// The CPUs between two batches, in ascending order.
+pub(super) fn points(first: &Batch, last: &Batch, numbers: &mut Numbers) -> Box<[CpuPoint]> {
+    let mut window = CpuWindow::default();
+    window.observe(first);
+    window.observe(last);
+    let cpus = window.cpus(Level::Container).into_iter().take(CPUS);
+    let points = cpus.map(|cpu| {
+        let mut holders = [(0, 0); HOLDERS];
+        let known = cpu.holders.iter().filter_map(|(party, ns)| {
+            let id = match party {
+                Party::Group(owner) => {
+                    numbers.id(Somebody::from(&owner.subject()), last.sequence, Some(owner))
+                }
+                Party::Kernel => numbers.id(Somebody::Kernel, last.sequence, None),
+                Party::Unnamed => numbers.id(Somebody::Unnamed, last.sequence, None),
+                Party::Command | Party::Below { .. } => return None,
+            };
+            Some((id, micros(*ns)))
+        });
+        for (place, holder) in holders.iter_mut().zip(known) {
+            *place = holder;
+        }
+        CpuPoint {
+            cpu: cpu.cpu,
+            elapsed_us: micros(cpu.elapsed_ns),
+            busy_us: micros(cpu.elapsed_ns.saturating_sub(cpu.idle_ns)),
+            taken_us: micros(cpu.taken_ns()),
+            holders,
+        }
+    });
+    points.collect()
+}
+
+/// Adds up the CPUs of a range.
+#[derive(Debug)]
+pub(super) struct Strips {
+    steps: usize,
+    cpus: BTreeMap<u32, Vec<Sums>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    elapsed_us: u64,
+    busy_us: u64,
+    taken_us: u64,
+    holders: HashMap<OwnerId, u64>,
+}
+
+impl Strips {
+    /// Of a range of so many steps.
+    pub(super) fn new(steps: usize) -> Self {
+        Self {
+            steps,
+            cpus: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a point to a step; of its CPUs the first `most`.
+    pub(super) fn add(&mut self, point: &TimePoint, step: usize, most: usize) {
+        for cpu in point.cpus.iter().take(most) {
+            let steps = self.cpus.entry(cpu.cpu);
+            let sums = &mut steps.or_insert_with(|| vec![Sums::default(); self.steps])[step];
+            sums.elapsed_us += u64::from(cpu.elapsed_us);
+            sums.busy_us += u64::from(cpu.busy_us);
+            sums.taken_us += u64::from(cpu.taken_us);
+            for (owner, us) in cpu.holders.iter().filter(|(owner, _)| *owner != 0) {
+                *sums.holders.entry(*owner).or_default() += u64::from(*us);
+            }
+        }
+    }
+
+    pub(super) fn finish(self) -> Vec<CpuStrip> {
+        let strip = |(cpu, steps): (u32, Vec<Sums>)| CpuStrip {
+            cpu,
+            steps: steps.iter().map(Sums::step).collect(),
+        };
+        self.cpus.into_iter().map(strip).collect()
+    }
+}
+
+impl Sums {
+    fn step(&self) -> CpuStep {
+        let part = |us: u64| us as f64 / self.elapsed_us.max(1) as f64;
+        let most = self.holders.iter();
+        let most = most.max_by_key(|(owner, us)| (**us, std::cmp::Reverse(**owner)));
+        CpuStep {
+            busy: (self.elapsed_us > 0).then(|| part(self.busy_us)),
+            taken: part(self.taken_us),
+            holder: most.map(|(owner, us)| (*owner, part(*us))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(cpu: u32, busy_us: u32, holders: [(OwnerId, u32); HOLDERS]) -> TimePoint {
+        let cpu = CpuPoint {
+            cpu,
+            elapsed_us: 1000,
+            busy_us,
+            taken_us: 10,
+            holders,
+        };
+        TimePoint {
+            cpus: [cpu].into(),
+            ..TimePoint::default()
+        }
+    }
+
+    #[test]
+    fn a_step_has_the_one_who_had_the_cpu_for_longest() {
+        let mut strips = Strips::new(2);
+        strips.add(&point(3, 800, [(7, 500), (8, 300), (0, 0)]), 0, 9);
+        strips.add(&point(3, 400, [(8, 400), (0, 0), (0, 0)]), 0, 9);
+        strips.add(&point(1, 0, [(0, 0); HOLDERS]), 1, 9);
+        // Beyond the first ones.
+        strips.add(&point(5, 0, [(0, 0); HOLDERS]), 1, 0);
+        let strips = strips.finish();
+        let numbers: Vec<u32> = strips.iter().map(|strip| strip.cpu).collect();
+        assert_eq!(numbers, [1, 3]);
+        let gap = CpuStep::default();
+        let idle = CpuStep {
+            busy: Some(0.0),
+            taken: 0.01,
+            holder: None,
+        };
+        assert_eq!(strips[0].steps, [gap, idle]);
+        let busy = CpuStep {
+            busy: Some(0.6),
+            taken: 0.01,
+            holder: Some((8, 0.35)),
+        };
+        assert_eq!(strips[1].steps, [busy, gap]);
+    }
+}
