@@ -53,7 +53,7 @@ pub const RESOURCES: &[Resource] = &[
         "history",
         &[
             "from", "to", "seconds", "steps", "owners", "pairs", "sort", "filter", "waits_of",
-            "pair",
+            "pair", "strips",
         ],
     ),
     Resource::new("openapi.json", &[]),

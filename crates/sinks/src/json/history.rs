@@ -1,8 +1,8 @@
 //! The figures of a span of time, for pictures: columns, one value for each step.
 
 use noctule_analysis::{
-    Hurt, JudgedWindow, OwnerId, OwnerSum, PairSum, Party, SpanStep, TimeSpan, TimeSpanQuery,
-    TimelineView,
+    CpuStep, CpuStrip, Hurt, JudgedWindow, OwnerId, OwnerSum, PairSum, Party, SpanStep, TimeSpan,
+    TimeSpanQuery, TimelineView,
 };
 use noctule_model::{
     Cause, ConnectError, Counter, EventCounter, ExitKind, Histogram, Level, VerdictKind, Zone,
@@ -75,6 +75,7 @@ pub fn history_json(
         covered_seconds: each(&span, |step| Some(seconds(step.covered_ns))),
         node: NodeSteps::new(&span),
         waits: WaitSteps::new(&span, query),
+        strips: span.strips.iter().map(StripJson::new).collect(),
         owners_total: span.owners.len(),
         crowded: span.crowded,
         owners: owners(view, &span, rows),
@@ -125,6 +126,8 @@ struct HistoryJson<'a> {
     covered_seconds: Steps<f64>,
     node: NodeSteps,
     waits: WaitSteps,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    strips: Vec<StripJson>,
     owners_total: usize,
     crowded: usize,
     owners: Vec<OwnerRow<'a>>,
@@ -150,6 +153,16 @@ struct NodeSteps {
     interrupt: Option<Steps<f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     steal: Option<Steps<f64>>,
+}
+
+/// One CPU. Parts of its time.
+#[derive(Serialize)]
+struct StripJson {
+    cpu: u32,
+    busy: Steps<f64>,
+    taken: Steps<f64>,
+    holder: Steps<OwnerId>,
+    held: Steps<f64>,
 }
 
 #[derive(Serialize)]
@@ -277,6 +290,24 @@ impl NodeSteps {
             }),
             interrupt: known(span, |step| step.interrupt_ns),
             steal: known(span, |step| step.steal_ns),
+        }
+    }
+}
+
+impl StripJson {
+    fn new(strip: &CpuStrip) -> Self {
+        fn column<T>(strip: &CpuStrip, of: fn(&CpuStep) -> Option<T>) -> Steps<T> {
+            strip.steps.iter().map(of).collect()
+        }
+        fn percent(part: f64) -> f64 {
+            (part * 100.0).round() / 100.0
+        }
+        Self {
+            cpu: strip.cpu,
+            busy: column(strip, |step| step.busy.map(percent)),
+            taken: column(strip, |step| step.busy.map(|_| percent(step.taken))),
+            holder: column(strip, |step| step.holder.map(|(owner, _)| owner)),
+            held: column(strip, |step| step.holder.map(|(_, part)| percent(part))),
         }
     }
 }
