@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::page::{address, agent, assert_clean, click, open, text};
 use crate::support;
+use crate::support::affinity;
 use crate::support::agent::Agent;
 use crate::support::browser::Browser;
 use crate::support::cgroup::Group;
@@ -87,6 +88,49 @@ fn the_power_of_each_zone_is_that_of_the_api() {
         equal(&legend(&browser, "#energy"))
     });
     browser.picture("energy");
+    assert_clean(&browser, &agent);
+}
+
+#[test]
+fn each_cpu_has_a_strip_that_says_who_had_it() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    let agent = agent();
+    let hog = Group::new("strip-hog").heavy();
+    let _load = Load::own(&hog, "spin 1");
+    let cpu = affinity::last_cpu();
+    let browser = open(&agent, "#seconds=60");
+    let mut held = 0.0;
+    support::wait_until("the API says who has the CPU", || {
+        let history = json(&agent, "/api/v1/history?seconds=60&strips=256&owners=500");
+        let owners = history["owners"].as_array().expect("owners");
+        let owner = owners.iter().find(|it| it["name"] == hog.path().as_str());
+        let strips = history["strips"].as_array().expect("strips");
+        let strip = strips
+            .iter()
+            .find(|it| it["cpu"] == cpu)
+            .expect("the last CPU");
+        let last = |column: &str| {
+            let known = strip[column].as_array().expect("steps").iter();
+            known.rev().find(|it| !it.is_null()).cloned()
+        };
+        held = last("held").and_then(|it| it.as_f64()).unwrap_or(0.0);
+        let busy = last("busy").and_then(|it| it.as_f64()).unwrap_or(0.0);
+        assert!(held <= busy + 0.02, "{strip}");
+        owner.is_some_and(|owner| last("holder").as_ref() == Some(&owner["id"]))
+    });
+    assert!(held > 0.3, "{held}");
+    let label =
+        "return document.querySelector('#cpu .grid canvas')?.getAttribute('aria-label') ?? ''";
+    support::wait_until("the page says it", || {
+        let label = browser.run(label);
+        let label = label.as_str().expect("text");
+        let strip = label
+            .split("; ")
+            .find(|it| it.contains(&format!("CPU {cpu} ")));
+        strip.is_some_and(|strip| strip.contains(&hog.path()))
+    });
+    browser.picture("each-cpu");
     assert_clean(&browser, &agent);
 }
 

@@ -10,6 +10,8 @@ import { SPANS, format, keyOf, nameIn, parse } from "./state.js";
 /** @typedef {import("./state.js").State} State */
 
 const STEPS = 150;
+/** CPUs that have a strip, at most. */
+const STRIPS = 128;
 /** Features and memory change rarely. */
 const SLOW_TICKS = 10;
 
@@ -42,6 +44,7 @@ function historyQuery(state, known) {
   return {
     ...(isLive(state) ? { seconds: state.seconds } : { from: state.from, to: state.to }),
     steps: STEPS,
+    strips: STRIPS,
     owners: ROWS + 1,
     sort: spanned && ["cpu", "wait", "hurts", "name"].includes(state.sort) ? state.sort : "cpu",
     filter: spanned ? state.filter : "",

@@ -2,7 +2,7 @@
 
 import { html, useState } from "./ui.js";
 import { Chart, borders, mean } from "./chart.js";
-import { HeatMap } from "./heat.js";
+import { Grid, HeatMap } from "./heat.js";
 import { keyOf, nameIn } from "./state.js";
 import { bytes, clock, count, duration, percent, shorten, watts } from "./format.js";
 
@@ -119,8 +119,47 @@ export function Cpu({ history, top, state, set, onZoom }) {
   const words = `CPU of the node by owner: ${owners.map((o) => `${o.name} ${percent(mean(o.cpus) ?? 0)}`).join(", ")}`;
   return html`<${Section} title="CPU" id="cpu" note=${`${cpus} CPUs, idle ${idle === null ? "–" : percent(idle / Math.max(cpus, 1))}`}>
     <${Chart} label=${words} history=${history} series=${series} stack max=${Math.max(cpus, 1)} height=${190} unit=${percent} onZoom=${onZoom} />
+    <${Strips} history=${history} owners=${owners} onZoom=${onZoom} />
     ${history.crowded ? html`<p class="note">In ${history.crowded} of the points there were more owners than are kept: those are among the others.</p>` : null}
   <//>`;
+}
+
+/**
+ * A strip for each CPU: the stronger, the busier, in the colour of who had it most.
+ * @param {{history: History, owners: import("./api.js").Owner[], onZoom: (from: number, to: number) => void}} props
+ */
+function Strips({ history, owners, onZoom }) {
+  const strips = (history.strips ?? []).toReversed();
+  if (!strips.length) return null;
+  const colors = new Map(owners.map((owner) => [owner.id, `owner-${slots.get(owner.id)}`]));
+  const names = new Map(history.owners.map((owner) => [owner.id, owner.name]));
+  const who = (/** @type {number | null} */ id) => (id === null ? "nobody" : (names.get(id) ?? "another"));
+  const cell = (/** @type {number} */ at, /** @type {number} */ row) => {
+    const { cpu, busy, taken, holder, held } = strips[row];
+    const part = busy[at];
+    if (part === null || part === undefined) return null;
+    const stolen = (taken[at] ?? 0) > (held[at] ?? 0);
+    const most = stolen ? `interrupts or steal ${percent(taken[at] ?? 0)}` : `${who(holder[at])} ${percent(held[at] ?? 0)}`;
+    const ink = stolen ? "remainder" : (colors.get(holder[at] ?? 0) ?? "others");
+    return { part: part < 0.01 ? 0 : 0.2 + 0.8 * part, text: `CPU ${cpu} busy ${percent(part)}: ${most}`, ink };
+  };
+  const words = strips.toReversed().map((strip) => {
+    const last = strip.busy.findLastIndex((part) => part !== null);
+    return last < 0 ? `CPU ${strip.cpu} offline` : `CPU ${strip.cpu} ${percent(strip.busy[last] ?? 0)}, most by ${who(strip.holder[last])}`;
+  });
+  const more = history.cpus - strips.length;
+  return html`<h3>Each CPU <span class="note">the stronger, the busier; the colour is that of who had it most</span></h3>
+    <${Grid}
+      label=${`Each CPU: ${words.join("; ")}`}
+      history=${history}
+      rows=${strips.length}
+      rowName=${(/** @type {number} */ row) => `CPU ${strips[row].cpu}`}
+      cell=${cell}
+      ink="others"
+      rowHeight=${strips.length > 32 ? 6 : 16}
+      onZoom=${onZoom}
+    />
+    ${more > 0 ? html`<p class="note">and ${more} more CPUs</p>` : null}`;
 }
 
 /** @param {Panel} props */
