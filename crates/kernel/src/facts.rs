@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::btf::types::Composite;
@@ -257,7 +257,10 @@ fn kernel_types(types: &KernelTypes) -> Result<Option<Btf<'static>>, String> {
     if let Some(btf) = types.btf() {
         return Ok(Some(btf));
     }
-    match File::open(VMLINUX) {
+    let mut first = [0];
+    match File::open(VMLINUX).and_then(|mut file| file.read(&mut first)) {
+        // An empty file describes nothing.
+        Ok(0) => Ok(None),
         Ok(_) => Btf::from_path(VMLINUX)
             .map(Some)
             .map_err(|error| error.to_string()),
