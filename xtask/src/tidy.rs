@@ -76,6 +76,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("registries", text::registries),
     ("licence of BPF", bpf::spdx),
     ("hooks", bpf::hooks),
+    ("numbers of types", bpf::numbers_of_types),
     ("clocks", rust::clocks),
     ("named paths", documents::named_paths),
     ("retired words", documents::retired_words),

@@ -79,6 +79,30 @@ pub(super) fn hooks(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// What libbpf would make the number of a type in the copy of the kernel's types to which objects are fitted
+/// (`crates/kernel/src/kernel_types.rs`); the kernel knows the type by another.
+const NUMBER_IN_COPY: &str = "bpf_core_type_id_kernel(";
+
+/// Numbers of types that the kernel is told come from the enumeration that user space puts into the copy.
+pub(super) fn numbers_of_types(tree: &Tree) -> Vec<Finding> {
+    let lines = sources(tree).flat_map(|file| {
+        let lines = (1..).zip(file.text.lines());
+        let is_code = |line: &str| !line.trim_start().starts_with('*');
+        let wrong = lines.filter(move |(_, line)| is_code(line) && line.contains(NUMBER_IN_COPY));
+        wrong.map(move |(number, _)| (file, number))
+    });
+    let finding = |(file, number): (&File, usize)| {
+        let mend = "add the type to `enum kernel_number` of bpf/include/read.bpf.h";
+        Finding::new(
+            &file.path,
+            "asks for the number of a type in the copy",
+            mend,
+        )
+        .at(number)
+    };
+    lines.map(finding).collect()
+}
+
 /// The hook that the section names; `None` for sections of data, and for iterators of maps: each is
 /// of a map of its own.
 fn hook(after: &str) -> Option<String> {
@@ -133,6 +157,21 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].path, "bpf/b/b.bpf.h");
         assert!(findings[0].mend.ends_with("bpf/a/a.bpf.c:2"));
+    }
+
+    #[test]
+    fn a_number_in_the_copy_is_found_but_not_in_a_comment() {
+        let code = "\n\tcast(it, bpf_core_type_id_kernel(struct rq));\n";
+        let tree = Tree::of(&[
+            ("bpf/a/a.bpf.c", code),
+            (
+                "bpf/b.h",
+                "/*\n * bpf_core_type_id_kernel() would be\n */\n",
+            ),
+        ]);
+        let findings = numbers_of_types(&tree);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].path, "bpf/a/a.bpf.c");
     }
 
     #[test]
