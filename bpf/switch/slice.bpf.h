@@ -273,7 +273,7 @@ static __always_inline void charge_softirqs(struct cpu_slot *slot, struct task_a
 /*
  * Adds those on top of a thread that runs, which no switch has charged yet. The CPU can switch
  * between two reads: then those that were charged in between are missing here, or some of the next
- * thread are here as well. The next snapshot makes up for both, because it has the sums.
+ * thread are here as well. The next snapshot is right again: it reads the sums.
  */
 static __always_inline void add_open_softirqs(const struct cpu_slot *slot, struct counters *c)
 {

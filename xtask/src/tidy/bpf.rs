@@ -83,7 +83,7 @@ pub(super) fn hooks(tree: &Tree) -> Vec<Finding> {
 /// (`crates/kernel/src/kernel_types.rs`); the kernel knows the type by another.
 const NUMBER_IN_COPY: &str = "bpf_core_type_id_kernel(";
 
-/// Numbers of types that the kernel is told come from the enumeration that user space puts into the copy.
+/// A program that names a type to the kernel takes its number from `enum kernel_number`.
 pub(super) fn numbers_of_types(tree: &Tree) -> Vec<Finding> {
     let lines = sources(tree).flat_map(|file| {
         let lines = (1..).zip(file.text.lines());
