@@ -156,6 +156,11 @@ mod tests {
             ),
             ("licence of BPF", "bpf/a/a.bpf.c", "int x;\n".into()),
             ("hooks", "bpf/a/a.bpf.c", format!("{LICENCE}{hook}{hook}")),
+            (
+                "numbers of types",
+                "bpf/a/a.bpf.c",
+                format!("{LICENCE}int n = bpf_core_type_id_kernel(struct a);\n"),
+            ),
             ("clocks", rust, "fn f() { Instant::now(); }\n".into()),
             ("named paths", "README.md", "see `bpf/b/b.bpf.c`\n".into()),
             (
