@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::fs::{XattrFlags, setxattr};
 use serde_json::Value;
@@ -314,6 +314,40 @@ fn what_a_thread_cannot_give_up_is_said_and_fails_nothing_else() {
     let (state, reason) = verdict(&answer, "sandbox");
     assert_eq!(state, "degraded");
     assert_says(reason, &["noctule-names: capset: Operation not permitted"]);
+}
+
+/// Where the question is refused, the kernel may have it: a thread then keeps a right.
+#[test]
+fn a_refused_question_for_landlock_is_named_in_doctor_and_metrics() {
+    let _machine = support::shared();
+    let refused = [libc::SYS_landlock_create_ruleset];
+    let mut command = Command::new(NOCTULE);
+    command.args(["run", "--listen", "127.0.0.1:0"]);
+    refuse(&mut command, &refused);
+    let (agent, _said) = Agent::start_unready(command, Stdio::inherit());
+    support::wait_until("the agent is ready", || {
+        agent.get("/readyz", "*/*").0 == 200
+    });
+    let reason = "rights that threads could not give up: noctule-web: Landlock: Operation not permitted (os error 1): \
+                  it can open files and start programs";
+    support::wait_until("a feature says it", || {
+        let labels = [
+            ("name", "sandbox"),
+            ("state", "degraded"),
+            ("reason", reason),
+        ];
+        agent.value("noctule_self_feature", &labels) == Some(1.0)
+    });
+
+    let mut doctor = Command::new(NOCTULE);
+    refuse(&mut doctor, &refused);
+    let answer = verdicts(&mut doctor);
+    let (state, reason) = verdict(&answer, "sandbox");
+    assert_eq!(state, "degraded");
+    assert_says(
+        reason,
+        &["Landlock is not known", "Operation not permitted"],
+    );
 }
 
 /// It would have the right to read every file while it opens those that the user names.

@@ -74,7 +74,7 @@ pub use plain::{
 pub use plan::{Plan, Wanted, Way, missing_privileges};
 pub use pmu::EnergyEvent;
 pub use roots::HostRoots;
-pub use sandbox::{Sandbox, Unconfined, no_programs, only_answer};
+pub use sandbox::{Landlock, Sandbox, Unconfined, no_programs, only_answer};
 pub use topology::Topology;
 
 /// From now on what libbpf says goes to the log, at level `debug`: where there are several ways, that

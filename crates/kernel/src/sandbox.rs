@@ -13,8 +13,20 @@ use libc::{c_long, sock_filter};
 pub struct Sandbox {
     /// Filters of system calls.
     pub seccomp: bool,
-    /// Version of Landlock; 0 without.
-    pub landlock: u32,
+    /// Rules for files and the network.
+    pub landlock: Landlock,
+}
+
+/// What the kernel says when it is asked for Landlock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Landlock {
+    /// It has none (`ENOSYS`), or it was booted without (`EOPNOTSUPP`).
+    #[default]
+    Absent,
+    /// Its version.
+    Version(u32),
+    /// Another error: it may be there, and something between refused the question.
+    Unknown(i32),
 }
 
 impl Sandbox {
@@ -23,20 +35,30 @@ impl Sandbox {
         // SAFETY: it reads no memory: it asks for the state of this thread.
         #[allow(unsafe_code, reason = "rustix has no such question")]
         let asked = unsafe { libc::prctl(libc::PR_GET_SECCOMP, 0, 0, 0, 0) };
+        Self {
+            seccomp: asked >= 0,
+            landlock: Landlock::probe(),
+        }
+    }
+}
+
+impl Landlock {
+    fn probe() -> Self {
         // SAFETY: a null pointer of size 0 asks for the version.
         #[allow(unsafe_code, reason = "the C library has no function of Landlock")]
         let version = unsafe {
             let none = std::ptr::null::<Ruleset>();
             libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, 1)
         };
-        Self {
-            seccomp: asked >= 0,
-            landlock: u32::try_from(version).unwrap_or(0),
+        match checked(version).map_err(|error| error.raw_os_error()) {
+            Ok(version) => Self::Version(u32::try_from(version).unwrap_or(u32::MAX)),
+            Err(Some(libc::ENOSYS | libc::EOPNOTSUPP)) => Self::Absent,
+            Err(errno) => Self::Unknown(errno.unwrap_or_default()),
         }
     }
 }
 
-/// A step that was to confine a thread, and failed although the kernel has it.
+/// A step that was to confine a thread, and failed although the kernel has it, or may have it.
 #[derive(Debug)]
 pub struct Unconfined {
     /// `no_new_privs`, `Landlock` or `seccomp`.
@@ -50,8 +72,12 @@ pub struct Unconfined {
 pub fn only_answer() -> Vec<Unconfined> {
     let found = Sandbox::probe();
     let mut steps = vec![("no_new_privs", no_new_privileges())];
-    if found.landlock > 0 {
-        steps.push(("Landlock", deny_files(found.landlock)));
+    match found.landlock {
+        Landlock::Absent => {}
+        Landlock::Version(version) => steps.push(("Landlock", deny_files(version))),
+        Landlock::Unknown(errno) => {
+            steps.push(("Landlock", Err(io::Error::from_raw_os_error(errno))));
+        }
     }
     if found.seccomp {
         steps.push(("seccomp", install(&allowed(ANSWERS))));
@@ -258,9 +284,13 @@ fn allowed(calls: &[c_long]) -> Vec<sock_filter> {
 
 /// All but these.
 fn denied(calls: &[c_long]) -> Vec<sock_filter> {
+    denied_with(libc::EPERM, calls)
+}
+
+fn denied_with(error: i32, calls: &[c_long]) -> Vec<sock_filter> {
     let mut program = begin();
     for &call in calls {
-        program.extend([unless(call as u32, 1), give(errno(libc::EPERM))]);
+        program.extend([unless(call as u32, 1), give(errno(error))]);
     }
     program.push(give(ALLOW));
     program
@@ -398,7 +428,7 @@ mod tests {
 
     #[test]
     fn each_step_that_fails_is_named_and_the_others_are_taken() {
-        let landlock = Sandbox::probe().landlock > 0;
+        let landlock = Sandbox::probe().landlock != Landlock::Absent;
         apart(move || {
             no_new_privileges().unwrap();
             let refused = [libc::SYS_seccomp, libc::SYS_landlock_restrict_self];
@@ -424,11 +454,32 @@ mod tests {
     }
 
     #[test]
-    fn landlock_alone_denies_files() {
-        let version = Sandbox::probe().landlock;
-        if version == 0 {
-            return;
+    fn a_question_for_landlock_that_is_refused_is_not_a_kernel_without_it() {
+        let asked = [libc::SYS_landlock_create_ruleset];
+        let answered = |errno| {
+            apart(move || {
+                no_new_privileges().unwrap();
+                install(&denied_with(errno, &asked)).unwrap();
+                let found = Sandbox::probe().landlock;
+                let failed = only_answer();
+                let steps = failed.iter().map(|it| (it.step, it.error.raw_os_error()));
+                (found, steps.collect::<Vec<_>>())
+            })
+        };
+        for errno in [libc::EPERM, libc::ENOMEM] {
+            let step = ("Landlock", Some(errno));
+            assert_eq!(answered(errno), (Landlock::Unknown(errno), vec![step]));
         }
+        for errno in [libc::ENOSYS, libc::EOPNOTSUPP] {
+            assert_eq!(answered(errno), (Landlock::Absent, Vec::new()));
+        }
+    }
+
+    #[test]
+    fn landlock_alone_denies_files() {
+        let Landlock::Version(version) = Sandbox::probe().landlock else {
+            return;
+        };
         apart(move || {
             no_new_privileges().unwrap();
             deny_files(version).unwrap();

@@ -2,9 +2,10 @@
 //! agent runs.
 
 use std::collections::BTreeSet;
+use std::io::Error;
 use std::path::Path;
 
-use noctule_kernel::{CgroupVersion, Facts, Sandbox};
+use noctule_kernel::{CgroupVersion, Facts, Landlock, Sandbox};
 use noctule_model::{Feature, FeatureId, FeatureState};
 
 use crate::config::ProgramCost;
@@ -164,17 +165,29 @@ fn sandbox(found: Sandbox) -> Feature {
     let what =
         "threads of noctule run start no program, and the one that answers clients opens no file";
     match (found.seccomp, found.landlock) {
-        (true, 0) => Feature::degraded(
+        (_, Landlock::Unknown(errno)) => Feature::degraded(
+            id,
+            format!(
+                "whether there is Landlock is not known: {}",
+                Error::from_raw_os_error(errno)
+            ),
+        )
+        .mended_by("let the container's or service's seccomp filter allow landlock_create_ruleset"),
+        (true, Landlock::Absent) => Feature::degraded(
             id,
             format!("{what}, by seccomp alone: there is no Landlock"),
         )
         .mended_by(
             "on a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK, boot with landlock in lsm=",
         ),
-        (true, version) => Feature::on(id, format!("{what}: seccomp, Landlock {version}")),
-        (false, 0) => Feature::off(id, "the kernel has neither seccomp nor Landlock")
-            .mended_by("on a kernel with CONFIG_SECCOMP_FILTER"),
-        (false, version) => Feature::degraded(
+        (true, Landlock::Version(version)) => {
+            Feature::on(id, format!("{what}: seccomp, Landlock {version}"))
+        }
+        (false, Landlock::Absent) => {
+            Feature::off(id, "the kernel has neither seccomp nor Landlock")
+                .mended_by("on a kernel with CONFIG_SECCOMP_FILTER")
+        }
+        (false, Landlock::Version(version)) => Feature::degraded(
             id,
             format!("the thread that answers clients opens no file, by Landlock {version} alone"),
         )

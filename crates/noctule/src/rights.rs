@@ -135,7 +135,7 @@ pub(crate) fn not_given_up() -> Option<Feature> {
         let reason = format!("rights that threads could not give up: {}", kept.join("; "));
         Feature::degraded(FeatureId::Sandbox, reason).mended_by(
             "let the container's or service's seccomp filter and the security module allow capset, \
-             prctl, seccomp and landlock_restrict_self",
+             prctl, seccomp, landlock_create_ruleset and landlock_restrict_self",
         )
     })
 }
