@@ -88,7 +88,10 @@ fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
             })
         });
     });
-    // It went on all the time, and is said once.
+    // The flood went on all the time: the group is bounded, and was reported once.
+    let bounded = [("limit", "events.destinations")];
+    let bounded = Reading::fresh(&agent).value("noctule_self_bounded_groups", &bounded);
+    assert_eq!(bounded, Some(1.0));
     let said = fs::read_to_string(&log).expect("our file");
     let words = format!(
         "{}: connects to more destinations than its share",

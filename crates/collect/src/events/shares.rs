@@ -81,6 +81,11 @@ impl Bounds {
         free.map(|(id, _)| id).collect()
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.over_ns.len()
+    }
+
     /// Those that were not bounded before the last call.
     pub(super) fn latest(&self) -> &[CgroupId] {
         &self.latest
@@ -141,7 +146,9 @@ mod tests {
         assert!(bounds.renew(&one, 9).is_empty());
         assert!(bounds.latest().is_empty());
         assert!(bounds.renew(&none, 9 + BOUNDED_NS).is_empty());
+        assert_eq!(bounds.count(), 1);
         assert_eq!(bounds.renew(&none, 10 + BOUNDED_NS), [CgroupId(1)]);
+        assert_eq!(bounds.count(), 0);
         assert!(bounds.latest().is_empty());
         bounds.renew(&one, 11 + BOUNDED_NS);
         assert_eq!(bounds.latest(), [CgroupId(1)]);

@@ -200,6 +200,7 @@ const COUNTED: &[(&str, &str)] = &[
     ("self_overflow_subjects", "{row}"),
     ("self_overflow_blame_pairs", "{pair}"),
     ("self_overflow_destinations", "{destination}"),
+    ("self_bounded_groups", "{group}"),
     ("self_web_refused", "{request}"),
     ("self_web_config_valid", "{configuration}"),
     ("self_otlp_sent", "{item}"),

@@ -51,6 +51,8 @@ pub enum SelfSource {
     OverflowPairs,
     /// Destinations that found no place.
     OverflowDestinations,
+    /// Groups that get no more rows of a full table.
+    BoundedGroups,
     /// Requests that the agent's server refused.
     WebRefused,
     /// Whether the web configuration is in effect.
@@ -304,6 +306,17 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         &[],
         "Destinations of connections that have no series of their own for want of room.",
         SelfSource::OverflowDestinations,
+        NO_TCP,
+    ),
+    own(
+        "self_bounded_groups",
+        Kind::Gauge,
+        Unit::None,
+        &["limit"],
+        "Groups that have their share of a full table and get no more of it for now, because others found no \
+         room: `limit=\"events.destinations\"`, the rows for destinations on the kernel side. What they do beyond \
+         that is counted as `_other`; a warning in the log names each.",
+        SelfSource::BoundedGroups,
         NO_TCP,
     ),
     own(

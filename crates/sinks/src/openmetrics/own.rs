@@ -97,10 +97,10 @@ impl Family<'_> {
             SelfSource::OverflowPairs if waits_measured(snapshot.measured) => {
                 self.put(Value::Count(snapshot.overflow_blames as u64));
             }
-            SelfSource::OverflowDestinations if connects_measured(snapshot.measured) => {
-                self.put(Value::Count(snapshot.overflow_destinations as u64));
+            SelfSource::OverflowPairs => {}
+            SelfSource::OverflowDestinations | SelfSource::BoundedGroups => {
+                self.full_tables(snapshot);
             }
-            SelfSource::OverflowPairs | SelfSource::OverflowDestinations => {}
             SelfSource::WebRefused | SelfSource::WebConfigValid => self.served(&snapshot.served),
             SelfSource::Sent
             | SelfSource::SendingLost
@@ -158,6 +158,19 @@ impl Family<'_> {
             if let Some(overflowed) = level.overflowed {
                 self.put_with(&[level.name], Value::Count(overflowed as u64));
             }
+        }
+    }
+
+    /// What found no room in the tables of TCP, where it is watched.
+    fn full_tables(&mut self, snapshot: &Snapshot) {
+        if !connects_measured(snapshot.measured) {
+            return;
+        }
+        if self.metric.source == SelfSource::OverflowDestinations {
+            self.put(Value::Count(snapshot.overflow_destinations as u64));
+        } else {
+            let bounded = Value::Count(snapshot.agent.bounded_groups);
+            self.put_with(&["events.destinations"], bounded);
         }
     }
 

@@ -61,6 +61,7 @@ impl NodeRecord {
             programs_window_ns,
             maps: _,
             // Of the agent that ran then, and of no use to who reads.
+            bounded_groups: _,
             sendings: _,
         } = &batch.agent;
         Self {
