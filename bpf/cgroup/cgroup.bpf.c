@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The life of cgroups, with their paths: even a group that lives for some milliseconds has a name.
+ *
+ * The tracepoints are raw ones, and what they give is read by copies: for programs whose arguments
+ * have types libbpf reads all types of the kernel once more for the object, which takes longer than
+ * all else that is done for these few programs, and groups come and go seldom.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 #include "../include/loss.bpf.h"
-#include "../include/read.bpf.h"
 #include "abi.h"
 
 char LICENSE[] SEC("license")
@@ -35,7 +38,7 @@ static __always_inline struct cgroup_event *event_with(struct cgroup *group, con
 		count_loss(LOSS_CGROUP_EVENT);
 		return NULL;
 	}
-	event->id = group->kn->id;
+	event->id = BPF_CORE_READ(group, kn, id);
 	event->change = change;
 	length = bpf_probe_read_kernel_str(event->path, room, path);
 	/* Filled to the last byte: cut off, perhaps. */
@@ -49,8 +52,7 @@ static __always_inline void report(struct cgroup *group, const char *path,
 	struct cgroup_event *event;
 	__u64 wakeup;
 
-	group = only_to_be_read(group, NUMBER_CGROUP);
-	if (group->root->hierarchy_id != hierarchy)
+	if (BPF_CORE_READ(group, root, hierarchy_id) != hierarchy)
 		return;
 	event = event_with(group, path, change, CGROUP_PATH_SHORT);
 	if (event && !event->length) {
@@ -65,28 +67,28 @@ static __always_inline void report(struct cgroup *group, const char *path,
 	bpf_ringbuf_submit(event, wakeup);
 }
 
-SEC("tp_btf/cgroup_mkdir")
+SEC("raw_tp/cgroup_mkdir")
 int BPF_PROG(cgroup_mkdir, struct cgroup *group, const char *path)
 {
 	report(group, path, CGROUP_MADE);
 	return 0;
 }
 
-SEC("tp_btf/cgroup_rename")
+SEC("raw_tp/cgroup_rename")
 int BPF_PROG(cgroup_rename, struct cgroup *group, const char *path)
 {
 	report(group, path, CGROUP_RENAMED);
 	return 0;
 }
 
-SEC("tp_btf/cgroup_rmdir")
+SEC("raw_tp/cgroup_rmdir")
 int BPF_PROG(cgroup_rmdir, struct cgroup *group, const char *path)
 {
 	report(group, path, CGROUP_REMOVED);
 	return 0;
 }
 
-SEC("tp_btf/cgroup_release")
+SEC("raw_tp/cgroup_release")
 int BPF_PROG(cgroup_release, struct cgroup *group, const char *path)
 {
 	report(group, path, CGROUP_RELEASED);

@@ -19,10 +19,9 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type) __weak __ksym;
  */
 enum kernel_number {
 	NUMBER_TASK_STRUCT = 1,
-	NUMBER_CGROUP = 2,
-	NUMBER_RQ = 3,
-	NUMBER_TCP_SOCK = 4,
-	NUMBER_ADDRESS_SPACE = 5,
+	NUMBER_RQ = 2,
+	NUMBER_TCP_SOCK = 3,
+	NUMBER_ADDRESS_SPACE = 4,
 };
 
 #define can_be_cast(number) bpf_core_enum_value_exists(enum kernel_number, number)

@@ -2,7 +2,7 @@
 /*
  * Softirqs, by vector, charged to the thread on top of which they run: it pays with its time,
  * whichever thread caused them. Here they are counted for the CPU; the next switch there charges
- * them.
+ * them. A raw tracepoint: its argument is a number, for which nobody has to read the kernel's types.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -12,7 +12,7 @@
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
 
-SEC("tp_btf/softirq_entry")
+SEC("raw_tp/softirq_entry")
 int BPF_PROG(softirq_entry, unsigned int vector)
 {
 	struct cpu_slot *slot = slot_here();

@@ -23,7 +23,7 @@ use crate::error::{Context, Error, ErrorKind};
 use crate::facts::{self, Facts, Scheduler};
 use crate::hardware::Hardware;
 use crate::loss;
-use crate::plan::{Plan, Wanted, Way};
+use crate::plan::{Plan, Wanted};
 use crate::skel::switch::SwitchSkel;
 use crate::table;
 use crate::topology::Topology;
@@ -252,52 +252,12 @@ impl Accounting {
         this.follow_quotas();
         // A switch compares the clocks of the CPU; the one that reads the tasks must have done it.
         thread::sleep(Duration::from_millis(1));
-        this.attach_sides(facts, plan);
+        let (sides, features) = side::all(&Accounts::of(&this.switch, facts), plan, facts);
+        this.sides = sides;
+        this.features.extend(features);
         this.features.extend(plan.settled.iter().cloned());
         this.measured = this.count_measured();
         Ok(this)
-    }
-
-    /// Loads the objects that share the accounts, beside each other: each takes some 15 ms.
-    fn attach_sides(&mut self, facts: &Facts, plan: &Plan) {
-        let accounts = Accounts::of(&self.switch, facts);
-        let sides = [
-            (
-                FeatureId::PageCacheReads,
-                &plan.page_reads,
-                side::pagecache as side::Loader,
-            ),
-            (
-                FeatureId::PageCacheWrites,
-                &plan.page_writes,
-                side::pagecache,
-            ),
-            (FeatureId::Softirqs, &plan.softirqs, side::softirq),
-        ];
-        let loaded = thread::scope(|scope| {
-            let wanted = sides.into_iter().filter(|(_, ways, _)| !ways.is_empty());
-            let started = wanted.map(|(feature, ways, loader)| {
-                let load = move || {
-                    let load = |way: &Way| loader(&accounts, way, facts);
-                    side::first_that_works(feature, ways, load)
-                };
-                // Where there may be no more threads, this one does it.
-                match thread::Builder::new().spawn_scoped(scope, load) {
-                    Ok(thread) => Ok(thread),
-                    Err(_) => Err(Box::new(load())),
-                }
-            });
-            let started: Vec<_> = started.collect();
-            let loaded = started.into_iter().map(|side| match side {
-                Ok(thread) => thread.join().expect("no panic"),
-                Err(loaded) => *loaded,
-            });
-            loaded.collect::<Vec<_>>()
-        });
-        for (side, status) in loaded {
-            self.sides.extend(side);
-            self.features.push(status);
-        }
     }
 
     fn count_measured(&self) -> Measured {
@@ -605,7 +565,7 @@ impl Accounting {
             ProgramHandle::of("list_waiting", &progs.list_waiting),
         ];
         let own = own.into_iter().flatten();
-        own.chain(self.sides.iter().filter_map(Side::program))
+        own.chain(self.sides.iter().flat_map(Side::programs))
             .collect()
     }
 

@@ -9,10 +9,13 @@ use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
 
 use crate::abi::{self, CgroupEvent};
 use crate::cost::ProgramHandle;
-use crate::error::{Context, Error, not_loaded};
+use crate::error::{Context, Error, ErrorKind, not_loaded};
 use crate::facts::Facts;
 use crate::kernel_types;
 use crate::skel::cgroup::{CgroupSkel, CgroupSkelBuilder};
+
+/// The kernel has all of these tracepoints or none.
+const HOOK: &str = "cgroup_mkdir";
 
 /// The attached programs and their ring. Dropping it detaches them.
 pub struct CgroupEvents {
@@ -25,6 +28,10 @@ pub struct CgroupEvents {
 impl CgroupEvents {
     /// Attaches to the life of the groups of the counted hierarchy.
     pub fn load(facts: &Facts, ring_bytes: u32) -> Result<Self, Error> {
+        if !facts.hooks.contains(HOOK) {
+            let words = format!("the kernel has no tracepoint {HOOK}");
+            return Err(Error::new(ErrorKind::Kernel, words));
+        }
         let mut open = kernel_types::open::<CgroupSkelBuilder>(facts)
             .context("opening the BPF object cgroup")?;
         let ring_bytes = ring_bytes.max(4096).next_power_of_two();

@@ -1,37 +1,35 @@
-//! The objects beside switch: each adds one counter to the accounts of the threads, and each fails
+//! The objects beside switch: each adds counters to the accounts of the threads, and each counter fails
 //! alone.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{Link, OpenMapMut, ProgramMut};
+use libbpf_rs::skel::{OpenSkel as _, Skel as _};
+use libbpf_rs::{Link, OpenMapMut};
 use noctule_model::{Feature, FeatureId};
 
 use crate::cost::ProgramHandle;
 use crate::facts::Facts;
 use crate::kernel_types;
 use crate::loss;
-use crate::plan::Way;
+use crate::plan::{Plan, Way};
 use crate::settings::configure;
 use crate::skel::pagecache::{PagecacheSkel, PagecacheSkelBuilder};
 use crate::skel::softirq::{SoftirqSkel, SoftirqSkelBuilder};
 use crate::skel::switch::SwitchSkel;
 
-/// One loaded object with one attached program.
+/// One loaded object with its attached programs.
 pub(super) struct Side {
-    // Before the object that it holds.
-    _link: Link,
+    // Before the object that they hold.
+    _links: Vec<Link>,
     object: Object,
-    program: &'static str,
+    programs: Vec<&'static str>,
 }
 
 enum Object {
     Softirq(SoftirqSkel<'static>),
     Pagecache(PagecacheSkel<'static>),
 }
-
-/// Loads and attaches one way to feed a feature.
-pub(super) type Loader = fn(&Accounts<'_>, &Way, &Facts) -> Result<Side, libbpf_rs::Error>;
 
 /// What the objects share with switch.
 #[derive(Clone, Copy)]
@@ -55,21 +53,59 @@ impl<'a> Accounts<'a> {
     }
 }
 
-/// Tries the ways in order. The status names the hook that works, or why each does not.
-pub(super) fn first_that_works(
+/// All of them that work here, and the state of the feature that each feeds.
+pub(super) fn all(
+    accounts: &Accounts<'_>,
+    plan: &Plan,
+    facts: &Facts,
+) -> (Vec<Side>, Vec<Feature>) {
+    let (mut sides, mut features) = of_page_cache(accounts, plan, facts);
+    let load = |way: &Way| softirq(accounts, way, facts);
+    let (side, feature) = first_that_works(FeatureId::Softirqs, &plan.softirqs, load);
+    sides.extend(side);
+    features.extend(feature);
+    (sides, features)
+}
+
+/// One object counts reads and writes, where the kernel takes the best way of each: libbpf reads all types
+/// of the kernel for each object. Else each counter has its own, in the best way that works.
+fn of_page_cache(accounts: &Accounts<'_>, plan: &Plan, facts: &Facts) -> (Vec<Side>, Vec<Feature>) {
+    const READS: FeatureId = FeatureId::PageCacheReads;
+    const WRITES: FeatureId = FeatureId::PageCacheWrites;
+    let (reads, writes) = (&plan.page_reads, &plan.page_writes);
+    if let ([read, ..], [write, ..]) = (&reads[..], &writes[..])
+        && let Ok(side) = pagecache(accounts, &[read, write], facts)
+    {
+        return (vec![side], vec![read.works(READS), write.works(WRITES)]);
+    }
+    let load = |way: &Way| pagecache(accounts, &[way], facts);
+    let each = [(READS, reads), (WRITES, writes)];
+    let (sides, features): (Vec<_>, Vec<_>) = each
+        .map(|(feature, ways)| first_that_works(feature, ways, load))
+        .into_iter()
+        .unzip();
+    let (sides, features) = (sides.into_iter(), features.into_iter());
+    (sides.flatten().collect(), features.flatten().collect())
+}
+
+/// Tries the ways in order; none is no question. The status names the hook that works, or why each does not.
+fn first_that_works(
     feature: FeatureId,
     ways: &[Way],
     load: impl Fn(&Way) -> Result<Side, libbpf_rs::Error>,
-) -> (Option<Side>, Feature) {
+) -> (Option<Side>, Option<Feature>) {
+    if ways.is_empty() {
+        return (None, None);
+    }
     let mut problems = Vec::new();
     for way in ways {
         match load(way) {
-            Ok(side) => return (Some(side), way.works(feature)),
+            Ok(side) => return (Some(side), Some(way.works(feature))),
             Err(error) => problems.push(format!("{}: {error:#}", way.hook)),
         }
     }
     let reason = format!("could not be attached: {}", problems.join("; "));
-    (None, Feature::off(feature, reason))
+    (None, Some(Feature::off(feature, reason)))
 }
 
 fn share_accounts<'o>(
@@ -86,27 +122,26 @@ fn share_accounts<'o>(
     unused.set_autocreate(false)
 }
 
-pub(super) fn softirq(
-    accounts: &Accounts<'_>,
-    way: &Way,
-    facts: &Facts,
-) -> Result<Side, libbpf_rs::Error> {
+fn softirq(accounts: &Accounts<'_>, way: &Way, facts: &Facts) -> Result<Side, libbpf_rs::Error> {
     let mut open = kernel_types::open::<SoftirqSkelBuilder>(facts)?;
     open.maps.cpus.reuse_fd(accounts.cpus)?;
     let skel = open.load()?;
     let link = skel.progs.softirq_entry.attach()?;
     Ok(Side {
-        _link: link,
+        _links: vec![link],
         object: Object::Softirq(skel),
-        program: way.program,
+        programs: vec![way.program],
     })
 }
 
-pub(super) fn pagecache(
+/// In each of these ways.
+fn pagecache(
     accounts: &Accounts<'_>,
-    way: &Way,
+    ways: &[&Way],
     facts: &Facts,
 ) -> Result<Side, libbpf_rs::Error> {
+    let programs: Vec<_> = ways.iter().map(|way| way.program).collect();
+    let is_chosen = |name: &OsStr| programs.iter().any(|program| *program == name);
     let mut open = kernel_types::open::<PagecacheSkelBuilder>(facts)?;
     share_accounts(
         &mut open.maps.tasks,
@@ -117,28 +152,23 @@ pub(super) fn pagecache(
     open.maps.cpus.reuse_fd(accounts.cpus)?;
     configure!(open, facts)?;
     for mut program in open.open_object_mut().progs_mut() {
-        let chosen = program.name() == way.program;
+        let chosen = is_chosen(program.name());
         program.set_autoload(chosen);
     }
     let mut skel = open.load()?;
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
         bss.started_at = accounts.started_ns;
     }
-    let link = attach_named(&mut skel, way.program)?;
+    let loaded = skel.object_mut().progs_mut();
+    let links = loaded
+        .filter(|program| is_chosen(program.name()))
+        .map(|program| program.attach())
+        .collect::<Result<_, _>>()?;
     Ok(Side {
-        _link: link,
+        _links: links,
         object: Object::Pagecache(skel),
-        program: way.program,
+        programs,
     })
-}
-
-fn attach_named(skel: &mut PagecacheSkel<'static>, name: &str) -> Result<Link, libbpf_rs::Error> {
-    use libbpf_rs::skel::Skel;
-    let mut programs = skel.object_mut().progs_mut();
-    let program: ProgramMut<'_> = programs
-        .find(|p| p.name() == name)
-        .ok_or_else(|| std::io::Error::new(std::io::ErrorKind::NotFound, name.to_owned()))?;
-    program.attach()
 }
 
 impl Side {
@@ -152,14 +182,15 @@ impl Side {
         losses.unwrap_or_default()
     }
 
-    /// The attached program.
-    pub(super) fn program(&self) -> Option<ProgramHandle> {
-        use libbpf_rs::skel::Skel;
+    /// The attached programs.
+    pub(super) fn programs(&self) -> impl Iterator<Item = ProgramHandle> {
         let object = match &self.object {
             Object::Softirq(skel) => skel.object(),
             Object::Pagecache(skel) => skel.object(),
         };
-        let program = object.progs().find(|p| p.name() == self.program)?;
-        ProgramHandle::of(self.program, &program)
+        self.programs.iter().filter_map(|name| {
+            let program = object.progs().find(|p| p.name() == *name)?;
+            ProgramHandle::of(name, &program)
+        })
     }
 }

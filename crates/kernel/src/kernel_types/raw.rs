@@ -135,13 +135,28 @@ impl<'a> Types<'a> {
 
     /// The numbers of types with one of these names, ascending.
     pub(super) fn named(&self, names: &HashSet<String>) -> Vec<u32> {
+        let names: HashSet<&[u8]> = names.iter().map(String::as_bytes).collect();
+        // By its first two bytes nearly every type is known to be none of them.
+        let mut begins = vec![false; 1 << 16];
+        for name in &names {
+            begins[two(name)] = true;
+        }
         let is_one = |id: &u32| {
             let it = self.get(*id).filter(|it| it.kind.is_asked_for());
-            let name = it.and_then(|it| str::from_utf8(self.name(it)).ok());
-            name.is_some_and(|name| names.contains(name))
+            it.is_some_and(|it| {
+                let offset = word(it.bytes, 0).unwrap_or(0) as usize;
+                let begin = self.strings.get(offset..).unwrap_or_default();
+                begins[two(begin)] && names.contains(self.name(it))
+            })
         };
         (1..self.len() as u32).filter(is_one).collect()
     }
+}
+
+/// The first two bytes as one number; a text of one byte ends with a zero.
+fn two(text: &[u8]) -> usize {
+    let byte = |at: usize| text.get(at).copied().map_or(0, usize::from);
+    byte(0) << 8 | byte(1)
 }
 
 /// The number at a place.
