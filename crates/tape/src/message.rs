@@ -1,7 +1,18 @@
-//! A look at a record batch before it is decoded: Arrow's decoder panics where a buffer is outside of the
+//! The messages of Arrow in a file: a schema, and record batches. A tape has no dictionaries, so Arrow's
+//! `StreamReader`, which joins them for every type, is not linked in: that is a megabyte.
+//!
+//! A record batch is looked at before it is decoded: the decoder panics where a buffer is outside of the
 //! message, and asks for as much memory as a buffer claims to need.
 
-use arrow_ipc::{Message, RecordBatch, root_as_message};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::reader::RecordBatchDecoder;
+use arrow_ipc::{Message, RecordBatch as Head, root_as_message};
+use arrow_schema::SchemaRef;
 
 /// Before the length of a message.
 const CONTINUES: [u8; 4] = [0xff; 4];
@@ -9,8 +20,40 @@ const CONTINUES: [u8; 4] = [0xff; 4];
 /// A column of 200,000 rows (or one batch) takes less before compression.
 const LONGEST: i64 = 1 << 30;
 
-/// Where the parts of a message are, if all of them are in `bytes`.
+/// The schema that a message has.
+pub(crate) fn schema(bytes: &[u8]) -> Result<SchemaRef, String> {
+    let (message, _) = split(bytes)?;
+    let schema = message.header_as_schema();
+    let schema = schema.ok_or("the message is no schema")?;
+    let schema = try_fb_to_schema(schema).map_err(|error| error.to_string())?;
+    Ok(Arc::new(schema))
+}
+
+/// Whether the parts of a record batch are inside of its message.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
+    let (message, body) = split(bytes)?;
+    let batch = head(&message)?;
+    check_sizes(&message, &batch, body)?;
+    check_rows(&batch)
+}
+
+/// The record batch in a message that was checked.
+pub(crate) fn record_batch(bytes: &[u8], schema: SchemaRef) -> Result<RecordBatch, String> {
+    let (message, body) = split(bytes)?;
+    let (batch, body) = (head(&message)?, Buffer::from(body));
+    let (version, dictionaries) = (message.version(), HashMap::new());
+    let decoder = RecordBatchDecoder::try_new(&body, batch, schema, &dictionaries, &version);
+    let batch = decoder.and_then(RecordBatchDecoder::read_record_batch);
+    batch.map_err(|error| error.to_string())
+}
+
+fn head<'a>(message: &Message<'a>) -> Result<Head<'a>, &'static str> {
+    let batch = message.header_as_record_batch();
+    batch.ok_or("the message is no record batch")
+}
+
+/// A message and what follows it.
+fn split(bytes: &[u8]) -> Result<(Message<'_>, &[u8]), String> {
     let rest = bytes
         .strip_prefix(&CONTINUES)
         .ok_or("no message begins there")?;
@@ -26,13 +69,10 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
     }
     let (head, body) = rest.split_at(length);
     let message = root_as_message(head).map_err(|error| error.to_string())?;
-    let batch = message.header_as_record_batch();
-    let batch = batch.ok_or("the message is no record batch")?;
-    check_sizes(&message, &batch, body)?;
-    check_rows(&batch)
+    Ok((message, body))
 }
 
-fn check_sizes(message: &Message<'_>, batch: &RecordBatch<'_>, body: &[u8]) -> Result<(), String> {
+fn check_sizes(message: &Message<'_>, batch: &Head<'_>, body: &[u8]) -> Result<(), String> {
     if usize::try_from(message.bodyLength()) != Ok(body.len()) {
         let claimed = message.bodyLength();
         return Err(format!("the body claims {claimed} bytes of {}", body.len()));
@@ -60,7 +100,7 @@ fn check_sizes(message: &Message<'_>, batch: &RecordBatch<'_>, body: &[u8]) -> R
     Ok(())
 }
 
-fn check_rows(batch: &RecordBatch<'_>) -> Result<(), String> {
+fn check_rows(batch: &Head<'_>) -> Result<(), String> {
     let rows = batch.length();
     let fits = |count: i64| (0..=LONGEST).contains(&count);
     let mut nodes = batch.nodes().into_iter().flatten();

@@ -7,8 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::StreamReader;
-use arrow_schema::ArrowError;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::Entry;
@@ -291,18 +289,12 @@ impl Segment {
         let mut all = self.flushes.iter().flat_map(|flush| &flush.chunks);
         let schema = all.find(|chunk| chunk.table == table && chunk.schema);
         let schema = schema.ok_or_else(|| self.damage(chunk, "its schema is missing".into()))?;
-        let mut bytes = self.bytes_of(schema)?;
+        let bytes = self.bytes_of(schema)?;
         let rows = self.bytes_of(chunk)?;
         message::check(&rows).map_err(|reason| self.damage(chunk, reason))?;
-        bytes.extend(rows);
         let decode = || -> Result<RecordBatch, (&Chunk, String)> {
-            let failed = |chunk, error: ArrowError| (chunk, error.to_string());
-            let mut reader =
-                StreamReader::try_new(&*bytes, None).map_err(|error| failed(schema, error))?;
-            let batch = reader
-                .next()
-                .unwrap_or_else(|| Err(ArrowError::IpcError("there is no record batch".into())));
-            batch.map_err(|error| failed(chunk, error))
+            let types = message::schema(&bytes).map_err(|reason| (schema, reason))?;
+            message::record_batch(&rows, types).map_err(|reason| (chunk, reason))
         };
         // The decoder has assertions that forged bytes can break.
         match catch_unwind(AssertUnwindSafe(decode)) {
