@@ -1,47 +1,214 @@
 //! A table as a file of Parquet.
+//!
+//! Parquet's writer for Arrow takes every type of Arrow, and is a megabyte of code. A tape has few types: their
+//! columns are written here by the writers of Parquet's own types.
+
+mod levels;
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::basic::{Compression, ZstdLevel};
+use arrow_array::cast::AsArray as _;
+use arrow_array::types as arrow;
+use arrow_schema::{DataType, Field, Fields, Schema};
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
+use parquet::data_type::{self as typed, ByteArray};
+use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{Type, TypePtr};
 
 use super::place::Rows;
+use levels::Leaf;
 
-/// Encoded bytes in memory at which a row group is written.
-const GROUP_BYTES: usize = 16 << 20;
+/// Bytes of Arrow in memory at which a row group is written; in the file it has a tenth of that.
+const GROUP_BYTES: usize = 64 << 20;
 
-struct Table(ArrowWriter<File>);
+struct Table {
+    file: SerializedFileWriter<File>,
+    /// Rows of the next row group.
+    rows: Vec<RecordBatch>,
+    bytes: usize,
+}
 
 /// Begins a file.
-pub(super) fn begin(file: File, schema: SchemaRef) -> io::Result<Box<dyn Rows>> {
+pub(super) fn begin(file: File, schema: &Schema) -> io::Result<Box<dyn Rows>> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .build();
-    // The types of Parquet alone: with Arrow's schema beside them readers ask for string views and
-    // others of its types that some do not have.
-    let options = ArrowWriterOptions::new()
-        .with_properties(properties)
-        .with_skip_arrow_metadata(true);
-    let writer = ArrowWriter::try_new_with_options(file, schema, options)?;
-    Ok(Box::new(Table(writer)))
+    let columns = Type::group_type_builder("schema").with_fields(types(schema.fields())?);
+    let columns = Arc::new(columns.build()?);
+    Ok(Box::new(Table {
+        file: SerializedFileWriter::new(file, columns, Arc::new(properties))?,
+        rows: Vec::new(),
+        bytes: 0,
+    }))
 }
 
 impl Rows for Table {
     fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        self.0.write(batch)?;
-        if self.0.in_progress_size() >= GROUP_BYTES {
-            self.0.flush()?;
+        self.bytes += batch.get_array_memory_size();
+        self.rows.push(batch.clone());
+        if self.bytes >= GROUP_BYTES {
+            self.write_group()?;
         }
         Ok(())
     }
 
-    fn close(self: Box<Self>) -> io::Result<()> {
-        self.0.close()?;
+    fn close(mut self: Box<Self>) -> io::Result<()> {
+        self.write_group()?;
+        self.file.close()?;
         Ok(())
     }
+}
+
+impl Table {
+    /// Writes the rows that wait as a row group: each leaf is one stretch of the file.
+    fn write_group(&mut self) -> Result<()> {
+        self.bytes = 0;
+        let rows = std::mem::take(&mut self.rows);
+        let Some(first) = rows.first() else {
+            return Ok(());
+        };
+        let mut group = self.file.next_row_group()?;
+        for (at, field) in first.schema_ref().fields().iter().enumerate() {
+            let of_batches = rows
+                .iter()
+                .map(|rows| levels::leaves(field, rows.column(at)));
+            let mut of_batches: Vec<_> = of_batches.map(Vec::into_iter).collect();
+            // All have as many leaves, because the rows of a file have one schema.
+            loop {
+                let leaf: Vec<Leaf> = of_batches.iter_mut().filter_map(Iterator::next).collect();
+                if leaf.is_empty() {
+                    break;
+                }
+                let column = group.next_column()?;
+                let mut column = column.ok_or_else(|| unknown(field.data_type()))?;
+                leaf.iter().try_for_each(|part| write(part, &mut column))?;
+                column.close()?;
+            }
+        }
+        group.close()?;
+        Ok(())
+    }
+}
+
+fn types(fields: &Fields) -> Result<Vec<TypePtr>> {
+    fields.iter().map(|field| type_of(field)).collect()
+}
+
+/// The type of a column. Types of Arrow without their like in Parquet are none of a tape.
+fn type_of(field: &Field) -> Result<TypePtr> {
+    let name = field.name();
+    let repetition = match field.is_nullable() {
+        true => Repetition::OPTIONAL,
+        false => Repetition::REQUIRED,
+    };
+    let group = |fields| Type::group_type_builder(name).with_fields(fields);
+    let leaf = |kind, logical| {
+        let leaf = Type::primitive_type_builder(name, kind).with_logical_type(logical);
+        leaf.with_repetition(repetition).build()
+    };
+    let unsigned = |bits| Some(LogicalType::integer(bits, false));
+    let built = match field.data_type() {
+        DataType::Boolean => leaf(Physical::BOOLEAN, None),
+        DataType::UInt8 => leaf(Physical::INT32, unsigned(8)),
+        DataType::UInt32 => leaf(Physical::INT32, unsigned(32)),
+        DataType::UInt64 => leaf(Physical::INT64, unsigned(64)),
+        DataType::Int32 => leaf(Physical::INT32, None),
+        DataType::Float64 => leaf(Physical::DOUBLE, None),
+        DataType::Utf8 | DataType::Utf8View => {
+            leaf(Physical::BYTE_ARRAY, Some(LogicalType::String))
+        }
+        DataType::Binary => leaf(Physical::BYTE_ARRAY, None),
+        DataType::Timestamp(..) => {
+            let kind = LogicalType::timestamp(true, TimeUnit::NANOS);
+            leaf(Physical::INT64, Some(kind))
+        }
+        DataType::List(item) => {
+            let list = Type::group_type_builder("list").with_repetition(Repetition::REPEATED);
+            let list = list.with_fields(vec![type_of(item)?]).build()?;
+            let list = group(vec![Arc::new(list)]).with_logical_type(Some(LogicalType::List));
+            list.with_repetition(repetition).build()
+        }
+        DataType::Struct(fields) => group(types(fields)?).with_repetition(repetition).build(),
+        other => Err(unknown(other)),
+    };
+    built.map(Arc::new)
+}
+
+/// Appends a part of a leaf.
+fn write(leaf: &Leaf, to: &mut SerializedColumnWriter<'_>) -> Result<()> {
+    /// The values of an array, each made one of a type of Parquet.
+    macro_rules! put {
+        ($array:expr, $kind:ty, $convert:expr) => {{
+            let array = $array;
+            let values = leaf.places.iter().map(|place| array.value(*place));
+            let values: Vec<_> = values.map($convert).collect();
+            let levels = (Some(&*leaf.defined), Some(&*leaf.repeated));
+            to.typed::<$kind>().write_batch(&values, levels.0, levels.1)
+        }};
+    }
+    let from = leaf.array;
+    let written = match from.data_type() {
+        DataType::Boolean => put!(from.as_boolean(), typed::BoolType, |value| value),
+        DataType::UInt8 => {
+            put!(
+                from.as_primitive::<arrow::UInt8Type>(),
+                typed::Int32Type,
+                i32::from
+            )
+        }
+        DataType::UInt32 => {
+            put!(
+                from.as_primitive::<arrow::UInt32Type>(),
+                typed::Int32Type,
+                u32::cast_signed
+            )
+        }
+        DataType::UInt64 => {
+            put!(
+                from.as_primitive::<arrow::UInt64Type>(),
+                typed::Int64Type,
+                u64::cast_signed
+            )
+        }
+        DataType::Int32 => {
+            put!(
+                from.as_primitive::<arrow::Int32Type>(),
+                typed::Int32Type,
+                |value| value
+            )
+        }
+        DataType::Float64 => {
+            put!(
+                from.as_primitive::<arrow::Float64Type>(),
+                typed::DoubleType,
+                |value| value
+            )
+        }
+        DataType::Utf8 => put!(
+            from.as_string::<i32>(),
+            typed::ByteArrayType,
+            ByteArray::from
+        ),
+        DataType::Utf8View => put!(from.as_string_view(), typed::ByteArrayType, ByteArray::from),
+        DataType::Binary => put!(
+            from.as_binary::<i32>(),
+            typed::ByteArrayType,
+            ByteArray::from
+        ),
+        DataType::Timestamp(..) => {
+            let times = from.as_primitive::<arrow::TimestampNanosecondType>();
+            put!(times, typed::Int64Type, |value| value)
+        }
+        other => return Err(unknown(other)),
+    };
+    written.map(drop)
+}
+
+fn unknown(kind: &DataType) -> ParquetError {
+    ParquetError::NYI(format!("a column of the type {kind}"))
 }

@@ -115,7 +115,7 @@ impl Places {
             std::collections::btree_map::Entry::Vacant(free) => {
                 let (path, file) = begin(&place.folder(&self.root, table), self.format)?;
                 let rows: io::Result<Box<dyn Rows>> = match self.format {
-                    TableFormat::Parquet => parquet::begin(file, batch.schema()),
+                    TableFormat::Parquet => parquet::begin(file, batch.schema_ref()),
                     TableFormat::Csv => csv::begin(file, batch.schema_ref()),
                 };
                 free.insert(Open {
