@@ -117,6 +117,10 @@ fn each_cpu_has_a_strip_that_says_who_had_it() {
         held = last("held").and_then(|it| it.as_f64()).unwrap_or(0.0);
         let busy = last("busy").and_then(|it| it.as_f64()).unwrap_or(0.0);
         assert!(held <= busy + 0.02, "{strip}");
+        let measured = ["interrupt", "steal"]
+            .iter()
+            .any(|kind| !history["node"][kind].is_null());
+        assert_eq!(last("taken").is_some(), measured, "{strip}");
         owner.is_some_and(|owner| last("holder").as_ref() == Some(&owner["id"]))
     });
     assert!(held > 0.3, "{held}");

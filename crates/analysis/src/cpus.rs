@@ -55,9 +55,11 @@ impl CpuUse {
         ns as f64 / self.elapsed_ns.max(1) as f64
     }
 
-    /// What interrupts and the host took together, as far as that is known.
-    pub fn taken_ns(&self) -> u64 {
-        self.interrupt_ns.unwrap_or(0) + self.steal_ns.unwrap_or(0)
+    /// What interrupts and the host took together, as far as that is known; `None`: of neither.
+    pub fn taken_ns(&self) -> Option<u64> {
+        let (interrupt, steal) = (self.interrupt_ns, self.steal_ns);
+        let known = interrupt.is_some() || steal.is_some();
+        known.then(|| interrupt.unwrap_or(0) + steal.unwrap_or(0))
     }
 }
 
@@ -178,8 +180,13 @@ mod tests {
         assert_eq!((cpu.elapsed_ns, cpu.idle_ns, cpu.busy()), (200, 100, 0.5));
         assert_eq!(
             (cpu.steal_ns, cpu.interrupt_ns, cpu.taken_ns()),
-            (Some(20), None, 20)
+            (Some(20), None, Some(20))
         );
+        let unmeasured = CpuUse {
+            steal_ns: None,
+            ..cpu.clone()
+        };
+        assert_eq!(unmeasured.taken_ns(), None);
         let expected = [("/b", 40), ("/a", 35), ("kernel threads", 20)];
         assert_eq!(names(cpu), expected.map(|(name, ns)| (name.to_owned(), ns)));
     }

@@ -22,8 +22,8 @@ pub struct CpuPoint {
     pub elapsed_us: u32,
     /// The part of it in which it was not idle.
     pub busy_us: u32,
-    /// What interrupts and the host took, as far as that is known.
-    pub taken_us: u32,
+    /// What interrupts and the host took, as far as that is known; `None`: of neither.
+    pub taken_us: Option<u32>,
     /// Who had it, and for how long; a place that nobody has is 0.
     pub holders: [(OwnerId, u32); HOLDERS],
 }
@@ -42,8 +42,8 @@ pub struct CpuStrip {
 pub struct CpuStep {
     /// In which it was not idle; `None`: it was not online, or nothing was collected.
     pub busy: Option<f64>,
-    /// What interrupts and the host took.
-    pub taken: f64,
+    /// What interrupts and the host took; `None`: the kernel measures neither.
+    pub taken: Option<f64>,
     /// Who had it for longest, and that part.
     pub holder: Option<(OwnerId, f64)>,
 }
@@ -74,7 +74,7 @@ pub(super) fn points(first: &Batch, last: &Batch, numbers: &mut Numbers) -> Box<
             cpu: cpu.cpu,
             elapsed_us: micros(cpu.elapsed_ns),
             busy_us: micros(cpu.elapsed_ns.saturating_sub(cpu.idle_ns)),
-            taken_us: micros(cpu.taken_ns()),
+            taken_us: cpu.taken_ns().map(micros),
             holders,
         }
     });
@@ -92,7 +92,7 @@ pub(super) struct Strips {
 struct Sums {
     elapsed_us: u64,
     busy_us: u64,
-    taken_us: u64,
+    taken_us: Option<u64>,
     holders: HashMap<OwnerId, u64>,
 }
 
@@ -112,7 +112,9 @@ impl Strips {
             let sums = &mut steps.or_insert_with(|| vec![Sums::default(); self.steps])[step];
             sums.elapsed_us += u64::from(cpu.elapsed_us);
             sums.busy_us += u64::from(cpu.busy_us);
-            sums.taken_us += u64::from(cpu.taken_us);
+            if let Some(taken) = cpu.taken_us {
+                *sums.taken_us.get_or_insert_default() += u64::from(taken);
+            }
             for (owner, us) in cpu.holders.iter().filter(|(owner, _)| *owner != 0) {
                 *sums.holders.entry(*owner).or_default() += u64::from(*us);
             }
@@ -131,11 +133,12 @@ impl Strips {
 impl Sums {
     fn step(&self) -> CpuStep {
         let part = |us: u64| us as f64 / self.elapsed_us.max(1) as f64;
+        let online = self.elapsed_us > 0;
         let most = self.holders.iter();
         let most = most.max_by_key(|(owner, us)| (**us, std::cmp::Reverse(**owner)));
         CpuStep {
-            busy: (self.elapsed_us > 0).then(|| part(self.busy_us)),
-            taken: part(self.taken_us),
+            busy: online.then(|| part(self.busy_us)),
+            taken: self.taken_us.filter(|_| online).map(part),
             holder: most.map(|(owner, us)| (*owner, part(*us))),
         }
     }
@@ -150,7 +153,7 @@ mod tests {
             cpu,
             elapsed_us: 1000,
             busy_us,
-            taken_us: 10,
+            taken_us: (cpu == 3).then_some(10),
             holders,
         };
         TimePoint {
@@ -173,13 +176,13 @@ mod tests {
         let gap = CpuStep::default();
         let idle = CpuStep {
             busy: Some(0.0),
-            taken: 0.01,
+            taken: None,
             holder: None,
         };
         assert_eq!(strips[0].steps, [gap, idle]);
         let busy = CpuStep {
             busy: Some(0.6),
-            taken: 0.01,
+            taken: Some(0.01),
             holder: Some((8, 0.35)),
         };
         assert_eq!(strips[1].steps, [busy, gap]);

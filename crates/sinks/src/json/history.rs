@@ -305,7 +305,7 @@ impl StripJson {
         Self {
             cpu: strip.cpu,
             busy: column(strip, |step| step.busy.map(percent)),
-            taken: column(strip, |step| step.busy.map(|_| percent(step.taken))),
+            taken: column(strip, |step| step.taken.map(percent)),
             holder: column(strip, |step| step.holder.map(|(owner, _)| owner)),
             held: column(strip, |step| step.holder.map(|(_, part)| percent(part))),
         }

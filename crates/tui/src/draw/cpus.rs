@@ -179,7 +179,7 @@ impl Parties {
     /// Who had the CPU in a column.
     fn sign(&self, cell: &[&CpuUse], palette: &Palette) -> Span<'static> {
         let elapsed: u64 = cell.iter().map(|it| it.elapsed_ns).sum();
-        let taken: u64 = cell.iter().map(|it| it.taken_ns()).sum();
+        let taken: u64 = cell.iter().filter_map(|it| it.taken_ns()).sum();
         let mut sums: HashMap<usize, u64> = HashMap::new();
         for (party, ns) in cell.iter().flat_map(|it| &it.holders) {
             if let Some(at) = self.find(party) {
