@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Builds dist/noctule, which needs no library of the machine it runs on.
+# Builds dist/noctule, which needs no library of the machine it runs on, and dist/noctule.debug with its symbols.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+# Bytes that dist/noctule may have.
+most=15000000
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 for library in libelf.a libz.a; do
@@ -31,13 +34,27 @@ for place in "${places[@]}"; do
     c_flags+=" -ffile-prefix-map=$place"
 done
 export CFLAGS=$c_flags
+
+# What the binary points at within itself is half a megabyte, or 20 kB packed; functions of the same code are one.
+# Both need lld, which comes with rustc, and the first a C library that unpacks it (glibc 2.36, musl 1.2.4): tried.
+tools=$(rustc --print sysroot)/lib/rustlib/$host/bin/gcc-ld
+lld=("-B$tools" -fuse-ld=lld -Wl,-z,pack-relative-relocs -Wl,--icf=all)
+link=()
+tried=$(mktemp)
+trap 'rm -f "$tried"' EXIT
+if echo 'int x, *p = &x; int main(void) { return *p; }' |
+    cc -static-pie "${lld[@]}" -x c -o "$tried" - 2>/dev/null && "$tried"; then
+    for flag in "${lld[@]}"; do link+=(-C "link-arg=$flag"); done
+else
+    echo 'static: no lld in rustc, or an old C library: the binary will be larger' >&2
+fi
 # Unlike RUSTFLAGS it takes paths with blanks.
 CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f' "${rust_flags[@]}")
 export CARGO_ENCODED_RUSTFLAGS=${CARGO_ENCODED_RUSTFLAGS%$'\x1f'}
 
 # With --target, build scripts and their libbpf are built apart, and stay dynamic.
 LIBBPF_SYS_LIBRARY_PATH=$libraries \
-    cargo build --release --locked --package noctule --features static --target "$host"
+    cargo rustc --release --locked --package noctule --bin noctule --features static --target "$host" -- "${link[@]}"
 
 built=$target/$host/release/noctule
 if readelf --wide --program-headers --dynamic "$built" | grep -E 'INTERP|NEEDED'; then
@@ -45,10 +62,24 @@ if readelf --wide --program-headers --dynamic "$built" | grep -E 'INTERP|NEEDED'
     exit 1
 fi
 mkdir -p dist
-# Without line numbers it is a fifth of the size; names of functions stay for backtraces.
-strip --strip-debug -o dist/noctule "$built"
-if grep --text --only-matching --max-count=3 -F -e "$PWD/" -e "$cargo_home/" -e "$target/" dist/noctule; then
-    echo 'static: dist/noctule has the above paths of this machine' >&2
+# A backtrace finds names and lines where the second file is beside the first.
+objcopy --only-keep-debug --compress-debug-sections=zlib "$built" dist/noctule.debug
+chmod 644 dist/noctule.debug
+objcopy --strip-all --add-gnu-debuglink=dist/noctule.debug "$built" dist/noctule
+for file in dist/noctule dist/noctule.debug; do
+    # Names in the second are compressed.
+    objcopy --decompress-debug-sections "$file" "$tried"
+    if grep --text --only-matching --max-count=3 -F -e "$PWD/" -e "$cargo_home/" -e "$target/" "$tried"; then
+        echo "static: $file has the above paths of this machine" >&2
+        exit 1
+    fi
+done
+dist/noctule --version >/dev/null
+size=$(stat -c %s dist/noctule)
+echo "dist/noctule: static, $size bytes; dist/noctule.debug: $(stat -c %s dist/noctule.debug) bytes"
+if [ "$size" -gt "$most" ]; then
+    echo "static: dist/noctule has more than $most bytes. Find what came in: 'nm --print-size --size-sort -C" \
+        "$built', and 'cargo tree -i CRATE'. Lower [profile.release.package] for what no tick runs, or raise the" \
+        'bound with the reason, here and in docs/install.md' >&2
     exit 1
 fi
-echo "dist/noctule: static, $(stat -c %s dist/noctule) bytes"
