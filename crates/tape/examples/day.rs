@@ -185,7 +185,7 @@ fn print_least(what: &str, mut task: impl FnMut()) {
 
 fn window(folder: &Path, from_unix_ns: u64) {
     let tape = Tape::open(folder).expect("a tape");
-    let mut batches = tape.batches(&tape.spans()[0], from_unix_ns);
+    let mut batches = tape.batches_of_groups(&tape.spans()[0], from_unix_ns);
     let mut builder = ReportBuilder::new(batches.next().expect("a batch"));
     while let Some(batch) = batches.next_for_report(from_unix_ns + 5 * MINUTE_NS) {
         builder.add(batch);

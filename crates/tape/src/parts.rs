@@ -13,7 +13,7 @@ use crate::segment::Segment;
 use crate::tables::{Keyed, PairRecord, ProcessRecord, WaitRecord};
 
 /// The tables that batches are made of.
-const TABLES: [&str; 15] = [
+pub(crate) const ALL: &[&str] = &[
     "owners",
     "node",
     "exited",
@@ -31,7 +31,10 @@ const TABLES: [&str; 15] = [
     "maps",
 ];
 
-/// Each of them, decompressed.
+/// Those of groups, their waits and who caused them, which are half of the bytes.
+pub(crate) const OF_GROUPS: &[&str] = &["owners", "node", "groups", "waits", "pairs", "features"];
+
+/// Tables, decompressed.
 pub(crate) struct Parts<'a> {
     segment: &'a Segment,
     tables: BTreeMap<&'static str, Part<'a>>,
@@ -47,9 +50,13 @@ struct Found<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Decompresses them on two threads.
-    pub(crate) fn read(segment: &'a Segment, flush: &'a Flush) -> Result<Self, Damage> {
-        let found = TABLES.into_iter().map(|table| Found {
+    /// Decompresses these tables on two threads.
+    pub(crate) fn read(
+        segment: &'a Segment,
+        flush: &'a Flush,
+        tables: &[&'static str],
+    ) -> Result<Self, Damage> {
+        let found = tables.iter().map(|table| Found {
             table,
             bytes: flush.bytes(table),
             flush,

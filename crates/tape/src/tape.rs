@@ -8,7 +8,7 @@ use noctule_model::{Batch, Event};
 use crate::error::{Damage, Error};
 use crate::folder;
 use crate::index::Flush;
-use crate::parts::Parts;
+use crate::parts::{self, Parts};
 use crate::rows::State;
 use crate::segment::Segment;
 use crate::tables::{EventRecord, OwnerRecord, Owners, ProcessRecord};
@@ -140,6 +140,21 @@ impl Tape {
 
     /// The batches of a span, from the last one that is not after `from_unix_ns` on.
     pub fn batches(&self, span: &Span, from_unix_ns: u64) -> Batches<'_> {
+        self.batches_of(parts::ALL, span, from_unix_ns)
+    }
+
+    /// The same with nothing but the node, the groups, their waits and who caused them, and features: reports of
+    /// groups' waits need no more.
+    pub fn batches_of_groups(&self, span: &Span, from_unix_ns: u64) -> Batches<'_> {
+        self.batches_of(parts::OF_GROUPS, span, from_unix_ns)
+    }
+
+    fn batches_of(
+        &self,
+        tables: &'static [&'static str],
+        span: &Span,
+        from_unix_ns: u64,
+    ) -> Batches<'_> {
         let (first, last) = span.segments;
         let segments = self.segments.get(first..=last).unwrap_or_default();
         let begun = segments
@@ -151,6 +166,7 @@ impl Tape {
             .iter()
             .rposition(|flush| flush.whole && flush.from_unix_ns <= from_unix_ns);
         let mut batches = Batches {
+            tables,
             segments,
             flush: whole.unwrap_or(0),
             state: State::default(),
@@ -188,6 +204,8 @@ impl Tape {
 /// Batches in order. Behind a damage they go on with the next segment.
 #[derive(Debug)]
 pub struct Batches<'a> {
+    /// What is read.
+    tables: &'static [&'static str],
     segments: &'a [Segment],
     flush: usize,
     state: State,
@@ -204,7 +222,7 @@ impl<'a> Batches<'a> {
             match self.take_flush() {
                 None => self.next_segment(),
                 Some((segment, flush)) => {
-                    let parts = Parts::read(segment, flush);
+                    let parts = Parts::read(segment, flush, self.tables);
                     let loaded = parts.and_then(|parts| self.state.load(&parts));
                     if let Err(damage) = loaded {
                         self.damages.push(damage);
@@ -269,10 +287,13 @@ impl<'a> Batches<'a> {
         let mut ended = Vec::new();
         for flush in between {
             self.state.learn(segment.read(flush, "owners")?);
-            let exited = segment.read::<ProcessRecord>(flush, "exited")?;
-            ended.extend(exited.into_iter().map(|entry| entry.row));
+            if self.tables.contains(&"exited") {
+                let exited = segment.read::<ProcessRecord>(flush, "exited")?;
+                ended.extend(exited.into_iter().map(|entry| entry.row));
+            }
         }
-        self.state.begin_at(&Parts::read(segment, whole)?, ended)?;
+        let whole = Parts::read(segment, whole, self.tables)?;
+        self.state.begin_at(&whole, ended)?;
         self.flush += place + 1;
         self.passed = true;
         Ok(())
@@ -284,7 +305,7 @@ impl<'a> Batches<'a> {
         flush: &Flush,
         to_unix_ns: u64,
     ) -> Result<(), Damage> {
-        let parts = Parts::read(segment, flush)?;
+        let parts = Parts::read(segment, flush, self.tables)?;
         let whole = flush.ticks > 0 && flush.to_unix_ns <= to_unix_ns;
         if whole && self.state.has_batch() && (flush.kept || self.state.ends(&parts)?.is_empty()) {
             self.state.pass_all(&parts)?;
@@ -341,7 +362,7 @@ impl<'a> Batches<'a> {
             .is_some_and(|at| at <= time_unix_ns)
             && let Some((segment, flush)) = self.take_flush()
         {
-            let parts = Parts::read(segment, flush);
+            let parts = Parts::read(segment, flush, self.tables);
             if let Err(damage) = parts.and_then(|parts| self.state.pass_all(&parts)) {
                 self.damages.push(damage);
                 self.next_segment();

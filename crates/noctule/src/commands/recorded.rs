@@ -154,8 +154,24 @@ impl Window {
     /// Reads what of the window a report needs.
     pub(super) fn answer(&self, names: &Names) -> Result<Answer> {
         let to_unix_ns = self.stretch.to_unix_ns;
-        self.gather(names, &mut |_| {}, |batches| {
+        self.gather(self.batches(), names, &mut |_| {}, |batches| {
             batches.next_for_report(to_unix_ns)
+        })
+    }
+
+    /// The same for a report of groups' waits. Processes are left out, unless the answer is about some.
+    pub(super) fn answer_of_groups(&self, names: &Names) -> Result<Answer> {
+        if self.is_of_command() || !names.pid.is_empty() {
+            return self.answer(names);
+        }
+        let Stretch {
+            span,
+            from_unix_ns,
+            to_unix_ns,
+        } = &self.stretch;
+        let batches = self.tape.batches_of_groups(span, *from_unix_ns);
+        self.gather(batches, names, &mut |_| {}, |batches| {
+            batches.next_for_report(*to_unix_ns)
         })
     }
 
@@ -166,7 +182,7 @@ impl Window {
         show: &mut dyn FnMut(&Batch),
     ) -> Result<Answer> {
         let to_unix_ns = self.stretch.to_unix_ns;
-        self.gather(names, show, |batches| {
+        self.gather(self.batches(), names, show, |batches| {
             batches.next_unix_ns().filter(|next| *next <= to_unix_ns)?;
             batches.next()
         })
@@ -174,13 +190,13 @@ impl Window {
 
     fn gather(
         &self,
+        mut batches: Batches<'_>,
         names: &Names,
         show: &mut dyn FnMut(&Batch),
         next: impl Fn(&mut Batches<'_>) -> Option<Batch>,
     ) -> Result<Answer> {
         let selection = select::recorded(names)?;
         let mut owners = HashMap::new();
-        let mut batches = self.batches();
         let first = batches.next().context("nothing of it can be read")?;
         note(&mut owners, &first);
         show(&first);

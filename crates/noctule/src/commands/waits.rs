@@ -26,18 +26,18 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let mut observed = None;
     let answer = match Window::open(&args.source, args.duration, WINDOW)? {
         Some(window) => {
-            let answer = window.answer(&args.names)?;
+            let answer = window.answer_of_groups(&args.names)?;
             Window::need(&answer, FeatureId::CpuWaits)?;
             answer
         }
         None => live(args, config, &mut observed)?,
     };
     let thresholds = config.verdicts.thresholds();
-    let kernel_threads = kernel_threads(&answer.builder);
+    let kernel_threads = observed.is_some().then(|| kernel_threads(&answer.builder));
     let builder = answer.builder.select(answer.selection);
     let mut report = builder.waits(level, answer.followed, &thresholds);
     // Of a recording nobody can read now what groups were allowed then.
-    if let Some(observed) = observed {
+    if let Some((observed, kernel_threads)) = observed.zip(kernel_threads) {
         observed.settle(&mut report, &kernel_threads);
     }
     if args.json {

@@ -6,7 +6,7 @@ use proptest::prelude::{ProptestConfig, any, proptest};
 
 use super::world::World;
 use super::{read, words, write};
-use crate::tape::Tape;
+use crate::tape::{Batches, Tape};
 
 /// Puts the batches further apart: rows are written whole each minute.
 pub(super) fn spread(ticks: &mut [(Vec<Event>, Batch)], step_s: u64) {
@@ -23,6 +23,15 @@ fn lines(report: &impl std::fmt::Debug) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.sort();
     lines
+}
+
+/// What a report needs of the batches up to a time.
+fn gathered(mut batches: Batches<'_>, to_ns: u64) -> ReportBuilder {
+    let mut builder = ReportBuilder::new(batches.next().expect("a batch"));
+    while let Some(batch) = batches.next_for_report(to_ns) {
+        builder.add(batch);
+    }
+    builder
 }
 
 proptest! {
@@ -89,11 +98,7 @@ proptest! {
         let mut every = tape.batches(span, from_ns);
         let mut expected = ReportBuilder::new(every.next().expect("a batch"));
         every.take_while(|batch| batch.time_unix_ns <= to_ns).for_each(|it| expected.add(it));
-        let mut some = tape.batches(span, from_ns);
-        let mut found = ReportBuilder::new(some.next().expect("a batch"));
-        while let Some(batch) = some.next_for_report(to_ns) {
-            found.add(batch);
-        }
+        let found = gathered(tape.batches(span, from_ns), to_ns);
         // Containers of this world share one id: which of their groups gives a row its name is chance.
         for level in [Level::Process, Level::Cgroup] {
             let report = |it: &ReportBuilder| lines(&it.report(level, false));
@@ -103,6 +108,8 @@ proptest! {
             lines(&it.waits(Level::Cgroup, false, &Thresholds::default()))
         };
         assert_eq!(waits(&found), waits(&expected));
+        let of_groups = gathered(tape.batches_of_groups(span, from_ns), to_ns);
+        assert_eq!(waits(&of_groups), waits(&expected));
     }
 }
 
