@@ -7,11 +7,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::process::Stdio;
 
+use rustix::process::Pid;
+use serde_json::json;
 use tempfile::TempDir;
 
+use super::support::affinity::{last_cpu, pin};
 use super::support::agent::{Agent, Sample};
 use super::support::cgroup::{Below, Group};
-use super::support::container::hex_id;
+use super::support::container::{BURN, Bundle, Wish, hex_id, pod_uid};
 use super::support::load::Load;
 use super::support::receiver::{Point, Receiver, Record};
 use super::support::{self, Part, wait_for, wait_for_or_explain, wait_until};
@@ -665,5 +668,47 @@ fn a_verdict_that_changes_is_a_record() {
     assert_eq!(quiet.attributes["noctule.verdict"], "quiet");
     load.kill();
     load.reap();
+    sending.assert_sound();
+}
+
+/// What a container is called can be known later than that it is hurt: a runtime may write it after the start.
+#[test]
+fn a_verdict_of_a_container_that_is_younger_than_its_name_has_the_name() {
+    let _machine = support::shared_but(&[Part::LastCpu, Part::Groups]);
+    needs!("cpu_waits");
+    let (id, uid) = (hex_id(), pod_uid());
+    let hog = Group::new("otlp-young-hog").heavy();
+    let window = "[verdicts]\nwindow_seconds = 1.0\n";
+    let sending = start(false, &format!("metrics = false\n{window}"));
+    let _other = Load::own(&hog, "spin 1");
+    let path = format!("/kubepods/besteffort/pod{uid}/{id}");
+    let mut wish = Wish::burn(&id, &path);
+    wish.script = format!("read line < /rest; {BURN}");
+    let container = wish.create();
+    container.start();
+    let rest = container.rests();
+    pin(Pid::from_raw(container.pid() as i32), last_cpu());
+    drop(rest);
+    // It has been searched for by now, and waits already.
+    let used = hog.usage_seconds();
+    wait_until("it waits", || hog.usage_seconds() > used + 0.5);
+    let annotations = json!({
+        "io.kubernetes.cri.container-name": "late",
+        "io.kubernetes.cri.container-type": "container",
+        "io.kubernetes.cri.sandbox-name": "young-x2x2x",
+        "io.kubernetes.cri.sandbox-namespace": "prod",
+        "io.kubernetes.cri.sandbox-uid": uid,
+    });
+    let _bundle = Bundle::write(&id, &annotations);
+    let hurt = wait_for("the container is hurt", || {
+        let mut records = sending.receiver.records().into_iter();
+        records.find(|it| {
+            it.event == "noctule.verdict" && it.resource.get("container.id") == Some(&id)
+        })
+    });
+    assert_eq!(hurt.attributes["noctule.verdict"], "hurt_by_neighbour");
+    assert_eq!(hurt.attributes["noctule.culprit"], hog.path());
+    assert_eq!(hurt.resource["container.name"], "late");
+    assert_eq!(hurt.resource["k8s.pod.name"], "young-x2x2x");
     sending.assert_sound();
 }
