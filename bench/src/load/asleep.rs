@@ -13,8 +13,8 @@ use super::population::wait_for_end;
 /// So many where the machine has numbers for them.
 const MOST: u64 = 100_000;
 
-/// One process has memory areas for so many: two for each.
-pub(crate) const OF_A_PROCESS: u64 = 25_000;
+/// One process has memory areas (`vm.max_map_count`) for so many: four for each.
+pub(crate) const OF_A_PROCESS: u64 = 15_000;
 
 /// Each touches a page or two.
 const STACK: usize = 16 << 10;

@@ -91,7 +91,7 @@ impl Load {
                  second and runs 50 us"
             }
             Self::Asleep => {
-                "100,000 threads that sleep, or three quarters of what pid_max allows; 25,000 in a \
+                "100,000 threads that sleep, or three quarters of what pid_max allows; 15,000 in a \
                  process"
             }
             Self::Connections => {
