@@ -23,7 +23,9 @@ pub(crate) use self::export::{ExportFormat, ExportPart, TapeExportArgs};
 pub(crate) use self::load::LoadArgs;
 pub(crate) use self::names::Names;
 pub(crate) use self::shape::Shape;
-pub(crate) use self::tape::{RecordArgs, SourceArgs, TapeArgs, TapeCommand, TapeInfoArgs};
+pub(crate) use self::tape::{
+    RecordArgs, RecordedArgs, SourceArgs, TapeArgs, TapeCommand, TapeInfoArgs,
+};
 pub(crate) use self::values::{address, duration};
 use crate::config::MetricNames;
 
@@ -98,7 +100,7 @@ pub(crate) enum Command {
 ///
 /// The agent: collects everything that this kernel can give and serves /metrics, /livez and /readyz
 /// on http://127.0.0.1:9470. Prints where it listens, and what is off and why. Ends cleanly on
-/// SIGINT and SIGTERM.
+/// SIGINT and SIGTERM. Of a recording (--from) it serves the page, the API and /metrics of its end.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunArgs {
     /// Address and port to listen on; :PORT is on 127.0.0.1 [default: 127.0.0.1:9470]
@@ -111,7 +113,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", value_parser = values::path())]
     pub(crate) web_config: Option<PathBuf>,
     /// Time between two collections [default: 1s]
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, value_name = "DURATION", conflicts_with = "from", value_parser = values::duration)]
     pub(crate) interval: Option<Duration>,
     /// Whose names metrics have [default: noctule]
     #[arg(long, value_name = "NAMES")]
@@ -120,10 +122,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) process_metrics: bool,
     /// Also record everything in this folder: noctule top, stat, waits, why and events --from look back
-    #[arg(long, value_name = "DIR", value_parser = values::path())]
+    #[arg(long, value_name = "DIR", conflicts_with = "from", value_parser = values::path())]
     pub(crate) tape: Option<PathBuf>,
     /// Also write each event to this file, as lines of JSON (docs/json.md)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub(crate) events: Option<PathBuf>,
     /// Begin the next file of events from this size on [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -131,18 +133,8 @@ pub(crate) struct RunArgs {
     /// Keep this many older files of events: FILE.1 and so on [default: 5]
     #[arg(long, value_name = "N")]
     pub(crate) events_keep: Option<u32>,
-    /// Serve this recording instead of the live node: the page, the API and /metrics of its end
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["tape", "events", "interval"])]
-    pub(crate) from: Option<PathBuf>,
-    /// With --from: where the part begins: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds
-    /// since 1970 [default: 15 minutes before the end]
-    #[arg(
-        long,
-        value_name = "TIME",
-        requires = "from",
-        allow_hyphen_values = true
-    )]
-    pub(crate) at: Option<String>,
+    #[command(flatten)]
+    pub(crate) recorded: RecordedArgs,
     /// End by itself after this time; with --from: length of the part [default: 15m]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
@@ -176,7 +168,11 @@ pub(crate) struct StatArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
     /// Command to run and follow
-    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        conflicts_with = "from"
+    )]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -209,7 +205,11 @@ pub(crate) struct EnergyArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
     /// Command to run and follow
-    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        conflicts_with = "from"
+    )]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -243,7 +243,11 @@ pub(crate) struct WaitsArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
     /// Command to run and follow
-    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        conflicts_with = "from"
+    )]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -270,18 +274,8 @@ pub(crate) struct WhyArgs {
     /// Length of the window [default: 5s]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
-    /// Answer from this recording (noctule record) instead of the live node
-    #[arg(long, value_name = "DIR")]
-    pub(crate) from: Option<PathBuf>,
-    /// With --from: where the window begins: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds
-    /// since 1970 [default: the whole recording; with --for alone its end]
-    #[arg(
-        long,
-        value_name = "TIME",
-        requires = "from",
-        allow_hyphen_values = true
-    )]
-    pub(crate) at: Option<String>,
+    #[command(flatten)]
+    pub(crate) recorded: RecordedArgs,
     /// One JSON object instead of the text (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
@@ -296,7 +290,9 @@ pub(crate) struct WhyArgs {
 /// Who uses the CPU, who waits for it, and what it costs, live
 ///
 /// Begins with who uses the CPU; the key w changes to who waits for it, why and because of whom, and e to
-/// what it costs in energy; the same key again goes back. Press ? for the keys. Ends with q.
+/// what it costs in energy; the same key again goes back. Press ? for the keys. Ends with q. Of a recording
+/// (--from): left and right by batch, `[` and `]` by minute, g to a time, p to play, v to the next moment at
+/// which somebody was hurt.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TopArgs {
     /// What a row stands for at first [default: process; with --waits: container]
@@ -311,22 +307,11 @@ pub(crate) struct TopArgs {
     #[arg(long)]
     pub(crate) energy: bool,
     /// Time between two screens
-    #[arg(long, value_name = "DURATION", default_value = "1s",
+    #[arg(long, value_name = "DURATION", default_value = "1s", conflicts_with = "from",
           value_parser = values::duration)]
     pub(crate) interval: Duration,
-    /// Show this recording instead of the live node: left and right by batch, `[` and `]` by minute, g to a
-    /// time, p to play, v to the next moment at which somebody was hurt
-    #[arg(long, value_name = "DIR", conflicts_with = "interval")]
-    pub(crate) from: Option<PathBuf>,
-    /// With --from: where it begins: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds since
-    /// 1970 [default: the end]
-    #[arg(
-        long,
-        value_name = "TIME",
-        requires = "from",
-        allow_hyphen_values = true
-    )]
-    pub(crate) at: Option<String>,
+    #[command(flatten)]
+    pub(crate) recorded: RecordedArgs,
     /// End by itself after this time; with --from: length of the part that is shown
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
@@ -373,7 +358,11 @@ pub(crate) struct EventsArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
     /// Command to run and follow
-    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        conflicts_with = "from"
+    )]
     pub(crate) command: Vec<OsString>,
 }
 

@@ -67,14 +67,14 @@ pub(crate) struct TapeInfoArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// A recording in the place of the live node, or beside it.
+/// A recording in the place of the live node. What does not go with one says so itself.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct SourceArgs {
+pub(crate) struct RecordedArgs {
     /// Answer from this recording (noctule record) instead of the live node
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "tape"])]
+    #[arg(long, value_name = "DIR")]
     pub(crate) from: Option<PathBuf>,
     /// With --from: where the window begins: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds
-    /// since 1970 [default: the whole recording; with --for alone its end]
+    /// since 1970 [default: the whole recording, with --for its end; run: the last 15 minutes; top: the end]
     #[arg(
         long,
         value_name = "TIME",
@@ -82,7 +82,14 @@ pub(crate) struct SourceArgs {
         allow_hyphen_values = true
     )]
     pub(crate) at: Option<String>,
+}
+
+/// A recording in the place of the live node, or beside it.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SourceArgs {
+    #[command(flatten)]
+    pub(crate) recorded: RecordedArgs,
     /// Also keep all that the answer is made from in this folder: --from gives it again
-    #[arg(long, value_name = "DIR", value_parser = values::path())]
+    #[arg(long, value_name = "DIR", conflicts_with = "from", value_parser = values::path())]
     pub(crate) tape: Option<PathBuf>,
 }

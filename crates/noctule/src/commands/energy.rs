@@ -31,7 +31,7 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     // As `noctule stat`: a wrong column first, and the level of a recording when it was read.
     shape(!args.command.is_empty())?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
-    let answer = match Window::open(&args.source, args.duration, WINDOW)? {
+    let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {
         Some(window) => of_recording(&window, args, config)?,
         None => live(args, config)?,
     };
@@ -45,7 +45,7 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
         let json = noctule_sinks::json::energy_json(&report, level, idle);
         output.write(&format!("{json}\n"))?;
     } else {
-        let users = Users::new(args.source.from.is_none());
+        let users = Users::new(args.source.recorded.from.is_none());
         let paint = output.paint().wide(args.shape.wide);
         output.print(&energy_table::draw(
             &report, level, args.top, followed, &choice, &users, paint,

@@ -27,7 +27,7 @@ pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
     let scope = scope(args)?;
     let tape = recorded::keep(&args.source, &args.command)?;
     let mut stream = Stream::open(args, tape)?;
-    if let Some(window) = Window::open(&args.source, args.duration, WINDOW)? {
+    if let Some(window) = Window::open(&args.source.recorded, args.duration, WINDOW)? {
         return from_tape(&window, &scope, &mut stream);
     }
     let signals = Signals::catch()?;

@@ -13,7 +13,7 @@ use noctule_model::{Batch, CgroupId, FeatureId, FeatureState, Level, Owner};
 use noctule_tape::{Batches, Damage, Events, Limits, Span, Stretch, Tape};
 use noctule_text::{date_time, escape};
 
-use crate::args::{By, Names, SourceArgs};
+use crate::args::{By, Names, RecordedArgs, SourceArgs};
 use crate::exit::{self, Usage};
 use crate::print::utc_offset;
 use crate::recording::{self, Recording};
@@ -51,7 +51,7 @@ impl Window {
     /// The window that is asked for; `None` when the answer is to be live. `usual` is its length when
     /// only its begin is given.
     pub(super) fn open(
-        args: &SourceArgs,
+        args: &RecordedArgs,
         duration: Option<Duration>,
         usual: Duration,
     ) -> Result<Option<Self>> {

@@ -39,7 +39,7 @@ const FIRST_LOOK: Duration = Duration::from_secs(2);
 const FIRST_LOOK_ROWS: usize = 8;
 
 pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
-    if let Some(folder) = &args.from {
+    if let Some(folder) = &args.recorded.from {
         return run_recorded::run(folder, args, config);
     }
     let config = config.with(args)?;

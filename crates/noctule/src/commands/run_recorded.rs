@@ -31,7 +31,7 @@ const PART: Duration = Duration::from_secs(900);
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 pub(super) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {
-    let mut window = match (&args.at, args.duration) {
+    let mut window = match (&args.recorded.at, args.duration) {
         (None, None) => Window::of_option(folder, None, Some(PART), PART)?,
         (at, duration) => Window::of_option(folder, at.as_deref(), duration, PART)?,
     };

@@ -25,7 +25,7 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
     // known when it was read.
     shape(!args.command.is_empty())?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
-    let answer = match Window::open(&args.source, args.duration, WINDOW)? {
+    let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {
         Some(window) => window.answer(&args.names)?,
         None => live(args, config)?,
     };
@@ -39,7 +39,7 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
             noctule_sinks::json::stat_json(&report, level)
         ))?;
     } else {
-        let users = Users::new(args.source.from.is_none());
+        let users = Users::new(args.source.recorded.from.is_none());
         let paint = output.paint().wide(args.shape.wide);
         output.print(&table::draw(
             &report, level, args.top, followed, &choice, &users, paint,

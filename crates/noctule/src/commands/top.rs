@@ -27,7 +27,7 @@ use crate::wire::{Pipeline, Shown};
 const LANE: usize = 4;
 
 pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
-    if let Some(folder) = &args.from {
+    if let Some(folder) = &args.recorded.from {
         return top_recorded::run(folder, args, config);
     }
     if args.interval < Duration::from_millis(50) {

@@ -24,7 +24,7 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let choice = Choice::new(&args.shape, &wait_table::columns(), level)?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let mut observed = None;
-    let answer = match Window::open(&args.source, args.duration, WINDOW)? {
+    let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {
         Some(window) => {
             let answer = window.answer_of_groups(&args.names)?;
             Window::need(&answer, FeatureId::CpuWaits)?;

@@ -1,6 +1,5 @@
 //! `noctule why NAME`: everything about one container, pod, unit, cgroup or process.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -23,8 +22,8 @@ const WINDOW: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
-    let (found, why, code) = match &args.from {
-        Some(folder) => recorded(args, folder, config)?,
+    let (found, why, code) = match Window::open(&args.recorded, args.duration, WINDOW)? {
+        Some(window) => recorded(args, &window, config)?,
         None => live(args, config)?,
     };
     if why.row().is_none() {
@@ -67,8 +66,7 @@ fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, u8)> {
 }
 
 /// Of a recording nobody can read now what files said then.
-fn recorded(args: &WhyArgs, folder: &Path, config: &Config) -> Result<(Subject, Why, u8)> {
-    let window = Window::of_option(folder, args.at.as_deref(), args.duration, WINDOW)?;
+fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<(Subject, Why, u8)> {
     let names = Names::default();
     // Twice: what the name means is known when the window has been read.
     let mut seen = Seen::default();
