@@ -153,8 +153,17 @@ impl Window {
 
     /// Reads what of the window a report needs.
     pub(super) fn answer(&self, names: &Names) -> Result<Answer> {
+        self.answer_and_show_some(names, &mut |_| {})
+    }
+
+    /// The same, and shows each batch that is read: together they have every row of the window.
+    pub(super) fn answer_and_show_some(
+        &self,
+        names: &Names,
+        show: &mut dyn FnMut(&Batch),
+    ) -> Result<Answer> {
         let to_unix_ns = self.stretch.to_unix_ns;
-        self.gather(self.batches(), names, &mut |_| {}, |batches| {
+        self.gather(self.batches(), names, show, |batches| {
             batches.next_for_report(to_unix_ns)
         })
     }

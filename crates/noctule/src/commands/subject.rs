@@ -74,7 +74,7 @@ impl Seen {
     /// Takes the next batch.
     pub(super) fn note(&mut self, batch: &Batch) {
         recorded::note(&mut self.owners, batch);
-        for row in batch.processes.iter().chain(&batch.exited) {
+        for row in batch.exited.iter().chain(&batch.processes) {
             if let Some(owner) = &row.owner {
                 self.processes.insert(row.id.pid, owner.clone());
             }

@@ -68,9 +68,9 @@ fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, u8)> {
 /// Of a recording nobody can read now what files said then.
 fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<(Subject, Why, u8)> {
     let names = Names::default();
-    // Twice: what the name means is known when the window has been read.
+    // What the name means is known when the window has been seen: of a report's batches, which have every row.
     let mut seen = Seen::default();
-    window.answer_and_show(&names, &mut |batch| seen.note(batch))?;
+    window.answer_and_show_some(&names, &mut |batch| seen.note(batch))?;
     let found = seen.find(&args.name)?;
     let mut course = Course::of(&found);
     let answer = window.answer_and_show(&names, &mut |batch| course.observe(batch))?;
