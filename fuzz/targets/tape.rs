@@ -1,10 +1,10 @@
-//! A segment of a recording of which one part is foreign and has the right checksum. The first byte says which part:
-//! `m` the description, `i` the index (a line for each line), `A` and on the chunks of the committed segment, in the
-//! order of its index; what follows stands there instead.
+//! A segment of a recording of which one part is foreign and has the right checksum. The first byte is the format of
+//! the committed recording that is changed. The second says which part: `m` the description, `i` the index (a line for
+//! each line), `A` and on the chunks of the committed segment, in the order of its index; what follows stands there
+//! instead.
 
 #![no_main]
 
-use std::fmt::Write as _;
 use std::fs;
 use std::panic::set_hook;
 use std::path::PathBuf;
@@ -13,87 +13,82 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use noctule_tape::Tape;
 
-const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/tape/tests/format-1");
+const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/tape/tests");
+/// Each has a committed recording.
+const FORMATS: [u8; 3] = [1, 2, 3];
 
 /// Batches and events that are read of one input: an index may claim any number.
 const MOST: usize = 1000;
 
-/// The segment in memory, as it was committed.
+/// A segment in memory, as it was committed.
 struct Base {
     folder: PathBuf,
-    /// The only line of its index that has rows: eight numbers, and the chunks.
-    head: String,
+    /// The words of its index, line by line, without checksums.
+    index: Vec<Vec<String>>,
     chunks: Vec<Chunk>,
     meta: Vec<u8>,
 }
 
 struct Chunk {
+    /// Where the index names it: line and word.
+    place: (usize, usize),
     /// With the mark of a schema.
     name: String,
     file: PathBuf,
-    place: [u64; 2],
-    checksum: String,
     /// The table as it was committed.
     table: Vec<u8>,
 }
 
 impl Base {
-    fn new() -> Self {
-        // The reader catches what Arrow's decoder does not take; the engine would end at the panic itself. One that
-        // is not caught ends the target all the same.
-        set_hook(Box::new(|_| ()));
-        let mut segments = fs::read_dir(COMMITTED).expect("the committed recording");
+    fn new(format: u8) -> Self {
+        let committed = format!("{COMMITTED}/format-{format}");
+        let mut segments = fs::read_dir(committed).expect("the committed recording");
         let segment = segments
             .next()
             .expect("a segment")
             .expect("a folder")
             .path();
-        let folder = PathBuf::from(format!("/dev/shm/noctule-fuzz-tape-{}", std::process::id()));
+        let process = std::process::id();
+        let folder = PathBuf::from(format!("/dev/shm/noctule-fuzz-tape-{process}-{format}"));
         fs::create_dir_all(&folder).expect("a folder in memory");
         for file in fs::read_dir(&segment).expect("a segment") {
             let file = file.expect("a file");
             fs::copy(file.path(), folder.join(file.file_name())).expect("room");
         }
         let index = fs::read_to_string(segment.join("index")).expect("an index");
-        let (line, _) = index.split_once(" =").expect("a line with a checksum");
-        let words: Vec<&str> = line.split(' ').collect();
-        let (head, chunks) = words.split_at(9);
-        let chunk = |word: &&str| {
-            let parts: Vec<&str> = word.split(':').collect();
-            let table = parts[0].trim_end_matches('^');
-            let file = folder.join(format!("{table}.arrows"));
-            Chunk {
-                name: parts[0].to_owned(),
-                place: [parts[1], parts[2]].map(|number| number.parse().expect("a number")),
-                checksum: parts[3].to_owned(),
-                table: fs::read(&file).expect("a table"),
-                file,
+        let index: Vec<Vec<String>> = index.lines().map(words).collect();
+        let mut chunks = Vec::new();
+        for (line, words) in index.iter().enumerate() {
+            for (word, text) in words.iter().enumerate() {
+                // Only chunks have a colon.
+                let Some((name, _)) = text.split_once(':') else {
+                    continue;
+                };
+                let file = folder.join(format!("{}.arrows", name.trim_end_matches('^')));
+                chunks.push(Chunk {
+                    place: (line, word),
+                    name: name.to_owned(),
+                    table: fs::read(&file).expect("a table"),
+                    file,
+                });
             }
-        };
+        }
         Self {
-            head: head.join(" "),
-            chunks: chunks.iter().map(chunk).collect(),
+            index,
+            chunks,
             meta: fs::read(segment.join("meta.json")).expect("a description"),
             folder,
         }
     }
 
-    /// The line of the index, with another chunk in the place of one.
-    fn line(&self, foreign: Option<(usize, &[u8])>) -> String {
-        let mut line = self.head.clone();
-        for (at, chunk) in self.chunks.iter().enumerate() {
-            let [offset, length] = chunk.place;
-            let name = &chunk.name;
-            // A string has room.
-            let _ = match foreign {
-                Some((place, bytes)) if place == at => {
-                    let (offset, sum) = (chunk.table.len(), crc32fast::hash(bytes));
-                    write!(line, " {name}:{offset}:{}:{sum:08x}", bytes.len())
-                }
-                _ => write!(line, " {name}:{offset}:{length}:{}", chunk.checksum),
-            };
+    /// Writes the index, with another word in the place of one.
+    fn write_index(&self, foreign: Option<((usize, usize), String)>) {
+        let mut index = self.index.clone();
+        if let Some(((line, word), text)) = foreign {
+            index[line][word] = text;
         }
-        line
+        let lines: Vec<String> = index.iter().map(|words| words.join(" ")).collect();
+        self.seal(&lines.join("\n"));
     }
 
     fn seal(&self, lines: &str) {
@@ -105,22 +100,27 @@ impl Base {
     fn forge(&self, choice: u8, bytes: &[u8]) {
         match choice {
             b'm' => {
-                self.seal(&self.line(None));
+                self.write_index(None);
                 fs::write(self.folder.join("meta.json"), bytes).expect("room");
+                self.read();
+                fs::write(self.folder.join("meta.json"), &self.meta).expect("room");
             }
-            b'i' => self.seal(&String::from_utf8_lossy(bytes)),
+            b'i' => {
+                self.seal(&String::from_utf8_lossy(bytes));
+                self.read();
+            }
             _ => {
                 let place = usize::from(choice.wrapping_sub(b'A')) % self.chunks.len();
                 let chunk = &self.chunks[place];
-                fs::write(&chunk.file, [&chunk.table, bytes].concat()).expect("room");
-                self.seal(&self.line(Some((place, bytes))));
+                let Chunk { name, table, .. } = chunk;
+                let (offset, sum) = (table.len(), crc32fast::hash(bytes));
+                let word = format!("{name}:{offset}:{}:{sum:08x}", bytes.len());
+                fs::write(&chunk.file, [table, bytes].concat()).expect("room");
+                self.write_index(Some((chunk.place, word)));
                 self.read();
-                fs::write(&chunk.file, &chunk.table).expect("room");
-                return;
+                fs::write(&chunk.file, table).expect("room");
             }
         }
-        self.read();
-        fs::write(self.folder.join("meta.json"), &self.meta).expect("room");
     }
 
     fn read(&self) {
@@ -139,6 +139,12 @@ impl Base {
         for span in tape.spans() {
             let mut batches = tape.batches(&span, 0);
             batches.by_ref().take(MOST).for_each(drop);
+            let mut report = tape.batches(&span, span.from_unix_ns);
+            let next = || report.next_for_report(span.to_unix_ns);
+            std::iter::from_fn(next).take(MOST).for_each(drop);
+            // The last changes alone.
+            let mut last = tape.batches(&span, span.to_unix_ns);
+            last.by_ref().take(MOST).for_each(drop);
             let mut events = tape.events(&span, 0, u64::MAX);
             events.by_ref().take(MOST).for_each(drop);
             let _ = (batches.damages(), events.damages());
@@ -146,10 +152,21 @@ impl Base {
     }
 }
 
-static BASE: LazyLock<Base> = LazyLock::new(Base::new);
+fn words(line: &str) -> Vec<String> {
+    let (line, _) = line.split_once(" =").expect("a line with a checksum");
+    line.split(' ').map(str::to_owned).collect()
+}
+
+static BASES: LazyLock<[Base; 3]> = LazyLock::new(|| {
+    // The reader catches what Arrow's decoder does not take; the engine would end at the panic itself. One that
+    // is not caught ends the target all the same.
+    set_hook(Box::new(|_| ()));
+    FORMATS.map(Base::new)
+});
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Some((choice, content)) = bytes.split_first() {
-        BASE.forge(*choice, content);
+    if let [format, choice, content @ ..] = bytes {
+        let place = usize::from(format.wrapping_sub(b'1')) % BASES.len();
+        BASES[place].forge(*choice, content);
     }
 });
