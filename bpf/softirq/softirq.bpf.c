@@ -2,7 +2,8 @@
 /*
  * Softirqs, by vector, charged to the thread on top of which they run: it pays with its time,
  * whichever thread caused them. Here they are counted for the CPU; the next switch there charges
- * them. A raw tracepoint: its argument is a number, for which nobody has to read the kernel's types.
+ * them. A raw tracepoint: its argument is a number, for which nobody has to read the kernel's
+ * types.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
