@@ -9,8 +9,8 @@ use crate::names::Query;
 use crate::trust::{self, Delegated};
 
 /// How long after each fruitless search names are searched again: a bundle appears a moment after
-/// the cgroup, Docker's file before it. The first three are over before series, events and verdicts
-/// are told without names, 3 s after they began. After the last one the container keeps its raw id.
+/// the cgroup, Docker's file before it. The first three come before series, events and verdicts go
+/// out without names, 3 s after they began. After the last one the container keeps its raw id.
 pub(crate) const RETRY: [Duration; 5] = [
     Duration::from_millis(200),
     Duration::from_millis(800),

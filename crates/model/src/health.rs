@@ -147,8 +147,9 @@ pub struct AgentCost {
     pub programs_window_ns: u64,
     /// Fill of each map that can be full.
     pub maps: Vec<MapFill>,
-    /// Groups that get no rows for more destinations for now, because others found no room.
-    pub bounded_groups: u64,
+    /// Groups that get no rows for more destinations for now, because others found no room. `None` in a recording,
+    /// which does not have it.
+    pub bounded_groups: Option<u64>,
     /// What is sent to a receiver; empty without one.
     pub sendings: Vec<Sending>,
 }

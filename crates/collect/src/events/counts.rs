@@ -97,7 +97,7 @@ impl EventCounts {
             self.connects.row(id.unwrap_or(NOBODY)).row.follow(&buckets);
         }
         self.take_destinations(kernel, batch.taken_ns)?;
-        batch.agent.bounded_groups = self.bounds.count() as u64;
+        batch.agent.bounded_groups = Some(self.bounds.count() as u64);
         self.settle(kernel, &listed);
         self.retire(batch.taken_ns);
         batch.measured.extend(measured(kernel, files));

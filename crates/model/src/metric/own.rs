@@ -317,7 +317,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
          room: `limit=\"events.destinations\"`, the rows for destinations on the kernel side. What they do beyond \
          that is counted as `_other`; a warning in the log names each.",
         SelfSource::BoundedGroups,
-        NO_TCP,
+        "events of TCP are switched off, the kernel lacks a hook for them, or a recording is served",
     ),
     own(
         "self_web_refused",

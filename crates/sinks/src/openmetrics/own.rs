@@ -168,9 +168,8 @@ impl Family<'_> {
         }
         if self.metric.source == SelfSource::OverflowDestinations {
             self.put(Value::Count(snapshot.overflow_destinations as u64));
-        } else {
-            let bounded = Value::Count(snapshot.agent.bounded_groups);
-            self.put_with(&["events.destinations"], bounded);
+        } else if let Some(bounded) = snapshot.agent.bounded_groups {
+            self.put_with(&["events.destinations"], Value::Count(bounded));
         }
     }
 
