@@ -101,3 +101,158 @@ fn items(list: &ListArray, slot: Slot, lists: i16) -> impl Iterator<Item = Slot>
     };
     none.into_iter().chain(places.map(item))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::builder::{ListBuilder, UInt32Builder};
+    use arrow_array::{StructArray, UInt32Array};
+    use arrow_buffer::{NullBuffer, OffsetBuffer};
+
+    use super::*;
+
+    /// What each leaf has: its values, how much of each slot is there, and where it continues.
+    fn found(array: impl Array + 'static, nullable: bool) -> Vec<(Vec<u32>, Vec<i16>, Vec<i16>)> {
+        let array: ArrayRef = Arc::new(array);
+        let field = Field::new("a", array.data_type().clone(), nullable);
+        let leaf = |leaf: Leaf| {
+            let values = leaf.array.as_primitive::<arrow_array::types::UInt32Type>();
+            let values = leaf.places.iter().map(|place| values.value(*place));
+            (values.collect(), leaf.defined, leaf.repeated)
+        };
+        leaves(&field, &array).into_iter().map(leaf).collect()
+    }
+
+    type Row = Option<Vec<Option<u32>>>;
+
+    fn append(to: &mut ListBuilder<UInt32Builder>, row: Row) {
+        match row {
+            Some(items) => to.append_value(items),
+            None => to.append_null(),
+        }
+    }
+
+    /// A list of numbers, null, empty, of null, of null and numbers.
+    fn rows() -> [Row; 5] {
+        [
+            Some(vec![Some(1), Some(2)]),
+            None,
+            Some(vec![]),
+            Some(vec![None]),
+            Some(vec![None, Some(3), None]),
+        ]
+    }
+
+    fn lists() -> ListArray {
+        let mut lists = ListBuilder::new(UInt32Builder::new());
+        rows().into_iter().for_each(|row| append(&mut lists, row));
+        lists.finish()
+    }
+
+    #[test]
+    fn a_plain_column_has_one_slot_for_each_row() {
+        let all = UInt32Array::from(vec![4, 5]);
+        assert_eq!(found(all, false), [(vec![4, 5], vec![0, 0], vec![0, 0])]);
+        let some = UInt32Array::from(vec![Some(4), None, Some(5)]);
+        let expected = (vec![4, 5], vec![1, 0, 1], vec![0, 0, 0]);
+        assert_eq!(found(some, true), [expected]);
+    }
+
+    /// 0: no list; 1: an empty one; 2: an item that is null; 3: a number.
+    #[test]
+    fn a_list_is_null_or_empty_or_has_items() {
+        let defined = vec![3, 3, 0, 1, 2, 2, 3, 2];
+        let repeated = vec![0, 1, 0, 0, 0, 0, 1, 1];
+        let expected = (vec![1, 2, 3], defined, repeated);
+        assert_eq!(found(lists(), true), [expected]);
+        // A part of an array, whose first item is not that of the array.
+        let expected = (vec![3], vec![1, 2, 2, 3, 2], vec![0, 0, 0, 1, 1]);
+        assert_eq!(found(lists().slice(2, 3), true), [expected]);
+    }
+
+    /// Of what has to be there no level is counted.
+    #[test]
+    fn a_list_that_is_always_there_has_a_level_less() {
+        let item = Arc::new(Field::new("item", DataType::UInt32, false));
+        let offsets = OffsetBuffer::from_lengths([2, 0, 1]);
+        let values = Arc::new(UInt32Array::from(vec![1, 2, 3]));
+        let array = ListArray::new(item, offsets, values, None);
+        let expected = (vec![1, 2, 3], vec![1, 1, 0, 1], vec![0, 1, 0, 0]);
+        assert_eq!(found(array, false), [expected]);
+    }
+
+    #[test]
+    fn what_is_behind_a_null_is_not_there() {
+        let item = Arc::new(Field::new("item", DataType::UInt32, true));
+        let offsets = OffsetBuffer::from_lengths([1, 2, 1]);
+        let values = Arc::new(UInt32Array::from(vec![1, 8, 9, 2]));
+        let nulls = NullBuffer::from(vec![true, false, true]);
+        let array = ListArray::new(item, offsets, values, Some(nulls));
+        let expected = (vec![1, 2], vec![3, 0, 3], vec![0, 0, 0]);
+        assert_eq!(found(array, true), [expected]);
+    }
+
+    /// The second level says which list goes on: 0 none, 1 the outer one, 2 the inner one.
+    #[test]
+    fn lists_in_lists_begin_and_go_on() {
+        let mut outer = ListBuilder::new(ListBuilder::new(UInt32Builder::new()));
+        rows()
+            .into_iter()
+            .for_each(|row| append(outer.values(), row));
+        outer.append(true);
+        outer.append(false);
+        outer.append(true);
+        append(outer.values(), None);
+        append(outer.values(), Some(vec![Some(4), Some(5)]));
+        outer.append(true);
+        // A row with all five; null; empty; a null list and one of numbers.
+        let defined = vec![5, 5, 2, 3, 4, 4, 5, 4, 0, 1, 2, 5, 5];
+        let repeated = vec![0, 2, 1, 1, 1, 1, 2, 2, 0, 0, 0, 1, 2];
+        let expected = (vec![1, 2, 3, 4, 5], defined, repeated);
+        assert_eq!(found(outer.finish(), true), [expected]);
+    }
+
+    /// Each column of a struct has as many slots, whether the struct or the column is null.
+    #[test]
+    fn a_list_of_structs_has_a_leaf_for_each_column() {
+        let fields = vec![
+            Field::new("always", DataType::UInt32, false),
+            Field::new("some", DataType::UInt32, true),
+            Field::new("list", lists().data_type().clone(), true),
+        ];
+        let structs = StructArray::new(
+            fields.into(),
+            vec![
+                Arc::new(UInt32Array::from(vec![10, 11, 12, 13, 14])),
+                Arc::new(UInt32Array::from(vec![
+                    None,
+                    Some(21),
+                    None,
+                    Some(23),
+                    None,
+                ])),
+                Arc::new(lists()),
+            ],
+            Some(NullBuffer::from(vec![true, true, true, false, true])),
+        );
+        let item = Arc::new(Field::new("item", structs.data_type().clone(), true));
+        let offsets = OffsetBuffer::from_lengths([2, 0, 3]);
+        let array = ListArray::new(item, offsets, Arc::new(structs), None);
+        let repeated = vec![0, 1, 0, 0, 1, 1];
+        let expected = [
+            (
+                vec![10, 11, 12, 14],
+                vec![3, 3, 1, 3, 2, 3],
+                repeated.clone(),
+            ),
+            (vec![21], vec![3, 4, 1, 3, 2, 3], repeated),
+            (
+                vec![1, 2, 3],
+                vec![6, 6, 3, 1, 4, 2, 5, 6, 5],
+                vec![0, 2, 1, 0, 0, 1, 1, 2, 2],
+            ),
+        ];
+        assert_eq!(found(array, true), expected);
+    }
+}
