@@ -25,8 +25,23 @@ use crate::tables::Owners;
 use crate::tape::{Stretch, Tape};
 use place::{Place, Places};
 
-/// Rows that wait to be written, at most: they are written in the order of their keys, which compresses.
-const MOST_ROWS: usize = 200_000;
+/// How much waits in memory. Tests take less, to have many row groups of few rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// Rows that wait to be written, at most: they are written in the order of their keys, which compresses.
+    pub(crate) rows: usize,
+    /// Bytes of Arrow at which a row group of Parquet is written; in the file it has a tenth of that.
+    pub(crate) group_bytes: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            rows: 200_000,
+            group_bytes: 64 << 20,
+        }
+    }
+}
 
 /// Events that are made rows at once, at most: between two batches there can be any number.
 pub(crate) const MOST_EVENTS: usize = 10_000;
@@ -76,9 +91,21 @@ pub fn export(
     format: TableFormat,
     partition: Partition,
 ) -> Result<Exported, Error> {
-    let places = Places::open(folder, format)?;
+    export_with(tape, stretches, folder, format, partition, Sizes::default())
+}
+
+pub(crate) fn export_with(
+    tape: &Tape,
+    stretches: &[Stretch],
+    folder: &Path,
+    format: TableFormat,
+    partition: Partition,
+    sizes: Sizes,
+) -> Result<Exported, Error> {
+    let places = Places::open(folder, format, sizes.group_bytes)?;
     let mut export = Export {
         partition,
+        most_rows: sizes.rows,
         places,
         tables: Tables::default(),
         owners: Owners::default(),
@@ -95,6 +122,7 @@ pub fn export(
 
 struct Export {
     partition: Partition,
+    most_rows: usize,
     places: Places,
     tables: Tables,
     owners: Owners,
@@ -132,7 +160,7 @@ impl Export {
             self.tables.step(&batch, &mut self.owners);
             tick = batch.sequence;
             self.times.insert(tick, time_ns);
-            if self.tables.rows() >= MOST_ROWS {
+            if self.tables.rows() >= self.most_rows {
                 self.write(&place)?;
             }
         }
@@ -158,7 +186,7 @@ impl Export {
                 return Ok(());
             }
             self.tables.events(tick, &some, &mut self.owners);
-            if self.tables.rows() >= MOST_ROWS {
+            if self.tables.rows() >= self.most_rows {
                 self.write(place)?;
             }
         }

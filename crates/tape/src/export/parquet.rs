@@ -4,6 +4,8 @@
 //! columns are written here by the writers of Parquet's own types.
 
 mod levels;
+#[cfg(test)]
+mod tests;
 
 use std::fs::File;
 use std::io;
@@ -23,18 +25,17 @@ use parquet::schema::types::{Type, TypePtr};
 use super::place::Rows;
 use levels::Leaf;
 
-/// Bytes of Arrow in memory at which a row group is written; in the file it has a tenth of that.
-const GROUP_BYTES: usize = 64 << 20;
-
 struct Table {
     file: SerializedFileWriter<File>,
     /// Rows of the next row group.
     rows: Vec<RecordBatch>,
     bytes: usize,
+    /// Bytes in memory at which a row group is written.
+    group_bytes: usize,
 }
 
-/// Begins a file.
-pub(super) fn begin(file: File, schema: &Schema) -> io::Result<Box<dyn Rows>> {
+/// Begins a file. A row group is written when its rows have so many bytes in memory.
+pub(super) fn begin(file: File, schema: &Schema, group_bytes: usize) -> io::Result<Box<dyn Rows>> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .build();
@@ -44,6 +45,7 @@ pub(super) fn begin(file: File, schema: &Schema) -> io::Result<Box<dyn Rows>> {
         file: SerializedFileWriter::new(file, columns, Arc::new(properties))?,
         rows: Vec::new(),
         bytes: 0,
+        group_bytes,
     }))
 }
 
@@ -51,7 +53,7 @@ impl Rows for Table {
     fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
         self.bytes += batch.get_array_memory_size();
         self.rows.push(batch.clone());
-        if self.bytes >= GROUP_BYTES {
+        if self.bytes >= self.group_bytes {
             self.write_group()?;
         }
         Ok(())

@@ -73,13 +73,18 @@ struct Open {
 pub(super) struct Places {
     root: PathBuf,
     format: TableFormat,
+    group_bytes: usize,
     open: BTreeMap<&'static str, Open>,
     done: Exported,
 }
 
 impl Places {
     /// Makes the folder.
-    pub(super) fn open(root: &Path, format: TableFormat) -> Result<Self, Error> {
+    pub(super) fn open(
+        root: &Path,
+        format: TableFormat,
+        group_bytes: usize,
+    ) -> Result<Self, Error> {
         let mut make = folder::private();
         make.recursive(true).create(root).map_err(Error::at(root))?;
         let mut found = fs::read_dir(root).map_err(Error::at(root))?;
@@ -92,6 +97,7 @@ impl Places {
         Ok(Self {
             root: root.to_owned(),
             format,
+            group_bytes,
             open: BTreeMap::new(),
             done: Exported::default(),
         })
@@ -115,7 +121,9 @@ impl Places {
             std::collections::btree_map::Entry::Vacant(free) => {
                 let (path, file) = begin(&place.folder(&self.root, table), self.format)?;
                 let rows: io::Result<Box<dyn Rows>> = match self.format {
-                    TableFormat::Parquet => parquet::begin(file, batch.schema_ref()),
+                    TableFormat::Parquet => {
+                        parquet::begin(file, batch.schema_ref(), self.group_bytes)
+                    }
                     TableFormat::Csv => csv::begin(file, batch.schema_ref()),
                 };
                 free.insert(Open {
