@@ -9,10 +9,12 @@ use arrow_array::types::{TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array as _, RecordBatch};
 use noctule_model::{Batch, Counter, Event};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{LogicalType, Type as Physical};
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use super::world::World;
 use super::write;
-use crate::export::{Exported, MOST_EVENTS, Partition, TableFormat, export};
+use crate::export::{Exported, MOST_EVENTS, Partition, Sizes, TableFormat, export, export_with};
 use crate::tape::{Stretch, Tape};
 
 type Ticks = Vec<(Vec<Event>, Batch)>;
@@ -241,4 +243,142 @@ fn any_number_of_events_between_two_batches_is_written() {
     write(&tape, 60, &all);
     exported(&tape, &out, TableFormat::Parquet, Partition::default());
     assert_eq!(count(&rows(&out, "events")), events);
+}
+
+/// A value of statistics in an order that is its own.
+#[derive(Clone, Debug, PartialEq, PartialOrd)]
+enum Value {
+    Integer(i128),
+    Float(f64),
+    Bytes(Vec<u8>),
+}
+
+fn value(column: &ColumnChunkMetaData, bytes: &[u8]) -> Value {
+    let signed = match column.column_descr().logical_type_ref() {
+        Some(LogicalType::Integer(kind)) => kind.is_signed,
+        _ => true,
+    };
+    match (column.column_type(), signed) {
+        (Physical::INT32, true) => {
+            Value::Integer(i32::from_le_bytes(bytes.try_into().expect("4")).into())
+        }
+        (Physical::INT32, false) => {
+            Value::Integer(u32::from_le_bytes(bytes.try_into().expect("4")).into())
+        }
+        (Physical::INT64, true) => {
+            Value::Integer(i64::from_le_bytes(bytes.try_into().expect("8")).into())
+        }
+        (Physical::INT64, false) => {
+            Value::Integer(u64::from_le_bytes(bytes.try_into().expect("8")).into())
+        }
+        (Physical::DOUBLE, _) => Value::Float(f64::from_le_bytes(bytes.try_into().expect("8"))),
+        _ => Value::Bytes(bytes.to_vec()),
+    }
+}
+
+/// What the statistics of all row groups say of a column.
+#[derive(Debug, Default, PartialEq)]
+struct Said {
+    slots: i64,
+    nulls: u64,
+    least: Option<Value>,
+    greatest: Option<Value>,
+}
+
+fn said(groups: &[RowGroupMetaData], column: usize) -> Said {
+    let mut said = Said::default();
+    for group in groups {
+        let column = group.column(column);
+        let statistics = column.statistics().expect("statistics");
+        said.slots += column.num_values();
+        said.nulls += statistics.null_count_opt().expect("a number of nulls");
+        let least = statistics.min_bytes_opt().map(|it| value(column, it));
+        if said.least.is_none()
+            || least
+                .as_ref()
+                .is_some_and(|it| Some(it) < said.least.as_ref())
+        {
+            said.least = least;
+        }
+        let greatest = statistics.max_bytes_opt().map(|it| value(column, it));
+        if greatest > said.greatest {
+            said.greatest = greatest;
+        }
+    }
+    said
+}
+
+/// A file of Parquet: its row groups, and all its rows.
+fn lake(folder: &Path, table: &str) -> (Vec<RowGroupMetaData>, RecordBatch) {
+    let path = folder.join(table).join("part-0.parquet");
+    let file = File::open(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("parquet");
+    let groups = reader.metadata().row_groups().to_vec();
+    let mut batches = reader.with_batch_size(1 << 20).build().expect("parquet");
+    let rows = batches.next().expect("rows").expect("rows");
+    assert!(batches.next().is_none(), "{table}");
+    (groups, rows)
+}
+
+/// The same rows, each as CSV has it, in an order of their own.
+fn lines(folder: &Path, table: &str) -> Vec<String> {
+    let path = folder.join(table).join("part-0.csv");
+    let mut reader = csv::Reader::from_path(path).expect("a file");
+    let line = |row: csv::Result<csv::StringRecord>| format!("{:?}", row.expect("a row"));
+    let mut lines: Vec<_> = reader.records().map(line).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn several_row_groups_have_the_rows_and_the_statistics_of_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    write(&at("tape"), 600, &ticks(7, 60));
+    let tape = Tape::open(&at("tape")).expect("a tape");
+    let stretches: Vec<_> = tape.spans().into_iter().map(Stretch::whole).collect();
+    let export = |name: &str, format, rows, group_bytes| {
+        let sizes = Sizes { rows, group_bytes };
+        let whole = Partition::default();
+        export_with(&tape, &stretches, &at(name), format, whole, sizes).expect("room");
+    };
+    export("one", TableFormat::Parquet, 300, usize::MAX);
+    export("some", TableFormat::Parquet, 300, 1_000_000);
+    export("many", TableFormat::Parquet, 300, 1);
+    export("csv", TableFormat::Csv, 300, 1);
+    export("whole", TableFormat::Csv, usize::MAX, 1);
+    let mut between = 0;
+    for table in [
+        "node",
+        "processes",
+        "exited",
+        "groups",
+        "waits",
+        "pairs",
+        "events",
+    ] {
+        let (one, rows) = lake(&at("one"), table);
+        assert_eq!(one.len(), 1, "{table}");
+        let (some, of_some) = lake(&at("some"), table);
+        let (many, of_many) = lake(&at("many"), table);
+        assert!(many.len() > 5, "{table}: {} row groups", many.len());
+        between += usize::from(some.len() > 1 && some.len() < many.len());
+        for (groups, of_groups) in [(some, of_some), (many, of_many)] {
+            assert_eq!(of_groups, rows, "{table}");
+            let counted: i64 = groups.iter().map(RowGroupMetaData::num_rows).sum();
+            assert_eq!(counted, rows.num_rows() as i64, "{table}");
+            for column in 0..one[0].num_columns() {
+                let path = one[0].column(column).column_path();
+                assert_eq!(said(&groups, column), said(&one, column), "{table}: {path}");
+            }
+        }
+        // However many rows waited, they are the same rows.
+        assert_eq!(
+            lines(&at("csv"), table),
+            lines(&at("whole"), table),
+            "{table}"
+        );
+        assert_eq!(lines(&at("csv"), table).len(), rows.num_rows(), "{table}");
+    }
+    assert!(between > 2, "row groups of several batches: {between}");
 }
