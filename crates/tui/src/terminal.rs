@@ -7,7 +7,7 @@ mod screen;
 use std::io::{self, IsTerminal as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use noctule_model::Batch;
 use ratatui::crossterm::event::Event;
@@ -157,7 +157,10 @@ pub(crate) fn drive(
         if app.quit || ends.stop.load(Ordering::Relaxed) {
             return Ok(End::Quit);
         }
-        loop {
+        // Where a batch takes longer than the time to the next there is always one: what is shown and
+        // the keys must not wait for the last.
+        let since = Instant::now();
+        while since.elapsed() < PATIENCE {
             match source.next() {
                 Ok(input) => app = app.step(input),
                 Err(TryRecvError::Empty) => break,

@@ -78,6 +78,33 @@ fn the_end_of_the_channel_ends_it_after_what_was_in_it() {
 }
 
 #[test]
+fn it_draws_and_hears_keys_while_there_is_always_another_batch() {
+    let (keys, events) = sync_channel(8);
+    let (sender, batches) = sync_channel(10_000);
+    let mut fake = Fake::new();
+    for _ in 0..10_000 {
+        sender.send(fake.tick(&[])).unwrap();
+    }
+    drop(sender);
+    let mut drawn = 0;
+    let mut draw = |_: &crate::state::App| {
+        drawn += 1;
+        // The first picture is empty.
+        if drawn == 2 {
+            keys.send(key('q')).unwrap();
+        }
+        Ok(())
+    };
+    let ends = Ends {
+        stop: &AtomicBool::new(false),
+        panicked: &AtomicBool::new(false),
+    };
+    let app = app(Level::Process, 80, 24);
+    let end = drive(app, &mut draw, &events, &Source::Live(batches), &ends);
+    assert_eq!(end.unwrap(), End::Quit);
+}
+
+#[test]
 fn errors_of_the_terminal_and_panics_end_it() {
     let events = sync_channel(8);
     let (_sender, batches) = sync_channel(1);
