@@ -1,5 +1,6 @@
 //! `noctule top` on a real terminal, by tmux.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,7 +9,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use super::support::burner::Burner;
 use super::support::cgroup::Group;
 use super::support::hostile::Hostile;
-use super::support::tmux::Terminal;
+use super::support::tmux::{PROMPT, Terminal};
 use super::support::{self, NOCTULE, affinity, bpf, wait_until};
 
 const SIZES: [(u16, u16); 4] = [(120, 30), (80, 24), (40, 10), (20, 5)];
@@ -258,6 +259,102 @@ fn it_shows_who_waits_and_says_what_is_the_matter() {
     top.assert_restored();
 }
 
+/// The moment that a screen of a recording shows.
+fn moment(screen: &str) -> Option<String> {
+    let first = screen.lines().next()?;
+    let (before, _) = first.split_once(" (recorded)")?;
+    let (_, moment) = before.rsplit_once(" · ")?;
+    Some(moment.to_owned())
+}
+
+/// The time of day of a live screen; `None` before the first figures.
+fn time_of_day(screen: &str) -> Option<String> {
+    let (first, _) = screen.split_once('\n')?;
+    let (_, window) = first.split_once(" · window ")?;
+    let (_, time) = window.split_once(" · ")?;
+    time.split_whitespace().next().map(str::to_owned)
+}
+
+/// What a screen shows but for its first line, where the moment is, and its last, where the keys are.
+fn figures(screen: &str) -> Vec<&str> {
+    let lines: Vec<&str> = screen.lines().collect();
+    lines[1..lines.len() - 1].to_vec()
+}
+
+/// The whole screens of a `top` that runs until it ends, by their time of day. A screen that is drawn just
+/// now is not whole: it is taken when two looks saw the same.
+fn screens_until_the_end(terminal: &Terminal) -> BTreeMap<String, String> {
+    let (mut screens, mut before) = (BTreeMap::new(), String::new());
+    loop {
+        let screen = terminal.screen();
+        if screen.contains(PROMPT) {
+            return screens;
+        }
+        if let Some(time) = time_of_day(&screen).filter(|_| screen == before) {
+            screens.insert(time, screen.clone());
+        }
+        before = screen;
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+/// When each batch of a recording was read.
+fn times(tape: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().to_str().expect("text");
+    let output = support::noctule(&["tape", "export", tape, "--to", "csv", "-o", folder]);
+    assert!(output.status.success(), "{output:?}");
+    let node = format!("{folder}/node/part-0.csv");
+    let node = fs::read_to_string(node).expect("a table");
+    let mut lines = node.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let titles = lines.next().expect("titles");
+    let time = titles.iter().position(|title| *title == "time");
+    let time = time.expect("a column of times");
+    lines.map(|line| line[time].to_owned()).collect()
+}
+
+#[test]
+fn a_recording_shows_what_was_on_the_screen() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().to_str().expect("text");
+    for view in ["", "--waits"] {
+        let tape = format!("{folder}/tape{view}");
+        let terminal = Terminal::new(150, 40);
+        terminal.line("clear");
+        terminal.wait_for_prompt();
+        let _burner = Burner::named(NAME.as_bytes());
+        terminal.line(&format!(
+            "{NOCTULE} top {view} --tape {tape} --interval 2s --for 13s"
+        ));
+        terminal.wait_for("the screen", |screen| time_of_day(screen).is_some());
+        let live = screens_until_the_end(&terminal);
+        assert!(live.len() >= 2, "{live:?}");
+        terminal.line(&format!("{NOCTULE} top {view} --from {tape}"));
+        terminal.wait_for("the recording", |screen| moment(screen).is_some());
+        let mut compared = 0;
+        // The first batch alone has no window.
+        for time in &times(&tape)[1..] {
+            terminal.keys(&["g"]);
+            terminal.text(time);
+            terminal.keys(&["Enter"]);
+            let there = terminal.wait_for("that moment", |screen| {
+                moment(screen).is_some_and(|it| it.ends_with(&time[14..19]))
+            });
+            let there = moment(&there).expect("a moment");
+            let (_, there) = there.rsplit_once(' ').expect("a date and a time");
+            if let Some(then) = live.get(there) {
+                // The graphs of the minute follow the first picture.
+                terminal.wait_for(then, |screen| figures(screen) == figures(then));
+                compared += 1;
+            }
+        }
+        assert_eq!(compared, live.len(), "{:?}", live.keys());
+        terminal.keys(&["q"]);
+        terminal.wait_for_prompt();
+    }
+}
+
 #[test]
 fn a_recording_is_shown_at_any_place() {
     let _machine = support::shared();
@@ -272,13 +369,6 @@ fn a_recording_is_shown_at_any_place() {
     let settings = terminal.output_of("stty -g");
     terminal.line(&format!("{NOCTULE} top --from {tape}"));
     let screen = terminal.wait_for("who burned", burns);
-    let moment = |screen: &str| {
-        let first = screen.lines().next().unwrap_or_default().to_owned();
-        let (before, _) = first.split_once(" (recorded)")?;
-        before
-            .rsplit_once(" · ")
-            .map(|(_, moment)| moment.to_owned())
-    };
     let end = moment(&screen).expect("a time");
     let later = |than: &str| {
         let than = than.to_owned();

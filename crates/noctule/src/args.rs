@@ -311,7 +311,7 @@ pub(crate) struct TopArgs {
           value_parser = values::duration)]
     pub(crate) interval: Duration,
     #[command(flatten)]
-    pub(crate) recorded: RecordedArgs,
+    pub(crate) source: SourceArgs,
     /// End by itself after this time; with --from: length of the part that is shown
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,

@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::exit;
 use crate::exit::Usage;
 use crate::print;
+use crate::recording::Recording;
 use crate::stop::{Signals, Woken};
 use crate::users::Users;
 use crate::wire::{Pipeline, Shown};
@@ -27,7 +28,7 @@ use crate::wire::{Pipeline, Shown};
 const LANE: usize = 4;
 
 pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
-    if let Some(folder) = &args.recorded.from {
+    if let Some(folder) = &args.source.recorded.from {
         return top_recorded::run(folder, args, config);
     }
     if args.interval < Duration::from_millis(50) {
@@ -37,6 +38,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         )));
     }
     let signals = Signals::catch()?;
+    let tape = recorded::keep(&args.source, &[])?;
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, batches) = sync_channel(LANE);
     let (interval, duration) = (args.interval, args.duration);
@@ -52,7 +54,9 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
             let selection = pipeline.select(&names, &[])?;
             let _ = started.send((selection, pipeline.setting_files()));
             let end = duration.map(|d| Instant::now() + d);
-            feed(pipeline, &sender, &signals, interval, end, &stopped)
+            let kept = tape.as_ref();
+            feed(pipeline, &sender, &signals, interval, end, &stopped, kept)?;
+            tape.map_or(Ok(()), |tape| tape.close())
         })
         .context("starting the collecting thread")?;
     let joined = || {
@@ -148,6 +152,7 @@ fn feed(
     interval: Duration,
     end: Option<Instant>,
     stop: &AtomicBool,
+    tape: Option<&Recording>,
 ) -> Result<()> {
     let mut next = Instant::now();
     // A screen that is slow misses a batch: counters are absolute. The processes that ended are
@@ -155,6 +160,9 @@ fn feed(
     let mut ended = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let mut batch = pipeline.tick()?;
+        if let Some(tape) = tape {
+            tape.exact(&batch);
+        }
         ended.append(&mut batch.exited);
         batch.exited = std::mem::take(&mut ended);
         match sender.try_send(batch) {

@@ -20,7 +20,7 @@ use crate::stop;
 
 pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> {
     let shown = Shown::open(folder, args)?;
-    let start = match (&args.recorded.at, args.duration) {
+    let start = match (&args.source.recorded.at, args.duration) {
         (None, None) => shown.parts.last().map_or(0, |part| part.to_unix_ns),
         _ => shown.parts.first().map_or(0, |part| part.from_unix_ns),
     };
@@ -46,7 +46,7 @@ struct Shown {
 
 impl Shown {
     fn open(folder: &Path, args: &TopArgs) -> Result<Self> {
-        if args.recorded.at.is_none() && args.duration.is_none() {
+        if args.source.recorded.at.is_none() && args.duration.is_none() {
             let tape = Tape::open(folder).context("--from")?;
             recorded::warn(tape.damages());
             let parts = tape.spans();
@@ -56,7 +56,7 @@ impl Shown {
         // From --at on one can go to the end.
         let window = Window::of_option(
             folder,
-            args.recorded.at.as_deref(),
+            args.source.recorded.at.as_deref(),
             args.duration,
             Duration::MAX,
         )?;
