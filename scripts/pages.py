@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """What open pages cost, and how soon a page shows something, beside a thousand containers. As root.
 
-Usage: scripts/pages.py [--noctule FILE] [--for SECONDS] [--pages N] [--containers N]
+Usage: scripts/pages.py [--noctule FILE] [--for SECONDS] [--before SECONDS] [--pages N] [--containers N]
 
 Starts an agent beside so many containers with a process each, measures a page in Chromium (first paint, first
 figures, the longest task of a second between frames), and then lets clients that ask for what a page asks for be
-open for so long. Prints the agent's CPU use without a page, with one and with all, and its memory over time. It
-judges nothing: the bars are in docs/page.md.
+open for so long. Prints the agent's CPU use without a page, with one and with all, and its memory over time: for so
+long before the first page (`--before`), while all are open, and for a quarter of that after the last has gone. The
+agent's history fills for 15 minutes: `--before 1000` shows what the pages add to a full one. It judges nothing: the
+bars are in docs/page.md.
 """
 
 import argparse
@@ -112,6 +114,14 @@ class Agent:
         """MiB that are resident."""
         with open(f"/proc/{self.process.pid}/status", encoding="utf8") as status:
             return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) / 1024
+
+    def watch(self, seconds, times=20):
+        """CPUs over so many seconds, and the memory at so many times in them."""
+        before, since, memory = self.cpu(), time.monotonic(), []
+        for _ in range(times):
+            time.sleep(seconds / times)
+            memory.append(self.memory())
+        return (self.cpu() - before) / (time.monotonic() - since), memory
 
     def use(self, seconds):
         """CPUs over so many seconds."""
@@ -240,6 +250,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--noctule", default="target/release/noctule")
     parser.add_argument("--for", dest="seconds", type=int, default=600)
+    parser.add_argument("--before", type=int, default=30)
     parser.add_argument("--pages", type=int, default=20)
     parser.add_argument("--containers", type=int, default=1000)
     args = parser.parse_args()
@@ -250,8 +261,7 @@ def main():
     agent = None
     try:
         agent = Agent(args.noctule)
-        time.sleep(part)
-        alone = agent.use(part)
+        alone, without = agent.watch(args.before)
         browser = paint(agent, part)
         pages = [Page(agent.address) for _ in range(args.pages)]
         # Without a browser beside it, whose threads the agent counts, too.
@@ -261,18 +271,16 @@ def main():
         for page in pages[1:]:
             page.start()
         time.sleep(5)
-        used, since, memory = agent.cpu(), time.monotonic(), []
-        for _ in range(20):
-            time.sleep(args.seconds / 20)
-            memory.append(agent.memory())
-        many = (agent.cpu() - used) / (time.monotonic() - since)
+        many, memory = agent.watch(args.seconds)
+        assert all(page.is_alive() for page in pages), "a page got no answer"
         for page in pages:
             page.ends.set()
-        assert all(page.is_alive() for page in pages), "a page got no answer"
+        again, after = agent.watch(args.seconds // 4)
         print(f"agent: {alone:.2%} of a CPU alone, {browser:.2%} with the page in Chromium, {one:.2%} with one page, "
-              f"{many:.2%} with {args.pages} pages ({(many - alone) / args.pages:.3%} for each)")
+              f"{many:.2%} with {args.pages} pages ({(many - alone) / args.pages:.3%} for each), {again:.2%} after them")
         print(f"answers: {sum(page.answers for page in pages)}, {sum(page.bytes for page in pages) >> 20} MiB")
-        print(f"memory (MiB) over {args.seconds} s: {' '.join(f'{it:.1f}' for it in memory)}")
+        for name, values in (("before", without), ("with", memory), ("after", after)):
+            print(f"memory (MiB) {name} the pages: {' '.join(f'{it:.1f}' for it in values)}")
     finally:
         if agent:
             agent.close()
