@@ -119,7 +119,8 @@ impl Data {
         self.waits.window(&builder);
         let batch = builder.into_last();
         let old = self.window.take().map(|window| window.rows);
-        self.remember_node(&head.node);
+        let sequence = batch.sequence;
+        self.remember_node(sequence, &head.node);
         self.window = Some(Window {
             length_ns: head.window_ns,
             time_unix_ns: head.time_unix_ns,
@@ -129,6 +130,7 @@ impl Data {
             energy: head.energy,
             agent: Agent::new(&batch.agent, agent_before_ns, head.window_ns),
             rows: self.merge(
+                sequence,
                 fresh,
                 old.unwrap_or_default(),
                 &Present::of(&batch),
@@ -141,6 +143,7 @@ impl Data {
     /// Records the rows of the window at every level, and adds those that paused in it.
     fn merge(
         &mut self,
+        sequence: u64,
         fresh: Rows<Row>,
         old: Rows<Arc<Row>>,
         still: &Present<'_>,
@@ -154,7 +157,7 @@ impl Data {
                 cpus: row.counters[Counter::CpuTime] as f32 / ns.max(1) as f32,
                 ended: row.process.as_ref().is_some_and(|process| process.exited),
             };
-            self.histories[i].record(fresh.iter().map(used));
+            self.histories[i].record(sequence, fresh.iter().map(used));
             merged[i] = fresh.into_iter().map(Arc::new).collect();
             let idle = idle_rows(level, &old, &merged[i], &self.histories[i], still);
             merged[i].extend(idle);
@@ -222,13 +225,14 @@ impl Data {
         }
     }
 
-    fn remember_node(&mut self, node: &Node) {
+    fn remember_node(&mut self, sequence: u64, node: &Node) {
         let busy = node.total[Counter::CpuTime] as f32 / node.elapsed_ns.max(1) as f32;
-        self.node.record([Used {
+        let used = Used {
             key: NODE,
             cpus: busy,
             ended: false,
-        }]);
+        };
+        self.node.record(sequence, [used]);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::data::history::{LENGTH, column};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cpus {
     /// Number of the newest window.
-    tick: u64,
+    newest: u64,
     /// The newest is last. Holders are single cgroups.
     windows: VecDeque<Vec<CpuUse>>,
 }
@@ -22,7 +22,7 @@ impl Cpus {
         let mut window = CpuWindow::default();
         window.observe(first);
         window.observe(last);
-        self.tick += 1;
+        self.newest = last.sequence;
         self.windows.push_back(window.cpus(Level::Cgroup));
         let surplus = self.windows.len().saturating_sub(LENGTH);
         self.windows.drain(..surplus);
@@ -49,7 +49,7 @@ impl Cpus {
         let mut cells = vec![Vec::new(); columns];
         let missing = LENGTH - self.windows.len();
         for (at, window) in self.windows.iter().enumerate() {
-            let cell = column(self.tick, missing + at, columns);
+            let cell = column(self.newest, missing + at, columns);
             let found = window.binary_search_by_key(&cpu, |it| it.cpu);
             if let (Some(cell), Ok(found)) = (cell, found) {
                 cells[cell].push(&window[found]);

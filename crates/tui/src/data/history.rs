@@ -16,15 +16,16 @@ pub(crate) fn columns(room: usize) -> usize {
     }
 }
 
-/// In which of so many columns the window at a place of the minute is drawn; `tick` is the number of the newest
-/// one. The borders are tied to the number of a window, so that the picture moves and does not flicker.
-pub(crate) fn column(tick: u64, place: usize, columns: usize) -> Option<usize> {
+/// In which of so many columns the window at a place of the minute is drawn; `newest` is the number of the
+/// newest one, that of the batch that ends it. The borders are tied to the number of a window, so that the
+/// picture moves and does not flicker, and that of a recording is the same wherever its reading began.
+pub(crate) fn column(newest: u64, place: usize, columns: usize) -> Option<usize> {
     if columns == 0 {
         return None;
     }
     let per_column = LENGTH.div_ceil(columns) as u64;
-    // Ticks are counted on from one minute before the first, to stay positive.
-    let newest = tick + LENGTH as u64;
+    // Counted on from one minute before the first, to stay positive.
+    let newest = newest + LENGTH as u64;
     let back = newest / per_column - (newest - (LENGTH - 1 - place) as u64) / per_column;
     columns.checked_sub(1 + back as usize)
 }
@@ -35,7 +36,10 @@ pub(crate) fn column(tick: u64, place: usize, columns: usize) -> Option<usize> {
 /// ended within one window are not taken in, so that a storm of them leaves nothing behind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
+    /// Windows that were taken.
     tick: u64,
+    /// Number of the newest window.
+    newest: u64,
     series: HashMap<Key, Series>,
 }
 
@@ -81,9 +85,11 @@ impl Series {
 }
 
 impl History {
-    /// Takes the next window: the rows that used anything in it. A row that is left out was idle.
-    pub(crate) fn record(&mut self, rows: impl IntoIterator<Item = Used>) {
+    /// Takes the next window, which the batch of this number ends: the rows that used anything in it. A row
+    /// that is left out was idle.
+    pub(crate) fn record(&mut self, sequence: u64, rows: impl IntoIterator<Item = Used>) {
         self.tick += 1;
+        self.newest = sequence;
         let tick = self.tick;
         for Used { key, cpus, ended } in rows {
             if !ended {
@@ -139,7 +145,7 @@ impl History {
         }
         let mut cells = vec![(0.0, 0_u32); columns];
         for (i, value) in minute.iter().enumerate() {
-            if let (Some(cell), Some(value)) = (column(self.tick, i, columns), value) {
+            if let (Some(cell), Some(value)) = (column(self.newest, i, columns), value) {
                 cells[cell].0 += value;
                 cells[cell].1 += 1;
             }
@@ -158,11 +164,12 @@ mod tests {
     }
 
     fn record<const N: usize>(history: &mut History, rows: [(Key, f32); N]) {
-        history.record(rows.map(|(key, cpus)| Used {
+        let rows = rows.map(|(key, cpus)| Used {
             key,
             cpus,
             ended: false,
-        }));
+        });
+        history.record(history.newest + 1, rows);
     }
 
     fn known(history: &History, name: &str) -> Vec<f32> {
@@ -183,6 +190,25 @@ mod tests {
     }
 
     #[test]
+    fn a_minute_is_drawn_the_same_wherever_its_reading_began() {
+        for begin in 1..=6 {
+            let (mut whole, mut part) = (History::default(), History::default());
+            part.newest = begin;
+            for window in 1..=100_u64 {
+                let value = (window * 37 % 101) as f32;
+                record(&mut whole, [(key("a"), value)]);
+                if window > begin {
+                    record(&mut part, [(key("a"), value)]);
+                }
+                let drawn = |history: &History| history.squeeze(&history.minute([&key("a")]), 20);
+                if window >= begin + LENGTH as u64 {
+                    assert_eq!(drawn(&part), drawn(&whole), "{begin} {window}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn keys_are_dropped_after_a_minute_and_lengths_are_bounded() {
         let mut history = History::default();
         record(&mut history, [(key("a"), 1.0), (key("b"), 1.0)]);
@@ -199,11 +225,14 @@ mod tests {
     fn what_ends_is_recorded_only_when_it_was_there_before() {
         let mut history = History::default();
         record(&mut history, [(key("a"), 1.0)]);
-        history.record(["a", "b"].map(|name| Used {
-            key: key(name),
-            cpus: 2.0,
-            ended: true,
-        }));
+        history.record(
+            history.newest + 1,
+            ["a", "b"].map(|name| Used {
+                key: key(name),
+                cpus: 2.0,
+                ended: true,
+            }),
+        );
         assert_eq!(known(&history, "a"), [1.0, 2.0]);
         assert!(!history.knows(&key("b")));
     }
