@@ -37,9 +37,9 @@ enum event_kind {
 
 /* The process of an event. For a socket: as it was when it was connected or began to listen. */
 struct event_process {
+	__u64 cgroup;
 	/* start_boottime of its leader. */
 	__u64 start;
-	__u64 cgroup;
 	/* Thread-group id; 0: not known. */
 	__u32 pid;
 	__u32 reserved;

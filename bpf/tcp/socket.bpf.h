@@ -37,11 +37,6 @@ struct socket_account {
 	/* The socket that it is of: a socket that comes in is born with a copy of another's; or
 	   SELF_TAKEN. */
 	__u64 self;
-	struct event_process owner;
-	/* CLOCK_BOOTTIME: of the call of connect; then since it is established or listens. */
-	__u64 since;
-	/* What is in the rows already; of one in `open_sockets` it is there. */
-	struct payload settled;
 	/* enum socket_flag. */
 	__u32 flags;
 	/* enum acceptance. */
@@ -49,9 +44,19 @@ struct socket_account {
 	/* Segments that were sent again, as far as they were reported. */
 	__u32 retransmits;
 	__u32 reserved;
+	/* What is in the rows already; of one in `open_sockets` it is there. */
+	struct payload settled;
+	struct event_process owner;
+	/* CLOCK_BOOTTIME: of the call of connect; then since it is established or listens. */
+	__u64 since;
 };
 
 _Static_assert(sizeof(struct socket_account) == 112, "implicit padding");
+/*
+ * The kernel puts 8 bytes before an account, at the begin of a cache line. What each connection
+ * needs until it ends is in that line, with the group of its owner as the last.
+ */
+_Static_assert(__builtin_offsetof(struct socket_account, owner.cgroup) == 48, "in the cache line");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
