@@ -175,14 +175,7 @@ impl<'a> Player<'a> {
         let span = span.saturating_sub(1);
         let (from, to) = self.spans.get(span).copied().unwrap_or_default();
         let time = time.clamp(from, to);
-        let before = self.before(time).max(from);
-        let first = self.kept.front().map(|batch| batch.time_unix_ns);
-        let has = span == self.span
-            && first.is_some_and(|first| first <= before)
-            && self
-                .kept
-                .back()
-                .is_some_and(|last| last.time_unix_ns >= time);
+        let has = span == self.span && self.keeps_minute(time, from);
         if !has {
             self.span = span;
             let near = self.back(time, QUICK).max(from);
@@ -192,11 +185,9 @@ impl<'a> Player<'a> {
             if let Some(travel) = self.pending()? {
                 return Ok(Some(travel));
             }
-            self.fill(before, time);
+            self.fill_minute(time, from);
         }
-        self.stand_at(time);
-        let begins = self.kept.iter().take_while(|it| it.time_unix_ns < before);
-        let begins = begins.count();
+        let begins = self.at.saturating_sub(LENGTH);
         let quick = (self.at + 1).saturating_sub(QUICK);
         if quick <= begins {
             self.show_from(begins, false)?;
@@ -214,6 +205,35 @@ impl<'a> Player<'a> {
         }
         self.data = data;
         self.show(false).map(|()| None)
+    }
+
+    /// Goes to a moment in the batches in memory, where these have it and the minute before it; `from` is the
+    /// begin of the span.
+    fn keeps_minute(&mut self, time: u64, from: u64) -> bool {
+        let times = |batch: Option<&Batch>| batch.map(|batch| batch.time_unix_ns);
+        let (first, last) = (times(self.kept.front()), times(self.kept.back()));
+        let has = first.is_some_and(|it| it <= time) && last.is_some_and(|it| it >= time);
+        if has {
+            self.stand_at(time);
+        }
+        has && (self.at >= LENGTH || first.is_some_and(|it| it <= from))
+    }
+
+    /// Reads the minute before a moment, and goes there. On a busy machine batches come late: then a minute of
+    /// them began earlier.
+    fn fill_minute(&mut self, time: u64, from: u64) {
+        let mut before = self.before(time).max(from);
+        let mut more = 2;
+        loop {
+            self.fill(before, time);
+            self.stand_at(time);
+            let missing = LENGTH.saturating_sub(self.at);
+            if missing == 0 || before == from {
+                return;
+            }
+            before = self.back(before, more * missing).max(from);
+            more *= 2;
+        }
     }
 
     /// Reads the batches between two moments, the last one before them included.

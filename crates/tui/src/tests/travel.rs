@@ -155,6 +155,28 @@ fn a_place_looks_as_it_did_live() {
 }
 
 #[test]
+fn a_minute_of_late_batches_is_whole() {
+    let mut fake = node();
+    // The reader is told of one interval; every second batch was two late.
+    let late = |at: u64| {
+        fake.batch.time_unix_ns += at % 2 * 2 * TICK;
+        fake.tick(&[(1, 40), (4, 100)])
+    };
+    let tape = Tape(vec![(0..200).map(late).collect()]);
+    for place in [70, 130, 199] {
+        let mut live = app(Level::Container, 120, 30);
+        for batch in &tape.0[0][..=place] {
+            live = live.step(Input::Batch(Box::new(batch.clone())));
+        }
+        let time = tape.0[0][place].time_unix_ns;
+        let fresh = with_player(&tape, time, |_, pictures| arrived(pictures));
+        let minute = fresh.data.node_minute(20);
+        assert!(minute.iter().all(Option::is_some), "{minute:?}");
+        assert_eq!(minute, live.shown.node_minute(20), "{place}");
+    }
+}
+
+#[test]
 fn the_next_verdict_is_found_and_the_last_is_the_last() {
     let tape = tape();
     let hurt = 150..175;
