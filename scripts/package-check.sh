@@ -161,6 +161,20 @@ starts() {
         fail "systemd-analyze security: $(tail -n 1 "$scratch/log")"
 }
 
+# The folder of docs/tape.md is one into which the service may write, and what is recorded there can be read.
+records() {
+    local folder=/var/log/noctule/tape
+    step 'a recording'
+    cp "$root/etc/noctule/noctule.toml" "$scratch/config"
+    sed -i "s|^#folder = \"\"|folder = \"$folder\"|" "$root/etc/noctule/noctule.toml"
+    inside systemctl restart noctule
+    await 'a batch in the recording' recorded "$folder"
+    cp "$scratch/config" "$root/etc/noctule/noctule.toml"
+    inside systemctl restart noctule
+    await '/metrics after the recording' serves
+}
+recorded() { inside noctule tape info "$1" >"$scratch/log" 2>&1 && inside noctule stat --from "$1" >"$scratch/log" 2>&1; }
+
 # An upgrade restarts it, and keeps the configuration of the administrator, whether the package's own changed or not.
 upgrades() {
     local config=$root/etc/noctule/noctule.toml before
@@ -212,6 +226,7 @@ start_system
 paths >"$scratch/before"
 installs
 starts
+records
 upgrades
 removes
 step 'installed, started, upgraded, removed and purged; nothing is left'
