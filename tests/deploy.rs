@@ -3,16 +3,23 @@
 mod chart;
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fs;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::support::container::{hex_id, runc};
-use super::support::{self, NOCTULE};
+use super::support::netns::Namespace;
+use super::support::{self, NOCTULE, http};
+
+/// An image as umoci unpacks it, whose files and arguments take the place of the binary under test
+/// (`scripts/image-check.sh`).
+const IMAGE: &str = "NOCTULE_IMAGE";
 
 fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -24,10 +31,14 @@ fn deploy(file: &str) -> PathBuf {
 struct Pod {
     bundle: TempDir,
     id: String,
+    /// Its network, in which `lo` is up as in each pod.
+    network: Namespace,
+    started: Option<Child>,
 }
 
 impl Pod {
-    fn new(arguments: &[&str]) -> Self {
+    /// With these arguments, or else with those of the DaemonSet.
+    fn new(arguments: Option<&[&str]>) -> Self {
         let text = fs::read_to_string(deploy("kubernetes/daemonset.yaml")).expect("the DaemonSet");
         let set: Value = serde_yaml_ng::from_str(&text).expect("YAML");
         let pod = &set["spec"]["template"]["spec"];
@@ -42,9 +53,12 @@ impl Pod {
         assert_eq!(strings(&context["capabilities"]["drop"]), ["ALL"]);
         assert_eq!(context["privileged"], false);
         // A pod has these of its own, whatever its manifest says.
-        let mut namespaces = vec!["mount", "cgroup", "ipc", "uts", "network"];
+        let network = Namespace::new("pod");
+        let kinds = ["mount", "cgroup", "ipc", "uts"].map(|kind| json!({"type": kind}));
+        let mut namespaces = kinds.to_vec();
+        namespaces.push(json!({"type": "network", "path": network.path()}));
         if pod["hostPID"] != true {
-            namespaces.push("pid");
+            namespaces.push(json!({"type": "pid"}));
         }
         let mut mounts = vec![
             mount("/proc", "proc", "proc", &[]),
@@ -57,7 +71,9 @@ impl Pod {
             ),
         ];
         mounts.extend(volumes(pod, container));
-        let args = [&["/usr/bin/noctule"], arguments].concat();
+        let of_set = strings(&container["args"]);
+        let binary = entry_point();
+        let args = [&[binary.as_str()], arguments.unwrap_or(&of_set)].concat();
         let spec = json!({
             "ociVersion": "1.0.2",
             "process": {
@@ -72,7 +88,7 @@ impl Pod {
             "root": {"path": "rootfs", "readonly": context["readOnlyRootFilesystem"]},
             "mounts": mounts,
             "linux": {
-                "namespaces": namespaces.iter().map(|kind| json!({"type": kind})).collect::<Vec<_>>(),
+                "namespaces": namespaces,
                 // As runtimes of Kubernetes do for containers that are not privileged.
                 "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"],
                 "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"],
@@ -82,7 +98,26 @@ impl Pod {
         Self {
             bundle,
             id: hex_id(),
+            network,
+            started: None,
         }
+    }
+
+    /// Starts it; it ends with this.
+    fn start(&mut self) {
+        let mut command = Command::new("runc");
+        command.args(["run", "--bundle"]).arg(self.bundle.path());
+        let command = command.arg(&self.id).stdin(Stdio::null());
+        self.started = Some(command.spawn().expect("runc is installed"));
+    }
+
+    /// The status and the text of what it serves; nothing while nobody listens.
+    fn get(&self, path: &str) -> Option<http::Answer> {
+        let address = "127.0.0.1:9470";
+        self.network.run(|| {
+            TcpStream::connect(address).ok()?;
+            Some(http::request(address, "GET", path, None))
+        })
     }
 
     /// Runs it until it ends; what it printed.
@@ -90,6 +125,16 @@ impl Pod {
         let bundle = self.bundle.path().to_str().expect("in UTF-8");
         let output = runc(&["run", "--bundle", bundle, &self.id]);
         String::from_utf8(output.stdout).expect("text")
+    }
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        if let Some(started) = &mut self.started {
+            let delete = ["delete", "--force", self.id.as_str()];
+            let _ = Command::new("runc").args(delete).output();
+            let _ = started.wait();
+        }
     }
 }
 
@@ -111,19 +156,45 @@ fn volumes(pod: &Value, container: &Value) -> Vec<Value> {
         assert_eq!(wanted["readOnly"], true, "{wanted}");
         let volume = volumes.iter().find(|v| v["name"] == wanted["name"]);
         let volume = volume.unwrap_or_else(|| panic!("no volume for {wanted}"));
-        let Some(path) = volume["hostPath"]["path"].as_str() else {
+        let at = wanted["mountPath"].as_str().expect("a path");
+        if volume["configMap"]["name"] == "noctule" {
+            let file = deploy("kubernetes/noctule.toml");
+            let file = file.to_str().expect("in UTF-8");
+            let at = format!("{at}/noctule.toml");
+            mounts.push(mount(&at, "bind", file, &["bind", "ro"]));
             continue;
-        };
+        }
+        let path = volume["hostPath"]["path"].as_str();
+        let path = path.unwrap_or_else(|| panic!("a volume of another kind: {volume}"));
         if Path::new(path).exists() {
-            let at = wanted["mountPath"].as_str().expect("a path");
             mounts.push(mount(at, "bind", path, &["rbind", "ro"]));
         }
     }
     mounts
 }
 
-/// A root file system of the binary and the libraries that it needs, if it is not static.
+/// What the container starts: the image says it.
+fn entry_point() -> String {
+    let Some(image) = env::var_os(IMAGE) else {
+        return "/usr/bin/noctule".into();
+    };
+    let text = fs::read(Path::new(&image).join("config.json")).expect("a bundle");
+    let bundle: Value = serde_json::from_slice(&text).expect("JSON");
+    bundle["process"]["args"][0]
+        .as_str()
+        .expect("an entry point")
+        .into()
+}
+
+/// A root file system: that of the image, or of the binary and the libraries that it needs, if it is
+/// not static.
 fn install(root: &Path) {
+    if let Some(image) = env::var_os(IMAGE) {
+        let from = Path::new(&image).join("rootfs");
+        let copied = Command::new("cp").arg("-a").args([&from, root]).status();
+        assert!(copied.expect("cp").success(), "{}", from.display());
+        return;
+    }
     for folder in ["proc", "dev", "sys", "usr/bin"] {
         fs::create_dir_all(root.join(folder)).expect("a folder");
     }
@@ -157,7 +228,7 @@ fn a_pod_of_the_daemon_set_has_every_feature() {
     needs!("cpu_time");
     let output = support::noctule(&["doctor", "--json"]);
     let bare = states(&String::from_utf8(output.stdout).expect("text"));
-    let mut pod = states(&Pod::new(&["doctor", "--json"]).run());
+    let mut pod = states(&Pod::new(Some(&["doctor", "--json"])).run());
     // The cost of BPF programs needs CAP_SYS_ADMIN, which the pod has not.
     assert_eq!(
         pod.insert("self_cost".into(), bare["self_cost"].clone())
@@ -165,6 +236,27 @@ fn a_pod_of_the_daemon_set_has_every_feature() {
         Some("off")
     );
     assert_eq!(pod, bare);
+}
+
+#[test]
+fn a_pod_of_the_daemon_set_serves_metrics() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let mut pod = Pod::new(None);
+    pod.start();
+    support::wait_for("a pod that is ready", || {
+        pod.get("/readyz").filter(|answer| answer.status == 200)
+    });
+    let seconds = || {
+        let text = pod.get("/metrics").expect("it is ready").body;
+        let mut values = text.lines().filter_map(|line| {
+            let value = line.strip_prefix("noctule_node_cpu_seconds_total ")?;
+            value.parse::<f64>().ok()
+        });
+        values.next().expect("the CPU time of the node")
+    };
+    let before = seconds();
+    support::wait_for("CPU time that grows", || (seconds() > before).then_some(()));
 }
 
 #[test]

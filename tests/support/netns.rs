@@ -21,6 +21,11 @@ impl Namespace {
         this
     }
 
+    /// Its file.
+    pub(crate) fn path(&self) -> String {
+        format!("/run/netns/{}", self.name)
+    }
+
     /// A command in it.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
@@ -35,8 +40,7 @@ impl Namespace {
 
         std::thread::scope(|scope| {
             let inside = scope.spawn(|| {
-                let path = format!("/run/netns/{}", self.name);
-                let file = std::fs::File::open(path).expect("ip made it");
+                let file = std::fs::File::open(self.path()).expect("ip made it");
                 let kind = Some(LinkNameSpaceType::Network);
                 move_into_link_name_space(file.as_fd(), kind).expect("root");
                 what()
