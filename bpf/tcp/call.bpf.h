@@ -105,7 +105,6 @@ static __always_inline void return_from_accept(struct sock *sk)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	struct socket_account *account;
-	struct socket_ends ends = {};
 	struct payload now;
 	__u64 above;
 
@@ -131,9 +130,8 @@ static __always_inline void return_from_accept(struct sock *sk)
 	/* Otherwise it was reported when it ended, or by an iterator. */
 	if (!leave_queue(account))
 		return;
-	read_ends(&ends, tcp);
 	now = read_payload(tcp, account->flags, sk->__sk_common.skc_state);
-	settle(account, settled(account), &now, &ends, false, false);
+	settle(account, settled(account), &now, NULL, false, false);
 	own(account, task);
 	report_accept(account, tcp);
 }

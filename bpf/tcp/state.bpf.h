@@ -68,7 +68,8 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 
 	if (connects || reported)
 		describe_socket(&event, tcp, account, kind);
-	else
+	/* Who accepts it can be one whose events are wanted. */
+	else if (is_streamed(EVENT_TCP_CLOSE))
 		event.head.time = bpf_ktime_get_boot_ns();
 	enlist(account, (struct sock *)tcp);
 	if (connects) {
@@ -165,8 +166,13 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	if (leave_queue(account))
 		report_accept(account, tcp);
 	reported = is_reported(account, EVENT_TCP_CLOSE);
-	if (connects || reported)
-		describe_socket(&event, tcp, account, EVENT_TCP_CLOSE);
+	/* For the destination of one that nobody is told of its end is enough. */
+	if (is_streamed(EVENT_TCP_CLOSE)) {
+		if (connects || reported)
+			describe_socket(&event, tcp, account, EVENT_TCP_CLOSE);
+	} else if (connects) {
+		read_addresses(&event.ends, &((struct sock *)tcp)->__sk_common);
+	}
 	/* Of one that ended before the kernel may have set to 0 what it carried. */
 	settle(account, before, &now, &event.ends, connects, !late);
 	event.sent = before->sent;
