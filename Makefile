@@ -24,7 +24,7 @@ run: build ## build and start the agent, as root; options: make run ARGS='--inte
 build: deps ## build the binary: target/release/noctule
 	cargo build --release --locked --package noctule
 
-static: deps ## build one static binary for any Linux of this architecture: dist/noctule, symbols beside it
+static: deps ## build one static binary for any Linux of this architecture, or of TARGET: dist/noctule
 	@scripts/static.sh
 
 deb: deps ## make a Debian package of the static binary: dist/noctule_VERSION_ARCH.deb
