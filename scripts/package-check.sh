@@ -13,8 +13,8 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/noctule/package-check
 scratch=$(mktemp -d)
 root=$scratch/root
 nspawn=
-# Where nspawn makes its groups, if it makes them below that of this script.
-groups=
+# Where nspawn makes its groups, if it makes them below that of this script: in v2, and in systemd's own hierarchy.
+groups=()
 
 fail() {
     printf 'package-check: FAILED: %s\n' "$*" >&2
@@ -26,8 +26,11 @@ step() { printf 'package-check: %s\n' "$*"; }
 stop_system() {
     [ -z "$nspawn" ] || { kill -TERM "$nspawn" && wait "$nspawn"; } 2>/dev/null || true
     nspawn=
-    # Nobody's scope is nobody's to remove: nspawn leaves its two groups.
-    [ -z "$groups" ] || find "$groups/payload" "$groups/supervisor" -depth -type d -exec rmdir {} + 2>/dev/null || true
+    # Nobody's scope is nobody's to remove: nspawn leaves its two groups in each.
+    local group
+    for group in "${groups[@]}"; do
+        find "$group/payload" "$group/supervisor" -depth -type d -exec rmdir {} + 2>/dev/null || true
+    done
 }
 clean_up() {
     stop_system
@@ -63,13 +66,15 @@ make_system() {
 # Boots it. It has the network of nobody, so that its port is its own, and the rights that a service manager of a
 # machine has and nspawn does not give by itself: those by which it can start noctule.
 start_system() {
-    local options=(--quiet --register=no --console=pipe --private-network "--directory=$root"
+    local v1 options=(--quiet --register=no --console=pipe --private-network "--directory=$root"
         --capability=CAP_BPF,CAP_PERFMON,CAP_SYS_RESOURCE '--system-call-filter=bpf perf_event_open'
         --bind=/sys/kernel/tracing)
     # Where systemd does not run, as in some containers, nobody makes a scope for it.
     if [ ! -d /run/systemd/system ]; then
         options+=(--keep-unit)
-        groups=$(findmnt --noheadings --first-only --types cgroup2 --output TARGET)$(sed -n 's/^0:://p' /proc/self/cgroup)
+        groups=("$(findmnt --noheadings --first-only --types cgroup2 --output TARGET)$(sed -n 's/^0:://p' /proc/self/cgroup)")
+        v1=$(findmnt --noheadings --first-only --types cgroup --options name=systemd --output TARGET) || true
+        [ -z "$v1" ] || groups+=("$v1$(sed -n 's/^[0-9]*:name=systemd://p' /proc/self/cgroup)")
     fi
     # tracefs is mounted for it alone, where the host has it not. Its cgroups are v2, whatever those of the host are.
     SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 unshare --mount --propagation private sh -c '
