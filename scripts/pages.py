@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """What open pages cost, and how soon a page shows something, beside a thousand containers. As root.
 
-Usage: scripts/pages.py [--noctule FILE] [--for SECONDS] [--before SECONDS] [--pages N] [--containers N]
+Usage: scripts/pages.py [--noctule FILE] [--for SECONDS] [--before SECONDS] [--interval TIME] [--pages N]
+                        [--containers N]
 
 Starts an agent beside so many containers with a process each, measures a page in Chromium (first paint, first
 figures, the longest task of a second between frames), and then lets clients that ask for what a page asks for be
 open for so long. Prints the agent's CPU use without a page, with one and with all, and its memory over time: for so
 long before the first page (`--before`), while all are open, and for a quarter of that after the last has gone. The
-agent's history fills for 15 minutes: `--before 1000` shows what the pages add to a full one. It judges nothing: the
-bars are in docs/page.md.
+agent's history fills for 900 intervals: `--before 1000`, or `--interval 250ms --before 300`, shows what the pages add
+to a full one. It judges nothing: the bars are in docs/page.md.
 """
 
 import argparse
@@ -86,12 +87,12 @@ class Containers:
 class Agent:
     """A running agent."""
 
-    def __init__(self, binary):
+    def __init__(self, binary, interval):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
-        command = [binary, "run", "--listen", self.address]
+        command = [binary, "run", "--listen", self.address, "--interval", interval]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         while self.status("/api/v1/waits") != 200:
             assert self.process.poll() is None, "the agent has ended"
@@ -251,6 +252,7 @@ def main():
     parser.add_argument("--noctule", default="target/release/noctule")
     parser.add_argument("--for", dest="seconds", type=int, default=600)
     parser.add_argument("--before", type=int, default=30)
+    parser.add_argument("--interval", default="1s")
     parser.add_argument("--pages", type=int, default=20)
     parser.add_argument("--containers", type=int, default=1000)
     args = parser.parse_args()
@@ -260,7 +262,7 @@ def main():
     containers = Containers(args.containers)
     agent = None
     try:
-        agent = Agent(args.noctule)
+        agent = Agent(args.noctule, args.interval)
         alone, without = agent.watch(args.before)
         browser = paint(agent, part)
         pages = [Page(agent.address) for _ in range(args.pages)]
