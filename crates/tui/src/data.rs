@@ -104,6 +104,7 @@ impl Data {
         self.watch_losses(&batch.losses);
         self.waits.observe(&batch);
         let Some(previous) = self.last.take() else {
+            self.histories = LEVELS.map(|level| History::with(there(&batch, level)));
             self.last = Some(batch);
             return;
         };
@@ -287,6 +288,16 @@ impl<'a> Present<'a> {
             events: None,
         })
     }
+}
+
+/// The rows of a level that a batch has.
+fn there(batch: &Batch, level: Level) -> HashSet<Key> {
+    if level == Level::Process {
+        let processes = batch.processes.iter();
+        return processes.map(|row| Key::Process(row.id)).collect();
+    }
+    let owners = batch.cgroups.iter().filter_map(|row| row.owner.as_ref());
+    owners.map(|owner| level::owner_key(owner, level)).collect()
 }
 
 /// Rows of the window before that did nothing in this one. They stay for a minute, with zeros: a

@@ -1,6 +1,7 @@
 //! The last minute of each row.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use crate::data::level::Key;
 
@@ -36,6 +37,8 @@ pub(crate) fn column(newest: u64, place: usize, columns: usize) -> Option<usize>
 /// ended within one window are not taken in, so that a storm of them leaves nothing behind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
+    /// Rows that were there before the first window: they were idle until they used something.
+    there: Arc<HashSet<Key>>,
     /// Windows that were taken.
     tick: u64,
     /// Number of the newest window.
@@ -62,6 +65,14 @@ struct Series {
 }
 
 impl Series {
+    /// Of a row that did nothing in the windows until this one.
+    fn idle(tick: u64) -> Self {
+        Self {
+            values: (0..tick.min(LENGTH as u64)).map(|_| 0.0).collect(),
+            last: tick,
+        }
+    }
+
     fn push(&mut self, tick: u64, value: f32) {
         let missed = tick.saturating_sub(self.last + 1).min(LENGTH as u64);
         if !self.values.is_empty() {
@@ -85,6 +96,14 @@ impl Series {
 }
 
 impl History {
+    /// Of rows of which these are there already.
+    pub(crate) fn with(there: HashSet<Key>) -> Self {
+        Self {
+            there: Arc::new(there),
+            ..Self::default()
+        }
+    }
+
     /// Takes the next window, which the batch of this number ends: the rows that used anything in it. A row
     /// that is left out was idle.
     pub(crate) fn record(&mut self, sequence: u64, rows: impl IntoIterator<Item = Used>) {
@@ -92,7 +111,10 @@ impl History {
         self.newest = sequence;
         let tick = self.tick;
         for Used { key, cpus, ended } in rows {
-            if !ended {
+            if self.there.contains(&key) {
+                let idle = || Series::idle(tick - 1);
+                self.series.entry(key).or_insert_with(idle).push(tick, cpus);
+            } else if !ended {
                 self.series.entry(key).or_default().push(tick, cpus);
             } else if let Some(series) = self.series.get_mut(&key) {
                 series.push(tick, cpus);
@@ -206,6 +228,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_was_there_before_was_idle_until_it_used_something() {
+        let mut history = History::with(HashSet::from([key("a"), key("ends")]));
+        record(&mut history, []);
+        record(&mut history, []);
+        record(&mut history, [(key("a"), 3.0), (key("new"), 1.0)]);
+        assert_eq!(known(&history, "a"), [0.0, 0.0, 3.0]);
+        assert_eq!(known(&history, "new"), [1.0]);
+        let used = Used {
+            key: key("ends"),
+            cpus: 2.0,
+            ended: true,
+        };
+        history.record(4, [used]);
+        assert_eq!(known(&history, "ends"), [0.0, 0.0, 0.0, 2.0]);
+        for _ in 0..200 {
+            record(&mut history, []);
+        }
+        assert!(!history.knows(&key("a")));
+        record(&mut history, [(key("a"), 1.0)]);
+        let mut minute = [0.0; LENGTH];
+        minute[LENGTH - 1] = 1.0;
+        assert_eq!(known(&history, "a"), minute);
     }
 
     #[test]
