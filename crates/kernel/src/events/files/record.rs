@@ -94,8 +94,8 @@ mod tests {
         bytes.extend(7_u64.to_ne_bytes()); // time
         bytes.extend(kind.0.to_ne_bytes());
         bytes.extend(0_u32.to_ne_bytes());
-        bytes.extend(5_u64.to_ne_bytes()); // start
         bytes.extend(9_u64.to_ne_bytes()); // cgroup
+        bytes.extend(5_u64.to_ne_bytes()); // start
         bytes.extend(42_u32.to_ne_bytes()); // pid
         bytes.extend(0_u32.to_ne_bytes());
         bytes.extend(*b"cat\0\0\0\0\0\0\0\0\0\0\0\0\0");
