@@ -166,7 +166,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	if (leave_queue(account))
 		report_accept(account, tcp);
 	reported = is_reported(account, EVENT_TCP_CLOSE);
-	/* For the destination of one that nobody is told of its end is enough. */
+	/* Where no end is streamed the addresses are enough: they name the destination. */
 	if (is_streamed(EVENT_TCP_CLOSE)) {
 		if (connects || reported)
 			describe_socket(&event, tcp, account, EVENT_TCP_CLOSE);

@@ -157,7 +157,7 @@ fn a_place_looks_as_it_did_live() {
 #[test]
 fn a_minute_of_late_batches_is_whole() {
     let mut fake = node();
-    // The reader is told of one interval; every second batch was two late.
+    // Every second batch comes two intervals late.
     let late = |at: u64| {
         fake.batch.time_unix_ns += at % 2 * 2 * TICK;
         fake.tick(&[(1, 40), (4, 100)])
