@@ -263,7 +263,7 @@ pub(crate) struct WaitsArgs {
 ///   noctule why shop/cart-7d9f --for 10s
 ///   noctule why /system.slice/docker-4f1c2a9be07d.scope --json
 ///   noctule why 1234
-///   noctule why shop/cart-7d9f --from /var/lib/noctule/tape --at 03:10
+///   noctule why shop/cart-7d9f --from /var/log/noctule/tape --at 03:10
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct WhyArgs {
