@@ -26,12 +26,17 @@ pub(super) fn holders(
         let bytes = switch.maps.pasts.lookup(&cpu.to_ne_bytes(), MapFlags::ANY);
         let past: Option<Past> =
             abi::plain(&bytes.context("the past of a CPU")?.unwrap_or_default());
-        // The past is by the scheduler's clock.
-        let [from, until] = [from_ns, until_ns].map(|ns| ns.saturating_sub(slot.clock_offset));
+        let [from, until] = [from_ns, until_ns].map(|ns| by_scheduler(ns, slot));
         let holders = past.map(|past| divide(&past, from, until));
         Ok((*cpu, holders.unwrap_or_default()))
     };
     cpus.iter().map(of).collect()
+}
+
+/// A moment of `CLOCK_MONOTONIC` by the scheduler's clock, by which the past is. Either can be ahead of the other:
+/// NTP slews one of them.
+fn by_scheduler(ns: u64, slot: &CpuSlot) -> u64 {
+    ns.saturating_add_signed(slot.clock_offset.cast_signed().saturating_neg())
 }
 
 /// Divides the time between two moments among those who ran. The sum is less than that time by what the CPU was
@@ -145,6 +150,18 @@ mod tests {
         // Whoever runs has the time up to the moment.
         assert_eq!(divide(&past, 100, 155), [(A, 50), (B, 5)]);
         assert_eq!(divide(&Past::default(), 0, 100), []);
+    }
+
+    #[test]
+    fn either_clock_can_be_ahead() {
+        let at = |offset: i64| CpuSlot {
+            clock_offset: offset.cast_unsigned(),
+            ..Default::default()
+        };
+        assert_eq!(by_scheduler(1000, &at(300)), 700);
+        assert_eq!(by_scheduler(1000, &at(-300)), 1300);
+        // The first moments after the boot.
+        assert_eq!(by_scheduler(100, &at(300)), 0);
     }
 
     #[test]
