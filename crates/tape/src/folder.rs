@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use chrono::DateTime;
+use chrono::{DateTime, NaiveDateTime};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
@@ -13,6 +13,9 @@ use crate::index;
 use crate::segment::Segment;
 
 const LOCK: &str = "lock";
+
+/// When a segment began, in its name.
+const TIME: &str = "%Y%m%dT%H%M%SZ";
 
 /// Digits of a segment's number, with which its name begins.
 const DIGITS: usize = 8;
@@ -62,6 +65,12 @@ impl Folder {
             .create(path)
             .map_err(Error::at(path))?;
         let file = path.join(LOCK);
+        if !file.exists() && segments(path)?.is_empty() && has_others(path)? {
+            let path = path.display();
+            return Err(Error::new(format!(
+                "{path}: it has other files and no recording: choose a new folder, or an empty one"
+            )));
+        }
         let lock = File::options()
             .create(true)
             .truncate(false)
@@ -90,7 +99,7 @@ impl Folder {
     /// back.
     pub(crate) fn add(&mut self, started_unix_ns: u64) -> Result<PathBuf, Error> {
         let time = DateTime::from_timestamp_nanos(started_unix_ns.cast_signed());
-        let name = format!("{:0DIGITS$}-{}", self.next, time.format("%Y%m%dT%H%M%SZ"));
+        let name = format!("{:0DIGITS$}-{}", self.next, time.format(TIME));
         let path = self.path.join(name);
         private().create(&path).map_err(Error::at(&path))?;
         self.next += 1;
@@ -156,9 +165,22 @@ pub(crate) fn segments(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
+/// Whether something is in the folder, but for what the root of a file system has.
+fn has_others(folder: &Path) -> Result<bool, Error> {
+    for entry in fs::read_dir(folder).map_err(Error::at(folder))? {
+        let name = entry.map_err(Error::at(folder))?.file_name();
+        if name != "lost+found" {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The number of a segment; `None` for a folder with any other name, which is not ours to remove.
 fn number(path: &Path) -> Option<u64> {
-    let (number, _) = path.file_name()?.to_str()?.split_once('-')?;
+    let (number, time) = path.file_name()?.to_str()?.split_once('-')?;
     let digits = number.len() >= DIGITS && number.bytes().all(|byte| byte.is_ascii_digit());
+    NaiveDateTime::parse_from_str(time, TIME).ok()?;
     digits.then(|| number.parse().ok()).flatten()
 }
 
@@ -187,5 +209,40 @@ mod tests {
         drop(first);
         Folder::lock(folder.path()).expect("it is free, whoever has a copy");
         drop(copy);
+    }
+
+    #[test]
+    fn a_folder_of_others_is_refused_and_left_as_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let theirs = folder.path().join("20250101-holidays");
+        fs::create_dir(&theirs).expect("a folder");
+        let refused = Folder::lock(folder.path()).err().expect("it is theirs");
+        assert!(refused.to_string().contains("it has other files"));
+        assert!(!folder.path().join(LOCK).exists());
+        fs::remove_dir(&theirs).expect("it is empty");
+        fs::create_dir(folder.path().join("lost+found")).expect("a folder");
+        Folder::lock(folder.path()).expect("the root of a file system is as good as empty");
+    }
+
+    #[test]
+    fn what_others_put_beside_the_segments_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut tape = Folder::lock(folder.path()).expect("nobody has it");
+        let theirs = folder.path().join("00000000-holidays");
+        fs::create_dir(&theirs).expect("a folder");
+        let first = tape.add(0).expect("a segment");
+        let second = tape.add(0).expect("a segment");
+        assert_eq!(
+            segments(folder.path()).expect("a folder"),
+            [&*first, &*second]
+        );
+        let none = Limits {
+            bytes: Some(0),
+            age_ns: Some(0),
+        };
+        tape.keep_to(&none, u64::MAX).expect("they can go");
+        assert!(!first.exists(), "it was the oldest");
+        assert!(theirs.exists() && second.exists());
+        assert!(!tape.remove_oldest(Some(&second)).expect("a folder"));
     }
 }
