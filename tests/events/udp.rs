@@ -397,3 +397,24 @@ fn a_flow_has_the_bytes_and_packets_of_both_sides() {
         }
     }
 }
+
+/// What cannot be told on this kernel: an error where it is all that was asked for, else a warning.
+#[test]
+fn who_asks_for_what_is_off_hears_so() {
+    let _machine = support::shared();
+    needs!("process_events");
+    let mut config = tempfile::NamedTempFile::new().expect("a file of our own");
+    let text = b"[events]\nudp = true\n";
+    config.write_all(text).expect("it can be written");
+    let path = config.path().to_str().expect("in UTF-8");
+    let answer = support::json(&["doctor", "--json", "--config", path]);
+    let features = answer["features"].as_array().expect("features");
+    let feature = features.iter().find(|it| it["name"] == "udp_events");
+    let off = feature.expect("it is listed")["state"] == "off";
+    for (kinds, status) in [("dns,udp", if off { 3 } else { 0 }), ("udp,process", 0)] {
+        let output = support::noctule(&["events", "--kind", kinds, "--for", "100ms"]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{kinds}: {errors}");
+        assert_eq!(errors.contains("udp_events is off: "), off, "{errors}");
+    }
+}

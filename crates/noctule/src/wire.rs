@@ -161,6 +161,7 @@ impl Pipeline {
         config.events.dns = scope.dns;
         config.events.udp = scope.udp;
         let mut this = Self::load(&config, scope, Shown::All)?;
+        this.need_one(&scope.features())?;
         this.narrow(scope)?;
         this.list_existing(scope.existing)?;
         Ok(this)
@@ -277,15 +278,23 @@ impl Pipeline {
 
     /// Fails where the feature is off, with why.
     pub(crate) fn need(&self, feature: FeatureId) -> Result<()> {
+        self.need_one(&[feature])
+    }
+
+    /// Fails where all of these features are off, with why; warns of those that are.
+    fn need_one(&self, wanted: &[FeatureId]) -> Result<()> {
         let features = self.cpu.features();
-        let off = |it: &&Feature| it.id == feature && it.state == FeatureState::Off;
-        match features.iter().find(off) {
-            Some(off) => {
-                let words = format!("{feature} is off: {}; {}", off.reason, off.mend);
-                Err(Error::new(ErrorKind::Kernel, words).into())
-            }
-            None => Ok(()),
+        let off = |it: &&Feature| wanted.contains(&it.id) && it.state == FeatureState::Off;
+        let off = features.iter().filter(off);
+        let words = off.map(|off| format!("{} is off: {}; {}", off.id, off.reason, off.mend));
+        let words: Vec<String> = words.collect();
+        if !words.is_empty() && words.len() == wanted.len() {
+            return Err(Error::new(ErrorKind::Kernel, words.join("\n")).into());
         }
+        for words in words {
+            tracing::warn!("{words}");
+        }
+        Ok(())
     }
 
     /// Lets only those through that the scope names, and makes their sockets known.

@@ -10,7 +10,7 @@ use noctule_analysis::Selection;
 use noctule_collect::EventSource;
 use noctule_identity::Registry;
 use noctule_kernel::{FileEvents, ProgramHandle, Stream, UdpEvents};
-use noctule_model::{Batch, CgroupId, Event, Owner, ProcessId, ProcessRow};
+use noctule_model::{Batch, CgroupId, Event, FeatureId, Owner, ProcessId, ProcessRow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::args::Names;
@@ -46,6 +46,21 @@ impl Scope {
 
     pub(super) fn filters_cgroups(&self) -> bool {
         self.names.has_names()
+    }
+
+    /// What tells the events that it names.
+    pub(super) fn features(&self) -> Vec<FeatureId> {
+        let kinds = [
+            (self.process || self.signal, FeatureId::ProcessEvents),
+            (self.exec_failures, FeatureId::ExecFailures),
+            (self.oom, FeatureId::OomEvents),
+            (self.tcp, FeatureId::TcpEvents),
+            (self.file, FeatureId::FileOpens),
+            (self.file, FeatureId::FileChanges),
+            (self.dns || self.udp, FeatureId::UdpEvents),
+        ];
+        let wanted = kinds.into_iter().filter(|(wanted, _)| *wanted);
+        wanted.map(|(_, feature)| feature).collect()
     }
 
     pub(super) fn stream(&self) -> Stream {
