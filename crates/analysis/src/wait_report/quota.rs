@@ -12,8 +12,9 @@ pub(super) fn of(party: &Party, first: &[QuotaRow], last: &[QuotaRow]) -> Option
         return None;
     };
     let before = |row: &QuotaRow| first.iter().find(|b| b.cgroup == row.cgroup);
-    let concerns =
-        |row: &&QuotaRow| is_below(&owner.path, &row.path) || is_below(&row.path, &owner.path);
+    // Every group is inside the root group, whose row has the processes of none of them.
+    let inside = |row: &QuotaRow| owner.path != "/" && is_below(&row.path, &owner.path);
+    let concerns = |row: &&QuotaRow| is_below(&owner.path, &row.path) || inside(row);
     let grown = last.iter().filter(concerns).map(|row| {
         let before = before(row);
         let since = |now: u64, then: fn(&QuotaRow) -> u64| {

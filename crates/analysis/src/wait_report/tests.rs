@@ -332,7 +332,7 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
     victim.counters[Counter::Wait(Cause::Throttle)] = 500 * MS;
     let last = Batch {
         taken_ns: 1000 * MS,
-        cgroups: vec![victim],
+        cgroups: vec![victim, group(40, "/", 0, 0, 300)],
         blames: vec![cell(10, of(20), 300)],
         quotas: vec![
             quota(1, "/a", 0.5, 20, 500 * MS),
@@ -344,6 +344,8 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
     let mut builder = ReportBuilder::new(first);
     builder.add(last);
     let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
+    let root = row(&report, Level::Cgroup, "(root)");
+    assert_eq!(root.quota, None, "it is none of the groups inside");
     let row = row(&report, Level::Cgroup, "/a/victim");
     let quota = row.quota.as_ref().expect("one throttled it");
     assert_eq!((quota.cpus, quota.group.as_deref()), (0.5, Some("/a")));
