@@ -206,7 +206,12 @@ impl Window {
     ) -> Result<Answer> {
         let selection = select::recorded(names)?;
         let mut owners = HashMap::new();
-        let first = batches.next().context("nothing of it can be read")?;
+        let Some(first) = batches.next() else {
+            warn(batches.damages().iter());
+            bail!(
+                "nothing of this part of the recording can be read; `noctule tape info` says what is damaged"
+            );
+        };
         note(&mut owners, &first);
         show(&first);
         let started = first.time_unix_ns;
