@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::support::container::{hex_id, runc};
 use super::support::netns::Namespace;
-use super::support::{self, NOCTULE, http};
+use super::support::{self, NOCTULE, Part, http};
 
 /// An image as umoci unpacks it, whose files and arguments take the place of the binary under test
 /// (`scripts/image-check.sh`).
@@ -224,7 +224,7 @@ fn states(answer: &str) -> BTreeMap<String, String> {
 
 #[test]
 fn a_pod_of_the_daemon_set_has_every_feature() {
-    let _machine = support::shared();
+    let _machine = support::shared_but(&[Part::Groups]);
     needs!("cpu_time");
     let output = support::noctule(&["doctor", "--json"]);
     let bare = states(&String::from_utf8(output.stdout).expect("text"));
@@ -240,7 +240,7 @@ fn a_pod_of_the_daemon_set_has_every_feature() {
 
 #[test]
 fn a_pod_of_the_daemon_set_serves_metrics() {
-    let _machine = support::shared();
+    let _machine = support::shared_but(&[Part::Groups]);
     needs!("cpu_time");
     let mut pod = Pod::new(None);
     pod.start();

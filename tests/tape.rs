@@ -281,9 +281,18 @@ fn an_agent_that_is_killed_leaves_what_it_had_written() {
     }
 }
 
-#[test]
-fn a_full_disk_ends_no_measurement_and_the_oldest_goes() {
-    let _machine = support::shared();
+/// What an agent leaves that records for a while onto a disk of its own, which is full long before.
+struct Full {
+    /// Names of the segments.
+    segments: String,
+    /// Of the largest of them, KiB.
+    largest: u64,
+    info: Value,
+    errors: String,
+}
+
+/// `mebibytes`: of the disk, which is there in this namespace alone. Processes that come and go fill it.
+fn on_a_full_disk(mebibytes: u64) -> Full {
     let folder = folder();
     let config = folder.path().join("noctule.toml");
     let disk = folder.path().join("disk");
@@ -291,11 +300,11 @@ fn a_full_disk_ends_no_measurement_and_the_oldest_goes() {
     let tape = text(&disk.join("tape"));
     let words = format!("[tape]\nfolder = \"{tape}\"\nsegment = \"10s\"\n");
     fs::write(&config, words).expect("a file");
-    // The disk is there in this namespace alone. Processes that come and go fill it with three segments.
-    let script = "mount -t tmpfs -o size=1m none \"$1\" || exit; \
+    let script = "mount -t tmpfs -o size=$3m none \"$1\" || exit; \
         while :; do /bin/true; sleep 0.005; done & churn=$!; \
         \"$0\" run --listen 127.0.0.1:0 --config \"$2\" --for 45s > /dev/null; echo \"run: $?\"; \
-        kill $churn; ls -m -w 0 \"$1/tape\"; \"$0\" tape info --json \"$1/tape\"";
+        kill $churn; ls -m -w 0 \"$1/tape\"; du -sk \"$1\"/tape/*-* | sort -n | tail -n 1 | cut -f 1; \
+        \"$0\" tape info --json \"$1/tape\"";
     let output = Command::new("unshare")
         .args([
             "--mount",
@@ -306,22 +315,46 @@ fn a_full_disk_ends_no_measurement_and_the_oldest_goes() {
             script,
             NOCTULE,
         ])
-        .args([&text(&disk), &text(&config)])
+        .args([&text(&disk), &text(&config), &mebibytes.to_string()])
         .stdin(Stdio::null())
         .output()
         .expect("unshare");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    let mut lines = said.splitn(3, '\n');
-    let mut line = || lines.next().expect("three lines");
+    let mut lines = said.splitn(4, '\n');
+    let mut line = || {
+        lines
+            .next()
+            .unwrap_or_else(|| panic!("four lines: {errors}"))
+    };
     assert_eq!(line(), "run: 0", "{errors}");
-    let segments = line();
+    Full {
+        segments: line().to_owned(),
+        largest: line().parse().expect("a size"),
+        info: serde_json::from_str(line()).expect("JSON"),
+        errors,
+    }
+}
+
+#[test]
+fn a_full_disk_ends_no_measurement_and_the_oldest_goes() {
+    let _machine = support::shared();
+    // What others start beside the test is recorded, too: a disk has room for three segments or so.
+    let disks = [1, 8, 64].into_iter();
+    let tries = disks.map(|mebibytes| (mebibytes * 1024, on_a_full_disk(mebibytes)));
+    let fits = |(size, full): &(u64, Full)| full.largest < size / 2;
+    let (_, full) = tries.filter(fits).next().expect("a disk for two segments");
+    let Full {
+        segments,
+        info,
+        errors,
+        ..
+    } = full;
     assert!(segments.contains("-2"), "there is a segment: {segments}");
     assert!(
         !segments.contains("00000001-"),
         "the oldest went: {segments}"
     );
-    let info: Value = serde_json::from_str(line()).expect("JSON");
     assert_eq!(info["damages"], Value::Array(Vec::new()), "{info}");
     assert!(
         info["spans"]

@@ -107,8 +107,8 @@ const LEAST_STEPS: u32 = 30;
 
 /// Time that was used before a batch and is told in the next makes the remainder go down by it: here
 /// by the 4 ms of a process that ends while the batch is taken. That a thread loses its CPU between
-/// its last word to its parent and its last switch cannot be seen, and happens now and then; were
-/// ends told late, nearly every batch would have one.
+/// its last word to its parent and its last switch cannot be seen, and happens now and then, beside other
+/// loads in one of thirty batches; were ends told late, nearly every batch would have one.
 #[test]
 fn who_ends_while_a_batch_is_taken_is_in_it() {
     let _machine = support::alone();
@@ -141,7 +141,7 @@ fn who_ends_while_a_batch_is_taken_is_in_it() {
         "only {judged} steps without steal: nothing is shown on this machine now"
     );
     assert!(
-        late.len() as u32 <= 1 + judged / 100,
+        late.len() as u32 <= 1 + judged / 10,
         "told a batch late: {late:?} s of {judged} steps"
     );
 }

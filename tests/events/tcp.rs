@@ -304,7 +304,14 @@ fn retransmits_are_the_senders_and_as_many_as_the_kernel_counts() {
     let kernel = link.near.retransmits() - before;
     let told = stream.of(|e| is(e, "tcp.retransmit", id));
     let sum: u64 = told.iter().map(|event| number(event, "tcp.segments")).sum();
-    assert_eq!(sum, kernel, "{told:?}");
+    // A record that found no room is counted as lost; it has one segment or more.
+    let lost = stream.lost("tcp.retransmit");
+    let all_told = if lost == 0 {
+        sum == kernel
+    } else {
+        sum + lost <= kernel
+    };
+    assert!(all_told, "{sum} of {kernel}: {told:?} {:?}", stream.gaps());
     assert!(
         told.iter()
             .any(|e| e["network.peer.address"] == Link::SILENT),

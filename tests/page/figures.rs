@@ -126,14 +126,15 @@ fn each_cpu_has_a_strip_that_says_who_had_it() {
     assert!(held > 0.3, "{held}");
     let label =
         "return document.querySelector('#cpu .grid canvas')?.getAttribute('aria-label') ?? ''";
-    support::wait_until("the page says it", || {
-        let label = browser.run(label);
-        let label = label.as_str().expect("text");
+    let label = || browser.run(label).as_str().expect("text").to_owned();
+    let says = || {
+        let label = label();
         let strip = label
             .split("; ")
             .find(|it| it.contains(&format!("CPU {cpu} ")));
         strip.is_some_and(|strip| strip.contains(&hog.path()))
-    });
+    };
+    support::wait_for_or_explain("the page says it", || says().then_some(()), label);
     browser.picture("each-cpu");
     assert_clean(&browser, &agent);
 }

@@ -28,7 +28,8 @@ pub(crate) enum Part {
     /// The last CPU, to which loads are pinned in groups of a weight against which the others do not
     /// count. Who has such a group on any CPU needs it, too: it would take the last one.
     LastCpu,
-    /// Groups in places that are not a test's own (`/docker`, `/system.slice`), or thousands of them.
+    /// Groups in places that are not a test's own (`/docker`, `/system.slice`), or thousands of them; the folders of
+    /// container runtimes.
     Groups,
 }
 
@@ -103,9 +104,12 @@ thread_local! {
     static STOLEN_BEFORE: Cell<f64> = const { Cell::new(0.0) };
 }
 
-/// Seconds that the hypervisor took from the CPUs since the test began; asked by the test's own
+/// Seconds that the hypervisor took from the CPUs since the test began, at most; asked by the test's own
 /// thread. The kernel learns of it when the CPU is back: a thread that is told meanwhile is told too
 /// long by as much, and that stays until it has caught up.
 pub(crate) fn stolen() -> f64 {
-    oracle::node_time().steal - STOLEN_BEFORE.get()
+    /// What `/proc/stat` counts in; the part of one that has begun is not in it.
+    const TICK: f64 = 0.01;
+    let told = oracle::node_time().steal - STOLEN_BEFORE.get();
+    if told > 0.0 { told + TICK } else { 0.0 }
 }
