@@ -62,7 +62,7 @@ pub struct Batch {
     /// Where the energy of each zone went, in the order of its zones; filled by `Attribution` of
     /// noctule-analysis, and empty without a meter.
     pub zone_accounts: Vec<ZoneAccount>,
-    /// Verdict of each feature.
+    /// Status of each feature.
     pub features: Arc<[Feature]>,
     /// What was lost since the agent started; kinds that lost nothing are listed with 0.
     pub losses: Vec<Loss>,

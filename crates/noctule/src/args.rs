@@ -255,8 +255,9 @@ pub(crate) struct WaitsArgs {
 ///
 /// Watches it for a window: its verdict, its CPU limit, weight, CPUs and pressure beside what it
 /// used, the distribution and the causes of its waits, those behind whom it waited with their
-/// processes and command lines, what each CPU did, and what happened in it. From a recording it has all that
-/// but what only files of the kernel say: limits, weight, CPUs, pressure, command lines.
+/// processes and command lines, what each CPU did, and what happened in it. From a recording it
+/// has all that but what only files of the kernel say: limits, weight, CPUs, pressure, command
+/// lines.
 ///
 /// Examples:
 ///   noctule why nginx.service

@@ -103,7 +103,7 @@ pub(crate) fn nothing_fits(missing: Missing) -> Usage {
     let word = named.word();
     let mut there = missing.there;
     if there.is_empty() {
-        return Usage(format!("{asked}: there is no {word} on this node"));
+        return Usage(format!("{asked}: there is no {word} at all"));
     }
     // A container is mostly asked for by the last part of its name.
     let near = |name: &str| {
@@ -160,6 +160,6 @@ mod tests {
             wanted: vec![(Named::Pod, "x".into())],
             there: vec![],
         });
-        assert_eq!(none.0, "--pod x: there is no pod on this node");
+        assert_eq!(none.0, "--pod x: there is no pod at all");
     }
 }

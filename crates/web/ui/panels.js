@@ -51,7 +51,7 @@ export function Now({ history, set }) {
   }
   const at = `${clock(now.time_unix_nano / 1e9)}, over ${duration(now.window_seconds)}`;
   return html`<${Section} title="Now" id="now" note=${at}>
-    ${now.rows.length === 0 ? html`<p class="now ${KINDS.quiet}">Nobody waits.</p>` : null}
+    ${now.rows.length === 0 ? html`<p class="now ${KINDS.quiet}">No group is hurt.</p>` : null}
     <ol class="now">
       ${now.rows.slice(0, all ? undefined : FIRST).map(
         (row) => html`<li class="hurt">

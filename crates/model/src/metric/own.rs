@@ -391,7 +391,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::None,
         &["name", "state", "reason"],
-        "Verdict of each feature; always 1.",
+        "Status of each feature; always 1.",
         SelfSource::Feature,
         ALWAYS,
     ),

@@ -6,7 +6,8 @@ use clap::Args as ClapArgs;
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Shape of the table")]
 pub(crate) struct Shape {
-    /// These columns, in this order, such as `cpu%,in`; `+user` adds one to the usual ones
+    /// These columns, in this order, such as `name,cpu`; with `+` before each they are added to the usual ones
+    /// (docs/tables.md has their names)
     #[arg(
         short,
         long,

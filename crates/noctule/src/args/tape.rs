@@ -51,7 +51,7 @@ pub(crate) enum TapeCommand {
 
 /// Times, sizes, tables, and what is damaged
 ///
-/// One line for each stretch that has no end of the program in it. `missing` are batches that the disk was
+/// One line for each start of the program that was recorded. `missing` are batches that the disk was
 /// too slow for. All of it is read, and the checksums are compared: the exit status is 1 when something is
 /// damaged.
 #[derive(Debug, ClapArgs)]

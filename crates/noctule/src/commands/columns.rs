@@ -307,10 +307,12 @@ fn find<F>(
     let mut names: Vec<String> = names.map(|column| spelled(column.name)).collect();
     let list = names.join(", ");
     let near = |name: &str| strsim::jaro_winkler(&plain(wanted), &plain(name));
+    names.retain(|name| near(name) > 0.7);
     names.sort_by(|a, b| near(b).total_cmp(&near(a)));
+    let nearest = names.first();
+    let nearest = nearest.map_or_else(String::new, |name| format!("; the nearest is {name}"));
     Err(Usage(format!(
-        "{option} {wanted}: there is no such column; the nearest is {}; all are {list}",
-        names[0]
+        "{option} {wanted}: there is no such column{nearest}; all are {list}"
     )))
 }
 

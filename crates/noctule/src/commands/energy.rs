@@ -143,7 +143,7 @@ fn sort(report: &mut Report) {
 fn no_meter() -> Error {
     let words = "this machine has no meter of energy that can be read: no powercap zone (RAPL), no \
                  energy or power sensor of hwmon, no battery in use. Virtual machines mostly have \
-                 none. Loading intel_rapl_common or the driver of the board's sensors may help; \
+                 none. Loading intel_rapl_msr or the driver of the board's sensors may help; \
                  reading powercap needs CAP_DAC_READ_SEARCH. If you know what its CPUs use, say so in \
                  the section [energy.model] of the configuration";
     Error::new(ErrorKind::Kernel, words)

@@ -253,7 +253,7 @@ fn name(row: &Row, level: Level) -> String {
 /// What was taken of all CPUs, of those that were idle too, where that is known.
 fn taken(name: &str, ns: Option<u64>) -> String {
     ns.map_or_else(String::new, |ns| {
-        format!(", of all CPUs {name} {}", text::seconds(ns))
+        format!("; {name} on all CPUs, idle ones too: {}", text::seconds(ns))
     })
 }
 

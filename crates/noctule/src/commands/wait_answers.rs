@@ -10,7 +10,7 @@ use crate::print::Paint;
 pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) -> String {
     let hurt = worst_first(report);
     if hurt.is_empty() {
-        return paint.green("nobody waits: no group is hurt") + "\n\n";
+        return paint.green("no group is hurt") + "\n\n";
     }
     let mut out = String::new();
     for row in hurt.iter().take(top) {
