@@ -1,8 +1,11 @@
-//! A clock that is brought forward by letting it run faster: the scheduler's does not follow.
+//! A clock that is brought forward by letting it run faster, or held back: the scheduler's does not follow.
 
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use super::agent;
+use super::support::affinity::last_cpu;
 use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::reading::Reading;
@@ -46,4 +49,28 @@ fn a_clock_that_is_slewed_makes_nobody_run_longer() {
     let kernel = oracle::process_seconds(load.pid());
     // The clock was brought forward by half a second and more.
     assert!((said - kernel).abs() < 0.1, "{said} instead of {kernel}");
+}
+
+/// Either of the two clocks can be ahead of the other.
+#[test]
+fn who_had_a_cpu_is_known_while_the_clock_is_behind() {
+    let _machine = support::alone();
+    needs!("cpu_waits");
+    needs_a_virtual_machine!();
+    let group = Group::new("behind").heavy();
+    let load = Load::own(&group, "spin 1");
+    let pid = load.pid().to_string();
+    let _tick = Tick::of(9_000);
+    // It loses a second in ten: more than it can have been ahead since the boot.
+    thread::sleep(Duration::from_secs(10));
+    let answer = support::json(&["why", &pid, "--json", "--for", "2s"]);
+    let cpus = answer["time_of_cpus"].as_array().expect("CPUs");
+    let cpu = cpus.iter().find(|it| it["cpu"] == last_cpu());
+    let holders = cpu.and_then(|it| it["holders"].as_array());
+    let holders = holders.unwrap_or_else(|| panic!("the last CPU: {answer}"));
+    let held = holders
+        .iter()
+        .find(|it| it["name"] == group.path().as_str());
+    let held = held.and_then(|it| it["seconds"].as_f64()).unwrap_or(0.0);
+    assert!(held > 0.5, "{answer}");
 }

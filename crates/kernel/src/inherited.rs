@@ -37,8 +37,7 @@ pub fn listener() -> io::Result<Option<TcpListener>> {
         && sockopt::socket_type(socket)? == SocketType::STREAM
         && sockopt::socket_acceptconn(socket)?;
     if !right {
-        let words =
-            "the socket that is handed over is no TCP socket that listens (ListenStream=PORT)";
+        let words = "the socket that is handed over is no TCP socket that listens (ListenStream=127.0.0.1:PORT)";
         return Err(refused(words.to_owned()));
     }
     fcntl_setfd(socket, FdFlags::CLOEXEC)?;
