@@ -102,7 +102,8 @@ other_kernels() {
 # kernel, and takes seconds.
 ON_OTHER_KERNELS=(
     energy::sums accounting::clock accounting::moves::a_process accounting::moves::a_running hardware
-    events::processes::cpu_time events::oom events::listen events::connect
+    events::processes::cpu_time events::processes::a_signal events::oom events::listen
+    events::connect
     events::files::o events::files::reads events::scenarios::the_whole
     events::changes::changes events::story events::udp::a_flow events::udp::what_dig
     hist::snapshot hist::switched trigger::counts

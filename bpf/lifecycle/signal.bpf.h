@@ -35,8 +35,8 @@ static __always_inline void report_signal(struct task_struct *task, int signal,
 		event.code = SI_KERNEL;
 	else if ((__u64)info != SEND_SIG_NOINFO)
 		event.code = BPF_CORE_READ(info, si_code);
-	/* The kernel's own are above 0. */
-	if (event.code <= SI_USER)
+	/* The kernel's own are above 0. Before v5.11 who sends is not known: compat.bpf.h. */
+	if (has_task_storage && event.code <= SI_USER)
 		describe_leader(&event.sender, bpf_get_current_task_btf());
 	emit(&facts, &event, sizeof(event), EVENT_PROCESS_SIGNAL);
 }

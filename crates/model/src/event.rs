@@ -111,7 +111,7 @@ pub enum What {
         signal: u8,
         /// Why it was sent: si_code of sigaction(2).
         code: i32,
-        /// The process that sent it; `None` for the kernel.
+        /// The process that sent it; `None` for the kernel (a code above 0), and before Linux 5.11.
         sender: Option<Parent>,
     },
     /// A process died of the OOM killer.

@@ -287,9 +287,10 @@ impl Pipeline {
         let off = |it: &&Feature| wanted.contains(&it.id) && it.state == FeatureState::Off;
         let off = features.iter().filter(off);
         let words = off.map(|off| format!("{} is off: {}; {}", off.id, off.reason, off.mend));
-        let words: Vec<String> = words.collect();
+        let mut words: Vec<String> = words.collect();
         if !words.is_empty() && words.len() == wanted.len() {
-            return Err(Error::new(ErrorKind::Kernel, words.join("\n")).into());
+            // What the others need, if they need one another.
+            return Err(Error::new(ErrorKind::Kernel, words.swap_remove(0)).into());
         }
         for words in words {
             tracing::warn!("{words}");

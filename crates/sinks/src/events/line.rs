@@ -133,10 +133,14 @@ fn words(what: &What) -> (&'static str, String, Tone) {
             what.push_str(&used(*duration_ns, *cpu_ns, *rss_peak_bytes));
             ("process", what, tone)
         }
-        What::ProcessSignal { signal, sender, .. } => {
-            let sender = sender
-                .as_ref()
-                .map_or_else(|| "the kernel".to_owned(), parent);
+        What::ProcessSignal {
+            signal,
+            code,
+            sender,
+        } => {
+            // The kernel's own codes are above 0; who else sends is not known before Linux 5.11.
+            let nobody = if *code > 0 { "the kernel" } else { "a process" };
+            let sender = (sender.as_ref()).map_or_else(|| nobody.to_owned(), parent);
             let what = format!("{} from {sender}", names::signal(*signal));
             ("signal", what, Tone::Notice)
         }
