@@ -494,6 +494,41 @@ fn what_is_in_no_file_is_known_from_the_first_second() {
     end(&mut server);
 }
 
+/// It is on its way to another process since before the agent: no row below the node has it.
+#[test]
+fn what_nobody_has_open_is_open_on_the_node() {
+    let _machine = support::alone();
+    needs!("tcp_events");
+    let nobodys = |reading: &Reading| {
+        let all = |rows| reading.value(&format!("noctule_{rows}_tcp_connections"), &[]);
+        let rows = ["container", "unit", "cgroup"].map(|rows| all(rows).unwrap_or(0.0));
+        all("node").map(|node| node - rows.iter().sum::<f64>())
+    };
+    let group = Group::new("queue");
+    let mut server = Load::own(&group, "sockets");
+    let mut client = Load::own(&group, "sockets");
+    let address = server.ask("listen 127.0.0.1:0");
+    client.ask(&format!("connect {address}"));
+    server.ask("accept");
+    client.ask(&format!("connect {address}"));
+    server.ask("accept");
+    let path = group.path();
+    // The figure of nobody when all of the group's are in its row.
+    let with = |agent: &Agent, expected: f64| {
+        Reading::fresh_with(agent, "its row is there", |reading| {
+            let name = "noctule_cgroup_tcp_connections";
+            let open = reading.value(name, &[("cgroup", &path)]);
+            (open == Some(expected)).then(|| nobodys(reading)).flatten()
+        })
+    };
+    let before = with(&Agent::start(&["--interval", "200ms"]), 4.0);
+    client.ask("post");
+    let after = with(&Agent::start(&["--interval", "200ms"]), 3.0);
+    assert_eq!(after, before + 1.0);
+    end(&mut client);
+    end(&mut server);
+}
+
 #[test]
 fn multipath_belongs_to_who_has_it_however_old_it_is() {
     let _machine = support::shared();

@@ -78,11 +78,10 @@ impl EventCounts {
             listed.extend(id);
             self.processes.row(id.unwrap_or(NOBODY)).row = of_processes(&counts);
         }
-        self.sockets.clear();
-        for (id, counts) in kernel.tcp()? {
+        let rows = kernel.tcp()?;
+        self.sockets = open(rows.iter().map(|(id, row)| (*id, kernel.open_sockets(row))));
+        for (id, counts) in rows {
             listed.extend(id);
-            let open = kernel.open_sockets(&counts);
-            self.sockets.insert(id.unwrap_or(NOBODY), open);
             // Segments without an owner and the overflow are both nobody's.
             let row = self.tcp.row(id.unwrap_or(NOBODY));
             match id {
@@ -280,6 +279,16 @@ impl EventCounts {
     }
 }
 
+/// What is open, by group. Sockets without an owner have a row, and the overflow is another: both are
+/// nobody's.
+fn open(rows: impl Iterator<Item = (Option<CgroupId>, Sockets)>) -> HashMap<CgroupId, Sockets> {
+    let mut groups: HashMap<_, Sockets> = HashMap::new();
+    for (id, sockets) in rows {
+        *groups.entry(id.unwrap_or(NOBODY)).or_default() += &sockets;
+    }
+    groups
+}
+
 /// The counters that mean anything: what is not asked for, or has no hook, is not a 0.
 fn measured(kernel: &Events, files: Option<&FileEvents>) -> Vec<EventCounter> {
     let on = |id: FeatureId| {
@@ -346,4 +355,25 @@ fn of_destination(counts: &DestinationCounts) -> DestinationCounters {
     counters[DestinationCounter::BytesSent] = counts.sent;
     counters[DestinationCounter::BytesReceived] = counts.received;
     counters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_has_open_is_not_lost_to_the_overflow() {
+        let sockets = |connections, listeners| Sockets {
+            connections,
+            listeners,
+        };
+        let rows = [
+            (Some(NOBODY), sockets(2, 1)),
+            (Some(CgroupId(7)), sockets(3, 0)),
+            (None, sockets(0, 4)),
+        ];
+        let open = open(rows.into_iter());
+        assert_eq!(open[&NOBODY], sockets(2, 5));
+        assert_eq!(open[&CgroupId(7)], sockets(3, 0));
+    }
 }
