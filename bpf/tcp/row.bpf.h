@@ -89,6 +89,19 @@ static __always_inline struct destination_row *other_destinations_row(__u64 cgro
 	return row ? row : &destination_overflow;
 }
 
+/* IPv4 through a socket of IPv6 is IPv4: one destination has one row. */
+static __always_inline void unmap(struct destination_key *key)
+{
+	__u32 *address = (__u32 *)key->address;
+
+	if (key->family != AF_INET6 || address[0] || address[1] || address[2] != bpf_htonl(0xffff))
+		return;
+	key->family = AF_INET;
+	address[0] = address[3];
+	address[2] = 0;
+	address[3] = 0;
+}
+
 /* The row of the other end; of connections from this side only, ports of the others are chance. */
 static __always_inline struct destination_row *destination_row(const struct socket_account *account,
 							       const struct socket_ends *ends)
@@ -99,6 +112,7 @@ static __always_inline struct destination_row *destination_row(const struct sock
 	key.family = ends->family;
 	key.port = ends->peer_port;
 	__builtin_memcpy(key.address, ends->peer, sizeof(key.address));
+	unmap(&key);
 	row = bpf_map_lookup_elem(&destinations, &key);
 	if (!row && !bpf_map_lookup_elem(&over_share, &key.cgroup))
 		row = lookup_or_init(&destinations, &key, &no_destination);

@@ -319,3 +319,44 @@ fn a_destination_has_a_place_at_once_and_keeps_it_after_its_group() {
     }
     end(&mut server);
 }
+
+/// The socket has the address of its peer in the form of IPv6.
+#[test]
+fn a_destination_of_ipv4_has_one_name_whatever_the_socket() {
+    let _machine = support::shared();
+    needs!("tcp_events");
+    let agent = Agent::start(&["--interval", "200ms"]);
+    let group = Group::new("dual");
+    let mut server = Load::own(&group, "sockets");
+    let mut load = Load::own(&group, "sockets");
+    let at = port(&server.ask("listen 127.0.0.1:0"));
+    load.ask(&format!("connect [::ffff:127.0.0.1]:{at}"));
+    load.ask(&format!("connect 127.0.0.1:{at}"));
+    end(&mut server);
+    // Nobody listens there any more.
+    let refused = load.ask(&format!("connect [::ffff:127.0.0.1]:{at}"));
+    assert_eq!(refused, "error 111");
+    let path = group.path();
+    let places = Reading::fresh_with(&agent, "all are counted", |reading| {
+        let samples = reading.samples.iter();
+        let ours = samples
+            .filter(|s| s.name == "noctule_cgroup_tcp_destination_connects_total")
+            .filter(|s| s.labels["cgroup"] == path && s.value > 0.0)
+            .map(|s| {
+                (
+                    s.labels["destination"].clone(),
+                    s.labels["result"].clone(),
+                    s.value,
+                )
+            });
+        let mut all: Vec<_> = ours.collect();
+        all.sort_by(|a, b| a.1.cmp(&b.1));
+        let sum: f64 = all.iter().map(|(_, _, connects)| connects).sum();
+        (sum == 3.0).then_some(all)
+    });
+    let place = format!("127.0.0.1:{at}");
+    assert_eq!(places.len(), 2, "{places:?}");
+    assert_eq!(places[0], (place.clone(), "failed".into(), 1.0));
+    assert_eq!(places[1], (place, "ok".into(), 2.0));
+    end(&mut load);
+}
