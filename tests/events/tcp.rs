@@ -136,6 +136,27 @@ fn a_failure_has_its_reason() {
     }
 }
 
+/// When it began is not known, so how long it took is not either.
+#[test]
+fn a_failure_that_began_before_the_agent_has_no_duration() {
+    let _machine = support::shared();
+    needs!("tcp_events");
+    let link = Link::new();
+    link.near.set("ipv4/tcp_syn_retries", "5");
+    let mut load = Load::in_namespace(&link.near, "sockets");
+    let id = load.pid();
+    assert_eq!(load.ask(&format!("begin {}:9", Link::SILENT)), "begun");
+    let stream = Stream::start(&KINDS);
+    // The kernel gives up at once from now on: at the next attempt.
+    link.near.set("ipv4/tcp_syn_retries", "1");
+    assert_eq!(load.ask("settle"), "error 110");
+    end(&mut load);
+    let failed = stream.wait_for("it fails", |e| is(e, "tcp.connect_failed", id));
+    assert_eq!(failed["error.type"], "timeout", "{failed}");
+    assert_eq!(failed["network.peer.address"], Link::SILENT, "{failed}");
+    assert_eq!(failed["duration_seconds"], Value::Null, "{failed}");
+}
+
 #[test]
 fn ten_thousand_short_connections_are_all_told() {
     const COUNT: u64 = 10_000;

@@ -316,8 +316,8 @@ pub enum TcpChange {
         reason: ConnectError,
         /// The error that the application gets (errno); 0 when it gave up itself.
         errno: i32,
-        /// From the call to the end, nanoseconds.
-        duration_ns: u64,
+        /// From the call to the end, nanoseconds; `None` when either is not known.
+        duration_ns: Option<u64>,
     },
     /// A connection was established from the other side. Its process is the one that accepts it, or,
     /// where the kernel does not show that, the one that listens.
@@ -423,7 +423,7 @@ pub struct Socket {
     pub id: u64,
     /// Own end; `None` while no port was chosen.
     pub local: Option<SocketAddr>,
-    /// The other end; `None` for one that listens.
+    /// The other end; `None` for one that listens, and where it is not known any more.
     pub peer: Option<SocketAddr>,
     /// Cookie of its network namespace; `None` where the kernel has none (before Linux 5.12).
     pub netns_cookie: Option<u64>,

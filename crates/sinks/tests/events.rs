@@ -163,7 +163,7 @@ fn failed(reason: ConnectError, errno: i32) -> What {
     tcp(TcpChange::ConnectFailed {
         reason,
         errno,
-        duration_ns: 1_200_000,
+        duration_ns: Some(1_200_000),
     })
 }
 
@@ -278,11 +278,20 @@ fn sockets() -> Vec<Event> {
         origin: Origin::Existing,
         ..event(tcp(TcpChange::Connect { duration_ns: None }))
     };
+    // It began before the agent, and its end was found later.
+    let late = What::Tcp {
+        change: TcpChange::ConnectFailed {
+            reason: ConnectError::Other,
+            errno: 0,
+            duration_ns: None,
+        },
+        socket: Socket { peer: None, ..half },
+    };
     let given_up = What::Tcp {
         change: TcpChange::ConnectFailed {
             reason: ConnectError::Abandoned,
             errno: 0,
-            duration_ns: 3 * SECOND,
+            duration_ns: Some(3 * SECOND),
         },
         socket: half,
     };
@@ -300,6 +309,7 @@ fn sockets() -> Vec<Event> {
         event(failed(ConnectError::Refused, 111)),
         event(failed(ConnectError::Timeout, 110)),
         event(given_up),
+        event(late),
         event(failed(ConnectError::Unreachable, 113)),
         event(failed(ConnectError::Other, 4000)),
         event(tcp(TcpChange::Retransmit {

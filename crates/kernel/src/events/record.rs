@@ -270,7 +270,7 @@ fn socket_change(kind: process::event_kind, bytes: &[u8]) -> Option<What> {
         kinds::EVENT_TCP_CONNECT_FAILED => TcpChange::ConnectFailed {
             reason: reason(record.reason),
             errno: record.error as i32,
-            duration_ns: record.duration_ns,
+            duration_ns: known(record.duration_ns),
         },
         kinds::EVENT_TCP_ACCEPT => TcpChange::Accept,
         kinds::EVENT_TCP_RETRANSMIT => TcpChange::Retransmit {
@@ -354,10 +354,12 @@ fn closed_here(flags: u32) -> Option<bool> {
 fn socket_of(id: u64, ends: &tcp::socket_ends, listens: bool) -> Socket {
     let local = SocketAddr::new(address(ends.family, &ends.local), ends.local_port);
     let peer = peer(ends.family, &ends.peer, ends.peer_port);
+    // Of one whose end is reported late the kernel does not have it any more.
+    let has_peer = peer.port() != 0 || !peer.ip().to_canonical().is_unspecified();
     Socket {
         id,
         local: (ends.local_port != 0).then_some(local),
-        peer: (!listens).then_some(peer),
+        peer: (!listens && has_peer).then_some(peer),
         netns_cookie: (ends.netns_cookie != 0).then_some(ends.netns_cookie),
         multipath: false,
     }
@@ -407,7 +409,56 @@ pub(super) fn socket(bytes: &[u8]) -> Option<SocketSample> {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::offset_of;
+
     use super::*;
+
+    /// A failure of connecting as the kernel side reports it: its duration, and where it went to.
+    fn failure(duration_ns: u64, peer: [u8; 4], port: u16) -> What {
+        let mut record = vec![0; size_of::<tcp::tcp_event>()];
+        let mut fill = |at: usize, bytes: &[u8]| record[at..][..bytes.len()].copy_from_slice(bytes);
+        let family = tcp::address_family::AF_INET.0 as u16;
+        fill(
+            offset_of!(tcp::tcp_event, duration_ns),
+            &duration_ns.to_ne_bytes(),
+        );
+        fill(
+            offset_of!(tcp::tcp_event, ends.family),
+            &family.to_ne_bytes(),
+        );
+        fill(offset_of!(tcp::tcp_event, ends.peer), &peer);
+        fill(
+            offset_of!(tcp::tcp_event, ends.peer_port),
+            &port.to_be_bytes(),
+        );
+        let kind = process::event_kind::EVENT_TCP_CONNECT_FAILED;
+        socket_change(kind, &record).expect("it is one of ours")
+    }
+
+    #[test]
+    fn what_is_not_known_of_a_failure_is_absent() {
+        let cases = [
+            (7, [10, 0, 0, 1], 80, Some(7), Some("10.0.0.1:80")),
+            // It began before the agent.
+            (0, [10, 0, 0, 1], 80, None, Some("10.0.0.1:80")),
+            // There is no port 0, and it can be asked for.
+            (7, [127, 0, 0, 1], 0, Some(7), Some("127.0.0.1:0")),
+            // It is found when the socket is gone.
+            (0, [0; 4], 0, None, None),
+        ];
+        for (lasted, address, port, duration, to) in cases {
+            let What::Tcp { change, socket } = failure(lasted, address, port) else {
+                panic!("it is of TCP");
+            };
+            let expected = TcpChange::ConnectFailed {
+                reason: ConnectError::Refused,
+                errno: 0,
+                duration_ns: duration,
+            };
+            assert_eq!(change, expected);
+            assert_eq!(socket.peer, to.map(|to| to.parse().expect("an address")));
+        }
+    }
 
     #[test]
     fn a_path_from_a_descriptor_is_as_the_kernel_calls_it() {

@@ -327,7 +327,7 @@ impl Change {
             } => Self {
                 error: Some(reason.name()),
                 errno: Some(errno).filter(|errno| *errno != 0),
-                duration_seconds: Some(seconds(duration_ns)),
+                duration_seconds: duration_ns.map(seconds),
                 ..none
             },
             TcpChange::Retransmit { segments, failed } => Self {

@@ -317,8 +317,9 @@ fn tcp(change: TcpChange, socket: &Socket) -> (String, Tone) {
                 0 => String::new(),
                 errno => format!(" ({})", names::error(errno)),
             };
-            let what = format!("{out} {why}{error} after {}", duration(duration_ns));
-            (what, Tone::Bad)
+            let took = duration_ns.map(|ns| format!(" after {}", duration(ns)));
+            let took = took.unwrap_or_default();
+            (format!("{out} {why}{error}{took}"), Tone::Bad)
         }
         TcpChange::Accept => (format!("{} accepted", ends(socket, "<-")), Tone::Good),
         TcpChange::Retransmit { segments, failed } => {

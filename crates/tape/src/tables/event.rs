@@ -335,7 +335,7 @@ impl EventRecord {
             } => {
                 self.error_type = Some(Word(reason.name()));
                 self.errno = Some(errno);
-                self.duration_ns = Some(duration_ns);
+                self.duration_ns = duration_ns;
             }
             TcpChange::Retransmit { segments, failed } => {
                 self.segments = Some(segments);
@@ -495,7 +495,8 @@ impl EventRecord {
             "tcp.connect_failed" => TcpChange::ConnectFailed {
                 reason: named(&ConnectError::ALL, ConnectError::name, self.error_type?.0)?,
                 errno: self.errno?,
-                duration_ns: self.duration_ns?,
+                // Older recordings have 0 where it is not known.
+                duration_ns: self.duration_ns.filter(|ns| *ns != 0),
             },
             "tcp.accept" => TcpChange::Accept,
             "tcp.retransmit" => TcpChange::Retransmit {

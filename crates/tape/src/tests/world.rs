@@ -596,7 +596,7 @@ fn change(dice: &mut Dice) -> TcpChange {
         4 => TcpChange::ConnectFailed {
             reason: ConnectError::ALL[dice.roll(5) as usize],
             errno: 110,
-            duration_ns: 0,
+            duration_ns: dice.maybe(5),
         },
         5 => TcpChange::Retransmit {
             segments: 2,
