@@ -14,12 +14,16 @@
 /*
  * What is not settled yet. Two can settle at once, and the one that comes late have read less than
  * the other. The last sum is exact, and can be less than one that was read while the end of the
- * stream was taken for a byte.
+ * stream was taken for a byte. A row keeps that byte: it only goes up, and another group can have
+ * got it, which had the socket before.
  */
 static __always_inline __u64 unsettled_part(__u64 *settled, __u64 sum, bool last)
 {
-	if (last)
-		return sum - __sync_lock_test_and_set(settled, sum);
+	if (last) {
+		__u64 before = __sync_lock_test_and_set(settled, sum);
+
+		return sum > before ? sum - before : 0;
+	}
 	for (int i = 0; i < 3; i++) {
 		__u64 before = *(volatile __u64 *)settled;
 
