@@ -196,12 +196,17 @@ impl Segment {
         self.closed
     }
 
-    /// Wall-clock time of its first batch and of its last, nanoseconds since 1970; `None` without one.
+    /// The least and the greatest wall-clock time of its batches, nanoseconds since 1970; `None` without one.
     pub fn span(&self) -> Option<(u64, u64)> {
-        let mut filled = self.flushes.iter().filter(|flush| flush.ticks > 0);
-        let first = filled.next()?;
-        let last = filled.next_back().unwrap_or(first);
-        Some((first.from_unix_ns, last.to_unix_ns))
+        let filled = self.flushes.iter().filter(|flush| flush.ticks > 0);
+        let times = filled.flat_map(|flush| [flush.from_unix_ns, flush.to_unix_ns]);
+        Some((times.clone().min()?, times.max()?))
+    }
+
+    /// Wall-clock time of its last batch, nanoseconds since 1970.
+    pub(crate) fn end_unix_ns(&self) -> Option<u64> {
+        let last = self.flushes.iter().rfind(|flush| flush.ticks > 0);
+        last.map(|flush| flush.to_unix_ns)
     }
 
     /// Number of its first batch and of its last.

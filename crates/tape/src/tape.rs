@@ -23,10 +23,13 @@ pub struct Tape {
 /// lost some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Wall-clock time of the first batch, nanoseconds since 1970.
+    /// The least wall-clock time of a batch, nanoseconds since 1970: that of the first, but where the clock was
+    /// set back.
     pub from_unix_ns: u64,
-    /// The same of the last.
+    /// The greatest.
     pub to_unix_ns: u64,
+    /// That of the last batch.
+    pub end_unix_ns: u64,
     /// Place of the first segment and of the last.
     pub segments: (usize, usize),
     /// Number of the first batch and of the last.
@@ -45,6 +48,7 @@ impl Span {
         Self {
             from_unix_ns: self.from_unix_ns.max(from_unix_ns),
             to_unix_ns: self.to_unix_ns.min(to_unix_ns),
+            end_unix_ns: self.end_unix_ns.min(to_unix_ns),
             ..*self
         }
     }
@@ -114,13 +118,17 @@ impl Tape {
     pub fn spans(&self) -> Vec<Span> {
         let mut spans: Vec<(Span, &str)> = Vec::new();
         for (place, segment) in self.segments.iter().enumerate() {
-            let (Some((from, to)), Some(ticks)) = (segment.span(), segment.ticks()) else {
+            let (Some((from, to)), Some(end), Some(ticks)) =
+                (segment.span(), segment.end_unix_ns(), segment.ticks())
+            else {
                 continue;
             };
             let run = &*segment.meta().run;
             match spans.last_mut() {
                 Some((span, same)) if !run.is_empty() && *same == run && span.ticks.1 < ticks.0 => {
-                    span.to_unix_ns = to;
+                    span.from_unix_ns = span.from_unix_ns.min(from);
+                    span.to_unix_ns = span.to_unix_ns.max(to);
+                    span.end_unix_ns = end;
                     span.segments.1 = place;
                     span.ticks.1 = ticks.1;
                 }
@@ -128,6 +136,7 @@ impl Tape {
                     let span = Span {
                         from_unix_ns: from,
                         to_unix_ns: to,
+                        end_unix_ns: end,
                         segments: (place, place),
                         ticks,
                     };
@@ -157,23 +166,20 @@ impl Tape {
     ) -> Batches<'_> {
         let (first, last) = span.segments;
         let segments = self.segments.get(first..=last).unwrap_or_default();
-        let begun = segments
-            .iter()
-            .rposition(|segment| segment.span().is_some_and(|(from, _)| from <= from_unix_ns));
-        let segments = &segments[begun.unwrap_or(0).min(segments.len())..];
+        let (begun, flush) = place(segments, from_unix_ns);
+        let segments = &segments[begun.min(segments.len())..];
         let flushes = segments.first().map_or(&[][..], Segment::flushes);
-        let whole = flushes
-            .iter()
-            .rposition(|flush| flush.whole && flush.from_unix_ns <= from_unix_ns);
+        let before = flushes.iter().take(flush + 1);
+        let whole = before.enumerate().rfind(|(_, flush)| flush.whole);
         let mut batches = Batches {
             tables,
             segments,
-            flush: whole.unwrap_or(0),
+            flush: whole.map_or(0, |(whole, _)| whole),
             state: State::default(),
             passed: false,
             damages: Vec::new(),
         };
-        batches.skip_to(from_unix_ns);
+        batches.skip_to(flush, from_unix_ns);
         batches
     }
 
@@ -199,6 +205,29 @@ impl Tape {
     pub fn damages(&self) -> impl Iterator<Item = &Damage> {
         self.segments.iter().flat_map(Segment::damages)
     }
+}
+
+/// The segment and the flush in it that have the last batch that is not after a time. Where the clock was set back a
+/// time may be there twice: the later one counts.
+fn place(segments: &[Segment], time_unix_ns: u64) -> (usize, usize) {
+    let flushes = |(at, segment): (usize, &'_ Segment)| {
+        let flushes = segment.flushes().iter().enumerate();
+        let filled = flushes.filter(|(_, flush)| flush.ticks > 0);
+        let times = filled.map(|(place, flush)| (place, flush.from_unix_ns, flush.to_unix_ns));
+        times
+            .map(|(place, from, to)| ((at, place), from, to))
+            .collect::<Vec<_>>()
+    };
+    let all: Vec<_> = segments.iter().enumerate().flat_map(flushes).collect();
+    // A flush goes on to the next one.
+    let holds = |at: &usize| {
+        let (_, from, to) = all[*at];
+        let next = all.get(at + 1).map_or(to, |next| next.1.saturating_sub(1));
+        (from..=to.max(next)).contains(&time_unix_ns)
+    };
+    let last = || all.iter().rposition(|(_, from, _)| *from <= time_unix_ns);
+    let found = (0..all.len()).rev().find(holds).or_else(last);
+    found.map_or((0, 0), |at| all[at].0)
 }
 
 /// Batches in order. Behind a damage they go on with the next segment.
@@ -334,19 +363,11 @@ impl<'a> Batches<'a> {
         Some((segment, flush))
     }
 
-    /// When the first batch was taken that is not loaded, in this segment.
-    fn unloaded_unix_ns(&self, skip: usize) -> Option<u64> {
-        let flushes = self.segments.first().map_or(&[][..], Segment::flushes);
-        let later = flushes.get(self.flush + skip..).unwrap_or_default();
-        let filled = later.iter().find(|flush| flush.ticks > 0);
-        filled.map(|flush| flush.from_unix_ns)
-    }
-
-    /// Goes to the last batch that is not after a time.
-    fn skip_to(&mut self, time_unix_ns: u64) {
-        self.pass_flushes(time_unix_ns);
+    /// Goes to the last batch of a flush that is not after a time.
+    fn skip_to(&mut self, flush: usize, time_unix_ns: u64) {
+        self.pass_flushes(flush);
         let before = |this: &Self| {
-            let later = this.state.second_unix_ns().or(this.unloaded_unix_ns(0));
+            let later = this.state.second_unix_ns();
             later.is_some_and(|at| at <= time_unix_ns)
         };
         while self.next_unix_ns().is_some() && before(self) {
@@ -355,11 +376,9 @@ impl<'a> Batches<'a> {
         self.state.forget_ended();
     }
 
-    /// Goes past the flushes behind which another begins before a time.
-    fn pass_flushes(&mut self, time_unix_ns: u64) {
-        while self
-            .unloaded_unix_ns(1)
-            .is_some_and(|at| at <= time_unix_ns)
+    /// Goes past the flushes before this one.
+    fn pass_flushes(&mut self, flush: usize) {
+        while self.flush < flush
             && let Some((segment, flush)) = self.take_flush()
         {
             let parts = Parts::read(segment, flush, self.tables);

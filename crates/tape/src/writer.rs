@@ -95,6 +95,9 @@ impl Writer {
         let mut written = Ok(());
         if self.open.as_ref().is_some_and(over) {
             written = self.end_segment();
+        } else if self.flush.ticks > 0 && batch.time_unix_ns < self.flush.to_unix_ns {
+            // The clock was set back: a reader finds times by those of the ends of a flush.
+            written = self.flush();
         }
         let is_first = self.flush.ticks == 0;
         if is_first {

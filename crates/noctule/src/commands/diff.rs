@@ -33,7 +33,10 @@ pub(super) fn run(args: &DiffArgs) -> Result<u8> {
     let windows = [window(&args.before)?, window(&args.after)?];
     let length = |window: &Window| {
         let stretch = &window.stretch;
-        stretch.to_unix_ns.saturating_sub(stretch.from_unix_ns)
+        let part = stretch
+            .span
+            .between(stretch.from_unix_ns, stretch.to_unix_ns);
+        part.to_unix_ns.saturating_sub(part.from_unix_ns)
     };
     let shorter = length(&windows[0]).min(length(&windows[1]));
     let block_ns = (shorter / BLOCKS).clamp(SHORTEST_NS, LONGEST_NS);
@@ -67,9 +70,7 @@ fn window(text: &str) -> Result<Window> {
         _ => None,
     };
     let Some((folder, moment)) = place else {
-        let mut window = Window::of(Path::new(text), None, None, Duration::MAX)?;
-        window.clip();
-        return Ok(window);
+        return Window::of(Path::new(text), None, None, Duration::MAX);
     };
     // An offset from UTC has a plus, too: 2026-11-24T03:10+01:00.
     let (at, length) = match moment.rsplit_once('+') {

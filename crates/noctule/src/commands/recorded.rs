@@ -94,14 +94,17 @@ impl Window {
         };
         let length = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let (span, from_unix_ns, to_unix_ns) = match (at, duration) {
-            (None, None) => (last, last.from_unix_ns, last.to_unix_ns),
+            (None, None) => {
+                let stretch = Stretch::whole(*last);
+                return Ok(Self { tape, stretch });
+            }
             (None, Some(duration)) => {
-                let from = last.to_unix_ns.saturating_sub(length(duration));
-                (last, from, last.to_unix_ns)
+                let from = last.end_unix_ns.saturating_sub(length(duration));
+                (last, from, last.end_unix_ns)
             }
             (Some(at), duration) => {
                 let from =
-                    moment(at, last.to_unix_ns).with_context(|| Usage(format!("--at {at}")))?;
+                    moment(at, last.end_unix_ns).with_context(|| Usage(format!("--at {at}")))?;
                 // Times are shown in whole seconds: that of the first batch is in the recording, too.
                 let shown =
                     |span: &&Span| span.has(from) || span.has(from.saturating_add(SECOND_NS - 1));
@@ -227,8 +230,12 @@ impl Window {
         if ended == started {
             bail!(
                 "there is one batch between {} and {}: a longer --for is needed",
-                local(self.stretch.from_unix_ns),
-                local(self.stretch.to_unix_ns)
+                local(
+                    self.stretch
+                        .from_unix_ns
+                        .max(self.stretch.span.from_unix_ns)
+                ),
+                local(self.stretch.to_unix_ns.min(self.stretch.span.to_unix_ns))
             );
         }
         let owners: Vec<&Owner> = owners.values().map(|owner| &**owner).collect();

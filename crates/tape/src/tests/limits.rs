@@ -3,9 +3,9 @@
 use noctule_model::Batch;
 
 use super::world::World;
-use super::{options, read};
+use super::{options, read, write};
 use crate::folder::Limits;
-use crate::tape::Tape;
+use crate::tape::{Stretch, Tape};
 use crate::writer::Writer;
 
 #[test]
@@ -43,6 +43,30 @@ fn the_oldest_segments_go_first() {
         let tape = Tape::open(folder.path()).expect("a tape");
         assert_eq!(tape.spans().len(), 1);
     }
+}
+
+#[test]
+fn a_run_whose_clock_was_set_back_is_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(3);
+    let mut ticks: Vec<_> = (0..100).map(|_| world.tick()).collect();
+    for (_, batch) in &mut ticks[30..] {
+        batch.time_unix_ns -= 3_600_000_000_000;
+    }
+    write(folder.path(), 20, &ticks);
+    let tape = Tape::open(folder.path()).expect("a tape");
+    let [span] = tape.spans()[..] else {
+        panic!("{:?}", tape.spans());
+    };
+    assert_eq!(span.end_unix_ns, ticks[99].1.time_unix_ns);
+    for (_, batch) in &ticks {
+        let at = batch.time_unix_ns;
+        assert!(span.has(at));
+        let found = tape.batches(&span, at).next();
+        assert_eq!(found.map(|it| it.sequence), Some(batch.sequence));
+    }
+    let whole = tape.batches(&span, Stretch::whole(span).from_unix_ns);
+    assert_eq!(whole.count(), 100);
 }
 
 #[test]
