@@ -21,7 +21,7 @@ use crate::stop;
 pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> {
     let shown = Shown::open(folder, args)?;
     let start = match (&args.source.recorded.at, args.duration) {
-        (None, None) => shown.parts.last().map_or(0, |part| part.to_unix_ns),
+        (None, None) => shown.parts.last().map_or(0, |part| part.end_unix_ns),
         _ => shown.parts.first().map_or(0, |part| part.from_unix_ns),
     };
     let selection = shown.select(args)?;
@@ -42,6 +42,8 @@ pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
 struct Shown {
     tape: Tape,
     parts: Vec<Span>,
+    /// Nothing behind this time.
+    to_unix_ns: u64,
 }
 
 impl Shown {
@@ -51,7 +53,11 @@ impl Shown {
             recorded::warn(tape.damages());
             let parts = tape.spans();
             ensure!(!parts.is_empty(), recorded::nothing_in(folder));
-            return Ok(Self { tape, parts });
+            return Ok(Self {
+                tape,
+                parts,
+                to_unix_ns: u64::MAX,
+            });
         }
         // From --at on one can go to the end.
         let window = Window::of_option(
@@ -69,6 +75,7 @@ impl Shown {
         Ok(Self {
             tape: window.tape,
             parts: vec![part],
+            to_unix_ns,
         })
     }
 
@@ -113,7 +120,10 @@ impl Recorded for Shown {
 
     fn batches(&self, span: usize, from_unix_ns: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
         match self.parts.get(span) {
-            Some(part) => Box::new(self.tape.batches(part, from_unix_ns)),
+            Some(part) => {
+                let batches = self.tape.batches(part, from_unix_ns);
+                Box::new(batches.take_while(|it| it.time_unix_ns <= self.to_unix_ns))
+            }
             None => Box::new(std::iter::empty()),
         }
     }

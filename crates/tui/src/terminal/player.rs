@@ -15,10 +15,11 @@ use crate::state::travel::{Fresh, Travel};
 
 /// A recording that can be read from any moment.
 pub trait Recorded: Sync {
-    /// Begin and end of each run of the agent, nanoseconds since 1970, in order. There is one at least.
+    /// The least and the greatest time of each run of the agent, nanoseconds since 1970, in order. There is one at
+    /// least.
     fn spans(&self) -> Vec<(u64, u64)>;
 
-    /// The batches of a span, from the last that is not after a moment on.
+    /// The batches of a span, from the last that is not after a moment on. Their end is that of the span.
     fn batches(&self, span: usize, from_unix_ns: u64) -> Box<dyn Iterator<Item = Batch> + '_>;
 }
 
@@ -105,7 +106,7 @@ impl<'a> Player<'a> {
 
     /// Waits for a key, and plays meanwhile.
     fn wait(&mut self) -> Result<Travel, Gone> {
-        let begun = (Instant::now(), self.time());
+        let mut begun = (Instant::now(), self.time());
         let mut drawn = Instant::now();
         loop {
             let Some(speed) = self.speed else {
@@ -119,8 +120,13 @@ impl<'a> Player<'a> {
             let passed = (begun.0.elapsed().as_nanos() as u64).saturating_mul(u64::from(speed));
             let now = begun.1.saturating_add(passed);
             let mut moved = false;
-            while self.upcoming().is_some_and(|time| time <= now) {
+            while let Some(time) = self.upcoming().filter(|time| *time <= now) {
+                let set_back = time < self.time();
                 moved |= self.step();
+                if set_back {
+                    begun = (Instant::now(), time);
+                    break;
+                }
             }
             if self.upcoming().is_none() {
                 self.speed = None;
@@ -174,7 +180,7 @@ impl<'a> Player<'a> {
         let span = spans.take_while(|(from, _)| *from <= time).count();
         let span = span.saturating_sub(1);
         let (from, to) = self.spans.get(span).copied().unwrap_or_default();
-        let time = time.clamp(from, to);
+        let time = time.max(from).min(to);
         let has = span == self.span && self.keeps_minute(time, from);
         if !has {
             self.span = span;
@@ -282,11 +288,7 @@ impl<'a> Player<'a> {
     /// Time of the batch behind the place, in the same span.
     fn upcoming(&mut self) -> Option<u64> {
         if self.at + 1 >= self.kept.len() {
-            let end = self.spans.get(self.span)?.1;
             let batch = self.later.next()?;
-            if batch.time_unix_ns > end {
-                return None;
-            }
             self.kept.push_back(batch);
             if self.kept.len() > KEPT {
                 self.kept.pop_front();
@@ -331,7 +333,7 @@ impl<'a> Player<'a> {
         self.show(true)?;
         let from = self.time();
         for span in self.span..self.spans.len() {
-            let (begin, end) = self.spans[span];
+            let (begin, _) = self.spans[span];
             // With the windows that a jump to there would judge.
             let mut judge = self.judge();
             let batches = self.source.batches(span, self.before(from).max(begin));
@@ -340,9 +342,6 @@ impl<'a> Player<'a> {
                     return Ok(Some(travel));
                 }
                 let time = batch.time_unix_ns;
-                if time > end {
-                    break;
-                }
                 let report = judge.observe(&batch).filter(|report| !report.provisional);
                 let hurt = report.is_some_and(|report| {
                     let mut rows = report.rows.iter();

@@ -19,13 +19,23 @@ struct Tape(Vec<Vec<Batch>>);
 
 impl Recorded for Tape {
     fn spans(&self) -> Vec<(u64, u64)> {
-        let ends = |run: &Vec<Batch>| (run[0].time_unix_ns, run[run.len() - 1].time_unix_ns);
+        let ends = |run: &Vec<Batch>| {
+            let times = run.iter().map(|batch| batch.time_unix_ns);
+            (times.clone().min().unwrap_or(0), times.max().unwrap_or(0))
+        };
         self.0.iter().map(ends).collect()
     }
 
     fn batches(&self, span: usize, from_unix_ns: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
         let run = &self.0[span];
-        let first = run.iter().rposition(|it| it.time_unix_ns <= from_unix_ns);
+        let holds = |at: &usize| {
+            let next = run
+                .get(at + 1)
+                .is_some_and(|it| it.time_unix_ns > from_unix_ns);
+            run[*at].time_unix_ns == from_unix_ns || run[*at].time_unix_ns < from_unix_ns && next
+        };
+        let last = || run.iter().rposition(|it| it.time_unix_ns <= from_unix_ns);
+        let first = (0..run.len()).rev().find(holds).or_else(last);
         Box::new(run[first.unwrap_or(0)..].iter().cloned())
     }
 }
@@ -210,6 +220,29 @@ fn it_plays_to_the_end_and_stops_there() {
         };
         assert_eq!(end, tape.0[1][29].time_unix_ns);
     });
+}
+
+#[test]
+fn it_lives_where_the_clock_was_set_back() {
+    for seconds_back in [10, 3600] {
+        let mut fake = node();
+        let mut run = seconds(&mut fake, 30, 0..0);
+        fake.batch.time_unix_ns -= seconds_back * TICK;
+        run.extend(seconds(&mut fake, 25, 0..0));
+        let end = run[54].time_unix_ns;
+        let tape = Tape(vec![run]);
+        with_player(&tape, end - 5 * TICK, |travels, pictures| {
+            assert_eq!(arrived(pictures).time_unix_ns, end - 5 * TICK);
+            travels.send(Travel::Play(60)).expect("the player lives");
+            let played = loop {
+                let fresh = arrived(pictures);
+                if fresh.speed.is_none() {
+                    break fresh.time_unix_ns;
+                }
+            };
+            assert_eq!(played, end);
+        });
+    }
 }
 
 #[test]
