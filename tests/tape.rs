@@ -341,9 +341,9 @@ fn a_full_disk_ends_no_measurement_and_the_oldest_goes() {
     let _machine = support::shared();
     // What others start beside the test is recorded, too: a disk has room for three segments or so.
     let disks = [1, 8, 64].into_iter();
-    let tries = disks.map(|mebibytes| (mebibytes * 1024, on_a_full_disk(mebibytes)));
+    let mut tries = disks.map(|mebibytes| (mebibytes * 1024, on_a_full_disk(mebibytes)));
     let fits = |(size, full): &(u64, Full)| full.largest < size / 2;
-    let (_, full) = tries.filter(fits).next().expect("a disk for two segments");
+    let (_, full) = tries.find(fits).expect("a disk for two segments");
     let Full {
         segments,
         info,

@@ -216,7 +216,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let theirs = folder.path().join("20250101-holidays");
         fs::create_dir(&theirs).expect("a folder");
-        let refused = Folder::lock(folder.path()).err().expect("it is theirs");
+        let Err(refused) = Folder::lock(folder.path()) else {
+            panic!("it is theirs");
+        };
         assert!(refused.to_string().contains("it has other files"));
         assert!(!folder.path().join(LOCK).exists());
         fs::remove_dir(&theirs).expect("it is empty");
