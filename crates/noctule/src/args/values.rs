@@ -14,8 +14,9 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let duration = match text.parse::<f64>() {
         Ok(seconds) if plain => Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
-        _ => humantime::parse_duration(text)
-            .map_err(|_| "must be a length of time: 10s, 1h30m, or a number of seconds")?,
+        _ => humantime::parse_duration(text).map_err(|error| {
+            format!("{error}; lengths of time are 10s, 1h30m, or a number of seconds")
+        })?,
     };
     if duration > LONGEST {
         return Err("must be 100 years at most".into());
