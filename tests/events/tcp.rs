@@ -295,7 +295,7 @@ fn an_inherited_descriptor_is_closed_once_with_its_last_owner() {
 /// records found no room, and each of them had one segment or more, or was another's.
 #[track_caller]
 fn assert_all_told(stream: &Stream, told: u64, kernel: u64) {
-    // Of each process: one that is told as nobody's is missing as well.
+    // Those of all processes: one can be told without its process, or of another.
     let again = |e: &Value| e["event.name"] == "tcp.retransmit";
     match stream.lost("tcp.retransmit") {
         0 => assert_eq!(told, kernel, "{:?}", stream.of(again)),
