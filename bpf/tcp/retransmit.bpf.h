@@ -40,8 +40,9 @@ static __always_inline __u32 unreported(struct socket_account *account, const st
 }
 
 /*
- * `error`: this host has dropped them. Before v6.17 that is not reported, and found at the next
- * attempt: the kernel has counted it.
+ * `error`: this host has dropped them, or not even tried, which the kernel does not count. Before
+ * v6.17 that is not reported, and found at the next attempt: the kernel has counted it. More can
+ * have been sent again than was reported: what became of that is not known.
  */
 static __always_inline void retransmit(struct sock *sk, __u32 segments, bool error)
 {
@@ -59,7 +60,7 @@ static __always_inline void retransmit(struct sock *sk, __u32 segments, bool err
 	describe_socket(&event, tcp, account, EVENT_TCP_RETRANSMIT);
 	event.retransmits = all;
 	if (error)
-		event.failed = all;
+		event.failed = all < segments ? 0 : segments;
 	else if (!has_retransmit_error && all > segments)
 		event.failed = all - segments;
 	count_retransmits(account, account && account->flags & SOCKET_CONNECTS, &event.ends, all);
