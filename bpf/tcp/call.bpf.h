@@ -105,7 +105,6 @@ static __always_inline void return_from_accept(struct sock *sk)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	struct socket_account *account;
-	struct payload now;
 	__u64 above;
 
 	if (!tcp)
@@ -127,13 +126,7 @@ static __always_inline void return_from_accept(struct sock *sk)
 		    ACCEPT_WAITS)
 			return;
 	}
-	/* Otherwise it was reported when it ended, or by an iterator. */
-	if (!leave_queue(account))
-		return;
-	now = read_payload(tcp, account->flags, sk->__sk_common.skc_state);
-	settle(account, settled(account), &now, NULL, false, false);
-	own(account, task);
-	report_accept(account, tcp);
+	accept_by(task, account, tcp);
 }
 
 #endif

@@ -63,12 +63,12 @@ static __always_inline void destroy(struct sock *sk)
 }
 
 /*
- * Replaces changes of state of a socket in a file that no program saw. The kernel calls the
- * hook before it stores the state: where the state says more than the account, the hook was
+ * Replaces changes of state of a socket in a file of `task` that no program saw. The kernel calls
+ * the hook before it stores the state: where the state says more than the account, the hook was
  * skipped. Only of a socket that begins to listen does the account say more for a moment.
  */
 static __always_inline void catch_up(struct socket_account *account, struct sock *sk,
-				     struct tcp_sock *tcp)
+				     struct tcp_sock *tcp, struct task_struct *task)
 {
 	int state = sk->__sk_common.skc_state;
 	bool established = was_established(tcp, state);
@@ -78,9 +78,8 @@ static __always_inline void catch_up(struct socket_account *account, struct sock
 		return;
 	if (established && begins_late(account))
 		begin_late(account, tcp);
-	/* Somebody has accepted it, and was not seen. */
-	if (leave_queue(account))
-		report_accept(account, tcp);
+	/* Who accepted it was not seen: as of one that is older, the first that has it open. */
+	accept_by(task, account, tcp);
 	/* It may have ended while it was made to begin. */
 	if (sk->__sk_common.skc_state == TCP_CLOSE && account->flags & SOCKET_ESTABLISHED) {
 		account->since = 0;

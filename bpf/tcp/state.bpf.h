@@ -57,6 +57,21 @@ static __always_inline void wait_for_accept(struct socket_account *account, stru
 	report_accept(account, tcp);
 }
 
+/* `task` has accepted it, unless that was reported: when it ended, or by an iterator. */
+static __always_inline void accept_by(struct task_struct *task, struct socket_account *account,
+				      struct tcp_sock *tcp)
+{
+	struct payload now;
+
+	if (!leave_queue(account))
+		return;
+	/* What it carried while it waited was for who listens. */
+	now = read_payload(tcp, account->flags, ((struct sock *)tcp)->__sk_common.skc_state);
+	settle(account, settled(account), &now, NULL, false, false);
+	own(account, task);
+	report_accept(account, tcp);
+}
+
 static __always_inline void establish(struct socket_account *account, struct tcp_sock *tcp)
 {
 	bool connects = account->flags & SOCKET_CONNECTS;
@@ -224,9 +239,6 @@ static __always_inline void begin_late(struct socket_account *account, struct tc
 	account->since = 0;
 	establish(account, tcp);
 	account->since = 0;
-	/* Somebody has accepted it already. */
-	if (((struct sock *)tcp)->sk_socket && leave_queue(account))
-		report_accept(account, tcp);
 }
 
 static __always_inline void end_socket(struct sock *sk, struct tcp_sock *tcp, int from)

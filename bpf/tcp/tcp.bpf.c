@@ -199,7 +199,7 @@ int survey_sockets(struct bpf_iter__task_file *ctx)
 	/* When it was found it was in no file. */
 	if (!account->owner.pid)
 		own(account, task);
-	catch_up(account, sk, tcp);
+	catch_up(account, sk, tcp, task);
 	return 0;
 }
 
