@@ -61,6 +61,12 @@ static __always_inline bool is_in_wanted_cgroup(struct task_struct *task)
 	return false;
 }
 
+/* What is nobody's, as far as is known, is of interest then. */
+static __always_inline bool is_everybody_wanted(void)
+{
+	return !filter_processes && !filter_cgroups;
+}
+
 static __always_inline bool is_wanted(struct task_struct *task)
 {
 	return (!filter_processes || is_followed(task)) &&

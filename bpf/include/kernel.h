@@ -448,6 +448,9 @@ struct inet_connection_sock {
 };
 
 struct mptcp_subflow_context {
+	/* This end, or the other one, adds it to a connection that is there. */
+	__u32 request_join : 1;
+	__u32 mp_join : 1;
 	struct sock *conn;
 };
 

@@ -29,12 +29,11 @@ static __always_inline void describe_socket(struct tcp_event *event, struct tcp_
 	read_ends(&event->ends, tcp);
 }
 
-/* Events of a socket without an account are of interest when those of everybody are. */
 static __always_inline bool is_reported(struct socket_account *account, enum event_kind kind)
 {
 	if (!is_streamed(kind))
 		return false;
-	return account ? account->flags & SOCKET_WANTED : !filter_processes && !filter_cgroups;
+	return account ? account->flags & SOCKET_WANTED : is_everybody_wanted();
 }
 
 static __always_inline void report_accept(struct socket_account *account, struct tcp_sock *tcp)

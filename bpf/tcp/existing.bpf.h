@@ -115,7 +115,7 @@ static __always_inline void adopt_without_file(struct sock *sk, struct tcp_sock 
 	account->id = __sync_fetch_and_add(&sockets_numbered, 1) + 1;
 	if (above)
 		flags |= above->wanted;
-	else if (!filter_processes && !filter_cgroups)
+	else if (is_everybody_wanted())
 		flags |= SOCKET_WANTED;
 	account->flags = flags;
 	if (owner)

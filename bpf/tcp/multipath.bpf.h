@@ -31,6 +31,18 @@ struct {
 	__type(value, struct multipath_owner);
 } multipath_owners SEC(".maps");
 
+/* One more way of a connection that is there, whichever end adds it. */
+static __always_inline bool is_joining(struct tcp_sock *tcp)
+{
+	struct mptcp_subflow_context *way;
+
+	if (!is_multipath(tcp))
+		return false;
+	way = BPF_CORE_READ(tcp, inet_conn.icsk_ulp_data);
+	return BPF_CORE_READ_BITFIELD_PROBED(way, request_join) ||
+	       BPF_CORE_READ_BITFIELD_PROBED(way, mp_join);
+}
+
 /* The address of the socket above; 0: there is none. */
 static __always_inline __u64 socket_above(struct tcp_sock *tcp)
 {

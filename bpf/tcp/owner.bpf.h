@@ -6,7 +6,7 @@
 #ifndef NOCTULE_TCP_OWNER_BPF_H
 #define NOCTULE_TCP_OWNER_BPF_H
 
-#include "socket.bpf.h"
+#include "multipath.bpf.h"
 
 /* Takes the flags away. Of all who end a socket at once one gets true. */
 static __always_inline bool take_flags(struct socket_account *account, __u32 flags, __u32 deciding)
@@ -42,14 +42,40 @@ static __always_inline bool is_own(struct socket_account *account, struct sock *
 	return !is_copy(account, sk) || inherit(account, sk);
 }
 
-static __always_inline void own(struct socket_account *account, struct task_struct *task)
+/* At the same time the connection can end, and be marked so. */
+static __always_inline void mark_wanted(struct socket_account *account, bool wanted)
 {
-	describe_process(&account->owner, task);
-	/* At the same time the connection can end, and be marked so. */
-	if (is_wanted(task))
+	if (wanted)
 		__sync_fetch_and_or(&account->flags, SOCKET_WANTED);
 	else
 		__sync_fetch_and_and(&account->flags, ~SOCKET_WANTED);
+}
+
+static __always_inline void own(struct socket_account *account, struct task_struct *task)
+{
+	describe_process(&account->owner, task);
+	mark_wanted(account, is_wanted(task));
+}
+
+/* Whose it is is not known. */
+static __always_inline void disown(struct socket_account *account)
+{
+	struct event_process nobody = {};
+
+	account->owner = nobody;
+	mark_wanted(account, is_everybody_wanted());
+}
+
+/* It is of the process that has the socket of Multipath TCP above; false: that is not known. */
+static __always_inline bool join(struct socket_account *account, __u64 above)
+{
+	struct multipath_owner *owner = multipath_owner(above);
+
+	if (!owner)
+		return false;
+	account->owner = owner->process;
+	mark_wanted(account, owner->wanted);
+	return true;
 }
 
 /* Of accept(2) and the end of the connection, which can come at once, one gets true. */

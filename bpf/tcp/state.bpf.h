@@ -76,11 +76,17 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 {
 	bool connects = account->flags & SOCKET_CONNECTS;
 	enum event_kind kind = connects ? EVENT_TCP_CONNECT : EVENT_TCP_ACCEPT;
-	struct tcp_row *row = tcp_row(account->owner.cgroup);
-	bool reported = is_reported(account, kind);
+	bool joins = !connects && is_joining(tcp);
 	struct destination_row *destination;
 	struct tcp_event event = {};
+	struct tcp_row *row;
+	bool reported;
 
+	/* As long as nobody has accepted the connection it is of who listens. */
+	if (joins)
+		join(account, socket_above(tcp));
+	row = tcp_row(account->owner.cgroup);
+	reported = is_reported(account, kind);
 	if (connects || reported)
 		describe_socket(&event, tcp, account, kind);
 	/* Who accepts it can be one whose events are wanted. */
@@ -104,7 +110,7 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		account->retransmits = tcp->total_retrans;
 	}
 	account->since = event.head.time;
-	if (calls_are_seen && !connects)
+	if (calls_are_seen && !connects && !joins)
 		wait_for_accept(account, tcp);
 	else if (reported)
 		emit(&facts, &event, sizeof(event), kind);
@@ -284,25 +290,21 @@ static __always_inline bool was_made(struct sock *sk, __u32 way)
 	       !(account->flags & SOCKET_ESTABLISHED);
 }
 
-/* Of one more way of a connection of Multipath TCP: a thread of the kernel made it. */
+/*
+ * The first way is made by who has the connection. Others are made by a thread of the kernel, or by
+ * who adds an address to the host.
+ */
 static __always_inline void begin_multipath(struct socket_account *account, struct tcp_sock *tcp,
 					    struct task_struct *task)
 {
-	struct multipath_owner *owner;
 	__u64 above = socket_above(tcp);
 
 	if (!above)
 		return;
-	if (!(task->flags & PF_KTHREAD)) {
+	if (!is_joining(tcp))
 		own_multipath(above, task);
-		return;
-	}
-	owner = multipath_owner(above);
-	if (!owner)
-		return;
-	account->owner = owner->process;
-	account->flags &= ~SOCKET_WANTED;
-	account->flags |= owner->wanted;
+	else if (!join(account, above))
+		disown(account);
 }
 
 /* The account of a socket that begins to listen or to connect. */

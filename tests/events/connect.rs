@@ -203,3 +203,78 @@ fn a_connection_is_whose_who_accepts_it_where_calls_are_seen() {
     end(&mut client);
     end(&mut server);
 }
+
+/// Whoever adds the address by which it goes.
+#[test]
+fn another_way_of_multipath_is_of_who_has_the_connection() {
+    const OTHER: &str = "10.77.0.3";
+    let _machine = support::shared();
+    needs!("tcp_events");
+    if std::fs::metadata("/proc/sys/net/mptcp").is_err() {
+        return support::expect::skip_because("the kernel has no Multipath TCP");
+    }
+    let seen = calls_are_seen();
+    let link = Link::new();
+    link.near
+        .ip(&["address", "add", &format!("{OTHER}/24"), "dev", "link0"]);
+    for side in [&link.near, &link.far] {
+        side.ip(&["mptcp", "limits", "set", "subflows", "2"]);
+    }
+    let stream = Stream::start(&KINDS);
+    let mut server = Load::in_namespace(&link.far, "sockets");
+    let address = server.ask(&format!("multipath {}:0", Link::FAR));
+    let mut clients = [(); 2].map(|()| Load::in_namespace(&link.near, "sockets"));
+    let mut accepting = Vec::new();
+    for client in &mut clients {
+        accepting.push(server.ask("lend").parse::<u32>().expect("a pid"));
+        client.ask(&format!("multiply {address}"));
+        // The kernel adds a way when it knows that both ends understand it.
+        client.ask("send 10");
+    }
+    link.near
+        .ip(&["mptcp", "endpoint", "add", OTHER, "dev", "link0", "subflow"]);
+    for client in &clients {
+        let id = client.pid();
+        let goes = |e: &Value| e["network.local.address"] == OTHER && e["process.pid"] == id;
+        let connect = stream.wait_for("it connects", |e| {
+            e["event.name"] == "tcp.connect" && goes(e)
+        });
+        assert_eq!(connect["tcp.multipath"], true, "{connect}");
+        let port = &connect["network.local.port"];
+        let arrives =
+            |e: &Value| e["network.peer.address"] == OTHER && e["network.peer.port"] == *port;
+        let accept = stream.wait_for("it arrives", |e| {
+            e["event.name"] == "tcp.accept" && arrives(e)
+        });
+        let first = stream.of(|e| {
+            let from = e["network.peer.address"] == Link::NEAR;
+            e["event.name"] == "tcp.accept" && from && e["process.pid"] == accept["process.pid"]
+        });
+        assert!(!first.is_empty(), "{accept}");
+    }
+    let told = stream.of(|e| e["event.name"] == "tcp.accept" && e["network.peer.address"] == OTHER);
+    let owners: Vec<u32> = told
+        .iter()
+        .map(|e| number(e, "process.pid") as u32)
+        .collect();
+    let mut expected = match seen {
+        true => accepting,
+        false => vec![server.pid(); 2],
+    };
+    expected.sort_unstable();
+    let mut owners = owners;
+    owners.sort_unstable();
+    assert_eq!(owners, expected, "{told:?}");
+    for client in &mut clients {
+        client.ask("close");
+    }
+    for _ in &clients {
+        server.ask("join");
+    }
+    let of_others = stream.of(|e| e["process.executable.name"] == "ip");
+    assert_eq!(of_others, Vec::<Value>::new());
+    for client in &mut clients {
+        end(client);
+    }
+    end(&mut server);
+}
