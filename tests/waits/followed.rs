@@ -72,6 +72,11 @@ fn descendants_that_ended_just_before_the_command_are_complete() {
             assert_eq!(rows.len(), told.len(), "{answer}");
             rows.iter().map(|row| number(&row["wait.seconds"])).sum()
         };
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("the last figures of a process did not come") {
+            assert!(ours < kernel * 1.03, "{ours}, not {kernel}: {said}");
+            continue;
+        }
         // As above: a begin that comes with a hidden process can be lost.
         assert_close(args[0], ours, kernel, 0.03, 0.000_3);
     }

@@ -25,9 +25,10 @@ use crate::wire::Pipeline;
 /// Between two readings inside the window. They only gather the processes that ended.
 const STEP: Duration = Duration::from_secs(1);
 /// How often and how long the last record of the command is waited for: a process of several
-/// threads is reported when the kernel frees its leader, some 10 to 100 ms after it was reaped.
+/// threads is reported when the kernel frees its leader, some 10 to 100 ms after it was reaped; some
+/// seconds where many more run than there are CPUs.
 const LAST_RECORD_STEP: Duration = Duration::from_millis(20);
-const LAST_RECORD_TRIES: u32 = 100;
+const LAST_RECORD_TRIES: u32 = 250;
 
 /// Watches for the window, or as long as the command runs if there is one.
 pub(super) fn watch(
