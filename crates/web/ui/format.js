@@ -36,6 +36,15 @@ export function count(value) {
   return step === 0 ? value.toFixed(0) : three(value) + " kMGTPE"[step];
 }
 
+/** Counts by name, the greatest first, without those that are 0: `12 a, 3 b`. @param {Record<string, number>} counts */
+export function counted(counts) {
+  const some = Object.entries(counts).filter(([, value]) => value > 0);
+  return some
+    .sort(([, a], [, b]) => b - a)
+    .map(([name, value]) => `${count(value)} ${name}`)
+    .join(", ");
+}
+
 /** @param {number} value */
 export function bytes(value) {
   const steps = ["B", "KiB", "MiB", "GiB", "TiB"];

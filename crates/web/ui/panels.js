@@ -4,7 +4,7 @@ import { html, useState } from "./ui.js";
 import { Chart, borders, mean } from "./chart.js";
 import { Grid, HeatMap } from "./heat.js";
 import { keyOf, nameIn } from "./state.js";
-import { bytes, clock, count, duration, percent, shorten, watts } from "./format.js";
+import { bytes, clock, count, counted, duration, percent, shorten, watts } from "./format.js";
 
 /**
  * @typedef {import("./api.js").History} History
@@ -348,10 +348,11 @@ export function Health({ history, health, node, connected }) {
   const on = features.filter((feature) => feature.state === "on").length;
   const lost = history.losses.reduce((/** @type {number} */ a, b) => a + (b ?? 0), 0);
   const agent = mean(history.agent);
+  const kinds = counted(node?.losses ?? {});
   return html`<${Section} title="Health of the agent" id="health" note=${`${on} features work, ${features.length - on} do not or in part`}>
     <p>
       ${connected ? null : html`<b class="bad">no connection to the agent; </b>`} CPU ${agent === null ? "–" : percent(agent)} of one CPU,
-      memory ${node ? bytes(node.agent["memory.rss_bytes"]) : "–"}, ${lost ? html`<b class="bad">${count(lost)} ${lost === 1 ? "record" : "records"} lost in this span</b>` : "nothing was lost in this span"}
+      memory ${node ? bytes(node.agent["memory.rss_bytes"]) : "–"}, ${lost ? html`<b class="bad">${count(lost)} ${lost === 1 ? "record" : "records"} lost in this span</b>` : "nothing was lost in this span"}${kinds ? ` (since the agent started: ${kinds})` : null}
       ${node ? html`, noctule ${node["noctule.version"]} on ${node["host.name"]}` : null}
     </p>
     <details open=${false}>

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { parseVisibly } from "../api.js";
-import { bytes, count, duration, percent, shorten, watts } from "../format.js";
+import { bytes, count, counted, duration, percent, shorten, watts } from "../format.js";
 import { USUAL, format, keyOf, nameIn, parse } from "../state.js";
 
 test("numbers look as in the tables of the terminal", () => {
@@ -17,6 +17,8 @@ test("numbers look as in the tables of the terminal", () => {
     [[0, 0.0352, 12.34, 1234].map(watts), ["0W", "35.2mW", "12.3W", "1.23kW"]],
   ];
   for (const [written, expected] of cases) assert.deepEqual(written, expected);
+  assert.equal(counted({ few: 3, none: 0, many: 1200 }), "1.20k many, 3 few");
+  assert.equal(counted({}), "");
 });
 
 test("the address restores the state, and nothing else gets in", () => {
