@@ -11,7 +11,7 @@ use crate::index::Flush;
 use crate::parts::{self, Parts};
 use crate::rows::State;
 use crate::segment::Segment;
-use crate::tables::{EventRecord, OwnerRecord, Owners, ProcessRecord};
+use crate::tables::{EventRecord, NodeRecord, OwnerRecord, Owners, ProcessRecord};
 
 /// The segments of a folder, the oldest first.
 #[derive(Clone, Debug)]
@@ -145,6 +145,23 @@ impl Tape {
             }
         }
         spans.into_iter().map(|(span, _)| span).collect()
+    }
+
+    /// The time between two batches of a span on average, nanoseconds, by the clock that nobody sets. Batches that
+    /// were lost count, too. `None`: two of them cannot be read.
+    pub fn interval_ns(&self, span: &Span) -> Option<u64> {
+        let (first, last) = span.segments;
+        let segments = self.segments.get(first..=last)?.iter();
+        let mut nodes = segments.flat_map(|segment| {
+            let flushes = segment.flushes().iter().filter(|flush| flush.ticks > 0);
+            let read = flushes.map(|flush| segment.read::<NodeRecord>(flush, "node"));
+            read.filter_map(|read| read.ok().filter(|rows| !rows.is_empty()))
+        });
+        let first = nodes.next()?;
+        let last = nodes.next_back();
+        let (first, last) = (first.first()?, last.as_ref().unwrap_or(&first).last()?);
+        let passed = last.row.taken_ns.checked_sub(first.row.taken_ns)?;
+        passed.checked_div(last.tick.saturating_sub(first.tick))
     }
 
     /// The batches of a span, from the last one that is not after `from_unix_ns` on.

@@ -98,14 +98,9 @@ impl Shown {
 
     /// Time between two batches, as it was on average.
     fn interval(&self) -> Duration {
-        let length = |part: &Span| part.to_unix_ns.saturating_sub(part.from_unix_ns);
-        let whole = |part: &Span| {
-            let spans = self.tape.spans().into_iter();
-            spans.rev().find(|span| span.segments == part.segments)
-        };
-        let last = self.parts.iter().rev().find_map(whole);
-        let steps = |span: &Span| span.batches().saturating_sub(1).max(1);
-        let ns = last.map_or(0, |span| length(&span) / steps(&span));
+        let mut parts = self.parts.iter().rev();
+        let ns = parts.find_map(|part| self.tape.interval_ns(part));
+        let ns = ns.unwrap_or(0);
         // A whole number of milliseconds: a second is shown as such.
         let ms = (ns + 500_000) / 1_000_000;
         Duration::from_millis(ms.max(1))

@@ -70,6 +70,31 @@ fn a_run_whose_clock_was_set_back_is_whole() {
 }
 
 #[test]
+fn the_interval_is_that_of_the_clock_that_nobody_sets() {
+    let month_ns = 30 * 24 * 3_600_000_000_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(4);
+    let mut ticks: Vec<_> = (0..100).map(|_| world.tick()).collect();
+    for (number, (_, batch)) in (1..).zip(&mut ticks) {
+        batch.sequence = number;
+    }
+    // One was lost.
+    ticks.remove(70);
+    for (_, batch) in &mut ticks[30..] {
+        batch.time_unix_ns += month_ns;
+    }
+    for (_, batch) in &mut ticks[60..] {
+        batch.time_unix_ns -= 2 * month_ns;
+    }
+    write(folder.path(), 20, &ticks);
+    let tape = Tape::open(folder.path()).expect("a tape");
+    let span = tape.spans()[0];
+    assert_eq!(tape.interval_ns(&span), Some(1_000_000_000));
+    let part = span.between(span.end_unix_ns - 5, span.end_unix_ns);
+    assert_eq!(tape.interval_ns(&part), Some(1_000_000_000));
+}
+
+#[test]
 fn a_second_writer_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = || Writer::open(options(folder.path(), 5, Limits::default()));
