@@ -148,7 +148,8 @@ fn is_old(path: &Path, limits: &Limits, now_unix_ns: u64) -> bool {
     let Some(age_ns) = limits.age_ns else {
         return false;
     };
-    let ended = Segment::open(path).ok().and_then(|segment| segment.span());
+    let segment = Segment::open(path).ok();
+    let ended = segment.and_then(|segment| segment.span().or_else(|| segment.events_span()));
     ended.is_none_or(|(_, to)| now_unix_ns.saturating_sub(to) > age_ns)
 }
 

@@ -203,6 +203,13 @@ impl Segment {
         Some((times.clone().min()?, times.max()?))
     }
 
+    /// The same of its events.
+    pub(crate) fn events_span(&self) -> Option<(u64, u64)> {
+        let filled = self.flushes.iter().filter(|flush| flush.events > 0);
+        let times = filled.flat_map(|flush| [flush.events_from_unix_ns, flush.events_to_unix_ns]);
+        Some((times.clone().min()?, times.max()?))
+    }
+
     /// Wall-clock time of its last batch, nanoseconds since 1970.
     pub(crate) fn end_unix_ns(&self) -> Option<u64> {
         let last = self.flushes.iter().rfind(|flush| flush.ticks > 0);

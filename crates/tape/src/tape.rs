@@ -19,12 +19,12 @@ pub struct Tape {
     segments: Vec<Segment>,
 }
 
-/// Batches that follow each other: of one run of the program, with none missing but where the recorder
-/// lost some.
+/// Batches that follow each other, and the events of that time: of one run of the program, with none missing but
+/// where the recorder lost some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The least wall-clock time of a batch, nanoseconds since 1970: that of the first, but where the clock was
-    /// set back.
+    /// set back. Without any batch these times are of events.
     pub from_unix_ns: u64,
     /// The greatest.
     pub to_unix_ns: u64,
@@ -32,8 +32,8 @@ pub struct Span {
     pub end_unix_ns: u64,
     /// Place of the first segment and of the last.
     pub segments: (usize, usize),
-    /// Number of the first batch and of the last.
-    ticks: (u64, u64),
+    /// Number of the first batch and of the last; `None`: there are events alone.
+    ticks: Option<(u64, u64)>,
 }
 
 impl Span {
@@ -55,7 +55,43 @@ impl Span {
 
     /// How many batches there are from the first to the last, those included that were lost.
     pub fn batches(&self) -> u64 {
-        self.ticks.1.saturating_sub(self.ticks.0).saturating_add(1)
+        let count = |(first, last): (u64, u64)| last.saturating_sub(first).saturating_add(1);
+        self.ticks.map_or(0, count)
+    }
+
+    /// A segment alone; `None`: nothing was written yet.
+    fn of(place: usize, segment: &Segment) -> Option<Self> {
+        let (from_unix_ns, to_unix_ns) = segment.span().or_else(|| segment.events_span())?;
+        Some(Self {
+            from_unix_ns,
+            to_unix_ns,
+            end_unix_ns: segment.end_unix_ns().unwrap_or(to_unix_ns),
+            segments: (place, place),
+            ticks: segment.ticks(),
+        })
+    }
+
+    /// Adds what comes next of the same run; false where that is another one.
+    fn extend(&mut self, next: &Self) -> bool {
+        match (self.ticks, next.ticks) {
+            (Some((_, last)), Some((first, _))) if last >= first => return false,
+            // The times of events count only where there is no batch.
+            (Some(_), None) => {}
+            (None, Some(_)) => {
+                let first = self.segments.0;
+                *self = *next;
+                self.segments.0 = first;
+            }
+            _ => {
+                self.from_unix_ns = self.from_unix_ns.min(next.from_unix_ns);
+                self.to_unix_ns = self.to_unix_ns.max(next.to_unix_ns);
+                self.end_unix_ns = next.end_unix_ns;
+                let since = self.ticks.map(|(first, _)| first);
+                self.ticks = since.zip(next.ticks.map(|(_, last)| last));
+            }
+        }
+        self.segments.1 = next.segments.1;
+        true
     }
 }
 
@@ -114,34 +150,18 @@ impl Tape {
         &self.segments
     }
 
-    /// Stretches of one run each. Counters of different runs have nothing in common.
+    /// Stretches of one run each. Counters of different runs have nothing in common. One may have events alone.
     pub fn spans(&self) -> Vec<Span> {
         let mut spans: Vec<(Span, &str)> = Vec::new();
         for (place, segment) in self.segments.iter().enumerate() {
-            let (Some((from, to)), Some(end), Some(ticks)) =
-                (segment.span(), segment.end_unix_ns(), segment.ticks())
-            else {
+            let Some(next) = Span::of(place, segment) else {
                 continue;
             };
             let run = &*segment.meta().run;
-            match spans.last_mut() {
-                Some((span, same)) if !run.is_empty() && *same == run && span.ticks.1 < ticks.0 => {
-                    span.from_unix_ns = span.from_unix_ns.min(from);
-                    span.to_unix_ns = span.to_unix_ns.max(to);
-                    span.end_unix_ns = end;
-                    span.segments.1 = place;
-                    span.ticks.1 = ticks.1;
-                }
-                _ => {
-                    let span = Span {
-                        from_unix_ns: from,
-                        to_unix_ns: to,
-                        end_unix_ns: end,
-                        segments: (place, place),
-                        ticks,
-                    };
-                    spans.push((span, run));
-                }
+            let last = spans.last_mut();
+            let last = last.filter(|(_, same)| !run.is_empty() && *same == run);
+            if !last.is_some_and(|(span, _)| span.extend(&next)) {
+                spans.push((next, run));
             }
         }
         spans.into_iter().map(|(span, _)| span).collect()

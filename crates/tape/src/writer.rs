@@ -90,8 +90,12 @@ impl Writer {
 
     /// Adds a batch, and writes what is pending when it is time.
     pub(crate) fn batch(&mut self, batch: &Batch) -> Result<(), Unwritten> {
-        let over =
-            |open: &Open| batch.taken_ns.saturating_sub(open.since_ns) >= self.options.segment_ns;
+        let over = |open: &Open| {
+            let since = open
+                .since_ns
+                .map(|since| batch.taken_ns.saturating_sub(since));
+            since.is_some_and(|length| length >= self.options.segment_ns)
+        };
         let mut written = Ok(());
         if self.open.as_ref().is_some_and(over) {
             written = self.end_segment();
@@ -160,7 +164,7 @@ impl Writer {
         self.end_segment()
     }
 
-    fn end_segment(&mut self) -> Result<(), Unwritten> {
+    pub(crate) fn end_segment(&mut self) -> Result<(), Unwritten> {
         let written = self.flush();
         let closed = self.open.take().map_or(Ok(()), Open::close);
         self.restart();
@@ -194,7 +198,7 @@ impl Writer {
             .pending_events()
             .for_each(|name| events.add(name, 1));
         let batches = flush.ticks;
-        let written = self.write(&flush, since.unwrap_or(0));
+        let written = self.write(&flush, since);
         written.map_err(|error| {
             self.open = None;
             self.restart();
@@ -206,7 +210,7 @@ impl Writer {
         })
     }
 
-    fn write(&mut self, flush: &Flush, since_ns: u64) -> Result<(), Error> {
+    fn write(&mut self, flush: &Flush, since_ns: Option<u64>) -> Result<(), Error> {
         let mut parts = Vec::new();
         for (name, table) in self.tables.each() {
             let failed = |error| Error::new(format!("the table {name}: {error}"));
@@ -237,7 +241,7 @@ impl Writer {
         &mut self,
         flush: &Flush,
         parts: &[(&'static str, RecordBatch)],
-        since_ns: u64,
+        since_ns: Option<u64>,
         encoded: &mut Option<Vec<Encoded>>,
     ) -> Result<(), Error> {
         let open = match &mut self.open {
@@ -245,21 +249,24 @@ impl Writer {
             none => {
                 let started = flush.from_unix_ns.max(flush.events_from_unix_ns);
                 let path = self.folder.add(started)?;
-                none.insert(Open::begin(path, &self.options.meta, since_ns)?)
+                none.insert(Open::begin(path, &self.options.meta)?)
             }
         };
         let encoded = match encoded {
             Some(encoded) => encoded,
             none => none.insert(open.encode(parts)?),
         };
-        open.append(flush.clone(), encoded)
+        open.append(flush.clone(), encoded)?;
+        open.since_ns = open.since_ns.or(since_ns);
+        Ok(())
     }
 }
 
 /// The segment that is being written.
 struct Open {
     path: PathBuf,
-    since_ns: u64,
+    /// `CLOCK_MONOTONIC` of its first batch; `None`: it has events alone.
+    since_ns: Option<u64>,
     index: File,
     index_length: u64,
     tables: Vec<TableFile>,
@@ -285,7 +292,7 @@ struct Encoded {
 }
 
 impl Open {
-    fn begin(path: PathBuf, meta: &Meta, since_ns: u64) -> Result<Self, Error> {
+    fn begin(path: PathBuf, meta: &Meta) -> Result<Self, Error> {
         let begun = Self::begin_index(&path, meta);
         if begun.is_err() {
             // Nothing is in it.
@@ -294,7 +301,7 @@ impl Open {
         Ok(Self {
             index: begun?,
             path,
-            since_ns,
+            since_ns: None,
             index_length: 0,
             tables: Vec::new(),
         })

@@ -89,7 +89,9 @@ impl Window {
     ) -> Result<Self> {
         warn(tape.damages());
         let spans = tape.spans();
-        let Some(last) = spans.last() else {
+        // A stretch with events alone answers only who names its time, unless there is nothing else.
+        let with_batches = spans.iter().rfind(|span| span.batches() > 0);
+        let Some(last) = with_batches.or(spans.last()) else {
             bail!(nothing_in(folder));
         };
         let length = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);

@@ -51,7 +51,8 @@ impl Shown {
         if args.source.recorded.at.is_none() && args.duration.is_none() {
             let tape = Tape::open(folder).context("--from")?;
             recorded::warn(tape.damages());
-            let parts = tape.spans();
+            let mut parts = tape.spans();
+            parts.retain(|part| part.batches() > 0);
             ensure!(!parts.is_empty(), recorded::nothing_in(folder));
             return Ok(Self {
                 tape,

@@ -3,7 +3,7 @@
 use noctule_model::Batch;
 
 use super::world::World;
-use super::{options, read, write};
+use super::{options, read, words, write};
 use crate::folder::Limits;
 use crate::tape::{Stretch, Tape};
 use crate::writer::Writer;
@@ -67,6 +67,61 @@ fn a_run_whose_clock_was_set_back_is_whole() {
     }
     let whole = tape.batches(&span, Stretch::whole(span).from_unix_ns);
     assert_eq!(whole.count(), 100);
+}
+
+#[test]
+fn events_without_a_batch_are_read_and_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = Limits {
+        bytes: None,
+        age_ns: Some(3_600_000_000_000),
+    };
+    let mut world = World::new(6);
+    let mut ticks: Vec<_> = (0..6).map(|_| world.tick()).collect();
+    // The machine has been up for longer than a segment.
+    for (_, batch) in &mut ticks {
+        batch.taken_ns += 1_000_000_000_000;
+    }
+    let all: Vec<_> = ticks.iter().flat_map(|tick| tick.0.clone()).collect();
+    assert!(all.len() > 6, "the world has events");
+    let mut writer = Writer::open(options(folder.path(), 60, limits)).expect("a folder");
+    let alone = |writer: &mut Writer, events: &[_]| {
+        writer.events(events);
+        writer.flush().expect("room");
+    };
+    alone(&mut writer, &all);
+    writer.end_segment().expect("room");
+    // A segment begins with them, goes on with batches, and ends.
+    alone(&mut writer, &all);
+    for (_, batch) in &ticks {
+        writer.batch(batch).expect("room");
+    }
+    writer.end_segment().expect("room");
+    alone(&mut writer, &all);
+    writer.end_segment().expect("room");
+    alone(&mut writer, &all);
+    writer.close().expect("room");
+    let tape = Tape::open(folder.path()).expect("a tape");
+    let sizes = tape.segments().iter().map(|it| (it.batches(), it.events()));
+    let many = all.len() as u64;
+    let expected = [(0, many), (6, many), (0, many), (0, many)];
+    assert_eq!(sizes.collect::<Vec<_>>(), expected);
+    let [span] = tape.spans()[..] else {
+        panic!("one run: {:?}", tape.spans());
+    };
+    assert_eq!(span.end_unix_ns, ticks[5].1.time_unix_ns);
+    let found = Stretch::whole(span).events(&tape).count();
+    assert_eq!(found, 4 * all.len());
+    let batches = words(tape.batches(&span, 0));
+    assert_eq!(batches, words(ticks.iter().map(|it| it.1.clone())));
+    // A part of it, and a run that has no batch.
+    let last = Tape::open(tape.segments()[3].path()).expect("a segment");
+    let [span] = last.spans()[..] else {
+        panic!("one run: {:?}", last.spans());
+    };
+    assert_eq!(span.batches(), 0);
+    let found: Vec<_> = Stretch::whole(span).events(&last).collect();
+    assert_eq!(found, all);
 }
 
 #[test]
