@@ -8,9 +8,9 @@ use chrono::{DateTime, NaiveDateTime};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
+use crate::age::Ages;
 use crate::error::Error;
 use crate::index;
-use crate::segment::Segment;
 
 const LOCK: &str = "lock";
 
@@ -25,7 +25,7 @@ const DIGITS: usize = 8;
 pub struct Limits {
     /// Bytes of all segments; `None`: without a limit.
     pub bytes: Option<u64>,
-    /// Age of the end of a segment, nanoseconds; `None`: without a limit.
+    /// Age of the end of a segment, nanoseconds, as docs/tape.md says it; `None`: without a limit.
     pub age_ns: Option<u64>,
 }
 
@@ -55,6 +55,8 @@ pub(crate) struct Folder {
     /// Held as long as the writer lives.
     _lock: Lock,
     next: u64,
+    /// How old the segments are.
+    pub(crate) ages: Ages,
 }
 
 impl Folder {
@@ -92,6 +94,7 @@ impl Folder {
             path: path.to_owned(),
             _lock: Lock(lock),
             next: last.map_or(1, |last| last + 1),
+            ages: Ages::default(),
         })
     }
 
@@ -107,7 +110,7 @@ impl Folder {
     }
 
     /// Removes the oldest segments until the rest is within the limits. The last one stays.
-    pub(crate) fn keep_to(&self, limits: &Limits, now_unix_ns: u64) -> Result<(), Error> {
+    pub(crate) fn keep_to(&mut self, limits: &Limits) -> Result<(), Error> {
         if !limits.is_some() {
             return Ok(());
         }
@@ -117,23 +120,30 @@ impl Folder {
         let older = paths.len().saturating_sub(1);
         for (path, size) in paths.iter().zip(sizes).take(older) {
             let large = limits.bytes.is_some_and(|most| total > most);
-            if !large && !is_old(path, limits, now_unix_ns) {
+            let old = |age_ns| self.ages.is_older(path, age_ns);
+            if !large && !limits.age_ns.is_some_and(old) {
                 break;
             }
-            fs::remove_dir_all(path).map_err(Error::at(path))?;
+            self.remove(path)?;
             total -= size;
         }
         Ok(())
     }
 
     /// Removes the oldest segment that is not `current`. Whether there was one.
-    pub(crate) fn remove_oldest(&self, current: Option<&Path>) -> Result<bool, Error> {
+    pub(crate) fn remove_oldest(&mut self, current: Option<&Path>) -> Result<bool, Error> {
         let paths = segments(&self.path)?;
         let Some(path) = paths.iter().find(|path| Some(path.as_path()) != current) else {
             return Ok(false);
         };
-        fs::remove_dir_all(path).map_err(Error::at(path))?;
+        self.remove(path)?;
         Ok(true)
+    }
+
+    fn remove(&mut self, segment: &Path) -> Result<(), Error> {
+        fs::remove_dir_all(segment).map_err(Error::at(segment))?;
+        self.ages.forget(segment);
+        Ok(())
     }
 }
 
@@ -142,15 +152,6 @@ pub(crate) fn private() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder
-}
-
-fn is_old(path: &Path, limits: &Limits, now_unix_ns: u64) -> bool {
-    let Some(age_ns) = limits.age_ns else {
-        return false;
-    };
-    let segment = Segment::open(path).ok();
-    let ended = segment.and_then(|segment| segment.span().or_else(|| segment.events_span()));
-    ended.is_none_or(|(_, to)| now_unix_ns.saturating_sub(to) > age_ns)
 }
 
 /// The folders of the segments, the oldest first.
@@ -243,7 +244,7 @@ mod tests {
             bytes: Some(0),
             age_ns: Some(0),
         };
-        tape.keep_to(&none, u64::MAX).expect("they can go");
+        tape.keep_to(&none).expect("they can go");
         assert!(!first.exists(), "it was the oldest");
         assert!(theirs.exists() && second.exists());
         assert!(!tape.remove_oldest(Some(&second)).expect("a folder"));

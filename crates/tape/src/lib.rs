@@ -5,6 +5,7 @@
 //! every row, and goes on with those that changed. What is damaged ends what can be read of its segment;
 //! it is reported with its place, and nothing before it is lost.
 
+mod age;
 mod changes;
 mod column;
 mod error;

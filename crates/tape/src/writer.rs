@@ -90,6 +90,7 @@ impl Writer {
 
     /// Adds a batch, and writes what is pending when it is time.
     pub(crate) fn batch(&mut self, batch: &Batch) -> Result<(), Unwritten> {
+        self.folder.ages.observe(batch.taken_ns, batch.time_unix_ns);
         let over = |open: &Open| {
             let since = open
                 .since_ns
@@ -218,8 +219,7 @@ impl Writer {
                 parts.push((name, batch));
             }
         }
-        let now = flush.to_unix_ns.max(flush.events_to_unix_ns);
-        self.folder.keep_to(&self.options.limits, now)?;
+        self.folder.keep_to(&self.options.limits)?;
         let mut encoded = None;
         loop {
             let written = self.append(flush, &parts, since_ns, &mut encoded);
@@ -258,6 +258,7 @@ impl Writer {
         };
         open.append(flush.clone(), encoded)?;
         open.since_ns = open.since_ns.or(since_ns);
+        self.folder.ages.wrote(&open.path);
         Ok(())
     }
 }

@@ -45,6 +45,62 @@ fn the_oldest_segments_go_first() {
     }
 }
 
+/// How many segments of an earlier run and of this one are there after some time, where 100 s are kept, segments have
+/// 10 s, and the wall clock of the second run goes otherwise.
+fn kept(clock: fn(u64, u64) -> u64, seconds: u64) -> (usize, usize) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = Limits {
+        bytes: None,
+        age_ns: Some(100_000_000_000),
+    };
+    let mut world = World::new(7);
+    for (run, seconds) in [("one", 50), ("two", seconds)] {
+        let mut options = options(folder.path(), 10, limits);
+        options.meta.run = run.into();
+        let mut writer = Writer::open(options).expect("a folder");
+        for second in 0..seconds {
+            let (_, mut batch) = world.tick();
+            if run == "two" {
+                batch.time_unix_ns = clock(batch.time_unix_ns, second);
+            }
+            writer.batch(&batch).expect("room");
+        }
+        writer.close().expect("room");
+    }
+    let tape = Tape::open(folder.path()).expect("a tape");
+    let of = |run| {
+        let segments = tape.segments().iter();
+        segments.filter(|it| it.meta().run == run).count()
+    };
+    (of("one"), of("two"))
+}
+
+#[test]
+fn a_wrong_clock_neither_removes_a_recording_nor_keeps_all_of_it() {
+    const YEAR: u64 = 365 * 24 * 3_600_000_000_000;
+    let usual = kept(|time, _| time, 60);
+    assert_eq!(usual, (5, 6), "all is younger");
+    // One reading, or some, before it is set right.
+    assert_eq!(
+        kept(|time, at| time + u64::from(at == 30) * YEAR, 60),
+        usual
+    );
+    assert_eq!(kept(|time, at| time + u64::from(at < 40) * YEAR, 60), usual);
+    // What this run wrote depends on no clock that is set.
+    let usual = kept(|time, _| time, 200);
+    assert_eq!(usual.0, 0, "all of the first is older");
+    assert!((10..15).contains(&usual.1), "{usual:?}");
+    for clock in [
+        |time, at| time + u64::from(at > 70) * YEAR,
+        |time, at| time - u64::from(at > 70) * YEAR,
+        |time, _| time - YEAR,
+    ] {
+        assert_eq!(kept(clock, 200), usual);
+    }
+    // The wall clock alone knows how long the machine was off.
+    assert_eq!(kept(|time, _| time + YEAR, 90).0, 0);
+}
+
 #[test]
 fn a_run_whose_clock_was_set_back_is_whole() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,0 +1,130 @@
+//! How old segments are. The wall clock can be set, and can be wrong when the machine starts, so that what depends
+//! on one reading of it could remove a whole recording, or nothing any more.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::segment::Segment;
+
+/// The wall clock counts when it went on for so long without a step.
+const STEADY_NS: u64 = 60_000_000_000;
+
+/// By so much more or less than the monotonic clock it makes a step.
+const STEP_NS: u64 = 1_000_000_000;
+
+/// The clocks of this run, and when it wrote its segments.
+#[derive(Debug, Default)]
+pub(crate) struct Ages {
+    /// `CLOCK_MONOTONIC` of the first batch, and of the last.
+    run: Option<(u64, u64)>,
+    /// The first batch behind the last step of the wall clock, and the last batch.
+    steady: Option<(Reading, Reading)>,
+    /// `CLOCK_MONOTONIC` at which segments of this run were written last.
+    written: HashMap<PathBuf, u64>,
+}
+
+/// Two clocks at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    taken_ns: u64,
+    unix_ns: u64,
+}
+
+impl Reading {
+    /// Both went on by the same.
+    fn agrees(&self, later: &Self) -> bool {
+        let taken = i128::from(later.taken_ns) - i128::from(self.taken_ns);
+        let unix = i128::from(later.unix_ns) - i128::from(self.unix_ns);
+        taken.abs_diff(unix) <= u128::from(STEP_NS)
+    }
+}
+
+impl Ages {
+    /// Notes the clocks of a batch.
+    pub(crate) fn observe(&mut self, taken_ns: u64, unix_ns: u64) {
+        let begun = self.run.map_or(taken_ns, |(begun, _)| begun);
+        self.run = Some((begun, taken_ns));
+        let now = Reading { taken_ns, unix_ns };
+        let since = self.steady.map(|(since, _)| since);
+        let since = since.filter(|since| since.agrees(&now));
+        self.steady = Some((since.unwrap_or(now), now));
+    }
+
+    /// Notes that a segment was written at the last batch.
+    pub(crate) fn wrote(&mut self, segment: &Path) {
+        let now_ns = self.run.map_or(0, |(_, now)| now);
+        match self.written.get_mut(segment) {
+            Some(at) => *at = now_ns,
+            None => {
+                self.written.insert(segment.to_owned(), now_ns);
+            }
+        }
+    }
+
+    /// The segment is no longer there.
+    pub(crate) fn forget(&mut self, segment: &Path) {
+        self.written.remove(segment);
+    }
+
+    /// Whether a segment was written last longer ago than this. One of this run: by the monotonic clock. One of an
+    /// earlier run is as old as this run at least, and as old as the wall clock says while that is steady.
+    pub(crate) fn is_older(&self, path: &Path, age_ns: u64) -> bool {
+        let now_ns = self.run.map_or(0, |(_, now)| now);
+        if let Some(at) = self.written.get(path) {
+            return now_ns.saturating_sub(*at) > age_ns;
+        }
+        let begun = self.run.map_or(0, |(begun, _)| begun);
+        if now_ns.saturating_sub(begun) > age_ns {
+            return true;
+        }
+        let Ok(segment) = Segment::open(path) else {
+            return false;
+        };
+        match segment.span().or_else(|| segment.events_span()) {
+            Some((_, ended)) => self
+                .steady_unix_ns()
+                .is_some_and(|now| now.saturating_sub(ended) > age_ns),
+            // Nothing was written to it.
+            None => segment.damages().is_empty(),
+        }
+    }
+
+    /// The wall clock, if it made no step for a while.
+    fn steady_unix_ns(&self) -> Option<u64> {
+        let (since, now) = self.steady?;
+        let length = now.taken_ns.saturating_sub(since.taken_ns);
+        (length >= STEADY_NS).then_some(now.unix_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const YEAR: u64 = 365 * 24 * 3600 * SECOND;
+
+    #[test]
+    fn the_wall_clock_counts_after_a_minute_without_a_step() {
+        let mut ages = Ages::default();
+        let mut steady = |from: u64, to: u64, unix: fn(u64) -> u64| {
+            let seconds = from..to;
+            let seen = seconds.map(|second| {
+                ages.observe(second * SECOND, unix(second * SECOND));
+                ages.steady_unix_ns().is_some()
+            });
+            seen.collect::<Vec<_>>()
+        };
+        let usual = |ns| 50 * YEAR + ns;
+        assert_eq!(steady(0, 60, usual), [false; 60]);
+        // A clock that is slewed goes differently by less than a thousandth.
+        assert_eq!(steady(60, 90, |ns| 50 * YEAR + ns + ns / 1000), [true; 30]);
+        // One reading that is wrong.
+        assert_eq!(steady(90, 91, |ns| 90 * YEAR + ns), [false]);
+        assert_eq!(steady(91, 151, usual), [false; 60]);
+        assert_eq!(steady(151, 152, usual), [true]);
+        // It is set back, and stays so.
+        assert_eq!(steady(152, 212, |ns| 20 * YEAR + ns), [false; 60]);
+        assert_eq!(steady(212, 213, |ns| 20 * YEAR + ns), [true]);
+    }
+}
