@@ -194,9 +194,10 @@ impl State {
         self.node.front().map(|entry| entry.row.time.0)
     }
 
-    /// The same of the one behind it, if it is loaded.
-    pub(crate) fn second_unix_ns(&self) -> Option<u64> {
-        self.node.get(1).map(|entry| entry.row.time.0)
+    /// Number and time of the one behind it, if it is loaded.
+    pub(crate) fn second(&self) -> Option<(u64, u64)> {
+        let second = self.node.get(1);
+        second.map(|entry| (entry.tick, entry.row.time.0))
     }
 
     /// Whether it is at a batch: not at the begin of a segment.

@@ -186,24 +186,37 @@ impl Tape {
 
     /// The batches of a span, from the last one that is not after `from_unix_ns` on.
     pub fn batches(&self, span: &Span, from_unix_ns: u64) -> Batches<'_> {
-        self.batches_of(parts::ALL, span, from_unix_ns)
+        self.batches_of(parts::ALL, span, Begin::Time(from_unix_ns))
+    }
+
+    /// The batches of a span, from the last one whose number ([`Batch::sequence`]) is not greater than this on.
+    pub fn batches_from(&self, span: &Span, sequence: u64) -> Batches<'_> {
+        self.batches_of(parts::ALL, span, Begin::Number(sequence))
+    }
+
+    /// Number of the last batch of a span that is not after a moment, of the first where all are; `None`: it cannot
+    /// be read.
+    pub fn number_at(&self, span: &Span, time_unix_ns: u64) -> Option<u64> {
+        let (first, last) = span.segments;
+        let segments = self.segments.get(first..=last)?;
+        let (segment, flush) = place(segments, Begin::Time(time_unix_ns));
+        let segment = segments.get(segment)?;
+        let flush = segment.flushes().get(flush).filter(|it| it.ticks > 0)?;
+        let nodes = segment.read::<NodeRecord>(flush, "node").ok()?;
+        let before = nodes.iter().take_while(|it| it.row.time.0 <= time_unix_ns);
+        before.last().or(nodes.first()).map(|it| it.tick)
     }
 
     /// The same with nothing but the node, the groups, their waits and who caused them, and features: reports of
     /// groups' waits need no more.
     pub fn batches_of_groups(&self, span: &Span, from_unix_ns: u64) -> Batches<'_> {
-        self.batches_of(parts::OF_GROUPS, span, from_unix_ns)
+        self.batches_of(parts::OF_GROUPS, span, Begin::Time(from_unix_ns))
     }
 
-    fn batches_of(
-        &self,
-        tables: &'static [&'static str],
-        span: &Span,
-        from_unix_ns: u64,
-    ) -> Batches<'_> {
+    fn batches_of(&self, tables: &'static [&'static str], span: &Span, from: Begin) -> Batches<'_> {
         let (first, last) = span.segments;
         let segments = self.segments.get(first..=last).unwrap_or_default();
-        let (begun, flush) = place(segments, from_unix_ns);
+        let (begun, flush) = place(segments, from);
         let segments = &segments[begun.min(segments.len())..];
         let flushes = segments.first().map_or(&[][..], Segment::flushes);
         let before = flushes.iter().take(flush + 1);
@@ -216,7 +229,7 @@ impl Tape {
             passed: false,
             damages: Vec::new(),
         };
-        batches.skip_to(flush, from_unix_ns);
+        batches.skip_to(flush, from);
         batches
     }
 
@@ -244,27 +257,42 @@ impl Tape {
     }
 }
 
-/// The segment and the flush in it that have the last batch that is not after a time. Where the clock was set back a
-/// time may be there twice: the later one counts.
-fn place(segments: &[Segment], time_unix_ns: u64) -> (usize, usize) {
+/// The batch with which reading begins: the last one that is not after this.
+#[derive(Clone, Copy, Debug)]
+enum Begin {
+    /// Nanoseconds since 1970.
+    Time(u64),
+    /// Its number, which only goes up.
+    Number(u64),
+}
+
+/// The segment and the flush in it that have this batch. Where the clock was set back a time may be there twice: the
+/// later one counts.
+fn place(segments: &[Segment], from: Begin) -> (usize, usize) {
     let flushes = |(at, segment): (usize, &'_ Segment)| {
         let flushes = segment.flushes().iter().enumerate();
         let filled = flushes.filter(|(_, flush)| flush.ticks > 0);
-        let times = filled.map(|(place, flush)| (place, flush.from_unix_ns, flush.to_unix_ns));
-        times
-            .map(|(place, from, to)| ((at, place), from, to))
+        let ends = filled.map(|(place, flush)| match from {
+            Begin::Time(_) => (place, flush.from_unix_ns, flush.to_unix_ns),
+            Begin::Number(_) => (place, flush.first, flush.last),
+        });
+        ends.map(|(place, from, to)| ((at, place), from, to))
             .collect::<Vec<_>>()
     };
+    let (Begin::Time(wanted) | Begin::Number(wanted)) = from;
     let all: Vec<_> = segments.iter().enumerate().flat_map(flushes).collect();
     // A flush goes on to the next one.
     let holds = |at: &usize| {
         let (_, from, to) = all[*at];
         let next = all.get(at + 1).map_or(to, |next| next.1.saturating_sub(1));
-        (from..=to.max(next)).contains(&time_unix_ns)
+        (from..=to.max(next)).contains(&wanted)
     };
-    let last = || all.iter().rposition(|(_, from, _)| *from <= time_unix_ns);
+    let last = || all.iter().rposition(|(_, from, _)| *from <= wanted);
     let found = (0..all.len()).rev().find(holds).or_else(last);
-    found.map_or((0, 0), |at| all[at].0)
+    // Before all of them is the first.
+    found
+        .map_or(all.first(), |at| all.get(at))
+        .map_or((0, 0), |it| it.0)
 }
 
 /// Batches in order. Behind a damage they go on with the next segment.
@@ -400,12 +428,15 @@ impl<'a> Batches<'a> {
         Some((segment, flush))
     }
 
-    /// Goes to the last batch of a flush that is not after a time.
-    fn skip_to(&mut self, flush: usize, time_unix_ns: u64) {
+    /// Goes to the last batch of a flush that is not after this.
+    fn skip_to(&mut self, flush: usize, from: Begin) {
         self.pass_flushes(flush);
         let before = |this: &Self| {
-            let later = this.state.second_unix_ns();
-            later.is_some_and(|at| at <= time_unix_ns)
+            let later = this.state.second();
+            later.is_some_and(|(tick, at)| match from {
+                Begin::Time(time) => at <= time,
+                Begin::Number(number) => tick <= number,
+            })
         };
         while self.next_unix_ns().is_some() && before(self) {
             self.state.pass();

@@ -120,9 +120,19 @@ fn a_run_whose_clock_was_set_back_is_whole() {
         assert!(span.has(at));
         let found = tape.batches(&span, at).next();
         assert_eq!(found.map(|it| it.sequence), Some(batch.sequence));
+        assert_eq!(tape.number_at(&span, at), Some(batch.sequence));
     }
     let whole = tape.batches(&span, Stretch::whole(span).from_unix_ns);
     assert_eq!(whole.count(), 100);
+    // Numbers are in order, whatever the times are; some are missing.
+    for number in 0..ticks[99].1.sequence + 2 {
+        let before = ticks.iter().rposition(|(_, it)| it.sequence <= number);
+        let found = tape.batches_from(&span, number).map(|it| it.sequence);
+        let expected = ticks[before.unwrap_or(0)..].iter().map(|it| it.1.sequence);
+        assert!(found.take(3).eq(expected.take(3)), "{number}");
+    }
+    let early = tape.number_at(&span, 0);
+    assert_eq!(early, Some(ticks[0].1.sequence));
 }
 
 #[test]
