@@ -45,10 +45,18 @@ impl Span {
     /// A part of it: what is outside of two moments is left out.
     #[must_use]
     pub fn between(&self, from_unix_ns: u64, to_unix_ns: u64) -> Self {
+        let from_unix_ns = self.from_unix_ns.max(from_unix_ns);
+        let to_unix_ns = self.to_unix_ns.min(to_unix_ns);
+        // Where the clock was set back the last batch may be before the part.
+        let has_end = (from_unix_ns..=to_unix_ns).contains(&self.end_unix_ns);
         Self {
-            from_unix_ns: self.from_unix_ns.max(from_unix_ns),
-            to_unix_ns: self.to_unix_ns.min(to_unix_ns),
-            end_unix_ns: self.end_unix_ns.min(to_unix_ns),
+            from_unix_ns,
+            to_unix_ns,
+            end_unix_ns: if has_end {
+                self.end_unix_ns
+            } else {
+                to_unix_ns
+            },
             ..*self
         }
     }

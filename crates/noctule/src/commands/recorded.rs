@@ -108,9 +108,10 @@ impl Window {
                 let from =
                     moment(at, last.end_unix_ns).with_context(|| Usage(format!("--at {at}")))?;
                 // Times are shown in whole seconds: that of the first batch is in the recording, too.
-                let shown =
-                    |span: &&Span| span.has(from) || span.has(from.saturating_add(SECOND_NS - 1));
-                let span = spans.iter().find(shown);
+                let shown = |span: &&Span| span.has(from.saturating_add(SECOND_NS - 1));
+                // A clock that was set back shows a time twice: the later one counts.
+                let has = spans.iter().rfind(|span| span.has(from));
+                let span = has.or_else(|| spans.iter().find(shown));
                 let span = span.ok_or_else(|| outside(folder, at, &spans))?;
                 (
                     span,
