@@ -18,7 +18,7 @@ mod terminal;
 mod text;
 
 pub use state::{About, Moment, Options, View};
-pub use terminal::{End, Recorded, replay, run};
+pub use terminal::{End, Recorded, Run, replay, run};
 
 #[cfg(test)]
 mod tests;

@@ -20,7 +20,7 @@ use crate::state::{App, Input, Options};
 use crate::terminal::keyboard::Keyboard;
 use crate::terminal::screen::Screen;
 
-pub use self::player::Recorded;
+pub use self::player::{Recorded, Run};
 
 /// How long a batch or the order to stop may lie before it is seen. A key is seen at once.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -47,22 +47,22 @@ pub fn run(batches: Receiver<Batch>, options: &Options, stop: &AtomicBool) -> io
     show(|app| app, &Source::Live(batches), options, stop)
 }
 
-/// The same of a recording, beginning at a moment (nanoseconds since 1970).
+/// The same of a recording, beginning in a run at a moment (nanoseconds since 1970).
 ///
 /// # Errors
 ///
 /// As [`run`], or there is no thread to be had.
 pub fn replay(
     recorded: &dyn Recorded,
-    start_unix_ns: u64,
+    start: (usize, u64),
     options: &Options,
     stop: &AtomicBool,
 ) -> io::Result<End> {
-    let end = recorded.spans().last().map_or(0, |span| span.1);
+    let end = recorded.runs().last().map_or(0, |run| run.end_unix_ns);
     let (travels, wishes) = mpsc::channel();
     let (pictures, places) = mpsc::sync_channel(player::LANE);
     std::thread::scope(|threads| {
-        let play = move || player::play(recorded, options, start_unix_ns, &wishes, &pictures);
+        let play = move || player::play(recorded, options, start, &wishes, &pictures);
         std::thread::Builder::new()
             .name("player".into())
             .spawn_scoped(threads, play)?;

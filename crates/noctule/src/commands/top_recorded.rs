@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use noctule_model::Batch;
 use noctule_tape::{Span, Stretch, Tape};
-use noctule_tui::{About, Recorded};
+use noctule_tui::{About, Recorded, Run};
 
 use super::recorded::{self, Window};
 use super::top;
@@ -20,10 +20,14 @@ use crate::stop;
 
 pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> {
     let shown = Shown::open(folder, args)?;
-    let start = match (&args.source.recorded.at, args.duration) {
-        (None, None) => shown.parts.last().map_or(0, |part| part.end_unix_ns),
-        _ => shown.parts.first().map_or(0, |part| part.from_unix_ns),
+    let run = match (&args.source.recorded.at, args.duration) {
+        (None, None) => shown.parts.len().saturating_sub(1),
+        _ => 0,
     };
+    let start = shown.parts.get(run).map_or(0, |part| match run {
+        _ if shown.is_part => part.from_unix_ns,
+        _ => part.end_unix_ns,
+    });
     let selection = shown.select(args)?;
     let host = &shown.tape.segments()[0].meta().host;
     // The files of the live node are about other groups and processes.
@@ -34,7 +38,7 @@ pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
         ..top::options(args, config, selection, nothing)
     };
     let stop = stop::end_flag()?;
-    noctule_tui::replay(&shown, start, &options, &stop).context("the terminal")?;
+    noctule_tui::replay(&shown, (run, start), &options, &stop).context("the terminal")?;
     Ok(exit::DONE)
 }
 
@@ -42,6 +46,8 @@ pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
 struct Shown {
     tape: Tape,
     parts: Vec<Span>,
+    /// There is one, with these ends.
+    is_part: bool,
     /// Nothing behind this time.
     to_unix_ns: u64,
 }
@@ -57,6 +63,7 @@ impl Shown {
             return Ok(Self {
                 tape,
                 parts,
+                is_part: false,
                 to_unix_ns: u64::MAX,
             });
         }
@@ -76,6 +83,7 @@ impl Shown {
         Ok(Self {
             tape: window.tape,
             parts: vec![part],
+            is_part: true,
             to_unix_ns,
         })
     }
@@ -109,18 +117,37 @@ impl Shown {
 }
 
 impl Recorded for Shown {
-    fn spans(&self) -> Vec<(u64, u64)> {
-        let ends = |part: &Span| (part.from_unix_ns, part.to_unix_ns);
-        self.parts.iter().map(ends).collect()
+    fn runs(&self) -> Vec<Run> {
+        let run = |part: &Span| Run {
+            from_unix_ns: part.from_unix_ns,
+            to_unix_ns: part.to_unix_ns,
+            end_unix_ns: part.end_unix_ns,
+            interval: Duration::from_nanos(self.tape.interval_ns(part).unwrap_or(0)),
+        };
+        self.parts.iter().map(run).collect()
     }
 
-    fn batches(&self, span: usize, from_unix_ns: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
-        match self.parts.get(span) {
-            Some(part) => {
-                let batches = self.tape.batches(part, from_unix_ns);
-                Box::new(batches.take_while(|it| it.time_unix_ns <= self.to_unix_ns))
-            }
-            None => Box::new(std::iter::empty()),
-        }
+    fn number_at(&self, run: usize, time_unix_ns: u64) -> u64 {
+        let Some(part) = self.parts.get(run) else {
+            return 0;
+        };
+        let found = self.tape.number_at(part, time_unix_ns);
+        // Where that is damaged: the next that can be read.
+        let read = || self.tape.batches(part, time_unix_ns).next();
+        found
+            .or_else(|| read().map(|batch| batch.sequence))
+            .unwrap_or(0)
+    }
+
+    fn batches(&self, run: usize, number: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
+        let Some(part) = self.parts.get(run) else {
+            return Box::new(std::iter::empty());
+        };
+        let first = match self.is_part {
+            true => self.number_at(run, part.from_unix_ns),
+            false => 0,
+        };
+        let batches = self.tape.batches_from(part, number.max(first));
+        Box::new(batches.take_while(|it| it.time_unix_ns <= self.to_unix_ns))
     }
 }

@@ -13,14 +13,35 @@ use crate::data::waits::verdict_window;
 use crate::state::Options;
 use crate::state::travel::{Fresh, Travel};
 
+/// One run of the agent.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// The least time of a batch, nanoseconds since 1970.
+    pub from_unix_ns: u64,
+    /// The greatest.
+    pub to_unix_ns: u64,
+    /// That of the last batch: less than the greatest where the clock was set back.
+    pub end_unix_ns: u64,
+    /// Time between two batches on average.
+    pub interval: Duration,
+}
+
+impl Run {
+    fn has(&self, time_unix_ns: u64) -> bool {
+        (self.from_unix_ns..=self.to_unix_ns).contains(&time_unix_ns)
+    }
+}
+
 /// A recording that can be read from any moment.
 pub trait Recorded: Sync {
-    /// The least and the greatest time of each run of the agent, nanoseconds since 1970, in order. There is one at
-    /// least.
-    fn spans(&self) -> Vec<(u64, u64)>;
+    /// The runs of the agent, as they followed each other; their clocks need not. There is one at least.
+    fn runs(&self) -> Vec<Run>;
 
-    /// The batches of a span, from the last that is not after a moment on. Their end is that of the span.
-    fn batches(&self, span: usize, from_unix_ns: u64) -> Box<dyn Iterator<Item = Batch> + '_>;
+    /// Number of the last batch of a run that is not after a moment; where a moment was there twice, it is the later.
+    fn number_at(&self, run: usize, time_unix_ns: u64) -> u64;
+
+    /// The batches of a run, from the last whose number is not greater than this on. Their end is that of the run.
+    fn batches(&self, run: usize, number: u64) -> Box<dyn Iterator<Item = Batch> + '_>;
 }
 
 /// Batches that make the first picture after a jump; the minute before it follows.
@@ -41,12 +62,12 @@ const MINUTE: u64 = 60_000_000_000;
 pub(crate) fn play(
     source: &dyn Recorded,
     options: &Options,
-    start_unix_ns: u64,
+    (run, start_unix_ns): (usize, u64),
     travels: &Receiver<Travel>,
     pictures: &SyncSender<Fresh>,
 ) {
     let mut player = Player::new(source, options, travels, pictures);
-    let mut next = player.go(start_unix_ns);
+    let mut next = player.go(run, start_unix_ns);
     while let Ok(travel) = next {
         let travel = travel.map_or_else(|| player.wait(), Ok);
         next = travel.and_then(|travel| player.follow(travel));
@@ -65,15 +86,19 @@ struct Player<'a> {
     options: &'a Options,
     travels: &'a Receiver<Travel>,
     pictures: &'a SyncSender<Fresh>,
-    spans: Vec<(u64, u64)>,
-    span: usize,
+    runs: Vec<Run>,
+    run: usize,
     /// Batches in a row.
     kept: VecDeque<Batch>,
+    /// The first of them is the first of the run.
+    begun: bool,
     /// The place: the batch that is shown.
     at: usize,
     /// The batches behind those that are kept.
     later: Box<dyn Iterator<Item = Batch> + 'a>,
     data: Data,
+    /// It has the minute before the place, or all of it that there is.
+    whole: bool,
     /// Times as fast as it was recorded.
     speed: Option<u32>,
 }
@@ -90,18 +115,25 @@ impl<'a> Player<'a> {
             options,
             travels,
             pictures,
-            spans: source.spans(),
-            span: 0,
+            runs: source.runs(),
+            run: 0,
             kept: VecDeque::new(),
+            begun: false,
             at: 0,
             later: Box::new(std::iter::empty()),
             data: fresh(options),
+            whole: false,
             speed: None,
         }
     }
 
     fn time(&self) -> u64 {
         self.kept.get(self.at).map_or(0, |batch| batch.time_unix_ns)
+    }
+
+    /// Number of the place.
+    fn number(&self) -> u64 {
+        self.kept.get(self.at).map_or(0, |batch| batch.sequence)
     }
 
     /// Waits for a key, and plays meanwhile.
@@ -139,131 +171,188 @@ impl<'a> Player<'a> {
     }
 
     fn follow(&mut self, travel: Travel) -> Next {
-        let now = self.time();
         match travel {
-            Travel::To(time) => self.go(time),
-            Travel::Minutes(minutes) => {
-                let time = match minutes < 0 {
-                    true => now.saturating_sub(MINUTE * minutes.unsigned_abs()),
-                    false => now.saturating_add(MINUTE * minutes.unsigned_abs()),
-                };
-                self.go(time)
-            }
-            Travel::Back => self.go(now.saturating_sub(1)),
+            Travel::To(time) => self.go(self.run_of(time), time),
+            Travel::Minutes(minutes) => self.go_by(minutes),
+            Travel::Back => self.go_to(self.run, self.number().saturating_sub(1)),
             Travel::On => {
-                if self.upcoming().is_some() {
-                    self.step();
-                    self.show(false)?;
-                    return Ok(None);
+                if self.upcoming().is_none() && self.run + 1 < self.runs.len() {
+                    return self.go_to(self.run + 1, 0);
                 }
-                match self.spans.get(self.span + 1) {
-                    Some((from, _)) => self.go(*from),
-                    None => self.show(false).map(|()| None),
-                }
+                self.step();
+                self.settle()
             }
             Travel::Play(speed) => {
                 self.speed = Some(speed);
-                self.show(false).map(|()| None)
+                self.settle()
             }
             Travel::Stop => {
                 self.speed = None;
-                self.show(false).map(|()| None)
+                self.settle()
             }
             Travel::Verdict => self.find_verdict(),
         }
     }
 
-    /// To the last batch that is not after a moment. First what is quick to read and to see, then, unless a
-    /// key comes, the minute before it.
-    fn go(&mut self, time: u64) -> Next {
-        let spans = self.spans.iter();
-        let span = spans.take_while(|(from, _)| *from <= time).count();
-        let span = span.saturating_sub(1);
-        let (from, to) = self.spans.get(span).copied().unwrap_or_default();
-        let time = time.max(from).min(to);
-        let has = span == self.span && self.keeps_minute(time, from);
-        if !has {
-            self.span = span;
-            let near = self.back(time, QUICK).max(from);
-            self.fill(near, time);
-            self.stand_at(time);
-            self.show_from((self.at + 1).saturating_sub(QUICK), true)?;
-            if let Some(travel) = self.pending()? {
-                return Ok(Some(travel));
-            }
-            self.fill_minute(time, from);
+    /// In which run a moment is meant: the last that has it; else that which ended last before it.
+    fn run_of(&self, time: u64) -> usize {
+        let runs = || self.runs.iter().enumerate();
+        let before = || runs().filter(|(_, run)| run.to_unix_ns < time);
+        let has = self.runs.iter().rposition(|run| run.has(time));
+        has.or_else(|| {
+            before()
+                .max_by_key(|(_, run)| run.to_unix_ns)
+                .map(|it| it.0)
+        })
+        .or_else(|| {
+            runs()
+                .min_by_key(|(_, run)| run.from_unix_ns)
+                .map(|it| it.0)
+        })
+        .unwrap_or(0)
+    }
+
+    /// To the last batch of a run that is not after a moment.
+    fn go(&mut self, run: usize, time: u64) -> Next {
+        let Some(&ends) = self.runs.get(run) else {
+            return self.settle();
+        };
+        let number = match time {
+            _ if time < ends.from_unix_ns => 0,
+            _ if time > ends.to_unix_ns => self.source.number_at(run, ends.end_unix_ns),
+            _ => self.source.number_at(run, time),
+        };
+        self.go_to(run, number)
+    }
+
+    /// On or back by the batches of so many minutes, up to the end of the run; from there to the next one.
+    fn go_by(&mut self, minutes: i64) -> Next {
+        let on = minutes >= 0;
+        if on && self.upcoming().is_none() && self.run + 1 < self.runs.len() {
+            return self.go_to(self.run + 1, 0);
         }
-        let begins = self.at.saturating_sub(LENGTH);
+        if !on && self.begun && self.at <= 1 && self.run > 0 {
+            return self.go(self.run - 1, u64::MAX);
+        }
+        let Some(run) = self.runs.get(self.run).copied() else {
+            return self.settle();
+        };
+        let interval = run.interval.as_nanos().clamp(1, u128::from(MINUTE)) as u64;
+        let batches = (MINUTE + interval / 2) / interval * minutes.unsigned_abs();
+        let number = self.number();
+        let last = || self.source.number_at(self.run, run.end_unix_ns);
+        let number = match on {
+            true => number.saturating_add(batches).min(last()),
+            false => number.saturating_sub(batches),
+        };
+        self.go_to(self.run, number)
+    }
+
+    /// To a batch. First what is quick to read and to see, then, unless a key comes, the minute before it.
+    fn go_to(&mut self, run: usize, number: u64) -> Next {
+        let has = run == self.run && self.stand_at(number) && self.keeps_minute();
+        if !has {
+            self.run = run;
+            self.fill(number.saturating_sub(QUICK as u64), number);
+            self.stand_at(number);
+        }
         let quick = (self.at + 1).saturating_sub(QUICK);
-        if quick <= begins {
-            self.show_from(begins, false)?;
+        if self.keeps_minute() && quick <= self.at.saturating_sub(LENGTH) {
+            self.whole = true;
+            self.show_from(quick, false)?;
             return Ok(None);
         }
-        if has {
-            self.show_from(quick, true)?;
+        self.whole = false;
+        self.show_from(quick, true)?;
+        self.complete()
+    }
+
+    /// Shows the place, with the minute before it.
+    fn settle(&mut self) -> Next {
+        self.show(!self.whole)?;
+        match self.whole {
+            true => Ok(None),
+            false => self.complete(),
+        }
+    }
+
+    /// Reads the minute before the place, unless a key comes: then it is still to be read.
+    fn complete(&mut self) -> Next {
+        if let Some(travel) = self.pending()? {
+            return Ok(Some(travel));
+        }
+        if !self.keeps_minute() {
+            self.fill_minute(self.number());
         }
         let mut data = fresh(self.options);
-        for place in begins..=self.at {
+        for place in self.at.saturating_sub(LENGTH)..=self.at {
             if let Some(travel) = self.pending()? {
                 return Ok(Some(travel));
             }
-            data.push(self.kept[place].clone());
+            if let Some(batch) = self.kept.get(place) {
+                data.push(batch.clone());
+            }
         }
         self.data = data;
-        self.show(false).map(|()| None)
+        self.whole = true;
+        self.settle()
     }
 
-    /// Goes to a moment in the batches in memory, where these have it and the minute before it; `from` is the
-    /// begin of the span.
-    fn keeps_minute(&mut self, time: u64, from: u64) -> bool {
-        let times = |batch: Option<&Batch>| batch.map(|batch| batch.time_unix_ns);
-        let (first, last) = (times(self.kept.front()), times(self.kept.back()));
-        let has = first.is_some_and(|it| it <= time) && last.is_some_and(|it| it >= time);
-        if has {
-            self.stand_at(time);
-        }
-        has && (self.at >= LENGTH || first.is_some_and(|it| it <= from))
+    /// Whether the minute before the place is in memory, or all of it that there is.
+    fn keeps_minute(&self) -> bool {
+        self.at >= LENGTH || self.begun
     }
 
-    /// Reads the minute before a moment, and goes there. On a busy machine batches come late: then a minute of
-    /// them began earlier.
-    fn fill_minute(&mut self, time: u64, from: u64) {
-        let mut before = self.before(time).max(from);
-        let mut more = 2;
+    /// Reads the minute before a batch, and goes there. Where batches were lost it begins earlier.
+    fn fill_minute(&mut self, number: u64) {
+        let mut back = LENGTH;
         loop {
-            self.fill(before, time);
-            self.stand_at(time);
-            let missing = LENGTH.saturating_sub(self.at);
-            if missing == 0 || before == from {
+            self.fill(number.saturating_sub(back as u64), number);
+            self.stand_at(number);
+            if self.keeps_minute() || self.kept.is_empty() {
                 return;
             }
-            before = self.back(before, more * missing).max(from);
-            more *= 2;
+            back += 2 * (LENGTH - self.at).max(back / 2);
         }
     }
 
-    /// Reads the batches between two moments, the last one before them included.
+    /// Reads the batches between two numbers, both included.
     fn fill(&mut self, from: u64, to: u64) {
         self.kept.clear();
-        self.later = self.source.batches(self.span, from);
-        while self.kept.back().is_none_or(|last| last.time_unix_ns < to)
+        self.begun = false;
+        self.later = self.source.batches(self.run, from);
+        while self.kept.back().is_none_or(|last| last.sequence < to)
             && let Some(batch) = self.later.next()
         {
-            self.kept.push_back(batch);
-            if self.kept.len() > KEPT {
-                self.kept.pop_front();
+            if self.kept.is_empty() {
+                self.begun = from == 0 || batch.sequence > from;
             }
+            self.keep(batch);
         }
     }
 
-    /// Makes the last batch that is not after a moment the place.
-    fn stand_at(&mut self, time: u64) {
-        let reached = self.kept.iter().take_while(|it| it.time_unix_ns <= time);
-        self.at = reached.count().saturating_sub(1);
+    fn keep(&mut self, batch: Batch) {
+        self.kept.push_back(batch);
+        if self.kept.len() > KEPT {
+            self.kept.pop_front();
+            self.begun = false;
+            self.at = self.at.saturating_sub(1);
+        }
+    }
+
+    /// Makes the last batch that is in memory and has no greater number the place. Whether it can be no other.
+    fn stand_at(&mut self, number: u64) -> bool {
+        let reached = self.kept.iter().take_while(|it| it.sequence <= number);
+        let reached = reached.count();
+        let (first, last) = (self.kept.front(), self.kept.back());
+        let from = first.is_some_and(|it| it.sequence <= number || self.begun);
+        let there = from && last.is_some_and(|it| it.sequence >= number);
+        self.at = reached.saturating_sub(1);
         // The first batch alone has no window to show.
         if self.at == 0 && self.upcoming().is_some() {
             self.at = 1;
         }
+        there
     }
 
     fn pending(&self) -> Next {
@@ -274,26 +363,11 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Where the graphs that end at a moment begin.
-    fn before(&self, time: u64) -> u64 {
-        self.back(time, LENGTH + 1)
-    }
-
-    /// So many batches before a moment.
-    fn back(&self, time: u64, batches: usize) -> u64 {
-        let interval = self.options.interval.as_nanos() as u64;
-        time.saturating_sub(interval.saturating_mul(batches as u64))
-    }
-
-    /// Time of the batch behind the place, in the same span.
+    /// Time of the batch behind the place, in the same run.
     fn upcoming(&mut self) -> Option<u64> {
         if self.at + 1 >= self.kept.len() {
             let batch = self.later.next()?;
-            self.kept.push_back(batch);
-            if self.kept.len() > KEPT {
-                self.kept.pop_front();
-                self.at -= 1;
-            }
+            self.keep(batch);
         }
         self.kept.get(self.at + 1).map(|batch| batch.time_unix_ns)
     }
@@ -331,28 +405,29 @@ impl<'a> Player<'a> {
     fn find_verdict(&mut self) -> Next {
         self.speed = None;
         self.show(true)?;
-        let from = self.time();
-        for span in self.span..self.spans.len() {
-            let (begin, _) = self.spans[span];
+        let from = self.number();
+        for run in self.run..self.runs.len() {
             // With the windows that a jump to there would judge.
             let mut judge = self.judge();
-            let batches = self.source.batches(span, self.before(from).max(begin));
+            let is_same = run == self.run;
+            let begin = from.saturating_sub(LENGTH as u64 + 1);
+            let batches = self.source.batches(run, if is_same { begin } else { 0 });
             for batch in batches {
                 if let Some(travel) = self.pending()? {
                     return Ok(Some(travel));
                 }
-                let time = batch.time_unix_ns;
+                let number = batch.sequence;
                 let report = judge.observe(&batch).filter(|report| !report.provisional);
                 let hurt = report.is_some_and(|report| {
                     let mut rows = report.rows.iter();
                     rows.any(|row| row.verdict.kind != VerdictKind::Quiet)
                 });
-                if hurt && time > from {
-                    return self.go(time);
+                if hurt && !(is_same && number <= from) {
+                    return self.go_to(run, number);
                 }
             }
         }
-        self.show(false).map(|()| None)
+        self.settle()
     }
 
     fn judge(&self) -> Judge {

@@ -2,40 +2,53 @@
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::time::Duration;
 
 use noctule_model::{Batch, Level};
 use ratatui::layout::Size;
 
 use super::fixture::{Fake, TICK, app, options, press, screen};
 use super::waits::{FRONT, node};
+use crate::data::history::LENGTH;
 use crate::draw::pane;
 use crate::state::travel::{Fresh, Travel};
 use crate::state::{App, Input};
-use crate::terminal::Recorded;
 use crate::terminal::player::{self, LANE};
+use crate::terminal::{Recorded, Run};
 
 /// Batches of some runs.
 struct Tape(Vec<Vec<Batch>>);
 
 impl Recorded for Tape {
-    fn spans(&self) -> Vec<(u64, u64)> {
+    fn runs(&self) -> Vec<Run> {
         let ends = |run: &Vec<Batch>| {
-            let times = run.iter().map(|batch| batch.time_unix_ns);
-            (times.clone().min().unwrap_or(0), times.max().unwrap_or(0))
+            let mut times = run.iter().map(|batch| batch.time_unix_ns);
+            Run {
+                from_unix_ns: times.clone().min().unwrap_or(0),
+                to_unix_ns: times.clone().max().unwrap_or(0),
+                end_unix_ns: times.next_back().unwrap_or(0),
+                interval: Duration::from_nanos(TICK),
+            }
         };
         self.0.iter().map(ends).collect()
     }
 
-    fn batches(&self, span: usize, from_unix_ns: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
-        let run = &self.0[span];
+    fn number_at(&self, run: usize, time_unix_ns: u64) -> u64 {
+        let run = &self.0[run];
         let holds = |at: &usize| {
             let next = run
                 .get(at + 1)
-                .is_some_and(|it| it.time_unix_ns > from_unix_ns);
-            run[*at].time_unix_ns == from_unix_ns || run[*at].time_unix_ns < from_unix_ns && next
+                .is_some_and(|it| it.time_unix_ns > time_unix_ns);
+            run[*at].time_unix_ns == time_unix_ns || run[*at].time_unix_ns < time_unix_ns && next
         };
-        let last = || run.iter().rposition(|it| it.time_unix_ns <= from_unix_ns);
-        let first = (0..run.len()).rev().find(holds).or_else(last);
+        let last = || run.iter().rposition(|it| it.time_unix_ns <= time_unix_ns);
+        let at = (0..run.len()).rev().find(holds).or_else(last);
+        run[at.unwrap_or(0)].sequence
+    }
+
+    fn batches(&self, run: usize, number: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
+        let run = &self.0[run];
+        let first = run.iter().rposition(|it| it.sequence <= number);
         Box::new(run[first.unwrap_or(0)..].iter().cloned())
     }
 }
@@ -72,7 +85,7 @@ fn arrived(pictures: &Receiver<Fresh>) -> Fresh {
 /// Plays a tape while `what` travels.
 fn with_player<T>(
     tape: &dyn Recorded,
-    start: u64,
+    start: (usize, u64),
     what: impl FnOnce(&Sender<Travel>, &Receiver<Fresh>) -> T,
 ) -> T {
     let (travels, wishes) = channel();
@@ -93,7 +106,7 @@ fn it_goes_to_each_place() {
     let (first, second) = (tape.0[0].clone(), tape.0[1].clone());
     let time = |batch: &Batch| batch.time_unix_ns;
     let end = time(&second[29]);
-    with_player(&tape, u64::MAX, |travels, pictures| {
+    with_player(&tape, (1, u64::MAX), |travels, pictures| {
         assert_eq!(arrived(pictures).time_unix_ns, end);
         let cases = [
             (Travel::To(time(&first[100]) + 1), time(&first[100])),
@@ -120,17 +133,21 @@ fn it_goes_to_each_place() {
     });
 }
 
-/// Notes from which moments it is read.
+/// Notes from which batches it is read.
 struct Noted(Tape, Mutex<Vec<u64>>);
 
 impl Recorded for Noted {
-    fn spans(&self) -> Vec<(u64, u64)> {
-        self.0.spans()
+    fn runs(&self) -> Vec<Run> {
+        self.0.runs()
     }
 
-    fn batches(&self, span: usize, from_unix_ns: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
-        self.1.lock().expect("no panic").push(from_unix_ns);
-        self.0.batches(span, from_unix_ns)
+    fn number_at(&self, run: usize, time_unix_ns: u64) -> u64 {
+        self.0.number_at(run, time_unix_ns)
+    }
+
+    fn batches(&self, run: usize, number: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
+        self.1.lock().expect("no panic").push(number);
+        self.0.batches(run, number)
     }
 }
 
@@ -138,14 +155,15 @@ impl Recorded for Noted {
 fn a_jump_is_shown_before_the_minute_before_it_is_read() {
     let tape = Noted(tape(), Mutex::default());
     let at = tape.0.0[0][150].time_unix_ns;
-    with_player(&tape, at, |_, pictures| {
+    with_player(&tape, (0, at), |_, pictures| {
         let first = pictures.recv().expect("the player lives");
         assert!(first.busy, "the graphs are to come");
         assert_eq!(first.time_unix_ns, at);
         assert_eq!(arrived(pictures).time_unix_ns, at);
     });
     let read = tape.1.into_inner().expect("no panic");
-    assert_eq!(read, [at - 3 * TICK, at - 61 * TICK]);
+    let number = tape.0.0[0][150].sequence;
+    assert_eq!(read, [number - 3, number - 60]);
 }
 
 #[test]
@@ -158,7 +176,7 @@ fn a_place_looks_as_it_did_live() {
         .map(Box::new)
         .map(Input::Batch);
     let live = live.fold(app(Level::Process, 100, 30), App::step);
-    with_player(&tape, tape.0[0][at].time_unix_ns, |_, pictures| {
+    with_player(&tape, (0, tape.0[0][at].time_unix_ns), |_, pictures| {
         let shown = app(Level::Process, 100, 30).step(Input::Place(Box::new(arrived(pictures))));
         assert_eq!(screen(&shown, 100, 30), screen(&live, 100, 30));
     });
@@ -179,7 +197,7 @@ fn a_minute_of_late_batches_is_whole() {
             live = live.step(Input::Batch(Box::new(batch.clone())));
         }
         let time = tape.0[0][place].time_unix_ns;
-        let fresh = with_player(&tape, time, |_, pictures| arrived(pictures));
+        let fresh = with_player(&tape, (0, time), |_, pictures| arrived(pictures));
         let minute = fresh.data.node_minute(20);
         assert!(minute.iter().all(Option::is_some), "{minute:?}");
         assert_eq!(minute, live.shown.node_minute(20), "{place}");
@@ -190,7 +208,7 @@ fn a_minute_of_late_batches_is_whole() {
 fn the_next_verdict_is_found_and_the_last_is_the_last() {
     let tape = tape();
     let hurt = 150..175;
-    with_player(&tape, 0, |travels, pictures| {
+    with_player(&tape, (0, 0), |travels, pictures| {
         arrived(pictures);
         let begun = tape.0[0][0].time_unix_ns;
         travels.send(Travel::Verdict).expect("the player lives");
@@ -209,17 +227,21 @@ fn the_next_verdict_is_found_and_the_last_is_the_last() {
 #[test]
 fn it_plays_to_the_end_and_stops_there() {
     let tape = tape();
-    with_player(&tape, tape.0[1][20].time_unix_ns, |travels, pictures| {
-        arrived(pictures);
-        travels.send(Travel::Play(60)).expect("the player lives");
-        let end = loop {
-            let fresh = arrived(pictures);
-            if fresh.speed.is_none() {
-                break fresh.time_unix_ns;
-            }
-        };
-        assert_eq!(end, tape.0[1][29].time_unix_ns);
-    });
+    with_player(
+        &tape,
+        (1, tape.0[1][20].time_unix_ns),
+        |travels, pictures| {
+            arrived(pictures);
+            travels.send(Travel::Play(60)).expect("the player lives");
+            let end = loop {
+                let fresh = arrived(pictures);
+                if fresh.speed.is_none() {
+                    break fresh.time_unix_ns;
+                }
+            };
+            assert_eq!(end, tape.0[1][29].time_unix_ns);
+        },
+    );
 }
 
 #[test]
@@ -231,7 +253,7 @@ fn it_lives_where_the_clock_was_set_back() {
         run.extend(seconds(&mut fake, 25, 0..0));
         let end = run[54].time_unix_ns;
         let tape = Tape(vec![run]);
-        with_player(&tape, end - 5 * TICK, |travels, pictures| {
+        with_player(&tape, (0, end - 5 * TICK), |travels, pictures| {
             assert_eq!(arrived(pictures).time_unix_ns, end - 5 * TICK);
             travels.send(Travel::Play(60)).expect("the player lives");
             let played = loop {
@@ -242,6 +264,110 @@ fn it_lives_where_the_clock_was_set_back() {
             };
             assert_eq!(played, end);
         });
+    }
+}
+
+/// Where it goes from a place.
+fn follows(tape: &Tape, start: (usize, u64), cases: &[(Travel, &Batch)]) {
+    with_player(tape, start, |travels, pictures| {
+        arrived(pictures);
+        for (place, (travel, expected)) in cases.iter().enumerate() {
+            travels.send(*travel).expect("the player lives");
+            let time = arrived(pictures).time_unix_ns;
+            assert_eq!(time, expected.time_unix_ns, "{place}: {travel:?}");
+        }
+    });
+}
+
+#[test]
+fn runs_whose_clocks_are_not_in_order_are_all_there() {
+    let ahead = 3600 * TICK;
+    let mut fake = node();
+    fake.batch.time_unix_ns += ahead;
+    let first = seconds(&mut fake, 100, 0..0);
+    fake.batch.time_unix_ns -= ahead;
+    let second = seconds(&mut fake, 100, 0..0);
+    let tape = Tape(vec![first, second]);
+    let (first, second) = (&tape.0[0], &tape.0[1]);
+    let end = second[99].time_unix_ns;
+    let fresh = with_player(&tape, (1, end), |_, pictures| arrived(pictures));
+    assert_eq!(fresh.time_unix_ns, end);
+    let cases = [
+        (Travel::To(first[50].time_unix_ns), &first[50]),
+        (Travel::Minutes(1), &first[99]),
+        (Travel::Minutes(1), &second[1]),
+        (Travel::Minutes(-1), &first[99]),
+        (Travel::On, &second[1]),
+        (Travel::To(second[70].time_unix_ns), &second[70]),
+        (Travel::Minutes(-1), &second[10]),
+        // Before all of them, and between them.
+        (Travel::To(0), &second[1]),
+        (Travel::To(end + TICK), &second[99]),
+        (Travel::To(u64::MAX), &first[99]),
+    ];
+    follows(&tape, (1, end), &cases);
+}
+
+#[test]
+fn places_beside_a_step_of_the_clock_are_found() {
+    let mut fake = node();
+    let mut run = seconds(&mut fake, 30, 0..0);
+    fake.batch.time_unix_ns -= 3600 * TICK;
+    run.extend(seconds(&mut fake, 100, 0..0));
+    let tape = Tape(vec![run]);
+    let run = &tape.0[0];
+    let cases = [
+        (Travel::To(run[29].time_unix_ns), &run[29]),
+        (Travel::On, &run[30]),
+        (Travel::Back, &run[29]),
+        (Travel::Minutes(1), &run[89]),
+        (Travel::Minutes(-1), &run[29]),
+        (Travel::To(run[31].time_unix_ns), &run[31]),
+        (Travel::To(run[2].time_unix_ns), &run[2]),
+        (Travel::Minutes(9), &run[129]),
+    ];
+    follows(&tape, (0, run[129].time_unix_ns), &cases);
+}
+
+/// While its minute is read a key is pressed.
+struct Pressed(Tape, Mutex<Option<(Travel, Sender<Travel>)>>);
+
+impl Recorded for Pressed {
+    fn runs(&self) -> Vec<Run> {
+        self.0.runs()
+    }
+
+    fn number_at(&self, run: usize, time_unix_ns: u64) -> u64 {
+        self.0.number_at(run, time_unix_ns)
+    }
+
+    fn batches(&self, run: usize, number: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
+        if self.0.0[0][100].sequence == number + 60
+            && let Some((travel, travels)) = self.1.lock().expect("no panic").take()
+        {
+            travels.send(travel).expect("the player lives");
+        }
+        self.0.batches(run, number)
+    }
+}
+
+#[test]
+fn a_minute_that_a_key_interrupts_is_read_all_the_same() {
+    let whole = |tape: &Pressed, travel: Travel| {
+        let (start, on) = (&tape.0.0[0][0], &tape.0.0[0][100]);
+        let (start, at) = ((0, start.time_unix_ns), on.time_unix_ns);
+        with_player(tape, start, |travels, pictures| {
+            arrived(pictures);
+            *tape.1.lock().expect("no panic") = Some((travel, travels.clone()));
+            travels.send(Travel::To(at)).expect("the player lives");
+            let fresh = arrived(pictures);
+            (fresh.time_unix_ns - at, fresh.data.node_minute(LENGTH))
+        })
+    };
+    for (travel, later) in [(Travel::On, TICK), (Travel::Stop, 0)] {
+        let (moved, minute) = whole(&Pressed(tape(), Mutex::default()), travel);
+        assert_eq!(moved, later, "{travel:?}");
+        assert!(minute.iter().all(Option::is_some), "{travel:?}: {minute:?}");
     }
 }
 
