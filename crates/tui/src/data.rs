@@ -104,7 +104,7 @@ impl Data {
         self.watch_losses(&batch.losses);
         self.waits.observe(&batch);
         let Some(previous) = self.last.take() else {
-            self.histories = LEVELS.map(|level| History::with(there(&batch, level)));
+            self.keep_rows(&batch);
             self.last = Some(batch);
             return;
         };
@@ -138,7 +138,15 @@ impl Data {
                 head.window_ns,
             ),
         });
+        self.keep_rows(&batch);
         self.last = Some(batch);
+    }
+
+    /// Notes which rows are there.
+    fn keep_rows(&mut self, batch: &Batch) {
+        for (history, level) in self.histories.iter_mut().zip(LEVELS) {
+            history.keep(there(batch, level));
+        }
     }
 
     /// Records the rows of the window at every level, and adds those that paused in it.

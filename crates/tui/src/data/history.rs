@@ -37,8 +37,9 @@ pub(crate) fn column(newest: u64, place: usize, columns: usize) -> Option<usize>
 /// ended within one window are not taken in, so that a storm of them leaves nothing behind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    /// Rows that were there before the first window: they were idle until they used something.
-    there: Arc<HashSet<Key>>,
+    /// Rows that are there, and since which window: they were idle until they used something. Those of 0 were there
+    /// before the first.
+    there: Arc<HashMap<Key, u64>>,
     /// Windows that were taken.
     tick: u64,
     /// Number of the newest window.
@@ -65,11 +66,12 @@ struct Series {
 }
 
 impl Series {
-    /// Of a row that did nothing in the windows until this one.
-    fn idle(tick: u64) -> Self {
+    /// Of a row that did nothing in the windows after one, up to another.
+    fn idle(since: u64, until: u64) -> Self {
+        let windows = until.saturating_sub(since).min(LENGTH as u64);
         Self {
-            values: (0..tick.min(LENGTH as u64)).map(|_| 0.0).collect(),
-            last: tick,
+            values: (0..windows).map(|_| 0.0).collect(),
+            last: until,
         }
     }
 
@@ -96,12 +98,14 @@ impl Series {
 }
 
 impl History {
-    /// Of rows of which these are there already.
-    pub(crate) fn with(there: HashSet<Key>) -> Self {
-        Self {
-            there: Arc::new(there),
-            ..Self::default()
-        }
+    /// Takes the rows that are there after the newest window, or before the first.
+    pub(crate) fn keep(&mut self, there: HashSet<Key>) {
+        let since = |key: &Key| self.there.get(key).copied().unwrap_or(self.tick);
+        let there = there.into_iter().map(|key| {
+            let since = since(&key);
+            (key, since)
+        });
+        self.there = Arc::new(there.collect());
     }
 
     /// Takes the next window, which the batch of this number ends: the rows that used anything in it. A row
@@ -111,8 +115,8 @@ impl History {
         self.newest = sequence;
         let tick = self.tick;
         for Used { key, cpus, ended } in rows {
-            if self.there.contains(&key) {
-                let idle = || Series::idle(tick - 1);
+            if let Some(since) = self.there.get(&key) {
+                let idle = || Series::idle(*since, tick - 1);
                 self.series.entry(key).or_insert_with(idle).push(tick, cpus);
             } else if !ended {
                 self.series.entry(key).or_default().push(tick, cpus);
@@ -232,7 +236,8 @@ mod tests {
 
     #[test]
     fn what_was_there_before_was_idle_until_it_used_something() {
-        let mut history = History::with(HashSet::from([key("a"), key("ends")]));
+        let mut history = History::default();
+        history.keep(HashSet::from([key("a"), key("ends")]));
         record(&mut history, []);
         record(&mut history, []);
         record(&mut history, [(key("a"), 3.0), (key("new"), 1.0)]);
@@ -253,6 +258,36 @@ mod tests {
         let mut minute = [0.0; LENGTH];
         minute[LENGTH - 1] = 1.0;
         assert_eq!(known(&history, "a"), minute);
+    }
+
+    #[test]
+    fn what_sleeps_for_a_minute_is_not_new() {
+        let mut history = History::default();
+        history.keep(HashSet::new());
+        for window in 1..=100 {
+            let used = (window == 10).then(|| Used {
+                key: key("a"),
+                cpus: 1.0,
+                ended: false,
+            });
+            history.record(window, used);
+            // One has begun at the 10th window, the other at the 90th, and did nothing.
+            let there = [("a", 10), ("b", 90)].into_iter();
+            let there = there.filter(|(_, since)| *since <= window);
+            history.keep(there.map(|(name, _)| key(name)).collect());
+        }
+        assert!(!history.knows(&key("a")));
+        record(&mut history, [(key("a"), 1.0), (key("b"), 1.0)]);
+        assert_eq!(known(&history, "a").len(), LENGTH);
+        assert_eq!(known(&history, "a")[LENGTH - 2..], [0.0, 1.0]);
+        assert_eq!(known(&history, "b").len(), 11);
+        // It goes, and another comes by its name.
+        history.keep(HashSet::new());
+        for _ in 0..2 * LENGTH {
+            record(&mut history, []);
+        }
+        record(&mut history, [(key("a"), 1.0)]);
+        assert_eq!(known(&history, "a"), [1.0]);
     }
 
     #[test]

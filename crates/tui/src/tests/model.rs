@@ -9,6 +9,7 @@ use noctule_model::{EnergySource, FeatureId, FeatureState, Level, Loss, ProgramC
 use super::fixture::{Fake, TICK};
 use crate::data::Data;
 use crate::data::history::LENGTH;
+use crate::data::level;
 use crate::table::columns::COLUMNS;
 use crate::table::fit::fit;
 use crate::table::{Charged, Facts, View};
@@ -52,6 +53,31 @@ fn a_row_that_falls_idle_stays_for_a_minute() {
     assert_eq!(data.rows(Level::Cgroup).len(), 1);
     data.push(fake.tick(&[(2, 10)]));
     assert_eq!(pids(&data), [1, 2]);
+}
+
+#[test]
+fn a_row_that_slept_for_a_minute_looks_live_as_in_a_recording() {
+    let mut fake = Fake::new().process(1, 0, "a", "/a");
+    let mut batches = vec![fake.tick(&[]), fake.tick(&[(1, 10)])];
+    // It begins while top runs, sleeps, and runs again.
+    let mut fake = fake.process(2, 0, "b", "/b");
+    batches.push(fake.tick(&[(1, 10), (2, 10)]));
+    batches.extend((0..LENGTH + 5).map(|_| fake.tick(&[(1, 10)])));
+    batches.push(fake.tick(&[(1, 10), (2, 10)]));
+    let minute = |batches: &[_]| {
+        let mut data = data();
+        batches.iter().cloned().for_each(|batch| data.push(batch));
+        let rows = data.rows(Level::Process).iter();
+        let row = rows.clone().find(|row| {
+            let process = row.process.as_ref();
+            process.is_some_and(|process| process.id.pid == 2)
+        });
+        let key = level::key(row.expect("it ran"), Level::Process);
+        data.history(Level::Process).minute([&key])
+    };
+    let recorded = minute(&batches[batches.len() - 1 - LENGTH..]);
+    assert_eq!(recorded[0], Some(0.0));
+    assert_eq!(minute(&batches), recorded);
 }
 
 #[test]
@@ -158,9 +184,9 @@ fn two_batches_of_one_moment_give_no_rates() {
 
 #[test]
 fn columns_fill_the_width_and_leave_in_order_of_priority() {
-    let levels = crate::data::level::LEVELS.map(|level| (View::Use, level));
-    let waits = crate::data::level::LEVELS.map(|level| (View::Waits, level));
-    let energy = crate::data::level::LEVELS.map(|level| (View::Energy, level));
+    let levels = level::LEVELS.map(|level| (View::Use, level));
+    let waits = level::LEVELS.map(|level| (View::Waits, level));
+    let energy = level::LEVELS.map(|level| (View::Energy, level));
     let kind = |kind, root| KindReport {
         kind,
         source: EnergySource::Powercap,
