@@ -20,13 +20,11 @@ use crate::stop;
 
 pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> {
     let shown = Shown::open(folder, args)?;
-    let run = match (&args.source.recorded.at, args.duration) {
-        (None, None) => shown.parts.len().saturating_sub(1),
-        _ => 0,
-    };
-    let start = shown.parts.get(run).map_or(0, |part| match run {
-        _ if shown.is_part => part.from_unix_ns,
-        _ => part.end_unix_ns,
+    // A part is shown from its begin on, the whole from its end.
+    let run = shown.parts.len().saturating_sub(1);
+    let start = shown.parts.last().map_or(0, |part| match shown.is_part {
+        true => part.from_unix_ns,
+        false => part.end_unix_ns,
     });
     let selection = shown.select(args)?;
     let host = &shown.tape.segments()[0].meta().host;
