@@ -329,6 +329,8 @@ fn a_recording_shows_what_was_on_the_screen() {
         ));
         terminal.wait_for("the screen", |screen| time_of_day(screen).is_some());
         let live = screens_until_the_end(&terminal);
+        // It still ends its recording, and would eat the next line.
+        terminal.wait_for_prompt();
         assert!(live.len() >= 2, "{live:?}");
         terminal.line(&format!("{NOCTULE} top {view} --from {tape}"));
         terminal.wait_for("the recording", |screen| moment(screen).is_some());
