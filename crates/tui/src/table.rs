@@ -1,6 +1,7 @@
 //! What the table shows: its rows, their order, and the columns that fit.
 
 pub(crate) mod arrange;
+mod below;
 mod column;
 pub(crate) mod columns;
 pub(crate) mod figures;

@@ -7,6 +7,7 @@ use noctule_analysis::Row;
 use noctule_model::{Counters, Joules};
 
 use crate::data::level::Key;
+use crate::table::below::{Below, below_each};
 use crate::table::lines::{Branch, Line};
 use crate::table::tree::Node;
 use crate::table::{Item, SortKey};
@@ -49,9 +50,11 @@ pub(crate) fn arrange(
             order.then_with(|| nodes[a].item.key.cmp(&nodes[b].item.key))
         });
     }
+    let below = below_each(&roots, &children, |node| nodes[node].item.key.clone());
     let tree = Tree {
         nodes: &nodes,
         children: &children,
+        below: &below,
         sums: &sums,
         collapsed,
     };
@@ -134,6 +137,7 @@ impl Sum {
 struct Tree<'a> {
     nodes: &'a [Node],
     children: &'a [Vec<usize>],
+    below: &'a [Below],
     sums: &'a [Sum],
     collapsed: &'a HashSet<Key>,
 }
@@ -191,7 +195,7 @@ impl Tree<'_> {
             name: node.name.clone(),
             matched: node.matched,
             branch: Branch::Leaf,
-            below: Vec::new(),
+            below: Below::default(),
         };
         if self.children[place.node].is_empty() {
             return line;
@@ -200,18 +204,8 @@ impl Tree<'_> {
             true => Branch::Collapsed,
             false => Branch::Open,
         };
-        line.below = self.keys_below(place.node);
+        line.below = self.below[place.node].clone();
         line.item = self.sums[place.node].item(node);
         line
-    }
-
-    fn keys_below(&self, node: usize) -> Vec<Key> {
-        let mut keys = Vec::new();
-        let mut next = self.children[node].clone();
-        while let Some(i) = next.pop() {
-            keys.push(self.nodes[i].item.key.clone());
-            next.extend(&self.children[i]);
-        }
-        keys
     }
 }

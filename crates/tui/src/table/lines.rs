@@ -11,6 +11,7 @@ use crate::data::Data;
 use crate::data::level::{self, Key};
 use crate::data::waits::Waited;
 use crate::table::arrange;
+use crate::table::below::Below;
 use crate::table::figures;
 use crate::table::tree;
 use crate::table::{Column, Facts, Item, View};
@@ -40,7 +41,7 @@ pub(crate) struct Line {
     /// Its place in the tree.
     pub(crate) branch: Branch,
     /// The rows below it, whose figures are in its own.
-    pub(crate) below: Vec<Key>,
+    pub(crate) below: Below,
 }
 
 /// What decides which lines there are, and their order.
@@ -108,7 +109,7 @@ fn flat(data: &Data, level: Level, row: &Arc<Row>) -> Line {
         guide: String::new(),
         matched: true,
         branch: Branch::Leaf,
-        below: Vec::new(),
+        below: Below::default(),
         item: Item {
             mean: data.history(level).mean(&key),
             key,
@@ -124,7 +125,7 @@ fn waited(waited: &Arc<Waited>, level: Level) -> Line {
         guide: String::new(),
         matched: true,
         branch: Branch::Leaf,
-        below: Vec::new(),
+        below: Below::default(),
         item: Item {
             key: waited.key.clone(),
             row: Arc::new(waited.as_row()),

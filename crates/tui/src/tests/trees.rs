@@ -86,5 +86,6 @@ fn deep_trees_take_neither_stack_nor_width() {
         .map(|line| line.guide.chars().count())
         .max();
     assert!(widest < Some(100));
+    assert_eq!(app.lines[0].below.len(), depth as usize - 2);
     assert_eq!(press(app, "Down Left").lines.len(), 1);
 }
