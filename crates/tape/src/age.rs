@@ -50,9 +50,12 @@ impl Ages {
         self.steady = Some((since.unwrap_or(now), now));
     }
 
-    /// Notes that a segment was written at the last batch.
+    /// Notes that a segment was written at the last batch. Before the first one nothing tells when: it is as good as
+    /// one of an earlier run.
     pub(crate) fn wrote(&mut self, segment: &Path) {
-        let now_ns = self.run.map_or(0, |(_, now)| now);
+        let Some((_, now_ns)) = self.run else {
+            return;
+        };
         match self.written.get_mut(segment) {
             Some(at) => *at = now_ns,
             None => {

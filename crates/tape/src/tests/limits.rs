@@ -144,9 +144,9 @@ fn events_without_a_batch_are_read_and_kept() {
     };
     let mut world = World::new(6);
     let mut ticks: Vec<_> = (0..6).map(|_| world.tick()).collect();
-    // The machine has been up for longer than a segment.
+    // The machine has been up for longer than a segment, and than what is kept.
     for (_, batch) in &mut ticks {
-        batch.taken_ns += 1_000_000_000_000;
+        batch.taken_ns += 10_000_000_000_000;
     }
     let all: Vec<_> = ticks.iter().flat_map(|tick| tick.0.clone()).collect();
     assert!(all.len() > 6, "the world has events");
