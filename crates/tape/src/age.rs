@@ -21,6 +21,32 @@ pub(crate) struct Ages {
     steady: Option<(Reading, Reading)>,
     /// `CLOCK_MONOTONIC` at which segments of this run were written last.
     written: HashMap<PathBuf, u64>,
+    /// The ends of those of earlier runs, as far as they were asked for: they do not change.
+    earlier: HashMap<PathBuf, End>,
+}
+
+/// The end of a segment of an earlier run.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// Nanoseconds since 1970.
+    At(u64),
+    /// Nothing was written to it.
+    Empty,
+    /// It cannot be read.
+    Unknown,
+}
+
+impl End {
+    fn of(path: &Path) -> Self {
+        let Ok(segment) = Segment::open(path) else {
+            return Self::Unknown;
+        };
+        match segment.span().or_else(|| segment.events_span()) {
+            Some((_, ended)) => Self::At(ended),
+            None if segment.damages().is_empty() => Self::Empty,
+            None => Self::Unknown,
+        }
+    }
 }
 
 /// Two clocks at one moment.
@@ -67,29 +93,32 @@ impl Ages {
     /// The segment is no longer there.
     pub(crate) fn forget(&mut self, segment: &Path) {
         self.written.remove(segment);
+        self.earlier.remove(segment);
     }
 
-    /// Whether a segment was written last longer ago than this. One of this run: by the monotonic clock. One of an
-    /// earlier run is as old as this run at least, and as old as the wall clock says while that is steady.
-    pub(crate) fn is_older(&self, path: &Path, age_ns: u64) -> bool {
-        let now_ns = self.run.map_or(0, |(_, now)| now);
-        if let Some(at) = self.written.get(path) {
-            return now_ns.saturating_sub(*at) > age_ns;
+    /// Whether the first of some segments, which are in order, was written last longer ago than this. One of this run:
+    /// by the monotonic clock. One of an earlier run is as old as this run at least, and as old as the wall clock says
+    /// while that is steady; where its end is still to come or cannot be read, as old as the next one.
+    pub(crate) fn is_older(&mut self, paths: &[PathBuf], age_ns: u64) -> bool {
+        let (begun_ns, now_ns) = self.run.unwrap_or_default();
+        let passed = |since_ns: u64| now_ns.saturating_sub(since_ns) > age_ns;
+        let wall = self.steady_unix_ns();
+        for (place, path) in paths.iter().enumerate() {
+            if let Some(at) = self.written.get(path) {
+                return passed(*at);
+            }
+            if passed(begun_ns) {
+                return true;
+            }
+            let end = self.earlier.entry(path.clone());
+            match (end.or_insert_with(|| End::of(path)), wall) {
+                (End::Empty, _) if place == 0 => return true,
+                (End::At(_), None) => return false,
+                (End::At(ended), Some(now)) if *ended <= now => return now - *ended > age_ns,
+                _ => {}
+            }
         }
-        let begun = self.run.map_or(0, |(begun, _)| begun);
-        if now_ns.saturating_sub(begun) > age_ns {
-            return true;
-        }
-        let Ok(segment) = Segment::open(path) else {
-            return false;
-        };
-        match segment.span().or_else(|| segment.events_span()) {
-            Some((_, ended)) => self
-                .steady_unix_ns()
-                .is_some_and(|now| now.saturating_sub(ended) > age_ns),
-            // Nothing was written to it.
-            None => segment.damages().is_empty(),
-        }
+        false
     }
 
     /// The wall clock, if it made no step for a while.

@@ -118,9 +118,9 @@ impl Folder {
         let sizes: Vec<u64> = paths.iter().map(|path| size(path)).collect();
         let mut total: u64 = sizes.iter().sum();
         let older = paths.len().saturating_sub(1);
-        for (path, size) in paths.iter().zip(sizes).take(older) {
+        for (place, (path, size)) in paths.iter().zip(sizes).take(older).enumerate() {
             let large = limits.bytes.is_some_and(|most| total > most);
-            let old = |age_ns| self.ages.is_older(path, age_ns);
+            let old = |age_ns| self.ages.is_older(&paths[place..], age_ns);
             if !large && !limits.age_ns.is_some_and(old) {
                 break;
             }

@@ -94,11 +94,54 @@ fn a_wrong_clock_neither_removes_a_recording_nor_keeps_all_of_it() {
         |time, at| time + u64::from(at > 70) * YEAR,
         |time, at| time - u64::from(at > 70) * YEAR,
         |time, _| time - YEAR,
+        // It is never steady.
+        |time, at| time + at / 30 % 2 * YEAR,
     ] {
         assert_eq!(kept(clock, 200), usual);
     }
     // The wall clock alone knows how long the machine was off.
     assert_eq!(kept(|time, _| time + YEAR, 90).0, 0);
+}
+
+/// How many segments of each run are there in the end, where 100 s are kept, each run has 80 s in segments of 10 s and
+/// begins when the one before ends, and the wall clock of each is wrong by so much.
+fn kept_of_starts(clocks: &[i64]) -> Vec<usize> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = Limits {
+        bytes: None,
+        age_ns: Some(100_000_000_000),
+    };
+    let mut world = World::new(8);
+    for (run, wrong_ns) in clocks.iter().enumerate() {
+        let mut options = options(folder.path(), 10, limits);
+        options.meta.run = run.to_string();
+        let mut writer = Writer::open(options).expect("a folder");
+        for _ in 0..80 {
+            let (_, mut batch) = world.tick();
+            batch.time_unix_ns = batch.time_unix_ns.saturating_add_signed(*wrong_ns);
+            writer.batch(&batch).expect("room");
+        }
+        writer.close().expect("room");
+    }
+    let tape = Tape::open(folder.path()).expect("a tape");
+    let of = |run: usize| {
+        let segments = tape.segments().iter();
+        segments.filter(move |it| it.meta().run == run.to_string())
+    };
+    (0..clocks.len()).map(|run| of(run).count()).collect()
+}
+
+#[test]
+fn a_segment_that_ends_in_the_future_is_kept_no_longer_than_the_next() {
+    const YEAR: i64 = 365 * 24 * 3_600_000_000_000;
+    let usual = kept_of_starts(&[0, 0, 0, 0]);
+    assert_eq!(usual[..2], [0, 0], "they are older than 160 s");
+    assert_eq!((usual[2] > 0, usual[3]), (true, 8), "{usual:?}");
+    assert_eq!(kept_of_starts(&[YEAR, 0, 0, 0]), usual);
+    assert_eq!(kept_of_starts(&[0, YEAR, 0, 0]), usual);
+    // A clock that begins in the past at each start removes nothing that is right.
+    assert_eq!(kept_of_starts(&[0, -YEAR]), [8, 8]);
+    assert_eq!(kept_of_starts(&[0, -YEAR, -YEAR - 80_000_000_000])[0], 8);
 }
 
 #[test]
