@@ -46,6 +46,7 @@ bool changes_are_seen;
 /* That the socket connects was not seen; who calls is known here too. The socket is locked. */
 static __always_inline void connect_late(struct sock *sk, struct tcp_sock *tcp)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct socket_account *account = known_account(sk);
 	int state = sk->__sk_common.skc_state;
 
@@ -54,9 +55,10 @@ static __always_inline void connect_late(struct sock *sk, struct tcp_sock *tcp)
 	/* In the other case it is of a connection before, of which the end was not seen. */
 	if (state != TCP_SYN_SENT && account && account->flags & SOCKET_ESTABLISHED)
 		return;
-	account = make_account(sk, bpf_get_current_task_btf(), SOCKET_CONNECTS);
+	account = make_account(sk, task, SOCKET_CONNECTS);
 	if (!account)
 		return;
+	begin_multipath(account, tcp, task);
 	account->since = 0;
 	if (was_established(tcp, state))
 		begin_late(account, tcp);
@@ -65,6 +67,7 @@ static __always_inline void connect_late(struct sock *sk, struct tcp_sock *tcp)
 static __always_inline void fail_call(struct sock *sk, struct tcp_sock *tcp, const void *to,
 				      int error, bool v6)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct socket_account *account;
 	struct socket_name name = {};
 	struct tcp_event event = {};
@@ -75,8 +78,11 @@ static __always_inline void fail_call(struct sock *sk, struct tcp_sock *tcp, con
 		return;
 	/* It has an account already if it had got as far as to its request. */
 	account = known_account(sk);
-	if (!account || !(account->flags & SOCKET_CONNECTS))
-		account = account_for(sk, bpf_get_current_task_btf(), SOCKET_CONNECTS);
+	if (!account || !(account->flags & SOCKET_CONNECTS)) {
+		account = account_for(sk, task, SOCKET_CONNECTS);
+		if (account)
+			begin_multipath(account, tcp, task);
+	}
 	if (!account)
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_CONNECT_FAILED);
@@ -109,6 +115,9 @@ static __always_inline void return_from_accept(struct sock *sk)
 
 	if (!tcp)
 		return;
+	above = socket_above(tcp);
+	if (above)
+		own_multipath(above, task);
 	account = known_account(sk);
 	if (!account) {
 		/* It came in before the agent, and waited. */
@@ -117,9 +126,6 @@ static __always_inline void return_from_accept(struct sock *sk)
 	}
 	if (!is_own(account, sk))
 		return;
-	above = socket_above(tcp);
-	if (above)
-		own_multipath(above, task);
 	if (!(account->flags & SOCKET_ESTABLISHED) && sk->__sk_common.skc_state != TCP_CLOSE) {
 		own(account, task);
 		if (__sync_val_compare_and_swap(&account->acceptance, ACCEPT_DONE, ACCEPT_EARLY) !=

@@ -120,7 +120,7 @@ static __always_inline void adopt_without_file(struct sock *sk, struct tcp_sock 
 	account->flags = flags;
 	if (owner)
 		account->owner = *owner;
-	if (calls_are_seen && flags & SOCKET_ACCEPTED)
+	if (calls_are_seen && flags & SOCKET_ACCEPTED && !is_joining(tcp))
 		account->acceptance = ACCEPT_WAITS;
 	take_over(account, sk, tcp, state);
 	if (state == TCP_LISTEN)

@@ -17,7 +17,7 @@ static __always_inline void fail_late(struct socket_account *account, struct tcp
 	describe_socket(&event, tcp, account, EVENT_TCP_CONNECT_FAILED);
 	event.error = error_so_far((struct sock *)tcp);
 	event.reason = event.error ? reason_of(event.error) : CONNECT_OTHER;
-	tell_rest(account, tcp, true, &event, EVENT_TCP_CONNECT_FAILED);
+	tell_rest(account, tcp, true, true, &event, EVENT_TCP_CONNECT_FAILED);
 	report_failure(account, &event);
 }
 

@@ -68,4 +68,17 @@ static __always_inline void own_multipath(__u64 above, struct task_struct *task)
 	bpf_map_update_elem(&multipath_owners, &above, &owner, BPF_ANY);
 }
 
+/*
+ * The socket above is of who has the account: it may be at an address where another one was before.
+ */
+static __always_inline void share_owner(__u64 above, const struct socket_account *account)
+{
+	struct multipath_owner owner = {
+		.process = account->owner,
+		.wanted = account->flags & SOCKET_WANTED,
+	};
+
+	bpf_map_update_elem(&multipath_owners, &above, &owner, BPF_ANY);
+}
+
 #endif

@@ -39,17 +39,23 @@ static __always_inline __u32 unreported(struct socket_account *account, const st
 	return now > before ? now - before : 0;
 }
 
+/* It is still in this host's queue, or the other end has no room: the kernel counts nothing. */
+static __always_inline bool was_not_tried(int error)
+{
+	return error == -EBUSY || error == -EAGAIN;
+}
+
 /*
- * `error`: this host has dropped them, or not even tried, which the kernel does not count. Before
- * v6.17 that is not reported, and found at the next attempt: the kernel has counted it. More can
- * have been sent again than was reported: what became of that is not known.
+ * `error`: this host has dropped them, or not even tried. Before v6.17 that is not reported, and
+ * found at the next attempt: the kernel has counted it. More can have been sent again than was
+ * reported: what became of that is not known.
  */
-static __always_inline void retransmit(struct sock *sk, __u32 segments, bool error)
+static __always_inline void retransmit(struct sock *sk, __u32 segments, int error)
 {
 	struct socket_account *account = known_account(sk);
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	struct tcp_event event = {};
-	__u32 all = segments;
+	__u32 all = was_not_tried(error) ? 0 : segments;
 
 	if (!tcp)
 		return;
@@ -59,7 +65,7 @@ static __always_inline void retransmit(struct sock *sk, __u32 segments, bool err
 		return;
 	describe_socket(&event, tcp, account, EVENT_TCP_RETRANSMIT);
 	event.retransmits = all;
-	if (error)
+	if (error && !was_not_tried(error))
 		event.failed = all < segments ? 0 : segments;
 	else if (!has_retransmit_error && all > segments)
 		event.failed = all - segments;
@@ -68,11 +74,13 @@ static __always_inline void retransmit(struct sock *sk, __u32 segments, bool err
 		emit(&facts, &event, sizeof(event), EVENT_TCP_RETRANSMIT);
 }
 
-/* At the end: attempts that failed after the last that did not. `event` becomes one of `kind`
- * again.
+/*
+ * At the end: attempts that failed after the last that did not; if not every change was seen
+ * (`late`), what became of them is not known. `event` becomes one of `kind` again.
  */
 static __always_inline void tell_rest(struct socket_account *account, struct tcp_sock *tcp,
-				      bool connects, struct tcp_event *event, enum event_kind kind)
+				      bool connects, bool late, struct tcp_event *event,
+				      enum event_kind kind)
 {
 	__u32 rest = unreported(account, tcp);
 
@@ -83,7 +91,7 @@ static __always_inline void tell_rest(struct socket_account *account, struct tcp
 		return;
 	event->head.kind = EVENT_TCP_RETRANSMIT;
 	event->retransmits = rest;
-	event->failed = has_retransmit_error ? 0 : rest;
+	event->failed = has_retransmit_error || late ? 0 : rest;
 	emit(&facts, event, sizeof(*event), EVENT_TCP_RETRANSMIT);
 	event->head.kind = kind;
 	event->retransmits = 0;

@@ -72,21 +72,34 @@ static __always_inline void accept_by(struct task_struct *task, struct socket_ac
 	report_accept(account, tcp);
 }
 
+/*
+ * A connection comes in; false: it is one more way of one that is there, and nobody accepts it. As
+ * long as nobody has accepted that one it is of who listens.
+ */
+static __always_inline bool is_for_accept(struct socket_account *account, struct tcp_sock *tcp)
+{
+	__u64 above = socket_above(tcp);
+
+	if (!above)
+		return true;
+	if (is_joining(tcp)) {
+		join(account, above);
+		return false;
+	}
+	share_owner(above, account);
+	return true;
+}
+
 static __always_inline void establish(struct socket_account *account, struct tcp_sock *tcp)
 {
 	bool connects = account->flags & SOCKET_CONNECTS;
 	enum event_kind kind = connects ? EVENT_TCP_CONNECT : EVENT_TCP_ACCEPT;
-	bool joins = !connects && is_joining(tcp);
+	bool is_accepted = !connects && is_for_accept(account, tcp);
 	struct destination_row *destination;
 	struct tcp_event event = {};
-	struct tcp_row *row;
-	bool reported;
+	struct tcp_row *row = tcp_row(account->owner.cgroup);
+	bool reported = is_reported(account, kind);
 
-	/* As long as nobody has accepted the connection it is of who listens. */
-	if (joins)
-		join(account, socket_above(tcp));
-	row = tcp_row(account->owner.cgroup);
-	reported = is_reported(account, kind);
 	if (connects || reported)
 		describe_socket(&event, tcp, account, kind);
 	/* Who accepts it can be one whose events are wanted. */
@@ -110,7 +123,7 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		account->retransmits = tcp->total_retrans;
 	}
 	account->since = event.head.time;
-	if (calls_are_seen && !connects && !joins)
+	if (calls_are_seen && is_accepted)
 		wait_for_accept(account, tcp);
 	else if (reported)
 		emit(&facts, &event, sizeof(event), kind);
@@ -128,7 +141,7 @@ static __always_inline void fail(struct socket_account *account, struct tcp_sock
 	if (!event.error && !event.ends.local_port)
 		event.error = EADDRNOTAVAIL;
 	event.reason = reason_of(event.error);
-	tell_rest(account, tcp, true, &event, EVENT_TCP_CONNECT_FAILED);
+	tell_rest(account, tcp, true, false, &event, EVENT_TCP_CONNECT_FAILED);
 	report_failure(account, &event);
 }
 
@@ -199,7 +212,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	event.sent = before->sent;
 	event.received = before->received;
 	delist(account);
-	tell_rest(account, tcp, connects, &event, EVENT_TCP_CLOSE);
+	tell_rest(account, tcp, connects, late, &event, EVENT_TCP_CLOSE);
 	if (!reported)
 		return;
 	if (!late)

@@ -141,7 +141,7 @@ SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(retransmit_skb, struct sock *sk, const struct sk_buff *buffer)
 {
 	/* Volatile: must not be read before the kernel is known to have it. */
-	bool error = has_retransmit_error && (int)*(volatile unsigned long long *)&ctx[2];
+	int error = has_retransmit_error ? (int)*(volatile unsigned long long *)&ctx[2] : 0;
 
 	retransmit(sk, segments_of(buffer), error);
 	return 0;

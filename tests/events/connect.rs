@@ -227,9 +227,13 @@ fn another_way_of_multipath_is_of_who_has_the_connection() {
     let mut accepting = Vec::new();
     for client in &mut clients {
         accepting.push(server.ask("lend").parse::<u32>().expect("a pid"));
-        client.ask(&format!("multiply {address}"));
+        let own = port(&client.ask(&format!("multiply {address}")));
         // The kernel adds a way when it knows that both ends understand it.
         client.ask("send 10");
+        // Before that the other way would be of who listens.
+        stream.wait_for("it is accepted", |e| {
+            e["event.name"] == "tcp.accept" && e["network.peer.port"].as_u64() == Some(own)
+        });
     }
     link.near
         .ip(&["mptcp", "endpoint", "add", OTHER, "dev", "link0", "subflow"]);
