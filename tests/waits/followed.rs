@@ -1,5 +1,7 @@
 //! A command and its descendants, as one row.
 
+use std::process::Output;
+
 use super::parts::assert_adds_up;
 use super::support;
 use super::support::cgroup::Group;
@@ -60,7 +62,13 @@ fn descendants_that_ended_just_before_the_command_are_complete() {
     ];
     for (file, args) in cases {
         let args = [args, &["-o", path(file)]].concat();
-        let output = around(&args, &group, &load::command("pair 0.2"));
+        // On a machine with too much to do they may come too late: then that is said.
+        let whole = |output: &Output| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            !said.contains("the last figures of a process did not come")
+        };
+        let mut tries = (0..5).map(|_| around(&args, &group, &load::command("pair 0.2")));
+        let output = tries.find(whole).expect("the last figures come");
         assert!(output.status.success(), "{output:?}");
         let told = told(&output);
         let kernel: f64 = told.iter().map(|(_, seconds)| seconds).sum();
@@ -72,11 +80,6 @@ fn descendants_that_ended_just_before_the_command_are_complete() {
             assert_eq!(rows.len(), told.len(), "{answer}");
             rows.iter().map(|row| number(&row["wait.seconds"])).sum()
         };
-        let said = String::from_utf8_lossy(&output.stderr);
-        if said.contains("the last figures of a process did not come") {
-            assert!(ours < kernel * 1.03, "{ours}, not {kernel}: {said}");
-            continue;
-        }
         // As above: a begin that comes with a hidden process can be lost.
         assert_close(args[0], ours, kernel, 0.03, 0.000_3);
     }

@@ -256,11 +256,15 @@ fn not_started(program: &OsStr, error: io::Error) -> anyhow::Error {
 /// Goes on until the ends of the command and of all its descendants that have ended were reported,
 /// for a while. Whether they were.
 fn last_records(pipeline: &mut Pipeline, signals: &Signals, look: Look<'_>) -> Result<bool> {
+    // The one that ended the command, too.
+    signals.clear_ends();
     for _ in 0..LAST_RECORD_TRIES {
         if !look(pipeline, Progress::Ended)? {
             return Ok(true);
         }
-        pipeline.wait(signals, Instant::now() + LAST_RECORD_STEP)?;
+        if pipeline.wait(signals, Instant::now() + LAST_RECORD_STEP)? == Woken::End {
+            break;
+        }
     }
     Ok(false)
 }
