@@ -12,7 +12,7 @@ use noctule_tui::{About, Recorded, Run};
 
 use super::recorded::{self, Window};
 use super::top;
-use crate::args::TopArgs;
+use crate::args::{Names, TopArgs};
 use crate::config::Config;
 use crate::exit;
 use crate::select;
@@ -26,7 +26,7 @@ pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
         true => part.from_unix_ns,
         false => part.end_unix_ns,
     });
-    let selection = shown.select(args)?;
+    let selection = shown.select(&args.names)?;
     let host = &shown.tape.segments()[0].meta().host;
     // The files of the live node are about other groups and processes.
     let nothing = About(Arc::new(|_| Vec::new()));
@@ -87,12 +87,13 @@ impl Shown {
     }
 
     /// The rows that are meant; names that nothing in the first and the last batch has are refused.
-    fn select(&self, args: &TopArgs) -> Result<noctule_analysis::Selection> {
-        let selection = select::recorded(&args.names)?;
+    fn select(&self, names: &Names) -> Result<noctule_analysis::Selection> {
+        let selection = select::recorded(names)?;
         let mut owners = HashMap::new();
-        for part in &self.parts {
-            for at in [part.from_unix_ns, part.to_unix_ns] {
-                let batch = self.tape.batches(part, at).next();
+        for (run, part) in self.parts.iter().enumerate() {
+            // Not by the least and the greatest time: a clock that was set has these in between.
+            for number in [0, self.number_at(run, part.end_unix_ns)] {
+                let batch = self.batches(run, number).next();
                 batch.iter().for_each(|it| recorded::note(&mut owners, it));
             }
         }
@@ -147,5 +148,69 @@ impl Recorded for Shown {
         };
         let batches = self.tape.batches_from(part, number.max(first));
         Box::new(batches.take_while(|it| it.time_unix_ns <= self.to_unix_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::{CgroupId, CgroupRow, Owner};
+    use noctule_tape::{Meta, Options, Recorder};
+
+    use super::*;
+
+    /// A batch of a machine that has one unit.
+    fn batch(sequence: u64, time_unix_ns: u64, unit: &str) -> Batch {
+        let owner = Owner {
+            path: format!("/{unit}"),
+            unit: Some(unit.into()),
+            ..Owner::unknown(CgroupId(sequence))
+        };
+        Batch {
+            sequence,
+            time_unix_ns,
+            taken_ns: sequence * 1_000_000_000,
+            cgroups: vec![CgroupRow {
+                id: owner.cgroup,
+                owner: Some(Arc::new(owner)),
+                ..CgroupRow::default()
+            }],
+            ..Batch::default()
+        }
+    }
+
+    #[test]
+    fn names_of_the_first_and_the_last_batch_are_there_where_the_clock_was_set_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = Options {
+            folder: folder.path().to_owned(),
+            segment_ns: 300_000_000_000,
+            limits: noctule_tape::Limits::default(),
+            meta: Meta::default(),
+        };
+        let recorder = Recorder::open(options).expect("a folder");
+        let hour = 3_600_000_000_000;
+        let batches = [
+            batch(1, 5 * hour, "first.service"),
+            batch(2, 6 * hour, "greatest.service"),
+            batch(3, 3 * hour, "least.service"),
+            batch(4, 4 * hour, "last.service"),
+        ];
+        batches.iter().for_each(|batch| recorder.batch(batch));
+        assert!(recorder.close(Duration::from_secs(30)), "room");
+        let tape = Tape::open(folder.path()).expect("a tape");
+        let shown = Shown {
+            parts: tape.spans(),
+            tape,
+            is_part: false,
+            to_unix_ns: u64::MAX,
+        };
+        let cases = [("first", true), ("last", true), ("other", false)];
+        for (unit, there) in cases {
+            let names = Names {
+                unit: vec![unit.into()],
+                ..Names::default()
+            };
+            assert_eq!(shown.select(&names).is_ok(), there, "{unit}");
+        }
     }
 }
