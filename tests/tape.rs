@@ -339,8 +339,9 @@ fn on_a_full_disk(mebibytes: u64) -> Full {
 #[test]
 fn a_full_disk_ends_no_measurement_and_the_oldest_goes() {
     let _machine = support::shared();
-    // What others start beside the test is recorded, too: a disk has room for three segments or so.
-    let disks = [1, 8, 64].into_iter();
+    // What others start beside the test is recorded, too. The smallest disk with room for two segments is full
+    // before the end: there are four or more.
+    let disks = (0..7).map(|power| 1 << power);
     let mut tries = disks.map(|mebibytes| (mebibytes * 1024, on_a_full_disk(mebibytes)));
     let fits = |(size, full): &(u64, Full)| full.largest < size / 2;
     let (_, full) = tries.find(fits).expect("a disk for two segments");
