@@ -43,7 +43,8 @@ fn a_command_is_one_row_with_the_waits_of_all_its_processes() {
     assert!(cause(row, "neighbour") > 0.8 * waited(row), "{row}");
     let culprit = &row["culprits"][0];
     assert_eq!(culprit["name"], hog.path().as_str(), "{row}");
-    assert!(number(&culprit["share"]) > 0.9, "{row}");
+    // Others on the machine can have the rest.
+    assert!(number(&culprit["share"]) > 0.8, "{row}");
     assert_eq!(row["verdict"]["kind"], "hurt_by_neighbour", "{row}");
     assert_eq!(row["verdict"]["culprit"], hog.path().as_str(), "{row}");
 }
