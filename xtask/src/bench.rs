@@ -4,14 +4,15 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 
+use crate::cargo;
+
 /// Becomes the harness: a signal reaches it, and its exit status is the task's.
 pub(crate) fn run(root: &Path, options: &[OsString]) -> Result<ExitCode> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo::command();
     command.args(["run", "--quiet", "--locked", "--manifest-path"]);
     command.arg(root.join("bench/Cargo.toml"));
     let error = command.arg("--").args(options).exec();

@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use noctule_vm::Outcome;
 use serde_json::Value;
 
-use crate::notes;
+use crate::{cargo, notes};
 
 mod queue;
 
@@ -79,8 +79,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
 
 /// Builds the tests; the binary.
 fn build(root: &Path) -> Result<PathBuf> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = cargo::command()
         .args(["test", "--package=noctule", "--test=blackbox", "--locked"])
         .args(["--no-run", "--message-format=json-render-diagnostics"])
         .current_dir(root)

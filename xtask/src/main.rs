@@ -2,6 +2,7 @@
 
 mod bench;
 mod blackbox;
+mod cargo;
 mod faults;
 mod fleet;
 mod generate;

@@ -9,6 +9,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::cargo;
+
 /// Write a list of what is in the binary (CycloneDX 1.5, JSON)
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -45,7 +47,7 @@ const LIBRARIES: [Library; 2] = [
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let host = host()?;
-    let metadata = cargo(root, &host)?;
+    let metadata = metadata(root, &host)?;
     let lock = fs::read_to_string(root.join("Cargo.lock")).context("reading Cargo.lock")?;
     let lock: toml::Value = toml::from_str(&lock).context("parsing Cargo.lock")?;
     let mut document = document(&metadata, &built(root, &host)?, &checksums(&lock))?;
@@ -71,9 +73,8 @@ fn host() -> Result<String> {
     host.map(str::to_owned).context("rustc names no host")
 }
 
-fn cargo(root: &Path, host: &str) -> Result<Value> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+fn metadata(root: &Path, host: &str) -> Result<Value> {
+    let mut command = cargo::command();
     command.args(["metadata", "--format-version=1", "--locked"]);
     command.args(["--filter-platform", host]).current_dir(root);
     let output = command.output().context("running cargo metadata")?;
@@ -85,8 +86,7 @@ fn cargo(root: &Path, host: &str) -> Result<Value> {
 /// Name and version of each crate that is linked into the binary. The metadata also have optional ones that
 /// nobody asked for, and macros, which run when it is built.
 fn built(root: &Path, host: &str) -> Result<BTreeSet<(String, String)>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo::command();
     command.args(["tree", "--locked", "--package=noctule", "--prefix=none"]);
     command.args([
         "--edges=normal,no-proc-macro",

@@ -1,6 +1,5 @@
 //! What of ours runs in a machine: static programs, built from this tree.
 
-use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use serde_json::Value;
 use super::architecture::Architecture;
 use super::command::output;
 use super::toolchain::Toolchain;
+use crate::cargo;
 
 /// Static programs.
 pub(super) struct Programs {
@@ -28,13 +28,19 @@ impl Programs {
         let name = architecture.debian;
         super::say(&format!("building the static programs for {name}"));
         if architecture.is_native()? {
-            let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
             let mut command = Command::new("env");
+            cargo::forget_our_package(&mut command);
             command.arg(format!(
                 "LIBBPF_SYS_LIBRARY_PATH={}",
                 libraries()?.display()
             ));
-            return Self::built_by(command, &cargo, root, architecture, Path::to_owned);
+            return Self::built_by(
+                command,
+                &cargo::program(),
+                root,
+                architecture,
+                Path::to_owned,
+            );
         }
         let toolchain = Toolchain::get(architecture, cache)?;
         let command = toolchain.cargo(root)?;

@@ -13,6 +13,7 @@ use super::apt;
 use super::architecture::Architecture;
 use super::cached;
 use super::command::{output, quiet};
+use crate::cargo;
 
 /// Only there the compiler is new enough.
 const SUITE: &str = "sid";
@@ -74,9 +75,8 @@ impl<'a> Toolchain<'a> {
         let target = self.architecture.target;
         let own = target.replace("-unknown", "");
         // There it has neither a network nor a way to it.
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         quiet(
-            Command::new(cargo)
+            cargo::command()
                 .args(["fetch", "--locked"])
                 .current_dir(sources),
         )?;
