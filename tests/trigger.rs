@@ -25,15 +25,6 @@ fn gid() {
     let _ = rustix::process::getgid();
 }
 
-/// Major and minor number of this kernel.
-fn release() -> (u32, u32) {
-    let system = rustix::system::uname();
-    let release = system.release().to_string_lossy().into_owned();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    let mut number = || numbers.next().and_then(|text| text.parse().ok());
-    (number().expect("major"), number().expect("minor"))
-}
-
 /// The texts of the closes that were shown.
 fn closes(events: &[Value]) -> Vec<&str> {
     let texts = events
@@ -180,7 +171,7 @@ fn counts_are_exact_on_all_cpus() {
     let stacks = done(&seen, "stacktrace:5000");
     assert!(!stacks.is_empty() && stacks.len() <= 5000, "{stacks:?}");
     for event in stacks {
-        if release() < (5, 11) {
+        if support::kernel() < (5, 11) {
             // It has no stack at a system call's own events, and no function that gives the thread's.
             assert!(event["stack"].is_null(), "{event}");
             continue;

@@ -3,8 +3,8 @@
  * The account of a thread: its counters, and the part of them that is settled with its cgroup and
  * its process. Shared by every object that counts something for the current thread.
  *
- * `total` is written only on the CPU on which the thread is current, so plain additions lose
- * nothing; `base` where a snapshot reads the thread, and by settling (at its end, or when it is
+ * `total` is written only with the run queue of the thread locked (by the CPU on which it is current,
+ * or by the one that migrates it), so plain additions lose nothing; `base` where a snapshot reads the thread, and by settling (at its end, or when it is
  * moved to another cgroup). The difference is the use since then. Time and switches are
  * kept by the kernel in task_struct: for them `total` stays 0 and only `base` is used.
  */
@@ -40,14 +40,12 @@ struct task_account {
 	__u32 wait_row;
 	/* Is switched out because its real-time or deadline budget is used up. */
 	__u8 held;
-	/* It sleeps, and last_queued is set all the same: not the beginning of a wait. */
-	__u8 phantom;
 	/*
 	 * The package on which it runs, or ran last, plus 1; 0: unknown. All its counters since it
 	 * was settled grew there.
 	 */
 	__u8 package;
-	__u8 reserved;
+	__u8 reserved[2];
 	/* The number under which the thread is listed for the next snapshot; 0: it is not. */
 	__u32 listed;
 	__u32 reserved_too;
@@ -63,6 +61,11 @@ struct task_account {
 	/* Which queue it waits in, if that can be throttled, and how long that was before. */
 	__u64 queue;
 	__u64 throttled_at;
+	/*
+	 * The moment of a migration during which it slept, by the clock of the CPU; 0: there was
+	 * none. The scheduler has set last_queued then: that is not the beginning of a wait.
+	 */
+	__u64 phantom;
 	/* In place of sched_info.last_queued and run_delay, on a kernel without them. */
 	__u64 queued;
 	__u64 delay;
@@ -83,7 +86,7 @@ struct task_account {
 	struct counters base;
 };
 
-_Static_assert(sizeof(struct task_account) == 144 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_COUNT,
+_Static_assert(sizeof(struct task_account) == 152 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_COUNT,
 	       "implicit padding");
 
 struct {
@@ -206,7 +209,7 @@ static __always_inline void begin_waits(struct task_struct *task, struct task_ac
 	__u64 clock;
 
 	if (queued && is_asleep(task)) {
-		account->phantom = 1;
+		account->phantom = queued;
 	} else if (queued) {
 		clock = scheduler_clock(task);
 		if (queued < clock)

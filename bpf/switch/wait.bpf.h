@@ -133,7 +133,7 @@ static __always_inline void skip_waits(struct task_account *account, __u64 total
 /* Whether last_queued is only the moment of a migration during which the thread slept. */
 static __always_inline bool is_phantom(struct task_account *account, __u64 queued)
 {
-	return account->phantom && queued < account->throttled_at + PHANTOM_NS;
+	return account->phantom && queued < account->phantom + PHANTOM_NS;
 }
 
 /* The thread gets the CPU: its wait ends. */
@@ -213,12 +213,12 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 	total = run_delay(task, account);
 	/*
 	 * It sleeps with delayed dequeue, and last_queued is set all the same. A wake-up does not
-	 * set it anew, and no hook sees the wake-up: the length of its next wait is unknown.
+	 * set it anew, and is not always seen: the length of its next wait is unknown.
 	 */
-	if (bpf_core_field_exists(task->se.sched_delayed) && task->se.sched_delayed) {
+	if (scheduler_notes && bpf_core_field_exists(task->se.sched_delayed) &&
+	    task->se.sched_delayed) {
 		skip_waits(account, total);
-		account->phantom = 1;
-		account->throttled_at = now.clock;
+		account->phantom = now.clock;
 		return;
 	}
 	if (account->phantom) {

@@ -100,6 +100,15 @@ pub(crate) fn cpu_seconds(rows: &[&Value]) -> f64 {
         .sum()
 }
 
+/// Major and minor number of this kernel.
+pub(crate) fn kernel() -> (u32, u32) {
+    let system = rustix::system::uname();
+    let release = system.release().to_string_lossy().into_owned();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next().and_then(|text| text.parse().ok());
+    (number().expect("major"), number().expect("minor"))
+}
+
 /// How many times longer the kernel takes for a thing than on a processor of its own: an emulated
 /// machine says so in its environment.
 pub(crate) fn slowness() -> f64 {

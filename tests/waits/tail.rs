@@ -4,8 +4,10 @@
 use std::thread;
 use std::time::Duration;
 
+use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
+use super::support::reading::Reading;
 use super::support::window::Window;
 use super::{number, row_of, support};
 
@@ -51,4 +53,45 @@ fn nobody_waited_since_before_the_agent_started() {
         let max = number(&row["wait"]["max_seconds"]);
         assert!(max <= age * ROUNDING, "a wait of {max} s in {age} s: {row}");
     }
+}
+
+/// What a group waited, as the agent has it.
+fn group_waited(agent: &Agent, group: &Group) -> f64 {
+    Reading::fresh_with(agent, "the group is listed", |reading| {
+        let labels = [("cgroup", &*group.path())];
+        reading.value("noctule_cgroup_sched_wait_seconds_total", &labels)
+    })
+}
+
+/// From 6.12 on the kernel counts the sleep of a thread as waiting, if the thread is moved when it has
+/// just fallen asleep. Nobody waits then, whether it was moved before the agent started or after, and
+/// whether wake-ups are seen (while a group has a quota, before 6.18) or not.
+#[test]
+fn who_sleeps_and_is_moved_does_not_wait() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    let limited = Group::new("limited");
+    limited.limit(0.5);
+    let _limited = Load::own(&limited, "bursts 1000 10000");
+    let group = Group::new("asleep");
+    let mut load = Load::own(&group, "moved-asleep 20");
+    load.ask("sleep");
+    let agent = Agent::start(&["--interval", "200ms"]);
+    check_woken(&agent, &group, &mut load);
+    load.ask("sleep");
+    check_woken(&agent, &group, &mut load);
+}
+
+fn check_woken(agent: &Agent, group: &Group, load: &mut Load) {
+    const SLEEP: Duration = Duration::from_secs(3);
+    thread::sleep(SLEEP);
+    let before = group_waited(agent, group);
+    let kernel = load.ask("wake");
+    let told = group_waited(agent, group) - before;
+    let each = kernel.split(' ').map(|ns| ns.parse().expect("nanoseconds"));
+    let each: Vec<f64> = each.map(|ns: f64| ns * 1e-9).collect();
+    println!("{told} s, by the kernel {each:?}");
+    let miscounted = each.iter().any(|s| *s >= SLEEP.as_secs_f64());
+    assert_eq!(miscounted, support::kernel() >= (6, 12), "{each:?}");
+    assert!(told < 0.5 * SLEEP.as_secs_f64(), "{told} s, {each:?}");
 }

@@ -5,8 +5,8 @@
 use std::fs;
 use std::process::{Child, Command};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
@@ -30,6 +30,7 @@ pub(super) const LOADS: &[(&str, fn())] = &[
     ("ping-pong", ping_pong),
     ("sleepers", sleepers),
     ("moved", moved),
+    ("moved-asleep", moved_asleep),
     ("storm", storm::storm),
     ("quiet", storm::quiet),
     ("mergeable", mergeable),
@@ -261,6 +262,59 @@ fn moved() {
         }
     });
     report();
+}
+
+/// `THREADS`: each time that it is told `sleep`, so many threads fall asleep on the last CPU and are moved to
+/// the first one just then, while another thread had to wait for them. When it is told `wake`, they
+/// wake up and end, and it says for how long each waited since it fell asleep, by the kernel.
+fn moved_asleep() {
+    tell("ready");
+    loop {
+        hear();
+        let busy = AtomicBool::new(true);
+        let sleepers: Vec<JoinHandle<u64>> = thread::scope(|scope| {
+            scope.spawn(|| {
+                pin(None, last_cpu());
+                while busy.load(Ordering::Relaxed) {
+                    burn(0.001);
+                }
+            });
+            let threads = 0..argument(0).expect("THREADS");
+            let sleepers = threads.map(|_| fall_asleep()).collect();
+            busy.store(false, Ordering::Relaxed);
+            sleepers
+        });
+        tell("asleep");
+        hear();
+        let waited = sleepers.into_iter().map(|sleeper| {
+            sleeper.thread().unpark();
+            sleeper.join().expect("it says how long").to_string()
+        });
+        tell(&waited.collect::<Vec<_>>().join(" "));
+    }
+}
+
+fn fall_asleep() -> JoinHandle<u64> {
+    let (sender, begun) = std::sync::mpsc::channel();
+    let sleeper = thread::spawn(move || {
+        pin(None, last_cpu());
+        sender.send(gettid()).expect("somebody listens");
+        // Its share of the CPU is used up then, so that it is not to run for a while.
+        burn(0.004);
+        let before = waited();
+        thread::park();
+        waited() - before
+    });
+    let thread = begun.recv().expect("it begins");
+    let status = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
+    let sleeps = || {
+        let text = fs::read_to_string(&status).expect("it is there");
+        text.rsplit(") ").next().expect("fields").starts_with('S')
+    };
+    // Without a pause: it must not be long asleep.
+    while !sleeps() {}
+    pin(Some(thread), 0);
+    sleeper
 }
 
 /// `MEGABYTES`: memory that the kernel may look through for pages that are the same.
