@@ -315,6 +315,8 @@ struct task_struct {
 	unsigned int on_rq;
 	/* Below 0: SCHED_DEADLINE; below 100: real-time. With priority inheritance. */
 	int prio;
+	/* Without it. */
+	int normal_prio;
 	int pid;
 	int tgid;
 	char comm[16];

@@ -106,11 +106,14 @@ static __noinline __u64 group_without_account(struct task_struct *task)
 	return cgroup_of(task);
 }
 
+static __always_inline enum rank rank_of_prio(int prio)
+{
+	return prio < 0 ? RANK_DEADLINE : prio < MAX_RT_PRIO ? RANK_REALTIME : RANK_FAIR;
+}
+
 static __always_inline enum rank task_rank(struct task_struct *task)
 {
-	int prio = task->prio;
-
-	return prio < 0 ? RANK_DEADLINE : prio < MAX_RT_PRIO ? RANK_REALTIME : RANK_FAIR;
+	return rank_of_prio(task->prio);
 }
 
 /* The runner while the thread has the CPU; `account` can be NULL. */

@@ -55,7 +55,8 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 						       const struct moment *to, bool going_on)
 {
 	struct division *it = bpf_map_lookup_elem(&divisions, &number);
-	enum rank rank = task_rank(task);
+	/* A lock that a thread of a higher class waits for lends that for the end of the wait. */
+	enum rank rank = rank_of_prio(account->held ? task->prio : task->normal_prio);
 	__u64 throttled = 0;
 
 	if (!it)
@@ -97,7 +98,7 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 
 	/* The most common: one runner had the CPU all the time. */
 	if (past->count && newest->began.clock <= from && newest->began.stolen == now->stolen &&
-	    !account->queue && task->prio >= MAX_RT_PRIO) {
+	    !account->queue && task->normal_prio >= MAX_RT_PRIO) {
 		__u64 victim = victim_of(account), culprit = group_of(newest->runner);
 		enum counter counter = wait_counter(victim, culprit);
 		struct blame *row;
