@@ -243,6 +243,19 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 }
 
 /*
+ * The thread is moved, perhaps while it runs: adds what it has used until now and the kernel has not
+ * counted yet. The kernel counts it at the move only where the cpu controller tells the two groups
+ * apart.
+ */
+static __always_inline void add_running(struct task_struct *task, struct counters *used)
+{
+	struct cpu_slot *slot = running_slot(task);
+
+	add_open_softirqs(slot, used);
+	used->v[COUNTER_CPU_TIME] = cpu_time(task, slot, NOW);
+}
+
+/*
  * Settles the thread with its cgroup. `used` becomes its counters since the last settlement, with
  * its wait that has not ended (`open`; NULL: it does not wait). Two CPUs can settle one thread at
  * once, when it ends while it is moved: each exchange takes the part that is left, so that the
@@ -256,9 +269,8 @@ static __always_inline void settle(struct task_struct *task, struct task_account
 	__u64 before;
 
 	used_so_far(task, account, NULL, used);
-	/* Moved, perhaps while it runs. */
 	if (open)
-		add_open_softirqs(running_slot(task), used);
+		add_running(task, used);
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		used->v[i] -= exchange(&account->base.v[i], used->v[i]);
 	for (int i = 0; open && i < WAIT_PARTS; i++)

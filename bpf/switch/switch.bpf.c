@@ -182,7 +182,6 @@ static __noinline void settle_moved_thread(struct task_struct *thread)
 	settle_moved(thread, SCRATCH_MOVE);
 }
 
-/* The kernel has brought sum_exec_runtime up to date when it moved the thread. */
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct task_struct *task,
 	     bool threadgroup)
