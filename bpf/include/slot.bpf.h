@@ -64,7 +64,13 @@ struct cpu_slot {
 	__u64 idle_switches;
 	/* The thread that runs since then; 0 is the idle task, or another that keeps it idle. */
 	__u32 pid;
-	__u32 tgid;
+	/*
+	 * Softirqs on top of that thread, together and by vector: charged to it when it leaves the
+	 * CPU, because finding its account takes longer than counting. Those on top of the idle
+	 * task are in `idle`.
+	 */
+	__u32 all_softirqs;
+	__u32 softirqs[SOFTIRQ_VECTORS];
 	/* Last value of each hardware counter, to charge the difference at the next switch. */
 	struct bpf_perf_event_value last[4];
 	struct counters idle;
@@ -85,15 +91,7 @@ struct cpu_slot {
 	 * idle task and a walk noticed; else it is before `since`.
 	 */
 	__u64 idle_began;
-	/*
-	 * Softirqs on top of the thread that runs, by vector and together: charged to it when it
-	 * leaves the CPU, because finding its account takes longer than counting. Those on top of
-	 * the idle task are in `idle`.
-	 */
-	__u32 softirqs[SOFTIRQ_VECTORS];
-	__u32 all_softirqs;
-	__u32 reserved_too;
-	__u64 reserved[6];
+	__u64 reserved[7];
 };
 
 _Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");

@@ -75,12 +75,10 @@ struct past {
 	__u64 count;
 	/* How many epochs; they end where the ring begins. */
 	__u64 epochs_count;
-	/* When the first slice began. */
-	__u64 first;
 	/* The thread that runs; 0 is the idle task. */
 	__u32 pid;
 	__u32 reserved;
-	__u64 padding[4];
+	__u64 padding[5];
 	struct slice ring[SLICES];
 	struct epoch epochs[EPOCHS];
 };
@@ -163,9 +161,7 @@ static __always_inline void begin_slice(struct past *past, __u32 cpu, runner run
 	struct slice *slice;
 
 	slice = &past->ring[(count - 1) % SLICES];
-	if (!count)
-		past->first = now->clock;
-	else if (slice->runner == runner && now->stolen - slice->began.stolen < TAKEN_NS)
+	if (count && slice->runner == runner && now->stolen - slice->began.stolen < TAKEN_NS)
 		return;
 	if (count >= SLICES)
 		remember_oldest(cpu);

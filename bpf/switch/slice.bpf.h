@@ -255,7 +255,6 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 	slot->since = end;
 	/* The call takes some ns: only for threads of the kernel, of which there are few. */
 	slot->pid = next->flags & PF_KTHREAD && injects_idle(next) ? 0 : next->pid;
-	slot->tgid = next->tgid;
 }
 
 /* The thread leaves the CPU. `account`: NULL if it has none, and that was counted as a loss. */

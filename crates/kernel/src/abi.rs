@@ -240,7 +240,7 @@ unsafe impl Plain for switch::types::counters {}
 // SAFETY: integers only; its parts have no padding, and are multiples of its alignment.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for LateSettle {}
-// SAFETY: integers only; the assertions in task.bpf.h rule out padding.
+// SAFETY: integers only, without padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for CpuSlot {}
 // SAFETY: integers only; a test compares their places with the object's BTF.

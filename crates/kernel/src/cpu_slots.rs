@@ -13,7 +13,7 @@ use crate::abi::CpuSlot;
 use crate::error::{Error, not_loaded};
 use crate::facts::Facts;
 
-/// The map `cpus` of `bpf/include/task.bpf.h`.
+/// The map `cpus` of `bpf/include/slot.bpf.h`.
 #[derive(Debug)]
 pub struct CpuSlots(MapHandle);
 

@@ -359,7 +359,7 @@ impl Tracepoints {
     }
 }
 
-/// Names of the field, newest first. `bpf/switch/wait.bpf.h` reads the same ones.
+/// Names of the field, newest first. `bpf/switch/throttle.bpf.h` reads the same ones.
 pub(crate) const THROTTLE_CLOCKS: [&str; 3] = [
     "throttled_clock_self_time",
     "throttled_clock_pelt_time",
