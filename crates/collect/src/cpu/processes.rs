@@ -173,16 +173,18 @@ impl Processes {
     }
 
     /// Those that live, and those that have ended, with their last figures: these are taken out
-    /// first, so that nobody is in both with what was known of him before. Of those that ended only so
-    /// many have a row; the others share one, which stays among the living with pid 0.
+    /// first, so that nobody is in both with what was known of him before. Of those that ended and had
+    /// no row yet only so many get one; the others share one, which stays among the living with pid 0.
     pub(super) fn rows(&mut self, ended: &[TaskSample]) -> (Vec<ProcessRow>, Vec<ProcessRow>) {
         let mut exited = Vec::with_capacity(ended.len().min(ENDED_ROWS));
         for sample in ended {
+            let had_row = self.living.contains_key(&id(sample));
             let Some(row) = self.end(sample) else {
                 continue;
             };
-            // A command that is followed is answered for in full.
-            if exited.len() < ENDED_ROWS || row.followed {
+            // A command that is followed is answered for in full. And what a row has shown already must
+            // not come again in the shared one.
+            if exited.len() < ENDED_ROWS || row.followed || had_row {
                 exited.push(row);
             } else {
                 let overflow = self.overflow.get_or_insert_with(|| ProcessRow {
@@ -364,6 +366,37 @@ mod tests {
             assert_eq!((overflow.id.pid, &*overflow.comm.text()), (0, "_overflow"));
             assert_eq!(overflow.counters[Counter::CpuTime], batch * 5 * 7);
         }
+    }
+
+    #[test]
+    fn what_a_row_has_shown_does_not_come_again_in_the_shared_one() {
+        let mut processes = Processes::new(1, Duration::from_secs(5));
+        let used = |pid, ns| {
+            let mut sample = sample(pid, 1);
+            sample.counters.v[0] = ns;
+            sample
+        };
+        let old = used(1, 3600 * SECOND);
+        processes.begin(SECOND);
+        processes.add(&old, &old.values(), &Counters::default());
+        processes.settle(None);
+        let (living, _) = processes.rows(&[]);
+        assert_eq!(living[0].counters[Counter::CpuTime], 3600 * SECOND);
+        // It ends as the last of a flood.
+        let mut flood: Vec<TaskSample> = (2..=ENDED_ROWS as u32 + 2)
+            .map(|pid| used(pid, 7))
+            .collect();
+        flood.push(used(1, 5));
+        processes.begin(2 * SECOND);
+        processes.settle(Some(&HashSet::new()));
+        let (living, exited) = processes.rows(&flood);
+        assert_eq!(living.len(), 1, "the shared one");
+        assert_eq!(living[0].counters[Counter::CpuTime], 7);
+        let last = exited.last().expect("there are some");
+        assert_eq!(
+            (last.id.pid, last.counters[Counter::CpuTime]),
+            (1, 3600 * SECOND + 5)
+        );
     }
 
     #[test]
