@@ -167,7 +167,9 @@ impl Snapshot {
             }
             let process = (late.sample.tgid, late.sample.process_start, package);
             let read = carried.get(&process).copied().unwrap_or(0);
-            if read <= late.process_before {
+            // What used no CPU time does not say whether it was carried before the read: it is
+            // not there twice, but perhaps with the next snapshot.
+            if used[Counter::CpuTime] > 0 && read <= late.process_before {
                 self.late.push(late.sample);
             }
         }
