@@ -13,7 +13,6 @@ use crate::report::{Key, owner_of};
 /// one before.
 #[derive(Clone, Debug, Default)]
 pub struct CpuWindow {
-    begun: bool,
     cpus: BTreeMap<u32, Ends>,
     holders: HashMap<(u32, Group), u64>,
     /// The groups among these.
@@ -66,14 +65,15 @@ impl CpuUse {
 impl CpuWindow {
     /// Takes the next batch. The window begins with the first.
     pub fn observe(&mut self, batch: &Batch) {
-        let begins = !std::mem::replace(&mut self.begun, true);
         for row in &batch.cpus {
+            let is_new = !self.cpus.contains_key(&row.cpu);
             let known = self.cpus.entry(row.cpu).or_insert_with(|| Ends {
                 first: row.clone(),
                 last: row.clone(),
             });
             known.last = row.clone();
-            for &(group, ns) in row.holders.iter().filter(|_| !begins) {
+            // The first row of a CPU is the base of its times: who had it until then is no part of them.
+            for &(group, ns) in row.holders.iter().filter(|_| !is_new) {
                 *self.holders.entry((row.cpu, group)).or_default() += ns;
                 if let Group::Cgroup(id) = group {
                     self.owners.entry(id).or_insert_with(|| owner_of(None, id));
@@ -204,5 +204,22 @@ mod tests {
         let times: Vec<_> = cpus.iter().map(|cpu| (cpu.cpu, cpu.elapsed_ns)).collect();
         assert_eq!(times, [(0, 20), (1, 10)]);
         assert_eq!(names(&cpus[1]).len(), 1);
+    }
+
+    #[test]
+    fn who_had_a_cpu_before_its_first_row_is_no_part_of_its_time() {
+        let mut window = CpuWindow::default();
+        window.observe(&batch(vec![row(0, 10, 0, &[])], &[]));
+        // The second one comes online: the interval before its first row is not measured.
+        let comes = vec![row(0, 20, 0, &[(B, 10)]), row(1, 3, 0, &[(A, 3)])];
+        window.observe(&batch(comes, &[]));
+        let cpus = window.cpus(Level::Cgroup);
+        assert_eq!((cpus[1].elapsed_ns, names(&cpus[1]).len()), (0, 0));
+        assert_eq!(names(&cpus[0]), [("#8".to_owned(), 10)]);
+        let stays = vec![row(0, 30, 0, &[]), row(1, 13, 0, &[(A, 5)])];
+        window.observe(&batch(stays, &[]));
+        let cpus = window.cpus(Level::Cgroup);
+        let part = cpus[1].part(cpus[1].holders[0].1);
+        assert_eq!((cpus[1].elapsed_ns, part), (10, 0.5));
     }
 }
