@@ -1,6 +1,6 @@
 //! What a group used and waited from batch to batch: the course of a window.
 
-use noctule_model::{Batch, Cause, Counter, Level};
+use noctule_model::{Batch, Cause, CgroupId, Counter, Counters, IdMap, Level};
 
 use crate::Party;
 use crate::report::{Key, key, owner_of};
@@ -10,7 +10,8 @@ use crate::report::{Key, key, owner_of};
 pub struct Strip {
     level: Level,
     wanted: Key,
-    last: Option<Sums>,
+    /// When the last batch was taken, and what each of its groups had: one that gets its name later has its base here.
+    last: Option<(u64, IdMap<CgroupId, Sums>)>,
     steps: Vec<StripStep>,
 }
 
@@ -29,13 +30,23 @@ pub struct StripStep {
     pub throttled_ns: u64,
 }
 
-/// What the group had since the agent started.
-#[derive(Clone, Copy, Debug)]
+/// What a group had since the agent started.
+#[derive(Clone, Copy, Debug, Default)]
 struct Sums {
-    taken_ns: u64,
     cpu_ns: u64,
     wait_ns: u64,
     throttled_ns: u64,
+}
+
+impl Sums {
+    fn of(counters: &Counters) -> Self {
+        let waits = Cause::ALL.map(|cause| counters[Counter::Wait(cause)]);
+        Self {
+            cpu_ns: counters[Counter::CpuTime],
+            wait_ns: waits.iter().sum(),
+            throttled_ns: counters[Counter::Wait(Cause::Throttle)],
+        }
+    }
 }
 
 impl StripStep {
@@ -59,30 +70,28 @@ impl Strip {
 
     /// Takes the next batch.
     pub fn observe(&mut self, batch: &Batch) {
-        let mut now = Sums {
-            taken_ns: batch.taken_ns,
-            cpu_ns: 0,
-            wait_ns: 0,
-            throttled_ns: 0,
+        let rows = batch.cgroups.iter();
+        let now = rows.map(|row| (row.id, Sums::of(&row.counters))).collect();
+        let Some((before_ns, before)) = self.last.replace((batch.taken_ns, now)) else {
+            return;
+        };
+        let mut step = StripStep {
+            time_unix_ns: batch.time_unix_ns,
+            length_ns: batch.taken_ns.saturating_sub(before_ns),
+            ..StripStep::default()
         };
         for row in &batch.cgroups {
             if key(&owner_of(row.owner.as_ref(), row.id), self.level) != self.wanted {
                 continue;
             }
-            let waits = Cause::ALL.map(|cause| row.counters[Counter::Wait(cause)]);
-            now.cpu_ns += row.counters[Counter::CpuTime];
-            now.wait_ns += waits.iter().sum::<u64>();
-            now.throttled_ns += row.counters[Counter::Wait(Cause::Throttle)];
+            // A group that the batch before has not began since then.
+            let before = before.get(&row.id).copied().unwrap_or_default();
+            let now = Sums::of(&row.counters);
+            step.cpu_ns += now.cpu_ns.saturating_sub(before.cpu_ns);
+            step.wait_ns += now.wait_ns.saturating_sub(before.wait_ns);
+            step.throttled_ns += now.throttled_ns.saturating_sub(before.throttled_ns);
         }
-        if let Some(before) = self.last.replace(now) {
-            self.steps.push(StripStep {
-                time_unix_ns: batch.time_unix_ns,
-                length_ns: now.taken_ns.saturating_sub(before.taken_ns),
-                cpu_ns: now.cpu_ns.saturating_sub(before.cpu_ns),
-                wait_ns: now.wait_ns.saturating_sub(before.wait_ns),
-                throttled_ns: now.throttled_ns.saturating_sub(before.throttled_ns),
-            });
-        }
+        self.steps.push(step);
     }
 
     /// The steps so far, the oldest first.
@@ -141,5 +150,35 @@ mod tests {
             .collect();
         let nothing = (10, 0, 0, 0, None);
         assert_eq!(steps, [(10, 3, 6, 0, Some(6.0 / 9.0)), nothing, nothing]);
+    }
+
+    fn in_unit(id: u64) -> Arc<Owner> {
+        Arc::new(Owner {
+            unit: Some("web.service".into()),
+            ..Owner::unknown(CgroupId(id))
+        })
+    }
+
+    #[test]
+    fn a_step_has_the_growth_of_each_of_its_groups_whoever_comes_gets_a_name_or_goes() {
+        let named = |mut batch: Batch, ids: &[u64]| {
+            let rows = batch.cgroups.iter_mut();
+            for row in rows.filter(|row| ids.contains(&row.id.0)) {
+                row.owner = Some(in_unit(row.id.0));
+            }
+            batch
+        };
+        let mut strip = Strip::new(&Party::Group(in_unit(1)), Level::Unit);
+        let groups = |a, b, c| [(1, [a, 0, 0]), (2, [b, 0, 0]), (3, [c, 0, 0])];
+        // The third has no name yet.
+        strip.observe(&named(batch(10, &groups(100, 900, 5000)), &[1, 2]));
+        strip.observe(&named(batch(20, &groups(107, 903, 5001)), &[1, 2]));
+        // It gets one.
+        strip.observe(&named(batch(30, &groups(109, 904, 5005)), &[1, 2, 3]));
+        // The second goes, and one begins.
+        let rest = [(1, [112, 0, 0]), (3, [5006, 0, 0]), (4, [20, 0, 0])];
+        strip.observe(&named(batch(40, &rest), &[1, 3, 4]));
+        let used: Vec<u64> = strip.steps().iter().map(|step| step.cpu_ns).collect();
+        assert_eq!(used, [10, 7, 24]);
     }
 }
