@@ -48,6 +48,7 @@ impl Gone {
             gone.owner.clone_from(&row.owner);
             if accounts {
                 gone.counters += &row.counters;
+                gone.packages += &row.packages;
             }
             if now.is_none() {
                 gone.joules += &row.joules;
@@ -101,6 +102,7 @@ impl Gone {
                 Some(gone) => {
                     let mut row = row.clone();
                     row.counters += &gone.counters;
+                    row.packages += &gone.packages;
                     row.joules += &gone.joules;
                     row.events += &gone.events;
                     Cow::Owned(row)
@@ -165,4 +167,52 @@ fn without<K: Copy + Eq + Hash, V>(
         false => listed.collect(),
     };
     all.iter().filter(move |(key, _)| !listed.contains(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::{ByPackage, Counter, PackageUse};
+
+    use super::*;
+
+    /// A group that used so much of each of two packages.
+    fn group(used: [u64; 2]) -> CgroupRow {
+        let mut row = CgroupRow {
+            id: CgroupId(7),
+            ..CgroupRow::default()
+        };
+        row.counters[Counter::CpuTime] = used.iter().sum();
+        let parts = used.map(|cpu_ns| PackageUse {
+            cpu_ns,
+            ..PackageUse::default()
+        });
+        row.packages = ByPackage::several(parts);
+        row
+    }
+
+    fn batch(cgroups: Vec<CgroupRow>) -> Batch {
+        Batch {
+            cgroups,
+            ..Batch::default()
+        }
+    }
+
+    fn by_package(gone: &Gone, last: &Batch) -> Vec<u64> {
+        let row = gone.cgroups(last).next().expect("a row");
+        row.packages
+            .parts()
+            .iter()
+            .map(|part| part.cpu_ns)
+            .collect()
+    }
+
+    #[test]
+    fn a_group_that_went_used_what_it_used_of_each_package() {
+        let mut gone = Gone::default();
+        gone.step(&batch(vec![group([30, 4])]), &batch(vec![]));
+        assert_eq!(by_package(&gone, &batch(vec![])), [30, 4]);
+        // It comes again, with accounts that begin at zero.
+        let again = batch(vec![group([1, 2])]);
+        assert_eq!(by_package(&gone, &again), [31, 6]);
+    }
 }
