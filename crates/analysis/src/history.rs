@@ -92,6 +92,8 @@ pub struct JudgedWindow {
     pub findings: Vec<Hurt>,
     /// Groups that were hurt and found no place among the findings.
     pub more: usize,
+    /// The verdicts of those of them that have a number.
+    pub unlisted: Box<[(OwnerId, VerdictKind)]>,
 }
 
 /// Gathers points. Every batch must be given, in order.
@@ -178,11 +180,16 @@ impl Timeline {
                     .unwrap_or(time_unix_ns),
             })
             .collect();
+        let unlisted = hurt.clone().skip(findings.len());
+        let unlisted = unlisted
+            .filter_map(|row| Some((self.numbers.of(&row.party)?, row.verdict.kind)))
+            .collect();
         self.judged.push_back(Arc::new(JudgedWindow {
             time_unix_ns,
             window_ns: report.window_ns,
             more: hurt.count() - findings.len(),
             findings,
+            unlisted,
         }));
         while self.judged.len() > self.limits.windows {
             self.judged.pop_front();
@@ -197,6 +204,15 @@ impl Timeline {
             judged: self.judged.iter().cloned().collect(),
             parties: self.numbers.parties(),
         }
+    }
+}
+
+impl JudgedWindow {
+    /// The verdict of each owner that was hurt, whether its finding is listed or not. Others were quiet.
+    pub fn verdicts(&self) -> HashMap<OwnerId, VerdictKind> {
+        let listed = self.findings.iter();
+        let listed = listed.filter_map(|hurt| Some((hurt.id?, hurt.kind)));
+        listed.chain(self.unlisted.iter().copied()).collect()
     }
 }
 

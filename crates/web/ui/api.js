@@ -7,6 +7,7 @@
  * @property {string} name
  * @property {Steps} cpus
  * @property {Record<string, number>} causes
+ * @property {{kind: string}} [verdict]
  * @typedef {OwnerRow & Record<string, any>} Owner
  * @typedef {object} Hurt
  * @property {number} [id]

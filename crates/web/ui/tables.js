@@ -38,16 +38,15 @@ export const nameOf = (row) =>
       ? `${row["k8s.namespace.name"] ?? ""}/${row["k8s.pod.name"]}`
       : row["container.name"] ?? row["systemd.unit"] ?? row["process.linux.cgroup"] ?? row["container.id"] ?? row["k8s.pod.uid"] ?? `#${row["cgroup.id"]}`);
 
-/** @param {number} seconds of the span @param {import("./api.js").History} history @returns {Column[]} */
-function overSpan(seconds, history) {
-  const hurt = new Map((history.now?.rows ?? []).map((row) => [row.id, row.verdict.kind]));
+/** @param {number} seconds of the span @returns {Column[]} */
+function overSpan(seconds) {
   return [
     { title: "CPU", sort: "cpu", number: true, cell: (row) => percent(row["cpu.seconds"] / seconds) },
     { title: "over time", cell: (row) => html`<${Spark} values=${row.cpus} />` },
     { title: "waits", sort: "wait", number: true, cell: (row) => percent(row["wait.seconds"] / seconds) },
     { title: "hurts others", sort: "hurts", number: true, cell: (row) => percent(row["hurts.seconds"] / seconds) },
     { title: "most because of", cell: (row) => topCause(row.causes) },
-    { title: "verdict", cell: (row) => (hurt.get(row.id) ?? (history.now ? "quiet" : "–")).replaceAll("_", " ") },
+    { title: "verdict", cell: (row) => (row.verdict?.kind ?? "–").replaceAll("_", " ") },
   ];
 }
 
@@ -82,7 +81,7 @@ export function Tables({ history, table, recorded, state, set }) {
   const rows = (spanned ? history.owners : table?.rows ?? []).slice(0, ROWS);
   const all = spanned ? history.owners : table?.rows ?? [];
   const known = (/** @type {Column} */ column) => rows.some((row) => column.cell(row) !== "–");
-  const columns = (spanned ? overSpan(seconds, history) : overInterval(seconds)).filter(known);
+  const columns = (spanned ? overSpan(seconds) : overInterval(seconds)).filter(known);
   const end = recorded ? "of the recording" : "whatever the span";
   const note = spanned ? "over the span" : `over the last ${duration(seconds)}, ${end}`;
   const header = (/** @type {Column} */ column) => html`<th

@@ -173,6 +173,28 @@ fn who_is_in_no_point_is_forgotten() {
     assert_eq!(names, ["new"]);
 }
 
+/// A row of a report with that verdict.
+fn judged(party: Party, kind: VerdictKind) -> crate::WaitReportRow {
+    let verdict = crate::Verdict {
+        kind,
+        ..crate::Verdict::default()
+    };
+    crate::WaitReportRow {
+        party,
+        cpu_ns: 0,
+        histogram: Histogram::default(),
+        wait_ns: Default::default(),
+        waiting: noctule_model::Waiting::default(),
+        culprits: Vec::new(),
+        preemptions: Default::default(),
+        throttles: 0,
+        quota: None,
+        settings: noctule_model::Settings::default(),
+        hurts: crate::Hurts::default(),
+        verdict,
+    }
+}
+
 #[test]
 fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
     let mut history = history(TimelineLimits::default(), 1, &["a"]);
@@ -181,26 +203,7 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
         false,
         &crate::Thresholds::default(),
     );
-    let row = |kind| {
-        let verdict = crate::Verdict {
-            kind,
-            ..crate::Verdict::default()
-        };
-        crate::WaitReportRow {
-            party: Party::Kernel,
-            cpu_ns: 0,
-            histogram: Histogram::default(),
-            wait_ns: Default::default(),
-            waiting: noctule_model::Waiting::default(),
-            culprits: Vec::new(),
-            preemptions: Default::default(),
-            throttles: 0,
-            quota: None,
-            settings: noctule_model::Settings::default(),
-            hurts: crate::Hurts::default(),
-            verdict,
-        }
-    };
+    let row = |kind| judged(Party::Kernel, kind);
     let hurt = WaitReport {
         rows: vec![row(VerdictKind::HurtByHost)],
         ..quiet.clone()
@@ -228,6 +231,45 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
             .findings
             .is_empty()
     );
+}
+
+#[test]
+fn a_group_that_is_hurt_and_found_no_place_has_its_verdict() {
+    let limits = TimelineLimits {
+        findings: 1,
+        ..TimelineLimits::default()
+    };
+    let mut history = history(limits, 1, &["a", "b", "c", "d"]);
+    let mut report = ReportBuilder::new(Batch::default()).waits(
+        Level::Container,
+        false,
+        &crate::Thresholds::default(),
+    );
+    let party = |name: &str| {
+        Party::Group(Arc::new(Owner {
+            unit: Some(name.into()),
+            ..Owner::unknown(CgroupId(1))
+        }))
+    };
+    let kinds = [
+        ("a", VerdictKind::HurtByHost),
+        ("b", VerdictKind::HeldByQuota),
+        ("c", VerdictKind::Quiet),
+        ("in no point", VerdictKind::HeldByQuota),
+    ];
+    report.rows = kinds.map(|(name, kind)| judged(party(name), kind)).into();
+    history.judge(&report, Level::Container, START);
+    let view = history.view();
+    let window = view.judged_at(START).expect("judged");
+    assert_eq!((window.findings.len(), window.more), (1, 2));
+    let verdicts = window.verdicts();
+    let mut verdicts: Vec<(String, VerdictKind)> = verdicts
+        .into_iter()
+        .map(|(id, kind)| (name(&view, id), kind))
+        .collect();
+    verdicts.sort_by(|a, b| a.0.cmp(&b.0));
+    let expected = [kinds[0], kinds[1]].map(|(name, kind)| (name.to_owned(), kind));
+    assert_eq!(verdicts, expected, "the others are quiet");
 }
 
 fn event(at: u64, what: noctule_model::What) -> noctule_model::Event {

@@ -1,5 +1,7 @@
 //! The figures of a span of time, for pictures: columns, one value for each step.
 
+use std::collections::HashMap;
+
 use noctule_analysis::{
     CpuStep, CpuStrip, Hurt, JudgedWindow, OwnerId, OwnerSum, PairSum, Party, SpanStep, TimeSpan,
     TimeSpanQuery, TimelineView,
@@ -61,6 +63,8 @@ pub fn history_json(
     zones: &[Zone],
 ) -> String {
     let span = view.range(query);
+    let judged = view.judged_at(query.to_unix_ns);
+    let verdicts = judged.map(|window| window.verdicts());
     let end = |point: Option<&std::sync::Arc<noctule_analysis::TimePoint>>| {
         point.map(|point| point.time_unix_ns)
     };
@@ -78,7 +82,7 @@ pub fn history_json(
         strips: span.strips.iter().map(StripJson::new).collect(),
         owners_total: span.owners.len(),
         crowded: span.crowded,
-        owners: owners(view, &span, rows),
+        owners: owners(view, &span, rows, verdicts.as_ref()),
         pairs: pairs(view, &span, rows.pairs),
         pair: query.pair.map(|(victim, culprit)| PairSteps {
             victim,
@@ -89,9 +93,7 @@ pub fn history_json(
         events: EventSteps::new(&span),
         losses: each(&span, |step| (step.covered_ns > 0).then_some(step.losses)),
         agent: each(&span, |step| rate(step, step.agent_ns)),
-        now: view
-            .judged_at(query.to_unix_ns)
-            .map(|window| NowJson::new(window)),
+        now: judged.map(|window| NowJson::new(window)),
     })
 }
 
@@ -193,6 +195,14 @@ struct OwnerRow<'a> {
     hurts: f64,
     causes: Named<f64>,
     cpus: Steps<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<OwnerVerdict>,
+}
+
+/// In the window that was judged last; absent without one.
+#[derive(Serialize)]
+struct OwnerVerdict {
+    kind: &'static str,
 }
 
 #[derive(Serialize)]
@@ -361,6 +371,7 @@ fn owners<'a, 'b>(
     view: &'a TimelineView,
     span: &'b TimeSpan,
     rows: &HistoryRows,
+    verdicts: Option<&HashMap<OwnerId, VerdictKind>>,
 ) -> Vec<OwnerRow<'a>> {
     let with_party = |owner: &'b OwnerSum| Some((view.parties.get(&owner.id)?, owner));
     let mut listed: Vec<(&Party, &OwnerSum)> = span
@@ -376,6 +387,10 @@ fn owners<'a, 'b>(
         HistorySort::Name => listed.sort_by_cached_key(|(party, _)| name(party)),
     }
     listed.truncate(rows.owners);
+    let verdict = |id: &OwnerId| {
+        let kind = verdicts?.get(id).copied().unwrap_or_default();
+        Some(OwnerVerdict { kind: kind.name() })
+    };
     let row = |(party, owner): (&'a Party, &OwnerSum)| {
         let steps = span.buckets.iter().zip(&owner.steps);
         let causes = Cause::ALL
@@ -391,6 +406,7 @@ fn owners<'a, 'b>(
             hurts: seconds(owner.hurts_ns),
             causes: Named(causes.collect()),
             cpus: steps.map(|(step, ns)| rate(step, *ns)).collect(),
+            verdict: verdict(&owner.id),
         }
     };
     listed.into_iter().map(row).collect()
