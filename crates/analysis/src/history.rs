@@ -9,6 +9,7 @@ mod point;
 mod range;
 #[cfg(test)]
 mod tests;
+mod thin;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use events::{EventLog, EventLogLimits};
 use point::Numbers;
 pub use point::{NodePoint, OwnerPoint, PairPoint, TimePoint};
 pub use range::{OwnerSum, PairSum, SpanStep, TimeSpan, TimeSpanQuery};
+pub use thin::Thinned;
 
 /// Number of an owner in the points of a history; it stays the same for as long as any point has it.
 pub type OwnerId = u32;

@@ -27,8 +27,8 @@ pub use energy::{
 pub use evidence::{Baseline, Evidence, Thresholds};
 pub use history::{
     CpuPoint, CpuStep, CpuStrip, EventLog, EventLogLimits, Hurt, JudgedWindow, NodePoint, OwnerId,
-    OwnerPoint, OwnerSum, PairPoint, PairSum, SpanStep, TimePoint, TimeSpan, TimeSpanQuery,
-    Timeline, TimelineLimits, TimelineView,
+    OwnerPoint, OwnerSum, PairPoint, PairSum, SpanStep, Thinned, TimePoint, TimeSpan,
+    TimeSpanQuery, Timeline, TimelineLimits, TimelineView,
 };
 pub use judge::{Judge, JudgeOptions};
 pub use report::{Key, Report, ReportBuilder, Row};

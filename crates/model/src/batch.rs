@@ -96,6 +96,22 @@ impl Batch {
             ..*self
         }
     }
+
+    /// Adds who had each CPU up to the batch before, which readers of this one do not get: [`CpuRow::holders`]
+    /// are the only figures that are no counters.
+    pub fn add_holders(&mut self, skipped: &Self) {
+        for row in &mut self.cpus {
+            let earlier = skipped.cpus.iter().filter(|it| it.cpu == row.cpu);
+            for &(group, ns) in earlier.flat_map(|it| &it.holders) {
+                match row.holders.iter_mut().find(|(known, _)| *known == group) {
+                    Some((_, sum)) => *sum += ns,
+                    None => row.holders.push((group, ns)),
+                }
+            }
+            row.holders
+                .sort_by_key(|(group, ns)| (std::cmp::Reverse(*ns), *group));
+        }
+    }
 }
 
 /// The machine as a whole.

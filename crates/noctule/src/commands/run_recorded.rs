@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use noctule_model::{Batch, Event};
+use noctule_analysis::Thinned;
+use noctule_model::Event;
 use noctule_sinks::json::Recorded;
 use noctule_tape::Stretch;
 use noctule_text::{count, date_time, escape};
@@ -72,30 +73,19 @@ fn load(window: &Window, config: &Config) -> Result<(Arc<Feed>, Published)> {
     let mut replay = Replay::new(config)?;
     let mut snapshot = None;
     let mut batches = window.batches();
-    let mut place = 0;
-    // The batch before, where it has no point in the history.
-    let mut skipped: Option<Batch> = None;
+    let mut thinned = Thinned::new(every);
     while let Some(time_ns) = batches.next_unix_ns()
         && time_ns <= to_unix_ns
         && let Some(mut batch) = batches.next()
     {
         let (shown, judged) = replay.observe(&mut batch);
         snapshot = Some(shown);
-        // The last two are shown in any case: the tables are of the last interval.
         let is_last = batches.next_unix_ns().is_none_or(|next| next > to_unix_ns);
-        let before = skipped.take().filter(|_| is_last);
-        before
-            .into_iter()
-            .for_each(|before| feed.publish(before, None));
-        if place % every == 0 || is_last {
-            feed.publish(batch, None);
-        } else {
-            skipped = Some(batch);
-        }
+        let chosen = thinned.take(batch, is_last);
+        chosen.for_each(|batch| feed.publish(batch, None));
         if let Some(report) = judged {
             feed.judge(&report, time_ns);
         }
-        place += 1;
     }
     recorded::warn(batches.damages().iter());
     let mut events = window.events();
@@ -107,7 +97,7 @@ fn load(window: &Window, config: &Config) -> Result<(Arc<Feed>, Published)> {
         feed.log(some);
     }
     recorded::warn(events.damages().iter());
-    tracing::info!("read {} batches", count(place));
+    tracing::info!("read {} batches", count(thinned.count()));
     let snapshot = snapshot.context("nothing of the recording can be read")?;
     Ok((feed, Published::new(snapshot)))
 }

@@ -1,0 +1,105 @@
+//! One point for several batches: a recording can have more than a history has points.
+
+use noctule_model::Batch;
+
+/// Chooses the batches of a recording that a history is given. Every one must be given, in order.
+#[derive(Debug)]
+pub struct Thinned {
+    every: u64,
+    place: u64,
+    /// The batch before, where it was left out.
+    skipped: Option<Batch>,
+}
+
+impl Thinned {
+    /// One of so many batches; at least 1.
+    pub fn new(every: u64) -> Self {
+        Self {
+            every: every.max(1),
+            place: 0,
+            skipped: None,
+        }
+    }
+
+    /// Takes the next batch; those that the history is given, in order. The last two of a recording are in
+    /// any case: tables are of the last interval.
+    pub fn take(&mut self, mut batch: Batch, is_last: bool) -> impl Iterator<Item = Batch> + use<> {
+        let mut chosen = [None, None];
+        if let Some(skipped) = self.skipped.take() {
+            match is_last {
+                true => chosen[0] = Some(skipped),
+                false => batch.add_holders(&skipped),
+            }
+        }
+        let is_chosen = self.place.is_multiple_of(self.every) || is_last;
+        self.place += 1;
+        match is_chosen {
+            true => chosen[1] = Some(batch),
+            false => self.skipped = Some(batch),
+        }
+        chosen.into_iter().flatten()
+    }
+
+    /// How many batches were taken.
+    pub fn count(&self) -> u64 {
+        self.place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use noctule_model::{CgroupId, CpuRow, Group};
+
+    use super::*;
+    use crate::{Timeline, TimelineLimits};
+
+    /// A CPU that two groups had in turn, for 60 and 30 ns of each 100.
+    fn batch(at: u64) -> Batch {
+        let group = Group::Cgroup(CgroupId(1 + at % 2));
+        Batch {
+            sequence: at,
+            taken_ns: at * 100_000,
+            cpus: vec![CpuRow {
+                cpu: 3,
+                elapsed_ns: at * 100_000,
+                idle_ns: at * 10_000,
+                holders: vec![(group, 60_000), (Group::Kernel, 30_000)],
+                ..CpuRow::default()
+            }],
+            ..Batch::default()
+        }
+    }
+
+    #[test]
+    fn a_point_of_several_batches_has_who_had_the_cpu_in_all_of_them() {
+        let mut thinned = Thinned::new(4);
+        let mut history = Timeline::new(TimelineLimits::default());
+        for at in 0..=10 {
+            for batch in thinned.take(batch(at), at == 10) {
+                history.observe(&Arc::new(batch));
+            }
+        }
+        assert_eq!(thinned.count(), 11);
+        let view = history.view();
+        let points: Vec<(u64, u32, Vec<u32>)> = view
+            .points
+            .iter()
+            .map(|point| {
+                let cpu = &point.cpus[0];
+                let had = cpu.holders.iter().filter(|(id, _)| *id != 0);
+                let had = had.map(|(_, us)| *us).collect();
+                (point.sequence, cpu.elapsed_us, had)
+            })
+            .collect();
+        let expected = [
+            (4, 400, vec![120; 3]),
+            (8, 400, vec![120; 3]),
+            // The last two.
+            (9, 100, vec![60, 30]),
+            (10, 100, vec![60, 30]),
+        ];
+        assert_eq!(points, expected);
+    }
+}
