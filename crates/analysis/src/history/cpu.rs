@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use noctule_model::{Batch, Level};
 
-use super::point::{Numbers, micros};
+use super::point::{Micros, Numbers, micros, nanos};
 use super::{OwnerId, Somebody, TimePoint};
 use crate::{CpuWindow, Party};
 
@@ -14,18 +14,18 @@ const CPUS: usize = 256;
 const HOLDERS: usize = 3;
 
 /// One CPU between two batches. Microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuPoint {
     /// Its number.
     pub cpu: u32,
     /// How long it was online.
-    pub elapsed_us: u32,
+    pub elapsed_us: Micros,
     /// The part of it in which it was not idle.
-    pub busy_us: u32,
+    pub busy_us: Micros,
     /// What interrupts and the host took, as far as that is known; `None`: of neither.
-    pub taken_us: Option<u32>,
+    pub taken_us: Option<Micros>,
     /// Who had it, and for how long; a place that nobody has is 0.
-    pub holders: [(OwnerId, u32); HOLDERS],
+    pub holders: [(OwnerId, Micros); HOLDERS],
 }
 
 /// A CPU in a range of time.
@@ -55,7 +55,7 @@ pub(super) fn points(first: &Batch, last: &Batch, numbers: &mut Numbers) -> Box<
     window.observe(last);
     let cpus = window.cpus(Level::Container).into_iter().take(CPUS);
     let points = cpus.map(|cpu| {
-        let mut holders = [(0, 0); HOLDERS];
+        let mut holders = [(0, 0.0); HOLDERS];
         let known = cpu.holders.iter().filter_map(|(party, ns)| {
             let id = match party {
                 Party::Group(owner) => {
@@ -90,9 +90,9 @@ pub(super) struct Strips {
 
 #[derive(Clone, Debug, Default)]
 struct Sums {
-    elapsed_us: u64,
-    busy_us: u64,
-    taken_us: Option<u64>,
+    elapsed_ns: u64,
+    busy_ns: u64,
+    taken_ns: Option<u64>,
     holders: HashMap<OwnerId, u64>,
 }
 
@@ -110,13 +110,13 @@ impl Strips {
         for cpu in point.cpus.iter().take(most) {
             let steps = self.cpus.entry(cpu.cpu);
             let sums = &mut steps.or_insert_with(|| vec![Sums::default(); self.steps])[step];
-            sums.elapsed_us += u64::from(cpu.elapsed_us);
-            sums.busy_us += u64::from(cpu.busy_us);
+            sums.elapsed_ns += nanos(cpu.elapsed_us);
+            sums.busy_ns += nanos(cpu.busy_us);
             if let Some(taken) = cpu.taken_us {
-                *sums.taken_us.get_or_insert_default() += u64::from(taken);
+                *sums.taken_ns.get_or_insert_default() += nanos(taken);
             }
-            for (owner, us) in cpu.holders.iter().filter(|(owner, _)| *owner != 0) {
-                *sums.holders.entry(*owner).or_default() += u64::from(*us);
+            for &(owner, us) in cpu.holders.iter().filter(|(owner, _)| *owner != 0) {
+                *sums.holders.entry(owner).or_default() += nanos(us);
             }
         }
     }
@@ -132,14 +132,14 @@ impl Strips {
 
 impl Sums {
     fn step(&self) -> CpuStep {
-        let part = |us: u64| us as f64 / self.elapsed_us.max(1) as f64;
-        let online = self.elapsed_us > 0;
+        let part = |ns: u64| ns as f64 / self.elapsed_ns.max(1) as f64;
+        let online = self.elapsed_ns > 0;
         let most = self.holders.iter();
-        let most = most.max_by_key(|(owner, us)| (**us, std::cmp::Reverse(**owner)));
+        let most = most.max_by_key(|(owner, ns)| (**ns, std::cmp::Reverse(**owner)));
         CpuStep {
-            busy: online.then(|| part(self.busy_us)),
-            taken: self.taken_us.filter(|_| online).map(part),
-            holder: most.map(|(owner, us)| (*owner, part(*us))),
+            busy: online.then(|| part(self.busy_ns)),
+            taken: self.taken_ns.filter(|_| online).map(part),
+            holder: most.map(|(owner, ns)| (*owner, part(*ns))),
         }
     }
 }
@@ -148,12 +148,12 @@ impl Sums {
 mod tests {
     use super::*;
 
-    fn point(cpu: u32, busy_us: u32, holders: [(OwnerId, u32); HOLDERS]) -> TimePoint {
+    fn point(cpu: u32, busy_us: f32, holders: [(OwnerId, f32); HOLDERS]) -> TimePoint {
         let cpu = CpuPoint {
             cpu,
-            elapsed_us: 1000,
+            elapsed_us: 1000.0,
             busy_us,
-            taken_us: (cpu == 3).then_some(10),
+            taken_us: (cpu == 3).then_some(10.0),
             holders,
         };
         TimePoint {
@@ -165,11 +165,11 @@ mod tests {
     #[test]
     fn a_step_has_the_one_who_had_the_cpu_for_longest() {
         let mut strips = Strips::new(2);
-        strips.add(&point(3, 800, [(7, 500), (8, 300), (0, 0)]), 0, 9);
-        strips.add(&point(3, 400, [(8, 400), (0, 0), (0, 0)]), 0, 9);
-        strips.add(&point(1, 0, [(0, 0); HOLDERS]), 1, 9);
+        strips.add(&point(3, 800.0, [(7, 500.0), (8, 300.0), (0, 0.0)]), 0, 9);
+        strips.add(&point(3, 400.0, [(8, 400.0), (0, 0.0), (0, 0.0)]), 0, 9);
+        strips.add(&point(1, 0.0, [(0, 0.0); HOLDERS]), 1, 9);
         // Beyond the first ones.
-        strips.add(&point(5, 0, [(0, 0); HOLDERS]), 1, 0);
+        strips.add(&point(5, 0.0, [(0, 0.0); HOLDERS]), 1, 0);
         let strips = strips.finish();
         let numbers: Vec<u32> = strips.iter().map(|strip| strip.cpu).collect();
         assert_eq!(numbers, [1, 3]);

@@ -11,8 +11,12 @@ use super::cpu::{self, CpuPoint};
 use super::{OwnerId, Somebody, TimelineLimits};
 use crate::Party;
 
-/// How long was waited for each cause, by index of [`Cause`], microseconds.
-type Waits = [u32; Cause::ALL.len()];
+/// Microseconds, as precise as 6e-8 of them: exact to the microsecond up to 16 s. A point of a recording can
+/// have hours of hundreds of threads.
+pub(super) type Micros = f32;
+
+/// How long was waited for each cause, by index of [`Cause`].
+type Waits = [Micros; Cause::ALL.len()];
 
 /// Buckets of a histogram and their counts.
 type Packed = Box<[(u16, u32)]>;
@@ -75,9 +79,9 @@ pub struct OwnerPoint {
     /// Who.
     pub id: OwnerId,
     /// Time on a CPU, microseconds.
-    pub cpu_us: u32,
+    pub cpu_us: Micros,
     /// What others waited while it had the CPU, microseconds.
-    pub hurts_us: u32,
+    pub hurts_us: Micros,
     /// What it waited.
     pub wait_us: Waits,
     /// How long each of its waits was: bucket of [`Histogram`] and count. `None`: it waited, and the
@@ -86,14 +90,14 @@ pub struct OwnerPoint {
 }
 
 /// Who made whom wait between two batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairPoint {
     /// Who waited.
     pub victim: OwnerId,
     /// Who had the CPU meanwhile.
     pub culprit: OwnerId,
     /// For how long, microseconds.
-    pub wait_us: u32,
+    pub wait_us: Micros,
 }
 
 /// The numbers of owners.
@@ -370,8 +374,13 @@ impl NodePoint {
     }
 }
 
-pub(super) fn micros(ns: u64) -> u32 {
-    saturated((ns + 500) / 1000)
+pub(super) fn micros(ns: u64) -> Micros {
+    (ns as f64 / 1e3).round() as Micros
+}
+
+/// The same in nanoseconds, to be added up.
+pub(super) fn nanos(us: Micros) -> u64 {
+    (f64::from(us) * 1e3) as u64
 }
 
 fn saturated(value: u64) -> u32 {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use noctule_model::{Cause, EventCounters, Histogram, Measured};
 
 use super::cpu::{CpuStrip, Strips};
+use super::point::nanos;
 use super::{OwnerId, TimePoint, TimelineView};
 
 /// Which part of a history, and how finely.
@@ -157,16 +158,16 @@ impl TimelineView {
                     steps: vec![0; count],
                     ..OwnerSum::default()
                 });
-                let cpu_ns = u64::from(owner.cpu_us) * 1000;
+                let cpu_ns = nanos(owner.cpu_us);
                 sum.cpu_ns += cpu_ns;
-                sum.hurts_ns += u64::from(owner.hurts_us) * 1000;
+                sum.hurts_ns += nanos(owner.hurts_us);
                 sum.steps[at as usize] += cpu_ns;
                 for (sum, us) in sum.wait_ns.iter_mut().zip(owner.wait_us) {
-                    *sum += u64::from(us) * 1000;
+                    *sum += nanos(us);
                 }
             }
             for pair in &point.pairs {
-                let wait_ns = u64::from(pair.wait_us) * 1000;
+                let wait_ns = nanos(pair.wait_us);
                 *pairs.entry((pair.victim, pair.culprit)).or_default() += wait_ns;
                 if query.pair == Some((pair.victim, pair.culprit)) {
                     bucket.pair_ns += wait_ns;
@@ -260,7 +261,7 @@ impl SpanStep {
             return;
         };
         for (sum, us) in self.wait_ns.iter_mut().zip(owner.wait_us) {
-            *sum += u64::from(us) * 1000;
+            *sum += nanos(us);
         }
         match &owner.lengths {
             None => self.lengths_missing += 1,

@@ -173,6 +173,42 @@ fn who_is_in_no_point_is_forgotten() {
     assert_eq!(names, ["new"]);
 }
 
+#[test]
+fn a_point_of_hours_has_all_that_was_used_and_waited() {
+    let mut history = Timeline::new(TimelineLimits::default());
+    // An hour of a machine on which one used 64 CPUs, and waited as long.
+    history.observe(&batch(0, &["a", "b"], 64 * SECOND));
+    history.observe(&batch(3600, &["a", "b"], 64 * SECOND));
+    let view = history.view();
+    let all = 3600 * 64 * SECOND;
+    let pair = (
+        view.points[0].pairs[0].victim,
+        view.points[0].pairs[0].culprit,
+    );
+    let range = view.range(&TimeSpanQuery {
+        waits_of: Some(pair.0),
+        pair: Some(pair),
+        ..query(0, 3600, 1)
+    });
+    // To the precision of a float of 32 bits.
+    let about = |ns: u64| ns.abs_diff(all) <= all >> 23;
+    for owner in &range.owners {
+        assert!(about(owner.cpu_ns), "used {}", owner.cpu_ns);
+    }
+    let owner = |id| range.owners.iter().find(|owner| owner.id == id);
+    let waited = owner(pair.0).expect("a row").waited_ns();
+    let hurts = owner(pair.1).expect("a row").hurts_ns;
+    let steps = range.buckets.iter();
+    let waits = [
+        waited,
+        hurts,
+        range.pairs[0].wait_ns,
+        steps.clone().map(|step| step.pair_ns).sum(),
+        steps.flat_map(|step| step.wait_ns).sum(),
+    ];
+    assert!(waits.into_iter().all(about), "waited {waits:?}");
+}
+
 /// A row of a report with that verdict.
 fn judged(party: Party, kind: VerdictKind) -> crate::WaitReportRow {
     let verdict = crate::Verdict {

@@ -83,7 +83,7 @@ mod tests {
         }
         assert_eq!(thinned.count(), 11);
         let view = history.view();
-        let points: Vec<(u64, u32, Vec<u32>)> = view
+        let points: Vec<(u64, f32, Vec<f32>)> = view
             .points
             .iter()
             .map(|point| {
@@ -94,11 +94,11 @@ mod tests {
             })
             .collect();
         let expected = [
-            (4, 400, vec![120; 3]),
-            (8, 400, vec![120; 3]),
+            (4, 400.0, vec![120.0; 3]),
+            (8, 400.0, vec![120.0; 3]),
             // The last two.
-            (9, 100, vec![60, 30]),
-            (10, 100, vec![60, 30]),
+            (9, 100.0, vec![60.0, 30.0]),
+            (10, 100.0, vec![60.0, 30.0]),
         ];
         assert_eq!(points, expected);
     }
