@@ -8,6 +8,7 @@ use noctule_model::{
     IdSet, Level, Measured, Owner, Preemptor, QuotaUse, Settings, Subject, VerdictKind, Waiting,
 };
 
+use self::quota::{Member, Throttled};
 use crate::gone::Gone;
 use crate::report::{Key, key, owner_of};
 use crate::{Baseline, Evidence, ReportBuilder, Thresholds};
@@ -133,7 +134,7 @@ pub struct WaitReportRow {
     pub preemptions: [u64; Preemptor::ALL.len()],
     /// Switches because a quota ran out.
     pub throttles: u64,
-    /// The quota that throttled it most, its own or one above or below; `None` where none did, or
+    /// The quota that throttled it most, of one of its groups or one above or below; `None` where none did, or
     /// where that cannot be read.
     pub quota: Option<QuotaUse>,
     /// What it does to others.
@@ -280,6 +281,8 @@ impl WaitReportRow {
 /// A row in the making.
 struct Draft {
     party: Party,
+    /// The groups of it, for its quotas.
+    members: Vec<Member>,
     counters: Counters,
     histogram: Histogram,
     waiting: Waiting,
@@ -292,6 +295,7 @@ impl Draft {
     fn new(party: Party) -> Self {
         Self {
             party,
+            members: Vec::new(),
             counters: Counters::default(),
             histogram: Histogram::default(),
             waiting: Waiting::default(),
@@ -460,13 +464,16 @@ impl ReportBuilder {
             self.drafts(&growth, level, selected.as_ref())
         };
         let window_ns = last.taken_ns.saturating_sub(first.taken_ns);
-        let mut rows: Vec<WaitReportRow> = drafts
-            .into_iter()
-            .map(Draft::finish)
+        let throttled = Throttled::between(&first.quotas, &last.quotas);
+        let finished = drafts.into_iter().map(|draft| {
+            let quota = throttled.of(&draft.party, &draft.members);
+            let row = draft.finish();
+            WaitReportRow { quota, ..row }
+        });
+        let mut rows: Vec<WaitReportRow> = finished
             .filter(|row| row.waited() || row.cpu_ns > 0)
             .collect();
         for row in &mut rows {
-            row.quota = quota::of(&row.party, &first.quotas, &last.quotas);
             row.judge(window_ns, None, VerdictKind::default(), thresholds);
         }
         match selected.is_none() {
@@ -515,6 +522,11 @@ impl ReportBuilder {
                 .entry(parties.number(Group::Cgroup(row.owner.cgroup)))
                 .or_insert_with(|| Draft::new(Party::Group(row.owner.clone())));
             draft.counters += &row.counters;
+            let waits = Cause::ALL.map(|cause| row.counters[Counter::Wait(cause)]);
+            draft.members.push(Member {
+                path: row.owner.path.clone(),
+                wanted_ns: row.counters[Counter::CpuTime] + waits.iter().sum::<u64>(),
+            });
             outermost(&mut draft.party, &row.owner);
         }
         for row in growth.last.cgroups.iter().filter(|row| wanted(&row.id)) {

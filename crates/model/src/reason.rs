@@ -129,15 +129,20 @@ pub struct QuotaUse {
     pub periods: u64,
     /// Those of them in which the quota ran out.
     pub throttled_periods: u64,
+    /// Part of the time for which the row wanted the CPU that its members below that group did: 1 for its own
+    /// quota and one above it.
+    pub part: f64,
 }
 
 impl QuotaUse {
-    /// Part of the periods from which on the quota was what held the group back, whichever others ran.
+    /// Part of the periods, and of what the row wanted, from which on the quota was what held the row back,
+    /// whichever others ran.
     const BINDS: f64 = 0.9;
 
-    /// Whether it ran out in nearly all periods.
+    /// Whether it ran out in nearly all periods, for nearly all of the row.
     pub fn binds(&self) -> bool {
-        self.periods > 0 && self.throttled_periods as f64 >= Self::BINDS * self.periods as f64
+        let ran_out = self.throttled_periods as f64 >= Self::BINDS * self.periods as f64;
+        self.periods > 0 && ran_out && self.part >= Self::BINDS
     }
 }
 

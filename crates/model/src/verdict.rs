@@ -10,7 +10,7 @@ pub enum VerdictKind {
     HurtByNeighbour,
     /// Others have the CPU, and none of them causes most of the wait; or it is not known who.
     HurtByNeighbours,
-    /// Its own CPU quota, or one above it, holds it back.
+    /// Its own CPU quota, or one above or inside it, holds it back.
     HeldByQuota,
     /// Its quota holds it back, and others have the CPU while the quota lets it run.
     QuotaAndNeighbours,

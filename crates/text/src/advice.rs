@@ -250,6 +250,7 @@ mod tests {
             group: None,
             periods: 50,
             throttled_periods: 49,
+            part: 1.0,
         });
         assert_eq!(
             answer("a", &reason),

@@ -1,39 +1,81 @@
-//! The quota that held a group back.
+//! The quota that held a row back.
 
-use noctule_model::{QuotaRow, QuotaUse};
+use noctule_model::{IdMap, QuotaRow, QuotaUse};
 
 use super::Party;
 use super::parent::is_below;
 
-/// The quota of the group, of one above it or of one inside it that throttled for longest in the
-/// window.
-pub(super) fn of(party: &Party, first: &[QuotaRow], last: &[QuotaRow]) -> Option<QuotaUse> {
-    let Party::Group(owner) = party else {
-        return None;
-    };
-    let before = |row: &QuotaRow| first.iter().find(|b| b.cgroup == row.cgroup);
-    // Every group is inside the root group, whose row has the processes of none of them.
-    let inside = |row: &QuotaRow| owner.path != "/" && is_below(&row.path, &owner.path);
-    let concerns = |row: &&QuotaRow| is_below(&owner.path, &row.path) || inside(row);
-    let grown = last.iter().filter(concerns).map(|row| {
-        let before = before(row);
-        let since = |now: u64, then: fn(&QuotaRow) -> u64| {
-            // Of one that was not read at the beginning it is not known what belongs to the window.
-            before.map_or(0, |before| now.saturating_sub(then(before)))
+/// A group of a row.
+pub(super) struct Member {
+    /// Its path.
+    pub(super) path: String,
+    /// How long its threads ran or waited in the window, nanoseconds.
+    pub(super) wanted_ns: u64,
+}
+
+/// What quotas throttled in a window.
+pub(super) struct Throttled<'a>(Vec<Growth<'a>>);
+
+struct Growth<'a> {
+    path: &'a str,
+    cpus: f64,
+    throttled_ns: u64,
+    periods: u64,
+    throttled_periods: u64,
+}
+
+impl<'a> Throttled<'a> {
+    pub(super) fn between(first: &[QuotaRow], last: &'a [QuotaRow]) -> Self {
+        let before: IdMap<_, _> = first.iter().map(|row| (row.cgroup, row)).collect();
+        let grown = last.iter().map(|row| {
+            let before = before.get(&row.cgroup).copied();
+            let since = |now: u64, then: fn(&QuotaRow) -> u64| {
+                // Of one that was not read at the beginning it is not known what belongs to the window.
+                before.map_or(0, |before| now.saturating_sub(then(before)))
+            };
+            let throttled_ns = match before {
+                Some(before) => row.throttled_ns.saturating_sub(before.throttled_ns),
+                None => row.throttled_ns,
+            };
+            Growth {
+                path: &row.path,
+                cpus: row.cpus,
+                throttled_ns,
+                periods: since(row.periods, |b| b.periods),
+                throttled_periods: since(row.throttled_periods, |b| b.throttled_periods),
+            }
+        });
+        Self(grown.filter(|it| it.throttled_ns > 0).collect())
+    }
+
+    /// The quota of a member, of a group above one or of one inside it that throttled for longest in the window.
+    pub(super) fn of(&self, party: &Party, members: &[Member]) -> Option<QuotaUse> {
+        let Party::Group(owner) = party else {
+            return None;
         };
-        let throttled_ns = match before {
-            Some(before) => row.throttled_ns.saturating_sub(before.throttled_ns),
-            None => row.throttled_ns,
+        let concerns = |quota: &&Growth<'_>| {
+            members.iter().any(|member| {
+                // Every group is inside the root group, whose row has the processes of none of them.
+                let inside = member.path != "/" && is_below(quota.path, &member.path);
+                inside || is_below(&member.path, quota.path)
+            })
         };
-        let quota = QuotaUse {
-            cpus: row.cpus,
-            group: (row.path != owner.path).then(|| row.path.clone()),
-            periods: since(row.periods, |b| b.periods),
-            throttled_periods: since(row.throttled_periods, |b| b.throttled_periods),
-        };
-        (throttled_ns, quota)
-    });
-    let most = grown.max_by_key(|(throttled_ns, _)| *throttled_ns);
-    most.filter(|(throttled_ns, _)| *throttled_ns > 0)
-        .map(|(_, quota)| quota)
+        let quotas = self.0.iter().filter(concerns);
+        let most = quotas.max_by_key(|quota| quota.throttled_ns)?;
+        let below = |member: &&Member| is_below(&member.path, most.path);
+        let sum = |ns: u64, member: &Member| ns + member.wanted_ns;
+        let wanted_ns = members.iter().fold(0, sum);
+        let below_ns = members.iter().filter(below).fold(0, sum);
+        let is_own = most.path == owner.path && members.iter().all(|member| below(&member));
+        Some(QuotaUse {
+            cpus: most.cpus,
+            group: (!is_own).then(|| most.path.to_owned()),
+            periods: most.periods,
+            throttled_periods: most.throttled_periods,
+            part: match wanted_ns {
+                0 => 0.0,
+                _ => below_ns as f64 / wanted_ns as f64,
+            },
+        })
+    }
 }

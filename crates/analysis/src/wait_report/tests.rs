@@ -354,6 +354,78 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
     assert_eq!(row.verdict.kind, VerdictKind::HeldByQuota);
 }
 
+/// A pod of a sidecar, which its limit holds back in each period, and a main container without a limit, which
+/// waits behind a hog; `ids` are those of their groups.
+fn pod_with_sidecar(ids: [u64; 2], main_ms: u64, level: Level) -> WaitReport {
+    let [sidecar, main] = ids;
+    let in_pod = |id, container: &str, ran_ms: u64| {
+        let mut row = group(id, &format!("/pods/p/{container}"), 0, 0, 0);
+        row.owner = Some(Arc::new(Owner {
+            pod: Some(noctule_model::Pod {
+                uid: "p".into(),
+                qos: "burstable",
+                name: None,
+                namespace: None,
+            }),
+            ..(*owner(id, &format!("/pods/p/{container}"))).clone()
+        }));
+        row.counters[Counter::CpuTime] = ran_ms * MS;
+        row
+    };
+    let quota = |periods| QuotaRow {
+        cgroup: CgroupId(sidecar),
+        path: "/pods/p/sidecar".into(),
+        cpus: 0.01,
+        periods,
+        throttled_periods: periods,
+        throttled_ns: periods * 99 * MS,
+    };
+    let mut builder = ReportBuilder::new(Batch {
+        quotas: vec![quota(0)],
+        ..Batch::default()
+    });
+    let mut sidecar = in_pod(sidecar, "sidecar", 10);
+    sidecar.counters[Counter::Wait(Cause::Throttle)] = 490 * MS;
+    let mut main_row = in_pod(main, "main", main_ms);
+    main_row.counters[Counter::Wait(Cause::Neighbour)] = main_ms * MS;
+    builder.add(Batch {
+        taken_ns: 1000 * MS,
+        cgroups: vec![sidecar, main_row, group(40, "/hog", 0, 0, 0)],
+        blames: vec![cell(main, of(40), main_ms)],
+        quotas: vec![quota(10)],
+        ..Batch::default()
+    });
+    builder.waits(level, false, &Thresholds::default())
+}
+
+#[test]
+fn the_quota_of_one_container_clears_no_neighbour_of_another_one_in_the_pod() {
+    for ids in [[10, 11], [11, 10]] {
+        let report = pod_with_sidecar(ids, 500, Level::Pod);
+        let pods = report.rows.iter();
+        let mut pods = pods.filter(|row| matches!(&row.party, Party::Group(o) if o.pod.is_some()));
+        let pod = pods.next().expect("the pod");
+        assert_eq!(pod.verdict.kind, VerdictKind::QuotaAndNeighbours);
+        let quota = pod.quota.as_ref().expect("it throttled the pod");
+        assert_eq!(quota.group.as_deref(), Some("/pods/p/sidecar"));
+        // Where nearly all that wanted the CPU is in that container, its limit is what holds the pod.
+        let report = pod_with_sidecar(ids, 20, Level::Pod);
+        assert_eq!(report.rows[0].verdict.kind, VerdictKind::HeldByQuota);
+        assert!(report.rows[0].verdict.evidence.quota_binds);
+        // By itself the container has its own limit.
+        let report = pod_with_sidecar(ids, 500, Level::Cgroup);
+        let sidecar = row(&report, Level::Cgroup, "/pods/p/sidecar");
+        let quota = sidecar.quota.as_ref().expect("its own");
+        assert_eq!((quota.cpus, quota.group.as_deref()), (0.01, None));
+        assert_eq!(sidecar.verdict.kind, VerdictKind::HeldByQuota);
+        let main = row(&report, Level::Cgroup, "/pods/p/main");
+        assert_eq!(
+            (main.quota.clone(), main.verdict.kind),
+            (None, VerdictKind::HurtByNeighbour)
+        );
+    }
+}
+
 #[test]
 fn what_a_culprit_did_before_the_window_is_not_growth_when_it_loses_its_name() {
     let first = Batch {
