@@ -12,4 +12,14 @@ impl WaitReportRow {
             most.filter(|it| it.blame.wait_ns > 0 && it.blame.wait_ns * 100 >= self.total_ns());
         self.verdict.culprit.as_ref().or(most.map(|it| &it.party))
     }
+
+    /// How long the row waited behind that one, or behind all of many, nanoseconds.
+    pub fn main_culprit_ns(&self) -> Option<u64> {
+        let main = self.main_culprit()?;
+        if let Party::Below { .. } = main {
+            return Some(self.verdict.evidence.top_culprit_ns);
+        }
+        let mut culprits = self.culprits.iter();
+        Some(culprits.find(|it| it.party == *main)?.blame.wait_ns)
+    }
 }

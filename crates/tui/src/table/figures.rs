@@ -1,6 +1,6 @@
 //! The figures of a row; `None` where nothing was measured.
 
-use noctule_analysis::{Culprit, WaitReportRow};
+use noctule_analysis::WaitReportRow;
 use noctule_model::{Counter, Level, SOFTIRQ_VECTORS, VerdictKind, ZoneKind};
 use noctule_text::escape;
 
@@ -115,10 +115,6 @@ pub(crate) fn waiting_now(_: &Facts, item: &Item) -> Option<f64> {
     (waiting.threads > 0).then_some(waiting.longest_ns as f64)
 }
 
-fn first_culprit(row: &WaitReportRow) -> Option<&Culprit> {
-    row.culprits.first().filter(|first| first.blame.wait_ns > 0)
-}
-
 /// Name of the one who is to blame for most of the waits, safe for a terminal; empty without one.
 /// At the level of the row all names are those of the level.
 pub(crate) fn culprit(level: Level, item: &Item) -> String {
@@ -129,9 +125,9 @@ pub(crate) fn culprit(level: Level, item: &Item) -> String {
 /// Share of that one in what was waited for others, in percent.
 pub(crate) fn culprit_percent(_: &Facts, item: &Item) -> Option<f64> {
     let row = waits(item)?;
-    row.main_culprit()?;
-    let first = first_culprit(row)?;
-    Some(first.blame.wait_ns as f64 * 100.0 / row.others_ns() as f64)
+    let others = row.others_ns();
+    let share = row.main_culprit_ns()? as f64 * 100.0 / others as f64;
+    (others > 0).then_some(share)
 }
 
 /// The last verdict; `None` until there is one.

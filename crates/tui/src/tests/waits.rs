@@ -225,6 +225,36 @@ fn the_worst_verdict_and_the_name_of_the_culprit_sort() {
     assert_eq!(names(&worst)[3], "nginx.service");
 }
 
+/// What a container that waits behind these in each second is said to wait behind, and the share of it.
+fn culprit_of(behind: &[(&str, u64)], kernel_ms: u64) -> (String, f64) {
+    const VICTIM: &str = "/web.slice/shop";
+    let mut fake = Fake::new().process(1, 0, "shop", VICTIM);
+    let batches = (0..8).map(|_| {
+        for (path, ms) in behind {
+            fake.behind(VICTIM, path, *ms, MS);
+        }
+        fake.waits(VICTIM, Cause::Kernel, kernel_ms, MS);
+        fake.tick(&[(1, 40)])
+    });
+    let batches: Vec<Batch> = batches.collect();
+    let app = press(feed(app(Level::Cgroup, 160, 30), batches), "w");
+    let mut lines = app.lines.iter();
+    let line = lines.find(|line| line.name == VICTIM).expect("it waits");
+    let facts = app.facts();
+    let percent = figures::culprit_percent(&facts, &line.item).expect("a share");
+    (figures::culprit(Level::Cgroup, &line.item), percent)
+}
+
+#[test]
+fn the_share_is_that_of_the_culprit_that_is_named() {
+    let jobs: Vec<String> = (0..20).map(|job| format!("/ci.slice/{job}")).collect();
+    let jobs: Vec<(&str, u64)> = jobs.iter().map(|job| (job.as_str(), 40)).collect();
+    let many = culprit_of(&[jobs, vec![("/other", 200)]].concat(), 0);
+    assert_eq!(many, ("ci.slice/*: 20 jobs".to_owned(), 80.0));
+    let below_kernel = culprit_of(&[("/a", 360), ("/b", 140)], 400);
+    assert_eq!(below_kernel, ("/a".to_owned(), 40.0));
+}
+
 #[test]
 fn the_filter_finds_victims_by_culprit_and_by_verdict_too() {
     let app = contended(app(Level::Container, 160, 30));
