@@ -145,7 +145,13 @@ impl Data {
     /// Notes which rows are there.
     fn keep_rows(&mut self, batch: &Batch) {
         for (history, level) in self.histories.iter_mut().zip(LEVELS) {
-            history.keep(there(batch, level));
+            if level == Level::Process {
+                let processes = batch.processes.iter();
+                history.keep(processes.map(|row| Key::Process(row.id)));
+            } else {
+                let owners = batch.cgroups.iter().filter_map(|row| row.owner.as_ref());
+                history.keep(owners.map(|owner| level::owner_key(owner, level)));
+            }
         }
     }
 
@@ -296,16 +302,6 @@ impl<'a> Present<'a> {
             events: None,
         })
     }
-}
-
-/// The rows of a level that a batch has.
-fn there(batch: &Batch, level: Level) -> HashSet<Key> {
-    if level == Level::Process {
-        let processes = batch.processes.iter();
-        return processes.map(|row| Key::Process(row.id)).collect();
-    }
-    let owners = batch.cgroups.iter().filter_map(|row| row.owner.as_ref());
-    owners.map(|owner| level::owner_key(owner, level)).collect()
 }
 
 /// Rows of the window before that did nothing in this one. They stay for a minute, with zeros: a

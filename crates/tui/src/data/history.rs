@@ -1,7 +1,9 @@
 //! The last minute of each row.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+
+use noctule_model::IdMap;
 
 use crate::data::level::Key;
 
@@ -33,18 +35,24 @@ pub(crate) fn column(newest: u64, place: usize, columns: usize) -> Option<usize>
 
 /// CPU use of each row over the last [`LENGTH`] windows, in CPUs.
 ///
-/// Bounded by the number of rows that used anything within that time. Processes that began and
-/// ended within one window are not taken in, so that a storm of them leaves nothing behind.
+/// Bounded by the number of rows that are listed, and of those that used anything within that time. Processes that
+/// began and ended within one window are not taken in, so that a storm of them leaves nothing behind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    /// Rows that are there, and since which window: they were idle until they used something. Those of 0 were there
-    /// before the first.
-    there: Arc<HashMap<Key, u64>>,
+    /// Every row that is listed: it was idle until it used something.
+    there: Arc<IdMap<Key, There>>,
     /// Windows that were taken.
     tick: u64,
     /// Number of the newest window.
     newest: u64,
     series: HashMap<Key, Series>,
+}
+
+/// In which windows a row is listed. Those of 0 were there before the first.
+#[derive(Clone, Copy, Debug)]
+struct There {
+    since: u64,
+    seen: u64,
 }
 
 /// What a row used in a window.
@@ -98,14 +106,19 @@ impl Series {
 }
 
 impl History {
-    /// Takes the rows that are there after the newest window, or before the first.
-    pub(crate) fn keep(&mut self, there: HashSet<Key>) {
-        let since = |key: &Key| self.there.get(key).copied().unwrap_or(self.tick);
-        let there = there.into_iter().map(|key| {
-            let since = since(&key);
-            (key, since)
-        });
-        self.there = Arc::new(there.collect());
+    /// Takes the rows that are there after the newest window, or before the first; a row can come several times.
+    pub(crate) fn keep(&mut self, there: impl IntoIterator<Item = Key>) {
+        let tick = self.tick;
+        let known = Arc::make_mut(&mut self.there);
+        for key in there {
+            let new = There {
+                since: tick,
+                seen: tick,
+            };
+            known.entry(key).or_insert(new).seen = tick;
+        }
+        known.retain(|_, row| row.seen == tick);
+        known.shrink_to(2 * known.len());
     }
 
     /// Takes the next window, which the batch of this number ends: the rows that used anything in it. A row
@@ -115,8 +128,8 @@ impl History {
         self.newest = sequence;
         let tick = self.tick;
         for Used { key, cpus, ended } in rows {
-            if let Some(since) = self.there.get(&key) {
-                let idle = || Series::idle(*since, tick - 1);
+            if let Some(there) = self.there.get(&key) {
+                let idle = || Series::idle(there.since, tick - 1);
                 self.series.entry(key).or_insert_with(idle).push(tick, cpus);
             } else if !ended {
                 self.series.entry(key).or_default().push(tick, cpus);
@@ -237,7 +250,7 @@ mod tests {
     #[test]
     fn what_was_there_before_was_idle_until_it_used_something() {
         let mut history = History::default();
-        history.keep(HashSet::from([key("a"), key("ends")]));
+        history.keep([key("a"), key("ends")]);
         record(&mut history, []);
         record(&mut history, []);
         record(&mut history, [(key("a"), 3.0), (key("new"), 1.0)]);
@@ -263,7 +276,7 @@ mod tests {
     #[test]
     fn what_sleeps_for_a_minute_is_not_new() {
         let mut history = History::default();
-        history.keep(HashSet::new());
+        history.keep([]);
         for window in 1..=100 {
             let used = (window == 10).then(|| Used {
                 key: key("a"),
@@ -274,7 +287,7 @@ mod tests {
             // One has begun at the 10th window, the other at the 90th, and did nothing.
             let there = [("a", 10), ("b", 90)].into_iter();
             let there = there.filter(|(_, since)| *since <= window);
-            history.keep(there.map(|(name, _)| key(name)).collect());
+            history.keep(there.map(|(name, _)| key(name)));
         }
         assert!(!history.knows(&key("a")));
         record(&mut history, [(key("a"), 1.0), (key("b"), 1.0)]);
@@ -282,7 +295,7 @@ mod tests {
         assert_eq!(known(&history, "a")[LENGTH - 2..], [0.0, 1.0]);
         assert_eq!(known(&history, "b").len(), 11);
         // It goes, and another comes by its name.
-        history.keep(HashSet::new());
+        history.keep([]);
         for _ in 0..2 * LENGTH {
             record(&mut history, []);
         }
