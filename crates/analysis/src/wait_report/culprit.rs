@@ -8,8 +8,7 @@ impl WaitReportRow {
     pub fn main_culprit(&self) -> Option<&Party> {
         let most = self.culprits.first();
         let most = most.filter(|_| !self.verdict.kind.is_own());
-        let most =
-            most.filter(|it| it.blame.wait_ns > 0 && it.blame.wait_ns * 100 >= self.total_ns());
+        let most = most.filter(|it| self.is_worth_naming(it.blame.wait_ns));
         self.verdict.culprit.as_ref().or(most.map(|it| &it.party))
     }
 

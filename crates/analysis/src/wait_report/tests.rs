@@ -354,6 +354,24 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
     assert_eq!(row.verdict.kind, VerdictKind::HeldByQuota);
 }
 
+#[test]
+fn waits_of_years_are_not_too_long_for_a_share() {
+    // Ten thousand threads for most of a day.
+    let ms = 10_000 * 72_000_000;
+    let report = report(
+        Level::Cgroup,
+        Batch {
+            cgroups: vec![group(10, "/victim", 0, 0, ms), group(20, "/b", 0, 0, 0)],
+            blames: vec![cell(10, of(20), ms)],
+            ..Batch::default()
+        },
+    );
+    let mut victim = row(&report, Level::Cgroup, "/victim").clone();
+    victim.verdict.culprit = None;
+    let named = victim.main_culprit().map(|who| who.name(Level::Cgroup));
+    assert_eq!(named.as_deref(), Some("/b"));
+}
+
 /// A pod of a sidecar, which its limit holds back in each period, and a main container without a limit, which
 /// waits behind a hog; `ids` are those of their groups.
 fn pod_with_sidecar(ids: [u64; 2], main_ms: u64, level: Level) -> WaitReport {

@@ -140,7 +140,7 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
         .culprits
         .iter()
         .take(CULPRITS)
-        .filter(|culprit| culprit.blame.wait_ns * 1000 >= others)
+        .filter(|culprit| u128::from(culprit.blame.wait_ns) * 1000 >= u128::from(others))
         .map(|culprit| {
             let share = text::share(culprit.blame.wait_ns, others);
             format!("{} {share}", escape(&culprit.party.name(level)))
