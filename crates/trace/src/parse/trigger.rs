@@ -83,11 +83,11 @@ fn command(text: &str, name: Span, params: Span, problems: &mut Vec<Problem>) ->
 fn unknown(word: &str, name: Span) -> Problem {
     let known = SIMPLE.iter().map(|(name, _)| *name);
     let known = known.chain(OF_EVENTS.iter().map(|(name, _)| *name));
-    let help = nearest(word, known.chain(["hist"])).map(did_you_mean);
-    Problem {
-        help,
-        ..Problem::new(name, "Unknown trigger")
-    }
+    let problem = Problem::new(name, "Unknown trigger");
+    problem.with_help(match nearest(word, known.clone().chain(["hist"])) {
+        Some(near) => did_you_mean(near),
+        None => format!("use one of {}", known.collect::<Vec<_>>().join(", ")),
+    })
 }
 
 /// Parses `system:event`, and returns the place of the count after it.
