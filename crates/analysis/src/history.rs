@@ -38,7 +38,7 @@ pub struct TimelineLimits {
     pub pairs: usize,
     /// Buckets of the distributions of the owners' waits, over all owners of a point.
     pub lengths: usize,
-    /// JudgedWindow windows.
+    /// Judged windows.
     pub windows: usize,
     /// Findings of each judged window.
     pub findings: usize,

@@ -95,7 +95,7 @@ impl EventLog {
         found
     }
 
-    /// How many ordinary events were forgotten, and the moment from which on none was (nanoseconds since
+    /// How many events were forgotten, ordinary and rare, and the moment from which on none was (nanoseconds since
     /// 1970).
     pub fn forgotten(&self) -> (u64, u64) {
         let rings = [&self.rare, &self.ordinary];

@@ -29,7 +29,7 @@ pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     if why.row().is_none() {
         let window = noctule_text::duration(why.report.window_ns);
         bail!(Usage(format!(
-            "{} neither ran nor waited for a CPU in {window}",
+            "{} neither ran nor waited for a CPU in {window}: try a longer --for",
             noctule_text::escape(&found.name)
         )));
     }

@@ -246,7 +246,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[char('e')], TABLE, Action::View(View::Energy), "energy, and back", Some("energy")),
     bind(&[char('b')], BLAME, Action::Blame, "who waits behind whom", Some("blame")),
     bind(&[char('C')], CPUS, Action::Cpus, "each CPU, and who had it", Some("CPUs")),
-    bind(&[char(' ')], NOT_CHOOSING, Action::Pause, "freeze; data is collected on", Some("pause")),
+    bind(&[char(' ')], NOT_CHOOSING, Action::Pause, "freeze; collection continues", Some("pause")),
     bind(&[key(KeyCode::Tab)], TABLE, Action::LevelNext, "next level", Some("level")),
     bind(&[key(KeyCode::BackTab)], TABLE, Action::LevelPrevious, "level before", None),
     bind(&[char('1'), char('p')], TABLE, Action::Level(Level::Process), "processes", None),
