@@ -44,7 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("noctule-otlp", &[TLS]),
     ("noctule-sinks", &[MODEL, ANALYSIS, TEXT]),
     ("noctule-tape", &[MODEL, ANALYSIS, TEXT]),
-    ("noctule-web", &[MODEL, ANALYSIS, TEXT, TLS]),
+    ("noctule-web", &[TLS]),
     ("noctule-tui", &[MODEL, ANALYSIS, TEXT]),
     // Objects of the tests, which nothing that is shipped has in it.
     ("noctule-fixtures", &[]),
