@@ -201,9 +201,12 @@ fn the_values_of_the_chart_have_effect() {
     let _machine = support::shared();
     let change = "{image: {repository: r, tag: t, pullPolicy: Always}, imagePullSecrets: [{name: s}], \
         config: \"[web]\\n\", env: [{name: A, value: b}], capabilities: [BPF], podAnnotations: {}, \
+        extraVolumes: [{name: tls, secret: {secretName: s}}], extraVolumeMounts: [{name: tls, mountPath: /tls}], \
+        startupProbe: {httpGet: {path: /s, port: 1}}, livenessProbe: {httpGet: {path: /l, port: 1}}, \
+        readinessProbe: {tcpSocket: {port: metrics}}, \
         runtimeFolders: [{name: k3s, path: /run/k3s}], resources: {}, nodeSelector: {a: b}, tolerations: [], \
         priorityClassName: \"\", maxUnavailable: 1, networkPolicy: {enabled: false, from: [], egress: []}, \
-        podMonitor: {enabled: false, interval: 1s}}";
+        podMonitor: {enabled: true, interval: 1s, endpoint: {scheme: https}}}";
     let mut objects = rendered(|values| {
         let changed: Value = serde_yaml_ng::from_str(change).expect("YAML");
         let keys = |value: &Value| {
@@ -215,7 +218,12 @@ fn the_values_of_the_chart_have_effect() {
         }
         *values = changed;
     });
-    assert!(!objects.contains_key("PodMonitor") && !objects.contains_key("NetworkPolicy"));
+    assert!(!objects.contains_key("NetworkPolicy"));
+    assert!(!rendered(|_| {}).contains_key("PodMonitor"));
+    let endpoint = &objects["PodMonitor"]["spec"]["podMetricsEndpoints"][0];
+    assert_eq!(endpoint["interval"], "1s");
+    assert_eq!(endpoint["scheme"], "https");
+    assert_eq!(endpoint["port"], "metrics");
     assert_eq!(objects["ConfigMap"]["data"]["noctule.toml"], "[web]\n");
     let set = objects.remove("DaemonSet").expect("one");
     let pod = &set["spec"]["template"]["spec"];
@@ -228,12 +236,22 @@ fn the_values_of_the_chart_have_effect() {
         "BPF"
     );
     let mounts = container["volumeMounts"].as_sequence().expect("mounts");
-    assert_eq!(mounts.last().expect("some")["mountPath"], "/run/k3s");
+    let [.., runtime, extra] = mounts.as_slice() else {
+        panic!("mounts: {mounts:?}");
+    };
+    assert_eq!(runtime["mountPath"], "/run/k3s");
+    assert_eq!(extra["mountPath"], "/tls");
     let volumes = pod["volumes"].as_sequence().expect("volumes");
-    assert_eq!(
-        volumes.last().expect("some")["hostPath"]["path"],
-        "/run/k3s"
-    );
+    let [.., runtime, extra] = volumes.as_slice() else {
+        panic!("volumes: {volumes:?}");
+    };
+    assert_eq!(runtime["hostPath"]["path"], "/run/k3s");
+    assert_eq!(extra["secret"]["secretName"], "s");
+    assert_eq!(container["startupProbe"]["httpGet"]["path"], "/s");
+    assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/l");
+    let ready = &container["readinessProbe"];
+    assert_eq!(ready["tcpSocket"]["port"], "metrics");
+    assert_eq!(ready.get("httpGet"), None);
     assert_eq!(pod["imagePullSecrets"][0]["name"], "s");
     assert_eq!(pod["nodeSelector"]["a"], "b");
     assert_eq!(pod.get("priorityClassName"), None);
