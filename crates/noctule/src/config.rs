@@ -18,8 +18,7 @@ use serde::Deserialize;
 
 use crate::args::{self, RunArgs};
 use crate::exit::Usage;
-use energy::EnergyConfig;
-pub(crate) use energy::Host;
+use energy::{EnergyConfig, Host};
 pub(crate) use events::Arguments;
 use events::Events;
 pub(crate) use metrics::MetricNames;

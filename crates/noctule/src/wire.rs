@@ -28,7 +28,7 @@ use noctule_model::{
 use rustix::thread::CapabilitySet;
 
 use crate::args::Names;
-use crate::config::{Arguments, Config, Host, OtlpEvents};
+use crate::config::{Arguments, Config, OtlpEvents};
 use crate::features;
 use crate::rights::{self, Reading};
 use crate::select;
@@ -596,7 +596,7 @@ fn moment() -> Moment {
 
 /// The right to read everything, where no path is of the user's choice.
 fn reading(config: &Config) -> Option<Reading> {
-    (config.host == Host::default()).then(Reading::begin)
+    config.host.has_usual_roots().then(Reading::begin)
 }
 
 /// The meters of energy.

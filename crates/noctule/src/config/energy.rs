@@ -36,6 +36,11 @@ impl Host {
         }
     }
 
+    /// Whether the folders are those that the agent names itself. The name of the node opens no file.
+    pub(crate) fn has_usual_roots(&self) -> bool {
+        self.roots() == HostRoots::default()
+    }
+
     /// Name of the node. In a container the machine's name can be that of the container.
     pub(crate) fn name(&self) -> String {
         if !self.name.is_empty() {
@@ -111,6 +116,28 @@ impl From<Idle> for IdleEnergy {
         match idle {
             Idle::Node => Self::Node,
             Idle::Proportional => Self::Proportional,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folders_decide_about_the_roots_and_the_name_does_not() {
+        let host = |sys: &str, proc: &str, name: &str| Host {
+            sys: sys.into(),
+            proc: proc.into(),
+            name: name.into(),
+        };
+        for (host, usual) in [
+            (Host::default(), true),
+            (host("/sys", "/proc", "node-1"), true),
+            (host("/host/sys", "/proc", ""), false),
+            (host("/sys", "/host/proc", ""), false),
+        ] {
+            assert_eq!(host.has_usual_roots(), usual, "{host:?}");
         }
     }
 }
