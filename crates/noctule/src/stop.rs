@@ -33,7 +33,8 @@ pub(crate) fn end_flag() -> Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     let hangup = (!hangup_ignored()).then_some(SIGHUP);
     for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-        signal_hook::flag::register(signal, flag.clone()).context("catching signals")?;
+        signal_hook::flag::register(signal, flag.clone())
+            .with_context(|| format!("catching signal {signal}, which ends the command"))?;
     }
     Ok(flag)
 }
@@ -85,11 +86,11 @@ impl Signals {
             Ok(reader)
         };
         Ok(Self {
-            ends: pipe(ends).context("catching signals")?,
-            children: pipe(&[SIGCHLD]).context("catching signals")?,
+            ends: pipe(ends).context("catching the signals that end the command")?,
+            children: pipe(&[SIGCHLD]).context("catching SIGCHLD")?,
             reloads: match reloads {
                 [] => None,
-                reloads => Some(pipe(reloads).context("catching signals")?),
+                reloads => Some(pipe(reloads).context("catching SIGHUP")?),
             },
         })
     }
@@ -120,7 +121,7 @@ impl Signals {
                 Ok(_) if reloads.is_some_and(empty) => return Ok(Woken::Reload),
                 Ok(_) => return Ok(Woken::Data),
                 Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error).context("waiting"),
+                Err(error) => return Err(error).context("waiting for a signal or for data (poll)"),
             }
         }
     }

@@ -126,7 +126,7 @@ impl WebConfig {
                     watch.look();
                 }
             })
-            .context("starting a thread")?;
+            .context("starting the thread that looks for changes of the web configuration")?;
         Ok(Self {
             secured,
             tls,
