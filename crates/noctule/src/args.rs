@@ -98,8 +98,8 @@ pub(crate) enum Command {
 
 /// Collect all the time and serve /metrics
 ///
-/// The agent: collects everything that this kernel can give and serves /metrics, /livez and /readyz
-/// on http://127.0.0.1:9470. Prints where it listens, and what is off and why. Ends cleanly on
+/// The agent: collects everything that this kernel can give and serves a page, a JSON API, /metrics, /livez
+/// and /readyz on http://127.0.0.1:9470. Prints where it listens, and what is off and why. Ends cleanly on
 /// SIGINT and SIGTERM. Of a recording (--from) it serves the page, the API and /metrics of its end.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunArgs {
@@ -566,7 +566,8 @@ pub(crate) struct ProbesArgs {
 /// What this kernel, these privileges and these files allow
 ///
 /// Feature by feature: on, degraded or off, the reason, and how to change it. Loads and attaches
-/// everything for a moment, because only loading shows it.
+/// everything for a moment, because only loading shows it. With [otlp] it sends the receiver empty requests,
+/// and shows what it answers; with --json it sends none.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DoctorArgs {
     /// One JSON object instead of the table
