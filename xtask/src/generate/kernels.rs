@@ -21,14 +21,14 @@ virtual machine, and the tests fail when it is not as this page says: `cargo xta
 kernel `noctule doctor` says it.
 
 - **on**: everything of it works.
-- **limited**: it works with the limit in the note.
+- **degraded**: it works with the limit in the note.
 - **off**: it is absent, for the reason in the note; its figures are absent, never 0.
 ";
 
 /// What a table says of one feature.
 enum State {
     On,
-    Limited(String),
+    Degraded(String),
     Off(String),
 }
 
@@ -65,7 +65,7 @@ impl Kernel {
             pairs.collect::<Vec<(String, String)>>()
         };
         for (name, why) in reasons("degraded") {
-            features.insert(name, State::Limited(why));
+            features.insert(name, State::Degraded(why));
         }
         for (name, why) in reasons("off") {
             features.insert(name, State::Off(why));
@@ -104,7 +104,7 @@ fn add_features(page: &mut String, kernels: &[Kernel]) -> Result<()> {
             let (word, why) = match kernel.features.get(name) {
                 None => ("", None),
                 Some(State::On) => ("on", None),
-                Some(State::Limited(why)) => ("limited", Some(why.as_str())),
+                Some(State::Degraded(why)) => ("degraded", Some(why.as_str())),
                 Some(State::Off(why)) => ("off", Some(why.as_str())),
             };
             write!(page, " {word}")?;
@@ -191,7 +191,7 @@ mod tests {
         for line in [
             "| feature | One | Two |",
             "| `cpu_time` | on | off (1) |",
-            "| `tcp` | limited (2) | off (2) |",
+            "| `tcp` | degraded (2) | off (2) |",
             "1. old",
             "2. few",
             "| program | One |",
