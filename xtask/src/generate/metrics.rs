@@ -55,8 +55,8 @@ protobuf format histograms have native buckets as well ([promql.md](promql.md)).
   `metrics.blame_pairs` in the configuration (1000). The rest is the victim's culprit `_other`, where
   it stays when the culprit gets a series of its own, which starts at 0. So the sum over culprits,
   those that are gone included, is what the victim waited for neighbours and threads of the
-  kernel. Pairs that found no room are counted in `noctule_self_overflow_blame_pairs`. A victim with fewer
-  pairs than another takes the place of one of the victim with the most. What a series that ends has had since the
+  kernel. Pairs that found no room are counted in `noctule_self_overflow_blame_pairs`. The limit
+  is shared by victim: the victim with the most pairs gives up one first. What a series that ends has had since the
   last scrape is in `_other`: else nobody would ever see it. With several readers, of which the receiver of OTLP is
   one, that is the last that any of them saw, and a slower one can miss that part.
 - A connection belongs to the group that its process was in when it connected or began to listen,
@@ -73,8 +73,8 @@ protobuf format histograms have native buckets as well ([promql.md](promql.md)).
   the configuration (100) on the node. The rest is the destination `_other`, as for
   `sched_blame_seconds`: nothing that was scraped moves from one series to another, and the sum over destinations,
   those that are gone included, is what the row did with all of them. Destinations that found no
-  room are counted in `noctule_self_overflow_destinations`; places are shared as those of blame. A row has these series from its first
-  connection on. Where the table of the kernel side (`events.destinations`) is full and a group that has less than
+  room are counted in `noctule_self_overflow_destinations`; the limit is shared by row, as that of pairs
+  by victim. A row has these series from its first connection on. Where the table of the kernel side (`events.destinations`) is full and a group that has less than
   its share finds no room, those that have more get no further rows until a minute after: a warning in the log names
   each of them once.
 - Rows below the node have these only where the configuration asks for them (`metrics.with`,

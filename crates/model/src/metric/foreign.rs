@@ -104,7 +104,8 @@ const NO_INTERFACES: &str =
 const NO_SPLIT: &str = "the sums of the scheduler are not split into user and system time";
 const NO_PERIODS: &str = "periods of the quota are not counted: see the throttled time";
 const NO_SPEC: &str = "limits and other settings are not exported: `noctule why` shows them";
-const NO_PRESSURE: &str = "PSI is not read: see `noctule_container_sched_wait_seconds_total`";
+const NO_PRESSURE: &str =
+    "PSI is not exported: `noctule why` shows it; see `noctule_container_sched_wait_seconds_total`";
 const NO_PROTOCOLS: &str = "what connections carry is not read";
 const NO_RUNTIMES: &str = "runtimes of languages are not looked into";
 const NO_FACTS: &str = "it describes the machine: the node exporter has it";
