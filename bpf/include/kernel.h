@@ -307,6 +307,11 @@ struct signal_struct {
 struct fs_struct;
 struct files_struct;
 
+/* CONFIG_TASK_XACCT. */
+struct task_io_accounting {
+	__u64 syscr;
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -343,6 +348,7 @@ struct task_struct {
 	/* CONFIG_AUDIT. */
 	kuid_t loginuid;
 	unsigned int sessionid;
+	struct task_io_accounting ioac;
 };
 
 struct seq_file {

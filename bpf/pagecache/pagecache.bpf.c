@@ -16,21 +16,40 @@ char LICENSE[] SEC("license")
 /* Bits of an offset within a page, set at load. */
 const volatile __u32 page_shift = 12;
 
+enum {
+	/* A file has at most 2^63 bytes, and a page 2^12 or more. */
+	BITS_OF_PAGE = 51,
+};
+
+/*
+ * Calls of the current thread that have read: it grows when a call returns. Without
+ * CONFIG_TASK_XACCT it is 0.
+ */
+static __always_inline __u64 calls_that_read(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return bpf_core_field_exists(task->ioac.syscr) ? task->ioac.syscr : 0;
+}
+
 /*
  * Pages of the file from `index` to `last`, which the read asked for: it may ask for more than
- * there are, and it goes on in steps of some folios, each with the same last page.
+ * there are, and it goes on in steps of some folios, each with the same last page. So does the next
+ * call where it begins in the page in which the one before has ended: the upper bits of `read_last`
+ * are of the number of calls.
  */
 static __always_inline __u64 pages_asked(struct task_account *account,
 					 struct address_space *mapping, __u64 index, __u64 last)
 {
-	bool goes_on = account->read_mapping == (__u64)mapping && account->read_last == last &&
+	__u64 read_last = last ^ calls_that_read() << BITS_OF_PAGE;
+	bool goes_on = account->read_mapping == (__u64)mapping && account->read_last == read_last &&
 		       account->read_index < index;
 	struct inode *file = only_to_be_read(mapping, NUMBER_ADDRESS_SPACE)->host;
 	__u64 end = (file->i_size + (1ULL << page_shift) - 1) >> page_shift;
 
 	account->read_mapping = (__u64)mapping;
 	account->read_index = index;
-	account->read_last = last;
+	account->read_last = read_last;
 	if (goes_on || index >= end || last < index)
 		return 0;
 	return (last < end ? last + 1 : end) - index;

@@ -118,7 +118,29 @@ const READS: &[Read] = &[
         written: 1 << 20,
         read: 64 << 10,
     },
+    Read {
+        name: "by 1,000 bytes, of which some lie in two pages",
+        bytes: 1 << 20,
+        written: 1 << 20,
+        read: 1000,
+    },
+    Read {
+        name: "by 3,000 bytes",
+        bytes: 1 << 20,
+        written: 1 << 20,
+        read: 3000,
+    },
 ];
+
+/// Pages in which its blocks lie, of each block.
+fn pages_of(case: &Read) -> f64 {
+    let pages = |begin: usize| {
+        let end = (begin + case.read).min(case.bytes);
+        end.div_ceil(PAGE) - begin / PAGE
+    };
+    let pages = (0..case.bytes).step_by(case.read).map(pages);
+    pages.sum::<usize>() as f64
+}
 
 fn write(path: &Path, case: &Read) {
     let mut file = std::fs::File::create(path).expect("the file");
@@ -143,13 +165,30 @@ fn pages_read_are_those_of_the_file() {
         // Twice: what a read leaves behind must not be taken for the next one's.
         for _ in 0..2 {
             let [read, _] = counted(&agent, &mut load, &command);
-            let expected = case.bytes.div_ceil(PAGE) as f64;
+            let expected = pages_of(case);
             if (read - expected).abs() > 0.01 * expected {
                 wrong.push(format!("{}: {read} instead of {expected}", case.name));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("; "));
+}
+
+/// The second call asks for the same last page as the first, and begins behind its first page, as a call
+/// that goes on.
+#[test]
+fn a_page_that_two_calls_read_counts_twice() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs_all_of!("page_cache_reads");
+    let agent = agent("100ms");
+    let group = Group::new("pages").heavy();
+    let mut load = Load::own(&group, "pages");
+    let folder = disk();
+    let path = folder.path().join("file");
+    std::fs::write(&path, [b'x'; 8 * PAGE]).expect("the file");
+    let command = format!("ends {} {}", path.display(), 8 * PAGE);
+    let [read, _] = counted(&agent, &mut load, &command);
+    assert_eq!(read, 12.0);
 }
 
 #[test]
