@@ -160,13 +160,13 @@ begin_change(__u32 of, struct task_struct *task, enum event_kind kind, __u32 err
 	return made;
 }
 
-/* The first path: that of a dentry. Whether it is still in its directory is known by the event. */
+/* The first path: that of a dentry. It can be one that was deleted, by an open file. */
 static __always_inline void add_first(struct change_scratch *made, struct dentry *dentry,
 				      struct vfsmount *mnt)
 {
 	begin_walk(dentry, mnt, &made->buffer);
 	made->record.length = finish_walk(made);
-	made->record.marks = made->buffer.marks & ~PATH_DELETED;
+	made->record.marks = made->buffer.marks;
 	copy_path(made->text, &made->buffer, made->record.length);
 }
 

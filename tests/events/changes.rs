@@ -185,6 +185,29 @@ fn a_change_that_is_not_permitted_is_a_failure() {
 }
 
 #[test]
+fn a_file_that_was_deleted_can_be_changed() {
+    let _machine = support::shared();
+    needs!("file_changes");
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().canonicalize().expect("a path");
+    fill(&folder);
+    let prefix = folder.to_str().expect("in UTF-8");
+    let stream = Stream::start(&["--path", prefix]);
+    // The second time it is in no folder.
+    run(
+        &folder,
+        "exec 3<file; chmod 640 file; rm file; chmod 600 /dev/fd/3",
+        0,
+    );
+    for (mode, deleted) in [("0640", Value::Null), ("0600", true.into())] {
+        let event = stream.wait_for(mode, |e| e["file.mode"] == mode);
+        let path = format!("{prefix}/file");
+        assert_eq!(event["file.path"], path.as_str(), "{event}");
+        assert_eq!(event["file.deleted"], deleted, "{event}");
+    }
+}
+
+#[test]
 fn what_nobody_reads_is_not_watched() {
     let _machine = support::shared();
     needs!("file_changes", "udp_events");

@@ -342,6 +342,10 @@ fn others() -> Vec<Event> {
         })
     };
     let to = || path(b"/srv/new\n");
+    let deleted = FilePath {
+        deleted: true,
+        ..path(b"/srv/gone")
+    };
     let lost = vec![("file.open", 120), ("process.exec", 3)];
     vec![
         event(open(0o101, None)),
@@ -367,6 +371,11 @@ fn others() -> Vec<Event> {
         change(FileChange::HardLink { to: to() }, Some(1)),
         change(FileChange::SymbolicLink { target: to() }, None),
         change(FileChange::Chmod { mode: 0o4755 }, None),
+        event(What::FileChange {
+            path: deleted,
+            change: FileChange::Chmod { mode: 0o600 },
+            error: None,
+        }),
         event(dns(b"www.example.org", Some((0, 2)), 1)),
         event(dns(b"a\x1b\\.b", Some((3, 0)), 2)),
         event(dns(b"gone", None, 3)),

@@ -68,6 +68,8 @@ pub(super) struct ChangeOfFile {
     path: String,
     #[serde(rename = "file.path.truncated", skip_serializing_if = "is_false")]
     truncated: bool,
+    #[serde(rename = "file.deleted", skip_serializing_if = "is_false")]
+    deleted: bool,
     #[serde(rename = "file.unreachable", skip_serializing_if = "is_false")]
     unreachable: bool,
     #[serde(rename = "file.directory", skip_serializing_if = "is_false")]
@@ -94,6 +96,7 @@ impl ChangeOfFile {
         let mut this = Self {
             path: lossless(&path.bytes),
             truncated: path.truncated,
+            deleted: path.deleted,
             unreachable: path.unreachable,
             directory: false,
             new_path: None,
