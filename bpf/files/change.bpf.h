@@ -244,17 +244,25 @@ static __always_inline int removed(void *ctx, __u64 dentry, __u32 flags, enum sc
 	return send_change(made, EVENT_FILE_DELETE);
 }
 
-/* Where it is done, the dentry has the new name by now. */
+/*
+ * Where it is done, the dentry has the new name by now. Two names of one file stay as they are: the
+ * kernel does nothing, and has no error.
+ */
 static __always_inline int renamed(void *ctx, struct renamedata *data)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 dentry = (__u64)BPF_CORE_READ(data, old_dentry);
+	struct inode *file = BPF_CORE_READ((struct dentry *)dentry, d_inode);
 	struct change_scratch *made;
 	struct noted_change *noted;
+	struct dentry *second;
 	__u32 error = 0;
 
 	noted = take_noted(ctx, task, dentry, &error);
 	if (!noted)
+		return 0;
+	second = noted->second;
+	if (!error && file && BPF_CORE_READ(second, d_inode) == file)
 		return 0;
 	made = begin_change(SCRATCH_RENAME, task, EVENT_FILE_RENAME, error, noted->flags);
 	if (!made)

@@ -546,6 +546,7 @@ struct dentry {
 	struct dentry *d_parent;
 	struct qstr d_name;
 	struct super_block *d_sb;
+	struct inode *d_inode;
 };
 
 struct renamedata {

@@ -208,6 +208,28 @@ fn a_file_that_was_deleted_can_be_changed() {
 }
 
 #[test]
+fn two_names_of_one_file_are_not_renamed() {
+    let _machine = support::shared();
+    needs!("file_changes");
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().canonicalize().expect("a path");
+    fill(&folder);
+    let stream = Stream::start(&["--path", folder.to_str().expect("in UTF-8")]);
+    let path = |name: &str| folder.join(name);
+    fs::hard_link(path("file"), path("name")).expect("one more name");
+    fs::rename(path("file"), path("name")).expect("nothing is done");
+    assert!(path("file").exists() && path("name").exists());
+    // A name that is replaced, of another file, is.
+    fs::rename(path("name"), path("old")).expect("the name is moved");
+    let is_rename = |e: &Value| e["event.name"] == "file.rename";
+    let last = path("old");
+    let last = last.to_str().expect("in UTF-8");
+    stream.wait_for("a rename", |e| is_rename(e) && e["file.new_path"] == last);
+    let renames = stream.of(is_rename);
+    assert_eq!(renames.len(), 1, "{renames:?}");
+}
+
+#[test]
 fn what_nobody_reads_is_not_watched() {
     let _machine = support::shared();
     needs!("file_changes", "udp_events");
