@@ -17,11 +17,6 @@ struct socket_name {
 	__u32 v6[4];
 };
 
-static __always_inline bool is_mapped(const struct socket_name *name)
-{
-	return !name->v6[0] && !name->v6[1] && name->v6[2] == bpf_htonl(0xffff);
-}
-
 /* The other end as it was asked for: the socket does not have it, or no longer. */
 static __always_inline void read_target(struct socket_ends *ends, const struct socket_name *name)
 {
@@ -74,7 +69,7 @@ static __always_inline void fail_call(struct sock *sk, struct tcp_sock *tcp, con
 
 	bpf_probe_read_kernel(&name, sizeof(name), to);
 	/* The function for IPv4 was called by that for IPv6, and has reported it. */
-	if (v6 && is_mapped(&name))
+	if (v6 && is_mapped(name.v6))
 		return;
 	/* It has an account already if it had got as far as to its request. */
 	account = known_account(sk);

@@ -15,9 +15,23 @@
 const volatile bool calls_are_seen = false;
 const volatile bool v6_connects_are_seen = false;
 
+/* An address of IPv4 in one of IPv6. */
+static __always_inline bool is_mapped(const __u32 address[4])
+{
+	return !address[0] && !address[1] && address[2] == bpf_htonl(0xffff);
+}
+
 static __always_inline bool connects_are_seen(const struct sock *sk)
 {
-	return sk->__sk_common.skc_family == AF_INET6 ? v6_connects_are_seen : calls_are_seen;
+	const struct sock_common *socket = &sk->__sk_common;
+	__u32 peer[4] = {};
+
+	if (socket->skc_family != AF_INET6 || v6_connects_are_seen)
+		return calls_are_seen;
+	/* To such an address the function for IPv6 connects by that for IPv4. */
+	if (bpf_core_field_exists(socket->skc_v6_daddr))
+		bpf_probe_read_kernel(peer, sizeof(peer), &socket->skc_v6_daddr);
+	return calls_are_seen && is_mapped(peer);
 }
 
 static __always_inline void begin_listen(struct socket_account *account, struct tcp_sock *tcp)
