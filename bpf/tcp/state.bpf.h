@@ -185,8 +185,13 @@ static __always_inline void describe_end(struct tcp_event *event, const struct t
 		event->flags |= TCP_CLOSED_HERE;
 		break;
 	case ETIMEDOUT:
-		/* The kernel has emptied the queue of what was sent by now. */
-		event->reason = connection->icsk_probes_out && !connection->icsk_retransmits
+		/*
+		 * The kernel has emptied the queue of what was sent by now. While there is data
+		 * that was not acknowledged it asks for a window, and not whether the other end
+		 * lives.
+		 */
+		event->reason = connection->icsk_probes_out && !connection->icsk_retransmits &&
+						tcp->write_seq == tcp->snd_una
 					? CLOSE_KEEPALIVE
 					: CLOSE_TIMEOUT;
 		break;
