@@ -47,6 +47,8 @@ static __always_inline void count_packet(const struct packet *packet, struct tas
 		describe_process(&made.head.process, task);
 		made.ends = packet->ends;
 		made.since = bpf_ktime_get_boot_ns();
+		/* User space can take it out before the time of this packet is set below. */
+		made.head.time = made.since;
 		/* Another CPU may be first: then its flow is the one. */
 		bpf_map_update_elem(&with_flows, &key.socket, &one, BPF_ANY);
 		bpf_map_update_elem(&flows, &key, &made, BPF_NOEXIST);
