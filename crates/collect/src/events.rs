@@ -164,9 +164,9 @@ impl EventSource {
         if let Err(error) = self.find_ports(&mut raw) {
             tracing::warn!(%error, "a socket that listens is reported without its port");
         }
-        if self.files.is_some() || self.udp.is_some() {
-            raw.sort_by_key(|event| event.time_ns);
-        }
+        // A program takes the time before it has its place in the ring: another CPU can be between, and
+        // there is more than one ring.
+        raw.sort_by_key(|event| event.time_ns);
         let clock = Clock::now(&mut self.boot_unix_ns);
         let mut events = Vec::with_capacity(raw.len());
         for event in raw {
