@@ -433,7 +433,6 @@ struct sock {
 };
 
 typedef enum {
-	SS_FREE = 0,
 	SS_UNCONNECTED = 1,
 } socket_state;
 

@@ -148,7 +148,6 @@ pub enum Helper {
     GetStack = 67,
     CurrentCgroupId = 80,
     SkbLoadBytesRelative = 68,
-    ProbeReadUser = 112,
     ProbeReadKernel = 113,
     ProbeReadUserStr = 114,
     ProbeReadKernelStr = 115,
