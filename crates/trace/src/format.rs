@@ -98,6 +98,23 @@ impl fmt::Display for FormatError {
 impl std::error::Error for FormatError {}
 
 impl EventFormat {
+    /// Reads the `format` file of an event of this system: the fields that a program gets.
+    ///
+    /// That of a system call gets number and arguments alone (`perf_call_bpf_enter`): the words of the
+    /// copies of text that later kernels list behind them (`__data_loc char[] __filename_val`) are not
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::parse`].
+    pub fn parse_of(system: &str, text: &str) -> Result<Self, FormatError> {
+        let mut event = Self::parse(text)?;
+        if system == "syscalls" {
+            event.fields.retain(|field| field.is_dynamic().is_none());
+        }
+        Ok(event)
+    }
+
     /// Reads a `format` file. Lines that a later kernel may add are passed over.
     ///
     /// # Errors
@@ -171,6 +188,19 @@ impl Field {
         };
         field.kind = field.kind();
         Ok(field)
+    }
+
+    /// Whether it is a word that says where the field lies (`__data_loc`), with an offset that counts from
+    /// the end of the word (`__rel_loc`) or not. Of some types only the name says it.
+    pub fn is_dynamic(&self) -> Option<bool> {
+        match self.kind {
+            FieldKind::DynamicText { relative }
+            | FieldKind::CpuMask { relative }
+            | FieldKind::DynamicArray { relative, .. } => Some(relative),
+            _ if self.declared.starts_with("__data_loc ") => Some(false),
+            _ if self.declared.starts_with("__rel_loc ") => Some(true),
+            _ => None,
+        }
     }
 
     /// The kernel's own rule: what has `char` in its type is text if it is an array or a pointer.
@@ -288,6 +318,22 @@ print fmt: \"prev_comm=%s\", REC->prev_comm\n";
     fn a_print_format_goes_to_the_end() {
         let event = EventFormat::parse("name: a\nID: 1\nprint fmt: \"a\nb\", REC->a\n").unwrap();
         assert_eq!(event.print, "\"a\nb\", REC->a");
+    }
+
+    #[test]
+    fn programs_of_system_calls_get_arguments_alone() {
+        let text = "name: sys_enter_chdir\nID: 1\n\
+                    \tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n\
+                    \tfield:const char * filename;\toffset:16;\tsize:8;\tsigned:0;\n\
+                    \tfield:__data_loc char[] __filename_val;\toffset:24;\tsize:4;\tsigned:0;\n\
+                    \tfield:__rel_loc odd_t[] odd;\toffset:28;\tsize:4;\tsigned:0;\n";
+        let names = |system| {
+            let event = EventFormat::parse_of(system, text).unwrap();
+            let names = event.fields.into_iter().map(|field| field.name);
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(names("syscalls"), ["__syscall_nr", "filename"]);
+        assert_eq!(names("other").len(), 4);
     }
 
     #[test]

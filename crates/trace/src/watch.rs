@@ -7,7 +7,7 @@
 mod arrivals;
 mod session;
 
-use crate::format::{EventFormat, FieldKind};
+use crate::format::EventFormat;
 use crate::program::Condition;
 
 pub use arrivals::{Arrival, Arrivals, FRAMES, HEAD, STACK_ROOM};
@@ -37,28 +37,15 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The shape of an event's records. A system call's program gets no more than number and
-    /// arguments: the copies of text that later kernels have in the record are not there.
-    pub fn of(system: &str, format: &EventFormat) -> Self {
-        let is_call = system == "syscalls";
+    /// The shape of an event's records, by the fields that a program gets
+    /// ([`EventFormat::parse_of`]).
+    pub fn of(format: &EventFormat) -> Self {
         let mut shape = Self {
             fixed: 8,
             dynamic: Vec::new(),
         };
         for field in &format.fields {
-            let relative = match field.kind {
-                FieldKind::DynamicText { relative }
-                | FieldKind::CpuMask { relative }
-                | FieldKind::DynamicArray { relative, .. } => Some(relative),
-                // Of some types only the name says that they are dynamic.
-                _ if field.declared.starts_with("__data_loc ") => Some(false),
-                _ if field.declared.starts_with("__rel_loc ") => Some(true),
-                _ => None,
-            };
-            if let Some(relative) = relative {
-                if is_call {
-                    continue;
-                }
+            if let Some(relative) = field.is_dynamic() {
                 shape.dynamic.push((field.offset, relative));
             }
             shape.fixed = shape.fixed.max(field.offset + field.size);
@@ -132,10 +119,8 @@ mod tests {
                     \tfield:__data_loc char[] b;\toffset:12;\tsize:4;\tsigned:0;\n\
                     \tfield:__rel_loc char[] c;\toffset:16;\tsize:4;\tsigned:0;\n";
         let format = EventFormat::parse(text).unwrap();
-        let shape = Shape::of("any", &format);
+        let shape = Shape::of(&format);
         assert_eq!(shape.fixed, 20);
         assert_eq!(shape.dynamic, [(12, false), (16, true)]);
-        let call = Shape::of("syscalls", &format);
-        assert_eq!((call.fixed, call.dynamic.len()), (12, 0));
     }
 }

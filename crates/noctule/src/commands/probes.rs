@@ -87,7 +87,7 @@ fn layout(
         // It was removed after the list was read.
         return Ok(Err("no format".to_owned()));
     };
-    let format = EventFormat::parse(&text).map_err(|error| error.to_string());
+    let format = EventFormat::parse_of(system, &text).map_err(|error| error.to_string());
     Ok(format.map(|format| {
         let print = Print::parse(&format);
         let tables = print.map(|print| print.tables()).unwrap_or_default();

@@ -50,7 +50,7 @@ pub(super) fn one(events: &TraceEvents, text: &str) -> Result<EventFormat> {
     let Some(format) = format else {
         bail!(Usage(unknown(events, system, event)));
     };
-    EventFormat::parse(&format).map_err(|error| anyhow!("{text}: {error}"))
+    EventFormat::parse_of(system, &format).map_err(|error| anyhow!("{text}: {error}"))
 }
 
 /// System and name of the events that a pattern matches, in the order of the alphabet: it stands for

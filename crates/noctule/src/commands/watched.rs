@@ -57,7 +57,7 @@ impl Watched {
     }
 
     pub(super) fn shape(&self) -> Shape {
-        Shape::of(&self.system, &self.format)
+        Shape::of(&self.format)
     }
 
     /// The condition of a filter that stands in `source`.
