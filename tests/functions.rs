@@ -77,6 +77,55 @@ fn functions_of_libraries_are_counted_with_their_arguments() {
     );
 }
 
+/// Calls a function of the C library with this name.
+fn getenv(name: &std::ffi::CStr, times: u64) {
+    for _ in 0..times {
+        #[allow(unsafe_code, reason = "the library has it from here")]
+        // SAFETY: it only asks, and nobody changes the environment.
+        unsafe {
+            libc::getenv(name.as_ptr());
+        }
+    }
+}
+
+/// Where the kernel can run another thread before a program has ended, none takes the text, the key or
+/// the count of another.
+#[test]
+fn threads_on_one_cpu_do_not_mix_their_hits() {
+    const CALLS: u64 = 20_000;
+    let _machine = support::shared();
+    needs!("cpu_time");
+    if !has_shared_libc() {
+        return skip_because("the tests are linked without the C library of the system");
+    }
+    let names: Vec<_> = (b'a'..=b'f')
+        .map(|letter| {
+            let name = [b"NOCTULE_".as_slice(), &[letter; 200]].concat();
+            std::ffi::CString::new(name).expect("no NUL")
+        })
+        .collect();
+    let trigger = format!(
+        "keys=common_pid:vals=arg1.max,arg1.min if common_tgid == {} && arg1.ustring ~ \"NOCTULE_*aaaa\"",
+        std::process::id()
+    );
+    let hist = Hist::start("uprobe:libc.so.6:getenv", &trigger, &["--json"]);
+    let cpu = support::affinity::last_cpu();
+    std::thread::scope(|scope| {
+        for name in &names {
+            scope.spawn(move || {
+                support::affinity::pin(None, cpu);
+                getenv(name, CALLS);
+            });
+        }
+    });
+    let answer = hist.end_json();
+    let (hits, dropped) = (answer["hits"].as_u64(), answer["dropped"].as_u64());
+    assert_eq!((hits, dropped), (Some(CALLS), Some(0)), "{answer}");
+    let rows = answer["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 1, "{answer}");
+    assert_eq!(rows[0]["arg1.max"], rows[0]["arg1.min"], "{answer}");
+}
+
 #[test]
 fn functions_that_are_not_there_are_named() {
     let _machine = support::shared();

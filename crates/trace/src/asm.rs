@@ -314,6 +314,12 @@ impl Assembler {
         }
     }
 
+    /// Adds `src` to what is in memory, in one step.
+    pub(crate) fn atomic_add(&mut self, base: Reg, offset: i16, src: Reg) {
+        let code = CLASS_STX | MODE_ATOMIC | Width::B8.code();
+        self.push(code, base, src as u8, offset, 0);
+    }
+
     /// Puts `src` in memory and what was there in `src`, in one step (Linux 5.12).
     pub(crate) fn exchange(&mut self, base: Reg, offset: i16, src: Reg) {
         let code = CLASS_STX | MODE_ATOMIC | Width::B8.code();

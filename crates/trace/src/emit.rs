@@ -64,6 +64,11 @@ pub struct Emitted {
     pub value_size: usize,
     /// Bytes of the memory of a CPU; 0: none is used.
     pub memory_size: usize,
+    /// How many of it there are.
+    pub memories: u32,
+    /// Where in it the word lies that is not 0 while a program holds it; `None`: there is one of it, for
+    /// a program that cannot be interrupted by itself.
+    pub busy: Option<usize>,
     /// The patterns of the filter, in the order of their entries.
     pub globs: Vec<[u64; 256]>,
     /// The table of stacks is used.
@@ -149,10 +154,16 @@ mod frame {
     pub(super) const LATENCY: i16 = -424;
     /// The key that two events have in common.
     pub(super) const PAIR: i16 = -512;
+    /// Behind that: the memory that the program holds.
+    pub(super) const HELD: i16 = -512;
 }
 
 /// Bytes that the key of two events can have.
 pub(crate) const LONGEST_PAIR: usize = 88;
+
+/// Of a program that can be interrupted by itself: so many of it can be under way on a CPU, each with a
+/// memory of its own. One more counts as dropped.
+pub(crate) const MEMORIES: u32 = 8;
 
 /// How many results can wait.
 const SPILLS: usize = 8;
@@ -173,6 +184,11 @@ pub fn emit(program: &Program) -> Result<Emitted, EmitError> {
 ///
 /// See [`EmitError`].
 pub fn emit_for(program: &Program, has_atomics: bool) -> Result<Emitted, EmitError> {
+    emit_as(program, has_atomics, program.probe)
+}
+
+/// The same as if it were interrupted as one of this probe.
+fn emit_as(program: &Program, has_atomics: bool, probe: Probe) -> Result<Emitted, EmitError> {
     let layout = layout(program);
     let is_linked = !program.linked.is_empty();
     let mut memory_size = program_text(program);
@@ -183,7 +199,13 @@ pub fn emit_for(program: &Program, has_atomics: bool) -> Result<Emitted, EmitErr
         memory_size += layout.key_size;
         Place::memory(at)?
     };
-    let has_pair = matches!(program.probe, Probe::Tracepoint | Probe::Function);
+    let uses_memory = memory_size > 0 || is_linked;
+    let is_held = probe == Probe::FileFunction && uses_memory && has_atomics;
+    let busy = is_held.then_some(memory_size);
+    if is_held {
+        memory_size += 8;
+    }
+    let has_pair = program.probe == Probe::Tracepoint || program.probe.is_function();
     if layout.pair_size > 0 && !has_pair {
         return Err(EmitError::NoPair);
     }
@@ -193,7 +215,9 @@ pub fn emit_for(program: &Program, has_atomics: bool) -> Result<Emitted, EmitErr
     }
     let mut emitter = Emitter {
         key,
+        busy: busy.map(Place::memory).transpose()?,
         has_atomics,
+        is_interrupted: probe.is_interrupted(),
         memory_size,
         ..Emitter::new(program.probe, program.linked.table)
     };
@@ -206,6 +230,8 @@ pub fn emit_for(program: &Program, has_atomics: bool) -> Result<Emitted, EmitErr
         memory_size: emitter.memory_size,
         globs: emitter.globs,
         stacks: emitter.stacks,
+        memories: if is_held { MEMORIES } else { 1 },
+        busy,
         atomic: emitter.atomic,
         ..layout
     })
@@ -306,7 +332,10 @@ struct Emitter {
     first_map: u32,
     /// Bytes of the CPU's memory that are in use.
     memory_size: usize,
+    /// The word that is not 0 while a program holds the memory.
+    busy: Option<Place>,
     has_atomics: bool,
+    is_interrupted: bool,
     atomic: bool,
     /// Of programs with variables.
     level: linked::Level,
@@ -323,7 +352,9 @@ impl Emitter {
             stacks: false,
             first_map: first_map(table),
             memory_size: 0,
+            busy: None,
             has_atomics: true,
+            is_interrupted: probe.is_interrupted(),
             atomic: false,
             level: linked::Level::outermost(probe),
         }
@@ -343,22 +374,55 @@ impl Emitter {
         if program.switch.is_none() {
             self.unless_paused(program, end);
         }
-        if self.memory_size > 0 {
-            self.lookup_first(MapUse::Memory);
-            self.asm.jump(Jump::Eq, Reg::R0, 0, end);
-            self.asm.mov(Reg::R9, Reg::R0);
-        }
+        let done = self.memory(end);
         if let Some(switch) = &program.switch {
-            self.switch(program, switch, end)?;
+            self.switch(program, switch, done)?;
         } else if program.linked.is_empty() {
-            self.body(program, value_size, end)?;
+            self.body(program, value_size, done)?;
         } else {
-            self.linked(program, value_size, end)?;
+            self.linked(program, value_size, done)?;
+        }
+        if let Some(busy) = self.busy {
+            self.asm.bind(done);
+            self.asm.load(Width::B8, Reg::R1, Reg::R10, frame::HELD);
+            self.asm.store(Width::B8, Reg::R1, busy.offset, 0);
         }
         self.asm.bind(end);
         self.asm.mov(Reg::R0, 0);
         self.asm.exit();
         Ok(())
+    }
+
+    /// R9: the memory, if it is used. Where the program holds it, what comes then ends at the label that
+    /// is given back.
+    fn memory(&mut self, end: Label) -> Label {
+        let Some(busy) = self.busy else {
+            if self.memory_size > 0 {
+                self.lookup_first(MapUse::Memory);
+                self.unless_found(end);
+                self.asm.mov(Reg::R9, Reg::R0);
+            }
+            return end;
+        };
+        self.atomic = true;
+        let held = self.asm.label();
+        for number in 0..MEMORIES.cast_signed() {
+            let index = Place::stack(frame::INDEX);
+            self.asm.store(Width::B4, index.base, index.offset, number);
+            self.lookup(MapUse::Memory, index);
+            self.unless_found(end);
+            self.asm.mov(Reg::R9, Reg::R0);
+            self.asm.mov(Reg::R7, 1);
+            self.asm.exchange(Reg::R9, busy.offset, Reg::R7);
+            self.asm.jump(Jump::Eq, Reg::R7, 0, held);
+        }
+        self.lookup_first(MapUse::Dropped);
+        self.unless_found(end);
+        self.add(Reg::R0, 0, 1);
+        self.always(end);
+        self.asm.bind(held);
+        self.asm.store(Width::B8, Reg::R10, frame::HELD, Reg::R9);
+        self.asm.label()
     }
 
     fn unless_paused(&mut self, program: &Program, end: Label) {
@@ -412,8 +476,13 @@ impl Emitter {
         self.asm.call(Helper::MapLookup);
     }
 
-    /// Adds one to what `base` points to.
+    /// Adds to what `base` points to.
     fn add(&mut self, base: Reg, offset: i16, what: impl Into<Operand>) {
+        if self.is_interrupted {
+            self.asm.mov(Reg::R1, what);
+            self.asm.atomic_add(base, offset, Reg::R1);
+            return;
+        }
         self.asm.load(Width::B8, Reg::R1, base, offset);
         self.asm.alu(crate::asm::Alu::Add, Reg::R1, what);
         self.asm.store(Width::B8, base, offset, Reg::R1);

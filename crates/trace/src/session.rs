@@ -337,8 +337,8 @@ fn load_emitted(
     emitted: &Emitted,
     maps: &[Option<&PlainMap>],
 ) -> Result<LoadedProgram, SessionError> {
-    // Memory is a program's own: that of a socket can be interrupted by that of a tracepoint. The kernel
-    // keeps the maps as long as the program.
+    // Memory is a program's own: that of a socket can be interrupted by that of a tracepoint, and that of
+    // a file's function by itself, in another thread. The kernel keeps the maps as long as the program.
     let (memory, globs) = (memory(emitted)?, globs(&emitted.globs)?);
     let mut maps = maps.to_vec();
     maps[MapUse::Memory as usize] = memory.as_ref();
@@ -349,7 +349,7 @@ fn load_emitted(
             Probe::Tracepoint | Probe::Synthetic => PlainProgramKind::Tracepoint,
             Probe::Packet(_) => PlainProgramKind::SocketFilter,
             Probe::PerfEvent => PlainProgramKind::PerfEvent,
-            Probe::Function => PlainProgramKind::Kprobe,
+            Probe::Function | Probe::FileFunction => PlainProgramKind::Kprobe,
         },
         name: "noctule_hist",
         insns: &insns,
@@ -402,9 +402,9 @@ fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap
             value,
             entries,
         )?;
-        make(MapUse::Dropped, per_cpu, "hist_dropped", 4, 8, 1)?;
         make(MapUse::Zero, PlainMapKind::Array, "hist_zero", 4, value, 1)?;
     }
+    make(MapUse::Dropped, per_cpu, "hist_dropped", 4, 8, 1)?;
     let hash = PlainMapKind::Hash;
     if emitted.pair_size > 0 {
         let key = emitted.pair_size;
@@ -440,7 +440,8 @@ fn memory(emitted: &Emitted) -> Result<Option<PlainMap>, Error> {
         return Ok(None);
     }
     let kind = PlainMapKind::PerCpuArray;
-    PlainMap::create(kind, "hist_memory", 4, emitted.memory_size, 1).map(Some)
+    let (size, count) = (emitted.memory_size, emitted.memories);
+    PlainMap::create(kind, "hist_memory", 4, size, count).map(Some)
 }
 
 /// The patterns of a program's filters; `None`: it has none.

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Result, bail};
 use noctule_kernel::{
-    AttachedProgram, Error, FunctionProbe, LoadedProgram, PacketSource, PerfProbe, TraceEvents,
+    AttachedProgram, Error, FunctionPlace, FunctionProbe, LoadedProgram, PacketSource, PerfProbe,
+    TraceEvents,
 };
 use noctule_trace::format::EventFormat;
 use noctule_trace::probe::{Link, PacketField, Probe, perf_format};
@@ -68,7 +69,10 @@ impl Target {
             Self::Packets(source, _) if source.has_ethernet() => Probe::Packet(Link::Ethernet),
             Self::Packets(..) => Probe::Packet(Link::None),
             Self::Perf(..) => Probe::PerfEvent,
-            Self::Function(..) => Probe::Function,
+            Self::Function(probe, _) => match probe.place {
+                FunctionPlace::File { .. } => Probe::FileFunction,
+                FunctionPlace::Kernel { .. } => Probe::Function,
+            },
         }
     }
 

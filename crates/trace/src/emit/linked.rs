@@ -19,7 +19,7 @@ const NO_EXIST: i32 = 1;
 /// Synthetic events that make others.
 const LEVELS: i16 = 4;
 /// How often the greatest number is tried to be stored while other CPUs store theirs.
-const TRIES: usize = 8;
+pub(super) const TRIES: usize = 8;
 
 /// What the code of one event needs while the code of another is inside of it.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::{EmitError, Emitter, LONGEST_RECORD, SPILLS, frame};
 use crate::asm::{Alu, Helper, Jump, Reg, Width};
-use crate::probe::{Probe, SHIFT};
+use crate::probe::SHIFT;
 use crate::program::{Context, FieldRead, Number, Operator};
 
 /// Bits that the offset has in the word of a dynamic field; the length lies above.
@@ -114,7 +114,7 @@ impl Emitter {
     fn field(&mut self, field: &FieldRead, dst: Reg) -> Result<(), EmitError> {
         let width = Width::of(field.size).ok_or(EmitError::Unreadable)?;
         let mut offset = in_record(field.offset, field.size)?;
-        if self.probe == Probe::Function {
+        if self.probe.is_function() {
             offset -= SHIFT as i16;
         }
         if field.offset.is_multiple_of(field.size) {

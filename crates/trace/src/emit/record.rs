@@ -12,7 +12,9 @@ impl Emitter {
         match self.probe {
             // The context is the record, behind a pointer to registers that programs cannot read.
             // At a function it is the registers.
-            Probe::Tracepoint | Probe::Function => self.asm.mov(Reg::R6, Reg::R1),
+            Probe::Tracepoint | Probe::Function | Probe::FileFunction => {
+                self.asm.mov(Reg::R6, Reg::R1);
+            }
             // The program that it is inside of has made the record.
             Probe::Synthetic => {}
             Probe::Packet(link) => {
@@ -42,7 +44,9 @@ impl Emitter {
     /// The program's context, as functions of the kernel want it.
     pub(super) fn context_of_program(&mut self, dst: Reg) {
         match self.probe {
-            Probe::Tracepoint | Probe::Function => self.asm.mov(dst, Reg::R6),
+            Probe::Tracepoint | Probe::Function | Probe::FileFunction => {
+                self.asm.mov(dst, Reg::R6);
+            }
             Probe::Packet(_) | Probe::PerfEvent => self.asm.load(Width::B8, dst, Reg::R6, 0),
             Probe::Synthetic => self.outermost_context(dst),
         }

@@ -1,5 +1,6 @@
 //! The key, its row, and what the row keeps.
 
+use super::linked::TRIES;
 use super::{EmitError, Emitter, MapUse, Place, ROW_ON_STACK, frame, size_of_kept};
 use crate::asm::{Alu, Helper, Jump, Label, Reg, Width};
 use crate::buckets;
@@ -146,9 +147,20 @@ impl Emitter {
             self.asm.alu(Alu::Xor, reg, -1);
         }
         let keeps = self.asm.label();
-        self.asm.load(Width::B8, Reg::R1, Reg::R9, at);
-        self.asm.jump(Jump::Ge, Reg::R1, reg, keeps);
-        self.asm.store(Width::B8, Reg::R9, at, reg);
+        self.atomic |= self.is_interrupted;
+        if self.is_interrupted && self.has_atomics {
+            for _ in 0..TRIES {
+                self.asm.load(Width::B8, Reg::R0, Reg::R9, at);
+                self.asm.jump(Jump::Ge, Reg::R0, reg, keeps);
+                self.asm.mov(Reg::R1, Reg::R0);
+                self.asm.compare_exchange(Reg::R9, at, reg);
+                self.asm.jump(Jump::Eq, Reg::R0, Reg::R1, keeps);
+            }
+        } else {
+            self.asm.load(Width::B8, Reg::R1, Reg::R9, at);
+            self.asm.jump(Jump::Ge, Reg::R1, reg, keeps);
+            self.asm.store(Width::B8, Reg::R9, at, reg);
+        }
         self.asm.bind(keeps);
     }
 

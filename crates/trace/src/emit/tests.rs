@@ -8,6 +8,7 @@ mod classic;
 mod evaluate;
 mod golden;
 mod helpers;
+mod interrupted;
 mod machine;
 mod maps;
 mod packet;

@@ -4,7 +4,6 @@ use super::field::{Meaning, Typed};
 use super::linked::Links;
 use super::{Resolver, Scope};
 use crate::print::FieldTable;
-use crate::probe::Probe;
 use crate::program::{Aggregate, Kept, Number, Operator, Pair, Part, Program};
 use crate::source::{Problem, Span};
 use crate::table::{
@@ -268,9 +267,10 @@ impl Resolver<'_> {
     /// The kernel shows numbers below zero as great ones. Its histograms have no functions: there they are
     /// shown as they are.
     fn number_key(&self, signed: bool) -> KeyShow {
-        match self.scope.probe {
-            Probe::Function if signed => KeyShow::Signed,
-            _ => KeyShow::Number,
+        if signed && self.scope.probe.is_function() {
+            KeyShow::Signed
+        } else {
+            KeyShow::Number
         }
     }
 
@@ -386,7 +386,7 @@ impl Resolver<'_> {
                     return self.wrong(span, "Invalid field modifier");
                 }
                 _ => {
-                    if self.scope.probe == Probe::Function {
+                    if self.scope.probe.is_function() {
                         show = number_of(signed);
                     }
                     Figure::Kept(keep(typed.number, Aggregate::Sum))

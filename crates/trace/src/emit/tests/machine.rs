@@ -31,6 +31,20 @@ pub(super) struct Machine<'a> {
 
 /// Runs the program for one event.
 pub(super) fn run(emitted: &Emitted, world: &World, maps: &mut Maps) -> Result<(), Fault> {
+    interrupted(emitted, &[world], usize::MAX, maps).map(|_| ())
+}
+
+/// Runs the program for the first event, and after so many steps, or when it has ended, for the others,
+/// each of which interrupts the one before it in the same way. Whether there were so many steps.
+pub(super) fn interrupted(
+    emitted: &Emitted,
+    worlds: &[&World],
+    steps: usize,
+    maps: &mut Maps,
+) -> Result<bool, Fault> {
+    let Some((world, others)) = worlds.split_first() else {
+        return Ok(true);
+    };
     let mut machine = Machine {
         world,
         maps,
@@ -40,11 +54,19 @@ pub(super) fn run(emitted: &Emitted, world: &World, maps: &mut Maps) -> Result<(
     machine.registers[1] = Some(RECORD);
     machine.registers[10] = Some(STACK + STACK_SIZE as u64);
     let mut at = 0;
-    for _ in 0..STEPS {
+    for step in 0..STEPS {
+        if step == steps {
+            interrupted(emitted, others, steps, machine.maps)?;
+        }
         let insn = *emitted.code.insns.get(at).ok_or("runs out of the code")?;
         match machine.step(emitted, at, insn) {
             Ok(Some(next)) => at = next,
-            Ok(None) => return Ok(()),
+            Ok(None) => {
+                if step < steps {
+                    interrupted(emitted, others, steps, machine.maps)?;
+                }
+                return Ok(step >= steps);
+            }
             Err(fault) => return Err(format!("instruction {at}: {fault}")),
         }
     }
@@ -63,6 +85,24 @@ impl Machine<'_> {
                 let address = self.get(insn.src)?.wrapping_add_signed(insn.offset.into());
                 let value = self.load(address, size(insn.code)?)?;
                 self.set(insn.dst, value)?;
+            }
+            3 if insn.code == 0xdb => {
+                let address = self.get(insn.dst)?.wrapping_add_signed(insn.offset.into());
+                let (value, before) = (self.get(insn.src)?, self.load(address, 8)?);
+                match insn.imm {
+                    0 => self.store(address, 8, before.wrapping_add(value))?,
+                    0xe1 => {
+                        self.store(address, 8, value)?;
+                        self.set(insn.src, before)?;
+                    }
+                    0xf1 => {
+                        if self.get(0)? == before {
+                            self.store(address, 8, value)?;
+                        }
+                        self.set(0, before)?;
+                    }
+                    other => return Err(format!("atomic operation {other:#x}")),
+                }
             }
             2 | 3 => {
                 let value = if insn.code & 7 == 2 {

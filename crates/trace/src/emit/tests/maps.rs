@@ -21,7 +21,7 @@ pub(super) struct Maps {
     rows: Vec<Vec<u8>>,
     room: usize,
     dropped: Vec<u8>,
-    memory: Vec<u8>,
+    memory: Vec<Vec<u8>>,
     globs: Vec<Vec<u8>>,
     zero: Vec<u8>,
     pub(super) pair_size: usize,
@@ -44,7 +44,7 @@ impl Maps {
             room,
             dropped: vec![0; 8],
             // What the event before has left there.
-            memory: vec![b'a'; emitted.memory_size],
+            memory: vec![memory(emitted); emitted.memories as usize],
             globs: emitted.globs.iter().map(bytes).collect(),
             zero: vec![0; emitted.value_size],
             pair_size: emitted.pair_size,
@@ -120,7 +120,7 @@ impl Maps {
         match map {
             0 => self.rows.get(slot),
             1 => single(&self.dropped),
-            2 => single(&self.memory),
+            2 => self.memory.get(slot),
             3 => self.globs.get(slot),
             5 => single(&self.zero),
             6 => self.times.get(slot),
@@ -144,7 +144,7 @@ impl Maps {
         let value = match map {
             0 => self.rows.get_mut(slot),
             1 => Some(&mut self.dropped),
-            2 => Some(&mut self.memory),
+            2 => self.memory.get_mut(slot),
             7 => Some(&mut self.unkept),
             _ => None,
         };
@@ -170,6 +170,15 @@ impl Maps {
             dropped: word(&self.dropped, 0),
         }
     }
+}
+
+/// The memory of a CPU, which no program holds.
+fn memory(emitted: &Emitted) -> Vec<u8> {
+    let mut memory = vec![b'a'; emitted.memory_size];
+    if let Some(at) = emitted.busy {
+        memory[at..at + 8].fill(0);
+    }
+    memory
 }
 
 /// Map, value and byte.
