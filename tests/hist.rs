@@ -137,6 +137,28 @@ fn hits_without_room_are_counted_as_dropped() {
     assert_eq!(number("hits"), 3 * 128, "{answer}");
 }
 
+/// Of many in a small table some would have the same number by a hash, and be none to the kernel.
+#[test]
+fn each_stack_has_a_row_of_its_own() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let trigger = "keys=stacktrace:size=128";
+    let hist = Hist::start("sched:sched_switch", trigger, &["--json"]);
+    for _ in 0..20 {
+        support::noctule(&["--version"]);
+        thread::sleep(Duration::from_millis(10));
+    }
+    let answer = hist.end_json();
+    let rows = answer["rows"].as_array().expect("rows");
+    assert!(rows.len() > 5, "{answer}");
+    let stacks: std::collections::HashSet<_> = rows
+        .iter()
+        .map(|row| row["stacktrace"].to_string())
+        .collect();
+    assert_eq!(stacks.len(), rows.len(), "{answer}");
+    assert!(!stacks.contains("null"), "{answer}");
+}
+
 #[test]
 fn the_answer_has_the_kernels_format() {
     let _machine = support::shared();

@@ -35,8 +35,6 @@ pub enum PlainMapKind {
     PerCpuHash,
     /// Records for one reader, of all CPUs; its size is given as the number of entries.
     Ring,
-    /// Stacks of the kernel by number; a value holds up to its size in addresses.
-    StackTrace,
 }
 
 impl PlainMapKind {
@@ -47,7 +45,6 @@ impl PlainMapKind {
             Self::Hash => MapType::Hash,
             Self::PerCpuHash => MapType::PercpuHash,
             Self::Ring => MapType::RingBuf,
-            Self::StackTrace => MapType::StackTrace,
         }
     }
 }

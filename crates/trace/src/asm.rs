@@ -143,7 +143,6 @@ pub enum Helper {
     CurrentPidTgid = 14,
     CurrentComm = 16,
     SkbLoadBytes = 26,
-    GetStackid = 27,
     CurrentTask = 35,
     GetStack = 67,
     CurrentCgroupId = 80,

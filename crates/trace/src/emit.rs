@@ -36,22 +36,20 @@ pub enum MapUse {
     Memory = 2,
     /// A table of steps for each pattern; read only.
     Globs = 3,
-    /// Stacks.
-    Stacks = 4,
     /// One entry, all zeros: a new row.
-    Zero = 5,
+    Zero = 4,
     /// When the first of two events came, by their key.
-    Firsts = 6,
+    Firsts = 5,
     /// One entry per CPU: first events that found no room.
-    Unkept = 7,
+    Unkept = 6,
     /// One entry: not 0 while the table is paused. Of an event that switches others: how often it still may.
-    Paused = 8,
+    Paused = 7,
     /// What is stored for a key beside its row: variables, and what was tracked.
-    Variables = 9,
+    Variables = 8,
 }
 
 /// Maps of one table: the programs of several have those of the second behind those of the first.
-pub const MAPS: usize = 10;
+pub const MAPS: usize = 9;
 
 /// A program that is complete but for its maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,8 +69,6 @@ pub struct Emitted {
     pub busy: Option<usize>,
     /// The patterns of the filter, in the order of their entries.
     pub globs: Vec<[u64; 256]>,
-    /// The table of stacks is used.
-    pub stacks: bool,
     /// Bytes of the key that two events have in common; 0: the event stands alone.
     pub pair_size: usize,
     /// The table can be paused.
@@ -229,7 +225,6 @@ fn emit_as(program: &Program, has_atomics: bool, probe: Probe) -> Result<Emitted
         code: emitter.asm.finish()?,
         memory_size: emitter.memory_size,
         globs: emitter.globs,
-        stacks: emitter.stacks,
         memories: if is_held { MEMORIES } else { 1 },
         busy,
         atomic: emitter.atomic,
@@ -246,7 +241,6 @@ pub fn layout(program: &Program) -> Emitted {
     Emitted {
         key_size: program.keys.iter().map(Part::size).sum(),
         value_size: value_size(program),
-        stacks: program.keys.contains(&Part::Stack),
         pair_size,
         pausable: program.pausable || program.switch.is_some(),
         variables_size: program.linked.kept,
@@ -327,7 +321,6 @@ struct Emitter {
     asm: Assembler,
     globs: Vec<[u64; 256]>,
     key: Place,
-    stacks: bool,
     /// The number of the first map of its table.
     first_map: u32,
     /// Bytes of the CPU's memory that are in use.
@@ -349,7 +342,6 @@ impl Emitter {
             asm: Assembler::default(),
             globs: Vec::new(),
             key: Place::stack(frame::KEY),
-            stacks: false,
             first_map: first_map(table),
             memory_size: 0,
             busy: None,

@@ -61,6 +61,9 @@ pub enum Pair {
     Second(Vec<Part>),
 }
 
+/// Addresses of a stack that are kept, as many as the kernel's own histograms have.
+pub const FRAMES: usize = 16;
+
 /// One part of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -74,7 +77,8 @@ pub enum Part {
         /// Bytes from the record's start; a multiple of eight.
         offset: u32,
     },
-    /// The number of the stack in the table of stacks.
+    /// The addresses of the kernel's stack, [`FRAMES`] of them at most; the rest of its room is zero. A session
+    /// gives each a number.
     Stack,
 }
 
@@ -82,7 +86,8 @@ impl Part {
     /// Bytes in the key; a multiple of eight.
     pub fn size(&self) -> usize {
         match self {
-            Self::Number(_) | Self::Stack => 8,
+            Self::Number(_) => 8,
+            Self::Stack => 8 * FRAMES,
             Self::Text(text) => text.room(),
             Self::Address { .. } => 16,
         }

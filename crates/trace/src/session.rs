@@ -1,5 +1,6 @@
 //! A histogram that runs: its maps, its program, and what it has counted.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -11,12 +12,10 @@ use crate::emit::{EmitError, Emitted, MAPS, MapUse, emit_for, layout};
 use crate::probe::Probe;
 #[cfg(doc)]
 use crate::program::Pair;
-use crate::program::{Aggregate, Program};
+use crate::program::{Aggregate, FRAMES, Program};
 use crate::source::Span;
 use crate::table::Row;
 
-/// Addresses of a stack that are kept, as many as the kernel's own histograms have.
-const FRAMES: usize = 16;
 /// First events that can wait for their second ones.
 const FIRSTS: u32 = 16_384;
 /// Rows with more bytes than that are kept for fewer keys: all of them are there from the start, on
@@ -87,11 +86,11 @@ impl From<Error> for SessionError {
 /// What has been counted up to now.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
-    /// A row for each key, in no order.
+    /// A row for each key, in no order. Of a stack the key has the number in eight bytes.
     pub rows: Vec<Row>,
     /// Hits that found no room in the table; first events and variables, too, that found no room.
     pub dropped: u64,
-    /// The addresses of each stack that is in a key.
+    /// The addresses of each stack that is in a key, by its number; not of the one without any.
     pub stacks: HashMap<u64, Vec<u64>>,
     /// What the rows keep.
     pub kept: Vec<Aggregate>,
@@ -105,8 +104,10 @@ pub type Attach<'a> = Box<dyn FnOnce(&LoadedProgram) -> Result<AttachedProgram, 
 pub struct Session {
     maps: Vec<Option<PlainMap>>,
     kept: Vec<Aggregate>,
-    /// Where the number of a stack lies in the key.
+    /// Where the addresses of a stack lie in the key.
     stack: Option<usize>,
+    /// The numbers of stacks, which they keep from one reading to the next.
+    numbers: RefCell<HashMap<Vec<u64>, u64>>,
     /// It has no table, and turns others on or off.
     switches: bool,
     attached: Vec<AttachedProgram>,
@@ -172,6 +173,7 @@ impl Session {
             maps: maps(&layout(program), table.size, cpus)?,
             kept: program.values.iter().map(|kept| kept.what).collect(),
             stack: stack_at(program),
+            numbers: RefCell::default(),
             switches: program.switch.is_some(),
             attached: Vec::new(),
             programs: Vec::new(),
@@ -272,7 +274,12 @@ impl Session {
             ..Counted::default()
         };
         if let Some(table) = self.map(MapUse::Table) {
-            for (key, per_cpu) in table.per_cpu_entries()? {
+            for (mut key, per_cpu) in table.per_cpu_entries()? {
+                if let Some(at) = self.stack {
+                    let mut numbers = self.numbers.borrow_mut();
+                    let stack = number_stack(&mut key, at, &mut numbers);
+                    counted.stacks.extend(stack);
+                }
                 let per_cpu = per_cpu.iter().map(Vec::as_slice);
                 let row = Row::merge(key, per_cpu, &self.kept);
                 // An array has its row from the start.
@@ -287,23 +294,6 @@ impl Session {
                     .get_per_cpu(&0_u32.to_ne_bytes())?
                     .unwrap_or_default();
                 counted.dropped += entry.iter().map(|cpu| first_word(cpu)).sum::<u64>();
-            }
-        }
-        if let (Some(at), Some(stacks)) = (self.stack, self.map(MapUse::Stacks)) {
-            for row in &counted.rows {
-                let number = first_word(row.key.get(at..).unwrap_or_default());
-                let Ok(index) = u32::try_from(number) else {
-                    continue;
-                };
-                let addresses = stacks.get(index)?.unwrap_or_default();
-                let words = addresses
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .copied()
-                    .map(u64::from_ne_bytes);
-                let frames = words.take_while(|address| *address != 0).collect();
-                counted.stacks.insert(number, frames);
             }
         }
         Ok(counted)
@@ -424,10 +414,6 @@ fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap
     if emitted.pair_size > 0 || emitted.variables_size > 0 {
         make(MapUse::Unkept, per_cpu, "hist_unkept", 4, 8, 1)?;
     }
-    if emitted.stacks {
-        let stack = PlainMapKind::StackTrace;
-        make(MapUse::Stacks, stack, "hist_stacks", 4, 8 * FRAMES, entries)?;
-    }
     if emitted.pausable {
         make(MapUse::Paused, PlainMapKind::Array, "hist_paused", 4, 8, 1)?;
     }
@@ -458,7 +444,28 @@ pub(crate) fn globs(globs: &[[u64; 256]]) -> Result<Option<PlainMap>, Error> {
     Ok(Some(map))
 }
 
-/// Where the number of a stack lies in the key.
+/// Puts the number of the stack into the key, in place of its addresses from this byte on. The number and
+/// the addresses; `None`: there are none, and the number has no stack.
+fn number_stack(
+    key: &mut Vec<u8>,
+    at: usize,
+    numbers: &mut HashMap<Vec<u64>, u64>,
+) -> Option<(u64, Vec<u64>)> {
+    let begin = at.min(key.len());
+    let end = (begin + 8 * FRAMES).min(key.len());
+    let words = key[begin..end].as_chunks().0.iter();
+    let words = words.map(|word| u64::from_ne_bytes(*word));
+    let frames: Vec<u64> = words.take_while(|address| *address != 0).collect();
+    let next = numbers.len() as u64;
+    let number = match frames.is_empty() {
+        true => u64::MAX,
+        false => *numbers.entry(frames.clone()).or_insert(next),
+    };
+    key.splice(begin..end, number.to_ne_bytes());
+    (!frames.is_empty()).then_some((number, frames))
+}
+
+/// Where the addresses of a stack lie in the key.
 fn stack_at(program: &Program) -> Option<usize> {
     let mut at = 0;
     for part in &program.keys {
@@ -482,6 +489,27 @@ pub(crate) fn refused_at(log: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_stack_of_keys_has_its_number() {
+        let mut numbers = HashMap::new();
+        let mut numbered = |frames: &[u64], last: u8| {
+            let mut key = vec![7];
+            key.extend((0..FRAMES).flat_map(|at| frames.get(at).unwrap_or(&0).to_ne_bytes()));
+            key.push(last);
+            let stack = number_stack(&mut key, 1, &mut numbers);
+            let number = u64::from_ne_bytes(*key[1..].first_chunk().unwrap());
+            assert_eq!((key[0], key[9], key.len()), (7, last, 10));
+            assert_eq!(
+                stack,
+                (!frames.is_empty()).then(|| (number, frames.to_vec()))
+            );
+            number
+        };
+        let full: Vec<u64> = (1..=FRAMES as u64).collect();
+        let numbers = [&[1, 2][..], &[1, 3], &full, &[1, 2], &[]].map(|f| numbered(f, 3));
+        assert_eq!(numbers, [0, 1, 2, 0, u64::MAX]);
+    }
 
     #[test]
     fn the_log_says_which_instruction_was_refused() {

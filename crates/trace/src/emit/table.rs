@@ -44,21 +44,28 @@ impl Emitter {
                         self.asm.store(Width::B8, at.base, at.offset, reg);
                     }
                 }
-                Part::Stack => self.stack(place),
+                Part::Stack => self.stack(place)?,
             }
             place = place.plus(part.size())?;
         }
         Ok(())
     }
 
-    /// The number of the stack; below zero where the kernel has none.
-    fn stack(&mut self, place: Place) {
-        self.stacks = true;
+    /// The addresses of the stack; zeros where the kernel has none. A number of `bpf_get_stackid` would be
+    /// that of another stack, or none, where two have one hash.
+    fn stack(&mut self, place: Place) -> Result<(), EmitError> {
+        let size = Part::Stack.size();
+        for word in (0..size).step_by(8) {
+            let at = place.plus(word)?;
+            self.asm.store(Width::B8, at.base, at.offset, 0);
+        }
         self.context_of_program(Reg::R1);
-        self.map(Reg::R2, MapUse::Stacks);
-        self.asm.mov(Reg::R3, SKIPPED_FRAMES);
-        self.asm.call(Helper::GetStackid);
-        self.asm.store(Width::B8, place.base, place.offset, Reg::R0);
+        self.address(Reg::R2, place);
+        let size = i32::try_from(size).map_err(|_| EmitError::TooLarge)?;
+        self.asm.mov(Reg::R3, size);
+        self.asm.mov(Reg::R4, SKIPPED_FRAMES);
+        self.asm.call(Helper::GetStack);
+        Ok(())
     }
 
     /// R9: the row of the key, which is made if there is none. Without room the hit is counted as

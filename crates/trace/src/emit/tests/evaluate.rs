@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::world::World;
 use crate::buckets;
 use crate::program::{
-    Aggregate, Comparison, Condition, ConditionKind, Context, FieldRead, Number, Operator, Pair,
-    Part, Program, TEXT_ROOM, Text,
+    Aggregate, Comparison, Condition, ConditionKind, Context, FRAMES, FieldRead, Number, Operator,
+    Pair, Part, Program, TEXT_ROOM, Text,
 };
 
 /// Tables of several events are compared with the kernel's own.
@@ -144,7 +144,12 @@ fn keep(value: &mut Value, what: Aggregate, number: u64) {
 fn part(part: &Part, world: &World) -> Vec<u8> {
     match part {
         Part::Number(n) => number(n, world).to_ne_bytes().to_vec(),
-        Part::Stack => world.stack.to_ne_bytes().to_vec(),
+        Part::Stack => {
+            let frames = world.stack.iter().flatten();
+            let mut bytes: Vec<u8> = frames.flat_map(|frame| frame.to_ne_bytes()).collect();
+            bytes.resize(8 * FRAMES, 0);
+            bytes
+        }
         Part::Address { offset } => world.record[*offset as usize..][..16].to_vec(),
         Part::Text(of) => {
             let mut bytes = text(of, world).unwrap_or_default();

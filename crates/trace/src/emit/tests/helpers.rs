@@ -2,6 +2,7 @@
 
 use super::machine::{Fault, MAP, Machine, RECORD};
 use crate::emit::MapUse;
+use crate::program::FRAMES;
 
 const EFAULT: i64 = -14;
 /// More than any record or key has.
@@ -19,7 +20,7 @@ impl Machine<'_> {
             16 => self.comm()?,
             26 => self.load_bytes(false)?,
             68 if self.get(5)? == 0 => self.load_bytes(true)?,
-            27 => self.stack_id()?,
+            67 => self.stack()?,
             35 => return Ok(self.world.thread),
             80 => return Ok(self.world.cgroup),
             113 => self.probe_read(false)?,
@@ -74,11 +75,17 @@ impl Machine<'_> {
         Ok(0)
     }
 
-    fn stack_id(&mut self) -> Result<i64, Fault> {
-        if self.get(1)? != RECORD || self.map(2)? != 4 || self.get(3)? & !0xff != 0 {
+    fn stack(&mut self) -> Result<i64, Fault> {
+        let size = 8 * FRAMES as u64;
+        if self.get(1)? != RECORD || self.get(3)? != size || self.get(4)? != 0 {
             return Err("the stack of what?".into());
         }
-        Ok(self.world.stack)
+        let Some(frames) = &self.world.stack else {
+            return Ok(EFAULT);
+        };
+        let bytes: Vec<u8> = frames.iter().flat_map(|f| f.to_ne_bytes()).collect();
+        self.write(self.get(2)?, &bytes)?;
+        Ok(bytes.len() as i64)
     }
 
     fn load_bytes(&mut self, whole: bool) -> Result<i64, Fault> {

@@ -122,9 +122,9 @@ impl Maps {
             1 => single(&self.dropped),
             2 => self.memory.get(slot),
             3 => self.globs.get(slot),
-            5 => single(&self.zero),
-            6 => self.times.get(slot),
-            7 => single(&self.unkept),
+            4 => single(&self.zero),
+            5 => self.times.get(slot),
+            6 => single(&self.unkept),
             _ => None,
         }
     }
@@ -145,7 +145,7 @@ impl Maps {
             0 => self.rows.get_mut(slot),
             1 => Some(&mut self.dropped),
             2 => self.memory.get_mut(slot),
-            7 => Some(&mut self.unkept),
+            6 => Some(&mut self.unkept),
             _ => None,
         };
         Ok((

@@ -6,8 +6,8 @@ use super::world::{KERNEL, Random, USER, World};
 use crate::glob::Glob;
 use crate::probe::Probe;
 use crate::program::{
-    Aggregate, Comparison, Condition, ConditionKind, Context, FieldRead, Kept, Number, Operator,
-    Pair, Part, Program, Text,
+    Aggregate, Comparison, Condition, ConditionKind, Context, FRAMES, FieldRead, Kept, Number,
+    Operator, Pair, Part, Program, Text,
 };
 use crate::source::Span;
 
@@ -70,7 +70,11 @@ pub(super) fn world(random: &mut Random, wild: bool) -> World {
         cgroup: random.below(3),
         thread,
         comm,
-        stack: random.one_of(&[-14, -17, 0, 1, 77, 16_383]),
+        stack: match random.below(6) {
+            0 => None,
+            length @ 1..5 => Some((0..length).map(|_| 1 + random.below(3)).collect()),
+            _ => Some((1..=FRAMES as u64).collect()),
+        },
         kernel,
         user,
     }

@@ -26,8 +26,8 @@ pub(super) struct World {
     pub(super) cgroup: u64,
     /// The address of the kernel's record of the thread.
     pub(super) thread: u64,
-    /// Of `bpf_get_stackid`.
-    pub(super) stack: i64,
+    /// Of `bpf_get_stack`; none: an error.
+    pub(super) stack: Option<Vec<u64>>,
     /// From [`KERNEL`] on.
     pub(super) kernel: Vec<u8>,
     /// From [`USER`] on.
