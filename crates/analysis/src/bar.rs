@@ -8,7 +8,8 @@ impl WaitReportRow {
     /// A bar of so many characters: how many of them each cause has. They fill it, unless there was
     /// no wait.
     pub fn bar(&self, characters: usize) -> impl Iterator<Item = (Cause, usize)> {
-        let total = u128::from(self.total_ns().max(1));
+        let all = self.wait_ns.iter().map(|part| u128::from(*part));
+        let total = all.sum::<u128>().max(1);
         let (mut sum, mut drawn) = (0, 0);
         Cause::ALL.into_iter().map(move |cause| {
             sum += u128::from(self.wait_ns[cause as usize]);
@@ -38,6 +39,12 @@ mod tests {
                 [u64::MAX / 8, u64::MAX / 8, 0, 0, 0, 0, 0, 0],
                 [12, 12, 0, 0, 0, 0, 0, 0],
             ),
+            // Of a forged recording.
+            (
+                [1 << 63, 1 << 63, 0, 0, 0, 0, 0, 0],
+                [12, 12, 0, 0, 0, 0, 0, 0],
+            ),
+            ([u64::MAX; 8], [3; 8]),
         ];
         for (wait_ns, parts) in cases {
             let row = WaitReportRow { wait_ns, ..row() };

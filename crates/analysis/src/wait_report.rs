@@ -216,12 +216,14 @@ impl WaitReportRow {
 
     /// All that it waited, nanoseconds.
     pub fn total_ns(&self) -> u64 {
-        self.wait_ns.iter().sum()
+        let parts = self.wait_ns.iter().copied();
+        parts.fold(0, u64::saturating_add)
     }
 
     /// What it waited for others, of which the culprits have their shares.
     pub fn others_ns(&self) -> u64 {
-        self.culprits.iter().map(|c| c.blame.wait_ns).sum()
+        let parts = self.culprits.iter().map(|c| c.blame.wait_ns);
+        parts.fold(0, u64::saturating_add)
     }
 
     /// The other group that is to blame most. Groups without a name are no single culprit.

@@ -174,7 +174,14 @@ impl ZoneRecord {
     pub(crate) fn energy<'a>(
         records: impl Iterator<Item = &'a Self> + Clone,
     ) -> (Energy, Vec<ZoneAccount>) {
-        let zones = records.clone().map(Self::of_zone).collect();
+        let count = records.clone().count();
+        let zones = records.clone().map(|record| {
+            let mut zone = record.of_zone();
+            // A forged file names one that is not there.
+            zone.parent = zone.parent.filter(|parent| *parent < count);
+            zone
+        });
+        let zones = zones.collect();
         let readings = records.clone().map(Self::reading).collect();
         let accounts = records.filter(|record| record.accounted);
         (

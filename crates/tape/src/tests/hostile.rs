@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use noctule_analysis::{ReportBuilder, Thresholds};
+use noctule_model::{Batch, Level};
+
 use super::world::{Dice, World};
 use super::{read, write};
 use crate::index::{self, Chunk, Flush, Line};
@@ -64,6 +67,42 @@ fn forge(path: &Path, chunk: &mut Chunk, dice: &mut Dice) {
     fs::write(&file, bytes).expect("room");
 }
 
+/// Makes every report of batches: it returns.
+fn reports(batches: Vec<Batch>) {
+    let mut batches = batches.into_iter();
+    let mut builder = ReportBuilder::new(batches.next().expect("a batch"));
+    batches.for_each(|batch| builder.add(batch));
+    for level in [Level::Process, Level::Container, Level::Cgroup] {
+        builder.report(level, false);
+        let waits = builder.waits(level, false, &Thresholds::default());
+        for row in &waits.rows {
+            let drawn: usize = row.bar(24).map(|(_, part)| part).sum();
+            assert!(drawn <= 24, "{drawn}");
+        }
+    }
+}
+
+#[test]
+fn a_zone_that_is_in_none_of_the_zones_is_in_no_other() {
+    let mut world = World::new(1);
+    let mut all: Vec<_> = (0..6).map(|_| world.tick()).collect();
+    for (place, (_, batch)) in all.iter_mut().enumerate() {
+        let energy = batch.energy.as_mut().expect("this world has a meter");
+        let mut zones = energy.zones.to_vec();
+        zones[1].parent = Some([2, 77, usize::MAX][place % 3]);
+        energy.zones = zones.into();
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), 12, &all);
+    let (batches, _, damages) = read(folder.path());
+    assert_eq!((batches.len(), damages), (6, 0));
+    for batch in &batches {
+        let zones = &batch.energy.as_ref().expect("a meter").zones;
+        assert_eq!(zones[1].parent, None);
+    }
+    reports(batches);
+}
+
 #[test]
 fn contents_that_were_forged_with_their_checksums_do_no_harm() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -86,6 +125,7 @@ fn contents_that_were_forged_with_their_checksums_do_no_harm() {
         // It returns, and the other segment is as it was.
         let (batches, ..) = read(folder.path());
         assert!(!batches.is_empty(), "round {round}");
+        reports(batches);
         fs::write(&file, whole).expect("room");
         seal(&good[segment].0, &good[segment].1);
     }
