@@ -21,6 +21,7 @@ pub(crate) const ALL: &[&str] = &[
     "cpus",
     "processes",
     "groups",
+    "quotas",
     "waits",
     "pairs",
     "destinations",
@@ -31,8 +32,10 @@ pub(crate) const ALL: &[&str] = &[
     "maps",
 ];
 
-/// Those of groups, their waits and who caused them, which are half of the bytes.
-pub(crate) const OF_GROUPS: &[&str] = &["owners", "node", "groups", "waits", "pairs", "features"];
+/// Those of groups, their quotas, their waits and who caused them, which are half of the bytes.
+pub(crate) const OF_GROUPS: &[&str] = &[
+    "owners", "node", "groups", "quotas", "waits", "pairs", "features",
+];
 
 /// Tables, decompressed.
 pub(crate) struct Parts<'a> {

@@ -8,7 +8,7 @@ use crate::changes::{Changes, Log, Pending};
 use crate::tables::{
     CpuRecord, DestinationRecord, Distribution, EventRecord, FeatureRecord, GroupRecord,
     LossRecord, MapRecord, NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord,
-    ProcessRecord, ProgramRecord, WaitRecord, ZoneRecord,
+    ProcessRecord, ProgramRecord, QuotaRecord, WaitRecord, ZoneRecord,
 };
 
 /// The rows of all tables that were not written yet.
@@ -21,6 +21,7 @@ pub(crate) struct Tables {
     processes: Changes<ProcessRecord>,
     exited: Log<ProcessRecord>,
     groups: Changes<GroupRecord>,
+    quotas: Changes<QuotaRecord>,
     waits: Changes<WaitRecord>,
     pairs: Changes<PairRecord>,
     destinations: Changes<DestinationRecord>,
@@ -39,6 +40,7 @@ impl Tables {
         let mut tables = Self::default();
         tables.processes.write_differences();
         tables.groups.write_differences();
+        tables.quotas.write_differences();
         tables.waits.write_differences();
         tables.pairs.write_differences();
         tables.destinations.write_differences();
@@ -46,7 +48,7 @@ impl Tables {
     }
 
     /// Each table with its name.
-    pub(crate) fn each(&mut self) -> [(&'static str, &mut dyn Pending); 16] {
+    pub(crate) fn each(&mut self) -> [(&'static str, &mut dyn Pending); 17] {
         [
             ("node", &mut self.node),
             ("owners", &mut self.owners),
@@ -55,6 +57,7 @@ impl Tables {
             ("processes", &mut self.processes),
             ("exited", &mut self.exited),
             ("groups", &mut self.groups),
+            ("quotas", &mut self.quotas),
             ("waits", &mut self.waits),
             ("pairs", &mut self.pairs),
             ("destinations", &mut self.destinations),
@@ -101,8 +104,7 @@ impl Tables {
             all_connects,
             destinations,
             blames,
-            // Of the files of the hierarchy: a verdict of the past does not name its limit.
-            quotas: _,
+            quotas,
             // A reader makes them again from the cgroups.
             subjects: _,
             energy,
@@ -130,6 +132,8 @@ impl Tables {
         let rows = cgroups.iter();
         let rows = rows.map(|row| GroupRecord::new(row, owners, measured, metered));
         kept &= self.groups.step(tick, rows).is_empty();
+        // A report looks at those of the ends of its window alone.
+        self.quotas.step(tick, quotas.iter().map(QuotaRecord::new));
         let rows = [
             (Distribution::Waits, waits, all_waits),
             (Distribution::Connects, connects, all_connects),

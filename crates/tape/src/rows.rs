@@ -12,7 +12,7 @@ use crate::parts::Parts;
 use crate::tables::{
     CpuRecord, DestinationRecord, Distribution, FeatureRecord, GroupRecord, Keyed, LossRecord,
     MapRecord, NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord, ProcessRecord,
-    ProgramRecord, WaitRecord, ZoneRecord,
+    ProgramRecord, QuotaRecord, WaitRecord, ZoneRecord,
 };
 
 /// A table whose rows stay until they change.
@@ -80,6 +80,7 @@ pub(crate) struct State {
     cpus: Rows<CpuRecord>,
     processes: Rows<ProcessRecord>,
     groups: Rows<GroupRecord>,
+    quotas: Rows<QuotaRecord>,
     waits: Rows<WaitRecord>,
     pairs: Rows<PairRecord>,
     destinations: Rows<DestinationRecord>,
@@ -163,6 +164,7 @@ impl State {
         let cpus = parts.rows("cpus", last)?;
         let processes = parts.rows("processes", last)?;
         let groups = parts.rows("groups", last)?;
+        let quotas = parts.rows("quotas", last)?;
         let waits = parts.rows("waits", last)?;
         let pairs = parts.rows("pairs", last)?;
         let destinations = parts.rows("destinations", last)?;
@@ -178,6 +180,7 @@ impl State {
         self.cpus.load(cpus);
         self.processes.load(processes);
         self.groups.load(groups);
+        self.quotas.load(quotas);
         self.waits.load(waits);
         self.pairs.load(pairs);
         self.destinations.load(destinations);
@@ -239,6 +242,7 @@ impl State {
         self.cpus.advance(tick);
         self.processes.advance(tick);
         self.groups.advance(tick);
+        self.quotas.advance(tick);
         self.waits.advance(tick);
         self.pairs.advance(tick);
         self.destinations.advance(tick);
@@ -289,6 +293,7 @@ impl State {
                 .values()
                 .map(DestinationRecord::row)
                 .collect(),
+            quotas: QuotaRecord::quotas(self.quotas.values()),
             blames: self.pairs.values().map(PairRecord::row).collect(),
             energy: node.metered.then_some(energy),
             zone_accounts,

@@ -8,6 +8,7 @@ mod group;
 mod node;
 mod owner;
 mod process;
+mod quota;
 mod status;
 mod waits;
 
@@ -22,6 +23,7 @@ pub(crate) use group::{DestinationRecord, GroupRecord};
 pub(crate) use node::{NodeRecord, PackageRecord};
 pub(crate) use owner::{OwnerNumber, OwnerRecord, Owners};
 pub(crate) use process::ProcessRecord;
+pub(crate) use quota::QuotaRecord;
 pub(crate) use status::{FeatureRecord, LossRecord, MapRecord, ProgramRecord};
 pub(crate) use waits::{Distribution, PairRecord, WaitRecord};
 

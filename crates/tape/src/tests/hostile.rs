@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use noctule_analysis::{ReportBuilder, Thresholds};
-use noctule_model::{Batch, Level};
+use noctule_model::{Batch, CgroupId, Level, QuotaRow};
 
 use super::world::{Dice, World};
 use super::{read, write};
@@ -99,6 +99,32 @@ fn a_zone_that_is_in_none_of_the_zones_is_in_no_other() {
     for batch in &batches {
         let zones = &batch.energy.as_ref().expect("a meter").zones;
         assert_eq!(zones[1].parent, None);
+    }
+    reports(batches);
+}
+
+#[test]
+fn a_quota_that_no_kernel_takes_is_none() {
+    let mut world = World::new(3);
+    let mut all: Vec<_> = (0..4).map(|_| world.tick()).collect();
+    let limits = [0.5, f64::NAN, f64::INFINITY, 0.0, -1.0];
+    for (place, (_, batch)) in (0..).zip(&mut all) {
+        let quotas = (0..).zip(limits).map(|(id, cpus)| QuotaRow {
+            cgroup: CgroupId(id),
+            path: "/".into(),
+            cpus,
+            periods: u64::MAX - place,
+            throttled_periods: u64::MAX,
+            throttled_ns: u64::MAX / 2 + place,
+        });
+        batch.quotas = quotas.collect();
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), 12, &all);
+    let (batches, _, damages) = read(folder.path());
+    assert_eq!((batches.len(), damages), (4, 0));
+    for (batch, (_, written)) in batches.iter().zip(&all) {
+        assert_eq!(batch.quotas, written.quotas[..1]);
     }
     reports(batches);
 }

@@ -1,7 +1,12 @@
 //! The same batches and events come back.
 
+use std::sync::Arc;
+
 use noctule_analysis::{ReportBuilder, Thresholds};
-use noctule_model::{Batch, Counter, Event, Level, ProcessId, ProcessRow};
+use noctule_model::{
+    Batch, Cause, CgroupId, CgroupRow, Counter, Event, Level, Owner, ProcessId, ProcessRow,
+    QuotaRow, VerdictKind,
+};
 use proptest::prelude::{ProptestConfig, any, proptest};
 
 use super::world::World;
@@ -196,4 +201,61 @@ fn where_it_comes_from_is_kept() {
     assert_eq!(meta.host, "h\u{e9}");
     assert_eq!(meta.command, ["make", "a b"]);
     assert!(tape.segments()[0].is_closed());
+}
+
+/// A group that is throttled, and waits behind another in the time that its limit leaves.
+fn limited(all: &mut [(Vec<Event>, Batch)]) {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let id = CgroupId(77);
+    for (second, (_, batch)) in (0..).zip(all) {
+        let mut row = CgroupRow {
+            id,
+            owner: Some(Arc::new(Owner {
+                path: "/limited".into(),
+                ..Owner::unknown(id)
+            })),
+            ..CgroupRow::default()
+        };
+        row.counters[Counter::CpuTime] = second * SECOND_NS * 3 / 10;
+        row.counters[Counter::Wait(Cause::Throttle)] = second * SECOND_NS * 4 / 10;
+        row.counters[Counter::Wait(Cause::Neighbour)] = second * SECOND_NS * 3 / 10;
+        batch.measured = Counter::all().collect();
+        batch.cgroups = vec![row];
+        batch.quotas = vec![QuotaRow {
+            cgroup: id,
+            path: "/limited".into(),
+            cpus: 0.3,
+            periods: second * 10,
+            throttled_periods: second * 10,
+            throttled_ns: second * SECOND_NS * 4 / 10,
+        }];
+    }
+}
+
+#[test]
+fn a_neighbour_that_is_not_accused_live_is_not_accused_of_a_recording() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(11);
+    let mut all: Vec<_> = (0..40).map(|_| world.tick()).collect();
+    limited(&mut all);
+    spread(&mut all, 5);
+    write(folder.path(), 70, &all);
+    let mut live = ReportBuilder::new(all[2].1.clone());
+    all[3..36].iter().for_each(|it| live.add(it.1.clone()));
+    let tape = Tape::open(folder.path()).expect("a tape");
+    let (from, to) = (all[2].1.time_unix_ns, all[35].1.time_unix_ns);
+    let span = &tape.spans()[0];
+    let read = [tape.batches(span, from), tape.batches_of_groups(span, from)];
+    let verdict = |it: &ReportBuilder| {
+        let report = it.waits(Level::Cgroup, false, &Thresholds::default());
+        let mut rows = report.rows.into_iter();
+        let row = rows.find(|row| row.party.name(Level::Cgroup) == "/limited");
+        let row = row.expect("it waited");
+        (row.verdict.kind, row.quota)
+    };
+    let (kind, quota) = verdict(&live);
+    assert_eq!(kind, VerdictKind::HeldByQuota);
+    for batches in read {
+        assert_eq!(verdict(&gathered(batches, to)), (kind, quota.clone()));
+    }
 }

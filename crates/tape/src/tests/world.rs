@@ -10,9 +10,9 @@ use noctule_model::{
     DestinationRow, DnsAnswer, DnsQuery, DnsQuestion, Driver, Energy, EnergySource, Event,
     EventCounter, EventProcess, ExecContext, ExitStatus, Feature, FeatureId, FeatureState,
     FileChange, FilePath, Group, Histogram, Loss, MapFill, Measured, Namespace, Node, Origin,
-    Owner, PackageRow, PackageUse, Parent, Pod, ProcessId, ProcessRow, ProgramCost, Runtime,
-    Socket, Sockets, TcpChange, UdpFlow, WaitRow, Waiting, What, Zone, ZoneAccount, ZoneKind,
-    ZoneReading,
+    Owner, PackageRow, PackageUse, Parent, Pod, ProcessId, ProcessRow, ProgramCost, QuotaRow,
+    Runtime, Socket, Sockets, TcpChange, UdpFlow, WaitRow, Waiting, What, Zone, ZoneAccount,
+    ZoneKind, ZoneReading,
 };
 
 /// Pseudo-random numbers.
@@ -145,6 +145,7 @@ impl World {
         self.processes();
         self.groups();
         self.waits();
+        self.quotas();
         self.status();
         self.energy();
         let events = (0..self.dice.roll(6)).map(|_| self.event()).collect();
@@ -308,6 +309,32 @@ impl World {
             },
         });
         self.batch.blames = pairs.collect();
+    }
+
+    fn quotas(&mut self) {
+        let dice = &mut self.dice;
+        let rows = &mut self.batch.quotas;
+        rows.retain(|_| !dice.happens(6));
+        let cgroup = CgroupId(dice.roll(9));
+        if rows.iter().all(|row| row.cgroup != cgroup) {
+            rows.push(QuotaRow {
+                cgroup,
+                path: format!("/{}", dice.roll(9)),
+                cpus: 0.5,
+                periods: 0,
+                throttled_periods: 0,
+                throttled_ns: 0,
+            });
+        }
+        for row in rows.iter_mut().step_by(2) {
+            row.cpus = 1.0 + dice.roll(9) as f64 / 7.0;
+            row.periods += dice.roll(11);
+            row.throttled_periods += dice.roll(3);
+            // Where it is set anew the kernel counts from 0.
+            row.throttled_ns = [0, row.throttled_ns + dice.roll(1 << 30)][dice.roll(2) as usize];
+        }
+        // As they are read from the hierarchy.
+        rows.sort_by(|a, b| (&a.path, a.cgroup).cmp(&(&b.path, b.cgroup)));
     }
 
     fn status(&mut self) {

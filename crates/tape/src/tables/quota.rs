@@ -1,0 +1,64 @@
+//! CPU quotas of groups.
+
+use noctule_model::{CgroupId, QuotaRow};
+
+use super::Keyed;
+use crate::column::{Count, record};
+
+record! {
+    /// A group with a CPU quota, and the kernel's own account of it.
+    pub(crate) struct QuotaRecord {
+        cgroup: u64,
+        path: String,
+        cpus: f64,
+        periods: Count,
+        throttled_periods: Count,
+        throttled_ns: Count,
+    }
+}
+
+impl Keyed for QuotaRecord {
+    type Key = u64;
+    const COLUMNS: &[&str] = &["cgroup"];
+
+    fn key(&self) -> u64 {
+        self.cgroup
+    }
+}
+
+impl QuotaRecord {
+    pub(crate) fn new(row: &QuotaRow) -> Self {
+        let QuotaRow {
+            cgroup,
+            path,
+            cpus,
+            periods,
+            throttled_periods,
+            throttled_ns,
+        } = row;
+        Self {
+            cgroup: cgroup.0,
+            path: path.clone(),
+            cpus: *cpus,
+            periods: Count(*periods),
+            throttled_periods: Count(*throttled_periods),
+            throttled_ns: Count(*throttled_ns),
+        }
+    }
+
+    /// The quotas of a batch, in the order in which they are read live. One that the kernel does not take is none.
+    pub(crate) fn quotas<'a>(records: impl Iterator<Item = &'a Self>) -> Vec<QuotaRow> {
+        let is_quota = |it: &&Self| it.cpus.is_finite() && it.cpus > 0.0;
+        let rows = records.filter(is_quota).map(|it| QuotaRow {
+            cgroup: CgroupId(it.cgroup),
+            path: it.path.clone(),
+            cpus: it.cpus,
+            periods: it.periods.0,
+            throttled_periods: it.throttled_periods.0,
+            throttled_ns: it.throttled_ns.0,
+        });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by(|a, b| a.path.cmp(&b.path));
+        rows
+    }
+}
