@@ -197,6 +197,11 @@ impl State {
         self.node.front().map(|entry| entry.row.time.0)
     }
 
+    /// Its number.
+    pub(crate) fn next_tick(&self) -> Option<u64> {
+        self.node.front().map(|entry| entry.tick)
+    }
+
     /// Number and time of the one behind it, if it is loaded.
     pub(crate) fn second(&self) -> Option<(u64, u64)> {
         let second = self.node.get(1);
@@ -210,7 +215,7 @@ impl State {
 
     /// Whether the next batch has every row of the batch at which the state is.
     pub(crate) fn next_keeps_rows(&self) -> bool {
-        let next = self.node.front().map(|entry| entry.tick);
+        let next = self.next_tick();
         self.at.is_some() && next.is_some_and(|tick| !self.ends.contains(&tick))
     }
 

@@ -197,22 +197,45 @@ impl Tape {
         self.batches_of(parts::ALL, span, Begin::Time(from_unix_ns))
     }
 
-    /// The batches of a span, from the last one whose number ([`Batch::sequence`]) is not greater than this on.
+    /// The batches of a span, from the last one whose number ([`Batch::sequence`]) is not greater than this on; where
+    /// that cannot be read, from the last before it that can; where none can, from the first behind it.
     pub fn batches_from(&self, span: &Span, sequence: u64) -> Batches<'_> {
-        self.batches_of(parts::ALL, span, Begin::Number(sequence))
+        let segments = self.segments_of(span);
+        let from = |segments, number| Batches::of(parts::ALL, segments, Begin::Number(number));
+        let reached = |it: &Batches<'_>| it.state.next_tick().is_some_and(|next| next <= sequence);
+        let batches = from(segments, sequence);
+        if batches.damages.is_empty() || reached(&batches) {
+            return batches;
+        }
+        let flushes = segments.iter().enumerate().flat_map(|(at, segment)| {
+            let filled = segment.flushes().iter().filter(|it| it.ticks > 0);
+            filled.map(move |flush| (at, flush.last))
+        });
+        let mut before = flushes.rev().filter(|(_, last)| *last < sequence);
+        // Not behind the segment: where all is damaged, each try would go through all the rest.
+        let can_be_read = |(at, last): &(usize, u64)| reached(&from(&segments[..=*at], *last));
+        match before.find(can_be_read) {
+            Some((_, last)) => from(segments, last),
+            None => batches,
+        }
     }
 
-    /// Number of the last batch of a span that is not after a moment, of the first where all are; `None`: it cannot
-    /// be read.
+    /// Number of the last batch of a span that is not after a moment, of the first where all are; where it cannot be
+    /// read, about that by the index. `None`: there is no batch.
     pub fn number_at(&self, span: &Span, time_unix_ns: u64) -> Option<u64> {
-        let (first, last) = span.segments;
-        let segments = self.segments.get(first..=last)?;
+        let segments = self.segments_of(span);
         let (segment, flush) = place(segments, Begin::Time(time_unix_ns));
         let segment = segments.get(segment)?;
         let flush = segment.flushes().get(flush).filter(|it| it.ticks > 0)?;
-        let nodes = segment.read::<NodeRecord>(flush, "node").ok()?;
+        let nodes = segment.read::<NodeRecord>(flush, "node");
+        let nodes = nodes.unwrap_or_default();
         let before = nodes.iter().take_while(|it| it.row.time.0 <= time_unix_ns);
-        before.last().or(nodes.first()).map(|it| it.tick)
+        let known = before.last().or(nodes.first()).map(|it| it.tick);
+        let by_index = match time_unix_ns < flush.to_unix_ns {
+            true => flush.first,
+            false => flush.last,
+        };
+        Some(known.unwrap_or(by_index))
     }
 
     /// The same with nothing but the node, the groups, their waits and who caused them, and features: reports of
@@ -222,30 +245,18 @@ impl Tape {
     }
 
     fn batches_of(&self, tables: &'static [&'static str], span: &Span, from: Begin) -> Batches<'_> {
+        Batches::of(tables, self.segments_of(span), from)
+    }
+
+    fn segments_of(&self, span: &Span) -> &[Segment] {
         let (first, last) = span.segments;
-        let segments = self.segments.get(first..=last).unwrap_or_default();
-        let (begun, flush) = place(segments, from);
-        let segments = &segments[begun.min(segments.len())..];
-        let flushes = segments.first().map_or(&[][..], Segment::flushes);
-        let before = flushes.iter().take(flush + 1);
-        let whole = before.enumerate().rfind(|(_, flush)| flush.whole);
-        let mut batches = Batches {
-            tables,
-            segments,
-            flush: whole.map_or(0, |(whole, _)| whole),
-            state: State::default(),
-            passed: false,
-            damages: Vec::new(),
-        };
-        batches.skip_to(flush, from);
-        batches
+        self.segments.get(first..=last).unwrap_or_default()
     }
 
     /// The events of a span that happened in a stretch of time, in the order in which they were seen.
     pub fn events(&self, span: &Span, from_unix_ns: u64, to_unix_ns: u64) -> Events<'_> {
-        let (first, last) = span.segments;
         Events {
-            segments: self.segments.get(first..=last).unwrap_or_default(),
+            segments: self.segments_of(span),
             flush: 0,
             owners: Owners::default(),
             window: (from_unix_ns, to_unix_ns),
@@ -317,6 +328,24 @@ pub struct Batches<'a> {
 }
 
 impl<'a> Batches<'a> {
+    fn of(tables: &'static [&'static str], segments: &'a [Segment], from: Begin) -> Self {
+        let (begun, flush) = place(segments, from);
+        let segments = &segments[begun.min(segments.len())..];
+        let flushes = segments.first().map_or(&[][..], Segment::flushes);
+        let before = flushes.iter().take(flush + 1);
+        let whole = before.enumerate().rfind(|(_, flush)| flush.whole);
+        let mut batches = Self {
+            tables,
+            segments,
+            flush: whole.map_or(0, |(whole, _)| whole),
+            state: State::default(),
+            passed: false,
+            damages: Vec::new(),
+        };
+        batches.skip_to(flush, from);
+        batches
+    }
+
     /// Wall-clock time of the next batch, nanoseconds since 1970.
     pub fn next_unix_ns(&mut self) -> Option<u64> {
         while self.state.next_unix_ns().is_none() {

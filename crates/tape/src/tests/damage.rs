@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::world::{Dice, World};
 use super::{read, words, write};
+use crate::segment::table_file;
+use crate::tape::Tape;
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -66,7 +68,80 @@ fn what_is_read_of_a_damaged_tape_is_true() {
 #[test]
 fn a_folder_without_a_recording_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
-    let error = crate::tape::Tape::open(folder.path()).expect_err("nothing is there");
+    let error = Tape::open(folder.path()).expect_err("nothing is there");
     assert!(error.to_string().contains("no recording"), "{error}");
-    crate::tape::Tape::open(&folder.path().join("none")).expect_err("no folder");
+    Tape::open(&folder.path().join("none")).expect_err("no folder");
+}
+
+/// Changes a byte of a table in what was written last into a segment. Number of the first batch of it, and of the last.
+fn damage_end(tape: &Tape, segment: usize, table: &str) -> (u64, u64) {
+    let segment = &tape.segments()[segment];
+    let flush = segment.flushes().iter().rfind(|it| it.ticks > 0);
+    let flush = flush.expect("batches");
+    let mut chunks = flush.chunks.iter();
+    let chunk = chunks.find(|it| it.table == table && !it.schema);
+    let file = segment.path().join(table_file(table));
+    let mut bytes = fs::read(&file).expect("a table");
+    bytes[chunk.expect("rows").offset as usize] ^= 1;
+    fs::write(&file, bytes).expect("room");
+    (flush.first, flush.last)
+}
+
+#[test]
+fn a_place_that_is_damaged_is_the_last_before_it_that_can_be_read() {
+    let mut world = World::new(5);
+    let mut all: Vec<_> = (0..95).map(|_| world.tick()).collect();
+    for (number, (_, batch)) in (1..).zip(&mut all) {
+        batch.sequence = number;
+    }
+    let cases = [
+        ("node", 300, 0),
+        ("groups", 300, 0),
+        ("groups", 40, 1),
+        ("node", 8, 5),
+    ];
+    for (table, segment_s, segment) in cases {
+        let folder = tempfile::tempdir().expect("a folder");
+        write(folder.path(), segment_s, &all);
+        let tape = Tape::open(folder.path()).expect("a tape");
+        let (first, last) = damage_end(&tape, segment, table);
+        let span = tape.spans()[0];
+        let case = format!("{table} of {segment_s} s, {first} to {last}");
+        for number in first..=last {
+            let mut batches = tape.batches_from(&span, number);
+            let found = batches.next().expect("a batch").sequence;
+            assert_eq!(found, first - 1, "{case}: {number}");
+            // Behind it, it goes on with the next segment.
+            let next = batches.next().map(|batch| batch.sequence);
+            let expected = tape.segments().get(segment + 1);
+            let expected = expected
+                .and_then(|it| it.flushes().first())
+                .map(|it| it.first);
+            assert_eq!(next, expected, "{case}: {number}");
+            assert!(!batches.damages().is_empty(), "{case}: {number}");
+        }
+        let time = |number: u64| all[number as usize - 1].1.time_unix_ns;
+        let number_at = |number| tape.number_at(&span, time(number));
+        assert_eq!(number_at(first - 1), Some(first - 1), "{case}");
+        assert_eq!(number_at(last), Some(last), "{case}");
+        let between = if table == "node" { first } else { first + 1 };
+        assert_eq!(number_at(first + 1), Some(between), "{case}");
+    }
+}
+
+#[test]
+fn where_nothing_before_a_place_can_be_read_reading_begins_behind_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(6);
+    let all: Vec<_> = (0..30).map(|_| world.tick()).collect();
+    write(folder.path(), 8, &all);
+    let tape = Tape::open(folder.path()).expect("a tape");
+    let span = tape.spans()[0];
+    damage_end(&tape, 0, "pairs");
+    damage_end(&tape, 1, "node");
+    let first = tape.segments()[2].flushes()[0].first;
+    for (_, batch) in &all[..12] {
+        let found = tape.batches_from(&span, batch.sequence).next();
+        assert_eq!(found.map(|it| it.sequence), Some(first));
+    }
 }
