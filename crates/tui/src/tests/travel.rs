@@ -371,6 +371,40 @@ fn a_minute_that_a_key_interrupts_is_read_all_the_same() {
     }
 }
 
+/// A batch takes three times as long to read as it is shown when it is played at 60 times.
+struct Slow(Tape);
+
+impl Recorded for Slow {
+    fn runs(&self) -> Vec<Run> {
+        self.0.runs()
+    }
+
+    fn number_at(&self, run: usize, time_unix_ns: u64) -> u64 {
+        self.0.number_at(run, time_unix_ns)
+    }
+
+    fn batches(&self, run: usize, number: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
+        let read = |_: &Batch| std::thread::sleep(Duration::from_millis(50));
+        Box::new(self.0.batches(run, number).inspect(read))
+    }
+}
+
+#[test]
+fn a_recording_that_is_read_slowly_is_played_without_pauses() {
+    let tape = Slow(tape());
+    let begun = tape.0.0[0][5].time_unix_ns;
+    with_player(&tape, (0, begun), |travels, pictures| {
+        let mut shown = arrived(pictures).time_unix_ns;
+        travels.send(Travel::Play(60)).expect("the player lives");
+        while shown < begun + 60 * TICK {
+            let next = arrived(pictures).time_unix_ns;
+            let batches = (next - shown) / TICK;
+            assert!(batches <= 12, "no picture and no key for {batches} batches");
+            shown = next;
+        }
+    });
+}
+
 #[test]
 fn keys_of_a_recording_are_travels() {
     let options = options(Level::Process);
