@@ -127,14 +127,8 @@ impl Recorded for Shown {
     }
 
     fn number_at(&self, run: usize, time_unix_ns: u64) -> u64 {
-        let Some(part) = self.parts.get(run) else {
-            return 0;
-        };
-        let found = self.tape.number_at(part, time_unix_ns);
-        // Where that is damaged: the next that can be read.
-        let read = || self.tape.batches(part, time_unix_ns).next();
-        found
-            .or_else(|| read().map(|batch| batch.sequence))
+        let part = self.parts.get(run);
+        part.and_then(|part| self.tape.number_at(part, time_unix_ns))
             .unwrap_or(0)
     }
 
@@ -212,5 +206,41 @@ mod tests {
             };
             assert_eq!(shown.select(&names).is_ok(), there, "{unit}");
         }
+    }
+    #[test]
+    fn the_end_of_a_recording_is_near_its_end_although_it_cannot_be_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = Options {
+            folder: folder.path().to_owned(),
+            segment_ns: 300_000_000_000,
+            limits: noctule_tape::Limits::default(),
+            meta: Meta::default(),
+        };
+        let recorder = Recorder::open(options).expect("a folder");
+        let second = 1_000_000_000;
+        for number in 1..=40 {
+            recorder.batch(&batch(number, number * second, "a.service"));
+            while !recorder.has_room() {
+                std::thread::yield_now();
+            }
+        }
+        assert!(recorder.close(Duration::from_secs(30)), "room");
+        let tape = Tape::open(folder.path()).expect("a tape");
+        let file = tape.segments()[0].path().join("node.arrows");
+        let mut bytes = std::fs::read(&file).expect("a table");
+        let at = bytes.len() - 100;
+        bytes[at] ^= 1;
+        std::fs::write(&file, bytes).expect("room");
+        assert_eq!(tape.check().len(), 1, "a part of a table");
+        let shown = Shown {
+            parts: tape.spans(),
+            tape,
+            is_part: false,
+            to_unix_ns: u64::MAX,
+        };
+        let end = shown.number_at(0, shown.parts[0].end_unix_ns);
+        assert_eq!(end, 40);
+        let last = shown.batches(0, end).next().expect("those before");
+        assert!((20..40).contains(&last.sequence), "{}", last.sequence);
     }
 }
