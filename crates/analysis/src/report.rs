@@ -332,7 +332,13 @@ fn grown(last: Option<u64>, first: Option<u64>) -> Option<u64> {
 
 /// Whether the loss is that of what a process used.
 fn leaves_no_row(loss: &Loss) -> bool {
-    ["exit_record", "process_row", "thread_account"].contains(&loss.kind)
+    [
+        "exit_record",
+        "process_row",
+        "screen_process",
+        "thread_account",
+    ]
+    .contains(&loss.kind)
 }
 
 pub(crate) fn owner_of(owner: Option<&Arc<Owner>>, cgroup: CgroupId) -> Arc<Owner> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use noctule_analysis::{Row, Selection};
 use noctule_collect::SettingFiles;
-use noctule_model::{Batch, CpuWeight, Level};
+use noctule_model::{Batch, CpuWeight, Level, Loss, ProcessRow};
 use noctule_text::cpu_numbers;
 use noctule_tui::{About, View};
 
@@ -26,6 +26,9 @@ use crate::wire::{Pipeline, Shown};
 
 /// Batches that wait for a screen that is slow.
 const LANE: usize = 4;
+
+/// Processes that ended while the screen takes no batch, at most: as many as wait for a tape.
+const MOST_ENDED: usize = 20_000;
 
 pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     if let Some(folder) = &args.source.recorded.from {
@@ -155,19 +158,16 @@ fn feed(
     tape: Option<&Recording>,
 ) -> Result<()> {
     let mut next = Instant::now();
-    // A screen that is slow misses a batch: counters are absolute. The processes that ended are
-    // named only once, so they wait for the next.
-    let mut ended = Vec::new();
+    let mut ended = Ended::default();
     while !stop.load(Ordering::Relaxed) {
         let mut batch = pipeline.tick()?;
         if let Some(tape) = tape {
             tape.exact(&batch);
         }
-        ended.append(&mut batch.exited);
-        batch.exited = std::mem::take(&mut ended);
+        ended.join(&mut batch);
         match sender.try_send(batch) {
             Ok(()) => {}
-            Err(TrySendError::Full(mut batch)) => ended.append(&mut batch.exited),
+            Err(TrySendError::Full(batch)) => ended.keep(batch),
             Err(TrySendError::Disconnected(_)) => break,
         }
         next += interval;
@@ -181,4 +181,65 @@ fn feed(
         next = next.max(Instant::now());
     }
     Ok(())
+}
+
+/// The processes that ended, for the next batch. A screen that is slow misses a batch: counters are absolute. These are
+/// named only once.
+#[derive(Default)]
+struct Ended {
+    rows: Vec<ProcessRow>,
+    /// Those that found no room.
+    lost: u64,
+}
+
+impl Ended {
+    /// Gives those that wait to a batch, and says how many are missing.
+    fn join(&mut self, batch: &mut Batch) {
+        self.rows.append(&mut batch.exited);
+        batch.exited = std::mem::take(&mut self.rows);
+        batch.losses.push(Loss {
+            kind: "screen_process",
+            place: "top",
+            count: self.lost,
+        });
+    }
+
+    /// Keeps those of a batch that the screen did not take. A terminal can take nothing for hours.
+    fn keep(&mut self, batch: Batch) {
+        self.rows = batch.exited;
+        self.lost += self.rows.len().saturating_sub(MOST_ENDED) as u64;
+        self.rows.truncate(MOST_ENDED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_screen_that_takes_nothing_costs_no_memory() {
+        let batch = || Batch {
+            exited: vec![ProcessRow::default(); 8_192],
+            ..Batch::default()
+        };
+        let mut ended = Ended::default();
+        for tick in 1..=4 {
+            let mut next = batch();
+            ended.join(&mut next);
+            assert_eq!(
+                next.exited.len(),
+                MOST_ENDED.min((tick - 1) * 8_192) + 8_192
+            );
+            ended.keep(next);
+            assert_eq!(ended.rows.len(), MOST_ENDED.min(tick * 8_192));
+        }
+        let mut taken = batch();
+        ended.join(&mut taken);
+        assert_eq!(taken.exited.len(), MOST_ENDED + 8_192);
+        assert!(ended.rows.is_empty());
+        let [loss] = &taken.losses[..] else {
+            panic!("{:?}", taken.losses);
+        };
+        assert_eq!(loss.count, 4 * 8_192 - MOST_ENDED as u64);
+    }
 }
