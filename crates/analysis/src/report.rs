@@ -67,6 +67,8 @@ pub struct ReportBuilder {
     first: Batch,
     last: Option<Batch>,
     exited: IdMap<ProcessId, ProcessRow>,
+    /// Those are not kept.
+    of_groups: bool,
     gone: Gone,
     selection: Selection,
 }
@@ -78,6 +80,7 @@ impl ReportBuilder {
             first,
             last: None,
             exited: IdMap::default(),
+            of_groups: false,
             gone: Gone::default(),
             selection: Selection::default(),
         }
@@ -89,6 +92,16 @@ impl ReportBuilder {
         Self { selection, ..self }
     }
 
+    /// There will be no report of processes, of a command that is followed, or of chosen processes: those that end are
+    /// not kept, of which a long window has millions.
+    #[must_use]
+    pub fn of_groups(self) -> Self {
+        Self {
+            of_groups: true,
+            ..self
+        }
+    }
+
     /// Extends the window to this batch. Batches must come in order and none may be left out, for
     /// each names only the processes that ended since the one before, and what went is noted with its last
     /// figures. A batch can be left out of which the next one has every row, if that names the processes that
@@ -96,6 +109,9 @@ impl ReportBuilder {
     pub fn add(&mut self, mut batch: Batch) {
         let before = self.last.as_ref().unwrap_or(&self.first);
         self.gone.step(before, &batch);
+        if self.of_groups {
+            batch.exited = Vec::new();
+        }
         for row in batch.exited.drain(..) {
             match self.exited.entry(row.id) {
                 Entry::Vacant(place) => drop(place.insert(row)),
@@ -590,6 +606,24 @@ mod tests {
         let open = [events.sockets, report.sockets];
         assert_eq!(open.map(|sockets| sockets.connections), [3, 3]);
         assert_eq!(report.sum().events, Some(events));
+    }
+
+    #[test]
+    fn of_groups_alone_nothing_is_kept_of_processes_that_ended() {
+        let all = || {
+            let mut builder = ReportBuilder::new(batch(0, vec![], vec![]));
+            builder.add(batch(1, vec![process(1, 5, true)], vec![]));
+            builder
+        };
+        let ended = || batch(2, vec![], vec![process(1, 9, true), process(2, 3, true)]);
+        let mut builder = all();
+        builder.add(ended());
+        assert_eq!(builder.exited.len(), 2);
+        let mut of_groups = all().of_groups();
+        of_groups.add(ended());
+        assert!(of_groups.exited.is_empty());
+        let rows = |it: &ReportBuilder| format!("{:?}", it.report(Level::Container, false));
+        assert_eq!(rows(&of_groups), rows(&builder));
     }
 
     #[test]

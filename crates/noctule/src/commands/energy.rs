@@ -11,7 +11,7 @@ use noctule_model::Batch;
 use super::columns::Choice;
 use super::energy_table;
 use super::recorded::{self, Answer, Window};
-use super::watch::{Output, watch_each};
+use super::watch::{Output, Watched, watch_each};
 use crate::args::EnergyArgs;
 use crate::config::Config;
 use crate::stop::Signals;
@@ -63,19 +63,18 @@ fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
     }
     let selection = pipeline.select(&args.names, &args.command)?;
     let mut batches = Vec::new();
-    let answer = watch_each(
-        &mut pipeline,
-        &signals,
-        &args.command,
-        WINDOW,
-        args.duration,
-        tape.as_ref(),
-        &mut |batch| {
-            if batches.len() <= AGAIN {
-                batches.push(batch.clone());
-            }
-        },
-    )?;
+    let watched = Watched {
+        command: &args.command,
+        window: WINDOW,
+        limit: args.duration,
+        of_groups: recorded::of_groups(args.by, &args.names, !args.command.is_empty()),
+        tape: tape.as_ref(),
+    };
+    let answer = watch_each(&mut pipeline, &signals, &watched, &mut |batch| {
+        if batches.len() <= AGAIN {
+            batches.push(batch.clone());
+        }
+    })?;
     let answer = Answer {
         selection,
         ..answer
@@ -90,7 +89,7 @@ fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
 /// as the live answer is.
 fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<Answer> {
     let mut batches = Vec::new();
-    let answer = window.answer_and_show(&args.names, &mut |batch| {
+    let answer = window.answer_and_show(args.by, &args.names, &mut |batch| {
         if batches.len() <= AGAIN {
             batches.push(batch.clone());
         }

@@ -41,6 +41,11 @@ pub(super) fn level(by: Option<By>, names: &Names, followed: bool) -> Level {
     by.map_or(default, Level::from)
 }
 
+/// Whether an answer needs no processes that ended: they are not kept then, of which a day has millions.
+pub(super) fn of_groups(by: Option<By>, names: &Names, followed: bool) -> bool {
+    !followed && names.pid.is_empty() && level(by, names, followed) != Level::Process
+}
+
 /// A stretch of a recording.
 pub(super) struct Window {
     pub(super) tape: Tape,
@@ -158,18 +163,20 @@ impl Window {
     }
 
     /// Reads what of the window a report needs.
-    pub(super) fn answer(&self, names: &Names) -> Result<Answer> {
-        self.answer_and_show_some(names, &mut |_| {})
+    pub(super) fn answer(&self, by: Option<By>, names: &Names) -> Result<Answer> {
+        self.answer_and_show_some(by, names, &mut |_| {})
     }
 
     /// The same, and shows each batch that is read: together they have every row of the window.
     pub(super) fn answer_and_show_some(
         &self,
+        by: Option<By>,
         names: &Names,
         show: &mut dyn FnMut(&Batch),
     ) -> Result<Answer> {
         let to_unix_ns = self.stretch.to_unix_ns;
-        self.gather(self.batches(), names, show, |batches| {
+        let of_groups = of_groups(by, names, self.is_of_command());
+        self.gather(self.batches(), (names, of_groups), show, |batches| {
             batches.next_for_report(to_unix_ns)
         })
     }
@@ -177,7 +184,7 @@ impl Window {
     /// The same for a report of groups' waits. Processes are left out, unless the answer is about some.
     pub(super) fn answer_of_groups(&self, names: &Names) -> Result<Answer> {
         if self.is_of_command() || !names.pid.is_empty() {
-            return self.answer(names);
+            return self.answer(Some(By::Process), names);
         }
         let Stretch {
             span,
@@ -185,7 +192,7 @@ impl Window {
             to_unix_ns,
         } = &self.stretch;
         let batches = self.tape.batches_of_groups(span, *from_unix_ns);
-        self.gather(batches, names, &mut |_| {}, |batches| {
+        self.gather(batches, (names, true), &mut |_| {}, |batches| {
             batches.next_for_report(*to_unix_ns)
         })
     }
@@ -193,11 +200,13 @@ impl Window {
     /// Reads every batch of the window, and shows each.
     pub(super) fn answer_and_show(
         &self,
+        by: Option<By>,
         names: &Names,
         show: &mut dyn FnMut(&Batch),
     ) -> Result<Answer> {
         let to_unix_ns = self.stretch.to_unix_ns;
-        self.gather(self.batches(), names, show, |batches| {
+        let of_groups = of_groups(by, names, self.is_of_command());
+        self.gather(self.batches(), (names, of_groups), show, |batches| {
             batches.next_unix_ns().filter(|next| *next <= to_unix_ns)?;
             batches.next()
         })
@@ -206,7 +215,7 @@ impl Window {
     fn gather(
         &self,
         mut batches: Batches<'_>,
-        names: &Names,
+        (names, of_groups): (&Names, bool),
         show: &mut dyn FnMut(&Batch),
         next: impl Fn(&mut Batches<'_>) -> Option<Batch>,
     ) -> Result<Answer> {
@@ -222,6 +231,9 @@ impl Window {
         show(&first);
         let started = first.time_unix_ns;
         let mut builder = ReportBuilder::new(first);
+        if of_groups {
+            builder = builder.of_groups();
+        }
         let mut ended = started;
         while let Some(batch) = next(&mut batches) {
             note(&mut owners, &batch);

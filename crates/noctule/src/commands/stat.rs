@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::columns::Choice;
 use super::recorded::{self, Answer, Window};
 use super::table;
-use super::watch::{Output, watch};
+use super::watch::{Output, Watched, watch};
 use crate::args::{By, StatArgs};
 use crate::config::Config;
 use crate::stop::Signals;
@@ -26,7 +26,7 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
     shape(!args.command.is_empty())?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {
-        Some(window) => window.answer(&args.names)?,
+        Some(window) => window.answer(args.by, &args.names)?,
         None => live(args, config)?,
     };
     let followed = answer.followed;
@@ -60,14 +60,14 @@ fn live(args: &StatArgs, config: &Config) -> Result<Answer> {
     let tape = recorded::keep(&args.source, &args.command)?;
     let mut pipeline = Pipeline::start(config, shown)?;
     let selection = pipeline.select(&args.names, &args.command)?;
-    let answer = watch(
-        &mut pipeline,
-        &signals,
-        &args.command,
-        WINDOW,
-        args.duration,
-        tape.as_ref(),
-    )?;
+    let watched = Watched {
+        command: &args.command,
+        window: WINDOW,
+        limit: args.duration,
+        of_groups: recorded::of_groups(args.by, &args.names, followed),
+        tape: tape.as_ref(),
+    };
+    let answer = watch(&mut pipeline, &signals, &watched)?;
     Ok(Answer {
         selection,
         ..answer

@@ -9,7 +9,7 @@ use noctule_model::{Counter, FeatureId, Level};
 use super::columns::Choice;
 use super::recorded::{self, Answer, Window};
 use super::settings::Observed;
-use super::watch::{Output, watch};
+use super::watch::{Output, Watched, watch};
 use super::{wait_answers, wait_table};
 use crate::args::WaitsArgs;
 use crate::config::Config;
@@ -60,14 +60,15 @@ fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> R
     pipeline.need(FeatureId::CpuWaits)?;
     let selection = pipeline.select(&args.names, &args.command)?;
     *observed = Some(Observed::begin(pipeline.setting_files()));
-    let answer = watch(
-        &mut pipeline,
-        &signals,
-        &args.command,
-        WINDOW,
-        args.duration,
-        tape.as_ref(),
-    )?;
+    let watched = Watched {
+        command: &args.command,
+        window: WINDOW,
+        limit: args.duration,
+        // Threads of the kernel that ended count, too.
+        of_groups: false,
+        tape: tape.as_ref(),
+    };
+    let answer = watch(&mut pipeline, &signals, &watched)?;
     Ok(Answer {
         selection,
         ..answer

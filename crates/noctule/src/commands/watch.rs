@@ -30,28 +30,40 @@ const STEP: Duration = Duration::from_secs(1);
 const LAST_RECORD_STEP: Duration = Duration::from_millis(20);
 const LAST_RECORD_TRIES: u32 = 250;
 
+/// What is watched, and for how long.
+pub(super) struct Watched<'a> {
+    /// As long as it runs, if there is one.
+    pub(super) command: &'a [OsString],
+    /// Without a limit.
+    pub(super) window: Duration,
+    pub(super) limit: Option<Duration>,
+    /// The answer needs no processes that ended.
+    pub(super) of_groups: bool,
+    pub(super) tape: Option<&'a Recording>,
+}
+
 /// Watches for the window, or as long as the command runs if there is one.
 pub(super) fn watch(
     pipeline: &mut Pipeline,
     signals: &Signals,
-    command: &[OsString],
-    window: Duration,
-    limit: Option<Duration>,
-    tape: Option<&Recording>,
+    watched: &Watched<'_>,
 ) -> Result<Answer> {
-    watch_each(pipeline, signals, command, window, limit, tape, &mut |_| {})
+    watch_each(pipeline, signals, watched, &mut |_| {})
 }
 
 /// The same, and shows each batch.
 pub(super) fn watch_each(
     pipeline: &mut Pipeline,
     signals: &Signals,
-    command: &[OsString],
-    window: Duration,
-    limit: Option<Duration>,
-    tape: Option<&Recording>,
+    watched: &Watched<'_>,
     show: &mut dyn FnMut(&Batch),
 ) -> Result<Answer> {
+    let Watched {
+        command,
+        limit,
+        tape,
+        ..
+    } = *watched;
     let mut show = |batch: &Batch| {
         if let Some(tape) = tape {
             tape.exact(batch);
@@ -59,11 +71,7 @@ pub(super) fn watch_each(
         show(batch);
     };
     let (builder, code) = match command.is_empty() {
-        true => {
-            let duration = limit.unwrap_or(window);
-            let builder = self::window(pipeline, signals, duration, &mut show)?;
-            (builder, exit::DONE)
-        }
+        true => (window(pipeline, signals, watched, &mut show)?, exit::DONE),
         false => of_command(pipeline, signals, command, limit, &mut show)?,
     };
     tape.map_or(Ok(()), Recording::close)?;
@@ -112,13 +120,16 @@ fn of_command(
 fn window(
     pipeline: &mut Pipeline,
     signals: &Signals,
-    duration: Duration,
+    watched: &Watched<'_>,
     show: &mut dyn FnMut(&Batch),
 ) -> Result<ReportBuilder> {
     let first = pipeline.tick()?;
     show(&first);
     let mut builder = ReportBuilder::new(first);
-    let end = Instant::now() + duration;
+    if watched.of_groups {
+        builder = builder.of_groups();
+    }
+    let end = Instant::now() + watched.limit.unwrap_or(watched.window);
     let mut countdown = CountDown::new();
     loop {
         countdown.show(end.saturating_duration_since(Instant::now()));

@@ -10,9 +10,9 @@ use super::recorded::Window;
 use super::settings::Observed;
 use super::subject::{Seen, Subject};
 use super::waits::{check, kernel_threads};
-use super::watch::{Output, watch_each};
+use super::watch::{Output, Watched, watch_each};
 use super::{subject, why_text};
-use crate::args::{Names, WhyArgs};
+use crate::args::{By, Names, WhyArgs};
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::stop::Signals;
@@ -50,15 +50,16 @@ fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, u8)> {
     let found = subject::find(&args.name, &mut pipeline)?;
     let observed = Observed::begin(pipeline.setting_files());
     let mut course = Course::of(&found);
-    let watched = watch_each(
-        &mut pipeline,
-        &signals,
-        &[],
-        WINDOW,
-        args.duration,
-        None,
-        &mut |batch| course.observe(batch),
-    )?;
+    let asked = Watched {
+        command: &[],
+        window: WINDOW,
+        limit: args.duration,
+        of_groups: false,
+        tape: None,
+    };
+    let watched = watch_each(&mut pipeline, &signals, &asked, &mut |batch| {
+        course.observe(batch);
+    })?;
     let thresholds = config.verdicts.thresholds();
     let mut why = answer(&watched.builder, &found, &observed, &thresholds);
     course.complete(&mut why);
@@ -67,13 +68,14 @@ fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, u8)> {
 
 /// Of a recording nobody can read now what files said then.
 fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<(Subject, Why, u8)> {
-    let names = Names::default();
+    // It names processes, also those that ended.
+    let (by, names) = (Some(By::Process), Names::default());
     // What the name means is known when the window has been seen: of a report's batches, which have every row.
     let mut seen = Seen::default();
-    window.answer_and_show_some(&names, &mut |batch| seen.note(batch))?;
+    window.answer_and_show_some(by, &names, &mut |batch| seen.note(batch))?;
     let found = seen.find(&args.name)?;
     let mut course = Course::of(&found);
-    let answer = window.answer_and_show(&names, &mut |batch| course.observe(batch))?;
+    let answer = window.answer_and_show(by, &names, &mut |batch| course.observe(batch))?;
     Window::need(&answer, FeatureId::CpuWaits)?;
     let thresholds = config.verdicts.thresholds();
     let mut why = answer.builder.why(&found.party, found.level, &thresholds);
