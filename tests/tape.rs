@@ -183,7 +183,9 @@ fn what_cannot_be_answered_is_said_with_what_can() {
     let output = noctule(&["record", "-o", &tape, "--for", "2s"]);
     assert!(output.status.success(), "{output:?}");
     let none = text(folder.path());
-    let cases: [(&[&str], i32, &str); 5] = [
+    let missing = text(&folder.path().join("missing"));
+    let early = format!("{tape}@1990-01-01T00:00");
+    let cases: [(&[&str], i32, &str); 10] = [
         (
             &["stat", "--from", &none],
             1,
@@ -203,6 +205,31 @@ fn what_cannot_be_answered_is_said_with_what_can() {
             &["energy", "--from", &tape],
             1,
             "there was no meter of energy",
+        ),
+        (
+            &["waits", "--from", &tape, "--pid", "4194305"],
+            2,
+            "--pid 4194305: no such process was recorded",
+        ),
+        (
+            &["stat", "--from", &tape, "--pid", "4194305"],
+            2,
+            "--pid 4194305: no such process was recorded",
+        ),
+        (
+            &["diff", &early, &tape],
+            2,
+            &format!("{early}: nothing was recorded then"),
+        ),
+        (
+            &["tape", "info", &missing],
+            2,
+            "missing: there is no such folder; a recording is one",
+        ),
+        (
+            &["stat", "--from", &missing],
+            2,
+            "missing: there is no such folder; a recording is one",
         ),
         (
             &["events", "--from", &tape, "--pid", "4194305"],

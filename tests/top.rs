@@ -184,7 +184,10 @@ fn without_a_terminal_it_says_so_and_leaves_nothing() {
     let output = support::noctule(&["top"]);
     let said = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("not a terminal"), "{said}");
+    assert!(
+        said.contains("not a terminal: use noctule stat or noctule waits"),
+        "{said}"
+    );
     assert!(output.stdout.is_empty());
     bpf::assert_no_orphans();
 }

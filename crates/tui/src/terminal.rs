@@ -78,7 +78,9 @@ fn show(
     stop: &AtomicBool,
 ) -> io::Result<End> {
     if !io::stdout().is_terminal() {
-        return Err(io::Error::other("standard output is not a terminal"));
+        return Err(io::Error::other(
+            "standard output is not a terminal: use noctule stat or noctule waits",
+        ));
     }
     let mut screen = Screen::take()?;
     let keyboard = Keyboard::listen()?;

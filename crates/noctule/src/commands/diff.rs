@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use noctule_analysis::diff::{
     Did, Difference, FALSE_DISCOVERIES, LEAST_BLOCKS, Stretch, Tested, differences,
 };
@@ -79,8 +79,7 @@ fn window(text: &str) -> Result<Window> {
     };
     let length = length.map(args::duration).transpose();
     let length = length.map_err(|words| Usage(format!("{text}: {words}")))?;
-    let mut window = Window::of(Path::new(folder), Some(at), length, Duration::MAX)
-        .with_context(|| text.to_owned())?;
+    let mut window = Window::of_place(text, (Path::new(folder), at), length)?;
     window.clip();
     Ok(window)
 }

@@ -55,7 +55,7 @@ fn check(args: &TapeExportArgs) -> Result<(), Usage> {
 /// The parts that are meant: of the whole recording each span, else one.
 fn stretches(args: &TapeExportArgs) -> Result<(Tape, Vec<Stretch>)> {
     if args.at.is_none() && args.duration.is_none() {
-        let tape = Tape::open(&args.folder)?;
+        let tape = recorded::open(&args.folder)?;
         recorded::warn(tape.damages());
         let spans = tape.spans();
         ensure!(!spans.is_empty(), recorded::nothing_in(&args.folder));

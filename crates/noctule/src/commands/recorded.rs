@@ -1,7 +1,9 @@
 //! Answers from a recording: the window of it that is meant.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +48,38 @@ pub(super) fn of_groups(by: Option<By>, names: &Names, followed: bool) -> bool {
     !followed && names.pid.is_empty() && level(by, names, followed) != Level::Process
 }
 
+/// The recording in a folder that was typed.
+pub(super) fn open(folder: &Path) -> Result<Tape> {
+    let wrong = match fs::metadata(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Some("there is no such folder"),
+        Ok(file) if !file.is_dir() => Some("it is no folder"),
+        _ => None,
+    };
+    match wrong {
+        Some(wrong) => bail!(Usage(format!(
+            "{}: {wrong}; a recording is one that `noctule record -o FOLDER` made",
+            folder.display()
+        ))),
+        None => Ok(Tape::open(folder)?),
+    }
+}
+
+/// The begin of a window.
+struct At<'a> {
+    moment: &'a str,
+    /// What was typed: an option, or an argument.
+    typed: String,
+}
+
+impl<'a> At<'a> {
+    fn option(moment: &'a str) -> Self {
+        Self {
+            moment,
+            typed: format!("--at {moment}"),
+        }
+    }
+}
+
 /// A stretch of a recording.
 pub(super) struct Window {
     pub(super) tape: Tape,
@@ -71,8 +105,8 @@ impl Window {
         duration: Option<Duration>,
         usual: Duration,
     ) -> Result<Self> {
-        let tape = Tape::open(folder).context("--from")?;
-        Self::part(tape, folder, at, duration, usual)
+        let tape = open(folder).context("--from")?;
+        Self::part(tape, folder, at.map(At::option), duration, usual)
     }
 
     /// The window of the recording that an argument names.
@@ -82,13 +116,24 @@ impl Window {
         duration: Option<Duration>,
         usual: Duration,
     ) -> Result<Self> {
-        Self::part(Tape::open(folder)?, folder, at, duration, usual)
+        Self::part(open(folder)?, folder, at.map(At::option), duration, usual)
+    }
+
+    /// The same of an argument that names a moment, too.
+    pub(super) fn of_place(
+        typed: &str,
+        (folder, moment): (&Path, &str),
+        duration: Option<Duration>,
+    ) -> Result<Self> {
+        let typed = typed.to_owned();
+        let at = At { moment, typed };
+        Self::part(open(folder)?, folder, Some(at), duration, Duration::MAX)
     }
 
     fn part(
         tape: Tape,
         folder: &Path,
-        at: Option<&str>,
+        at: Option<At<'_>>,
         duration: Option<Duration>,
         usual: Duration,
     ) -> Result<Self> {
@@ -110,14 +155,18 @@ impl Window {
                 (last, from, last.end_unix_ns)
             }
             (Some(at), duration) => {
-                let from =
-                    moment(at, last.end_unix_ns).with_context(|| Usage(format!("--at {at}")))?;
+                let At {
+                    moment: text,
+                    typed,
+                } = at;
+                let from = moment(text, last.end_unix_ns);
+                let from = from.map_err(|words| Usage(format!("{typed}: {words}")))?;
                 // Times are shown in whole seconds: that of the first batch is in the recording, too.
                 let shown = |span: &&Span| span.has(from.saturating_add(SECOND_NS - 1));
                 // A clock that was set back shows a time twice: the later one counts.
                 let has = spans.iter().rfind(|span| span.has(from));
                 let span = has.or_else(|| spans.iter().find(shown));
-                let span = span.ok_or_else(|| outside(folder, at, &spans))?;
+                let span = span.ok_or_else(|| outside(folder, &typed, &spans))?;
                 (
                     span,
                     from,
@@ -227,7 +276,9 @@ impl Window {
                 "nothing of this part of the recording can be read; `noctule tape info` says what is damaged"
             );
         };
+        let mut unseen: HashSet<u32> = names.pid.iter().copied().collect();
         note(&mut owners, &first);
+        pass(&mut unseen, &first);
         show(&first);
         let started = first.time_unix_ns;
         let mut builder = ReportBuilder::new(first);
@@ -237,6 +288,7 @@ impl Window {
         let mut ended = started;
         while let Some(batch) = next(&mut batches) {
             note(&mut owners, &batch);
+            pass(&mut unseen, &batch);
             show(&batch);
             ended = batch.time_unix_ns;
             builder.add(batch);
@@ -257,6 +309,12 @@ impl Window {
         let missing = selection.missing(&owners).filter(|_| selection.has_names());
         if let Some(missing) = missing {
             return Err(select::nothing_fits(missing).into());
+        }
+        if let Some(pid) = names.pid.iter().find(|pid| unseen.contains(pid)) {
+            bail!(Usage(format!(
+                "--pid {pid}: no such process was recorded in this window; `noctule stat --from FOLDER --by process` \
+                 has those that were"
+            )));
         }
         Ok(Answer {
             builder,
@@ -288,7 +346,11 @@ impl Window {
 
 /// Why a recording answers nothing.
 pub(super) fn nothing_in(folder: &Path) -> String {
-    format!("{}: the recording has no batch", folder.display())
+    format!(
+        "{}: the recording has no batch: it ended before the first was written; record for longer, as by \
+         `noctule record -o FOLDER --for 10s`",
+        folder.display()
+    )
 }
 
 /// The groups of a batch.
@@ -296,6 +358,15 @@ pub(super) fn note(owners: &mut HashMap<CgroupId, Arc<Owner>>, batch: &Batch) {
     for row in &batch.cgroups {
         if let Some(owner) = &row.owner {
             owners.insert(row.id, owner.clone());
+        }
+    }
+}
+
+/// Takes out the processes of a batch.
+fn pass(unseen: &mut HashSet<u32>, batch: &Batch) {
+    if !unseen.is_empty() {
+        for row in batch.processes.iter().chain(&batch.exited) {
+            unseen.remove(&row.id.pid);
         }
     }
 }
@@ -319,7 +390,7 @@ fn local(unix_ns: u64) -> String {
     date_time(unix_ns, utc_offset(unix_ns))
 }
 
-fn outside(folder: &Path, at: &str, spans: &[Span]) -> anyhow::Error {
+fn outside(folder: &Path, typed: &str, spans: &[Span]) -> anyhow::Error {
     let spans = spans.iter().map(|span| {
         let (from, to) = (local(span.from_unix_ns), local(span.to_unix_ns));
         format!("from {from} to {to}")
@@ -327,7 +398,7 @@ fn outside(folder: &Path, at: &str, spans: &[Span]) -> anyhow::Error {
     let spans: Vec<String> = spans.collect();
     let (folder, spans) = (folder.display(), spans.join(", and "));
     Usage(format!(
-        "--at {at}: nothing was recorded then; {folder} goes {spans}"
+        "{typed}: nothing was recorded then; {folder} goes {spans}"
     ))
     .into()
 }
@@ -403,6 +474,79 @@ fn of_local(time: NaiveDateTime) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A recording of a second in which the process 7 ran.
+    fn recorded(folder: &Path) {
+        let options = noctule_tape::Options {
+            folder: folder.to_owned(),
+            segment_ns: 300 * SECOND_NS,
+            limits: Limits::default(),
+            meta: noctule_tape::Meta::default(),
+        };
+        let recorder = noctule_tape::Recorder::open(options).expect("a folder");
+        for tick in 1..=2 {
+            let id = noctule_model::ProcessId {
+                pid: 7,
+                start_ns: 1,
+            };
+            recorder.batch(&Batch {
+                sequence: tick,
+                time_unix_ns: (1_790_000_000 + tick) * SECOND_NS,
+                taken_ns: tick * SECOND_NS,
+                processes: vec![noctule_model::ProcessRow {
+                    id,
+                    ..noctule_model::ProcessRow::default()
+                }],
+                ..Batch::default()
+            });
+        }
+        assert!(recorder.close(Duration::from_secs(30)), "room");
+    }
+
+    fn refused<T>(result: Result<T>, words: &str) {
+        let error = result.err().expect("it is wrong");
+        assert!(error.is::<Usage>(), "{error:#}");
+        let said = format!("{error:#}");
+        assert!(said.contains(words), "{said}");
+    }
+
+    #[test]
+    fn what_was_not_recorded_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        recorded(folder);
+        let window = Window::of(folder, None, None, Duration::MAX).expect("a recording");
+        let asked = |pid| Names {
+            pid,
+            ..Names::default()
+        };
+        assert!(window.answer(None, &asked(vec![7])).is_ok());
+        assert!(window.answer_of_groups(&asked(vec![7])).is_ok());
+        let words = "--pid 77777: no such process was recorded in this window";
+        let none = asked(vec![7, 77777]);
+        refused(window.answer(None, &none), words);
+        refused(window.answer_of_groups(&none), words);
+        refused(window.answer_and_show(None, &none, &mut |_| {}), words);
+    }
+
+    #[test]
+    fn a_wrong_place_is_named_as_it_was_typed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        recorded(folder);
+        let early = "1990-01-01T00:00";
+        let place = |moment| Window::of_place("x@y", (folder, moment), None);
+        refused(place(early), "x@y: nothing was recorded then");
+        refused(place("soon"), "x@y: must be a time of day");
+        let option = |at| Window::of_option(folder, Some(at), None, Duration::MAX);
+        refused(option(early), "--at 1990-01-01T00:00: nothing was");
+        refused(option("soon"), "--at soon: must be a time of day");
+        let none = folder.join("none");
+        let words = "none: there is no such folder; a recording is one that `noctule record -o FOLDER` made";
+        refused(open(&none), words);
+        refused(Window::of_option(&none, None, None, Duration::MAX), words);
+        refused(open(&folder.join("lock")), "lock: it is no folder");
+    }
 
     #[test]
     fn moments_are_as_people_type_them() {

@@ -87,7 +87,7 @@ impl Seen {
         let path = format!("/{}", name.trim_matches('/'));
         let owner = |pid| {
             let owner = self.processes.get(&pid).cloned();
-            owner.ok_or_else(|| Usage(format!("{pid}: no such process was recorded then")))
+            owner.ok_or_else(|| Usage(format!("{pid}: no such process was recorded then; `noctule stat --from FOLDER --by process` has those that were")))
         };
         find_among(name, &path, &owners, owner)
     }

@@ -53,7 +53,7 @@ struct Shown {
 impl Shown {
     fn open(folder: &Path, args: &TopArgs) -> Result<Self> {
         if args.source.recorded.at.is_none() && args.duration.is_none() {
-            let tape = Tape::open(folder).context("--from")?;
+            let tape = recorded::open(folder).context("--from")?;
             recorded::warn(tape.damages());
             let mut parts = tape.spans();
             parts.retain(|part| part.batches() > 0);
