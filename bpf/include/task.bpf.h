@@ -3,10 +3,11 @@
  * The account of a thread: its counters, and the part of them that is settled with its cgroup and
  * its process. Shared by every object that counts something for the current thread.
  *
- * `total` is written only with the run queue of the thread locked (by the CPU on which it is current,
- * or by the one that migrates it), so plain additions lose nothing; `base` where a snapshot reads the thread, and by settling (at its end, or when it is
- * moved to another cgroup). The difference is the use since then. Time and switches are
- * kept by the kernel in task_struct: for them `total` stays 0 and only `base` is used.
+ * `total` is written only with the run queue of the thread locked (by the CPU on which it is
+ * current, or by the one that migrates it), so plain additions lose nothing; `base` where a
+ * snapshot reads the thread, and by settling (at its end, or when it is moved to another cgroup).
+ * The difference is the use since then. Time and switches are kept by the kernel in task_struct:
+ * for them `total` stays 0 and only `base` is used.
  */
 #ifndef NOCTULE_TASK_BPF_H
 #define NOCTULE_TASK_BPF_H

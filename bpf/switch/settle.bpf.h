@@ -243,9 +243,9 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 }
 
 /*
- * The thread is moved, perhaps while it runs: adds what it has used until now and the kernel has not
- * counted yet. The kernel counts it at the move only where the cpu controller tells the two groups
- * apart.
+ * The thread is moved, perhaps while it runs: adds what it has used until now and the kernel has
+ * not counted yet. The kernel counts it at the move only where the cpu controller tells the two
+ * groups apart.
  */
 static __always_inline void add_running(struct task_struct *task, struct counters *used)
 {
