@@ -108,6 +108,7 @@ __noinline int remember_oldest(__u32 cpu)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
 	const struct slice *slice, *end;
+	struct share *least;
 	struct epoch *epoch;
 	__u64 stolen, ran;
 
@@ -128,6 +129,7 @@ __noinline int remember_oldest(__u32 cpu)
 	}
 	epoch->stolen += stolen;
 	epoch->interrupts += end->began.interrupts - slice->began.interrupts;
+	least = &epoch->shares[0];
 	for (__u32 i = 0; i < SHARES; i++) {
 		struct share *share = &epoch->shares[i];
 
@@ -141,8 +143,14 @@ __noinline int remember_oldest(__u32 cpu)
 			share->ns += ran;
 			return 0;
 		}
+		if (share->ns < least->ns)
+			least = share;
 	}
-	/* No room: what no share has is unattributed. */
+	/* No room: the least makes room for more. What no share has is unattributed. */
+	if (least->ns < ran) {
+		least->runner = slice->runner;
+		least->ns = ran;
+	}
 	return 0;
 }
 
