@@ -361,9 +361,9 @@ static __always_inline __u64 take_unseen(struct task_struct *task, struct task_a
 }
 
 /*
- * No program ran at the switch to `prev`: the kernel can skip a program. The scheduler has recorded
- * the moment of the switch (last_arrival), but not for the idle task. The wait before it is
- * unattributed, and charged when the thread is read.
+ * No program ran at the switch to `prev`: it was before the programs were attached, or the kernel
+ * has skipped one. The scheduler has recorded the moment of the switch (last_arrival), but not for
+ * the idle task. The wait before it is unattributed, and charged when the thread is read.
  */
 static __always_inline void note_unseen(struct past *past, struct task_struct *prev, __u32 cpu,
 					const struct moment *now)
@@ -371,7 +371,7 @@ static __always_inline void note_unseen(struct past *past, struct task_struct *p
 	struct task_account *account;
 	struct moment then = *now;
 
-	if (!past->count || !prev->pid || !scheduler_notes)
+	if (!prev->pid || !scheduler_notes)
 		return;
 	then.clock = prev->sched_info.last_arrival;
 	if (then.clock >= now->clock)
