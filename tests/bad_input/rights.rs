@@ -230,16 +230,19 @@ fn a_running_agent_has_given_up_what_it_no_longer_needs() {
     )
     .expect("our file");
     let (config, file) = (config.to_str(), folder.path().join("events"));
+    let tape = folder.path().join("tape");
     let args = [
         "--config",
         config.expect("UTF-8"),
         "--events",
         file.to_str().expect("UTF-8"),
+        "--tape",
+        tape.to_str().expect("UTF-8"),
     ];
     let agent = Agent::start(&args);
     let expected = |name: &str| match name {
         // CAP_DAC_OVERRIDE is 1, CAP_DAC_READ_SEARCH 2.
-        "noctule-events" => 1 << 1,
+        "noctule-events" | "noctule-tape" => 1 << 1,
         "noctule-names" | "noctule-names-u" => 1 << 2,
         _ => 0,
     };

@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use noctule_model::{Event, Loss};
-use rustix::thread::CapabilitySet;
 
 use crate::rights;
 
@@ -58,8 +57,7 @@ impl EventFile {
         thread::Builder::new()
             .name("noctule-events".into())
             .spawn(move || {
-                // A folder of another user needs root's right to write to it.
-                rights::keep(CapabilitySet::DAC_OVERRIDE);
+                rights::write_only();
                 writer.run();
                 let _ = end.send(());
             })

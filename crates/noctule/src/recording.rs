@@ -9,6 +9,8 @@ use anyhow::{Context as _, Result, bail};
 use noctule_model::{Batch, Event};
 use noctule_tape::{Limits, Meta, Options, Recorder};
 
+use crate::rights;
+
 /// How long the end waits for the disk.
 const LAST_WRITES: Duration = Duration::from_secs(30);
 
@@ -34,6 +36,7 @@ impl Recording {
             segment_ns: segment.as_nanos() as u64,
             limits,
             meta: meta(command),
+            on_thread: rights::write_only,
         };
         Ok(Self {
             recorder: Recorder::open(options).context("recording")?,

@@ -68,6 +68,11 @@ pub(crate) fn read_only() {
     keep(READ);
 }
 
+/// A thread that writes files: a folder of another user needs root's right to write to it.
+pub(crate) fn write_only() {
+    keep(CapabilitySet::DAC_OVERRIDE);
+}
+
 /// This thread needs none.
 pub(crate) fn none() {
     keep(CapabilitySet::empty());

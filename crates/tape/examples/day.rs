@@ -54,6 +54,7 @@ fn write(source: &Path, folder: &Path, hours: u64) {
             run: "repeated".into(),
             ..Meta::default()
         },
+        on_thread: || {},
     });
     let recorder = recorder.expect("a folder");
     let mut growth = Growth::default();

@@ -65,6 +65,7 @@ struct Lost {
 impl Recorder {
     /// Takes the folder and starts the thread.
     pub fn open(options: Options) -> Result<Self, Error> {
+        let on_thread = options.on_thread;
         let writer = Writer::open(options)?;
         let queue = Arc::new(Queue::default());
         let filled = queue.clone();
@@ -72,6 +73,7 @@ impl Recorder {
         thread::Builder::new()
             .name("noctule-tape".into())
             .spawn(move || {
+                on_thread();
                 Thread {
                     writer,
                     queue: filled,

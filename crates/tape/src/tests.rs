@@ -29,6 +29,7 @@ fn options(folder: &Path, segment_s: u64, limits: Limits) -> Options {
             command: vec!["make".into(), "a b".into()],
             ..Meta::default()
         },
+        on_thread: || {},
     }
 }
 

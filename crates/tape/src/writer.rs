@@ -45,6 +45,8 @@ pub struct Options {
     pub limits: Limits,
     /// Where the recording comes from.
     pub meta: Meta,
+    /// Called on the thread that writes, before anything else: for rights that it does not need.
+    pub on_thread: fn(),
 }
 
 /// Writes a tape, for one who may wait for the disk.

@@ -482,6 +482,7 @@ mod tests {
             segment_ns: 300 * SECOND_NS,
             limits: Limits::default(),
             meta: noctule_tape::Meta::default(),
+            on_thread: || {},
         };
         let recorder = noctule_tape::Recorder::open(options).expect("a folder");
         for tick in 1..=2 {

@@ -178,6 +178,7 @@ mod tests {
         let options = Options {
             folder: folder.path().to_owned(),
             segment_ns: 300_000_000_000,
+            on_thread: || {},
             limits: noctule_tape::Limits::default(),
             meta: Meta::default(),
         };
@@ -213,6 +214,7 @@ mod tests {
         let options = Options {
             folder: folder.path().to_owned(),
             segment_ns: 300_000_000_000,
+            on_thread: || {},
             limits: noctule_tape::Limits::default(),
             meta: Meta::default(),
         };
