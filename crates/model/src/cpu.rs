@@ -20,8 +20,9 @@ pub struct CpuRow {
     /// switch.
     pub steal_ns: Option<u64>,
     /// Who had it since the batch before, in nanoseconds, the longest first: no counters. Empty where waits are
-    /// not measured. No more than [`CpuRow::HOLDERS`] of each batch that was taken since: what is missing of the time in which it was not idle is
-    /// that of others, or not known any more, as of a CPU that switched all the time 1.3 s ago.
+    /// not measured. No more than [`CpuRow::HOLDERS`] of each batch that was taken since: what is missing of the
+    /// time in which it was not idle is that of others, or not known any more, as of a CPU that switched all the
+    /// time 1.3 s ago.
     pub holders: Vec<(Group, u64)>,
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use noctule_analysis::{Row, Selection};
 use noctule_collect::SettingFiles;
-use noctule_model::{Batch, CpuWeight, Level, Loss, ProcessRow};
+use noctule_model::{Batch, CpuWeight, Level, Loss};
 use noctule_text::cpu_numbers;
 use noctule_tui::{About, View};
 
@@ -158,16 +158,16 @@ fn feed(
     tape: Option<&Recording>,
 ) -> Result<()> {
     let mut next = Instant::now();
-    let mut ended = Ended::default();
+    let mut missed = Missed::default();
     while !stop.load(Ordering::Relaxed) {
         let mut batch = pipeline.tick()?;
         if let Some(tape) = tape {
             tape.exact(&batch);
         }
-        ended.join(&mut batch);
+        missed.join(&mut batch);
         match sender.try_send(batch) {
             Ok(()) => {}
-            Err(TrySendError::Full(batch)) => ended.keep(batch),
+            Err(TrySendError::Full(batch)) => missed.keep(batch),
             Err(TrySendError::Disconnected(_)) => break,
         }
         next += interval;
@@ -183,20 +183,22 @@ fn feed(
     Ok(())
 }
 
-/// The processes that ended, for the next batch. A screen that is slow misses a batch: counters are absolute. These are
-/// named only once.
+/// What the next batch must have of those that the screen did not take, because it is slow. Counters are absolute;
+/// processes that ended are named only once, and who had a CPU is that of one interval.
 #[derive(Default)]
-struct Ended {
-    rows: Vec<ProcessRow>,
-    /// Those that found no room.
+struct Missed {
+    /// With these two tables alone.
+    batch: Batch,
+    /// Processes that found no room.
     lost: u64,
 }
 
-impl Ended {
-    /// Gives those that wait to a batch, and says how many are missing.
+impl Missed {
+    /// Gives to a batch what waits, and says how many processes are missing.
     fn join(&mut self, batch: &mut Batch) {
-        self.rows.append(&mut batch.exited);
-        batch.exited = std::mem::take(&mut self.rows);
+        let missed = std::mem::take(&mut self.batch);
+        batch.add_holders(&missed);
+        batch.exited.splice(0..0, missed.exited);
         batch.losses.push(Loss {
             kind: "screen_process",
             place: "top",
@@ -204,17 +206,51 @@ impl Ended {
         });
     }
 
-    /// Keeps those of a batch that the screen did not take. A terminal can take nothing for hours.
+    /// Keeps it of a batch that was not taken. A terminal can take nothing for hours.
     fn keep(&mut self, batch: Batch) {
-        self.rows = batch.exited;
-        self.lost += self.rows.len().saturating_sub(MOST_ENDED) as u64;
-        self.rows.truncate(MOST_ENDED);
+        let Batch {
+            mut exited, cpus, ..
+        } = batch;
+        self.lost += exited.len().saturating_sub(MOST_ENDED) as u64;
+        exited.truncate(MOST_ENDED);
+        self.batch = Batch {
+            exited,
+            cpus,
+            ..Batch::default()
+        };
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use noctule_model::{CgroupId, CpuRow, Group, ProcessRow};
+
     use super::*;
+
+    #[test]
+    fn who_had_a_cpu_in_a_batch_that_was_not_taken_is_in_the_next() {
+        let batch = |group, ns| Batch {
+            cpus: vec![CpuRow {
+                holders: vec![(Group::Cgroup(CgroupId(group)), ns)],
+                ..CpuRow::default()
+            }],
+            ..Batch::default()
+        };
+        let mut missed = Missed::default();
+        missed.keep(batch(1, 5));
+        let mut next = batch(1, 2);
+        missed.join(&mut next);
+        missed.keep(next);
+        let mut next = batch(2, 1);
+        missed.join(&mut next);
+        assert_eq!(
+            next.cpus[0].holders,
+            [
+                (Group::Cgroup(CgroupId(1)), 7),
+                (Group::Cgroup(CgroupId(2)), 1)
+            ]
+        );
+    }
 
     #[test]
     fn a_screen_that_takes_nothing_costs_no_memory() {
@@ -222,21 +258,21 @@ mod tests {
             exited: vec![ProcessRow::default(); 8_192],
             ..Batch::default()
         };
-        let mut ended = Ended::default();
+        let mut missed = Missed::default();
         for tick in 1..=4 {
             let mut next = batch();
-            ended.join(&mut next);
+            missed.join(&mut next);
             assert_eq!(
                 next.exited.len(),
                 MOST_ENDED.min((tick - 1) * 8_192) + 8_192
             );
-            ended.keep(next);
-            assert_eq!(ended.rows.len(), MOST_ENDED.min(tick * 8_192));
+            missed.keep(next);
+            assert_eq!(missed.batch.exited.len(), MOST_ENDED.min(tick * 8_192));
         }
         let mut taken = batch();
-        ended.join(&mut taken);
+        missed.join(&mut taken);
         assert_eq!(taken.exited.len(), MOST_ENDED + 8_192);
-        assert!(ended.rows.is_empty());
+        assert!(missed.batch.exited.is_empty());
         let [loss] = &taken.losses[..] else {
             panic!("{:?}", taken.losses);
         };
