@@ -1,6 +1,7 @@
 //! Names of files that are removed, changed and linked, and their modes.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -171,7 +172,7 @@ fn a_change_that_is_not_permitted_is_a_failure() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
     fill(&folder);
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    let mode = fs::Permissions::from_mode(0o755);
     fs::set_permissions(&folder, mode).expect("our own");
     let stream = Stream::start(&["--kind", "file", "--failures"]);
     run(&folder, "rm -f file", NOBODY);
@@ -193,12 +194,15 @@ fn a_file_that_was_deleted_can_be_changed() {
     fill(&folder);
     let prefix = folder.to_str().expect("in UTF-8");
     let stream = Stream::start(&["--path", prefix]);
-    // The second time it is in no folder.
-    run(
-        &folder,
-        "exec 3<file; chmod 640 file; rm file; chmod 600 /dev/fd/3",
-        0,
-    );
+    let path = folder.join("file");
+    let file = fs::File::open(&path).expect("it was filled");
+    let change = |mode| {
+        let done = file.set_permissions(fs::Permissions::from_mode(mode));
+        done.expect("our own file");
+    };
+    change(0o640);
+    fs::remove_file(&path).expect("our own file");
+    change(0o600);
     for (mode, deleted) in [("0640", Value::Null), ("0600", true.into())] {
         let event = stream.wait_for(mode, |e| e["file.mode"] == mode);
         let path = format!("{prefix}/file");
