@@ -566,7 +566,7 @@ pub(crate) struct ProbesArgs {
 /// What this kernel, these privileges and these files allow
 ///
 /// Feature by feature: on, degraded or off, the reason, and how to change it. Loads and attaches
-/// everything for a moment, because only loading shows it. With [otlp] it sends the receiver empty requests,
+/// everything for a moment, because only loading shows it. With `[otlp]` it sends the receiver empty requests,
 /// and shows what it answers; with --json it sends none.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DoctorArgs {
