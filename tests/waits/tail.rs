@@ -74,7 +74,7 @@ fn who_sleeps_and_is_moved_does_not_wait() {
     limited.limit(0.5);
     let _limited = Load::own(&limited, "bursts 1000 10000");
     let group = Group::new("asleep");
-    let mut load = Load::own(&group, "moved-asleep 20");
+    let mut load = Load::own(&group, "moved-asleep 10");
     load.ask("sleep");
     let agent = Agent::start(&["--interval", "200ms"]);
     check_woken(&agent, &group, &mut load);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, setpriority_process};
 use rustix::thread::gettid;
 
 use super::body::{argument, burn, burn_on, hear, tell};
@@ -299,8 +299,9 @@ fn fall_asleep() -> JoinHandle<u64> {
     let sleeper = thread::spawn(move || {
         pin(None, last_cpu());
         sender.send(gettid()).expect("somebody listens");
-        // Its share of the CPU is used up then, so that it is not to run for a while.
-        burn(0.004);
+        // Of a low weight: what it uses is far more than its share, so that it is not to run for a while.
+        setpriority_process(None, 19).expect("less is allowed");
+        burn(0.001);
         let before = waited();
         thread::park();
         waited() - before
