@@ -245,14 +245,17 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 /*
  * The thread is moved, perhaps while it runs: adds what it has used until now and the kernel has
  * not counted yet. The kernel counts it at the move only where the cpu controller tells the two
- * groups apart.
+ * groups apart. After a tick since the caller has read what is counted, less than a tick is missing
+ * here, and the new group has it. Not inlined: the branches would multiply those of the caller.
  */
-static __always_inline void add_running(struct task_struct *task, struct counters *used)
+static __noinline void add_running(struct task_struct *task, struct counters *used)
 {
 	struct cpu_slot *slot = running_slot(task);
 
+	if (!slot)
+		return;
 	add_open_softirqs(slot, used);
-	used->v[COUNTER_CPU_TIME] = cpu_time(task, slot, NOW);
+	used->v[COUNTER_CPU_TIME] += unaccounted(task, slot, NOW);
 }
 
 /*
