@@ -41,12 +41,14 @@ struct task_account {
 	__u32 wait_row;
 	/* Is switched out because its real-time or deadline budget is used up. */
 	__u8 held;
+	/* It slept when it was migrated, at `phantom_at`. */
+	__u8 phantom;
 	/*
 	 * The package on which it runs, or ran last, plus 1; 0: unknown. All its counters since it
 	 * was settled grew there.
 	 */
 	__u8 package;
-	__u8 reserved[2];
+	__u8 reserved;
 	/* The number under which the thread is listed for the next snapshot; 0: it is not. */
 	__u32 listed;
 	__u32 reserved_too;
@@ -63,10 +65,10 @@ struct task_account {
 	__u64 queue;
 	__u64 throttled_at;
 	/*
-	 * The moment of a migration during which it slept, by the clock of the CPU; 0: there was
-	 * none. The scheduler has set last_queued then: that is not the beginning of a wait.
+	 * The moment of a migration during which it slept, by the clock of the CPU, while `phantom`
+	 * is set. The scheduler has set last_queued then: that is not the beginning of a wait.
 	 */
-	__u64 phantom;
+	__u64 phantom_at;
 	/* In place of sched_info.last_queued and run_delay, on a kernel without them. */
 	__u64 queued;
 	__u64 delay;
@@ -210,7 +212,8 @@ static __always_inline void begin_waits(struct task_struct *task, struct task_ac
 	__u64 clock;
 
 	if (queued && is_asleep(task)) {
-		account->phantom = queued;
+		account->phantom_at = queued;
+		account->phantom = 1;
 	} else if (queued) {
 		clock = scheduler_clock(task);
 		if (queued < clock)

@@ -134,7 +134,7 @@ static __always_inline void skip_waits(struct task_account *account, __u64 total
 /* Whether last_queued is only the moment of a migration during which the thread slept. */
 static __always_inline bool is_phantom(struct task_account *account, __u64 queued)
 {
-	return account->phantom && queued < account->phantom + PHANTOM_NS;
+	return account->phantom && queued < account->phantom_at + PHANTOM_NS;
 }
 
 /* The thread gets the CPU: its wait ends. */
@@ -219,7 +219,8 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 	if (scheduler_notes && bpf_core_field_exists(task->se.sched_delayed) &&
 	    task->se.sched_delayed) {
 		skip_waits(account, total);
-		account->phantom = now.clock;
+		account->phantom_at = now.clock;
+		account->phantom = 1;
 		return;
 	}
 	if (account->phantom) {
