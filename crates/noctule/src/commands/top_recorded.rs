@@ -172,17 +172,21 @@ mod tests {
         }
     }
 
-    #[test]
-    fn names_of_the_first_and_the_last_batch_are_there_where_the_clock_was_set_back() {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn recorder(folder: &Path) -> Recorder {
         let options = Options {
-            folder: folder.path().to_owned(),
+            folder: folder.to_owned(),
             segment_ns: 300_000_000_000,
             on_thread: || {},
             limits: noctule_tape::Limits::default(),
             meta: Meta::default(),
         };
-        let recorder = Recorder::open(options).expect("a folder");
+        Recorder::open(options).expect("a folder")
+    }
+
+    #[test]
+    fn names_of_the_first_and_the_last_batch_are_there_where_the_clock_was_set_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let recorder = recorder(folder.path());
         let hour = 3_600_000_000_000;
         let batches = [
             batch(1, 5 * hour, "first.service"),
@@ -208,17 +212,11 @@ mod tests {
             assert_eq!(shown.select(&names).is_ok(), there, "{unit}");
         }
     }
+
     #[test]
     fn the_end_of_a_recording_is_near_its_end_although_it_cannot_be_read() {
         let folder = tempfile::tempdir().expect("a folder");
-        let options = Options {
-            folder: folder.path().to_owned(),
-            segment_ns: 300_000_000_000,
-            on_thread: || {},
-            limits: noctule_tape::Limits::default(),
-            meta: Meta::default(),
-        };
-        let recorder = Recorder::open(options).expect("a folder");
+        let recorder = recorder(folder.path());
         let second = 1_000_000_000;
         for number in 1..=40 {
             recorder.batch(&batch(number, number * second, "a.service"));
