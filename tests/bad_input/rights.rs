@@ -255,7 +255,7 @@ fn a_running_agent_has_given_up_what_it_no_longer_needs() {
     for (name, set) in capabilities(agent.pid()) {
         let set = u64::from_str_radix(&set, 16).expect("hexadecimal");
         // Before Linux 5.19 a look into a map can need CAP_BPF; a meter's thread is left alone.
-        let allowed = match (name.as_str(), release() < (5, 19)) {
+        let allowed = match (name.as_str(), support::kernel() < (5, 19)) {
             ("noctule-meter", _) => u64::MAX,
             ("noctule", true) => 1 << 39 | 1 << 38 | walks,
             ("noctule", false) => walks,
@@ -428,15 +428,6 @@ fn doctor_names_what_three_capabilities_do_not_allow() {
     assert_eq!(verdict(&answer, "cpu_time").0, cpu_time);
 }
 
-/// The first two numbers of the kernel's release.
-fn release() -> (u32, u32) {
-    let system = rustix::system::uname();
-    let text = system.release().to_str().expect("UTF-8");
-    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
-    let mut next = || numbers.next().and_then(|n| n.parse().ok());
-    next().zip(next()).expect("a release")
-}
-
 /// Before Linux 5.11 the memory of BPF counts as locked, and the kernel's error does not tell.
 #[test]
 fn memory_that_may_not_be_locked_is_named_where_it_counts() {
@@ -444,7 +435,7 @@ fn memory_that_may_not_be_locked_is_named_where_it_counts() {
     let copy = Copy::new();
     let mut command = copy.with_memory(ENOUGH, "64");
     command.args(["stat", "--for", "100ms"]);
-    if release() >= (5, 11) {
+    if support::kernel() >= (5, 11) {
         assert!(ended(&mut command).status.success());
         return;
     }

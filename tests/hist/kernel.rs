@@ -217,17 +217,6 @@ fn differences(event: &str, ours: &str, kernels: &str) -> String {
     format!("{event}\nonly ours:\n{ours}\nonly the kernel's:\n{kernels}\n")
 }
 
-fn release() -> (u32, u32) {
-    let release = rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .into_owned();
-    let mut numbers = release
-        .split(['.', '-', '+'])
-        .map(|part| part.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-}
-
 /// The kernel's own histograms, and the load for both; none where the kernel has none.
 fn kernels_own(folder: &Path) -> Option<(Tracefs, Load, PathBuf)> {
     let tracefs = Tracefs::mount();
@@ -289,7 +278,7 @@ fn compare<'a>(
         batch.iter().partition(|trigger| instance.add(trigger));
     for trigger in refused {
         assert!(
-            release() < trigger.since,
+            support::kernel() < trigger.since,
             "the kernel refuses {}",
             trigger.text
         );
