@@ -342,8 +342,8 @@ fn throng() {
     tell(&notes);
 }
 
-/// Reads or writes files as it is told: `read PATH BLOCK`, `ends PATH BYTES`, which reads all of them and then
-/// their second half, or `write PATH BLOCK COUNT`, one answer (bytes) for each.
+/// Reads or writes files, by commands: `read PATH BLOCK` reads a file, `ends PATH BYTES` reads so many bytes and
+/// then the second half of them again, and `write PATH BLOCK COUNT` writes. Each is answered by the bytes.
 fn pages() {
     use std::fs::File;
     use std::io::Read as _;

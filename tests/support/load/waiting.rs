@@ -264,9 +264,9 @@ fn moved() {
     report();
 }
 
-/// `THREADS`: each time that it is told `sleep`, so many threads fall asleep on the last CPU and are moved to
-/// the first one just then, while another thread had to wait for them. When it is told `wake`, they
-/// wake up and end, and it says for how long each waited since it fell asleep, by the kernel.
+/// `THREADS`: after `sleep` that many threads fall asleep on the last CPU, one after the other, and each is
+/// moved to the first CPU at once; another thread keeps the last CPU busy. After `wake` they wake up
+/// and end, and the answer is how long each waited since it fell asleep, by the kernel.
 fn moved_asleep() {
     tell("ready");
     loop {

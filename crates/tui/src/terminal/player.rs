@@ -156,8 +156,8 @@ impl<'a> Player<'a> {
             while let Some(time) = self.upcoming().filter(|time| *time <= now) {
                 let set_back = time < self.time();
                 moved |= self.step();
-                // Where reading is slower than playing it goes on from here: to make up for that, keys and pictures
-                // would wait longer each time.
+                // Where reading is slower than playing, playing goes on from here. Catching up would delay keys and
+                // pictures more and more.
                 if set_back || Instant::now() >= caught_up {
                     begun = (Instant::now(), time);
                     break;
