@@ -28,7 +28,8 @@ fn watched(seconds: f64) -> (Value, f64) {
     (answer, length)
 }
 
-/// A thread that hardly ever gets the last CPU.
+/// A thread that hardly ever gets the last CPU once others are there. They begin after it and end before it:
+/// it could not begin or end beside them.
 fn starved(group: &Group) -> Load {
     group.weigh(1);
     Load::own(group, "spin 1")
@@ -45,8 +46,8 @@ fn a_wait_that_goes_on_is_counted_as_it_goes_on() {
     needs!("cpu_waits");
     let hog = Group::new("hog").heavy();
     let victim = Group::new("starved");
-    let _hogs = Load::own(&hog, "spin 50");
     let load = starved(&victim);
+    let _hogs = Load::own(&hog, "spin 50");
     // Its share is 1 in 10,000 at most: it waits for seconds.
     let before = oracle::waited_seconds(load.pid());
     thread::sleep(Duration::from_millis(300));
@@ -81,7 +82,7 @@ fn a_wait_that_goes_on_is_shown_as_waiting_now_from_its_begin() {
     load.burn_to(oracle::process_seconds(load.pid()) + 0.1);
     let sums = || oracle::schedstat_seconds(load.pid()) + oracle::waited_seconds(load.pid());
     let (ran_at, ran_sums) = (support::now(), sums());
-    let hogs = Load::own(&hog, "spin 50");
+    let _hogs = Load::own(&hog, "spin 50");
     // Its last turn is short, and the next one seconds away.
     let mut tried = 0;
     let (answer, asked, answered) = loop {
@@ -118,8 +119,6 @@ fn a_wait_that_goes_on_is_shown_as_waiting_now_from_its_begin() {
     let others = row_of(&answer, &hog);
     let waiting = others["waiting"]["threads"].as_u64().expect("a number");
     assert!((45..=50).contains(&waiting), "{others}");
-    // Else the thread that starves ends only when it gets the CPU.
-    drop(hogs);
 }
 
 /// Nothing but the queue of the CPU knows of it: no switch has seen it, and where there are many threads
@@ -132,8 +131,8 @@ fn a_thread_that_starves_since_it_was_woken_is_seen_among_many() {
     let victim = Group::new("woken");
     victim.weigh(1);
     let _many = Load::own(&Group::new("asleep"), "asleep 10000");
-    let _hogs = Load::own(&hog, "spin 50");
     let mut load = Load::own(&victim, "late-spin");
+    let _hogs = Load::own(&hog, "spin 50");
     let window = Window::of(&["waits", "--by", "cgroup"]);
     let (began, ran) = (support::now(), victim.usage_seconds());
     load.say("go");
@@ -158,6 +157,7 @@ fn culprits_that_take_turns_are_blamed_for_long_waits() {
         group.allow_threads();
     }
     let victim = Group::new("starved");
+    let _starved = starved(&victim);
     let pair = Load::own(&server, "ping-pong 4000000000");
     let other = || {
         oracle::thread_ids(pair.pid())
@@ -166,7 +166,6 @@ fn culprits_that_take_turns_are_blamed_for_long_waits() {
     };
     wait_until("it has a second thread", || other().is_some());
     client.add_thread(other().expect("it has"));
-    let load = starved(&victim);
     thread::sleep(Duration::from_millis(300));
     let (answer, length) = watched(2.0);
     let row = row_of(&answer, &victim);
@@ -181,7 +180,6 @@ fn culprits_that_take_turns_are_blamed_for_long_waits() {
     // Each does half of it.
     let half = blamed(&server) / both;
     assert!((0.2..0.8).contains(&half), "{half}: {row}");
-    drop(load);
 }
 
 /// The kernel keeps a part of each second from real-time threads; whoever runs then is not to blame.
@@ -216,9 +214,8 @@ fn what_was_waited_before_a_move_stays_with_the_group() {
     needs!("cgroup_moves");
     let (first, second) = (Group::new("first").heavy(), Group::new("second").heavy());
     let hog = Group::new("hog").heavy();
-    let _hogs = Load::own(&hog, "spin 50");
-    first.weigh(1);
     let load = starved(&first);
+    let _hogs = Load::own(&hog, "spin 50");
     thread::sleep(Duration::from_millis(300));
     let window = Window::of(&["waits", "--by", "cgroup"]);
     let begun = support::now();
