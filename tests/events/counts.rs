@@ -210,13 +210,22 @@ fn destinations_beyond_the_bound_keep_the_sums_closed() {
         for round in 1..=2 {
             assert_eq!(client.ask(&format!("spread {at} {DESTINATIONS}")), "done");
             let expected = f64::from(round * DESTINATIONS);
-            let sum = Reading::fresh_with(&agent, "all are counted", |reading| {
-                let connects = value(reading, "connects_total", &OK)?;
-                seen.borrow_mut().see(reading, &path);
-                // A series shows 0 until a scrape has shown it so.
-                let sum = seen.borrow().sum();
-                (connects == expected && sum >= expected).then_some(sum)
-            });
+            let counted = support::now();
+            // Each scrape is looked at: a series that began anew shows 0 in one of them alone.
+            let sum = support::wait_for_or_explain(
+                "all are counted",
+                || {
+                    let reading = Reading::of(&agent);
+                    // A series shows 0 until a scrape has shown it so.
+                    let mut seen = seen.borrow_mut();
+                    seen.see(&reading, &path);
+                    let connects = value(&reading, "connects_total", &OK)?;
+                    let is_fresh = reading.taken.0 > counted;
+                    let all = connects == expected && seen.sum() >= expected;
+                    (is_fresh && all).then(|| seen.sum())
+                },
+                || format!("{} of {expected} by destination", seen.borrow().sum()),
+            );
             assert_eq!(sum, expected, "{rows} rows, round {round}");
         }
         let reading = Reading::fresh(&agent);
