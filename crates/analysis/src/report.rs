@@ -67,7 +67,7 @@ pub struct ReportBuilder {
     first: Batch,
     last: Option<Batch>,
     exited: IdMap<ProcessId, ProcessRow>,
-    /// Those are not kept.
+    /// Of those only threads of the kernel are kept.
     of_groups: bool,
     gone: Gone,
     selection: Selection,
@@ -92,8 +92,8 @@ impl ReportBuilder {
         Self { selection, ..self }
     }
 
-    /// There will be no report of processes, of a command that is followed, or of chosen processes: those that end are
-    /// not kept, of which a long window has millions.
+    /// There will be no report of processes, of a command that is followed, or of chosen processes: of those that end,
+    /// of which a long window has millions, only threads of the kernel are kept, which are named as a cause.
     #[must_use]
     pub fn of_groups(self) -> Self {
         Self {
@@ -110,7 +110,7 @@ impl ReportBuilder {
         let before = self.last.as_ref().unwrap_or(&self.first);
         self.gone.step(before, &batch);
         if self.of_groups {
-            batch.exited = Vec::new();
+            batch.exited.retain(|row| row.kernel_thread);
         }
         for row in batch.exited.drain(..) {
             match self.exited.entry(row.id) {
@@ -609,19 +609,27 @@ mod tests {
     }
 
     #[test]
-    fn of_groups_alone_nothing_is_kept_of_processes_that_ended() {
+    fn of_groups_alone_only_threads_of_the_kernel_are_kept_that_ended() {
         let all = || {
             let mut builder = ReportBuilder::new(batch(0, vec![], vec![]));
             builder.add(batch(1, vec![process(1, 5, true)], vec![]));
             builder
         };
-        let ended = || batch(2, vec![], vec![process(1, 9, true), process(2, 3, true)]);
+        let thread = || ProcessRow {
+            kernel_thread: true,
+            ..process(3, 4, true)
+        };
+        let ended = || vec![process(1, 9, true), process(2, 3, true), thread()];
+        let ended = || batch(2, vec![], ended());
         let mut builder = all();
         builder.add(ended());
-        assert_eq!(builder.exited.len(), 2);
+        assert_eq!(builder.exited.len(), 3);
         let mut of_groups = all().of_groups();
         of_groups.add(ended());
-        assert!(of_groups.exited.is_empty());
+        assert_eq!(
+            of_groups.exited.keys().copied().collect::<Vec<_>>(),
+            [thread().id]
+        );
         let rows = |it: &ReportBuilder| format!("{:?}", it.report(Level::Container, false));
         assert_eq!(rows(&of_groups), rows(&builder));
     }

@@ -43,7 +43,8 @@ pub(super) fn level(by: Option<By>, names: &Names, followed: bool) -> Level {
     by.map_or(default, Level::from)
 }
 
-/// Whether an answer needs no processes that ended: they are not kept then, of which a day has millions.
+/// Whether an answer needs no processes that ended, but for threads of the kernel: they are not kept then, of which a
+/// day has millions.
 pub(super) fn of_groups(by: Option<By>, names: &Names, followed: bool) -> bool {
     !followed && names.pid.is_empty() && level(by, names, followed) != Level::Process
 }

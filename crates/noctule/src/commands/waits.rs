@@ -64,8 +64,7 @@ fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> R
         command: &args.command,
         window: WINDOW,
         limit: args.duration,
-        // Threads of the kernel that ended count, too.
-        of_groups: false,
+        of_groups: args.names.pid.is_empty(),
         tape: tape.as_ref(),
     };
     let answer = watch(&mut pipeline, &signals, &watched)?;

@@ -37,7 +37,7 @@ pub(super) struct Watched<'a> {
     /// Without a limit.
     pub(super) window: Duration,
     pub(super) limit: Option<Duration>,
-    /// The answer needs no processes that ended.
+    /// The answer needs no processes that ended, but for threads of the kernel.
     pub(super) of_groups: bool,
     pub(super) tape: Option<&'a Recording>,
 }
