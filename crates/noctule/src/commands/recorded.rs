@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeZone as _};
-use noctule_analysis::{ReportBuilder, Selection};
+use noctule_analysis::{Missing, ReportBuilder, Selection};
 use noctule_model::{Batch, CgroupId, FeatureId, FeatureState, Level, Owner};
 use noctule_tape::{Batches, Damage, Events, Limits, Span, Stretch, Tape};
 use noctule_text::{date_time, escape};
@@ -269,17 +269,14 @@ impl Window {
         show: &mut dyn FnMut(&Batch),
         next: impl Fn(&mut Batches<'_>) -> Option<Batch>,
     ) -> Result<Answer> {
-        let selection = select::recorded(names)?;
-        let mut owners = HashMap::new();
+        let mut sought = Sought::of(names)?;
         let Some(first) = batches.next() else {
             warn(batches.damages().iter());
             bail!(
                 "nothing of this part of the recording can be read; `noctule tape info` says what is damaged"
             );
         };
-        let mut unseen: HashSet<u32> = names.pid.iter().copied().collect();
-        note(&mut owners, &first);
-        pass(&mut unseen, &first);
+        sought.note(&first);
         show(&first);
         let started = first.time_unix_ns;
         let mut builder = ReportBuilder::new(first);
@@ -288,8 +285,7 @@ impl Window {
         }
         let mut ended = started;
         while let Some(batch) = next(&mut batches) {
-            note(&mut owners, &batch);
-            pass(&mut unseen, &batch);
+            sought.note(&batch);
             show(&batch);
             ended = batch.time_unix_ns;
             builder.add(batch);
@@ -306,20 +302,9 @@ impl Window {
                 local(self.stretch.to_unix_ns.min(self.stretch.span.to_unix_ns))
             );
         }
-        let owners: Vec<&Owner> = owners.values().map(|owner| &**owner).collect();
-        let missing = selection.missing(&owners).filter(|_| selection.has_names());
-        if let Some(missing) = missing {
-            return Err(select::nothing_fits(missing).into());
-        }
-        if let Some(pid) = names.pid.iter().find(|pid| unseen.contains(pid)) {
-            bail!(Usage(format!(
-                "--pid {pid}: no such process was recorded in this window; `noctule stat --from FOLDER --by process` \
-                 has those that were"
-            )));
-        }
         Ok(Answer {
             builder,
-            selection,
+            selection: sought.selection()?,
             code: exit::DONE,
             followed: self.is_of_command(),
         })
@@ -363,12 +348,61 @@ pub(super) fn note(owners: &mut HashMap<CgroupId, Arc<Owner>>, batch: &Batch) {
     }
 }
 
-/// Takes out the processes of a batch.
-fn pass(unseen: &mut HashSet<u32>, batch: &Batch) {
-    if !unseen.is_empty() {
-        for row in batch.processes.iter().chain(&batch.exited) {
-            unseen.remove(&row.id.pid);
+/// What was asked for by name, and whether it was in what was read.
+pub(super) struct Sought<'a> {
+    names: &'a Names,
+    selection: Selection,
+    owners: HashMap<CgroupId, Arc<Owner>>,
+    /// Processes that were in nothing yet.
+    unseen: HashSet<u32>,
+}
+
+impl<'a> Sought<'a> {
+    pub(super) fn of(names: &'a Names) -> Result<Self> {
+        Ok(Self {
+            names,
+            selection: select::recorded(names)?,
+            owners: HashMap::new(),
+            unseen: names.pid.iter().copied().collect(),
+        })
+    }
+
+    /// Looks through a batch; whether it has a group or a process that none before had.
+    pub(super) fn note(&mut self, batch: &Batch) -> bool {
+        let before = (self.owners.len(), self.unseen.len());
+        note(&mut self.owners, batch);
+        if !self.unseen.is_empty() {
+            for row in batch.processes.iter().chain(&batch.exited) {
+                self.unseen.remove(&row.id.pid);
+            }
         }
+        before != (self.owners.len(), self.unseen.len())
+    }
+
+    /// Names that nothing had.
+    fn missing(&self) -> Option<Missing> {
+        let owners: Vec<&Owner> = self.owners.values().map(|owner| &**owner).collect();
+        let missing = self.selection.missing(&owners);
+        missing.filter(|_| self.selection.has_names())
+    }
+
+    /// Whether all of it was there.
+    pub(super) fn is_found(&self) -> bool {
+        self.unseen.is_empty() && self.missing().is_none()
+    }
+
+    /// The rows that are meant; refused where something was not there.
+    pub(super) fn selection(self) -> Result<Selection> {
+        if let Some(missing) = self.missing() {
+            return Err(select::nothing_fits(missing).into());
+        }
+        if let Some(pid) = self.names.pid.iter().find(|pid| self.unseen.contains(pid)) {
+            bail!(Usage(format!(
+                "--pid {pid}: no such process was recorded in this window; `noctule stat --from FOLDER --by process` \
+                 has those that were"
+            )));
+        }
+        Ok(self.selection)
     }
 }
 

@@ -1,6 +1,5 @@
 //! `noctule top --from`: the screen of a recording, at any place of it.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +9,11 @@ use noctule_model::Batch;
 use noctule_tape::{Span, Stretch, Tape};
 use noctule_tui::{About, Recorded, Run};
 
-use super::recorded::{self, Window};
+use super::recorded::{self, Sought, Window};
 use super::top;
 use crate::args::{Names, TopArgs};
 use crate::config::Config;
 use crate::exit;
-use crate::select;
 use crate::stop;
 
 pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> {
@@ -86,22 +84,26 @@ impl Shown {
         })
     }
 
-    /// The rows that are meant; names that nothing in the first and the last batch has are refused.
+    /// The rows that are meant. What nothing in the recording has is refused: mostly it is there at an end of a
+    /// part; only where it is not all batches are read, until it is there.
     fn select(&self, names: &Names) -> Result<noctule_analysis::Selection> {
-        let selection = select::recorded(names)?;
-        let mut owners = HashMap::new();
-        for (run, part) in self.parts.iter().enumerate() {
-            // Not by the least and the greatest time: a clock that was set has these in between.
-            for number in [0, self.number_at(run, part.end_unix_ns)] {
-                let batch = self.batches(run, number).next();
-                batch.iter().for_each(|it| recorded::note(&mut owners, it));
+        let mut sought = Sought::of(names)?;
+        if sought.is_found() {
+            return sought.selection();
+        }
+        // Not by the least and the greatest time: a clock that was set has these in between.
+        let ends =
+            |run: usize| [0, self.number_at(run, self.parts[run].end_unix_ns)].map(|at| (run, at));
+        let runs = 0..self.parts.len();
+        let ends = runs.clone().flat_map(ends);
+        let ends = ends.filter_map(|(run, at)| self.batches(run, at).next());
+        let all = runs.flat_map(|run| self.batches(run, 0));
+        for batch in ends.chain(all) {
+            if sought.note(&batch) && sought.is_found() {
+                break;
             }
         }
-        let owners: Vec<_> = owners.values().map(|owner| &**owner).collect();
-        match selection.missing(&owners).filter(|_| selection.has_names()) {
-            Some(missing) => Err(select::nothing_fits(missing).into()),
-            None => Ok(selection),
-        }
+        sought.selection()
     }
 
     /// Time between two batches, as it was on average.
@@ -147,12 +149,12 @@ impl Recorded for Shown {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{CgroupId, CgroupRow, Owner};
+    use noctule_model::{CgroupId, CgroupRow, Owner, ProcessId, ProcessRow};
     use noctule_tape::{Meta, Options, Recorder};
 
     use super::*;
 
-    /// A batch of a machine that has one unit.
+    /// A batch of a machine that has one unit, and one process with the pid of its number.
     fn batch(sequence: u64, time_unix_ns: u64, unit: &str) -> Batch {
         let owner = Owner {
             path: format!("/{unit}"),
@@ -167,6 +169,13 @@ mod tests {
                 id: owner.cgroup,
                 owner: Some(Arc::new(owner)),
                 ..CgroupRow::default()
+            }],
+            processes: vec![ProcessRow {
+                id: ProcessId {
+                    pid: sequence as u32,
+                    ..ProcessId::default()
+                },
+                ..ProcessRow::default()
             }],
             ..Batch::default()
         }
@@ -184,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_first_and_the_last_batch_are_there_where_the_clock_was_set_back() {
+    fn names_and_processes_of_every_batch_are_there_where_the_clock_was_set_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let recorder = recorder(folder.path());
         let hour = 3_600_000_000_000;
@@ -203,13 +212,25 @@ mod tests {
             is_part: false,
             to_unix_ns: u64::MAX,
         };
-        let cases = [("first", true), ("last", true), ("other", false)];
+        let cases = [
+            ("first", true),
+            ("last", true),
+            ("least", true),
+            ("other", false),
+        ];
         for (unit, there) in cases {
             let names = Names {
                 unit: vec![unit.into()],
                 ..Names::default()
             };
             assert_eq!(shown.select(&names).is_ok(), there, "{unit}");
+        }
+        for (pid, there) in [(1, true), (2, true), (4, true), (5, false)] {
+            let names = Names {
+                pid: vec![pid],
+                ..Names::default()
+            };
+            assert_eq!(shown.select(&names).is_ok(), there, "{pid}");
         }
     }
 
