@@ -1,6 +1,7 @@
 //! Recordings: what is answered from one is what was answered live.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -308,17 +309,36 @@ fn an_agent_that_is_killed_leaves_what_it_had_written() {
     }
 }
 
-/// What an agent leaves that records for a while onto a disk of its own, which is full long before.
+/// What an agent leaves that records onto a disk of its own until that is full.
 struct Full {
-    /// Names of the segments.
-    segments: String,
-    /// Of the largest of them, KiB.
-    largest: u64,
+    /// The oldest segment went; else there is no room for two.
+    went: bool,
     info: Value,
     errors: String,
 }
 
-/// `mebibytes`: of the disk, which is there in this namespace alone. Processes that come and go fill it.
+/// The segments of a recording with what each takes of the disk, bytes; the oldest first.
+fn segments(tape: &Path) -> Vec<(String, u64)> {
+    let names = |folder: &Path| -> Vec<_> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    };
+    let size = |folder: &Path| -> u64 {
+        let files = names(folder).into_iter();
+        // One may have gone.
+        let files = files.filter_map(|file| Some(fs::metadata(file).ok()?.blocks() * 512));
+        files.sum()
+    };
+    let folders = names(tape).into_iter().filter(|path| path.is_dir());
+    let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
+    folders
+        .filter_map(|path| Some((name(&path)?, size(&path))))
+        .collect()
+}
+
+/// `mebibytes`: of the disk, which is there in a namespace alone. Processes that come and go fill it.
 fn on_a_full_disk(mebibytes: u64) -> Full {
     let folder = folder();
     let config = folder.path().join("noctule.toml");
@@ -327,12 +347,13 @@ fn on_a_full_disk(mebibytes: u64) -> Full {
     let tape = text(&disk.join("tape"));
     let words = format!("[tape]\nfolder = \"{tape}\"\nsegment = \"10s\"\n");
     fs::write(&config, words).expect("a file");
+    // It goes on when its input ends, also when the test has failed.
     let script = "mount -t tmpfs -o size=$3m none \"$1\" || exit; \
         while :; do /bin/true; sleep 0.005; done & churn=$!; \
-        \"$0\" run --listen 127.0.0.1:0 --config \"$2\" --for 45s > /dev/null; echo \"run: $?\"; \
-        kill $churn; ls -m -w 0 \"$1/tape\"; du -sk \"$1\"/tape/*-* | sort -n | tail -n 1 | cut -f 1; \
-        \"$0\" tape info --json \"$1/tape\"";
-    let output = Command::new("unshare")
+        \"$0\" run --listen 127.0.0.1:0 --config \"$2\" > /dev/null & agent=$!; \
+        read -r _; kill $agent; wait $agent; echo \"run: $?\"; \
+        kill $churn; \"$0\" tape info --json \"$1/tape\"";
+    let mut child = Command::new("unshare")
         .args([
             "--mount",
             "--propagation",
@@ -343,22 +364,29 @@ fn on_a_full_disk(mebibytes: u64) -> Full {
             NOCTULE,
         ])
         .args([&text(&disk), &text(&config), &mebibytes.to_string()])
-        .stdin(Stdio::null())
-        .output()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("unshare");
+    let root = format!("/proc/{}/root{tape}", child.id());
+    let went = support::wait_for("the disk is full", || {
+        let segments = segments(Path::new(&root));
+        if segments.iter().any(|(_, size)| *size > mebibytes << 19) {
+            return Some(false);
+        }
+        let (oldest, _) = segments.first()?;
+        (!oldest.starts_with("00000001-")).then_some(true)
+    });
+    drop(child.stdin.take());
+    let output = child.wait_with_output().expect("our child");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    let mut lines = said.splitn(4, '\n');
-    let mut line = || {
-        lines
-            .next()
-            .unwrap_or_else(|| panic!("four lines: {errors}"))
-    };
-    assert_eq!(line(), "run: 0", "{errors}");
+    let (run, info) = said.split_once('\n').expect("two lines");
+    assert_eq!(run, "run: 0", "{errors}");
     Full {
-        segments: line().to_owned(),
-        largest: line().parse().expect("a size"),
-        info: serde_json::from_str(line()).expect("JSON"),
+        went,
+        info: serde_json::from_str(info).expect("JSON"),
         errors,
     }
 }
@@ -366,23 +394,10 @@ fn on_a_full_disk(mebibytes: u64) -> Full {
 #[test]
 fn a_full_disk_ends_no_measurement_and_the_oldest_goes() {
     let _machine = support::shared();
-    // What others start beside the test is recorded, too. The smallest disk with room for two segments is full
-    // before the end: there are four or more.
-    let disks = (0..7).map(|power| 1 << power);
-    let mut tries = disks.map(|mebibytes| (mebibytes * 1024, on_a_full_disk(mebibytes)));
-    let fits = |(size, full): &(u64, Full)| full.largest < size / 2;
-    let (_, full) = tries.find(fits).expect("a disk for two segments");
-    let Full {
-        segments,
-        info,
-        errors,
-        ..
-    } = full;
-    assert!(segments.contains("-2"), "there is a segment: {segments}");
-    assert!(
-        !segments.contains("00000001-"),
-        "the oldest went: {segments}"
-    );
+    // What others start beside the test is recorded, too: how large a segment is cannot be known before.
+    let mut tries = (0..7).map(|power| on_a_full_disk(1 << power));
+    let full = tries.find(|full| full.went);
+    let Full { info, errors, .. } = full.expect("a disk for two segments");
     assert_eq!(info["damages"], Value::Array(Vec::new()), "{info}");
     assert!(
         info["spans"]
