@@ -31,7 +31,7 @@ use queue::{Queue, Test};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many tests run at the same time, of those that can
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
     /// Words in the names of tests; without any, all run
     #[arg(value_name = "TEST")]
