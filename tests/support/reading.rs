@@ -89,8 +89,10 @@ impl Reading {
         assert!(!found.is_empty(), "the agent lists no losses");
         found
             .into_iter()
-            // From 6.12 on the begin of a wait is lost now and then: a sleeper that is migrated.
-            .filter(|(kind, count)| *count != 0.0 && !loses(kind) && *kind != "wait_start")
+            // From 6.12 on the begin of a wait is lost now and then: a sleeper that is migrated. And a test of
+            // containers has a file system that does not answer, for every agent beside it.
+            .filter(|(kind, _)| !["wait_start", "names_hang"].contains(kind))
+            .filter(|(kind, count)| *count != 0.0 && !loses(kind))
             .collect()
     }
 }
