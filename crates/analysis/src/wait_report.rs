@@ -134,8 +134,8 @@ pub struct WaitReportRow {
     pub preemptions: [u64; Preemptor::ALL.len()],
     /// Switches because a quota ran out.
     pub throttles: u64,
-    /// The quota that throttled it most, of one of its groups or one above or below; `None` where none did, or
-    /// where that cannot be read.
+    /// The quota that throttled it most, of one of its groups or one above or below, and of those that bind if any
+    /// does; `None` where none did, or where that cannot be read.
     pub quota: Option<QuotaUse>,
     /// What it does to others.
     pub hurts: Hurts,

@@ -48,7 +48,8 @@ impl<'a> Throttled<'a> {
         Self(grown.filter(|it| it.throttled_ns > 0).collect())
     }
 
-    /// The quota of a member, of a group above one or of one inside it that throttled for longest in the window.
+    /// The quota of a member, of a group above one or of one inside it that throttled for longest in the window; of
+    /// those that bind, if any does: one of a member that hardly runs can have throttled for longer.
     pub(super) fn of(&self, party: &Party, members: &[Member]) -> Option<QuotaUse> {
         let Party::Group(owner) = party else {
             return None;
@@ -61,21 +62,29 @@ impl<'a> Throttled<'a> {
             })
         };
         let quotas = self.0.iter().filter(concerns);
-        let most = quotas.max_by_key(|quota| quota.throttled_ns)?;
-        let below = |member: &&Member| is_below(&member.path, most.path);
+        let quotas = quotas.map(|quota| (quota.throttled_ns, quota.usage(&owner.path, members)));
+        let most = quotas.max_by_key(|(throttled_ns, quota)| (quota.binds(), *throttled_ns));
+        most.map(|(_, quota)| quota)
+    }
+}
+
+impl Growth<'_> {
+    /// What it means for the row with this path and these members.
+    fn usage(&self, path: &str, members: &[Member]) -> QuotaUse {
+        let below = |member: &&Member| is_below(&member.path, self.path);
         let sum = |ns: u64, member: &Member| ns + member.wanted_ns;
         let wanted_ns = members.iter().fold(0, sum);
         let below_ns = members.iter().filter(below).fold(0, sum);
-        let is_own = most.path == owner.path && members.iter().all(|member| below(&member));
-        Some(QuotaUse {
-            cpus: most.cpus,
-            group: (!is_own).then(|| most.path.to_owned()),
-            periods: most.periods,
-            throttled_periods: most.throttled_periods,
+        let is_own = self.path == path && members.iter().all(|member| below(&member));
+        QuotaUse {
+            cpus: self.cpus,
+            group: (!is_own).then(|| self.path.to_owned()),
+            periods: self.periods,
+            throttled_periods: self.throttled_periods,
             part: match wanted_ns {
                 0 => 0.0,
                 _ => below_ns as f64 / wanted_ns as f64,
             },
-        })
+        }
     }
 }

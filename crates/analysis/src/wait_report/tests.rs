@@ -444,6 +444,40 @@ fn the_quota_of_one_container_clears_no_neighbour_of_another_one_in_the_pod() {
     }
 }
 
+/// The sidecar hardly runs, and is throttled all the time; the limit of all holds the other one in each period.
+#[test]
+fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
+    let quota = |id, path: &str, throttled_ns: u64| QuotaRow {
+        cgroup: CgroupId(id),
+        path: path.into(),
+        cpus: 0.5,
+        periods: throttled_ns.min(10),
+        throttled_periods: throttled_ns.min(10),
+        throttled_ns,
+    };
+    let quotas =
+        |outer: u64, inner: u64| vec![quota(1, "/pod", outer), quota(2, "/pod/side", inner)];
+    let first = Batch {
+        quotas: quotas(0, 0),
+        ..Batch::default()
+    };
+    let last = Batch {
+        quotas: quotas(500 * MS, 990 * MS),
+        ..Batch::default()
+    };
+    let throttled = Throttled::between(&first.quotas, &last.quotas);
+    let member = |path: &str, ms| Member {
+        path: path.into(),
+        wanted_ns: ms * MS,
+    };
+    let members = [member("/pod/main", 900), member("/pod/side", 5)];
+    let pod = throttled.of(&Party::Group(owner(1, "/pod")), &members);
+    let pod = pod.expect("both throttled it");
+    assert!(pod.binds() && pod.group.is_none(), "{pod:?}");
+    let side = throttled.of(&Party::Group(owner(2, "/pod/side")), &members[1..]);
+    assert_eq!(side.expect("its own").group, None);
+}
+
 #[test]
 fn what_a_culprit_did_before_the_window_is_not_growth_when_it_loses_its_name() {
     let first = Batch {
