@@ -20,8 +20,9 @@ use super::modules::{self, Module};
 use super::report::Report;
 use super::sensors::{self, Sensors};
 
-/// A machine sends a message every few seconds; one that is silent for so long is stuck.
-const STALL: Duration = Duration::from_secs(60);
+/// A machine sends a message every few seconds, by its own clock, which can take twenty times as long where others
+/// have the CPUs and its clock counts instructions; one that is silent for so long is stuck.
+const STALL: Duration = Duration::from_secs(240);
 
 /// The most lines of the console that are shown when a machine ends badly.
 const CONSOLE: usize = 100;
