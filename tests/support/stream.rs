@@ -9,7 +9,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::expect::loses;
-use super::{NOCTULE, wait_for};
+use super::{NOCTULE, wait_for, wait_for_or_explain};
+
+/// So many events are shown where something did not come.
+const SHOWN: usize = 40;
 
 /// A running stream; ended with SIGTERM when it is dropped.
 pub(crate) struct Stream {
@@ -77,10 +80,15 @@ impl Stream {
         told
     }
 
-    /// Waits until there is an event for which `keep` holds, and returns the first.
+    /// Waits until there is an event for which `keep` holds, and returns the first. A failure shows the last events.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, keep: impl Fn(&Value) -> bool) -> Value {
-        wait_for(what, || self.of(&keep).into_iter().next())
+        let last = || {
+            let told = self.told();
+            let last = told.iter().rev().take(SHOWN).map(Value::to_string);
+            last.collect::<Vec<_>>().join("\n")
+        };
+        wait_for_or_explain(what, || self.of(&keep).into_iter().next(), last)
     }
 
     /// Waits until there are that many events for which `keep` holds.
