@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use serde_json::json;
 
@@ -29,13 +29,34 @@ struct Files(PathBuf);
 impl Files {
     fn new(user: u32) -> Self {
         let this = Self(PathBuf::from(format!("/run/user/{user}")));
+        // A test that was killed has left it.
+        if is_mounted(&this.silent()) {
+            unmount(&this.silent());
+        }
         fs::create_dir_all(this.store()).expect("root may");
         this
     }
 
     fn store(&self) -> PathBuf {
-        self.0.join("containers/overlay-containers")
+        self.silent().join("overlay-containers")
     }
+
+    /// Where the file system of the second user is silent.
+    fn silent(&self) -> PathBuf {
+        self.0.join("containers")
+    }
+}
+
+fn is_mounted(at: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
+    mounts
+        .lines()
+        .any(|line| line.split(' ').nth(1) == at.to_str())
+}
+
+/// Also while the agent looks into it.
+fn unmount(at: &Path) {
+    let _ = Command::new("umount").arg("-l").arg(at).status();
 }
 
 impl Drop for Files {
@@ -58,12 +79,7 @@ impl Silent {
         let child = command.args(["-c", &script]).arg(at).spawn();
         let child = child.expect("a shell");
         let at = at.to_owned();
-        wait_until("it is mounted", || {
-            let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
-            mounts
-                .lines()
-                .any(|line| line.split(' ').nth(1) == at.to_str())
-        });
+        wait_until("it is mounted", || is_mounted(&at));
         Self(child, at)
     }
 }
@@ -73,10 +89,7 @@ impl Drop for Silent {
         // Those who wait in it get an error then.
         let _ = self.0.kill();
         let _ = self.0.wait();
-        let _ = Command::new("umount")
-            .arg(&self.1)
-            .stderr(Stdio::null())
-            .status();
+        unmount(&self.1);
     }
 }
 
@@ -138,7 +151,7 @@ fn a_users_many_files_and_silent_file_system_keep_no_container_from_its_name() {
     }
     is_named(&agent, "beside-many");
 
-    let _silent = Silent::mount(&files[1].0.join("containers"));
+    let _silent = Silent::mount(&files[1].silent());
     let asks = container(&parts[1], &hex_id());
     assert!(asks.command("true").status().expect("a shell").success());
     is_named(&agent, "beside-silence");
