@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::folders::Made;
 use super::hierarchies;
 
 /// The most that v2 takes.
 const HEAVIEST: u64 = 10_000;
+
+/// So long may what runs in a group take to end when it is killed.
+const LONGEST_END: Duration = Duration::from_secs(60);
 
 /// A group of the test's own; removed when it is dropped, with what still runs in it.
 pub(crate) struct Group {
@@ -240,7 +243,9 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        for _ in 0..100 {
+        // Thousands of processes take their time to end on a busy machine.
+        let until = Instant::now() + LONGEST_END;
+        while Instant::now() < until {
             for pid in self.processes() {
                 // The processes are in a group that this test made.
                 let pid = rustix::process::Pid::from_raw(pid).expect("not 0");
@@ -253,6 +258,7 @@ impl Drop for Group {
             }
             thread::sleep(Duration::from_millis(20));
         }
+        eprintln!("{} could not be removed", self.path());
     }
 }
 
