@@ -87,4 +87,32 @@ static __always_inline void catch_up(struct socket_account *account, struct sock
 	}
 }
 
+/* Set by user space for one look at all sockets, after one at all files. */
+bool catches_up;
+
+/*
+ * The same for a socket that Multipath TCP uses: it is in no file. What was skipped of its end is
+ * reported when the kernel gives it back.
+ */
+static __always_inline void catch_up_way(struct sock *sk, struct tcp_sock *tcp)
+{
+	struct multipath_owner *above = multipath_owner(socket_above(tcp));
+	struct socket_account *account = known_account(sk);
+
+	if (!account || !is_multipath(tcp))
+		return;
+	if (!was_established(tcp, sk->__sk_common.skc_state) || !is_own(account, sk))
+		return;
+	/* Who has accepted it is known after the next look at files. */
+	if (begins_late(account)) {
+		begin_late(account, tcp);
+		return;
+	}
+	if (!above || !above->has_it || !begin_accept(account, tcp))
+		return;
+	account->owner = above->process;
+	mark_wanted(account, above->wanted);
+	report_accept(account, tcp);
+}
+
 #endif

@@ -18,7 +18,8 @@ struct multipath_owner {
 	struct event_process process;
 	/* SOCKET_WANTED, or 0. */
 	__u32 wanted;
-	__u32 reserved;
+	/* It connects, or has accepted; 0: it listens, and another one may accept. */
+	__u32 has_it;
 };
 
 /*
@@ -62,7 +63,10 @@ static __always_inline struct multipath_owner *multipath_owner(__u64 above)
 
 static __always_inline void own_multipath(__u64 above, struct task_struct *task)
 {
-	struct multipath_owner owner = {.wanted = is_wanted(task) ? SOCKET_WANTED : 0};
+	struct multipath_owner owner = {
+		.wanted = is_wanted(task) ? SOCKET_WANTED : 0,
+		.has_it = 1,
+	};
 
 	describe_process(&owner.process, task);
 	bpf_map_update_elem(&multipath_owners, &above, &owner, BPF_ANY);

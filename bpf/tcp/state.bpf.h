@@ -71,17 +71,25 @@ static __always_inline void wait_for_accept(struct socket_account *account, stru
 	report_accept(account, tcp);
 }
 
-/* `task` has accepted it, unless that was reported: when it ended, or by an iterator. */
-static __always_inline void accept_by(struct task_struct *task, struct socket_account *account,
-				      struct tcp_sock *tcp)
+/* False: that it is accepted was reported, when it ended, or by an iterator. */
+static __always_inline bool begin_accept(struct socket_account *account, struct tcp_sock *tcp)
 {
 	struct payload now;
 
 	if (!leave_queue(account))
-		return;
+		return false;
 	/* What it carried while it waited was for who listens. */
 	now = read_payload(tcp, account->flags, ((struct sock *)tcp)->__sk_common.skc_state);
 	settle(account, settled(account), &now, NULL, false, false);
+	return true;
+}
+
+/* `task` has accepted it. */
+static __always_inline void accept_by(struct task_struct *task, struct socket_account *account,
+				      struct tcp_sock *tcp)
+{
+	if (!begin_accept(account, tcp))
+		return;
 	own(account, task);
 	report_accept(account, tcp);
 }

@@ -59,10 +59,14 @@ int look_at_storage(struct bpf_iter__bpf_sk_storage_map *ctx)
 	struct sock *sk = ctx->sk;
 	struct tcp_sock *tcp;
 
-	if (!sk || !account || is_copy(account, sk))
+	if (!sk || !account)
 		return 0;
 	tcp = bpf_skc_to_tcp_sock(sk);
-	if (tcp)
+	if (!tcp)
+		return 0;
+	if (catches_up)
+		catch_up_way(sk, tcp);
+	if (!is_copy(account, sk))
 		look_at(ctx->meta->seq, account, &account->settled, tcp, 0);
 	return 0;
 }
@@ -159,6 +163,19 @@ int BPF_PROG(retransmit_synack, struct sock *sk, const struct request_sock *requ
 
 __u32 surveyed_files;
 
+/* Some of them are of Multipath TCP. */
+bool surveyed_multipath;
+
+/* Somebody has it in a file. Where accept(2) is not seen it stays with who listens. */
+static __always_inline void survey_multipath(struct sock *sk, struct task_struct *task)
+{
+	struct multipath_owner *owner = multipath_owner((__u64)sk);
+
+	surveyed_multipath = true;
+	if (!owner || (calls_are_seen && !owner->has_it))
+		own_multipath((__u64)sk, task);
+}
+
 /*
  * Every file of every process: at the start, and seldom after that. Sockets that nobody saw begin
  * are made known.
@@ -184,8 +201,8 @@ int survey_sockets(struct bpf_iter__task_file *ctx)
 	sk = socket->sk;
 	if (!sk)
 		return 0;
-	if (sk->sk_protocol == IPPROTO_MPTCP && !multipath_owner((__u64)sk))
-		own_multipath((__u64)sk, task);
+	if (sk->sk_protocol == IPPROTO_MPTCP)
+		survey_multipath(sk, task);
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	tcp = bpf_skc_to_tcp_sock(sk);
@@ -226,12 +243,18 @@ int survey_tcp(struct bpf_iter__tcp *ctx)
 		return 0;
 	sk = (struct sock *)tcp;
 	account = known_account(sk);
+	/* Else the iterator of socket storage does. */
+	if (catches_up && (has_open_sockets || survey_looks))
+		catch_up_way(sk, tcp);
 	if (survey_looks && changes_are_seen) {
 		if (account && !is_copy(account, sk))
 			look_at(ctx->meta->seq, account, &account->settled, tcp, 0);
-	} else if (!account)
+	} else if (catches_up) {
+		return 0;
+	} else if (!account) {
 		adopt_without_file(sk, tcp);
-	else if (sk->__sk_common.skc_state == TCP_LISTEN)
+	} else if (sk->__sk_common.skc_state == TCP_LISTEN) {
 		note_listener(sk, account);
+	}
 	return 0;
 }

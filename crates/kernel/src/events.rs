@@ -4,7 +4,7 @@
 //! loaded beside it and shares both.
 
 use std::cell::{Cell, RefCell};
-use std::mem::size_of;
+use std::mem::{self, size_of};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -142,6 +142,21 @@ impl Sockets {
         for key in keys {
             let _ = listeners.delete(&key);
         }
+    }
+
+    /// The iterator of TCP in each network namespace; what it writes is appended.
+    fn walk(&self, answer: &mut Vec<u8>) -> Result<(), Error> {
+        let Some(all) = &self.all else {
+            return Ok(());
+        };
+        let mut part = Vec::new();
+        let left = namespaces::each(&self.proc, || {
+            iterator::read(all, "the iterator of TCP", &mut part)?;
+            answer.append(&mut part);
+            Ok(())
+        })?;
+        self.tell(left);
+        Ok(())
     }
 
     /// Says once that the walk left out namespaces.
@@ -316,14 +331,8 @@ impl Events {
             return Ok(());
         };
         iterator::read(&sockets.survey, FILES, &mut self.buffer)?;
-        if let Some(all) = &sockets.all {
-            let buffer = &mut self.buffer;
-            let left = namespaces::each(&sockets.proc, || {
-                iterator::read(all, "the iterator of TCP", buffer)
-            })?;
-            sockets.tell(left);
-            sockets.forget_listeners();
-        }
+        sockets.walk(&mut self.buffer)?;
+        sockets.forget_listeners();
         // A connection that has no account from now on is one of which the begin was not seen.
         if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
             bss.changes_are_seen = true;
@@ -340,11 +349,37 @@ impl Events {
             Some(survey) => survey,
             None => Iter::new(&sockets.survey).context(FILES)?,
         };
-        if !iterator::step(&mut survey, FILES)? {
-            return Ok(true);
+        if iterator::step(&mut survey, FILES)? {
+            sockets.surveying = Some(survey);
+            return Ok(false);
         }
-        sockets.surveying = Some(survey);
-        Ok(false)
+        self.catch_up_multipath()?;
+        Ok(true)
+    }
+
+    /// What Multipath TCP uses is in no file: after a survey that has met such connections, the look at
+    /// all sockets makes up for what nobody saw of these.
+    fn catch_up_multipath(&mut self) -> Result<(), Error> {
+        let Some(sockets) = &mut self.sockets else {
+            return Ok(());
+        };
+        let look = sockets.look;
+        let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() else {
+            return Ok(());
+        };
+        bss.catches_up = mem::take(&mut bss.surveyed_multipath);
+        if !bss.catches_up {
+            return Ok(());
+        }
+        let done = match look {
+            tcp::Look::Storage | tcp::Look::Walk => self.look(false),
+            tcp::Look::Table => sockets.walk(&mut self.buffer),
+        };
+        let sockets = self.sockets.as_mut();
+        if let Some(bss) = sockets.and_then(|s| s.tcp.maps.bss_data.as_deref_mut()) {
+            bss.catches_up = false;
+        }
+        done
     }
 
     /// Brings the payload of the living connections into the tables, and counts what is open.
@@ -369,21 +404,10 @@ impl Events {
             bss.list_sockets = list;
             bss.look += 1;
         }
-        let what = "the iterator of sockets";
-        if let Some(link) = &sockets.look_link {
-            return iterator::read(link, what, &mut self.buffer);
+        match &sockets.look_link {
+            Some(link) => iterator::read(link, "the iterator of sockets", &mut self.buffer),
+            None => sockets.walk(&mut self.buffer),
         }
-        let Some(link) = &sockets.all else {
-            return Ok(());
-        };
-        let (all, mut part) = (&mut self.buffer, Vec::new());
-        let left = namespaces::each(&sockets.proc, || {
-            iterator::read(link, what, &mut part)?;
-            all.append(&mut part);
-            Ok(())
-        })?;
-        sockets.tell(left);
-        Ok(())
     }
 
     /// Whether [`Events::sockets`] lists each socket that is open.
