@@ -93,6 +93,14 @@ pub struct Selection {
     pids: Vec<u32>,
 }
 
+/// Which patterns of a selection fit something, of owners that are looked at one by one.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    patterns: Vec<bool>,
+    /// One owner fits each kind.
+    together: bool,
+}
+
 /// Patterns that nothing fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
@@ -170,6 +178,23 @@ impl Selection {
             }
         }
         Some(found)
+    }
+
+    /// Takes note of which patterns this owner fits.
+    pub fn note(&self, found: &mut Found, owner: &Owner) {
+        let patterns = self.names.iter();
+        let patterns =
+            patterns.flat_map(|(named, all)| all.iter().map(|pattern| (*named, pattern)));
+        found.patterns.resize(patterns.clone().count(), false);
+        for ((named, pattern), found) in patterns.zip(&mut found.patterns) {
+            *found = *found || named.fits(pattern, owner);
+        }
+        found.together = found.together || self.fits(owner);
+    }
+
+    /// Whether each pattern fits one of the owners so far, and one of them fits each kind.
+    pub fn is_found(&self, found: &Found) -> bool {
+        self.names.is_empty() || found.together && found.patterns.iter().all(|found| *found)
     }
 
     /// The first pattern that fits none of these owners; or all, where no owner fits each kind.
@@ -277,14 +302,25 @@ mod tests {
     fn a_name_that_nothing_has_comes_with_those_that_there_are() {
         let nginx = unit("/system.slice/nginx.service", "nginx.service");
         let all = [&container(), &nginx];
+        let found = |selection: &Selection, owners: &[&Owner]| {
+            let mut found = Found::default();
+            for owner in owners {
+                selection.note(&mut found, owner);
+            }
+            selection.is_found(&found)
+        };
         let missing = selection(Named::Unit, "ngnix").missing(&all);
         let missing = missing.expect("nothing fits");
         assert_eq!(missing.wanted, [(Named::Unit, "ngnix".to_owned())]);
         assert_eq!(missing.there, ["cri.scope", "nginx.service"]);
+        assert!(!found(&selection(Named::Unit, "ngnix"), &all));
         assert_eq!(selection(Named::Pod, "*").missing(&all), None);
+        assert!(found(&selection(Named::Pod, "*"), &all) && found(&Selection::default(), &[]));
         // Each fits something, and nothing fits both.
         let both = selection(Named::Pod, "*").with_names(Named::Unit, &["nginx".into()]);
-        let missing = both.expect("patterns").missing(&all);
+        let both = both.expect("patterns");
+        assert!(!found(&both, &all));
+        let missing = both.missing(&all);
         assert_eq!(missing.expect("nothing fits").wanted.len(), 2);
         let wrong = Selection::default().with_names(Named::Unit, &["[a".into()]);
         assert!(wrong.is_err_and(|error| error.starts_with("--unit [a: ")));

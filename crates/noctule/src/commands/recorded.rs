@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeZone as _};
-use noctule_analysis::{Missing, ReportBuilder, Selection};
+use noctule_analysis::{Found, ReportBuilder, Selection};
 use noctule_model::{Batch, CgroupId, FeatureId, FeatureState, Level, Owner};
 use noctule_tape::{Batches, Damage, Events, Limits, Span, Stretch, Tape};
 use noctule_text::{date_time, escape};
@@ -352,7 +352,10 @@ pub(super) fn note(owners: &mut HashMap<CgroupId, Arc<Owner>>, batch: &Batch) {
 pub(super) struct Sought<'a> {
     names: &'a Names,
     selection: Selection,
+    /// The last that each group had.
     owners: HashMap<CgroupId, Arc<Owner>>,
+    /// By all that were there.
+    found: Found,
     /// Processes that were in nothing yet.
     unseen: HashSet<u32>,
 }
@@ -363,38 +366,42 @@ impl<'a> Sought<'a> {
             names,
             selection: select::recorded(names)?,
             owners: HashMap::new(),
+            found: Found::default(),
             unseen: names.pid.iter().copied().collect(),
         })
     }
 
-    /// Looks through a batch; whether it has a group or a process that none before had.
-    pub(super) fn note(&mut self, batch: &Batch) -> bool {
-        let before = (self.owners.len(), self.unseen.len());
-        note(&mut self.owners, batch);
+    /// Looks through a batch, as long as something was not there.
+    pub(super) fn note(&mut self, batch: &Batch) {
+        if self.is_found() {
+            return;
+        }
+        for row in &batch.cgroups {
+            let Some(owner) = &row.owner else { continue };
+            if self.owners.get(&row.id) != Some(owner) {
+                self.selection.note(&mut self.found, owner);
+                self.owners.insert(row.id, owner.clone());
+            }
+        }
         if !self.unseen.is_empty() {
             for row in batch.processes.iter().chain(&batch.exited) {
                 self.unseen.remove(&row.id.pid);
             }
         }
-        before != (self.owners.len(), self.unseen.len())
-    }
-
-    /// Names that nothing had.
-    fn missing(&self) -> Option<Missing> {
-        let owners: Vec<&Owner> = self.owners.values().map(|owner| &**owner).collect();
-        let missing = self.selection.missing(&owners);
-        missing.filter(|_| self.selection.has_names())
     }
 
     /// Whether all of it was there.
     pub(super) fn is_found(&self) -> bool {
-        self.unseen.is_empty() && self.missing().is_none()
+        self.unseen.is_empty() && self.selection.is_found(&self.found)
     }
 
     /// The rows that are meant; refused where something was not there.
     pub(super) fn selection(self) -> Result<Selection> {
-        if let Some(missing) = self.missing() {
-            return Err(select::nothing_fits(missing).into());
+        if !self.selection.is_found(&self.found) {
+            let owners: Vec<&Owner> = self.owners.values().map(|owner| &**owner).collect();
+            if let Some(missing) = self.selection.missing(&owners) {
+                return Err(select::nothing_fits(missing).into());
+            }
         }
         if let Some(pid) = self.names.pid.iter().find(|pid| self.unseen.contains(pid)) {
             bail!(Usage(format!(

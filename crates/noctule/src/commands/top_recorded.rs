@@ -99,7 +99,8 @@ impl Shown {
         let ends = ends.filter_map(|(run, at)| self.batches(run, at).next());
         let all = runs.flat_map(|run| self.batches(run, 0));
         for batch in ends.chain(all) {
-            if sought.note(&batch) && sought.is_found() {
+            sought.note(&batch);
+            if sought.is_found() {
                 break;
             }
         }
