@@ -50,8 +50,11 @@ pub struct Evidence {
     pub p99_ns: Option<u64>,
     /// The most that one other group caused. Threads of the kernel are no group.
     pub top_culprit_ns: u64,
-    /// Its quota ran out in nearly all periods: it could not have used the time that others had.
+    /// A quota ran out in nearly all periods: it could not have used the time that others had.
     pub quota_binds: bool,
+    /// What it waited for other groups that cost it something: where a quota binds, those that use it up with
+    /// this one; else all.
+    pub costly_ns: u64,
     /// The usual figures of the group; `None` when too little is known.
     pub baseline: Option<Baseline>,
 }
@@ -128,7 +131,7 @@ impl Evidence {
         let held = matters(self.of(Cause::Throttle), stay(before.is_held()));
         let ease = stay(before.is_contended()) * if unusual { 0.25 } else { 1.0 };
         let contended = matters(self.contended_ns(), ease);
-        let by_neighbours = matters(self.of(Cause::Neighbour), ease) && !self.quota_binds;
+        let by_neighbours = matters(self.costly_ns, ease);
         let not_own = self.contended_ns() - self.of(Cause::Own) - self.of(Cause::Neighbour);
         match (held, contended) {
             (false, false) if !self.starves() => VerdictKind::Quiet,
@@ -219,6 +222,7 @@ mod tests {
             wait_ns: wait.map(|ms| ms * MS),
             top_culprit_ns: wait[1] * MS,
             quota_binds: false,
+            costly_ns: wait[1] * MS,
             waiting: Waiting::default(),
             p99_ns: Some(4 * MS),
             baseline: None,
@@ -271,7 +275,11 @@ mod tests {
     fn a_neighbour_is_not_accused_of_time_that_the_quota_denies() {
         let mut evidence = evidence(300, [400, 300, 0, 0, 0, 0, 0, 0]);
         evidence.quota_binds = true;
+        evidence.costly_ns = 0;
         assert_eq!(judged(&evidence), VerdictKind::HeldByQuota);
+        // One that uses up the same limit takes that time from it.
+        evidence.costly_ns = 200 * MS;
+        assert_eq!(judged(&evidence), VerdictKind::QuotaAndNeighbours);
     }
 
     #[test]

@@ -69,9 +69,16 @@ impl WaitReportRow {
         if let Some(many @ Party::Below { .. }) = &self.verdict.culprit {
             return vec![named(many, evidence.top_culprit_ns)];
         }
+        // Where a limit binds, those that do not use it cost the row nothing.
+        let is_meant = |party: &Party| match self.verdict.kind {
+            VerdictKind::QuotaAndNeighbours => !evidence.quota_binds || self.uses_limit(party),
+            VerdictKind::HeldByQuota => !self.uses_limit(party),
+            _ => true,
+        };
         self.culprits
             .iter()
             .filter(|c| !matches!(c.party, Party::Kernel | Party::Unnamed))
+            .filter(|c| is_meant(&c.party))
             .filter(|c| self.is_worth_naming(c.blame.wait_ns))
             .take(CULPRITS)
             .map(|c| named(&c.party, c.blame.wait_ns))

@@ -232,6 +232,28 @@ impl WaitReportRow {
         self.culprits.iter().find(named)
     }
 
+    fn quota_binds(&self) -> bool {
+        self.quota.as_ref().is_some_and(QuotaUse::binds)
+    }
+
+    /// Whether this other group uses up the quota that binds the row: that of a group above both.
+    pub(crate) fn uses_limit(&self, culprit: &Party) -> bool {
+        let quota = self.quota.as_ref().filter(|quota| quota.binds());
+        match (quota.and_then(|quota| quota.group.as_deref()), culprit) {
+            (Some(limited), Party::Group(owner)) => parent::is_below(&owner.path, limited),
+            _ => false,
+        }
+    }
+
+    /// What it waited for other groups that cost it something.
+    fn costly_ns(&self) -> u64 {
+        if !self.quota_binds() {
+            return self.wait_ns[Cause::Neighbour as usize];
+        }
+        let costly = self.culprits.iter().filter(|c| self.uses_limit(&c.party));
+        costly.map(|c| c.blame.wait_ns).sum()
+    }
+
     /// Judges the row. `baseline` is what is usual for it, `before` its verdict in the window before.
     pub fn judge(
         &mut self,
@@ -247,7 +269,8 @@ impl WaitReportRow {
             waiting: self.waiting,
             p99_ns: self.histogram.quantile(0.99),
             top_culprit_ns: self.top_culprit().map_or(0, |c| c.blame.wait_ns),
-            quota_binds: self.quota.as_ref().is_some_and(QuotaUse::binds),
+            quota_binds: self.quota_binds(),
+            costly_ns: self.costly_ns(),
             baseline,
         };
         let mut culprit = self.top_culprit().map(|c| c.party.clone());
@@ -261,6 +284,13 @@ impl WaitReportRow {
         let kind = evidence.verdict(thresholds, before);
         let culprit = match kind {
             VerdictKind::HurtByKernel => Some(Party::Kernel),
+            VerdictKind::QuotaAndNeighbours if evidence.quota_binds => {
+                let first = self.culprits.iter().find(|c| self.uses_limit(&c.party));
+                let share = thresholds.culprit_share * evidence.costly_ns as f64;
+                let first = first.filter(|c| c.blame.wait_ns as f64 >= share);
+                let first = first.filter(|c| self.is_worth_naming(c.blame.wait_ns));
+                first.map(|c| c.party.clone())
+            }
             VerdictKind::HurtByNeighbour | VerdictKind::QuotaAndNeighbours => {
                 let one = evidence.has_culprit(thresholds, before);
                 culprit.filter(|_| one && self.is_worth_naming(evidence.top_culprit_ns))

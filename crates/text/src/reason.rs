@@ -151,7 +151,7 @@ fn held(reason: &Reason) -> String {
     {
         let (name, share) = (&culprit.name, part(culprit.share));
         words.push_str(&format!(
-            "; it also waited {share} behind {name}, which cost it nothing: it used the limit up"
+            "; it also waited {share} behind {name}, which cost it nothing: the limit was used up"
         ));
     }
     words
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(
             sentence(&reason),
             "held back 80.0% of its wanted time by the limit of 1.5 CPUs of /above; it also waited \
-             17.0% behind hog, which cost it nothing: it used the limit up"
+             17.0% behind hog, which cost it nothing: the limit was used up"
         );
         reason.quota = None;
         reason.culprits.clear();

@@ -1,12 +1,17 @@
 //! Which group is named as the one behind whom another waited.
 
+use noctule_model::VerdictKind;
+
 use super::{Party, WaitReportRow};
 
 impl WaitReportRow {
     /// The one that the verdict names; else the one that had the CPU for most of the wait, unless that was
-    /// below 1% of it. Nobody where the group does it to itself: who else had the CPU is not what holds it.
+    /// below 1% of it; where a limit binds, of those that use it. Nobody where the group does it to itself: who else had the CPU is not what holds it.
     pub fn main_culprit(&self) -> Option<&Party> {
-        let most = self.culprits.first();
+        let bound = self.verdict.kind == VerdictKind::QuotaAndNeighbours
+            && self.verdict.evidence.quota_binds;
+        let mut culprits = self.culprits.iter();
+        let most = culprits.find(|it| !bound || self.uses_limit(&it.party));
         let most = most.filter(|_| !self.verdict.kind.is_own());
         let most = most.filter(|it| self.is_worth_naming(it.blame.wait_ns));
         self.verdict.culprit.as_ref().or(most.map(|it| &it.party))

@@ -478,6 +478,52 @@ fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
     assert_eq!(side.expect("its own").group, None);
 }
 
+/// Two services share the limit of a slice, and something else runs beside the slice.
+#[test]
+fn who_uses_up_a_shared_limit_is_accused_and_who_is_outside_is_not() {
+    let limited = |periods| QuotaRow {
+        cgroup: CgroupId(1),
+        path: "/slice".into(),
+        cpus: 1.0,
+        periods,
+        throttled_periods: periods,
+        throttled_ns: periods * 90 * MS,
+    };
+    let judged = |beside_ms, outside_ms| {
+        let mut builder = ReportBuilder::new(Batch {
+            quotas: vec![limited(0)],
+            ..machine()
+        });
+        let mut victim = group(10, "/slice/a", 0, 0, 0);
+        victim.counters[Counter::CpuTime] = 300 * MS;
+        victim.counters[Counter::Wait(Cause::Throttle)] = 300 * MS;
+        victim.counters[Counter::Wait(Cause::Neighbour)] = (beside_ms + outside_ms) * MS;
+        let others = [group(20, "/slice/b", 0, 0, 0), group(30, "/hog", 0, 0, 0)];
+        builder.add(Batch {
+            taken_ns: 1000 * MS,
+            cgroups: [victim].into_iter().chain(others).collect(),
+            blames: vec![cell(10, of(20), beside_ms), cell(10, of(30), outside_ms)],
+            quotas: vec![limited(10)],
+            ..machine()
+        });
+        let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
+        let row = row(&report, Level::Cgroup, "/slice/a");
+        let culprit = row.verdict.culprit.as_ref().map(|c| c.name(Level::Cgroup));
+        let named = report.reason(row, Level::Cgroup).culprits;
+        let named: Vec<String> = named.into_iter().map(|c| c.name).collect();
+        (row.verdict.kind, culprit, named)
+    };
+    let (kind, culprit, named) = judged(150, 250);
+    assert_eq!(kind, VerdictKind::QuotaAndNeighbours);
+    assert_eq!(
+        (culprit.as_deref(), named),
+        (Some("/slice/b"), vec!["/slice/b".to_owned()])
+    );
+    let (kind, culprit, named) = judged(20, 250);
+    assert_eq!((kind, culprit), (VerdictKind::HeldByQuota, None));
+    assert_eq!(named, ["/hog"], "what cost it nothing");
+}
+
 #[test]
 fn what_a_culprit_did_before_the_window_is_not_growth_when_it_loses_its_name() {
     let first = Batch {
