@@ -80,6 +80,7 @@ static __always_inline void share_owner(__u64 above, const struct socket_account
 	struct multipath_owner owner = {
 		.process = account->owner,
 		.wanted = account->flags & SOCKET_WANTED,
+		.has_it = account->acceptance == ACCEPT_EARLY,
 	};
 
 	bpf_map_update_elem(&multipath_owners, &above, &owner, BPF_ANY);
