@@ -77,10 +77,12 @@ static __always_inline void own_multipath(__u64 above, struct task_struct *task)
  */
 static __always_inline void share_owner(__u64 above, const struct socket_account *account)
 {
+	/* First: it owns the account before it says so. */
+	bool early = *(const volatile __u32 *)&account->acceptance == ACCEPT_EARLY;
 	struct multipath_owner owner = {
 		.process = account->owner,
 		.wanted = account->flags & SOCKET_WANTED,
-		.has_it = account->acceptance == ACCEPT_EARLY,
+		.has_it = early,
 	};
 
 	bpf_map_update_elem(&multipath_owners, &above, &owner, BPF_ANY);

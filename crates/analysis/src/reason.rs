@@ -31,6 +31,7 @@ impl WaitReportRow {
             kind: self.verdict.kind,
             provisional: false,
             contended: evidence.share(evidence.contended_ns()),
+            costly: evidence.share(evidence.costly_ns),
             throttled: of(Cause::Throttle),
             own: of(Cause::Own),
             kernel: of(Cause::Kernel),
@@ -72,7 +73,8 @@ impl WaitReportRow {
         // Where a limit binds, those that do not use it cost the row nothing.
         let is_meant = |party: &Party| match self.verdict.kind {
             VerdictKind::QuotaAndNeighbours => !evidence.quota_binds || self.uses_limit(party),
-            VerdictKind::HeldByQuota => !self.uses_limit(party),
+            // Nor is anybody cleared of whom it is not known.
+            VerdictKind::HeldByQuota => !self.uses_limit(party) && party.has_path(),
             _ => true,
         };
         self.culprits

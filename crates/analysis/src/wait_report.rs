@@ -57,6 +57,15 @@ impl Party {
         }
     }
 
+    /// Whether it is known where in the tree it is.
+    pub(crate) fn has_path(&self) -> bool {
+        match self {
+            Self::Group(owner) => owner.path.starts_with('/'),
+            Self::Below { .. } => true,
+            Self::Kernel | Self::Command | Self::Unnamed => false,
+        }
+    }
+
     /// Whether it is many groups below that one.
     fn is_led_by(&self, party: &Self) -> bool {
         match (self, party) {
@@ -134,8 +143,8 @@ pub struct WaitReportRow {
     pub preemptions: [u64; Preemptor::ALL.len()],
     /// Switches because a quota ran out.
     pub throttles: u64,
-    /// The quota that throttled it most, of one of its groups or one above or below, and of those that bind if any
-    /// does; `None` where none did, or where that cannot be read.
+    /// The quota that throttled it most, of one of its groups or one above or below; the innermost of those that
+    /// bind, if any does; `None` where none did, or where that cannot be read.
     pub quota: Option<QuotaUse>,
     /// What it does to others.
     pub hurts: Hurts,
@@ -236,11 +245,19 @@ impl WaitReportRow {
         self.quota.as_ref().is_some_and(QuotaUse::binds)
     }
 
-    /// Whether this other group uses up the quota that binds the row: that of a group above both.
+    /// Whether this other one uses up the quota that binds the row, too.
     pub(crate) fn uses_limit(&self, culprit: &Party) -> bool {
-        let quota = self.quota.as_ref().filter(|quota| quota.binds());
-        match (quota.and_then(|quota| quota.group.as_deref()), culprit) {
-            (Some(limited), Party::Group(owner)) => parent::is_below(&owner.path, limited),
+        let Some(quota) = self.quota.as_ref().filter(|quota| quota.binds()) else {
+            return false;
+        };
+        let limited = match (&quota.group, &self.party) {
+            (Some(group), _) => group,
+            (None, Party::Group(owner)) => &owner.path,
+            _ => return false,
+        };
+        match culprit {
+            Party::Group(owner) => parent::is_below(&owner.path, limited),
+            Party::Below { path, .. } => parent::is_below(path, limited),
             _ => false,
         }
     }
@@ -285,11 +302,15 @@ impl WaitReportRow {
         let culprit = match kind {
             VerdictKind::HurtByKernel => Some(Party::Kernel),
             VerdictKind::QuotaAndNeighbours if evidence.quota_binds => {
-                let first = self.culprits.iter().find(|c| self.uses_limit(&c.party));
                 let share = thresholds.culprit_share * evidence.costly_ns as f64;
-                let first = first.filter(|c| c.blame.wait_ns as f64 >= share);
-                let first = first.filter(|c| self.is_worth_naming(c.blame.wait_ns));
-                first.map(|c| c.party.clone())
+                let many = culprit.filter(|c| matches!(c, Party::Below { .. }));
+                let many = many.map(|many| (many, evidence.top_culprit_ns));
+                let all = self.culprits.iter();
+                let all = all.map(|c| (c.party.clone(), c.blame.wait_ns));
+                let mut users = many.into_iter().chain(all);
+                let user = users.find(|(party, _)| self.uses_limit(party));
+                let user = user.filter(|(_, ns)| *ns as f64 >= share && self.is_worth_naming(*ns));
+                user.map(|(party, _)| party)
             }
             VerdictKind::HurtByNeighbour | VerdictKind::QuotaAndNeighbours => {
                 let one = evidence.has_culprit(thresholds, before);

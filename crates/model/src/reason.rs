@@ -12,6 +12,9 @@ pub struct Reason {
     pub provisional: bool,
     /// It waited behind somebody: others, its own threads, the kernel, interrupts or the host.
     pub contended: f64,
+    /// It waited behind other groups that cost it something: where a quota binds, those that use it up with this
+    /// one.
+    pub costly: f64,
     /// It was throttled by a CPU quota.
     pub throttled: f64,
     /// It waited behind its own threads.
@@ -36,7 +39,7 @@ pub struct Reason {
     pub nameless: f64,
     /// The quota that throttled it, where that can be read.
     pub quota: Option<QuotaUse>,
-    /// It used its quota up: who else had the CPU took nothing from it.
+    /// The quota was used up: those who have the CPU and do not use it took nothing from the row.
     pub quota_binds: bool,
     /// Its long waits against the usual ones, where they are much longer.
     pub unusual: Option<Unusual>,

@@ -158,10 +158,14 @@ fn held(reason: &Reason) -> String {
 }
 
 fn behind(reason: &Reason) -> String {
+    let others = match reason.quota_binds {
+        true => reason.costly,
+        false => reason.contended,
+    };
     match reason.culprits.as_slice() {
-        [] => format!("{} by others", part(reason.contended)),
+        [] => format!("{} by others", part(others)),
         [culprit] => format!("{} by {}", part(culprit.share), culprit.name),
-        [culprit, ..] if culprit.share >= 0.5 * reason.contended => {
+        [culprit, ..] if culprit.share >= 0.5 * others => {
             format!("{} by {}", part(culprit.share), culprit.name)
         }
         _ => format!("by several: {}", names(reason).unwrap_or_default()),

@@ -5,8 +5,9 @@ use noctule_model::VerdictKind;
 use super::{Party, WaitReportRow};
 
 impl WaitReportRow {
-    /// The one that the verdict names; else the one that had the CPU for most of the wait, unless that was
-    /// below 1% of it; where a limit binds, of those that use it. Nobody where the group does it to itself: who else had the CPU is not what holds it.
+    /// The one that the verdict names; else the one that had the CPU for most of the wait, of those that use
+    /// the limit where that binds, unless that was below 1% of it. Nobody where the group does it to itself: who
+    /// else had the CPU is not what holds it.
     pub fn main_culprit(&self) -> Option<&Party> {
         let bound = self.verdict.kind == VerdictKind::QuotaAndNeighbours
             && self.verdict.evidence.quota_binds;

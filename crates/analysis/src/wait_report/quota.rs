@@ -48,8 +48,9 @@ impl<'a> Throttled<'a> {
         Self(grown.filter(|it| it.throttled_ns > 0).collect())
     }
 
-    /// The quota of a member, of a group above one or of one inside it that throttled for longest in the window; of
-    /// those that bind, if any does: one of a member that hardly runs can have throttled for longer.
+    /// The quota of a member, of a group above one or of one inside it that throttled for longest in the window. If
+    /// any binds, the innermost of these: one of a member that hardly runs can have throttled for longer, and one
+    /// above would not have given what the inner one denies.
     pub(super) fn of(&self, party: &Party, members: &[Member]) -> Option<QuotaUse> {
         let Party::Group(owner) = party else {
             return None;
@@ -62,9 +63,12 @@ impl<'a> Throttled<'a> {
             })
         };
         let quotas = self.0.iter().filter(concerns);
-        let quotas = quotas.map(|quota| (quota.throttled_ns, quota.usage(&owner.path, members)));
-        let most = quotas.max_by_key(|(throttled_ns, quota)| (quota.binds(), *throttled_ns));
-        most.map(|(_, quota)| quota)
+        let quotas = quotas.map(|quota| (quota, quota.usage(&owner.path, members)));
+        let most = quotas.max_by_key(|(quota, usage)| match usage.binds() {
+            true => (true, quota.path.len(), quota.throttled_ns),
+            false => (false, 0, quota.throttled_ns),
+        });
+        most.map(|(_, usage)| usage)
     }
 }
 

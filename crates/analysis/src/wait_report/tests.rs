@@ -476,6 +476,14 @@ fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
     assert!(pod.binds() && pod.group.is_none(), "{pod:?}");
     let side = throttled.of(&Party::Group(owner(2, "/pod/side")), &members[1..]);
     assert_eq!(side.expect("its own").group, None);
+    // Both bind: the limit above would not have given it what its own denies.
+    let last = Batch {
+        quotas: quotas(990 * MS, 500 * MS),
+        ..Batch::default()
+    };
+    let throttled = Throttled::between(&first.quotas, &last.quotas);
+    let side = throttled.of(&Party::Group(owner(2, "/pod/side")), &members[1..]);
+    assert_eq!(side.expect("its own").group, None);
 }
 
 /// Two services share the limit of a slice, and something else runs beside the slice.
@@ -489,7 +497,7 @@ fn who_uses_up_a_shared_limit_is_accused_and_who_is_outside_is_not() {
         throttled_periods: periods,
         throttled_ns: periods * 90 * MS,
     };
-    let judged = |beside_ms, outside_ms| {
+    let judged = |culprits: &[(&str, u64)]| {
         let mut builder = ReportBuilder::new(Batch {
             quotas: vec![limited(0)],
             ..machine()
@@ -497,31 +505,42 @@ fn who_uses_up_a_shared_limit_is_accused_and_who_is_outside_is_not() {
         let mut victim = group(10, "/slice/a", 0, 0, 0);
         victim.counters[Counter::CpuTime] = 300 * MS;
         victim.counters[Counter::Wait(Cause::Throttle)] = 300 * MS;
-        victim.counters[Counter::Wait(Cause::Neighbour)] = (beside_ms + outside_ms) * MS;
-        let others = [group(20, "/slice/b", 0, 0, 0), group(30, "/hog", 0, 0, 0)];
+        let waited = culprits.iter().map(|(_, ms)| ms * MS).sum();
+        victim.counters[Counter::Wait(Cause::Neighbour)] = waited;
+        let others = (20..).zip(culprits);
+        let groups = others
+            .clone()
+            .map(|(id, (path, _))| group(id, path, 0, 0, 0));
         builder.add(Batch {
             taken_ns: 1000 * MS,
-            cgroups: [victim].into_iter().chain(others).collect(),
-            blames: vec![cell(10, of(20), beside_ms), cell(10, of(30), outside_ms)],
+            cgroups: [victim].into_iter().chain(groups).collect(),
+            blames: others.map(|(id, (_, ms))| cell(10, of(id), *ms)).collect(),
             quotas: vec![limited(10)],
             ..machine()
         });
         let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
         let row = row(&report, Level::Cgroup, "/slice/a");
-        let culprit = row.verdict.culprit.as_ref().map(|c| c.name(Level::Cgroup));
+        let culprit = row.verdict.culprit.as_ref();
+        let culprit = culprit.map(|it| it.name(Level::Cgroup));
         let named = report.reason(row, Level::Cgroup).culprits;
-        let named: Vec<String> = named.into_iter().map(|c| c.name).collect();
-        (row.verdict.kind, culprit, named)
+        let named: Vec<String> = named.into_iter().map(|it| it.name).collect();
+        (row.verdict.kind, culprit, named.join(", "))
     };
-    let (kind, culprit, named) = judged(150, 250);
+    let (kind, culprit, named) = judged(&[("/slice/b", 150), ("/hog", 250)]);
     assert_eq!(kind, VerdictKind::QuotaAndNeighbours);
     assert_eq!(
-        (culprit.as_deref(), named),
-        (Some("/slice/b"), vec!["/slice/b".to_owned()])
+        (culprit.as_deref(), &*named),
+        (Some("/slice/b"), "/slice/b")
     );
-    let (kind, culprit, named) = judged(20, 250);
+    let (kind, culprit, named) = judged(&[("/slice/b", 20), ("/hog", 250)]);
     assert_eq!((kind, culprit), (VerdictKind::HeldByQuota, None));
-    assert_eq!(named, ["/hog"], "what cost it nothing");
+    assert_eq!(named, "/hog", "what cost it nothing");
+    // Jobs below the limit are one culprit.
+    let jobs: Vec<String> = (0..10).map(|n| format!("/slice/ci/{n}")).collect();
+    let jobs: Vec<(&str, u64)> = jobs.iter().map(|job| (&**job, 30)).collect();
+    let (kind, culprit, _) = judged(&jobs);
+    assert_eq!(kind, VerdictKind::QuotaAndNeighbours);
+    assert_eq!(culprit.as_deref(), Some("slice/ci/*: 10 jobs"));
 }
 
 #[test]

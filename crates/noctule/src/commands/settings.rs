@@ -56,8 +56,12 @@ impl Observed {
         let kind = row.verdict.kind;
         let allowed = self.files.allowed(&self.files.processes(&owner.path));
         let affinity = allowed.filter(|cpus| kind.is_contended() && !online.is_subset(cpus));
-        let culprit = row.culprits.iter().find_map(|c| match &c.party {
+        // The one that the verdict names; else the first that has a weight.
+        let others = row.culprits.iter().map(|c| &c.party);
+        let mut culprits = row.main_culprit().into_iter().chain(others);
+        let culprit = culprits.find_map(|party| match party {
             Party::Group(owner) => Some(owner.path.as_str()),
+            Party::Below { path, .. } => Some(path.as_str()),
             _ => None,
         });
         let by_kernel = kind == VerdictKind::HurtByKernel;
