@@ -84,6 +84,12 @@ pub fn advice(reason: &Reason) -> Option<String> {
         VerdictKind::HurtByNeighbour => share(reason),
         VerdictKind::HurtByNeighbours => format!("{}, or more CPUs", share(reason)),
         VerdictKind::HeldByQuota => quota(reason),
+        // Those who use up the limit of the group itself are inside it: no weight parts them.
+        VerdictKind::QuotaAndNeighbours
+            if reason.quota_binds && reason.quota.as_ref().is_some_and(|q| q.group.is_none()) =>
+        {
+            quota(reason)
+        }
         VerdictKind::QuotaAndNeighbours => format!("{}; then {}", quota(reason), share(reason)),
         VerdictKind::TooManyThreads => {
             let most = reason.cpus.ceil().max(1.0);
@@ -258,6 +264,11 @@ mod tests {
              up in 49 of 50 periods; 8.0 runnable threads on average. Try: raise its limit (now \
              0.2 CPU), or run fewer threads"
         );
+        // Who is accused then is inside the group.
+        reason.kind = VerdictKind::QuotaAndNeighbours;
+        reason.quota_binds = true;
+        let words = "raise its limit (now 0.2 CPU), or run fewer threads";
+        assert_eq!(advice(&reason).as_deref(), Some(words));
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Observed {
         let kind = row.verdict.kind;
         let allowed = self.files.allowed(&self.files.processes(&owner.path));
         let affinity = allowed.filter(|cpus| kind.is_contended() && !online.is_subset(cpus));
-        // The one that the verdict names; else the first that has a weight.
+        // The one that the table names; else the first group.
         let others = row.culprits.iter().map(|c| &c.party);
         let mut culprits = row.main_culprit().into_iter().chain(others);
         let culprit = culprits.find_map(|party| match party {
