@@ -115,6 +115,18 @@ impl Receiver {
         if let Some(mut child) = self.running.take() {
             child.kill().expect("our child");
             child.wait().expect("our child");
+            self.forget_half_a_line();
+        }
+    }
+
+    /// It was ended while it wrote: what it has not answered comes again.
+    fn forget_half_a_line(&self) {
+        let got = self.folder.path().join("got");
+        let bytes = fs::read(&got).unwrap_or_default();
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n');
+        let whole = whole.map_or(0, |end| end + 1);
+        if whole < bytes.len() {
+            fs::write(&got, &bytes[..whole]).expect("our file");
         }
     }
 
