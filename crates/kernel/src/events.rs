@@ -357,8 +357,8 @@ impl Events {
         Ok(true)
     }
 
-    /// What Multipath TCP uses is in no file: after a survey that has met such connections, the look at
-    /// all sockets makes up for what nobody saw of these.
+    /// The sockets below one of Multipath TCP are in no file. After a survey that has met Multipath TCP, one look
+    /// at all sockets reports their accepts and connects that no program saw.
     fn catch_up_multipath(&mut self) -> Result<(), Error> {
         let Some(sockets) = &mut self.sockets else {
             return Ok(());
