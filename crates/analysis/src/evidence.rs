@@ -28,6 +28,13 @@ impl Default for Thresholds {
     }
 }
 
+impl Thresholds {
+    /// `culprit_share`, less where one was named before.
+    pub(crate) fn culprit_share_after(&self, before: VerdictKind) -> f64 {
+        self.culprit_share * stay(before == VerdictKind::HurtByNeighbour)
+    }
+}
+
 /// Waits below this length are nobody's trouble, whatever they usually are: they are not compared
 /// with the history.
 const COMPARED_NS: u64 = 1_000_000;
@@ -48,7 +55,8 @@ pub struct Evidence {
     pub waiting: Waiting,
     /// 99th percentile of its waits; `None` when there was none.
     pub p99_ns: Option<u64>,
-    /// The most that one other group caused. Threads of the kernel are no group.
+    /// The most that one other group caused, or many below one, of those that can be named. Threads of the kernel
+    /// are no group.
     pub top_culprit_ns: u64,
     /// A quota ran out in nearly all periods: it could not have used the time that others had.
     pub quota_binds: bool,
@@ -155,8 +163,8 @@ impl Evidence {
     }
 
     /// Whether one culprit causes most of what was waited for other groups.
-    pub fn has_culprit(&self, thresholds: &Thresholds, before: VerdictKind) -> bool {
-        let share = thresholds.culprit_share * stay(before == VerdictKind::HurtByNeighbour);
+    fn has_culprit(&self, thresholds: &Thresholds, before: VerdictKind) -> bool {
+        let share = thresholds.culprit_share_after(before);
         let neighbours = self.of(Cause::Neighbour);
         neighbours > 0 && self.top_culprit_ns as f64 >= share * neighbours as f64
     }

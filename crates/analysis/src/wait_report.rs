@@ -235,10 +235,24 @@ impl WaitReportRow {
         parts.fold(0, u64::saturating_add)
     }
 
-    /// The other group that is to blame most. Groups without a name are no single culprit.
-    fn top_culprit(&self) -> Option<&Culprit> {
-        let named = |c: &&Culprit| !matches!(c.party, Party::Unnamed | Party::Kernel);
-        self.culprits.iter().find(named)
+    /// Who of those that are meant is to blame most, and for how long: a group, or many below one, which caused
+    /// `share` of it, where the one group did not cause `one_ns`. Groups without a name are no single culprit.
+    fn most_to_blame(
+        &self,
+        share: f64,
+        one_ns: f64,
+        is_meant: impl Fn(&Party) -> bool,
+    ) -> Option<(Party, u64)> {
+        let is_one =
+            |c: &&Culprit| !matches!(c.party, Party::Unnamed | Party::Kernel) && is_meant(&c.party);
+        let top = self.culprits.iter().find(is_one);
+        let top = top.map(|c| (c.party.clone(), c.blame.wait_ns));
+        let many = parent::of_many(self, share, &is_meant);
+        let many = many.filter(|(family, _)| match &top {
+            Some((one, ns)) => (*ns as f64) < one_ns || family.is_led_by(one),
+            None => true,
+        });
+        many.or(top)
     }
 
     fn quota_binds(&self) -> bool {
@@ -285,36 +299,28 @@ impl WaitReportRow {
             wait_ns: self.wait_ns,
             waiting: self.waiting,
             p99_ns: self.histogram.quantile(0.99),
-            top_culprit_ns: self.top_culprit().map_or(0, |c| c.blame.wait_ns),
+            top_culprit_ns: 0,
             quota_binds: self.quota_binds(),
             costly_ns: self.costly_ns(),
             baseline,
         };
-        let mut culprit = self.top_culprit().map(|c| c.party.clone());
-        let one = evidence.has_culprit(thresholds, before);
-        if let Some((family, ns)) = parent::of_many(self, thresholds.culprit_share)
-            && (!one || culprit.as_ref().is_some_and(|c| family.is_led_by(c)))
-        {
-            evidence.top_culprit_ns = ns;
-            culprit = Some(family);
-        }
+        let share = thresholds.culprit_share;
+        let eased = thresholds.culprit_share_after(before);
+        let mut one_ns = eased * evidence.of(Cause::Neighbour) as f64;
+        let mut most = self.most_to_blame(share, one_ns, |_| true);
+        evidence.top_culprit_ns = most.as_ref().map_or(0, |(_, ns)| *ns);
         let kind = evidence.verdict(thresholds, before);
+        if kind == VerdictKind::QuotaAndNeighbours && evidence.quota_binds {
+            one_ns = share * evidence.costly_ns as f64;
+            most = self.most_to_blame(share, one_ns, |party| self.uses_limit(party));
+            evidence.top_culprit_ns = most.as_ref().map_or(0, |(_, ns)| *ns);
+        }
         let culprit = match kind {
             VerdictKind::HurtByKernel => Some(Party::Kernel),
-            VerdictKind::QuotaAndNeighbours if evidence.quota_binds => {
-                let share = thresholds.culprit_share * evidence.costly_ns as f64;
-                let many = culprit.filter(|c| matches!(c, Party::Below { .. }));
-                let many = many.map(|many| (many, evidence.top_culprit_ns));
-                let all = self.culprits.iter();
-                let all = all.map(|c| (c.party.clone(), c.blame.wait_ns));
-                let mut users = many.into_iter().chain(all);
-                let user = users.find(|(party, _)| self.uses_limit(party));
-                let user = user.filter(|(_, ns)| *ns as f64 >= share && self.is_worth_naming(*ns));
-                user.map(|(party, _)| party)
-            }
             VerdictKind::HurtByNeighbour | VerdictKind::QuotaAndNeighbours => {
-                let one = evidence.has_culprit(thresholds, before);
-                culprit.filter(|_| one && self.is_worth_naming(evidence.top_culprit_ns))
+                let is_one = |ns: u64| ns as f64 >= one_ns && self.is_worth_naming(ns);
+                let one = most.filter(|(_, ns)| is_one(*ns));
+                one.map(|(party, _)| party)
             }
             _ => None,
         };

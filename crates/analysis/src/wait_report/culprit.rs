@@ -18,6 +18,20 @@ impl WaitReportRow {
         self.verdict.culprit.as_ref().or(most.map(|it| &it.party))
     }
 
+    /// The group whose weight counts beside that of the row: that one, or the first that is worth naming where that
+    /// one has no path.
+    pub fn rival(&self) -> Option<&str> {
+        let main = self.main_culprit()?;
+        let others = self.culprits.iter();
+        let others = others.filter(|it| self.is_worth_naming(it.blame.wait_ns));
+        let mut parties = std::iter::once(main).chain(others.map(|it| &it.party));
+        parties.find_map(|party| match party {
+            Party::Group(owner) => Some(owner.path.as_str()),
+            Party::Below { path, .. } => Some(path.as_str()),
+            _ => None,
+        })
+    }
+
     /// How long the row waited behind that one, or behind all of many, nanoseconds.
     pub fn main_culprit_ns(&self) -> Option<u64> {
         let main = self.main_culprit()?;

@@ -8,15 +8,20 @@ use super::{Party, WaitReportRow};
 const MANY: usize = 5;
 
 /// The nearest group above many culprits that, with its own processes (who start the jobs), caused at least
-/// `share` of what the row waited for other groups, and what they caused. It is not above the row itself.
-pub(super) fn of_many(row: &WaitReportRow, share: f64) -> Option<(Party, u64)> {
+/// `share` of what the row waited for the other groups that are meant, and what they caused. It is not above the row
+/// itself.
+pub(super) fn of_many(
+    row: &WaitReportRow,
+    share: f64,
+    is_meant: impl Fn(&Party) -> bool,
+) -> Option<(Party, u64)> {
     let victim = match &row.party {
         Party::Group(owner) => owner.path.as_str(),
         _ => "",
     };
     let mut sums: HashMap<&str, (usize, u64)> = HashMap::new();
     let mut all = 0;
-    for culprit in &row.culprits {
+    for culprit in row.culprits.iter().filter(|c| is_meant(&c.party)) {
         match &culprit.party {
             Party::Kernel => continue,
             Party::Group(owner) => {

@@ -537,10 +537,17 @@ fn who_uses_up_a_shared_limit_is_accused_and_who_is_outside_is_not() {
     assert_eq!(named, "/hog", "what cost it nothing");
     // Jobs below the limit are one culprit.
     let jobs: Vec<String> = (0..10).map(|n| format!("/slice/ci/{n}")).collect();
-    let jobs: Vec<(&str, u64)> = jobs.iter().map(|job| (&**job, 30)).collect();
-    let (kind, culprit, _) = judged(&jobs);
-    assert_eq!(kind, VerdictKind::QuotaAndNeighbours);
-    assert_eq!(culprit.as_deref(), Some("slice/ci/*: 10 jobs"));
+    let mut jobs: Vec<(&str, u64)> = jobs.iter().map(|job| (&**job, 30)).collect();
+    let of_jobs = "slice/ci/*: 10 jobs".to_owned();
+    let all_jobs = (
+        VerdictKind::QuotaAndNeighbours,
+        Some(of_jobs.clone()),
+        of_jobs,
+    );
+    assert_eq!(judged(&jobs), all_jobs);
+    // Also where who is outside had the CPU for longer.
+    jobs.push(("/hog", 900));
+    assert_eq!(judged(&jobs), all_jobs);
 }
 
 #[test]

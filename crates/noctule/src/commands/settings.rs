@@ -56,17 +56,11 @@ impl Observed {
         let kind = row.verdict.kind;
         let allowed = self.files.allowed(&self.files.processes(&owner.path));
         let affinity = allowed.filter(|cpus| kind.is_contended() && !online.is_subset(cpus));
-        // The one that the table names; else the first group.
-        let others = row.culprits.iter().map(|c| &c.party);
-        let mut culprits = row.main_culprit().into_iter().chain(others);
-        let culprit = culprits.find_map(|party| match party {
-            Party::Group(owner) => Some(owner.path.as_str()),
-            Party::Below { path, .. } => Some(path.as_str()),
-            _ => None,
-        });
         let by_kernel = kind == VerdictKind::HurtByKernel;
         Settings {
-            rivals: culprit.and_then(|culprit| self.rivals(&owner.path, culprit)),
+            rivals: row
+                .rival()
+                .and_then(|rival| self.rivals(&owner.path, rival)),
             affinity: affinity.map(|cpus| Affinity {
                 idle: idlest(idle, &cpus),
                 cpus: cpus
