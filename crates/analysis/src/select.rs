@@ -192,13 +192,23 @@ impl Selection {
         found.together = found.together || self.fits(owner);
     }
 
+    /// Which patterns fit one of these owners.
+    pub fn found_among(&self, owners: &[&Owner]) -> Found {
+        let mut found = Found::default();
+        for owner in owners {
+            self.note(&mut found, owner);
+        }
+        found
+    }
+
     /// Whether each pattern fits one of the owners so far, and one of them fits each kind.
     pub fn is_found(&self, found: &Found) -> bool {
         self.names.is_empty() || found.together && found.patterns.iter().all(|found| *found)
     }
 
-    /// The first pattern that fits none of these owners; or all, where no owner fits each kind.
-    pub fn missing(&self, owners: &[&Owner]) -> Option<Missing> {
+    /// The first pattern that fitted none of the owners that were looked at; or all, where no owner fitted each
+    /// kind. The names that there are come from `owners`.
+    pub fn missing(&self, found: &Found, owners: &[&Owner]) -> Option<Missing> {
         let there = |named: Named| {
             let mut names: Vec<String> = owners.iter().filter_map(|it| named.of(it)).collect();
             names.sort_unstable();
@@ -209,8 +219,9 @@ impl Selection {
             let kinds = self.names.iter();
             kinds.flat_map(|(named, patterns)| patterns.iter().map(|pattern| (*named, pattern)))
         };
-        let alone =
-            each().find(|(named, pattern)| !owners.iter().any(|it| named.fits(pattern, it)));
+        let was_found = found.patterns.iter().chain(std::iter::repeat(&false));
+        let alone = each().zip(was_found).find(|(_, found)| !**found);
+        let alone = alone.map(|(pattern, _)| pattern);
         let words = |(named, pattern): (Named, &Pattern)| (named, pattern.as_str().to_owned());
         if let Some(alone) = alone {
             return Some(Missing {
@@ -218,7 +229,7 @@ impl Selection {
                 there: there(alone.0),
             });
         }
-        if owners.iter().any(|owner| self.fits(owner)) {
+        if found.together {
             return None;
         }
         let (named, _) = self.names.first()?;
@@ -302,26 +313,29 @@ mod tests {
     fn a_name_that_nothing_has_comes_with_those_that_there_are() {
         let nginx = unit("/system.slice/nginx.service", "nginx.service");
         let all = [&container(), &nginx];
-        let found = |selection: &Selection, owners: &[&Owner]| {
-            let mut found = Found::default();
-            for owner in owners {
-                selection.note(&mut found, owner);
-            }
-            selection.is_found(&found)
+        let look = |selection: &Selection, owners: &[&Owner]| {
+            let found = selection.found_among(owners);
+            let missing = selection.missing(&found, owners);
+            assert_eq!(selection.is_found(&found), missing.is_none());
+            missing
         };
-        let missing = selection(Named::Unit, "ngnix").missing(&all);
-        let missing = missing.expect("nothing fits");
+        let missing = look(&selection(Named::Unit, "ngnix"), &all).expect("nothing fits");
         assert_eq!(missing.wanted, [(Named::Unit, "ngnix".to_owned())]);
         assert_eq!(missing.there, ["cri.scope", "nginx.service"]);
-        assert!(!found(&selection(Named::Unit, "ngnix"), &all));
-        assert_eq!(selection(Named::Pod, "*").missing(&all), None);
-        assert!(found(&selection(Named::Pod, "*"), &all) && found(&Selection::default(), &[]));
+        assert_eq!(look(&selection(Named::Pod, "*"), &all), None);
+        assert_eq!(look(&Selection::default(), &[]), None);
         // Each fits something, and nothing fits both.
         let both = selection(Named::Pod, "*").with_names(Named::Unit, &["nginx".into()]);
         let both = both.expect("patterns");
-        assert!(!found(&both, &all));
-        let missing = both.missing(&all);
+        let missing = look(&both, &all);
         assert_eq!(missing.expect("nothing fits").wanted.len(), 2);
+        // One that was found before has another name now: the other pattern is the one that nothing fits.
+        let two = ["nginx".to_owned(), "ngnix".to_owned()];
+        let two = Selection::default().with_names(Named::Unit, &two);
+        let two = two.expect("patterns");
+        let missing = two.missing(&two.found_among(&all), &all[..1]);
+        let wanted = missing.expect("nothing fits").wanted;
+        assert_eq!(wanted, [(Named::Unit, "ngnix".to_owned())]);
         let wrong = Selection::default().with_names(Named::Unit, &["[a".into()]);
         assert!(wrong.is_err_and(|error| error.starts_with("--unit [a: ")));
     }

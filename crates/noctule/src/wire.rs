@@ -327,7 +327,8 @@ impl Pipeline {
         for look in 0.. {
             self.tick()?;
             let owners: Vec<&Owner> = self.registry.owners().map(|owner| &**owner).collect();
-            let Some(missing) = selection.missing(&owners) else {
+            let found = selection.found_among(&owners);
+            let Some(missing) = selection.missing(&found, &owners) else {
                 break;
             };
             if look >= NAME_LOOKS {

@@ -397,11 +397,9 @@ impl<'a> Sought<'a> {
 
     /// The rows that are meant; refused where something was not there.
     pub(super) fn selection(self) -> Result<Selection> {
-        if !self.selection.is_found(&self.found) {
-            let owners: Vec<&Owner> = self.owners.values().map(|owner| &**owner).collect();
-            if let Some(missing) = self.selection.missing(&owners) {
-                return Err(select::nothing_fits(missing).into());
-            }
+        let owners: Vec<&Owner> = self.owners.values().map(|owner| &**owner).collect();
+        if let Some(missing) = self.selection.missing(&self.found, &owners) {
+            return Err(select::nothing_fits(missing).into());
         }
         if let Some(pid) = self.names.pid.iter().find(|pid| self.unseen.contains(pid)) {
             bail!(Usage(format!(
