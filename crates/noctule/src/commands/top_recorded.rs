@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use noctule_model::Batch;
@@ -15,6 +15,9 @@ use crate::args::{Names, TopArgs};
 use crate::config::Config;
 use crate::exit;
 use crate::stop;
+
+/// A search that takes longer than this is said.
+const QUIET: Duration = Duration::from_secs(1);
 
 pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> {
     let shown = Shown::open(folder, args)?;
@@ -98,10 +101,16 @@ impl Shown {
         let ends = runs.clone().flat_map(ends);
         let ends = ends.filter_map(|(run, at)| self.batches(run, at).next());
         let all = runs.flat_map(|run| self.batches(run, 0));
+        let began = Instant::now();
+        let mut is_told = false;
         for batch in ends.chain(all) {
             sought.note(&batch);
             if sought.is_found() {
                 break;
+            }
+            if !is_told && began.elapsed() > QUIET {
+                tracing::warn!("looking through all batches for what was chosen");
+                is_told = true;
             }
         }
         sought.selection()
