@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The scheduler's clock on each CPU, and what of it went to interrupts and to the host.
+ * The scheduler's clock on each CPU.
  */
 #ifndef NOCTULE_CLOCK_BPF_H
 #define NOCTULE_CLOCK_BPF_H
@@ -9,15 +9,6 @@
 #include "read.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
-
-/* A moment by the scheduler's clock of one CPU, whose run queue must be locked. */
-struct moment {
-	__u64 clock;
-	/* How much of the time since boot went to interrupts and to the host (steal). */
-	__u64 stolen;
-	/* The part of interrupts, where the kernel measures it (CONFIG_IRQ_TIME_ACCOUNTING). */
-	__u64 interrupts;
-};
 
 /* The queue that the task is in, of its group on its CPU; read where the kernel has it. */
 static __always_inline struct cfs_rq *queue_of(struct task_struct *task)
@@ -36,15 +27,6 @@ static __always_inline __u64 scheduler_clock(struct task_struct *task)
 	if (!bpf_core_field_exists(task->se.cfs_rq))
 		return bpf_ktime_get_ns();
 	return queue_of(task)->rq->clock;
-}
-
-static __always_inline void moment_of(struct rq *rq, struct moment *moment)
-{
-	__u64 clock = rq->clock;
-
-	moment->clock = clock;
-	moment->stolen = clock - rq->clock_task;
-	moment->interrupts = bpf_core_field_exists(rq->prev_irq_time) ? rq->prev_irq_time : 0;
 }
 
 /* Whether the thread runs on a CPU; where there is but one, the caller does. */

@@ -59,7 +59,7 @@ static __always_inline __u64 offset_of(struct cpu_slot *slot, __u64 now)
  * Nanoseconds between what the kernel has in sum_exec_runtime, which it brings up to date at each
  * scheduler tick (every 1 to 10 ms, or once a second on nohz_full CPUs) and at each switch, and
  * `at` (CLOCK_MONOTONIC); negative when that is past. rq->clock_task stands still for interrupts
- * and steal; the offset turns our clock into rq->clock.
+ * and, where the kernel is built so, for steal; the offset turns our clock into rq->clock.
  */
 static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_slot *slot, __u64 at)
 {

@@ -167,6 +167,10 @@ struct rq {
 	unsigned long lost_idle_time;
 	/* What `clock_task` leaves out for interrupts (CONFIG_IRQ_TIME_ACCOUNTING). */
 	__u64 prev_irq_time;
+	/* What the host took up to the last tick (CONFIG_PARAVIRT). */
+	__u64 prev_steal_time;
+	/* What `clock_task` leaves out for it (CONFIG_PARAVIRT_TIME_ACCOUNTING). */
+	__u64 prev_steal_time_rq;
 	int cpu;
 	struct task_struct *curr;
 	/* Every thread of a fair class that is queued here or runs, of whichever group. */

@@ -91,7 +91,11 @@ struct cpu_slot {
 	 * idle task and a walk noticed; else it is before `since`.
 	 */
 	__u64 idle_began;
-	__u64 reserved[7];
+	/* What the host took, as it is told; what the kernel had counted, and went back by. */
+	__u64 host;
+	__u64 host_counted;
+	__u64 host_debt;
+	__u64 reserved[4];
 };
 
 _Static_assert(sizeof(struct cpu_slot) % 64 == 0, "two CPUs share a cache line");

@@ -10,6 +10,7 @@
 #include "abi.h"
 #include "../include/abi.bpf.h"
 #include "../include/task.bpf.h"
+#include "moment.bpf.h"
 
 enum {
 	/* Slices that are remembered one by one; neighbours of one runner count as one. */
@@ -110,14 +111,17 @@ __noinline int remember_oldest(__u32 cpu)
 	const struct slice *slice, *end;
 	struct share *least;
 	struct epoch *epoch;
-	__u64 stolen, ran;
+	__u64 length, stolen, ran;
 
 	if (!past)
 		return 0;
 	slice = &past->ring[past->count % SLICES];
 	end = &past->ring[(past->count + 1) % SLICES];
+	length = end->began.clock - slice->began.clock;
 	stolen = end->began.stolen - slice->began.stolen;
-	ran = end->began.clock - slice->began.clock - stolen;
+	if (stolen > length)
+		stolen = length;
+	ran = length - stolen;
 	epoch = &past->epochs[(past->epochs_count - 1) % EPOCHS];
 	if (!past->epochs_count || slice->began.clock - epoch->began > epoch_ns) {
 		epoch = &past->epochs[past->epochs_count % EPOCHS];

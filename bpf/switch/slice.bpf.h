@@ -8,6 +8,7 @@
 
 #include "../include/cpu_time.bpf.h"
 #include "../include/hist.bpf.h"
+#include "moment.bpf.h"
 
 enum {
 	/* The clocks of a CPU that switches are compared this often, */
@@ -64,7 +65,7 @@ static __always_inline __u64 charged_until(struct task_struct *prev, const struc
 
 	if (!bpf_core_field_exists(prev->se.cfs_rq))
 		return now->clock;
-	end = prev->se.exec_start + now->stolen;
+	end = prev->se.exec_start + behind(now);
 	return end < now->clock ? end : now->clock;
 }
 
@@ -109,7 +110,7 @@ static __always_inline __u64 idle_since(struct cpu_slot *slot, struct task_struc
 
 	if (!slot->pid || !bpf_core_field_exists(idle->se.cfs_rq))
 		return since;
-	began = idle->se.exec_start + now->stolen + slot->clock_offset;
+	began = idle->se.exec_start + behind(now) + slot->clock_offset;
 	return began > since && began < end ? began : since;
 }
 
@@ -201,6 +202,7 @@ static __always_inline void read_moment(struct cpu_slot *slot, struct task_struc
 					struct moment *now)
 {
 	__u64 queue = slot->queue;
+	struct rq *rq;
 
 	if (!bpf_core_field_exists(prev->se.cfs_rq)) {
 		now->clock = bpf_ktime_get_ns();
@@ -213,9 +215,12 @@ static __always_inline void read_moment(struct cpu_slot *slot, struct task_struc
 		slot->queue = queue;
 	}
 	if (can_be_cast(NUMBER_RQ))
-		moment_of(cast(queue, NUMBER_RQ), now);
+		rq = cast(queue, NUMBER_RQ);
 	else
-		moment_of(queue_of(prev)->rq, now);
+		rq = queue_of(prev)->rq;
+	moment_of(rq, now);
+	if (host_is_apart())
+		tell_host(slot, rq, now);
 }
 
 /* `span`: the slice that ends, as far as it was that of `prev`. */

@@ -232,6 +232,12 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 	from = cpu_of(rq);
 	past = bpf_map_lookup_elem(&pasts, &from);
 	if (past && part > 0 && (__u64)part < now.clock) {
+		if (host_is_apart()) {
+			struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &from);
+
+			if (slot)
+				add_host(slot, rq, &now);
+		}
 		account->charged += part;
 		charge_wait(task, account, past, from, now.clock - part, &now);
 	}
@@ -270,6 +276,8 @@ static __always_inline bool read_open(struct task_struct *task, struct task_acco
 	if (!slot || !slot->calibrations)
 		return false;
 	moment_of(it->rq, &it->now);
+	if (host_is_apart())
+		add_host(slot, it->rq, &it->now);
 	it->now.clock = at - offset_of(slot, at);
 	it->here = it->now.clock - it->queued;
 	it->delay = run_delay(task, account);

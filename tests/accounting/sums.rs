@@ -247,8 +247,8 @@ fn what_the_host_takes_is_the_kernels() {
     drop(load);
     let answer = window.close().answer;
     let Some(said) = answer["steal_seconds"].as_f64() else {
-        // Such a kernel does not keep it for itself either.
-        return assert!(steal < 0.01, "the kernel has {steal} s");
+        // Such a kernel has it in the CPU time of who ran; `waits::host` looks at what is told there.
+        return;
     };
     // The window is a little longer.
     let cpus = number(&answer, "cpus");

@@ -274,7 +274,7 @@ impl Accounting {
             all.extend(Cause::ALL.map(Counter::Wait));
             let unknown = [
                 (Cause::Interrupt, self.scheduler.interrupts),
-                (Cause::Host, self.scheduler.steal),
+                (Cause::Host, self.scheduler.host),
             ];
             for (cause, _) in unknown.into_iter().filter(|(_, known)| !known) {
                 all.retain(|counter| *counter != Counter::Wait(cause));

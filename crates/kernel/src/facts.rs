@@ -86,7 +86,9 @@ pub struct Scheduler {
     pub throttles_threads: bool,
     /// How much time interrupts take (CONFIG_IRQ_TIME_ACCOUNTING).
     pub interrupts: bool,
-    /// How much time the host takes (CONFIG_PARAVIRT_TIME_ACCOUNTING).
+    /// How much time the host takes (CONFIG_PARAVIRT).
+    pub host: bool,
+    /// It is not in the CPU time of who ran (CONFIG_PARAVIRT_TIME_ACCOUNTING).
     pub steal: bool,
 }
 
@@ -389,12 +391,15 @@ impl Scheduler {
             let composite = btf.type_by_name::<Composite<'_>>(composite);
             composite.is_some_and(|composite| has_member(btf, &composite, member))
         };
+        let clock = has("sched_entity", "cfs_rq");
+        let steal = has("rq", "prev_steal_time_rq");
         Self {
-            clock: has("sched_entity", "cfs_rq"),
+            clock,
             notes: has("sched_info", "last_queued"),
             throttles_threads: has("task_struct", "throttled"),
             interrupts: has("rq", "prev_irq_time"),
-            steal: has("rq", "prev_steal_time_rq"),
+            host: clock && (steal || has("rq", "prev_steal_time")),
+            steal,
         }
     }
 }

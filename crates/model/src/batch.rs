@@ -126,7 +126,8 @@ pub struct Node {
     /// What interrupts took of it, where the kernel measures it (CONFIG_IRQ_TIME_ACCOUNTING), up to the
     /// last switch of each CPU.
     pub interrupt_ns: Option<u64>,
-    /// What the host took of it, where the kernel measures it (CONFIG_PARAVIRT_TIME_ACCOUNTING).
+    /// What the host took of it, where the kernel does not count that as CPU time of who ran
+    /// (CONFIG_PARAVIRT_TIME_ACCOUNTING).
     pub steal_ns: Option<u64>,
     /// How often a CPU left its idle task.
     pub idle_switches: u64,

@@ -16,8 +16,7 @@ pub struct CpuRow {
     /// What interrupts took of it, where the kernel measures it (CONFIG_IRQ_TIME_ACCOUNTING), up to its last
     /// switch.
     pub interrupt_ns: Option<u64>,
-    /// What the host took of it, where the kernel measures it (CONFIG_PARAVIRT_TIME_ACCOUNTING), up to its last
-    /// switch.
+    /// What the host took of it, where the kernel measures it (CONFIG_PARAVIRT), up to its last switch.
     pub steal_ns: Option<u64>,
     /// Who had it since the batch before, in nanoseconds, the longest first: no counters. Empty where waits are
     /// not measured. No more than [`CpuRow::HOLDERS`] of each batch that was taken since: what is missing of the

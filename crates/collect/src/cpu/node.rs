@@ -212,7 +212,7 @@ impl NodeTime {
                 elapsed_ns: time.elapsed_ns,
                 idle_ns: time.idle_ns.min(time.elapsed_ns),
                 interrupt_ns: self.scheduler.interrupts.then_some(time.interrupt_ns),
-                steal_ns: self.scheduler.steal.then_some(time.steal_ns),
+                steal_ns: self.scheduler.host.then_some(time.steal_ns),
                 holders,
             }
         };

@@ -162,7 +162,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         "Time that the host took from CPUs (steal), as the scheduler accounts it, up to the last \
          switch of each.",
         SelfSource::NodeSteal,
-        "the kernel does not measure it (CONFIG_PARAVIRT_TIME_ACCOUNTING)",
+        "the kernel counts it as CPU time of who ran (no CONFIG_PARAVIRT_TIME_ACCOUNTING)",
     ),
     own(
         "node_cpus",
