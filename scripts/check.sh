@@ -101,7 +101,7 @@ other_kernels() {
 # With those of the environment, which load everything on each kernel: what depends most on the
 # kernel, and takes seconds.
 ON_OTHER_KERNELS=(
-    energy::sums accounting::clock accounting::moves::a_process accounting::moves::a_running hardware
+    energy::sums waits::host accounting::clock accounting::moves::a_process accounting::moves::a_running hardware
     events::processes::cpu_time events::processes::a_signal events::oom events::listen
     events::connect
     events::files::o events::files::reads events::scenarios::the_whole

@@ -1,4 +1,4 @@
-//! The meters of energy, against one of which the truth is known: `vm/meter`, a module of the kernel
+//! The meters of energy, against one of which the truth is known: a module of the kernel (`vm/modules`)
 //! in some of the virtual machines.
 
 mod sensors;

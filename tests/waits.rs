@@ -21,6 +21,7 @@ use super::support::{self, NOCTULE, assert_close, load};
 mod churn;
 mod exact;
 mod followed;
+mod host;
 mod long;
 mod parts;
 mod settings;

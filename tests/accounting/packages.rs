@@ -138,7 +138,7 @@ fn time_beside_a_busy_sibling_is_told_where_there_is_one() {
     };
     move_to(&one, first);
     move_to(&other, second);
-    let idle = oracle::idle_seconds(second);
+    let idle = oracle::time_of(second).idle;
     let began = support::now();
     let before = oracle::process_seconds(one.pid());
     one.go_on();
@@ -155,7 +155,7 @@ fn time_beside_a_busy_sibling_is_told_where_there_is_one() {
         rows[0][BESIDE].as_f64().expect("it is measured")
     });
     // The other had its CPU for as long as both ran, and others had it as well.
-    let busy = support::now() - began - (oracle::idle_seconds(second) - idle);
+    let busy = support::now() - began - (oracle::time_of(second).idle - idle);
     support::assert_close("the other", told[1], both, 0.05, 0.02);
     assert!(told[0] >= 0.95 * both - 0.02, "{told:?}, {both}");
     assert!(told[0] <= 1.05 * busy + 0.05, "{told:?}, {busy}");

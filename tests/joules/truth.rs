@@ -1,5 +1,5 @@
-//! Joules of processes and containers, against a meter whose truth is known: `vm/meter`, a module of
-//! the kernel in some of the virtual machines, takes a fixed power for each CPU that is busy.
+//! Joules of processes and containers, against a meter whose truth is known: a module of the kernel
+//! (`vm/modules`) in some of the virtual machines takes a fixed power for each CPU that is busy.
 
 use std::fs;
 use std::io::{Write as _, stderr};

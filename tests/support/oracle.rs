@@ -163,7 +163,7 @@ fn threads(pid: u32) -> Vec<PathBuf> {
     tasks.flatten().map(|task| task.path()).collect()
 }
 
-/// Seconds of all CPUs since boot as the first line of `/proc/stat` counts them, in 1/100 s.
+/// Seconds of a CPU, or of all, since boot as `/proc/stat` counts them, in 1/100 s.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeTime {
     /// In tasks.
@@ -176,24 +176,24 @@ pub(crate) struct NodeTime {
     pub(crate) interrupts: f64,
 }
 
-/// For how long a CPU was idle since boot.
-pub(crate) fn idle_seconds(cpu: usize) -> f64 {
-    let text = fs::read_to_string("/proc/stat").expect("/proc/stat");
-    let name = format!("cpu{cpu} ");
-    let line = text.lines().find_map(|line| line.strip_prefix(&name));
-    let fields = line.expect("the CPU is online").split_whitespace();
-    // user nice system idle iowait
-    let idle = fields.skip(3).take(2).map(str::parse::<f64>);
-    idle.map(|ticks| ticks.expect("a number") / 100.0).sum()
+/// The times of one CPU since boot.
+pub(crate) fn time_of(cpu: usize) -> NodeTime {
+    times(&format!("cpu{cpu}"))
 }
 
-/// Reads `/proc/stat`.
+/// Those of all CPUs.
 pub(crate) fn node_time() -> NodeTime {
+    times("cpu")
+}
+
+/// Reads a line of `/proc/stat`.
+fn times(name: &str) -> NodeTime {
     let text = fs::read_to_string("/proc/stat").expect("/proc/stat");
-    let line = text.lines().next().expect("a line");
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    let line = lines.find(|(of, _)| *of == name);
+    let (_, line) = line.expect("the CPU is online");
     let ticks: Vec<f64> = line
         .split_whitespace()
-        .skip(1)
         .map(|field| field.parse().expect("a number"))
         .collect();
     // user nice system idle iowait irq softirq steal

@@ -24,8 +24,8 @@ mod emulator;
 mod kernel;
 mod kernels;
 mod machine;
-mod meter;
 mod modules;
+mod own_modules;
 mod programs;
 mod report;
 mod sensors;
@@ -95,9 +95,10 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         let fetched = Fetched::get(kernel, &cache, args.refresh)?;
         stage(&format!("kernel {}", kernel.name), began);
         let mut modules = Vec::new();
-        if meter::is_wanted(kernel) {
-            modules.push(meter::build(root, kernel, &fetched, &cache, &folder.0)?);
-            stage(&format!("meter for kernel {}", kernel.name), began);
+        if own_modules::are_wanted(kernel) {
+            let own = own_modules::build(root, kernel, &fetched, &cache, &folder.0)?;
+            modules.extend(own);
+            stage(&format!("modules for kernel {}", kernel.name), began);
         }
         let sensors = kernel.has_sensors.then(|| Sensors::make(root, &folder.0));
         let sensors = sensors.transpose()?;

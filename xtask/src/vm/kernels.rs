@@ -11,8 +11,8 @@ pub(super) struct Kernel {
     pub(super) suite: &'static str,
     /// The package that depends on the newest of them.
     pub(super) package: &'static str,
-    /// Its machine has the meter of `vm/meter`.
-    pub(super) has_meter: bool,
+    /// Its machine has the modules of `vm/modules`.
+    pub(super) has_own_modules: bool,
     /// Its machine has sensors of power (`sensors.rs`). It runs only where it is asked for by name.
     pub(super) has_sensors: bool,
     /// That of its machine.
@@ -31,15 +31,15 @@ const THREADS: &str = "2,sockets=1,cores=1,threads=2";
 /// Oldest first.
 pub(super) const KERNELS: &[Kernel] = &[
     amd64("5.10", "bullseye", CORES),
-    with_meter(&amd64("6.1", "bookworm", PACKAGES)),
-    with_meter(&amd64("6.12", "trixie", PACKAGES)),
+    with_own_modules(&amd64("6.1", "bookworm", PACKAGES)),
+    with_own_modules(&amd64("6.12", "trixie", PACKAGES)),
     amd64("newest", "sid", THREADS),
     // In emulation the only one with hardware counters.
     Kernel {
         name: "6.12-arm64",
         suite: "trixie",
         package: "linux-image-cloud-arm64",
-        has_meter: false,
+        has_own_modules: false,
         has_sensors: false,
         architecture: &ARM64,
         cpus: CORES,
@@ -57,16 +57,16 @@ const fn amd64(name: &'static str, suite: &'static str, cpus: &'static str) -> K
         name,
         suite,
         package: "linux-image-cloud-amd64",
-        has_meter: false,
+        has_own_modules: false,
         has_sensors: false,
         architecture: &AMD64,
         cpus,
     }
 }
 
-const fn with_meter(kernel: &Kernel) -> Kernel {
+const fn with_own_modules(kernel: &Kernel) -> Kernel {
     Kernel {
-        has_meter: true,
+        has_own_modules: true,
         ..*kernel
     }
 }

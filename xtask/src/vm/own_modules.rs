@@ -1,5 +1,5 @@
-//! The module of `vm/meter`: a meter of energy of which the truth is known, built for a kernel with
-//! Debian's headers of that kernel.
+//! The modules of `vm/modules`: a meter of energy and a host that takes time, of which the truth is known. They are
+//! built for a kernel with Debian's headers of that kernel.
 
 use std::env;
 use std::fs;
@@ -16,8 +16,8 @@ use super::kernels::Kernel;
 use super::modules::Module;
 use super::toolchain::{enter, merge};
 
-const NAME: &str = "noctule_meter";
-const SOURCES: &[&str] = &["Kbuild", "noctule_meter.c"];
+const SOURCES: &str = "vm/modules";
+const NAMES: &[&str] = &["noctule_meter", "noctule_steal"];
 
 /// Beside the compiler, which the headers bring along.
 const PROGRAMS: &[&str] = &[
@@ -30,7 +30,7 @@ const PROGRAMS: &[&str] = &[
     "sed",
 ];
 
-/// Builds it. The compiler and the programs of the headers are those of the kernel's own suite, in a
+/// Builds them. The compiler and the programs of the headers are those of the kernel's own suite, in a
 /// system of their own: those of a newer suite do not run on an older machine.
 pub(super) fn build(
     root: &Path,
@@ -38,7 +38,7 @@ pub(super) fn build(
     fetched: &Fetched,
     cache: &Path,
     folder: &Path,
-) -> Result<Module> {
+) -> Result<Vec<Module>> {
     let system = cache.join("headers").join(&fetched.release);
     cached::folder(&system, false, |part| {
         fill(kernel, &fetched.release, cache, part)
@@ -49,10 +49,11 @@ pub(super) fn build(
             fetched.release
         )
     })?;
-    let sources = folder.join(format!("meter-{}", kernel.name));
+    let sources = folder.join(format!("modules-{}", kernel.name));
     fs::create_dir_all(&sources)?;
-    for source in SOURCES {
-        fs::copy(root.join("vm/meter").join(source), sources.join(source))?;
+    let files = NAMES.iter().map(|name| format!("{name}.c"));
+    for file in files.chain(["Kbuild".to_owned()]) {
+        fs::copy(root.join(SOURCES).join(&file), sources.join(&file))?;
     }
     let architecture = kernel.architecture.debian;
     let mut command = enter(&system, &[(&sources, "/src")])?;
@@ -69,10 +70,13 @@ pub(super) fn build(
         "M=/src".to_owned(),
         "modules".to_owned(),
     ]))
-    .context("vm/meter")?;
-    let name = format!("{NAME}.ko");
-    let bytes = fs::read(sources.join(&name)).context(name.clone())?;
-    Ok(Module { name, bytes })
+    .context(SOURCES)?;
+    let built = NAMES.iter().map(|name| {
+        let name = format!("{name}.ko");
+        let bytes = fs::read(sources.join(&name)).context(name.clone())?;
+        Ok(Module { name, bytes })
+    });
+    built.collect()
 }
 
 fn fill(kernel: &Kernel, release: &str, cache: &Path, root: &Path) -> Result<()> {
@@ -99,6 +103,6 @@ fn fill(kernel: &Kernel, release: &str, cache: &Path, root: &Path) -> Result<()>
 }
 
 /// Whether the headers of the kernel can be used here: their programs are of its architecture.
-pub(super) fn is_wanted(kernel: &Kernel) -> bool {
-    kernel.has_meter && kernel.architecture.target.starts_with(env::consts::ARCH)
+pub(super) fn are_wanted(kernel: &Kernel) -> bool {
+    kernel.has_own_modules && kernel.architecture.target.starts_with(env::consts::ARCH)
 }

@@ -1,0 +1,149 @@
+//! What the host takes, in virtual machines of which it is known: a module of the kernel (`vm/modules`) has the
+//! clock by which a hypervisor says it.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::parts::assert_adds_up;
+use super::support::cgroup::Group;
+use super::support::expect::skip_because;
+use super::support::load::Load;
+use super::support::window::Window;
+use super::support::{self, assert_close, oracle};
+use super::{cause, number, row_of, waited, waits};
+
+const PERCENT: &str = "/sys/module/noctule_steal/parameters/percent";
+const STEP: &str = "/sys/module/noctule_steal/parameters/step_ms";
+
+/// Whether the machine has no modules of our own; then the test is reported as skipped. Where it has the other one
+/// it has this one.
+fn lacks_modules() -> bool {
+    let lacks = !Path::new("/sys/module/noctule_meter").exists();
+    if lacks {
+        skip_because("the machine has no modules of our own: those of 6.1 and 6.12 have");
+    }
+    lacks
+}
+
+/// A host that takes a part of each CPU, until this is dropped.
+struct Host;
+
+impl Host {
+    fn takes(percent: u32) -> Self {
+        fs::write(PERCENT, percent.to_string()).expect("the module is loaded");
+        Self
+    }
+
+    /// Its clock steps.
+    fn steps(milliseconds: i32) {
+        fs::write(STEP, milliseconds.to_string()).expect("the module is loaded");
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = fs::write(PERCENT, "0");
+    }
+}
+
+/// The answer for three seconds, and what the host took meanwhile of the last CPU, as /proc/stat has it.
+fn watched() -> (Value, f64) {
+    let stolen = || oracle::time_of(oracle::cpus_online() - 1).steal;
+    // What runs has come to its end, and the loads to their balance.
+    thread::sleep(Duration::from_millis(300));
+    let (before, began) = (stolen(), Instant::now());
+    let answer = waits("3s");
+    let part = (stolen() - before) / began.elapsed().as_secs_f64();
+    let window = number(&answer["window_seconds"]);
+    println!("{part} of {window} s are stolen");
+    (answer, part * window)
+}
+
+#[test]
+fn what_the_host_takes_is_not_told_as_a_neighbour() {
+    let _machine = support::alone();
+    needs_a_virtual_machine!();
+    needs!("cpu_waits");
+    if lacks_modules() {
+        return;
+    }
+    let groups = ["victim", "neighbour"].map(|name| Group::new(name).heavy());
+    let _loads = groups.each_ref().map(|group| Load::own(group, "spin 1"));
+    let _host = Host::takes(75);
+    let (answer, stolen) = watched();
+    let rows = groups.each_ref().map(|group| row_of(&answer, group));
+    // One of the two waits at any time.
+    let host: f64 = rows.iter().map(|row| cause(row, "host")).sum();
+    assert_close("what the host took", host, stolen, 0.05, 0.0);
+    for (row, other) in [(rows[0], rows[1]), (rows[1], rows[0])] {
+        assert_adds_up(row);
+        assert_eq!(row["verdict"]["kind"], "hurt_by_host", "{row}");
+        assert_eq!(row["verdict"]["culprit"], Value::Null, "{row}");
+        // The kernel charges the other one for what the host took from it.
+        let ran = number(&other["cpu.seconds"]) * 0.25;
+        assert!(cause(row, "neighbour") < 1.1 * ran, "{ran} s: {row}");
+    }
+}
+
+/// A virtual machine that gets half of its CPUs, with threads of one group on one of them.
+#[test]
+fn of_threads_that_share_half_a_cpu_no_neighbour_is_named() {
+    let _machine = support::alone();
+    needs_a_virtual_machine!();
+    needs!("cpu_waits");
+    if lacks_modules() {
+        return;
+    }
+    let group = Group::new("victim").heavy();
+    let _load = Load::own(&group, "spin 2");
+    let _host = Host::takes(50);
+    let (answer, stolen) = watched();
+    let row = row_of(&answer, &group);
+    assert_adds_up(row);
+    assert_close("what the host took", cause(row, "host"), stolen, 0.05, 0.0);
+    let kinds = ["hurt_by_host", "too_many_threads"].map(Value::from);
+    assert!(kinds.contains(&row["verdict"]["kind"]), "{row}");
+    assert!(cause(row, "neighbour") < 0.05 * waited(row), "{row}");
+}
+
+/// Hosts have got their clock wrong, as where a CPU was offline: it stepped back, and forward again.
+#[test]
+fn what_a_clock_of_the_host_steps_by_was_not_taken() {
+    let _machine = support::alone();
+    needs_a_virtual_machine!();
+    needs!("cpu_waits");
+    if lacks_modules() {
+        return;
+    }
+    let group = Group::new("steps").heavy();
+    let load = Load::own(&group, "spin 2");
+    let pid = load.pid().to_string();
+    let _host = Host::takes(50);
+    let commands: [&[&str]; 2] = [&["waits", "--by", "cgroup"], &["why", &pid]];
+    let windows = commands.map(Window::of);
+    for step in [-1000, 1000] {
+        thread::sleep(Duration::from_millis(1500));
+        Host::steps(step);
+    }
+    thread::sleep(Duration::from_millis(1500));
+    let [waits, why] = windows.map(|window| window.close().answer);
+    let half = number(&waits["window_seconds"]) / 2.0;
+    let row = row_of(&waits, &group);
+    assert_adds_up(row);
+    assert_close(
+        "what was waited for it",
+        cause(row, "host"),
+        half,
+        0.05,
+        0.0,
+    );
+    // The first CPU is idle, and switches seldom.
+    for cpu in why["time_of_cpus"].as_array().expect("CPUs") {
+        let half = number(&cpu["seconds"]) / 2.0;
+        assert_close("of the CPU", number(&cpu["steal_seconds"]), half, 0.05, 0.0);
+    }
+}
