@@ -77,7 +77,8 @@ lint() {
 }
 
 tests_of_the_libraries() {
-    cargo test --workspace --exclude noctule --locked && cargo test --package noctule --bins --locked
+    # What is in the binary comes with the features of the whole workspace, as it was built.
+    cargo test --workspace --exclude noctule --locked && cargo test --workspace --bin noctule --locked
 }
 
 # A minute of churn: nothing that the agent holds may grow, and nothing may be lost.
@@ -101,7 +102,7 @@ other_kernels() {
 # With those of the environment, which load everything on each kernel: what depends most on the
 # kernel, and takes seconds.
 ON_OTHER_KERNELS=(
-    energy::sums waits::host accounting::clock accounting::moves::a_process accounting::moves::a_running hardware
+    energy::sums waits::host::what_the accounting::clock accounting::moves::a_process accounting::moves::a_running hardware
     events::processes::cpu_time events::processes::a_signal events::oom events::listen
     events::connect
     events::files::o events::files::reads events::scenarios::the_whole

@@ -77,10 +77,10 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-/// Builds the tests; the binary.
+/// Builds the tests; the binary. With the features of the whole workspace, as `make test` has built them.
 fn build(root: &Path) -> Result<PathBuf> {
     let output = cargo::command()
-        .args(["test", "--package=noctule", "--test=blackbox", "--locked"])
+        .args(["test", "--workspace", "--test=blackbox", "--locked"])
         .args(["--no-run", "--message-format=json-render-diagnostics"])
         .current_dir(root)
         .stderr(Stdio::inherit())
