@@ -124,13 +124,14 @@ impl Browser {
 
     /// What keeps people from using the page, as axe-core finds it: its serious and critical faults.
     pub(crate) fn barriers(&self) -> Vec<String> {
-        let source = fs::read_to_string(axe()).expect("axe-core");
-        let script = format!(
-            "{source}; const done = arguments[arguments.length - 1]; \
-             axe.run({{resultTypes: ['violations']}}).then((found) => done(found.violations \
+        if self.run("return typeof axe === 'undefined'") == true {
+            let source = fs::read_to_string(axe()).expect("axe-core");
+            self.run(&source);
+        }
+        let script = "const done = arguments[arguments.length - 1]; \
+             axe.run({resultTypes: ['violations']}).then((found) => done(found.violations \
              .filter((it) => ['serious', 'critical'].includes(it.impact)) \
-             .map((it) => `${{it.id}}: ${{it.nodes.map((node) => node.html).join(' ')}}`)))"
-        );
+             .map((it) => `${it.id}: ${it.nodes.map((node) => node.html).join(' ')}`)))";
         let found = self.ask("/execute/async", &json!({"script": script, "args": []}));
         let found = found.as_array().expect("a list").iter();
         found
