@@ -91,9 +91,11 @@ struct cpu_slot {
 	 * idle task and a walk noticed; else it is before `since`.
 	 */
 	__u64 idle_began;
-	/* What the host took, as it is told; what the kernel had counted, and went back by. */
+	/* What the host took up to `since`, where the kernel counts it at ticks. */
 	__u64 host;
+	/* The kernel's count then, less what is left for later slices. */
 	__u64 host_counted;
+	/* By how much that count went back, until it comes forward again. */
 	__u64 host_debt;
 	__u64 reserved[4];
 };

@@ -247,7 +247,7 @@ fn what_the_host_takes_is_the_kernels() {
     drop(load);
     let answer = window.close().answer;
     let Some(said) = answer["steal_seconds"].as_f64() else {
-        // Such a kernel has it in the CPU time of who ran; `waits::host` looks at what is told there.
+        // Such a kernel counts it as CPU time of who ran. What waits and CPUs have of it is tested by `waits::host`.
         return;
     };
     // The window is a little longer.

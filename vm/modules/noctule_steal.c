@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A host of which it is known how much it takes: the clock of stolen time, which the kernel asks its hypervisor
- * for, grows by `percent` of all time; what is written to `step_ms` is added to it once. To the kernel its CPUs are given back at once each time. Test code for the
- * virtual machines of `cargo xtask vm`, whose emulator takes nothing; it is not shipped, and cannot be removed.
+ * A host of which it is known how much it takes: the clock of stolen time, which the kernel asks its
+ * hypervisor for, grows by `percent` of all time; what is written to `step_ms` is added to it once. The
+ * kernel's CPUs go on meanwhile: it is only told so. Test code for the virtual machines of `cargo xtask
+ * vm`, whose emulator takes nothing; it is not shipped, and cannot be removed.
  *
  * What paravirt.c keeps to itself is found by its name, as tracers do it.
  */
