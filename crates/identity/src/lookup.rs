@@ -5,15 +5,15 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use noctule_model::CgroupId;
 
 use crate::names::{Answer, Query};
 
-/// Questions that wait at most, and answers that wait at most.
+/// Questions at most whose answers were not taken. The queues take room for those alone that are in them.
 const QUEUE: usize = 4096;
 
 /// Questions that are taken to have come together.
@@ -61,7 +61,7 @@ pub(crate) struct Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Yes,
-    /// The queue is full: ask again later.
+    /// Too many have no answer yet: ask again later.
     Full,
     /// The thread has ended: nobody will answer.
     Gone,
@@ -70,8 +70,11 @@ pub(crate) enum Asked {
 /// The caller's end. The thread ends when this is dropped; nobody waits for that, since it may
 /// hang in a file system.
 pub(crate) struct Lookups {
-    questions: SyncSender<(CgroupId, Query)>,
+    questions: Sender<(CgroupId, Query)>,
     replies: Receiver<Reply>,
+    /// Questions whose answers were not taken so far.
+    open: usize,
+    thread: JoinHandle<()>,
 }
 
 impl Lookups {
@@ -82,35 +85,50 @@ impl Lookups {
         first: fn(),
         find: impl FnMut(&Query, bool) -> Answer + Send + 'static,
     ) -> io::Result<Self> {
-        let (questions, inbox) = sync_channel(QUEUE);
-        let (outbox, replies) = sync_channel(QUEUE);
-        thread::Builder::new()
+        let (questions, inbox) = channel();
+        let (outbox, replies) = channel();
+        let thread = thread::Builder::new()
             .name(lane.thread().to_owned())
             .spawn(move || {
                 first();
                 serve(&inbox, &outbox, find);
             })?;
-        Ok(Self { questions, replies })
+        Ok(Self {
+            questions,
+            replies,
+            open: 0,
+            thread,
+        })
+    }
+
+    /// How many questions have no answer that was taken.
+    pub(crate) const fn open(&self) -> usize {
+        self.open
     }
 
     /// Asks without waiting.
-    pub(crate) fn ask(&self, cgroup: CgroupId, query: Query) -> Asked {
-        match self.questions.try_send((cgroup, query)) {
-            Ok(()) => Asked::Yes,
-            Err(TrySendError::Full(_)) => Asked::Full,
-            Err(TrySendError::Disconnected(_)) => Asked::Gone,
+    pub(crate) fn ask(&mut self, cgroup: CgroupId, query: Query) -> Asked {
+        if self.thread.is_finished() || self.open < QUEUE {
+            let sent = self.questions.send((cgroup, query));
+            self.open += usize::from(sent.is_ok());
+            return sent.map_or(Asked::Gone, |()| Asked::Yes);
         }
+        Asked::Full
     }
 
     /// The next reply that is there.
-    pub(crate) fn reply(&self) -> Option<Reply> {
-        self.replies.try_recv().ok()
+    pub(crate) fn reply(&mut self) -> Option<Reply> {
+        let reply = self.replies.try_recv().ok()?;
+        self.open -= 1;
+        Some(reply)
     }
 
     /// The next reply, which is waited for until then.
-    pub(crate) fn reply_until(&self, end: Instant) -> Option<Reply> {
+    pub(crate) fn reply_until(&mut self, end: Instant) -> Option<Reply> {
         let left = end.saturating_duration_since(Instant::now());
-        self.replies.recv_timeout(left).ok()
+        let reply = self.replies.recv_timeout(left).ok()?;
+        self.open -= 1;
+        Some(reply)
     }
 }
 
@@ -154,7 +172,7 @@ impl Shares {
 
 fn serve(
     inbox: &Receiver<(CgroupId, Query)>,
-    outbox: &SyncSender<Reply>,
+    outbox: &Sender<Reply>,
     mut find: impl FnMut(&Query, bool) -> Answer,
 ) {
     let mut in_burst = 0;

@@ -46,8 +46,6 @@ pub struct Registry {
 /// A thread that looks names up.
 struct Asking {
     lookups: Lookups,
-    /// Questions without an answer so far.
-    open: usize,
     /// When it last answered, or was asked after it had answered everything.
     moved_ns: u64,
     /// It was said that it hangs.
@@ -78,7 +76,6 @@ impl Registry {
                 .ok()?;
             Some(Asking {
                 lookups,
-                open: 0,
                 moved_ns: 0,
                 hangs: false,
             })
@@ -177,13 +174,16 @@ impl Registry {
 
     fn open(&self, lane: Lane) -> usize {
         let asking = self.lookups[lane as usize].as_ref();
-        asking.map_or(0, |asking| asking.open)
+        asking.map_or(0, |asking| asking.lookups.open())
     }
 
-    fn reply(&mut self, lane: Lane, get: impl FnOnce(&Lookups) -> Option<Reply>) -> Option<Reply> {
+    fn reply(
+        &mut self,
+        lane: Lane,
+        get: impl FnOnce(&mut Lookups) -> Option<Reply>,
+    ) -> Option<Reply> {
         let asking = self.lookups[lane as usize].as_mut()?;
-        let reply = get(&asking.lookups)?;
-        asking.open = asking.open.saturating_sub(1);
+        let reply = get(&mut asking.lookups)?;
         asking.moved_ns = self.now_ns;
         asking.hangs = false;
         Some(reply)
@@ -196,7 +196,7 @@ impl Registry {
             return;
         };
         let waited = now.saturating_sub(asking.moved_ns);
-        if asking.open > 0 && !asking.hangs && waited >= nanos(PATIENCE) {
+        if asking.lookups.open() > 0 && !asking.hangs && waited >= nanos(PATIENCE) {
             asking.hangs = true;
             self.stats.hangs += 1;
             let whose = match lane {
@@ -485,10 +485,9 @@ impl Registry {
                         return;
                     }
                 }
-                if asking.open == 0 {
+                if asking.lookups.open() == 1 {
                     asking.moved_ns = self.now_ns;
                 }
-                asking.open += 1;
             }
             self.due[lane].pop_first();
         }
