@@ -15,12 +15,11 @@ mod tests;
 mod work;
 mod zone;
 
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use noctule_model::{
-    Batch, ByPackage, CgroupId, Counter, Counters, Driver, Energy, Joules, Measured, PackageRow,
-    PackageUse, ProcessId, Zone, ZoneKind,
+    Batch, ByPackage, CgroupId, Counter, Counters, Driver, Energy, IdMap, IdSet, Joules, Measured,
+    PackageRow, PackageUse, ProcessId, Zone, ZoneKind,
 };
 
 pub use report::{EnergyReport, KindReport, ZoneReport, charged_kinds};
@@ -42,8 +41,8 @@ pub enum IdleEnergy {
 pub struct Attribution {
     idle: IdleEnergy,
     zones: Vec<ZoneState>,
-    processes: HashMap<ProcessId, Standing>,
-    cgroups: HashMap<CgroupId, Standing>,
+    processes: IdMap<ProcessId, Standing>,
+    cgroups: IdMap<CgroupId, Standing>,
     before: Option<Totals>,
     tick: Tick,
     sequence: u64,
@@ -203,7 +202,7 @@ impl Attribution {
 
 /// Growth of the rows that did anything.
 fn grow<'a, K: Copy + Eq + Hash>(
-    standings: &mut HashMap<K, Standing>,
+    standings: &mut IdMap<K, Standing>,
     rows: impl Iterator<Item = (K, &'a Counters, &'a ByPackage)>,
     sequence: u64,
     measured: Measured,
@@ -242,11 +241,11 @@ fn grow<'a, K: Copy + Eq + Hash>(
 /// Lists those who did nothing in the tick and are owed for ticks before, if they are still there.
 fn list<K: Copy + Eq + Hash>(
     owed: impl Iterator<Item = K>,
-    standings: &HashMap<K, Standing>,
+    standings: &IdMap<K, Standing>,
     sequence: u64,
     ran: &mut Ran<K>,
 ) {
-    let known: HashSet<K> = ran.ids.iter().copied().collect();
+    let known: IdSet<K> = ran.ids.iter().copied().collect();
     let there = |id: &K| standings.get(id).is_some_and(|s| s.seen == sequence);
     for id in owed.filter(|id| !known.contains(id) && there(id)) {
         ran.push(id, []);
@@ -254,7 +253,7 @@ fn list<K: Copy + Eq + Hash>(
 }
 
 fn add<K: Eq + Hash>(
-    standings: &mut HashMap<K, Standing>,
+    standings: &mut IdMap<K, Standing>,
     ids: &[K],
     shares: &[u64],
     kind: ZoneKind,

@@ -1,10 +1,10 @@
 //! Every cgroup that is known, living or lately dead, with its owner.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use noctule_model::{Batch, CgroupEvent, CgroupId, Owner, shrink_sparse};
+use noctule_model::{Batch, CgroupEvent, CgroupId, IdMap, Owner, shrink_sparse};
 
 use crate::config::{Config, Stats};
 use crate::group::{Group, Life, RETRY, Search, YOUNG, keep_names, wants_names};
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Registry {
     config: Config,
     now_ns: u64,
-    groups: HashMap<CgroupId, Group>,
+    groups: IdMap<CgroupId, Group>,
     /// When groups died; an entry that does not fit the group any more is stale.
     dead: VecDeque<(u64, CgroupId)>,
     /// When names are to be searched, by lane.
@@ -87,7 +87,7 @@ impl Registry {
         let mut registry = Self {
             config,
             now_ns: 0,
-            groups: HashMap::new(),
+            groups: IdMap::default(),
             dead: VecDeque::new(),
             due: Default::default(),
             lookups,

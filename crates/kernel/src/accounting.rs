@@ -2,7 +2,7 @@
 //! threads' accounts, and reads what they hold.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::thread;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use noctule_model::{
-    Blame, Cause, Counter, Counters, Feature, FeatureId, FeatureState, Group, Loss, MapFill,
-    Measured, Preemptor,
+    Blame, Cause, Counter, Counters, Feature, FeatureId, FeatureState, Group, IdMap, IdSet, Loss,
+    MapFill, Measured, Preemptor,
 };
 
 use rustix::time::{ClockId, clock_gettime};
@@ -128,7 +128,7 @@ pub struct Snapshot {
     /// before they were read.
     pub late: Vec<TaskSample>,
     /// The processes that are there, by thread-group id and start, where that was looked at.
-    pub living: Option<HashSet<(u32, u64)>>,
+    pub living: Option<IdSet<(u32, u64)>>,
     /// Processes that ended since the last snapshot.
     pub ended: Vec<TaskSample>,
     /// Followed processes that were not reported as ended before the tasks were read, and those of
@@ -140,13 +140,16 @@ pub struct Snapshot {
 impl Snapshot {
     /// Adds what threads used that were settled before the walk came to them.
     fn add_late(&mut self, late: &[LateSettle]) {
+        if late.is_empty() {
+            return;
+        }
         // With what was in the row when it was read.
         let rows = self.settled.iter().enumerate();
-        let mut rows: HashMap<(u64, u32), (usize, u64)> = rows
+        let mut rows: IdMap<(u64, u32), (usize, u64)> = rows
             .map(|(at, (id, package, row))| ((*id, *package), (at, row[Counter::CpuTime])))
             .collect();
         let carried = self.tasks.iter().filter(|t| t.is(sample_flag::CARRIED));
-        let carried: HashMap<(u32, u64, u32), u64> = carried
+        let carried: IdMap<(u32, u64, u32), u64> = carried
             .map(|row| {
                 (
                     (row.tgid, row.process_start, row.package),

@@ -1,9 +1,8 @@
 //! Divides what one zone took among those who ran.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
-use noctule_model::{CgroupId, Driver, ProcessId, Zone, ZoneAccount, ZoneReading};
+use noctule_model::{CgroupId, Driver, IdMap, ProcessId, Zone, ZoneAccount, ZoneReading};
 
 use super::IdleEnergy;
 use super::apportion::apportion;
@@ -104,8 +103,8 @@ struct Weights {
 /// Weights of ticks in which the meter stood still: its next step pays for them.
 #[derive(Debug, Default)]
 struct Owed {
-    processes: HashMap<ProcessId, f64>,
-    cgroups: HashMap<CgroupId, f64>,
+    processes: IdMap<ProcessId, f64>,
+    cgroups: IdMap<CgroupId, f64>,
     lost_processes: f64,
     lost_cgroups: f64,
     interrupts: f64,
@@ -465,7 +464,7 @@ impl Owed {
 fn settle<K: Copy + Eq + Hash>(
     weights: &mut [f64],
     present: &[K],
-    owed: &mut HashMap<K, f64>,
+    owed: &mut IdMap<K, f64>,
 ) -> f64 {
     for (weight, id) in weights.iter_mut().zip(present) {
         *weight += owed.remove(id).unwrap_or(0.0);

@@ -1,11 +1,10 @@
 //! From threads to cgroups: what the living use now, and what the others left.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use noctule_kernel::Snapshot;
 use noctule_model::{
-    BlameRow, CgroupId, CgroupRow, Counters, Group as Blamed, IdSet, PackageUse, Waiting,
+    BlameRow, CgroupId, CgroupRow, Counters, Group as Blamed, IdMap, IdSet, PackageUse, Waiting,
 };
 
 use super::by_package::Parts;
@@ -17,7 +16,7 @@ pub(super) struct Cgroups {
     packages: usize,
     grace_ns: u64,
     now_ns: u64,
-    groups: HashMap<CgroupId, Group>,
+    groups: IdMap<CgroupId, Group>,
     /// What groups used that are no longer listed.
     retired: Parts<Counters>,
     /// What the kernel side had no row for; belongs to no group.
@@ -47,7 +46,7 @@ impl Cgroups {
             packages,
             grace_ns: grace.as_nanos() as u64,
             now_ns: 0,
-            groups: HashMap::new(),
+            groups: IdMap::default(),
             retired: Parts::default(),
             overflow: Counters::default(),
         }

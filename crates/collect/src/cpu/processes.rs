@@ -1,10 +1,9 @@
 //! From threads to processes.
 
-use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use noctule_kernel::{TaskSample, sample_flag};
-use noctule_model::{CgroupId, Comm, Counters, ProcessId, ProcessRow, Waiting};
+use noctule_model::{CgroupId, Comm, Counters, IdMap, IdSet, ProcessId, ProcessRow, Waiting};
 
 use super::by_package::Parts;
 
@@ -27,9 +26,10 @@ pub(super) struct Processes {
     /// The moment of the batch before.
     before_ns: u64,
     now_ns: u64,
-    living: HashMap<ProcessId, Living>,
+    /// Each by itself: a table has up to twice the room that it needs, and they are large.
+    living: IdMap<ProcessId, Box<Living>>,
     /// What is added to processes for this batch alone.
-    besides: HashMap<(ProcessId, u32), Counters>,
+    besides: IdMap<(ProcessId, u32), Counters>,
     /// Followed processes that are there.
     followed: u64,
     /// What processes used that ended and have no row. Only goes up; there is none before the first.
@@ -67,8 +67,8 @@ impl Processes {
             grace_ns: grace.as_nanos() as u64,
             before_ns: 0,
             now_ns: 0,
-            living: HashMap::new(),
-            besides: HashMap::new(),
+            living: IdMap::default(),
+            besides: IdMap::default(),
             followed: 0,
             overflow: None,
         }
@@ -128,7 +128,7 @@ impl Processes {
     }
 
     /// Brings the rows up to date. `there`: the processes that are there, where that is known.
-    pub(super) fn settle(&mut self, there: Option<&HashSet<(u32, u64)>>) {
+    pub(super) fn settle(&mut self, there: Option<&IdSet<(u32, u64)>>) {
         // The record of an end may come with the batch after the one that misses the process, and
         // batches may be further apart than the grace.
         let (now, before, grace) = (self.now_ns, self.before_ns, self.grace_ns);
@@ -204,7 +204,7 @@ impl Processes {
                 ..living.row.clone()
             }
         };
-        let living = self.living.values().map(row);
+        let living = self.living.values().map(|living| row(living));
         (living.chain(self.overflow.clone()).collect(), exited)
     }
 
@@ -219,7 +219,7 @@ impl Processes {
         let living = self.living.remove(&id(sample)).unwrap_or_default();
         let Living {
             mut row, mut parts, ..
-        } = living;
+        } = *living;
         // What is carried says who the process was when its first thread ended.
         if row.id != id(sample) || !sample.is(sample_flag::CARRIED) {
             describe(&mut row, sample);
@@ -338,7 +338,7 @@ mod tests {
         step(&mut processes, 20, &[], &[]);
         step(&mut processes, 30, &[], &[]);
         processes.begin(40 * SECOND);
-        processes.settle(Some(&HashSet::new()));
+        processes.settle(Some(&IdSet::default()));
         let mut end = sample(7, 1);
         end.counters.v[0] = SECOND;
         let (_, exited) = processes.rows(&[end]);
@@ -357,7 +357,7 @@ mod tests {
             .collect();
         for batch in 1..=2 {
             processes.begin(batch * SECOND);
-            processes.settle(Some(&HashSet::new()));
+            processes.settle(Some(&IdSet::default()));
             let (living, exited) = processes.rows(&flood);
             assert_eq!((living.len(), exited.len()), (1, ENDED_ROWS));
             let [overflow] = &living[..] else {
@@ -388,7 +388,7 @@ mod tests {
             .collect();
         flood.push(used(1, 5));
         processes.begin(2 * SECOND);
-        processes.settle(Some(&HashSet::new()));
+        processes.settle(Some(&IdSet::default()));
         let (living, exited) = processes.rows(&flood);
         assert_eq!(living.len(), 1, "the shared one");
         assert_eq!(living[0].counters[Counter::CpuTime], 7);
@@ -405,7 +405,7 @@ mod tests {
         processes.begin(SECOND);
         let none = Counters::default();
         processes.add(&sample(7, 1), &none, &none);
-        processes.settle(Some(&HashSet::new()));
+        processes.settle(Some(&IdSet::default()));
         let (living, _) = processes.rows(&[]);
         assert!(!living[0].gone);
     }

@@ -3,9 +3,8 @@
 //! A process of several threads leaves a row in the table `carried`, which goes with its last
 //! record. A row that stays although nothing is left of the process is that record.
 
-use std::collections::HashSet;
-
 use libbpf_rs::MapCore as _;
+use noctule_model::IdSet;
 
 use crate::abi::{self, TaskSample, sample_flag};
 use crate::error::Error;
@@ -24,9 +23,9 @@ pub(super) struct Orphans {
     looked_ns: u64,
     /// How many rows there were.
     rows: usize,
-    missing: HashSet<Process>,
+    missing: IdSet<Process>,
     /// Those that were taken and followed, of which no record has come.
-    followed: HashSet<Process>,
+    followed: IdSet<Process>,
 }
 
 fn process(sample: &TaskSample) -> Process {
@@ -38,7 +37,7 @@ impl Orphans {
     pub(super) fn take(
         &mut self,
         switch: &SwitchSkel<'static>,
-        living: Option<&HashSet<Process>>,
+        living: Option<&IdSet<Process>>,
         now_ns: u64,
     ) -> Result<Vec<TaskSample>, Error> {
         let due = now_ns.saturating_sub(self.looked_ns) >= STEP_NS;
@@ -48,7 +47,7 @@ impl Orphans {
         self.looked_ns = now_ns;
         let rows = table::entries(&switch.maps.carried, "the table of processes")?;
         self.rows = rows.iter().count();
-        let mut missing = HashSet::new();
+        let mut missing = IdSet::default();
         let mut ended = Vec::new();
         for (key, row) in rows.iter() {
             let Some(mut row) = abi::plain::<TaskSample>(row) else {
@@ -66,7 +65,7 @@ impl Orphans {
         }
         self.missing = missing;
         // One that used several packages has a row for each: the last reports its end.
-        let mut reported = HashSet::new();
+        let mut reported = IdSet::default();
         for row in ended.iter_mut().rev() {
             if !reported.insert(process(row)) {
                 row.flags = sample_flag::ELSEWHERE;

@@ -7,10 +7,10 @@
 //! every snapshot, else as often as a small part of a CPU allows. Before Linux 6.2 a listed thread
 //! cannot be found again, and every snapshot walks over all threads and reads each.
 
-use std::collections::HashSet;
 use std::os::fd::AsFd as _;
 
 use libbpf_rs::Link;
+use noctule_model::IdSet;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::abi::{self, Living, TaskSample, sample_flag};
@@ -59,7 +59,7 @@ pub(super) struct Walk {
 pub(super) struct Read {
     pub(super) rows: Vec<TaskSample>,
     /// The processes that are there, where that was looked at.
-    pub(super) living: Option<HashSet<Process>>,
+    pub(super) living: Option<IdSet<Process>>,
 }
 
 impl Walk {
@@ -136,7 +136,7 @@ impl Walk {
         Ok(Read { rows, living })
     }
 
-    fn read_all(&mut self) -> Result<HashSet<Process>, Error> {
+    fn read_all(&mut self) -> Result<IdSet<Process>, Error> {
         let read = self.begin();
         take_rows(&self.bytes, &mut self.rows);
         read?;
@@ -148,7 +148,7 @@ impl Walk {
         &mut self,
         switch: &mut SwitchSkel<'static>,
         now_ns: u64,
-    ) -> Result<Option<HashSet<Process>>, Error> {
+    ) -> Result<Option<IdSet<Process>>, Error> {
         if let Some(waiting) = &self.waiting {
             iterator::read(waiting, "the iterator of queued tasks", &mut self.bytes)?;
         }
@@ -168,7 +168,7 @@ impl Walk {
         Ok(living)
     }
 
-    fn walk(&mut self, now_ns: u64) -> Result<HashSet<Process>, Error> {
+    fn walk(&mut self, now_ns: u64) -> Result<IdSet<Process>, Error> {
         let began = used_ns();
         self.begin()?;
         let took = used_ns().saturating_sub(began);
