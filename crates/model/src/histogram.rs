@@ -44,18 +44,18 @@ impl Histogram {
     /// Brings the counts up to date with counters of 32 bits that started with this histogram at 0
     /// and wrap around. None of them may have grown by 2^32 since the last call.
     pub fn follow(&mut self, wrapping: &[u32]) {
-        let mut grown = Vec::with_capacity(self.counts.len());
-        let mut counts = self.counts.iter().peekable();
+        let mut at = 0;
         for (bucket, &now) in (0..).zip(wrapping) {
-            let before = counts.next_if(|(b, _)| *b == bucket);
-            let before = before.map_or(0, |(_, count)| *count);
-            // Truncation is what the counter did.
-            let count = before + u64::from(now.wrapping_sub(before as u32));
-            if count > 0 {
-                grown.push((bucket, count));
+            match self.counts.get_mut(at) {
+                // Truncation is what the counter did.
+                Some((b, count)) if *b == bucket => {
+                    *count += u64::from(now.wrapping_sub(*count as u32));
+                }
+                _ if now > 0 => self.counts.insert(at, (bucket, now.into())),
+                _ => continue,
             }
+            at += 1;
         }
-        self.counts = grown;
     }
 
     /// The bucket of a value.
@@ -143,20 +143,15 @@ impl Histogram {
     /// What was added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let grown =
-            |&(bucket, count): &(u16, u64)| (bucket, count.saturating_sub(earlier.at(bucket)));
-        let counts = self
-            .counts
-            .iter()
-            .map(grown)
-            .filter(|(_, n)| *n > 0)
-            .collect();
+        let mut before = earlier.counts.iter().copied().peekable();
+        let grown = |&(bucket, count): &(u16, u64)| {
+            while before.next_if(|(b, _)| *b < bucket).is_some() {}
+            let before = before.next_if(|(b, _)| *b == bucket);
+            let grown = count.saturating_sub(before.map_or(0, |(_, count)| count));
+            (grown > 0).then_some((bucket, grown))
+        };
+        let counts = self.counts.iter().filter_map(grown).collect();
         Self { counts }
-    }
-
-    fn at(&self, bucket: u16) -> u64 {
-        let found = self.counts.binary_search_by_key(&bucket, |(b, _)| *b);
-        found.map_or(0, |at| self.counts[at].1)
     }
 }
 
@@ -168,10 +163,19 @@ impl Cumulative for Histogram {
 
 impl std::ops::AddAssign<&Histogram> for Histogram {
     fn add_assign(&mut self, other: &Self) {
+        if self.counts.is_empty() {
+            self.counts.clone_from(&other.counts);
+            return;
+        }
+        let mut at = 0;
         for &(bucket, count) in &other.counts {
-            match self.counts.binary_search_by_key(&bucket, |(b, _)| *b) {
-                Ok(at) => self.counts[at].1 += count,
-                Err(at) => self.counts.insert(at, (bucket, count)),
+            at += self.counts[at..]
+                .iter()
+                .take_while(|(b, _)| *b < bucket)
+                .count();
+            match self.counts.get_mut(at) {
+                Some((b, sum)) if *b == bucket => *sum += count,
+                _ => self.counts.insert(at, (bucket, count)),
             }
         }
     }
@@ -236,6 +240,30 @@ mod tests {
         let histogram = of(&[0, 7, 7, 16, 1000, 1 << 39, u64::MAX]);
         assert_eq!(Histogram::from_buckets(histogram.buckets()), histogram);
         assert!(Histogram::from_buckets([(5, 0)]).is_empty());
+    }
+
+    /// Counts of four buckets, 0 to 2 in each.
+    fn small(number: u32) -> [u32; 4] {
+        std::array::from_fn(|at| number / 3_u32.pow(at as u32) % 3)
+    }
+
+    #[test]
+    fn they_merge_as_counts_in_every_bucket_would() {
+        let of = |counts: [u32; 4]| Histogram::from_counts(counts.map(u64::from));
+        let each = |a: [u32; 4], b: [u32; 4], f: fn(u32, u32) -> u32| {
+            std::array::from_fn(|at| f(a[at], b[at]))
+        };
+        for (a, b) in (0..81).flat_map(|a| (0..81).map(move |b| (small(a), small(b)))) {
+            let mut sum = of(a);
+            sum += &of(b);
+            assert_eq!(sum, of(each(a, b, |a, b| a + b)), "{a:?} + {b:?}");
+            let grown = of(each(a, b, u32::saturating_sub));
+            assert_eq!(of(a).since(&of(b)), grown, "{a:?} - {b:?}");
+            let mut followed = Histogram::default();
+            followed.follow(&a);
+            followed.follow(&each(a, b, |a, b| a + b));
+            assert_eq!(followed, sum, "{a:?}, then {b:?} more");
+        }
     }
 
     #[test]
