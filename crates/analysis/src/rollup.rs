@@ -46,6 +46,8 @@ const LOOKED_AT_NS: u64 = 5_000_000_000;
 pub struct Rollup {
     grace_ns: u64,
     cgroups: IdMap<CgroupId, Charged>,
+    /// Of the last batch.
+    members: Members,
     waits: Distributions,
     connects: Distributions,
     matrix: Matrix,
@@ -70,7 +72,15 @@ struct Charged {
 }
 
 /// The subject of each cgroup that has an owner.
-type Members = IdMap<CgroupId, Arc<Subject>>;
+type Members = IdMap<CgroupId, Member>;
+
+/// A cgroup that has an owner.
+#[derive(Debug)]
+struct Member {
+    subject: Arc<Subject>,
+    /// Whose subject it is: as long as this is the owner, nobody else is.
+    owner: Arc<Owner>,
+}
 
 impl Rollup {
     /// `grace_ns`: how long a subject stays after its last group has gone.
@@ -78,6 +88,7 @@ impl Rollup {
         Self {
             grace_ns,
             cgroups: IdMap::default(),
+            members: Members::default(),
             waits: Distributions::new(),
             connects: Distributions::new(),
             matrix: Matrix::new(),
@@ -99,11 +110,12 @@ impl Rollup {
             standing.row.events.sockets = Sockets::default();
             standing.row.waiting = Waiting::default();
         }
-        let members = self.members(batch);
+        let members = self.members_of(batch);
         self.charge_counters(batch, &members);
         self.charge_waits(batch, &members);
         self.charge_connections(batch, &members);
         self.charge_unnamed(batch);
+        self.members = members;
         self.forget(batch);
         for standing in self.subjects.values_mut() {
             let hertz = standing
@@ -120,32 +132,38 @@ impl Rollup {
     }
 
     /// The cgroups that have an owner. Their subjects are there afterwards.
-    fn members(&mut self, batch: &Batch) -> Members {
-        let mut members = Members::default();
+    fn members_of(&mut self, batch: &Batch) -> Members {
+        let mut before = std::mem::take(&mut self.members);
+        let mut members = Members::with_capacity_and_hasher(before.len(), <_>::default());
         for row in &batch.cgroups {
             let Some(owner) = &row.owner else { continue };
-            let subject = Arc::new(owner.subject());
-            let subject = match self.subjects.get_key_value(&subject) {
-                Some((known, _)) => known.clone(),
-                None => subject,
-            };
+            let known = before.remove(&row.id);
+            let known = known.filter(|known| Arc::ptr_eq(&known.owner, owner));
+            let member = known.unwrap_or_else(|| {
+                let subject = Arc::new(owner.subject());
+                let known = self.subjects.get_key_value(&subject);
+                Member {
+                    subject: known.map_or(subject, |(known, _)| known.clone()),
+                    owner: owner.clone(),
+                }
+            });
             let standing = self
                 .subjects
-                .entry(subject.clone())
-                .or_insert_with(|| Standing::new(&subject, owner));
+                .entry(member.subject.clone())
+                .or_insert_with(|| Standing::new(&member.subject, owner));
             standing.seen_ns = batch.taken_ns;
             let known = &standing.row.owner;
             if known.cgroup == owner.cgroup || owner.path.len() < known.path.len() {
                 standing.row.owner = owner.clone();
             }
-            members.insert(row.id, subject);
+            members.insert(row.id, member);
         }
         members
     }
 
     fn charge_counters(&mut self, batch: &Batch, members: &Members) {
         for row in &batch.cgroups {
-            let Some(subject) = members.get(&row.id) else {
+            let Some(member) = members.get(&row.id) else {
                 continue;
             };
             let charged = self.cgroups.entry(row.id).or_default();
@@ -154,15 +172,15 @@ impl Rollup {
             let mut growth = growth::step(&mut charged.counters, &row.counters);
             growth[Counter::Wait(Cause::Neighbour)] = 0;
             growth[Counter::PreemptedBy(Preemptor::Neighbour)] = 0;
-            self.charge(subject, &growth);
-            if let Some(standing) = self.subjects.get_mut(subject) {
+            if let Some(standing) = self.subjects.get_mut(&member.subject) {
+                standing.charge(&growth, &mut self.total);
                 standing.row.joules += &joules;
                 standing.row.events.counters += &events;
                 standing.row.events.sockets += &row.sockets;
                 standing.row.waiting += &row.waiting;
+                let kernel_ns = growth[Counter::Wait(Cause::Kernel)];
+                standing.blame(Blamed::Kernel, kernel_ns, &mut self.room);
             }
-            let kernel_ns = growth[Counter::Wait(Cause::Kernel)];
-            self.blame(subject, Blamed::Kernel, kernel_ns);
         }
         let present: IdSet<CgroupId> = batch.cgroups.iter().map(|row| row.id).collect();
         self.cgroups.retain(|id, _| present.contains(id));
@@ -204,11 +222,11 @@ impl Rollup {
         }
         let mut sums: IdMap<CgroupId, Waited> = IdMap::default();
         for (victim, culprit, growth) in self.matrix.of(&batch.blames, known) {
-            let Some(subject) = members.get(&victim) else {
+            let Some(Member { subject, .. }) = members.get(&victim) else {
                 continue;
             };
             let member = match culprit {
-                Group::Cgroup(id) => members.get(&id),
+                Group::Cgroup(id) => members.get(&id).map(|member| &member.subject),
                 _ => None,
             };
             let (by, blamed) = match (culprit, member) {
@@ -225,8 +243,8 @@ impl Rollup {
             }
         }
         for (victim, waited) in sums {
-            if let Some(subject) = members.get(&victim) {
-                self.charge(subject, &counted(&waited));
+            if let Some(member) = members.get(&victim) {
+                self.charge(&member.subject, &counted(&waited));
             }
         }
     }
@@ -252,8 +270,9 @@ impl Rollup {
     fn forget_destinations(&mut self, batch: &Batch, members: &Members) {
         let mut present: HashMap<&Subject, HashSet<SocketAddr>> = HashMap::new();
         for row in &batch.destinations {
-            if let (Some(subject), Some(address)) = (members.get(&row.cgroup), row.destination) {
-                present.entry(subject).or_default().insert(address);
+            if let (Some(member), Some(address)) = (members.get(&row.cgroup), row.destination) {
+                let present = present.entry(&*member.subject).or_default();
+                present.insert(address);
             }
         }
         let mut taken = 0;
@@ -270,9 +289,7 @@ impl Rollup {
 
     fn charge(&mut self, subject: &Subject, growth: &Counters) {
         if let Some(standing) = self.subjects.get_mut(subject) {
-            standing.row.counters += growth;
-            standing.tick += growth;
-            self.total += growth;
+            standing.charge(growth, &mut self.total);
         }
     }
 
@@ -342,5 +359,5 @@ fn standing_of<'a>(
     members: &Members,
     id: CgroupId,
 ) -> Option<&'a mut Standing> {
-    subjects.get_mut(members.get(&id)?)
+    subjects.get_mut(&members.get(&id)?.subject)
 }

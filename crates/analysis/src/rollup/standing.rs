@@ -27,6 +27,13 @@ impl Standing {
         }
     }
 
+    /// Charges growth to it, and to the sum over all subjects.
+    pub(super) fn charge(&mut self, growth: &Counters, total: &mut Counters) {
+        self.row.counters += growth;
+        self.tick += growth;
+        *total += growth;
+    }
+
     /// Blames a culprit; without its name when there is no room for another pair.
     pub(super) fn blame(&mut self, culprit: Blamed, wait_ns: u64, room: &mut usize) {
         if wait_ns == 0 {
