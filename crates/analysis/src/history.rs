@@ -227,15 +227,15 @@ impl TimelineView {
 }
 
 /// Somebody who has a number.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Somebody {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Somebody<'a> {
     Kernel,
     Unnamed,
-    Subject(Subject),
+    Subject(&'a Subject),
 }
 
-impl From<&Blamed> for Somebody {
-    fn from(blamed: &Blamed) -> Self {
+impl<'a> From<&'a Blamed> for Somebody<'a> {
+    fn from(blamed: &'a Blamed) -> Self {
         match blamed {
             Blamed::Kernel => Self::Kernel,
             Blamed::Unnamed => Self::Unnamed,
@@ -244,11 +244,11 @@ impl From<&Blamed> for Somebody {
     }
 }
 
-impl From<&Subject> for Somebody {
-    fn from(subject: &Subject) -> Self {
+impl<'a> From<&'a Subject> for Somebody<'a> {
+    fn from(subject: &'a Subject) -> Self {
         match subject {
             Subject::Overflow => Self::Unnamed,
-            subject => Self::Subject(subject.clone()),
+            subject => Self::Subject(subject),
         }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, Blamed, Cause, Counter, EventCounters, Histogram, Measured, Node, Owner, SubjectRow,
+    Batch, Blamed, Cause, Counter, EventCounters, Histogram, Measured, Node, Owner, Subject,
+    SubjectRow,
 };
 
 use super::cpu::{self, CpuPoint};
@@ -103,7 +104,9 @@ pub struct PairPoint {
 /// The numbers of owners.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
-    ids: HashMap<Somebody, Numbered>,
+    subjects: HashMap<Subject, Numbered>,
+    kernel: Option<OwnerId>,
+    unnamed: Option<OwnerId>,
     next: OwnerId,
     parties: Arc<HashMap<OwnerId, Party>>,
 }
@@ -118,54 +121,73 @@ struct Numbered {
 impl Numbers {
     pub(super) fn id(
         &mut self,
-        who: Somebody,
+        who: Somebody<'_>,
         sequence: u64,
         owner: Option<&Arc<Owner>>,
     ) -> OwnerId {
         let next = &mut self.next;
-        let named = self.ids.entry(who.clone()).or_insert_with(|| {
+        let mut number = || {
             *next += 1;
-            Numbered { id: *next, seen: 0 }
-        });
-        named.seen = sequence;
-        let party = match (who, owner) {
-            (Somebody::Kernel, _) => Some(Party::Kernel),
-            (Somebody::Unnamed, _) => Some(Party::Unnamed),
-            (Somebody::Subject(_), owner) => owner.cloned().map(Party::Group),
+            *next
+        };
+        let (id, party) = match who {
+            Somebody::Kernel => (*self.kernel.get_or_insert_with(number), Some(Party::Kernel)),
+            Somebody::Unnamed => (
+                *self.unnamed.get_or_insert_with(number),
+                Some(Party::Unnamed),
+            ),
+            Somebody::Subject(subject) => {
+                let id = match self.subjects.get_mut(subject) {
+                    Some(known) => {
+                        known.seen = sequence;
+                        known.id
+                    }
+                    None => {
+                        let id = number();
+                        let seen = sequence;
+                        self.subjects.insert(subject.clone(), Numbered { id, seen });
+                        id
+                    }
+                };
+                (id, owner.cloned().map(Party::Group))
+            }
         };
         // A name can come late.
         if let Some(party) = party
-            && self.parties.get(&named.id) != Some(&party)
+            && self.parties.get(&id) != Some(&party)
         {
-            Arc::make_mut(&mut self.parties).insert(named.id, party);
+            Arc::make_mut(&mut self.parties).insert(id, party);
         }
-        named.id
+        id
     }
 
     /// The number of somebody at the level of containers, where one has been given.
     pub(super) fn of(&self, party: &Party) -> Option<OwnerId> {
-        let who = match party {
-            Party::Group(owner) => Somebody::from(&owner.subject()),
-            Party::Kernel => Somebody::Kernel,
-            Party::Unnamed => Somebody::Unnamed,
-            Party::Command | Party::Below { .. } => return None,
-        };
-        self.ids.get(&who).map(|numbered| numbered.id)
+        match party {
+            Party::Group(owner) => match Somebody::from(&owner.subject()) {
+                Somebody::Subject(subject) => self.subjects.get(subject).map(|known| known.id),
+                Somebody::Unnamed => self.unnamed,
+                Somebody::Kernel => self.kernel,
+            },
+            Party::Kernel => self.kernel,
+            Party::Unnamed => self.unnamed,
+            Party::Command | Party::Below { .. } => None,
+        }
     }
 
-    /// Forgets who is in no point: the oldest has this number.
+    /// Forgets the subjects that are in no point: the oldest has this number.
     pub(super) fn forget(&mut self, oldest: u64) {
-        let before = self.ids.len();
+        let before = self.subjects.len();
         let parties = &mut self.parties;
-        self.ids.retain(|_, named| {
+        self.subjects.retain(|_, named| {
             let stays = named.seen >= oldest;
             if !stays {
                 Arc::make_mut(parties).remove(&named.id);
             }
             stays
         });
-        if self.ids.len() < before {
-            self.ids.shrink_to(2 * self.ids.len());
+        if self.subjects.len() < before {
+            self.subjects.shrink_to(2 * self.subjects.len());
         }
     }
 
@@ -200,14 +222,13 @@ impl TimePoint {
         limits: &TimelineLimits,
         names: &mut Numbers,
     ) -> Self {
-        let before: HashMap<_, _> = first.subjects.iter().map(|r| (&r.subject, r)).collect();
-        let before = |row: &SubjectRow| before.get(&row.subject).copied();
-        let mut pairs: Vec<(Somebody, Somebody, u64)> = Vec::new();
-        let mut hurts: HashMap<Somebody, u64> = HashMap::new();
+        let before = |row: &SubjectRow| row_of(&row.subject, first);
+        let mut pairs: Vec<(Somebody<'_>, Somebody<'_>, u64)> = Vec::new();
+        let mut hurts: HashMap<Somebody<'_>, u64> = HashMap::new();
         for row in &last.subjects {
             for (culprit, wait_ns) in blamed(before(row), row) {
                 let culprit = Somebody::from(culprit);
-                *hurts.entry(culprit.clone()).or_default() += wait_ns;
+                *hurts.entry(culprit).or_default() += wait_ns;
                 pairs.push((Somebody::from(&row.subject), culprit, wait_ns));
             }
         }
@@ -225,9 +246,12 @@ impl TimePoint {
         pairs.sort_unstable_by_key(|(.., wait_ns)| std::cmp::Reverse(*wait_ns));
         pairs.truncate(limits.pairs);
         let pairs = pairs.into_iter().map(|(victim, culprit, wait_ns)| {
-            let mut id = |who: Somebody| {
-                let owner = owner_of(&who, last);
-                names.id(who, sequence, owner)
+            let mut id = |who: Somebody<'_>| {
+                let row = match who {
+                    Somebody::Subject(subject) => row_of(subject, last),
+                    Somebody::Kernel | Somebody::Unnamed => None,
+                };
+                names.id(who, sequence, row.map(|row| &row.owner))
             };
             PairPoint {
                 victim: id(victim),
@@ -253,7 +277,7 @@ impl<'a> Candidate<'a> {
     fn new(
         before: Option<&'a SubjectRow>,
         row: &'a SubjectRow,
-        hurts: &HashMap<Somebody, u64>,
+        hurts: &HashMap<Somebody<'_>, u64>,
     ) -> Self {
         let grown = |counter| {
             let earlier = before.map_or(0, |before| before.counters[counter]);
@@ -331,13 +355,11 @@ fn blamed<'a>(
     grown.filter(|(_, wait_ns)| *wait_ns > 0)
 }
 
-fn owner_of<'a>(who: &Somebody, batch: &'a Batch) -> Option<&'a Arc<Owner>> {
-    let Somebody::Subject(subject) = who else {
-        return None;
-    };
+/// The subject's row; rows are in the order of their subjects.
+fn row_of<'a>(subject: &Subject, batch: &'a Batch) -> Option<&'a SubjectRow> {
     let rows = &batch.subjects;
     let at = rows.binary_search_by(|row| row.subject.cmp(subject)).ok()?;
-    Some(&rows[at].owner)
+    Some(&rows[at])
 }
 
 fn zones(first: &Batch, last: &Batch) -> Box<[u64]> {
