@@ -27,7 +27,7 @@ const MAPS: [&str; 4] = [
 ];
 
 /// Keys that a machine or the scene need not have, and why.
-const ABSENT: [(&str, &str); 26] = [
+const ABSENT: [(&str, &str); 27] = [
     ("cpu.cycles", "hardware counters"),
     ("cpu.reference_cycles", "hardware counters"),
     ("cpu.instructions", "hardware counters"),
@@ -37,6 +37,7 @@ const ABSENT: [(&str, &str); 26] = [
     ("cpu.seconds_by_package", "a machine with several packages"),
     ("interrupt_seconds", "CONFIG_IRQ_TIME_ACCOUNTING"),
     ("steal_seconds", "CONFIG_PARAVIRT_TIME_ACCOUNTING"),
+    ("steal_in_used_seconds", "a kernel without that"),
     ("container.name", "a runtime that wrote it"),
     ("k8s.pod.uid", "a pod"),
     ("k8s.pod.name", "a pod"),

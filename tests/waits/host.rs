@@ -123,14 +123,14 @@ fn what_a_clock_of_the_host_steps_by_was_not_taken() {
     let load = Load::own(&group, "spin 2");
     let pid = load.pid().to_string();
     let _host = Host::takes(50);
-    let commands: [&[&str]; 2] = [&["waits", "--by", "cgroup"], &["why", &pid]];
+    let commands: [&[&str]; 3] = [&["waits", "--by", "cgroup"], &["why", &pid], &["stat"]];
     let windows = commands.map(Window::of);
     for step in [-1000, 1000] {
         thread::sleep(Duration::from_millis(1500));
         Host::steps(step);
     }
     thread::sleep(Duration::from_millis(1500));
-    let [waits, why] = windows.map(|window| window.close().answer);
+    let [waits, why, stat] = windows.map(|window| window.close().answer);
     let half = number(&waits["window_seconds"]) / 2.0;
     let row = row_of(&waits, &group);
     assert_adds_up(row);
@@ -141,6 +141,9 @@ fn what_a_clock_of_the_host_steps_by_was_not_taken() {
         0.05,
         0.0,
     );
+    let all = number(&stat["window_seconds"]) * number(&stat["cpus"]) / 2.0;
+    let said = number(&stat["steal_in_used_seconds"]);
+    assert_close("of all CPUs", said, all, 0.05, 0.0);
     // The first CPU is idle, and switches seldom.
     for cpu in why["time_of_cpus"].as_array().expect("CPUs") {
         let half = number(&cpu["seconds"]) / 2.0;

@@ -165,6 +165,8 @@ impl NodeTime {
                 .interrupts
                 .then(|| taken(|cpu| cpu.interrupt_ns)),
             steal_ns: self.scheduler.steal.then(|| taken(|cpu| cpu.steal_ns)),
+            steal_in_used_ns: (self.scheduler.host && !self.scheduler.steal)
+                .then(|| taken(|cpu| cpu.steal_ns)),
             idle_switches: self.idle_switches,
             total: used + &on_idle,
             nominal_hertz,

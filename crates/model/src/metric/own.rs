@@ -15,6 +15,8 @@ pub enum SelfSource {
     NodeInterrupt,
     /// What the host took of the CPUs.
     NodeSteal,
+    /// Steal that the kernel counts as used.
+    NodeStealInUsed,
     /// Online CPUs.
     NodeCpus,
     /// What the meters counted, by where it went.
@@ -163,6 +165,16 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
          switch of each.",
         SelfSource::NodeSteal,
         "the kernel counts it as CPU time of who ran (no CONFIG_PARAVIRT_TIME_ACCOUNTING)",
+    ),
+    own(
+        "node_cpu_steal_in_used_seconds",
+        Kind::Counter,
+        Unit::Seconds,
+        &[],
+        "Time that the host took from CPUs (steal), up to the last switch of each, which this kernel counts as \
+         CPU time of who ran.",
+        SelfSource::NodeStealInUsed,
+        "the kernel keeps it apart (node_cpu_steal_seconds), or measures none",
     ),
     own(
         "node_cpus",

@@ -258,13 +258,27 @@ fn taken(name: &str, ns: Option<u64>) -> String {
 }
 
 /// Window, idle time, and the rest (interrupts and steal), so that the sums close before the
-/// reader's eyes.
+/// reader's eyes. Where the kernel counts steal as used it is not a part of the rest.
 fn machine(report: &Report, paint: Paint) -> String {
+    paint.folded(Tone::Faint, &time_of_cpus(report), 0)
+}
+
+fn time_of_cpus(report: &Report) -> String {
     let node = &report.node;
     let share = |ns: u64| text::share(ns, node.elapsed_ns);
     let used = node.total[Counter::CpuTime];
-    let words = format!(
-        "{} on {} CPUs: {} used ({}), {} idle ({}), {} interrupts and steal ({}){}{}",
+    let (rest, counted) = match node.steal_in_used_ns {
+        None => ("interrupts and steal", String::new()),
+        Some(ns) => (
+            "interrupts",
+            format!(
+                "; steal, which this kernel counts as used: {}",
+                text::seconds(ns)
+            ),
+        ),
+    };
+    format!(
+        "{} on {} CPUs: {} used ({}), {} idle ({}), {} {rest} ({}){}{}{counted}",
         text::seconds(report.window_ns),
         node.cpus,
         text::seconds(used),
@@ -275,13 +289,46 @@ fn machine(report: &Report, paint: Paint) -> String {
         share(node.remainder_ns()),
         taken("interrupts", node.interrupt_ns),
         taken("steal", node.steal_ns),
-    );
-    paint.folded(Tone::Faint, &words, 0)
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use noctule_analysis::ReportBuilder;
+    use noctule_model::{Batch, Node};
+
     use super::*;
+
+    #[test]
+    fn steal_that_the_kernel_counts_as_used_is_no_part_of_the_rest() {
+        let words = |steal_ns, steal_in_used_ns| {
+            let node = |seconds: u64| Node {
+                cpus: 2,
+                elapsed_ns: 2_000_000_000 * seconds,
+                idle_ns: 1_500_000_000 * seconds,
+                steal_ns: Some(steal_ns).filter(|_| steal_in_used_ns == 0),
+                steal_in_used_ns: Some(steal_in_used_ns * seconds).filter(|ns| *ns > 0),
+                ..Node::default()
+            };
+            let [first, last] = [1, 2].map(|seconds| Batch {
+                taken_ns: 1_000_000_000 * seconds,
+                node: node(seconds),
+                ..Batch::default()
+            });
+            let mut window = ReportBuilder::new(first);
+            window.add(last);
+            let words = time_of_cpus(&window.report(Level::Cgroup, false));
+            words.split_once("0.500s ").expect("the rest").1.to_owned()
+        };
+        assert_eq!(
+            words(0, 0),
+            "interrupts and steal (25.0%); steal on all CPUs, idle ones too: 0.000s"
+        );
+        assert_eq!(
+            words(0, 250_000_000),
+            "interrupts (25.0%); steal, which this kernel counts as used: 0.250s"
+        );
+    }
 
     /// The examples are copied from a terminal: this finds those that are older than the table.
     #[test]

@@ -155,6 +155,8 @@ struct NodeSteps {
     interrupt: Option<Steps<f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     steal: Option<Steps<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steal_in_used: Option<Steps<f64>>,
 }
 
 /// One CPU. Parts of its time.
@@ -300,6 +302,7 @@ impl NodeSteps {
             }),
             interrupt: known(span, |step| step.interrupt_ns),
             steal: known(span, |step| step.steal_ns),
+            steal_in_used: known(span, |step| step.steal_in_used_ns),
         }
     }
 }

@@ -60,6 +60,7 @@ pub fn stat_json(report: &Report, level: Level) -> String {
         remainder_seconds: charged.then(|| seconds(node.remainder_ns())),
         interrupt_seconds: node.interrupt_ns.map(seconds),
         steal_seconds: node.steal_ns.map(seconds),
+        steal_in_used_seconds: node.steal_in_used_ns.map(seconds),
         unrecorded_seconds: (level == Level::Process).then(|| seconds(report.unrecorded_ns)),
         energy: report
             .energy
@@ -104,6 +105,7 @@ pub fn node_json(report: &Report, agent: &AgentFacts<'_>) -> String {
         remainder_seconds: seconds(node.remainder_ns()),
         interrupt_seconds: node.interrupt_ns.map(seconds),
         steal_seconds: node.steal_ns.map(seconds),
+        steal_in_used_seconds: node.steal_in_used_ns.map(seconds),
         node: EventsJson::new(&events, report.measured),
         agent: AgentJson {
             cpu_seconds: seconds(agent.cost.cpu_ns),
@@ -186,6 +188,8 @@ struct NodeAnswer<'a> {
     interrupt_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     steal_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steal_in_used_seconds: Option<f64>,
     node: EventsJson,
     agent: AgentJson,
     losses: BTreeMap<&'static str, u64>,
@@ -213,6 +217,8 @@ struct Stat<'a> {
     interrupt_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     steal_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steal_in_used_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unrecorded_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -39,28 +39,15 @@ impl Family<'_> {
             | SelfSource::NodeRemainder
             | SelfSource::NodeInterrupt
             | SelfSource::NodeSteal
+            | SelfSource::NodeStealInUsed
                 if !measured => {}
             SelfSource::NodeIdleSwitches => self.put(Value::Count(node.idle_switches)),
             SelfSource::NodeIdle => self.put(Value::Nanoseconds(node.idle_ns)),
             SelfSource::NodeRemainder => self.put(Value::Nanoseconds(node.remainder_ns())),
             SelfSource::NodeInterrupt => self.put_known(node.interrupt_ns),
             SelfSource::NodeSteal => self.put_known(node.steal_ns),
-            SelfSource::NodeEnergy => {
-                for zone in &snapshot.energy.zones {
-                    let [kind, socket, source] = &zone.labels;
-                    for (part, uj) in zone.parts {
-                        self.put_with(&[kind, socket, source, part], Value::Microjoules(uj));
-                    }
-                }
-            }
-            SelfSource::EnergyError => {
-                for zone in &snapshot.energy.zones {
-                    let [kind, socket, source] = &zone.labels;
-                    if let Some(ratio) = zone.error_ratio.filter(|ratio| ratio.is_finite()) {
-                        self.put_with(&[kind, socket, source], Value::Float(ratio));
-                    }
-                }
-            }
+            SelfSource::NodeStealInUsed => self.put_known(node.steal_in_used_ns),
+            SelfSource::NodeEnergy | SelfSource::EnergyError => self.energy(snapshot),
             SelfSource::NodeCpus => self.put(Value::Count(node.cpus.into())),
             SelfSource::AgentCpu => self.put(Value::Nanoseconds(agent.cpu_ns)),
             SelfSource::AgentResident => self.put(Value::Count(agent.resident_bytes)),
@@ -108,6 +95,21 @@ impl Family<'_> {
             | SelfSource::SendingWaits
             | SelfSource::SendingBytes => agent.sendings.iter().for_each(|it| self.sending(it)),
             SelfSource::BuildInfo => self.put_with(&[snapshot.version], Value::Count(1)),
+        }
+    }
+
+    fn energy(&mut self, snapshot: &Snapshot) {
+        for zone in &snapshot.energy.zones {
+            let [kind, socket, source] = &zone.labels;
+            if self.metric.source == SelfSource::EnergyError {
+                if let Some(ratio) = zone.error_ratio.filter(|ratio| ratio.is_finite()) {
+                    self.put_with(&[kind, socket, source], Value::Float(ratio));
+                }
+                continue;
+            }
+            for (part, uj) in zone.parts {
+                self.put_with(&[kind, socket, source, part], Value::Microjoules(uj));
+            }
         }
     }
 

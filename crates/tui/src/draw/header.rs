@@ -54,6 +54,8 @@ struct Shares {
     busy: Option<f64>,
     idle: Option<f64>,
     remainder: Option<f64>,
+    /// A part of what is busy.
+    steal: Option<f64>,
 }
 
 impl Shares {
@@ -64,6 +66,7 @@ impl Shares {
             busy: share(node.total[Counter::CpuTime]),
             idle: share(node.idle_ns),
             remainder: share(node.remainder_ns()),
+            steal: node.steal_in_used_ns.and_then(share),
         }
     }
 }
@@ -164,12 +167,19 @@ fn busy(app: &App, shares: &Shares, areas: &Areas, palette: &Palette) -> Line<'s
 }
 
 fn rest(shares: &Shares, palette: &Palette) -> Line<'static> {
-    Line::from(vec![
+    let mut spans = vec![
         Span::styled(" idle ", palette.faint),
         Span::raw(format!("{:>6}", percent(shares.idle))),
-        Span::styled("   irq+steal ", palette.faint),
-        Span::raw(percent(shares.remainder)),
-    ])
+    ];
+    let rest = match shares.steal {
+        None => vec![("   irq+steal ", shares.remainder)],
+        steal => vec![("   irq ", shares.remainder), ("   steal ", steal)],
+    };
+    for (word, share) in rest {
+        spans.push(Span::styled(word, palette.faint));
+        spans.push(Span::raw(percent(share)));
+    }
+    Line::from(spans)
 }
 
 fn agent(window: &Window, palette: &Palette) -> Line<'static> {

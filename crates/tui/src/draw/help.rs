@@ -44,7 +44,8 @@ pub(crate) fn lines(width: usize, palette: &Palette, recorded: bool) -> Vec<Line
         "Energy: above the rows are the zones of the meters, what they took, and where it went; error is \
          the half-width of the active part. Idle energy belongs to the node and to no row.",
         "What is not measured has no column, or -; noctule doctor says why.",
-        "irq+steal: interrupts and steal, time neither idle nor charged to a process.",
+        "irq+steal: interrupts and steal, time neither idle nor charged to a process. Where the kernel \
+         counts steal as CPU time of who ran, it stands by itself.",
     ] {
         let wrapped = text::wrap(line, width.saturating_sub(2));
         lines.extend(
