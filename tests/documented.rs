@@ -183,7 +183,7 @@ fn every_key_is_documented_and_every_documented_key_is_printed() {
     };
     let levels = ["process", "container", "pod", "unit", "cgroup"];
     let stat = levels.map(|level| answer(&["stat", "--by", level, "--for", "500ms"]));
-    compare("stat", &stat, &["stat", "doctor"]);
+    compare("stat", &stat, &["stat", "doctor", "energy"]);
     // For a moment each: one of them has nobody whose quota ran out, or no long wait.
     let waits = levels[1..]
         .iter()

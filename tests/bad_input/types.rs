@@ -66,6 +66,7 @@ fn doctor_names_the_kernel_option_that_is_missing_and_all_that_needs_it() {
         "nominal_frequency",
         "sandbox",
         "cgroup_paths",
+        "energy",
     ];
     for (name, verdict) in &without {
         match name.as_str() {

@@ -6,6 +6,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use noctule_model::{Energy, Node, Unread, UnreadZone, Zone};
 
@@ -51,6 +53,16 @@ pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 /// So many sensors have a thread; more than any machine that we know of has.
 const MOST_SENSORS: usize = 32;
 
+/// Why a counter that reads 0 is no meter yet. Those of processors count from the start of the machine, and virtual
+/// machines have some that never do.
+pub const NOTHING_COUNTED: &str =
+    "its counter has counted nothing so far; those of virtual machines often never do";
+
+/// How long, and how often, it is looked at the start whether such a counter moves: those of perf begin at 0 when they
+/// are opened, and processors update theirs about once in a millisecond.
+const FIRST_STEP: Duration = Duration::from_millis(1);
+const FIRST_LOOKS: u32 = 10;
+
 /// All meters of the machine.
 pub struct Meters {
     sys: PathBuf,
@@ -59,6 +71,8 @@ pub struct Meters {
     /// Sensors have threads. Tests read them when they are due.
     threads: bool,
     meters: Vec<(Found, Reader)>,
+    /// Counters that have counted nothing so far.
+    silent: Vec<(Found, Box<Channel>)>,
     zones: Arc<[Zone]>,
     unread: Vec<UnreadZone>,
     probed_ns: u64,
@@ -104,12 +118,20 @@ impl Meters {
             files,
             threads,
             meters: Vec::new(),
+            silent: Vec::new(),
             zones: Arc::default(),
             unread: Vec::new(),
             probed_ns: 0,
             changed: false,
         };
         meters.look();
+        for _ in 0..FIRST_LOOKS {
+            if meters.silent.is_empty() || !threads {
+                break;
+            }
+            thread::sleep(FIRST_STEP);
+            meters.hear();
+        }
         if let Some(watts) = model.filter(|_| meters.meters.is_empty()) {
             let model = (Found::model(), Reader::Model(Model::new(watts)));
             meters.meters.push(model);
@@ -165,6 +187,7 @@ impl Meters {
         if self.now_ns().saturating_sub(self.probed_ns) >= PROBE_NS {
             self.look();
         }
+        self.hear();
         let mut readings = Vec::with_capacity(self.meters.len());
         for (_, reader) in &mut self.meters {
             readings.push(match reader {
@@ -180,6 +203,24 @@ impl Meters {
             zones: self.zones.clone(),
             readings,
         })
+    }
+
+    /// Looks whether counters that had counted nothing do by now. From then on they are read.
+    fn hear(&mut self) {
+        let (known, silent) = (self.meters.len(), std::mem::take(&mut self.silent));
+        for (found, mut channel) in silent {
+            channel.read(self.files.as_ref(), self.clock.as_ref());
+            if channel.has_counted_nothing() {
+                self.silent.push((found, channel));
+                continue;
+            }
+            self.unread.retain(|it| it.zone != found.zone());
+            match self.covered(&found) {
+                None => self.meters.push((found, Reader::Direct(channel))),
+                Some(why) => self.leave(&found, why),
+            }
+        }
+        self.take_in(known);
     }
 
     /// Looks for zones that are not read yet, the best meter of each first.
@@ -199,11 +240,25 @@ impl Meters {
             if self.meters.iter().any(|(it, _)| it.is_known_as(&found)) {
                 continue;
             }
+            if self.silent.iter().any(|(it, _)| it.is_known_as(&found)) {
+                self.leave(&found, Unread::Refused(NOTHING_COUNTED.to_owned()));
+                continue;
+            }
             if let Err(why) = self.add(&found) {
-                let zone = found.zone();
-                self.unread.push(UnreadZone { zone, why });
+                self.leave(&found, why);
             }
         }
+        self.take_in(known);
+        self.changed |= self.unread != unread;
+    }
+
+    fn leave(&mut self, found: &Found, why: Unread) {
+        let zone = found.zone();
+        self.unread.push(UnreadZone { zone, why });
+    }
+
+    /// Describes the zones anew, where there are more than so many.
+    fn take_in(&mut self, known: usize) {
         if self.meters.len() > known {
             for (_, reader) in &mut self.meters {
                 if let Reader::Model(model) = reader {
@@ -211,8 +266,8 @@ impl Meters {
                 }
             }
             self.describe();
+            self.changed = true;
         }
-        self.changed |= self.meters.len() > known || self.unread != unread;
     }
 
     /// Whether a look for meters found others than the one before, since this was asked last.
@@ -226,13 +281,23 @@ impl Meters {
         self.zones = zones.into();
     }
 
-    fn add(&mut self, found: &Found) -> Result<(), Unread> {
+    /// Why it is not read, where another meter covers the same part of the machine.
+    fn covered(&self, found: &Found) -> Option<Unread> {
         let mut read = self.meters.iter().map(|(it, _)| it);
-        if let Some(other) = read.find(|it| it.covers_the_same(found)) {
-            return Err(Unread::Covered(other.device.display().to_string()));
+        let other = read.find(|it| it.covers_the_same(found))?;
+        Some(Unread::Covered(other.device.display().to_string()))
+    }
+
+    fn add(&mut self, found: &Found) -> Result<(), Unread> {
+        if let Some(why) = self.covered(found) {
+            return Err(why);
         }
         let channel = Channel::open(found, self.files.as_ref(), self.clock.as_ref());
         let channel = channel.map_err(Unread::Refused)?;
+        if channel.has_counted_nothing() {
+            self.silent.push((found.clone(), Box::new(channel)));
+            return Err(Unread::Refused(NOTHING_COUNTED.to_owned()));
+        }
         let reader = match found.input.interval_ns() {
             Some(interval_ns) if self.threads => self.sampler(channel, interval_ns)?,
             _ => Reader::Direct(Box::new(channel)),

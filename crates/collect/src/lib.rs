@@ -15,7 +15,7 @@ mod settings;
 mod testing;
 
 pub use cpu::{CpuSource, Grace};
-pub use energy::{Clock, CpuWatts, Meters, Moment, NOT_DISCHARGED};
+pub use energy::{Clock, CpuWatts, Meters, Moment, NOT_DISCHARGED, NOTHING_COUNTED};
 pub use events::EventSource;
 pub use life::CgroupLife;
 pub use quotas::Quotas;

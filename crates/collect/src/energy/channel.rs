@@ -71,6 +71,11 @@ impl Channel {
         }
     }
 
+    /// It is a counter that should move, and has not left 0.
+    pub(super) fn has_counted_nothing(&self) -> bool {
+        self.sum.has_counted_nothing()
+    }
+
     pub(super) fn reading(&self) -> &ZoneReading {
         &self.reading
     }

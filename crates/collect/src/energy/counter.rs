@@ -77,6 +77,12 @@ impl Sum {
         }
     }
 
+    /// Its only value so far is 0, and what it covers always uses some power.
+    pub(super) fn has_counted_nothing(&self) -> bool {
+        let at_zero = self.last.is_some_and(|last| last.value == 0);
+        self.shape.always_moves && self.energy_uj == 0 && at_zero
+    }
+
     /// Microjoules since the first value.
     pub(super) fn energy_uj(&self) -> u64 {
         self.energy_uj

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use noctule_collect::NOT_DISCHARGED;
+use noctule_collect::{NOT_DISCHARGED, NOTHING_COUNTED};
 use noctule_model::{Feature, FeatureId, Unread, UnreadZone, Zone};
 
 const NONE: &str = "no meter: no zone of powercap, no power PMU, no sensor of energy or power, no \
@@ -25,12 +25,19 @@ pub(crate) fn energy(zones: &[Zone], unread: &[UnreadZone]) -> Feature {
         .iter()
         .filter_map(|it| match &it.why {
             Unread::Refused(why) if why == NOT_DISCHARGED => None,
+            // Many servers have a zone that is no meter beside those that are.
+            Unread::Refused(why) if why == NOTHING_COUNTED && !zones.is_empty() => None,
             Unread::Refused(why) => Some(format!("{} at {}: {why}", it.zone.name, it.zone.path)),
             Unread::Covered(_) => None,
         })
         .collect();
     let denied = refused.iter().any(|why| why.ends_with("Permission denied"));
-    let mend = if denied { MEND_REFUSED } else { MEND_BROKEN };
+    let silent = refused.iter().all(|why| why.ends_with(NOTHING_COUNTED));
+    let mend = match (denied, silent) {
+        (true, _) => MEND_REFUSED,
+        (_, true) => MEND_NONE,
+        _ => MEND_BROKEN,
+    };
     let read = by_source(zones);
     match (zones.first(), refused.is_empty()) {
         (None, true) => Feature::off(id, NONE).mended_by(MEND_NONE),
@@ -103,6 +110,8 @@ mod tests {
             ),
             (true, NOT_DISCHARGED, FeatureState::On, ""),
             (false, NOT_DISCHARGED, FeatureState::Off, MEND_NONE),
+            (true, NOTHING_COUNTED, FeatureState::On, ""),
+            (false, NOTHING_COUNTED, FeatureState::Off, MEND_NONE),
         ];
         for (reads, why, state, mend) in cases {
             let unread = UnreadZone {

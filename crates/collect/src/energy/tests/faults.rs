@@ -1,8 +1,8 @@
 //! Meters that fail: nothing is negative, nothing jumps, and the others go on.
 
-use noctule_model::{Energy, FeatureState};
+use noctule_model::{Energy, FeatureState, Unread};
 
-use super::super::Meters;
+use super::super::{Meters, NOTHING_COUNTED};
 use super::machine::{Machine, read, reading};
 
 const EIO: i32 = 5;
@@ -197,7 +197,8 @@ fn a_counter_that_wraps_between_two_batches_is_read_meanwhile() {
         "/class/powercap/intel-rapl:0/max_energy_range_uj",
         90_000_000 - 1,
     );
-    machine.write(PACKAGE, 0);
+    let counted = |used_uj: u64| (30 + used_uj) % 90_000_000;
+    machine.write(PACKAGE, counted(0));
     let mut meters = machine.meters();
     // 30 W: it wraps every 3 s, and the batches are 30 s apart.
     let (mut used_uj, mut passed_ns) = (0, 0);
@@ -207,12 +208,45 @@ fn a_counter_that_wraps_between_two_batches_is_read_meanwhile() {
         machine.pass_ns(step);
         passed_ns += step;
         used_uj += 30 * step / 1000;
-        machine.write(PACKAGE, used_uj % 90_000_000);
+        machine.write(PACKAGE, counted(used_uj));
         meters.poll();
     }
     let energy = read(&mut meters).expect("there are meters");
     let wrapped = reading(&energy, "package-0");
     assert_eq!((wrapped.energy_uj, wrapped.gaps), (used_uj, 0));
+}
+
+#[test]
+fn a_counter_that_has_counted_nothing_is_no_meter_until_it_does() {
+    let machine = two_packages();
+    machine.write(PACKAGE, 0);
+    let mut meters = machine.meters();
+    let names = |meters: &Meters| {
+        let zones = meters.zones().iter();
+        zones.map(|zone| zone.name.clone()).collect::<Vec<_>>()
+    };
+    let silent = |meters: &Meters| {
+        let unread = meters.unread().iter();
+        let words = unread.map(|it| (it.zone.name.clone(), it.why.clone()));
+        words.collect::<Vec<_>>()
+    };
+    let why = Unread::Refused(NOTHING_COUNTED.to_owned());
+    // Also over a look for new meters.
+    for _ in 0..3 {
+        assert_eq!(names(&meters), ["package-1"]);
+        assert_eq!(silent(&meters), [("package-0".to_owned(), why.clone())]);
+        machine.pass(7);
+        let energy = read(&mut meters).expect("there is a meter");
+        assert_eq!(energy.readings.len(), 1);
+    }
+    meters.has_changed();
+    machine.pass(1);
+    machine.write(PACKAGE, 5_000_000);
+    let energy = read(&mut meters).expect("there are meters");
+    assert_eq!(names(&meters), ["package-1", "package-0"]);
+    assert_eq!(silent(&meters), []);
+    assert!(meters.has_changed());
+    assert_eq!(reading(&energy, "package-0").energy_uj, 5_000_000);
 }
 
 #[test]
