@@ -47,17 +47,26 @@ impl Machine {
         }
     }
 
-    /// Its `class` is its own; the rest of sysfs is that of this machine.
+    /// Its `class` is its own, and it has no PMU that counts energy; the rest of sysfs is that of this machine.
     fn without_meters() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let machine = Self { folder };
-        for entry in fs::read_dir("/sys").expect("sysfs").flatten() {
-            if entry.file_name() != "class" {
-                let link = machine.sys().join(entry.file_name());
-                fs::create_dir_all(machine.sys()).expect("a folder");
-                symlink(entry.path(), link).expect("a link");
+        let link = |below: &str, all_but: &[&str]| {
+            let place = machine.sys().join(below);
+            fs::create_dir_all(&place).expect("a folder");
+            for entry in fs::read_dir(Path::new("/sys").join(below))
+                .expect("sysfs")
+                .flatten()
+            {
+                if !all_but.iter().any(|it| entry.file_name() == *it) {
+                    symlink(entry.path(), place.join(entry.file_name())).expect("a link");
+                }
             }
-        }
+        };
+        link("", &["class", "bus"]);
+        link("bus", &["event_source"]);
+        link("bus/event_source", &["devices"]);
+        link("bus/event_source/devices", &["power", "power_core"]);
         let text = format!("[host]\nsys = \"{}\"\n", machine.sys().display());
         fs::write(machine.config(), text).expect("a file");
         machine
