@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use noctule_model::{Energy, Node, Unread, UnreadZone, Zone};
 
@@ -62,6 +62,8 @@ pub const NOTHING_COUNTED: &str =
 /// are opened, and processors update theirs about once in a millisecond.
 const FIRST_STEP: Duration = Duration::from_millis(1);
 const FIRST_LOOKS: u32 = 10;
+/// How often where that is waited for.
+const LISTENED: Duration = Duration::from_millis(10);
 
 /// All meters of the machine.
 pub struct Meters {
@@ -208,6 +210,7 @@ impl Meters {
     /// Looks whether counters that had counted nothing do by now. From then on they are read.
     fn hear(&mut self) {
         let (known, silent) = (self.meters.len(), std::mem::take(&mut self.silent));
+        let before = silent.len();
         for (found, mut channel) in silent {
             channel.read(self.files.as_ref(), self.clock.as_ref());
             if channel.has_counted_nothing() {
@@ -221,6 +224,16 @@ impl Meters {
             }
         }
         self.take_in(known);
+        self.changed |= self.silent.len() < before;
+    }
+
+    /// Waits until there is a zone, for so long at most, where a counter has counted nothing so far.
+    pub fn listen(&mut self, limit: Duration) {
+        let end = Instant::now() + limit;
+        while self.zones.is_empty() && !self.silent.is_empty() && Instant::now() < end {
+            thread::sleep(LISTENED);
+            self.hear();
+        }
     }
 
     /// Looks for zones that are not read yet, the best meter of each first.
@@ -234,17 +247,21 @@ impl Meters {
         ]
         .concat();
         found.sort_by_key(|it| it.rank);
+        self.silent
+            .retain(|(known, _)| found.iter().any(|it| known.is_known_as(it)));
         let unread = std::mem::take(&mut self.unread);
         let known = self.meters.len();
         for found in found {
             if self.meters.iter().any(|(it, _)| it.is_known_as(&found)) {
                 continue;
             }
-            if self.silent.iter().any(|(it, _)| it.is_known_as(&found)) {
-                self.leave(&found, Unread::Refused(NOTHING_COUNTED.to_owned()));
-                continue;
-            }
-            if let Err(why) = self.add(&found) {
+            let is_silent = || self.silent.iter().any(|(it, _)| it.is_known_as(&found));
+            let why = match self.covered(&found) {
+                Some(why) => Some(why),
+                None if is_silent() => Some(Unread::Refused(NOTHING_COUNTED.to_owned())),
+                None => self.add(&found).err(),
+            };
+            if let Some(why) = why {
                 self.leave(&found, why);
             }
         }
@@ -289,9 +306,6 @@ impl Meters {
     }
 
     fn add(&mut self, found: &Found) -> Result<(), Unread> {
-        if let Some(why) = self.covered(found) {
-            return Err(why);
-        }
         let channel = Channel::open(found, self.files.as_ref(), self.clock.as_ref());
         let channel = channel.map_err(Unread::Refused)?;
         if channel.has_counted_nothing() {

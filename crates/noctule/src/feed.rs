@@ -272,11 +272,14 @@ impl Feed {
 
     fn features(&self) -> Result<String, Refusal> {
         let Window { last, .. } = self.window()?;
-        Ok(json::doctor_json(
-            &last.features,
-            zones(&last),
-            &self.unread,
-        ))
+        // By now some can be read.
+        let same = |one: &Zone, two: &Zone| {
+            (&one.path, &one.name, one.socket) == (&two.path, &two.name, two.socket)
+        };
+        let is_read = |it: &UnreadZone| zones(&last).iter().any(|zone| same(zone, &it.zone));
+        let unread = self.unread.iter().filter(|it| !is_read(it));
+        let unread: Vec<UnreadZone> = unread.cloned().collect();
+        Ok(json::doctor_json(&last.features, zones(&last), &unread))
     }
 
     fn events(&self, query: &Query) -> Result<String, Refusal> {

@@ -53,6 +53,9 @@ const CATCH_UP: Duration = Duration::from_millis(100);
 /// Between two searches for names while those before them have not been answered.
 const NAMES_STEP: Duration = Duration::from_millis(10);
 
+/// Counters of energy that a virtual machine makes of others have something new once in a second.
+pub(crate) const SLOWEST_COUNTER: Duration = Duration::from_millis(1200);
+
 /// How often memory that is free is given back.
 const TRIM_NS: u64 = 10_000_000_000;
 
@@ -254,8 +257,9 @@ impl Pipeline {
         &self.attribution
     }
 
-    /// Whether there is a meter of energy, or a model.
-    pub(crate) fn has_meter(&self) -> bool {
+    /// Whether there is a meter of energy, or a model. One that begins to count is waited for.
+    pub(crate) fn has_meter(&mut self) -> bool {
+        self.meters.listen(SLOWEST_COUNTER);
         !self.meters.zones().is_empty()
     }
 

@@ -65,9 +65,16 @@ impl EnergyReport {
                 gaps.map_or(0, |reading| reading.gaps),
             )
         });
+        // A zone that came within the window has only what was used since: no sum of rows is made of it, but where
+        // there was no other.
+        let there = first.energy.as_ref().map_or(0, |energy| energy.zones.len());
+        let known = match there {
+            0 => places.end,
+            there => there.min(places.end),
+        };
         Some(Self {
             zones: zones.collect(),
-            kinds: charged_kinds(&energy.zones, &last.zone_accounts),
+            kinds: charged_kinds(&energy.zones, &last.zone_accounts[..known]),
             unrecorded: Joules::default(),
         })
     }
@@ -112,7 +119,7 @@ impl ZoneReport {
     }
 }
 
-/// The kinds that rows are charged with.
+/// The kinds that rows are charged with, by the zones that have accounts: those are the first.
 pub fn charged_kinds(zones: &[Zone], accounts: &[ZoneAccount]) -> Vec<KindReport> {
     let driven = |place: usize| {
         let account: Option<&ZoneAccount> = accounts.get(place);

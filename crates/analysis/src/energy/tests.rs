@@ -7,7 +7,7 @@ use noctule_model::{
     Node, ProcessId, ProcessRow, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 
-use super::{Attribution, IdleEnergy};
+use super::{Attribution, EnergyReport, IdleEnergy};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -396,4 +396,31 @@ fn what_was_learned_serves_to_divide_again() {
     }
     let active = last.zone_accounts[0].active_uj;
     assert!(active.abs_diff(19 * 20_000_000) < 4_000_000, "{active}");
+}
+
+#[test]
+fn a_zone_that_comes_within_a_window_is_no_sum_of_its_rows() {
+    let batch = |zones: &[Zone]| {
+        let account = ZoneAccount {
+            driver: Driver::Cycles,
+            ..ZoneAccount::default()
+        };
+        let zone_accounts = vec![account; zones.len()];
+        Batch {
+            zone_accounts,
+            ..Machine::new(zones).batch
+        }
+    };
+    let package = |parent| zone(ZoneKind::Package, parent);
+    let [alone, none] = [batch(&[package(None)]), Batch::default()];
+    let both = batch(&[package(Some(1)), zone(ZoneKind::Psys, None)]);
+    let roots = |first, last| {
+        let report = EnergyReport::between(first, last).expect("there is a meter");
+        let kinds = report.kinds.into_iter();
+        let roots: Vec<ZoneKind> = kinds.filter(|it| it.root).map(|it| it.kind).collect();
+        roots
+    };
+    assert_eq!(roots(&alone, &both), [ZoneKind::Package]);
+    assert_eq!(roots(&both, &both), [ZoneKind::Psys]);
+    assert_eq!(roots(&none, &both), [ZoneKind::Psys]);
 }

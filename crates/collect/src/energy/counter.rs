@@ -55,6 +55,8 @@ pub(super) struct Sum {
     shape: Shape,
     energy_uj: u64,
     last: Option<Last>,
+    /// Whether each value so far was 0; `None` before the first.
+    at_zero: Option<bool>,
     /// The highest power seen, in microwatts.
     peak_uw: u64,
 }
@@ -73,14 +75,14 @@ impl Sum {
             shape,
             energy_uj: 0,
             last: None,
+            at_zero: None,
             peak_uw: 0,
         }
     }
 
-    /// Its only value so far is 0, and what it covers always uses some power.
+    /// It has not left 0, and what it covers always uses some power.
     pub(super) fn has_counted_nothing(&self) -> bool {
-        let at_zero = self.last.is_some_and(|last| last.value == 0);
-        self.shape.always_moves && self.energy_uj == 0 && at_zero
+        self.shape.always_moves && self.at_zero == Some(true)
     }
 
     /// Microjoules since the first value.
@@ -91,6 +93,7 @@ impl Sum {
     /// Takes the value that was read at that moment. After a jump the counter goes on from its new
     /// value.
     pub(super) fn add(&mut self, value: u64, at_ns: u64) -> Result<(), Fault> {
+        self.at_zero = Some(self.at_zero.unwrap_or(true) && value == 0);
         let Some(last) = self.last else {
             self.last = Some(Last {
                 value,

@@ -12,7 +12,8 @@ use crate::print::Paint;
 use crate::{exit, otlp, wire};
 
 pub(super) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
-    let meters = wire::meters(config);
+    let mut meters = wire::meters(config);
+    meters.listen(wire::SLOWEST_COUNTER);
     let features = wire::examine(config, &meters);
     let (zones, unread) = (meters.zones(), meters.unread());
     let mut output = Output::open(None)?;

@@ -95,7 +95,7 @@ fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<A
         }
     })?;
     let last = batches.last().map_or(0, |batch: &Batch| batch.sequence);
-    if batches.first().is_some_and(|batch| batch.energy.is_none()) {
+    if !batches.is_empty() && batches.iter().all(|batch| batch.energy.is_none()) {
         bail!("there was no meter of energy where this was recorded");
     }
     let begun = window.tape.batches(&window.stretch.span, 0);

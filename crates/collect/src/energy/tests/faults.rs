@@ -240,6 +240,14 @@ fn a_counter_that_has_counted_nothing_is_no_meter_until_it_does() {
         assert_eq!(energy.readings.len(), 1);
     }
     meters.has_changed();
+    // A read that fails after the machine slept tells nothing of the counter.
+    machine.fail(PACKAGE, Some(EIO));
+    machine.suspend(3600);
+    read(&mut meters).expect("there is a meter");
+    machine.fail(PACKAGE, None);
+    assert_eq!(names(&meters), ["package-1"]);
+    machine.pass(1);
+    read(&mut meters).expect("there is a meter");
     machine.pass(1);
     machine.write(PACKAGE, 5_000_000);
     let energy = read(&mut meters).expect("there are meters");
