@@ -37,7 +37,7 @@ const ABSENT: [(&str, &str); 27] = [
     ("cpu.seconds_by_package", "a machine with several packages"),
     ("interrupt_seconds", "CONFIG_IRQ_TIME_ACCOUNTING"),
     ("steal_seconds", "CONFIG_PARAVIRT_TIME_ACCOUNTING"),
-    ("steal_in_used_seconds", "a kernel without that"),
+    ("steal_included_seconds", "a kernel without that"),
     ("container.name", "a runtime that wrote it"),
     ("k8s.pod.uid", "a pod"),
     ("k8s.pod.name", "a pod"),

@@ -247,7 +247,7 @@ fn what_the_host_takes_is_the_kernels() {
     drop(load);
     let answer = window.close().answer;
     // Where the kernel counts it as CPU time of who ran, that is told by another key.
-    let keys = ["steal_seconds", "steal_in_used_seconds"].map(|key| answer[key].as_f64());
+    let keys = ["steal_seconds", "steal_included_seconds"].map(|key| answer[key].as_f64());
     let said = match keys {
         [Some(said), None] | [None, Some(said)] => said,
         // Some kernels know nothing of hosts.

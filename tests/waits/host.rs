@@ -142,7 +142,7 @@ fn what_a_clock_of_the_host_steps_by_was_not_taken() {
         0.0,
     );
     let all = number(&stat["window_seconds"]) * number(&stat["cpus"]) / 2.0;
-    let said = number(&stat["steal_in_used_seconds"]);
+    let said = number(&stat["steal_included_seconds"]);
     assert_close("of all CPUs", said, all, 0.05, 0.0);
     // The first CPU is idle, and switches seldom.
     for cpu in why["time_of_cpus"].as_array().expect("CPUs") {

@@ -201,9 +201,9 @@ impl ReportBuilder {
                 idle_ns: last.node.idle_ns.saturating_sub(self.first.node.idle_ns),
                 interrupt_ns: grown(last.node.interrupt_ns, self.first.node.interrupt_ns),
                 steal_ns: grown(last.node.steal_ns, self.first.node.steal_ns),
-                steal_in_used_ns: grown(
-                    last.node.steal_in_used_ns,
-                    self.first.node.steal_in_used_ns,
+                steal_included_ns: grown(
+                    last.node.steal_included_ns,
+                    self.first.node.steal_included_ns,
                 ),
                 idle_switches: last
                     .node

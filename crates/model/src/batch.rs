@@ -129,9 +129,9 @@ pub struct Node {
     /// What the host took of it, where the kernel does not count that as CPU time of who ran
     /// (CONFIG_PARAVIRT_TIME_ACCOUNTING).
     pub steal_ns: Option<u64>,
-    /// What the host took of CPUs, idle ones too, up to the last switch of each, where the kernel does count it as
-    /// CPU time of who ran.
-    pub steal_in_used_ns: Option<u64>,
+    /// What the host took of CPUs, up to the last switch of each, where the kernel does count it as CPU time of who
+    /// ran, or as idle: it is included in what was used, and in idle time.
+    pub steal_included_ns: Option<u64>,
     /// How often a CPU left its idle task.
     pub idle_switches: u64,
     /// Sum over all cgroups, which is the sum over all processes, dead ones included, and (other

@@ -185,7 +185,7 @@ fn every_metric_of_the_tables_appears_with_its_own_labels() {
     batch.measured = Measured::from_iter(Counter::all());
     batch.measured.extend(EventCounter::all());
     // No kernel has both.
-    batch.node.steal_in_used_ns = batch.node.steal_ns;
+    batch.node.steal_included_ns = batch.node.steal_ns;
     fixture::metered(&mut batch);
     for row in &mut batch.subjects {
         row.verdict = Some(VerdictKind::Quiet);

@@ -23,7 +23,7 @@
  * @property {number} step_seconds
  * @property {number} cpus
  * @property {number[]} covered_seconds
- * @property {{used: Steps, idle: Steps, remainder: Steps, interrupt?: Steps, steal?: Steps, steal_in_used?: Steps}} node
+ * @property {{used: Steps, idle: Steps, remainder: Steps, interrupt?: Steps, steal?: Steps, steal_included?: Steps}} node
  * @property {{of?: number, causes: Record<string, Steps>, p50_seconds: Steps, p90_seconds: Steps, p99_seconds: Steps, max_seconds: Steps, bounds_seconds: number[], lengths: number[][], missing: number}} waits
  * @property {{cpu: number, busy: Steps, taken: Steps, holder: Steps, held: Steps}[]} [strips]
  * @property {number} owners_total

@@ -87,8 +87,8 @@ function placed(owners) {
 }
 
 /** What no thread used: apart where the kernel keeps it apart. @param {History["node"]} node */
-function beside({ interrupt, steal, steal_in_used, remainder }) {
-  if (steal_in_used) return [{ label: "interrupts", values: remainder, color: "remainder" }];
+function beside({ interrupt, steal, steal_included, remainder }) {
+  if (steal_included) return [{ label: "interrupts", values: remainder, color: "remainder" }];
   if (!interrupt || !steal) return [{ label: "interrupts and steal", values: remainder, color: "remainder" }];
   return [
     { label: "interrupts", values: interrupt, color: "remainder" },

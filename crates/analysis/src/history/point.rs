@@ -60,8 +60,8 @@ pub struct NodePoint {
     pub interrupt_ns: Option<u64>,
     /// What the host took; `None` where the kernel does not keep it apart.
     pub steal_ns: Option<u64>,
-    /// What the host took where the kernel counts it as used; `None` elsewhere.
-    pub steal_in_used_ns: Option<u64>,
+    /// What the host took where the kernel includes it in used and idle time; `None` elsewhere.
+    pub steal_included_ns: Option<u64>,
     /// By index of [`Cause`], nanoseconds; 0 where `measured` lacks it.
     pub wait_ns: [u64; Cause::ALL.len()],
     /// How long each wait was.
@@ -388,7 +388,7 @@ impl NodePoint {
             used_ns: grown(Counter::CpuTime),
             interrupt_ns: known(b.interrupt_ns, a.interrupt_ns),
             steal_ns: known(b.steal_ns, a.steal_ns),
-            steal_in_used_ns: known(b.steal_in_used_ns, a.steal_in_used_ns),
+            steal_included_ns: known(b.steal_included_ns, a.steal_included_ns),
             wait_ns: Cause::ALL.map(|cause| grown(Counter::Wait(cause))),
             lengths: last.all_waits.since(&first.all_waits),
             events: b.events.since(&a.events),

@@ -67,8 +67,8 @@ pub struct SpanStep {
     pub interrupt_ns: Option<u64>,
     /// What the host took; likewise.
     pub steal_ns: Option<u64>,
-    /// What the host took of what threads used; likewise.
-    pub steal_in_used_ns: Option<u64>,
+    /// What the host took where that is included in used and idle time; likewise.
+    pub steal_included_ns: Option<u64>,
     /// What was waited, by index of [`Cause`], nanoseconds.
     pub wait_ns: [u64; Cause::ALL.len()],
     /// How long each wait was. Of an owner without its crowded points.
@@ -233,7 +233,7 @@ impl SpanStep {
         let node = &point.node;
         self.interrupt_ns = known(self.interrupt_ns, node.interrupt_ns);
         self.steal_ns = known(self.steal_ns, node.steal_ns);
-        self.steal_in_used_ns = known(self.steal_in_used_ns, node.steal_in_used_ns);
+        self.steal_included_ns = known(self.steal_included_ns, node.steal_included_ns);
         self.covered_ns += point.length_ns;
         self.elapsed_ns += node.elapsed_ns;
         self.idle_ns += node.idle_ns;

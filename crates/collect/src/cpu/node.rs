@@ -165,7 +165,7 @@ impl NodeTime {
                 .interrupts
                 .then(|| taken(|cpu| cpu.interrupt_ns)),
             steal_ns: self.scheduler.steal.then(|| taken(|cpu| cpu.steal_ns)),
-            steal_in_used_ns: (self.scheduler.host && !self.scheduler.steal)
+            steal_included_ns: (self.scheduler.host && !self.scheduler.steal)
                 .then(|| taken(|cpu| cpu.steal_ns)),
             idle_switches: self.idle_switches,
             total: used + &on_idle,
@@ -346,7 +346,7 @@ mod tests {
                 ..Snapshot::default()
             };
             let node = finish(node, &snapshot, Counters::default(), 0);
-            (node.interrupt_ns, node.steal_ns)
+            (node.interrupt_ns, node.steal_ns.or(node.steal_included_ns))
         };
         let mut node = NodeTime::new(0, known);
         // Of the time before the start.
@@ -355,6 +355,26 @@ mod tests {
         let mut node = NodeTime::new(0, Scheduler::default());
         taken(&mut node, 900, 600);
         assert_eq!(taken(&mut node, 1000, 630), (None, None));
+        // A kernel includes it in used and idle time, or keeps it apart, and not both.
+        for steal in [false, true] {
+            let host = true;
+            let known = Scheduler {
+                host,
+                steal,
+                ..known
+            };
+            let mut node = NodeTime::new(0, known);
+            taken(&mut node, 900, 600);
+            assert_eq!(taken(&mut node, 1000, 630), (Some(30), Some(70)));
+            let slot = CpuSlot::default();
+            let snapshot = Snapshot {
+                cpus: vec![(0, slot)],
+                ..Snapshot::default()
+            };
+            let node = finish(&mut node, &snapshot, Counters::default(), 0);
+            assert_eq!(node.steal_ns.is_some(), steal);
+            assert_eq!(node.steal_included_ns.is_some(), !steal);
+        }
     }
 
     #[test]

@@ -15,8 +15,8 @@ pub enum SelfSource {
     NodeInterrupt,
     /// What the host took of the CPUs.
     NodeSteal,
-    /// Steal that the kernel counts as used.
-    NodeStealInUsed,
+    /// Steal that is included in used and idle time.
+    NodeStealIncluded,
     /// Online CPUs.
     NodeCpus,
     /// What the meters counted, by where it went.
@@ -122,7 +122,8 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::Seconds,
         &[],
-        "Elapsed CPU time that is neither idle nor charged to a process: interrupts and steal.",
+        "Elapsed CPU time that is neither idle nor charged to a process: interrupts, and steal where the kernel keeps \
+         it apart.",
         SelfSource::NodeRemainder,
         "sched_switch could not be attached",
     ),
@@ -167,13 +168,13 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         "the kernel counts it as CPU time of who ran (no CONFIG_PARAVIRT_TIME_ACCOUNTING)",
     ),
     own(
-        "node_cpu_steal_in_used_seconds",
+        "node_cpu_steal_included_seconds",
         Kind::Counter,
         Unit::Seconds,
         &[],
         "Time that the host took from CPUs (steal), up to the last switch of each, which this kernel counts as \
-         CPU time of who ran.",
-        SelfSource::NodeStealInUsed,
+         CPU time of who ran, or as idle: it is included in these.",
+        SelfSource::NodeStealIncluded,
         "the kernel keeps it apart (node_cpu_steal_seconds), or measures none",
     ),
     own(

@@ -258,7 +258,7 @@ fn taken(name: &str, ns: Option<u64>) -> String {
 }
 
 /// Window, idle time, and the rest (interrupts and steal), so that the sums close before the
-/// reader's eyes. Where the kernel counts steal as used it is not a part of the rest.
+/// reader's eyes. Where the kernel includes steal in the former two it is no part of the rest.
 fn machine(report: &Report, paint: Paint) -> String {
     paint.folded(Tone::Faint, &time_of_cpus(report), 0)
 }
@@ -267,12 +267,12 @@ fn time_of_cpus(report: &Report) -> String {
     let node = &report.node;
     let share = |ns: u64| text::share(ns, node.elapsed_ns);
     let used = node.total[Counter::CpuTime];
-    let (rest, counted) = match node.steal_in_used_ns {
+    let (rest, counted) = match node.steal_included_ns {
         None => ("interrupts and steal", String::new()),
         Some(ns) => (
             "interrupts",
             format!(
-                "; steal, which this kernel counts as used: {}",
+                "; steal, which this kernel includes in used and idle time: {}",
                 text::seconds(ns)
             ),
         ),
@@ -300,14 +300,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steal_that_the_kernel_counts_as_used_is_no_part_of_the_rest() {
-        let words = |steal_ns, steal_in_used_ns| {
+    fn steal_that_the_kernel_includes_elsewhere_is_no_part_of_the_rest() {
+        let words = |steal_ns, steal_included_ns| {
             let node = |seconds: u64| Node {
                 cpus: 2,
                 elapsed_ns: 2_000_000_000 * seconds,
                 idle_ns: 1_500_000_000 * seconds,
-                steal_ns: Some(steal_ns).filter(|_| steal_in_used_ns == 0),
-                steal_in_used_ns: Some(steal_in_used_ns * seconds).filter(|ns| *ns > 0),
+                steal_ns: Some(steal_ns).filter(|_| steal_included_ns == 0),
+                steal_included_ns: Some(steal_included_ns * seconds).filter(|ns| *ns > 0),
                 ..Node::default()
             };
             let [first, last] = [1, 2].map(|seconds| Batch {
@@ -326,7 +326,7 @@ mod tests {
         );
         assert_eq!(
             words(0, 250_000_000),
-            "interrupts (25.0%); steal, which this kernel counts as used: 0.250s"
+            "interrupts (25.0%); steal, which this kernel includes in used and idle time: 0.250s"
         );
     }
 

@@ -156,7 +156,7 @@ struct NodeSteps {
     #[serde(skip_serializing_if = "Option::is_none")]
     steal: Option<Steps<f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    steal_in_used: Option<Steps<f64>>,
+    steal_included: Option<Steps<f64>>,
 }
 
 /// One CPU. Parts of its time.
@@ -302,7 +302,7 @@ impl NodeSteps {
             }),
             interrupt: known(span, |step| step.interrupt_ns),
             steal: known(span, |step| step.steal_ns),
-            steal_in_used: known(span, |step| step.steal_in_used_ns),
+            steal_included: known(span, |step| step.steal_included_ns),
         }
     }
 }

@@ -60,7 +60,7 @@ pub fn stat_json(report: &Report, level: Level) -> String {
         remainder_seconds: charged.then(|| seconds(node.remainder_ns())),
         interrupt_seconds: node.interrupt_ns.map(seconds),
         steal_seconds: node.steal_ns.map(seconds),
-        steal_in_used_seconds: node.steal_in_used_ns.map(seconds),
+        steal_included_seconds: node.steal_included_ns.map(seconds),
         unrecorded_seconds: (level == Level::Process).then(|| seconds(report.unrecorded_ns)),
         energy: report
             .energy
@@ -105,7 +105,7 @@ pub fn node_json(report: &Report, agent: &AgentFacts<'_>) -> String {
         remainder_seconds: seconds(node.remainder_ns()),
         interrupt_seconds: node.interrupt_ns.map(seconds),
         steal_seconds: node.steal_ns.map(seconds),
-        steal_in_used_seconds: node.steal_in_used_ns.map(seconds),
+        steal_included_seconds: node.steal_included_ns.map(seconds),
         node: EventsJson::new(&events, report.measured),
         agent: AgentJson {
             cpu_seconds: seconds(agent.cost.cpu_ns),
@@ -189,7 +189,7 @@ struct NodeAnswer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     steal_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    steal_in_used_seconds: Option<f64>,
+    steal_included_seconds: Option<f64>,
     node: EventsJson,
     agent: AgentJson,
     losses: BTreeMap<&'static str, u64>,
@@ -218,7 +218,7 @@ struct Stat<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     steal_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    steal_in_used_seconds: Option<f64>,
+    steal_included_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unrecorded_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

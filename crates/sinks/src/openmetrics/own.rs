@@ -39,14 +39,14 @@ impl Family<'_> {
             | SelfSource::NodeRemainder
             | SelfSource::NodeInterrupt
             | SelfSource::NodeSteal
-            | SelfSource::NodeStealInUsed
+            | SelfSource::NodeStealIncluded
                 if !measured => {}
             SelfSource::NodeIdleSwitches => self.put(Value::Count(node.idle_switches)),
             SelfSource::NodeIdle => self.put(Value::Nanoseconds(node.idle_ns)),
             SelfSource::NodeRemainder => self.put(Value::Nanoseconds(node.remainder_ns())),
             SelfSource::NodeInterrupt => self.put_known(node.interrupt_ns),
             SelfSource::NodeSteal => self.put_known(node.steal_ns),
-            SelfSource::NodeStealInUsed => self.put_known(node.steal_in_used_ns),
+            SelfSource::NodeStealIncluded => self.put_known(node.steal_included_ns),
             SelfSource::NodeEnergy | SelfSource::EnergyError => self.energy(snapshot),
             SelfSource::NodeCpus => self.put(Value::Count(node.cpus.into())),
             SelfSource::AgentCpu => self.put(Value::Nanoseconds(agent.cpu_ns)),

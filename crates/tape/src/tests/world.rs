@@ -162,7 +162,7 @@ impl World {
             elapsed_ns: node.elapsed_ns + dice.roll(99),
             interrupt_ns: dice.maybe(7),
             steal_ns: dice.maybe(0),
-            steal_in_used_ns: dice.maybe(5),
+            steal_included_ns: dice.maybe(5),
             sockets: Sockets {
                 connections: dice.roll(9),
                 listeners: dice.roll(9),

@@ -54,7 +54,7 @@ struct Shares {
     busy: Option<f64>,
     idle: Option<f64>,
     remainder: Option<f64>,
-    /// A part of what is busy.
+    /// Where it is no part of the remainder: it is included in the other two.
     steal: Option<f64>,
 }
 
@@ -66,7 +66,7 @@ impl Shares {
             busy: share(node.total[Counter::CpuTime]),
             idle: share(node.idle_ns),
             remainder: share(node.remainder_ns()),
-            steal: node.steal_in_used_ns.and_then(share),
+            steal: node.steal_included_ns.and_then(share),
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn lines(width: usize, palette: &Palette, recorded: bool) -> Vec<Line
          the half-width of the active part. Idle energy belongs to the node and to no row.",
         "What is not measured has no column, or -; noctule doctor says why.",
         "irq+steal: interrupts and steal, time neither idle nor charged to a process. Where the kernel \
-         counts steal as CPU time of who ran, it stands by itself.",
+         includes steal in busy and idle time, it stands by itself.",
     ] {
         let wrapped = text::wrap(line, width.saturating_sub(2));
         lines.extend(
