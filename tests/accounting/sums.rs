@@ -246,7 +246,7 @@ fn what_the_host_takes_is_the_kernels() {
     let steal = oracle::node_time().steal - before;
     drop(load);
     let answer = window.close().answer;
-    // Where the kernel counts it as CPU time of who ran, that is told by another key.
+    // A kernel that includes steal in used and idle time has the second key.
     let keys = ["steal_seconds", "steal_included_seconds"].map(|key| answer[key].as_f64());
     let said = match keys {
         [Some(said), None] | [None, Some(said)] => said,

@@ -62,7 +62,7 @@ pub const NOTHING_COUNTED: &str =
 /// are opened, and processors update theirs about once in a millisecond.
 const FIRST_STEP: Duration = Duration::from_millis(1);
 const FIRST_LOOKS: u32 = 10;
-/// How often where that is waited for.
+/// How often [`Meters::listen`] looks.
 const LISTENED: Duration = Duration::from_millis(10);
 
 /// All meters of the machine.
