@@ -17,6 +17,7 @@ mod event_counters;
 mod feature;
 mod health;
 mod histogram;
+mod idle;
 mod idmap;
 mod ids;
 mod joules;
@@ -49,6 +50,7 @@ pub use event_counters::{
 pub use feature::FeatureId;
 pub use health::{AgentCost, Feature, FeatureState, Loss, MapFill, ProgramCost, Sending};
 pub use histogram::Histogram;
+pub use idle::Idle;
 pub use idmap::{IdMap, IdSet};
 pub use ids::{CgroupId, ProcessId};
 pub use joules::{Driver, Joules, ZoneAccount};
