@@ -3,13 +3,15 @@
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::parts::assert_adds_up;
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::window::Window;
-use super::{assert_close, configuration, path, support, waited};
+use super::{assert_close, configuration, number, path, support, waited};
 
 #[test]
 fn waits_that_are_off_are_an_error_of_the_configuration() {
@@ -134,4 +136,49 @@ fn a_table_that_is_too_small_is_a_loss_and_the_node_has_everything() {
         assert!(lost.iter().any(|(k, _)| *k == kind), "{kind}: {lost:?}");
     }
     assert_eq!(Reading::fresh(&whole).losses(), []);
+}
+
+/// How long one group waited for another in the window of the verdicts, where that has a name.
+fn named_pair(agent: &Agent, victim: &Group, culprit: &Group) -> Option<f64> {
+    let (status, text) = agent.get("/api/v1/pairs", "application/json");
+    // Before the first window ends there are none.
+    if status == 503 {
+        return None;
+    }
+    assert_eq!(status, 200, "{text}");
+    let answer: Value = serde_json::from_str(&text).expect("JSON");
+    let pairs = answer["rows"].as_array().expect("rows");
+    let is = |pair: &&Value, key: &str, group: &Group| pair[key] == group.path().as_str();
+    let mut pairs = pairs
+        .iter()
+        .filter(|pair| is(pair, "victim", victim) && is(pair, "culprit", culprit));
+    pairs.next().map(|pair| number(&pair["wait.seconds"]))
+}
+
+#[test]
+fn a_culprit_that_comes_when_all_places_are_taken_has_a_name_once_others_are_idle() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    let config = configuration("[collect]\nblame_rows = 24\n[verdicts]\nwindow_seconds = 3\n");
+    let agent = Agent::start(&["--config", path(&config)]);
+    let crowd = crowd();
+    let rows = [("map", "blames")];
+    agent.wait_for_value("noctule_self_map_entries", &rows, |taken| taken >= 24.0);
+    // Their groups stay, and so would their pairs.
+    let (_groups, loads): (Vec<Group>, Vec<Load>) = crowd.into_iter().unzip();
+    drop(loads);
+    let late = ["late-1", "late-2"].map(|name| Group::new(name).heavy());
+    let _loads = late.each_ref().map(|group| Load::own(group, "spin 1"));
+    let [one, other] = &late;
+    let named = || {
+        Some([
+            named_pair(&agent, one, other)?,
+            named_pair(&agent, other, one)?,
+        ])
+    };
+    // Each has the CPU half of the time.
+    let waited = support::wait_for("both have names", || {
+        named().filter(|waited| waited.iter().all(|&seconds| seconds > 1.0))
+    });
+    println!("{waited:?} s in a window of 3 s");
 }

@@ -99,7 +99,7 @@ impl CpuSource {
             processes: Processes::new(packages, grace.process),
             hidden: Hidden::new(facts),
             cgroups: Cgroups::new(packages, grace.cgroup),
-            waits: Waits::new(grace.cgroup),
+            waits: Waits::new(grace.cgroup, kernel.blame_rows()),
             node: NodeTime::new(kernel.started_ns(), kernel.scheduler()),
             agent,
             features: Features::new(features, facts.roots.sys.clone()),
@@ -151,6 +151,11 @@ impl CpuSource {
         for (victim, culprit, taken) in settled.cells {
             if let Some(last) = self.kernel.forget_blame(victim, culprit) {
                 self.waits.add(victim, culprit, &last.since(&taken));
+            }
+        }
+        for (victim, culprit) in self.waits.idle(&snapshot) {
+            if let Some(last) = self.kernel.forget_blame(victim, culprit) {
+                self.waits.forget(victim, culprit, last);
             }
         }
         let mut agent = self.agent.cost();

@@ -508,8 +508,14 @@ impl Accounting {
         waits::forget_waits(&self.switch, group);
     }
 
-    /// Forgets a cell of the matrix of which victim or culprit is gone for good; the value is what
-    /// was in it, which can be more than in the last snapshot.
+    /// For how many cells the matrix has room.
+    pub fn blame_rows(&self) -> usize {
+        self.switch.maps.blames.max_entries() as usize
+    }
+
+    /// Forgets a cell of the matrix; the value is what was in it, which can be more than in the last
+    /// snapshot. Victim or culprit is gone for good, or the cell does not grow: a wait that another CPU charges
+    /// to it in this very moment is in no cell.
     pub fn forget_blame(&self, victim: Group, culprit: Group) -> Option<Blame> {
         waits::forget_blame(&self.switch, victim, culprit)
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use noctule_kernel::{Snapshot, WaitCounts};
-use noctule_model::{Blame, BlameRow, CgroupId, Group, Histogram, WaitRow};
+use noctule_model::{Blame, BlameRow, CgroupId, Group, Histogram, Idle, WaitRow};
 
 use crate::ledger::{Ledger, Released, Row};
 
@@ -16,6 +16,10 @@ pub(super) struct Waits {
     released: Released<Group>,
     /// The waits of groups that are no longer listed.
     retired: Histogram,
+    /// How many cells the kernel side has room for.
+    room: usize,
+    /// Cells that can give their rows to others.
+    idle: Idle<(Group, Group), Blame>,
 }
 
 /// Rows of the kernel side that may be taken out, because they are settled here.
@@ -27,12 +31,15 @@ pub(super) struct Settled {
 }
 
 impl Waits {
-    pub(super) fn new(grace: Duration) -> Self {
+    /// The kernel side has room for so many cells.
+    pub(super) fn new(grace: Duration, room: usize) -> Self {
         Self {
             groups: Ledger::new(),
             cells: Ledger::new(),
             released: Released::new(grace),
             retired: Histogram::default(),
+            room,
+            idle: Idle::default(),
         }
     }
 
@@ -82,6 +89,25 @@ impl Waits {
     /// Adds to a cell what came after the snapshot and before its row was taken out.
     pub(super) fn add(&mut self, victim: Group, culprit: Group, late: &Blame) {
         self.cells.row((victim, culprit)).settled += late;
+    }
+
+    /// Cells whose rows are to be taken out, because there is hardly room for others and they did not grow
+    /// for a while: without it, who comes after all places are taken would never have a name.
+    pub(super) fn idle(&mut self, snapshot: &Snapshot) -> Vec<(Group, Group)> {
+        let rows = &snapshot.blames;
+        let cells = || {
+            rows.iter()
+                .map(|&(victim, culprit, row)| ((victim, culprit), row))
+        };
+        self.idle
+            .of(snapshot.taken_ns, rows.len(), self.room, cells)
+    }
+
+    /// The row of this cell was taken out, and had `last`. The victim keeps what it waited, without a name.
+    pub(super) fn forget(&mut self, victim: Group, culprit: Group, last: Blame) {
+        self.cells.row((victim, culprit)).row = last;
+        let total = self.cells.remove(&(victim, culprit));
+        self.cells.row((victim, Group::Unnamed)).settled += &total;
     }
 
     /// Forgets the groups that were released long ago. What they did to others stays, without a
@@ -180,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_released_group_keeps_its_figures_whatever_comes_late() {
-        let mut waits = Waits::new(Duration::from_nanos(100));
+        let mut waits = Waits::new(Duration::from_nanos(100), 4);
         waits.update(&snapshot(1, &[(A, 3)], &[(A, B, 10)]), &[]);
         let settled = waits.update(&snapshot(2, &[(A, 4)], &[(A, B, 12)]), &[CgroupId(7)]);
         assert_eq!(settled.groups, [A]);
@@ -200,10 +226,47 @@ mod tests {
 
     #[test]
     fn a_culprit_that_is_gone_for_long_is_still_blamed_without_its_name() {
-        let mut waits = Waits::new(Duration::from_nanos(100));
+        let mut waits = Waits::new(Duration::from_nanos(100), 4);
         waits.update(&snapshot(1, &[], &[(A, B, 10)]), &[CgroupId(8)]);
         assert_eq!(blamed(&waits), [(A, B, 10)]);
         waits.update(&snapshot(200, &[], &[]), &[]);
         assert_eq!(blamed(&waits), [(A, Group::Unnamed, 10)]);
+    }
+
+    #[test]
+    fn where_no_row_is_left_cells_that_do_not_grow_make_room_and_their_victims_keep_the_waits() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut waits = Waits::new(Duration::from_secs(60), 4);
+        let mut at = |second: u64, grown: u64| {
+            let groups = (20..24).map(|id| Group::Cgroup(CgroupId(id)));
+            let grown = [0, grown, 0, 0].into_iter();
+            let cells: Vec<_> = groups
+                .zip(grown)
+                .map(|(by, more)| (A, by, 10 + more))
+                .collect();
+            let snapshot = snapshot(second * SECOND, &[], &cells);
+            waits.update(&snapshot, &[]);
+            let mut idle = waits.idle(&snapshot);
+            idle.sort_unstable();
+            for &(victim, culprit) in &idle {
+                // One of them grew after the snapshot.
+                let wait_ns = 10 + u64::from(culprit == Group::Cgroup(CgroupId(23)));
+                waits.forget(
+                    victim,
+                    culprit,
+                    Blame {
+                        wait_ns,
+                        preemptions: 0,
+                    },
+                );
+            }
+            (idle.len(), blamed(&waits))
+        };
+        assert_eq!(at(1, 0).0, 0);
+        assert_eq!(at(10, 5).0, 0);
+        let (gone, cells) = at(11, 6);
+        assert_eq!(gone, 3);
+        let stays = Group::Cgroup(CgroupId(21));
+        assert_eq!(cells, [(A, stays, 16), (A, Group::Unnamed, 31)]);
     }
 }

@@ -131,7 +131,7 @@ pub(super) fn forget_waits(switch: &SwitchSkel<'static>, group: Group) {
     }
 }
 
-/// Takes a cell out; the value is what was in it. One of the two must be gone for good.
+/// Takes a cell out; the value is what was in it.
 pub(super) fn forget_blame(
     switch: &SwitchSkel<'static>,
     victim: Group,
@@ -140,8 +140,15 @@ pub(super) fn forget_blame(
     let numbers = (abi::group_number(victim)?, abi::group_number(culprit)?);
     let key = [numbers.0.to_ne_bytes(), numbers.1.to_ne_bytes()].concat();
     let cells = &switch.maps.blames;
-    let last = cells.lookup(&key, MapFlags::ANY).ok()??;
-    // Another reader may have been first: nothing is lost by a cell that is not there.
-    let _ = cells.delete(&key);
+    let last = match cells.lookup_and_delete(&key) {
+        Ok(last) => last?,
+        // Before v5.14 a hash table does one after the other, and what comes in between is lost.
+        Err(_) => {
+            let last = cells.lookup(&key, MapFlags::ANY).ok()??;
+            // A cell that stays would be read again, and count twice.
+            cells.delete(&key).ok()?;
+            last
+        }
+    };
     Some(abi::blame(&abi::plain::<types::blame>(&last)?))
 }
