@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use noctule_model::{
     Batch, Blame, Blamed, Cause, CgroupId, Counter, Counters, DestinationCounters, EventCounters,
-    Group, IdMap, IdSet, Joules, Owner, Preemptor, Sockets, Subject, Waiting,
+    Group, IdMap, IdSet, Idle, Joules, Owner, Preemptor, Sockets, Subject, SubjectBlame, Waiting,
 };
 
 #[cfg(test)]
@@ -57,8 +57,11 @@ pub struct Rollup {
     total: Counters,
     /// How many subjects stay when their last group has gone.
     max_ended: usize,
-    /// How many more pairs of a victim and a culprit can have rows of their own.
+    /// How many pairs of a victim and a culprit can have rows of their own, and how many more.
+    max_pairs: usize,
     room: usize,
+    /// Pairs that can give their rows to others.
+    idle: Idle<Pair, u64>,
     /// How many more destinations can be.
     destination_room: usize,
 }
@@ -96,7 +99,9 @@ impl Rollup {
             subjects: HashMap::new(),
             total: Counters::default(),
             max_ended: MAX_ENDED,
+            max_pairs: MAX_PAIRS,
             room: MAX_PAIRS,
+            idle: Idle::default(),
             destination_room: MAX_DESTINATIONS,
         }
     }
@@ -317,8 +322,37 @@ impl Rollup {
                 });
             }
         }
+        self.forget_idle_pairs(now);
+        self.room = self.max_pairs.saturating_sub(self.pairs());
+    }
+
+    fn pairs(&self) -> usize {
         let pairs = self.subjects.values().map(|s| s.row.blame.len());
-        self.room = MAX_PAIRS.saturating_sub(pairs.sum());
+        pairs.sum()
+    }
+
+    /// Forgets pairs that do not grow, where there is hardly room for others. What the victim waited stays in
+    /// its counters.
+    fn forget_idle_pairs(&mut self, now: u64) {
+        let taken = self.pairs();
+        let subjects = &self.subjects;
+        let rows = || {
+            subjects.iter().flat_map(|(victim, standing)| {
+                let named = standing.row.blame.iter().filter_map(named);
+                named.map(|(culprit, ns)| ((victim.clone(), culprit.clone()), ns))
+            })
+        };
+        let idle = self.idle.of(now, taken, self.max_pairs, rows);
+        if idle.is_empty() {
+            return;
+        }
+        let idle: HashSet<Pair> = idle.into_iter().collect();
+        for (victim, standing) in &mut self.subjects {
+            standing.row.blame.retain(|blame| {
+                named(blame)
+                    .is_none_or(|(culprit, _)| !idle.contains(&(victim.clone(), culprit.clone())))
+            });
+        }
     }
 
     /// Leaves as many as may stay of those that everybody has met without a group.
@@ -335,6 +369,17 @@ impl Rollup {
         for (_, name) in &ended[..over] {
             self.subjects.remove(name);
         }
+    }
+}
+
+/// A victim and a culprit.
+type Pair = (Arc<Subject>, Arc<Subject>);
+
+/// The culprit that has a name, and for how long others waited for it.
+fn named(blame: &SubjectBlame) -> Option<(&Arc<Subject>, u64)> {
+    match &blame.culprit {
+        Blamed::Subject(culprit) => Some((culprit, blame.wait_ns)),
+        Blamed::Kernel | Blamed::Unnamed => None,
     }
 }
 

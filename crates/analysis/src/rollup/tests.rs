@@ -344,3 +344,48 @@ fn who_finds_no_room_is_blamed_without_a_name() {
         [blame(culprit("/a"), 5), blame(Blamed::Unnamed, 10)]
     );
 }
+
+#[test]
+fn where_no_pair_finds_room_those_that_do_not_grow_leave() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut rollup = Rollup {
+        max_pairs: 3,
+        room: 3,
+        ..Rollup::new(u64::MAX)
+    };
+    let group = |id| Group::Cgroup(CgroupId(id));
+    // How long `a.service` waited for `b.service`, `b.service` for `a.service` and for `/plain`; and `/plain` for
+    // `b.service` and for those without a name.
+    let mut at = |second: u64, grows: u64, late: u64| {
+        let cells = [
+            cell(1, group(3), grows),
+            cell(3, group(1), 10),
+            cell(3, group(5), 10),
+            cell(5, group(3), late),
+        ];
+        let rows = groups(Counters::default());
+        let batch = applied(&mut rollup, second * SECOND, rows, &cells);
+        let blamed = |victim: Subject, culprit: Option<Subject>| {
+            let rows = batch.subjects.iter();
+            let mut rows = rows.filter(|row| row.subject == victim);
+            let list = rows.next().map(|row| &row.blame[..]).unwrap_or_default();
+            let mut list = list.iter().filter(|blame| match &blame.culprit {
+                Blamed::Subject(subject) => culprit.as_ref() == Some(&**subject),
+                Blamed::Kernel | Blamed::Unnamed => culprit.is_none(),
+            });
+            list.next().map_or(0, |blame| blame.wait_ns)
+        };
+        let [a, b] = ["a", "b"].map(|name| Subject::Unit(format!("{name}.service")));
+        let plain = Subject::Cgroup("/plain".into());
+        [
+            blamed(a.clone(), Some(b.clone())),
+            blamed(b.clone(), Some(a)),
+            blamed(b.clone(), Some(plain.clone())),
+            blamed(plain.clone(), Some(b)),
+            blamed(plain, None),
+        ]
+    };
+    assert_eq!(at(1, 10, 7), [10, 10, 10, 0, 7]);
+    assert_eq!(at(11, 20, 7), [20, 0, 0, 0, 7]);
+    assert_eq!(at(12, 30, 10), [30, 0, 0, 3, 7]);
+}
