@@ -53,14 +53,14 @@ fn without_waits_there_are_no_figures_of_them() {
 
 const TINY: &str = "[collect]\nblame_rows = 1\ncgroup_rows = 2\n";
 
-/// Six groups that run on one CPU.
-fn crowd() -> Vec<(Group, Load)> {
+/// Groups that run on one CPU.
+fn crowd(groups: usize) -> Vec<(Group, Load)> {
     let member = |i| {
         let group = Group::new(&format!("crowd-{i}")).heavy();
         let load = Load::own(&group, "spin 1");
         (group, load)
     };
-    (0..6).map(member).collect()
+    (0..groups).map(member).collect()
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn what_finds_no_row_is_with_the_others_and_counted() {
     let _machine = support::alone();
     needs!("cpu_waits");
     let config = configuration(TINY);
-    let crowd = crowd();
+    let crowd = crowd(6);
     let args = ["waits", "--by", "cgroup", "--config", path(&config)];
     // Their own account is as old as their last wait: read from outside, on both sides.
     let kernel = || -> f64 {
@@ -115,7 +115,7 @@ fn a_table_that_is_too_small_is_a_loss_and_the_node_has_everything() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let config = configuration(TINY);
-    let _crowd = crowd();
+    let _crowd = crowd(6);
     let agent = Agent::start(&["--config", path(&config), "--interval", "200ms"]);
     let whole = Agent::start(&["--interval", "200ms"]);
     let value = |agent: &Agent| {
@@ -159,11 +159,12 @@ fn named_pair(agent: &Agent, victim: &Group, culprit: &Group) -> Option<f64> {
 fn a_culprit_that_comes_when_all_places_are_taken_has_a_name_once_others_are_idle() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
-    let config = configuration("[collect]\nblame_rows = 24\n[verdicts]\nwindow_seconds = 3\n");
+    let config = configuration("[collect]\nblame_rows = 64\n[verdicts]\nwindow_seconds = 3\n");
     let agent = Agent::start(&["--config", path(&config)]);
-    let crowd = crowd();
+    // 72 pairs.
+    let crowd = crowd(9);
     let rows = [("map", "blames")];
-    agent.wait_for_value("noctule_self_map_entries", &rows, |taken| taken >= 24.0);
+    agent.wait_for_value("noctule_self_map_entries", &rows, |taken| taken >= 64.0);
     // Their groups stay, and so would their pairs.
     let (_groups, loads): (Vec<Group>, Vec<Load>) = crowd.into_iter().unzip();
     drop(loads);

@@ -69,18 +69,23 @@ impl Gone {
 
     fn step_blames(&mut self, before: &Batch, after: &Batch) {
         let cell = |row: &BlameRow| (row.victim, row.culprit);
+        // A cell that has less than before was forgotten and came again.
+        let goes_on = |before: &BlameRow, now: &Blame| before.blame.since(now) == Blame::default();
         // Mostly none has gone, and none has come that changed the order.
         let mut same = before.blames.iter().zip(&after.blames);
-        if before.blames.len() <= after.blames.len() && same.all(|(a, b)| cell(a) == cell(b)) {
+        if before.blames.len() <= after.blames.len()
+            && same.all(|(a, b)| cell(a) == cell(b) && goes_on(a, &b.blame))
+        {
             return;
         }
-        let stay: IdSet<(Group, Group)> = after.blames.iter().map(cell).collect();
-        let victims: IdSet<Group> = after.blames.iter().map(|row| row.victim).collect();
-        for row in before
+        let now: IdMap<(Group, Group), &Blame> = after
             .blames
             .iter()
-            .filter(|row| !stay.contains(&cell(row)))
-        {
+            .map(|row| (cell(row), &row.blame))
+            .collect();
+        let victims: IdSet<Group> = after.blames.iter().map(|row| row.victim).collect();
+        let gone = |row: &&BlameRow| !now.get(&cell(row)).is_some_and(|now| goes_on(row, now));
+        for row in before.blames.iter().filter(gone) {
             *self.blames.entry(cell(row)).or_default() += &row.blame;
             if victims.contains(&row.victim) {
                 *self.unnamed.entry(row.victim).or_default() += &row.blame;
@@ -204,6 +209,31 @@ mod tests {
             .iter()
             .map(|part| part.cpu_ns)
             .collect()
+    }
+
+    #[test]
+    fn a_cell_that_went_and_came_again_between_two_looks_keeps_its_name() {
+        let [victim, culprit] = [7, 8].map(|id| Group::Cgroup(CgroupId(id)));
+        let batch = |named: u64, unnamed: u64| {
+            let cell = |culprit, wait_ns| BlameRow {
+                victim,
+                culprit,
+                blame: Blame {
+                    wait_ns,
+                    preemptions: 0,
+                },
+            };
+            Batch {
+                blames: vec![cell(culprit, named), cell(Group::Unnamed, unnamed)],
+                ..Batch::default()
+            }
+        };
+        let mut gone = Gone::default();
+        gone.step(&batch(300, 5), &batch(4, 305));
+        gone.step(&batch(4, 305), &batch(6, 306));
+        let cells = gone.blames(&batch(6, 306));
+        assert_eq!(cells[&(victim, culprit)].wait_ns, 306);
+        assert_eq!(cells[&(victim, Group::Unnamed)].wait_ns, 6);
     }
 
     #[test]

@@ -32,8 +32,8 @@ impl Default for JudgeOptions {
     }
 }
 
-/// How often a batch is taken into the window. Who has gone is listed for some seconds at least, so
-/// nobody is missed; to take each would cost more.
+/// How often a batch is taken into the window. Who has gone is listed for some seconds at least, and a pair that
+/// went and came again is known by what it has, so nobody is missed; to take each would cost more.
 const LOOK_NS: u64 = 4_000_000_000;
 
 /// The first window has verdicts before its end, from this length on.

@@ -326,9 +326,10 @@ impl Rollup {
         self.room = self.max_pairs.saturating_sub(self.pairs());
     }
 
+    /// How many pairs there are whose culprit is another subject.
     fn pairs(&self) -> usize {
-        let pairs = self.subjects.values().map(|s| s.row.blame.len());
-        pairs.sum()
+        let lists = self.subjects.values().map(|s| &s.row.blame);
+        lists.flatten().filter_map(named).count()
     }
 
     /// Forgets pairs that do not grow, where there is hardly room for others. What the victim waited stays in

@@ -514,10 +514,14 @@ impl Accounting {
     }
 
     /// Forgets a cell of the matrix; the value is what was in it, which can be more than in the last
-    /// snapshot. Victim or culprit is gone for good, or the cell does not grow: a wait that another CPU charges
-    /// to it in this very moment is in no cell.
-    pub fn forget_blame(&self, victim: Group, culprit: Group) -> Option<Blame> {
-        waits::forget_blame(&self.switch, victim, culprit)
+    /// snapshot. Victim or culprit is gone for good, or the cell does not grow: what another CPU charges to it
+    /// within these 100 ns is in no cell, or in that which takes the place.
+    pub fn forget_blame(&mut self, victim: Group, culprit: Group) -> Option<Blame> {
+        let last = waits::forget_blame(&self.switch, victim, culprit)?;
+        if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
+            bss.blames_full = 0;
+        }
+        Some(last)
     }
 
     /// What was lost so far, by kind; every kind is listed.

@@ -10,8 +10,9 @@ const PATIENT_NS: u64 = 60_000_000_000;
 /// The same when there is none.
 const HURRIED_NS: u64 = 10_000_000_000;
 
-/// Watches a bounded table of which most places are taken, and finds the rows that do not grow: they can
-/// give their places to others. Nothing is kept while a quarter of the places is free.
+/// Watches a bounded table of which most places are taken, and finds rows that do not grow: they can give their
+/// places to others, those that have least first, until half of the places are free. Nothing is kept while a quarter of
+/// the places is free.
 #[derive(Debug)]
 pub struct Idle<K, V> {
     watched: Option<Watched<K, V>>,
@@ -29,7 +30,7 @@ impl<K, V> Default for Idle<K, V> {
     }
 }
 
-impl<K: Eq + Hash, V: PartialEq> Idle<K, V> {
+impl<K: Eq + Hash, V: Ord> Idle<K, V> {
     /// The rows that can go now. `taken` of the places are, and the table has `rows`; it is asked at each
     /// batch, and `rows` only if somebody must go.
     pub fn of<I: Iterator<Item = (K, V)>>(
@@ -59,9 +60,11 @@ impl<K: Eq + Hash, V: PartialEq> Idle<K, V> {
             return Vec::new();
         }
         let same = |(key, value): &(K, V)| watched.rows.get(key) == Some(value);
-        let idle = rows().filter(same).map(|(key, _)| key).collect();
+        let mut idle: Vec<(K, V)> = rows().filter(same).collect();
+        idle.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
+        idle.truncate(taken - places / 2);
         self.watched = None;
-        idle
+        idle.into_iter().map(|(key, _)| key).collect()
     }
 }
 
@@ -71,32 +74,32 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Which of rows by number can go, of a table with four places.
+    /// Which of rows by number can go, of a table with six places.
     fn idle(idle: &mut Idle<usize, u64>, second: u64, rows: &[u64]) -> Vec<usize> {
         let listed = || rows.iter().copied().enumerate();
-        let mut found = idle.of(second * SECOND, rows.len(), 4, listed);
-        found.sort_unstable();
-        found
+        idle.of(second * SECOND, rows.len(), 6, listed)
     }
 
     #[test]
     fn nobody_goes_while_a_quarter_is_free() {
         let mut table = Idle::default();
         for second in [0, 100, 200] {
-            assert_eq!(idle(&mut table, second, &[1, 1, 1]), []);
+            assert_eq!(idle(&mut table, second, &[1, 1, 1, 1]), []);
         }
         assert!(table.watched.is_none());
     }
 
     #[test]
-    fn who_grows_stays_and_the_others_go_when_there_is_no_place() {
+    fn who_grows_stays_and_others_go_when_there_is_no_place() {
         let mut table = Idle::default();
-        assert_eq!(idle(&mut table, 0, &[1, 1, 1, 1]), []);
-        assert_eq!(idle(&mut table, 9, &[1, 2, 1, 1]), []);
-        assert_eq!(idle(&mut table, 10, &[1, 2, 1, 4]), [0, 2]);
+        assert_eq!(idle(&mut table, 0, &[7, 1, 5, 1, 9, 3]), []);
+        assert_eq!(idle(&mut table, 9, &[7, 2, 5, 1, 9, 3]), []);
+        // Half of the places stay taken, by those that have most.
+        assert_eq!(idle(&mut table, 10, &[7, 2, 5, 4, 9, 3]), [5, 2, 0]);
         // From the begin again: all of them may have grown since.
-        assert_eq!(idle(&mut table, 11, &[1, 2, 1, 4]), []);
-        assert_eq!(idle(&mut table, 21, &[1, 2, 1, 4]), [0, 1, 2, 3]);
+        let all = [7, 2, 5, 4, 9, 3];
+        assert_eq!(idle(&mut table, 11, &all), []);
+        assert_eq!(idle(&mut table, 21, &all), [1, 5, 3]);
     }
 
     #[test]
@@ -104,13 +107,16 @@ mod tests {
         let mut table = Idle::default();
         let rows = || (0..9).map(|key| (key, ()));
         let mut at = |second: u64| table.of(second * SECOND, 9, 10, rows).len();
-        assert_eq!([at(0), at(30), at(59), at(60)], [0, 0, 0, 9]);
+        assert_eq!([at(0), at(30), at(59), at(60)], [0, 0, 0, 4]);
     }
 
     #[test]
     fn who_came_later_was_not_watched_and_stays() {
         let mut table = Idle::default();
-        assert_eq!(idle(&mut table, 0, &[1, 1, 1, 1]), []);
-        assert_eq!(idle(&mut table, 10, &[1, 1, 1, 1, 1]), [0, 1, 2, 3]);
+        assert_eq!(idle(&mut table, 0, &[1; 5]), []);
+        let mut found = idle(&mut table, 60, &[1, 1, 1, 1, 1, 0]);
+        found.sort_unstable();
+        assert_eq!(found.len(), 3);
+        assert!(!found.contains(&5), "{found:?}");
     }
 }

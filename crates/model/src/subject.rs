@@ -80,7 +80,8 @@ pub enum Blamed {
 pub struct SubjectBlame {
     /// Who had the CPU.
     pub culprit: Blamed,
-    /// How long the subject waited meanwhile, since both are known, in nanoseconds. Only goes up.
+    /// How long the subject waited meanwhile, since both are known, in nanoseconds. Only goes up; one that did not
+    /// for a while is forgotten where there is hardly room for others, and begins again.
     pub wait_ns: u64,
 }
 

@@ -12,12 +12,12 @@ pub enum Group {
     Kernel,
     /// The command that the agent follows, with its descendants, whichever cgroups they are in.
     Followed,
-    /// Groups for which there was no room, or that are gone for long, together.
+    /// Groups for which there was no room, that are gone for long, or of which a pair was forgotten, together.
     Unnamed,
 }
 
-/// What one group did to another. Both only go up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What one group did to another. Both only go up, but those of a pair that was forgotten begin again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blame {
     /// How long the victim waited while the culprit had the CPU, in nanoseconds.
     pub wait_ns: u64,
@@ -57,7 +57,8 @@ pub struct BlameRow {
     pub victim: Group,
     /// Who had the CPU; [`Group::Unnamed`] when the table had no room for it.
     pub culprit: Group,
-    /// Since the agent started.
+    /// Since the agent started, or since the pair was forgotten: where there is hardly room for others, one
+    /// that does not grow is, and what it had goes to the victim's row of [`Group::Unnamed`].
     pub blame: Blame,
 }
 

@@ -351,8 +351,9 @@ fn blamed<'a>(
         Some(before[at.ok()?].wait_ns)
     };
     let grown = row.blame.iter().map(move |blame| {
-        let earlier = earlier(&blame.culprit).unwrap_or(0);
-        (&blame.culprit, blame.wait_ns.saturating_sub(earlier))
+        // A pair that has less than before was forgotten and came again.
+        let earlier = earlier(&blame.culprit).filter(|&earlier| earlier <= blame.wait_ns);
+        (&blame.culprit, blame.wait_ns - earlier.unwrap_or(0))
     });
     grown.filter(|(_, wait_ns)| *wait_ns > 0)
 }

@@ -46,6 +46,7 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
         self.tick += 1;
         let mut listed = 0;
         let mut grown = Vec::new();
+        let mut forgotten = Vec::new();
         let mut rests = Vec::new();
         for (cgroup, key, value) in rows {
             let is_rest = self.rest.as_ref() == Some(&key);
@@ -60,13 +61,23 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
             cell.tick = self.tick;
             if is_rest {
                 rests.push((cgroup, key, value));
-            } else if cell.charged != *value && known(cgroup, &key) {
+                continue;
+            }
+            if cell.charged == *value {
+                continue;
+            }
+            // The source forgot it, and it came again since the last batch.
+            if self.rest.is_some() && cell.charged.since(value) != V::default() {
+                forgotten.push((cgroup, std::mem::take(&mut cell.charged)));
+            }
+            if known(cgroup, &key) {
                 grown.extend(cell.grow(value).map(|growth| (cgroup, key, growth)));
             }
         }
         if listed < self.cells.len() {
-            self.merge_the_gone();
+            forgotten.extend(self.take_the_gone());
         }
+        self.charge_to_the_rest(forgotten);
         // Only now: a row that was forgotten is in the rest, and was charged already.
         for (cgroup, key, value) in rests {
             if let Some(cell) = self.cells.get_mut(&(cgroup, key.clone()))
@@ -78,8 +89,8 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
         grown
     }
 
-    /// What was charged already of a row that the source forgot is charged of the rest from now on.
-    fn merge_the_gone(&mut self) {
+    /// What was charged of the rows that the batch has not.
+    fn take_the_gone(&mut self) -> Vec<(CgroupId, V)> {
         let tick = self.tick;
         let mut gone: Vec<(CgroupId, V)> = Vec::new();
         self.cells.retain(|(cgroup, _), cell| {
@@ -88,8 +99,13 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
             }
             cell.tick == tick
         });
+        gone
+    }
+
+    /// What was charged already of a row that the source forgot is charged of the rest from now on.
+    fn charge_to_the_rest(&mut self, forgotten: Vec<(CgroupId, V)>) {
         let Some(rest) = &self.rest else { return };
-        for (cgroup, value) in gone {
+        for (cgroup, value) in forgotten {
             if let Some(cell) = self.cells.get_mut(&(cgroup, rest.clone())) {
                 cell.charged += &value;
             }
@@ -165,6 +181,15 @@ mod tests {
             assert_eq!(grown(&mut growth, &now, &[]), [], "the cgroup is not known");
             assert_eq!(grown(&mut growth, &now, &[1]), [2 + 4]);
         }
+    }
+
+    #[test]
+    fn a_row_that_went_and_came_again_between_two_batches_grows_by_what_it_has() {
+        let mut growth = with_rest();
+        let rows = |row, rest| [(A, B, row), (A, REST, rest)];
+        assert_eq!(grown(&mut growth, &rows(100, 7), &[1, 2]), [100, 7]);
+        assert_eq!(grown(&mut growth, &rows(3, 107), &[1, 2]), [3]);
+        assert_eq!(grown(&mut growth, &rows(5, 108), &[1, 2]), [2, 1]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Standing {
                 self.blame(Blamed::Unnamed, wait_ns, room);
             }
             Err(at) => {
-                *room = room.saturating_sub(1);
+                *room -= usize::from(matches!(culprit, Blamed::Subject(_)));
                 list.insert(at, SubjectBlame { culprit, wait_ns });
             }
         }

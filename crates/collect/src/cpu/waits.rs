@@ -237,36 +237,34 @@ mod tests {
     fn where_no_row_is_left_cells_that_do_not_grow_make_room_and_their_victims_keep_the_waits() {
         const SECOND: u64 = 1_000_000_000;
         let mut waits = Waits::new(Duration::from_secs(60), 4);
+        let culprits = [20, 21, 22, 23].map(|id| Group::Cgroup(CgroupId(id)));
         let mut at = |second: u64, grown: u64| {
-            let groups = (20..24).map(|id| Group::Cgroup(CgroupId(id)));
-            let grown = [0, grown, 0, 0].into_iter();
-            let cells: Vec<_> = groups
-                .zip(grown)
-                .map(|(by, more)| (A, by, 10 + more))
-                .collect();
+            let waited = [10, 10 + grown, 12, 14];
+            let cells = culprits.into_iter().zip(waited);
+            let cells: Vec<_> = cells.map(|(by, ns)| (A, by, ns)).collect();
             let snapshot = snapshot(second * SECOND, &[], &cells);
             waits.update(&snapshot, &[]);
-            let mut idle = waits.idle(&snapshot);
-            idle.sort_unstable();
+            let idle = waits.idle(&snapshot);
             for &(victim, culprit) in &idle {
                 // One of them grew after the snapshot.
-                let wait_ns = 10 + u64::from(culprit == Group::Cgroup(CgroupId(23)));
+                let wait_ns = if culprit == culprits[0] { 10 } else { 13 };
+                let preemptions = 0;
                 waits.forget(
                     victim,
                     culprit,
                     Blame {
                         wait_ns,
-                        preemptions: 0,
+                        preemptions,
                     },
                 );
             }
-            (idle.len(), blamed(&waits))
+            (idle, blamed(&waits))
         };
-        assert_eq!(at(1, 0).0, 0);
-        assert_eq!(at(10, 5).0, 0);
+        assert_eq!(at(1, 0).0, []);
+        assert_eq!(at(10, 5).0, []);
         let (gone, cells) = at(11, 6);
-        assert_eq!(gone, 3);
-        let stays = Group::Cgroup(CgroupId(21));
-        assert_eq!(cells, [(A, stays, 16), (A, Group::Unnamed, 31)]);
+        assert_eq!(gone, [(A, culprits[0]), (A, culprits[2])]);
+        let stay = [(A, culprits[1], 16), (A, culprits[3], 14)];
+        assert_eq!(cells, [stay[0], stay[1], (A, Group::Unnamed, 23)]);
     }
 }
