@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -32,8 +33,11 @@ impl Burner {
     pub(crate) fn named(name: &[u8]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let program = copy_of_sh(&folder, name);
+        let mut command = Command::new(program);
+        // A shell that is several programs in one asks the argument which of them it is.
+        command.arg0("sh").args(["-c", BURN]);
         let burner = affinity::without_cpu(affinity::last_cpu(), || {
-            Self::spawn(Command::new(program).args(["-c", BURN]), Some(folder))
+            Self::spawn(&mut command, Some(folder))
         });
         // It has its name a little after `exec` let its parent go on.
         let comm = format!("/proc/{}/comm", burner.pid());
