@@ -32,8 +32,9 @@ impl Default for JudgeOptions {
     }
 }
 
-/// How often a batch is taken into the window. Who has gone is listed for some seconds at least, and a pair that
-/// went and came again is known by what it has, so nobody is missed; to take each would cost more.
+/// How often a batch is taken into the window; to take each would cost more. Who has gone is listed for some seconds
+/// at least, so nobody is missed. A pair that was forgotten and came again between two looks is known by its having less;
+/// where it has more already, the part that it had before counts as nobody's.
 const LOOK_NS: u64 = 4_000_000_000;
 
 /// The first window has verdicts before its end, from this length on.

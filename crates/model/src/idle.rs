@@ -10,6 +10,9 @@ const PATIENT_NS: u64 = 60_000_000_000;
 /// The same when there is none.
 const HURRIED_NS: u64 = 10_000_000_000;
 
+/// More do not go at a time: each costs its owner some microseconds.
+const MOST: usize = 8192;
+
 /// Watches a bounded table of which most places are taken, and finds rows that do not grow: they can give their
 /// places to others, those that have least first, until half of the places are free. Nothing is kept while a quarter of
 /// the places is free.
@@ -62,7 +65,7 @@ impl<K: Eq + Hash, V: Ord> Idle<K, V> {
         let same = |(key, value): &(K, V)| watched.rows.get(key) == Some(value);
         let mut idle: Vec<(K, V)> = rows().filter(same).collect();
         idle.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
-        idle.truncate(taken - places / 2);
+        idle.truncate(MOST.min(taken - places / 2));
         self.watched = None;
         idle.into_iter().map(|(key, _)| key).collect()
     }

@@ -94,13 +94,17 @@ impl Waits {
     /// Cells whose rows are to be taken out, because there is hardly room for others and they did not grow
     /// for a while: without it, who comes after all places are taken would never have a name.
     pub(super) fn idle(&mut self, snapshot: &Snapshot) -> Vec<(Group, Group)> {
-        let rows = &snapshot.blames;
+        let released = &self.released;
         let cells = || {
-            rows.iter()
-                .map(|&(victim, culprit, row)| ((victim, culprit), row))
+            let cells = snapshot.blames.iter();
+            let cells = cells.map(|&(victim, culprit, row)| ((victim, culprit), row));
+            // The rows of others are taken out already.
+            cells.filter(|((victim, culprit), _)| {
+                !released.contains(victim) && !released.contains(culprit)
+            })
         };
-        self.idle
-            .of(snapshot.taken_ns, rows.len(), self.room, cells)
+        let (now, taken) = (snapshot.taken_ns, cells().count());
+        self.idle.of(now, taken, self.room, cells)
     }
 
     /// The row of this cell was taken out, and had `last`. The victim keeps what it waited, without a name.
