@@ -9,6 +9,7 @@
 
 #include "../include/row.bpf.h"
 #include "abi.h"
+#include "exits.bpf.h"
 #include "listed.bpf.h"
 #include "place.bpf.h"
 #include "slice.bpf.h"
@@ -43,14 +44,6 @@ struct {
 	__type(key, struct process_key);
 	__type(value, struct task_sample);
 } carried SEC(".maps");
-
-/* Processes that have ended: struct task_sample. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20); /* set at load */
-} exits SEC(".maps");
-
-const volatile __u32 exits_wakeup_bytes = 1 << 19;
 
 /* The cgroups for which `settled` had no room, together. */
 struct counters overflow;

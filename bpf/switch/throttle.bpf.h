@@ -8,10 +8,14 @@
 
 #include "../include/compat.bpf.h"
 #include "../include/task.bpf.h"
+#include "exits.bpf.h"
 
-/* Set by the walk when it meets a thread of a group that has a quota; cleared by user space. */
+/*
+ * Set by the walk when it meets a thread of a group that has a quota, and by the first that is
+ * throttled; cleared by user space.
+ */
 __u32 quotas_seen;
-/* Set by user space while groups have quotas: else no wait can be throttled. */
+/* While groups have quotas, as far as it is known: the begin of each wait is noted. */
 __u32 quotas_in_use;
 
 enum {
@@ -89,6 +93,17 @@ static __always_inline bool is_throttled(struct task_struct *task)
 	    !bpf_core_field_exists(task->se.cfs_rq->throttle_count))
 		return false;
 	return queue_of(task)->throttle_count > 0;
+}
+
+/*
+ * A queue is throttled although no quota was known: a group with one came since the last walk. User
+ * space is to see wake-ups from now on. Not inlined: it is rare.
+ */
+static __noinline void find_quota(void)
+{
+	quotas_seen = 1;
+	quotas_in_use = 1;
+	wake_user_space();
 }
 
 /* A wait begins: notes how long its queue was throttled until then. */

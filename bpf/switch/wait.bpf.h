@@ -183,9 +183,11 @@ static __always_inline void begin_wait(struct task_struct *task, struct task_acc
 	if (rank > RANK_FAIR) {
 		throttled = rank_of(next) < rank;
 		account->held = throttled;
-	} else if (throttles_threads() || quotas_in_use) {
+	} else {
 		throttled = is_throttled(task);
-		if (throttled || !throttles_threads())
+		if (throttled && !throttles_threads() && !quotas_in_use)
+			find_quota();
+		if (throttled || (!throttles_threads() && quotas_in_use))
 			begin_throttle(task, account, clock);
 	}
 	if (throttled)

@@ -126,7 +126,7 @@ impl CpuSource {
     }
 
     /// Makes room in the ring of ended processes; the next batch has them.
-    pub fn drain(&self) -> Result<(), Error> {
+    pub fn drain(&mut self) -> Result<(), Error> {
         self.kernel.drain()
     }
 

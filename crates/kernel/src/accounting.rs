@@ -87,6 +87,7 @@ struct Exits {
 }
 
 impl Exits {
+    /// A record that is too short for a sample only wakes.
     fn take(&mut self, record: &[u8]) {
         let Some(sample) = abi::plain::<TaskSample>(record) else {
             return;
@@ -338,7 +339,8 @@ impl Accounting {
         self.walk.now();
     }
 
-    /// Readable when the ring of ended processes is a quarter full and a snapshot should not wait.
+    /// Readable when [`Accounting::drain`] should not wait for a snapshot: the ring of ended processes is a quarter
+    /// full, or a queue is throttled although no quota was known.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         abi::epoll_fd(&self.ring)
     }
@@ -458,7 +460,7 @@ impl Accounting {
     /// Attaches the hook at wake-ups while groups have quotas, where that is needed.
     fn follow_quotas(&mut self) {
         if let Err(error) = self.wakeups.follow_quotas(&mut self.switch) {
-            tracing::warn!(%error, "sched_wakeup: throttled time counts as contention in waits that begin with a wake-up");
+            told_as_contention(&error);
         }
     }
 
@@ -489,9 +491,14 @@ impl Accounting {
         })
     }
 
-    /// Empties the ring of ended processes into the next snapshot.
-    pub fn drain(&self) -> Result<(), Error> {
-        self.ring.consume().context("the ring of ended processes")
+    /// Empties the ring of ended processes into the next snapshot, and sees wake-ups from now on if a quota was
+    /// found.
+    pub fn drain(&mut self) -> Result<(), Error> {
+        self.ring.consume().context("the ring of ended processes")?;
+        if let Err(error) = self.wakeups.follow_found(&self.switch) {
+            told_as_contention(&error);
+        }
+        Ok(())
     }
 
     /// Forgets what a cgroup left that is gone for good; the caller has added it up.
@@ -652,6 +659,11 @@ fn exit_ring(
         .add(&switch.maps.exits, take)
         .context("the ring of ended processes")?;
     builder.build().context("the ring of ended processes")
+}
+
+/// The hook at wake-ups is needed, and could not be attached.
+fn told_as_contention(error: &libbpf_rs::Error) {
+    tracing::warn!(%error, "sched_wakeup: throttled time counts as contention in waits that begin with a wake-up");
 }
 
 /// A thread that starts from here on has an account from its first moment.

@@ -80,9 +80,28 @@ impl Wakeups {
         };
         let wanted = self.unused < STAYS && (seen || self.link.is_some());
         bss.quotas_in_use = wanted.into();
-        if !wanted {
-            self.link = None;
-        } else if self.link.is_none() {
+        if wanted {
+            return self.attach(switch);
+        }
+        self.link = None;
+        Ok(())
+    }
+
+    /// Between two walks, after a thread was throttled.
+    pub(super) fn follow_found(
+        &mut self,
+        switch: &SwitchSkel<'static>,
+    ) -> Result<(), libbpf_rs::Error> {
+        let bss = switch.maps.bss_data.as_deref();
+        let found = bss.is_some_and(|bss| bss.quotas_in_use != 0);
+        match found && self.need == Need::WhileQuotas {
+            true => self.attach(switch),
+            false => Ok(()),
+        }
+    }
+
+    fn attach(&mut self, switch: &SwitchSkel<'static>) -> Result<(), libbpf_rs::Error> {
+        if self.link.is_none() {
             let attached = switch.progs.sched_wakeup.attach();
             if attached.is_err() {
                 self.need = Need::Never;
