@@ -212,16 +212,11 @@ fn threads_that_end_at_once_lose_nothing() {
     // The last record of a process comes when the kernel frees its leader, or some seconds later
     // where that was not seen.
     let all = "all are listed, with the process that starts them";
-    let called = support::now();
-    let mut last = None;
-    let find = || {
-        let reading = Reading::of(&agent);
-        let rows = processes(&reading, &group);
-        let fresh = reading.taken.0 > called && rows.len() == 201;
-        last = Some((rows.len(), reading));
-        fresh.then_some(rows)
-    };
-    let rows = support::wait_for(all, find);
+    let rows = Reading::fresh_with(&agent, all, |reading| {
+        let rows = processes(reading, &group);
+        println!("{} rows; lost: {:?}", rows.len(), reading.losses());
+        (rows.len() == 201).then_some(rows)
+    });
     // The shell that became the load used 2 ms or so before it was in the group, rarely 4.
     let stolen = support::stolen();
     assert_close(

@@ -130,7 +130,9 @@ fn a_thread_that_starves_since_it_was_woken_is_seen_among_many() {
     let hog = Group::new("hog").heavy();
     let victim = Group::new("woken");
     victim.weigh(1);
-    let _many = Load::own(&Group::new("asleep"), "asleep 10000");
+    // An emulated machine has room for fewer.
+    let many = 10_000 / support::slowness().sqrt() as usize;
+    let _many = Load::own(&Group::new("asleep"), &format!("asleep {many}"));
     let mut load = Load::own(&victim, "late-spin");
     let _hogs = Load::own(&hog, "spin 50");
     let window = Window::of(&["waits", "--by", "cgroup"]);
@@ -171,7 +173,7 @@ fn culprits_that_take_turns_are_blamed_for_long_waits() {
     let row = row_of(&answer, &victim);
     println!("{row}");
     assert_adds_up(row);
-    assert!(waited(row) > 0.5 * length, "{row}");
+    assert!(waited(row) > 0.3 * length, "{row}");
     assert!(cause(row, "unattributed") <= 0.05 * waited(row), "{row}");
     let blamed = |group| culprit(row, group).map_or(0.0, |c| number(&c["seconds"]));
     let both = blamed(&server) + blamed(&client);
