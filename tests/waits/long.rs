@@ -4,13 +4,14 @@
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::Pid;
 use serde_json::Value;
 
 use super::parts::assert_adds_up;
 use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::window::Window;
-use super::support::{oracle, wait_until};
+use super::support::{affinity, oracle, wait_until};
 use super::{cause, number, row_of, support, waited};
 
 /// What the host and threads of the kernel take of a scene that lasts for a second or two.
@@ -167,13 +168,16 @@ fn culprits_that_take_turns_are_blamed_for_long_waits() {
             .find(|&id| id != pair.pid())
     };
     wait_until("it has a second thread", || other().is_some());
-    client.add_thread(other().expect("it has"));
+    let thread = other().expect("it has");
+    client.add_thread(thread);
+    // Before Linux 6.2 a move may make it forget.
+    affinity::pin(Pid::from_raw(thread as i32), affinity::last_cpu());
     thread::sleep(Duration::from_millis(300));
     let (answer, length) = watched(2.0);
     let row = row_of(&answer, &victim);
     println!("{row}");
     assert_adds_up(row);
-    assert!(waited(row) > 0.3 * length, "{row}");
+    assert!(waited(row) > 0.5 * length, "{row}");
     assert!(cause(row, "unattributed") <= 0.05 * waited(row), "{row}");
     let blamed = |group| culprit(row, group).map_or(0.0, |c| number(&c["seconds"]));
     let both = blamed(&server) + blamed(&client);
