@@ -102,7 +102,7 @@ other_kernels() {
 # With those of the environment, which load everything on each kernel: what depends most on the
 # kernel, and takes seconds.
 ON_OTHER_KERNELS=(
-    energy::sums waits::host::what_the accounting::clock accounting::moves::a_process accounting::moves::a_running hardware
+    energy::sums waits::host::what_the waits::throttle::throttled accounting::clock accounting::moves::a_process accounting::moves::a_running hardware
     events::processes::cpu_time events::processes::a_signal events::oom events::listen
     events::connect
     events::files::o events::files::reads events::scenarios::the_whole
