@@ -214,7 +214,6 @@ fn threads_that_end_at_once_lose_nothing() {
     let all = "all are listed, with the process that starts them";
     let rows = Reading::fresh_with(&agent, all, |reading| {
         let rows = processes(reading, &group);
-        println!("{} rows; lost: {:?}", rows.len(), reading.losses());
         (rows.len() == 201).then_some(rows)
     });
     // The shell that became the load used 2 ms or so before it was in the group, rarely 4.
