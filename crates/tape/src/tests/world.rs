@@ -300,14 +300,21 @@ impl World {
         self.batch.waits = rows.collect();
         self.batch.connects = self.batch.waits.iter().step_by(2).cloned().collect();
         self.batch.all_connects = self.batch.all_waits.clone();
+        // A pair only goes up, until it is forgotten with its victim.
+        let before = std::mem::take(&mut self.batch.blames);
         let victims = self.histograms.keys();
-        let pairs = victims.map(|victim| BlameRow {
-            victim: *victim,
-            culprit: Group::Kernel,
-            blame: Blame {
+        let pairs = victims.map(|victim| {
+            let known = before.iter().find(|row| row.victim == *victim);
+            let mut blame = known.map_or_else(Blame::default, |row| row.blame);
+            blame += &Blame {
                 wait_ns: dice.roll(99),
                 preemptions: dice.roll(9),
-            },
+            };
+            BlameRow {
+                victim: *victim,
+                culprit: Group::Kernel,
+                blame,
+            }
         });
         self.batch.blames = pairs.collect();
     }
