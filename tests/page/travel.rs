@@ -13,11 +13,16 @@ use crate::support::{self, NOCTULE};
 /// Drags over the middle half of a picture.
 fn drag_over(browser: &Browser, selector: &str) {
     let script = format!(
-        "const it = document.querySelector('{selector}'); it.scrollIntoView({{block: 'center'}}); \
+        "const it = document.querySelector('{selector}'); if (!it) return null; \
+         it.scrollIntoView({{block: 'center'}}); \
          const place = it.getBoundingClientRect(); \
          return [place.x + place.width / 4, place.x + place.width * 3 / 4, place.y + place.height / 2]"
     );
     let place = browser.run(&script);
+    // It is not drawn yet.
+    if place.is_null() {
+        return;
+    }
     let pixel = |at: usize| place[at].as_f64().expect("a place").round() as u32;
     browser.drag((pixel(0), pixel(2)), (pixel(1), pixel(2)));
 }
