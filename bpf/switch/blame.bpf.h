@@ -256,13 +256,41 @@ static __always_inline void charge_stolen(struct division *it, __u64 stolen, __u
 	it->parts[PART_HOST] += stolen - interrupts;
 }
 
+/* What was taken from a runner. */
+struct taken {
+	/* By the host and by interrupts. */
+	__u64 stolen;
+	__u64 interrupts;
+};
+
+/* What was taken until `to` in the last `part` ns of a slice, which is `length` ns long then. */
+static __always_inline struct taken taken_from(const struct slice *slice, const struct moment *to,
+					       __u64 part, __u64 length)
+{
+	struct taken taken = {
+		.stolen = to->stolen - slice->began.stolen,
+		.interrupts = to->interrupts - slice->began.interrupts,
+	};
+
+	if (taken.stolen > length)
+		taken.stolen = length;
+	if (taken.interrupts > taken.stolen)
+		taken.interrupts = taken.stolen;
+	if (part < length) {
+		taken.stolen = portion(taken.stolen, part, length);
+		taken.interrupts = portion(taken.interrupts, part, length);
+	}
+	return taken;
+}
+
 /* Charges the part of a wait that lies in a slice; then the wait is taken to end where that began.
  */
 __noinline int charge_slice(__u32 number, __u64 index)
 {
 	struct division *it = bpf_map_lookup_elem(&divisions, &number);
-	__u64 length, part, stolen, interrupts;
 	const struct slice *slice;
+	__u64 length, part;
+	struct taken taken;
 	struct past *past;
 	__u32 cpu;
 
@@ -275,23 +303,14 @@ __noinline int charge_slice(__u32 number, __u64 index)
 	slice = &past->ring[index % SLICES];
 	length = it->to.clock - slice->began.clock;
 	part = it->to.clock - it->from;
-	stolen = it->to.stolen - slice->began.stolen;
-	interrupts = it->to.interrupts - slice->began.interrupts;
 	/* It began after the wait ended, by a clock that was read a little earlier. */
 	if ((__s64)length <= 0)
 		return 0;
-	if (stolen > length)
-		stolen = length;
-	if (interrupts > stolen)
-		interrupts = stolen;
-	if (part < length) {
-		stolen = portion(stolen, part, length);
-		interrupts = portion(interrupts, part, length);
-	} else {
+	if (part > length)
 		part = length;
-	}
-	charge_stolen(it, stolen, interrupts);
-	charge_runner(number, slice->runner, part - stolen);
+	taken = taken_from(slice, &it->to, part, length);
+	charge_stolen(it, taken.stolen, taken.interrupts);
+	charge_runner(number, slice->runner, part - taken.stolen);
 	it->to = slice->began;
 	return 0;
 }

@@ -97,20 +97,30 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 	struct division *it;
 
 	/* The most common: one runner had the CPU all the time. */
-	if (past->count && newest->began.clock <= from && newest->began.stolen == now->stolen &&
-	    !account->queue && task->normal_prio >= MAX_RT_PRIO) {
+	if (past->count && newest->began.clock <= from && !account->queue &&
+	    task->normal_prio >= MAX_RT_PRIO) {
 		__u64 victim = victim_of(account), culprit = group_of(newest->runner);
 		enum counter counter = wait_counter(victim, culprit);
+		__u64 ns = now->clock - from;
 		struct blame *row;
 
-		account->total.v[counter] += now->clock - from;
+		/* Mostly nothing, and a division takes as long as all the rest. */
+		if (newest->began.stolen != now->stolen) {
+			struct taken taken =
+				taken_from(newest, now, ns, now->clock - newest->began.clock);
+
+			account->total.v[COUNTER_WAIT_INTERRUPT] += taken.interrupts;
+			account->total.v[COUNTER_WAIT_HOST] += taken.stolen - taken.interrupts;
+			ns -= taken.stolen;
+		}
+		account->total.v[counter] += ns;
 		if (counter != COUNTER_WAIT_NEIGHBOUR)
 			return;
 		row = blame_row(victim, culprit);
 		if (row)
-			__sync_fetch_and_add(&row->wait_ns, now->clock - from);
+			__sync_fetch_and_add(&row->wait_ns, ns);
 		else
-			blame_unnamed(account, victim, now->clock - from);
+			blame_unnamed(account, victim, ns);
 		return;
 	}
 	it = begin_division(task, account, number, cpu, from, now, false);
