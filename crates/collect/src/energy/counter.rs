@@ -4,6 +4,8 @@
 const SHORTEST_NS: u64 = 20_000_000;
 /// The counter of a zone that always uses some power must move within that time.
 const STALL_NS: u64 = 10_000_000_000;
+/// A step of a counter that stood still has the energy of that time, up to so much.
+const LATEST_STEP_NS: u64 = 120_000_000_000;
 /// The power may grow to that many times the highest seen before a wrap can hide.
 const GROWTH: u64 = 4;
 /// Bounds of the time between two reads of a counter that wraps.
@@ -109,16 +111,18 @@ impl Sum {
             moved_ns: if moved { at_ns } else { last.moved_ns },
         });
         let lasted_ns = at_ns.saturating_sub(last.at_ns);
+        let stood_ns = at_ns.saturating_sub(last.moved_ns).min(LATEST_STEP_NS);
+        let grown_ns = lasted_ns.max(stood_ns);
         let grown = self.grown(last.value, value).ok_or(Fault::JumpedBack)?;
-        if grown > self.most_uj(lasted_ns) {
+        if grown > self.most_uj(grown_ns) {
             return Err(match value < last.value {
                 true => Fault::JumpedBack,
                 false => Fault::JumpedAhead,
             });
         }
         self.energy_uj += grown;
-        if lasted_ns >= SHORTEST_NS {
-            let power_uw = u128::from(grown) * 1_000_000_000 / u128::from(lasted_ns);
+        if grown_ns >= SHORTEST_NS {
+            let power_uw = u128::from(grown) * 1_000_000_000 / u128::from(grown_ns);
             self.peak_uw = self.peak_uw.max(power_uw as u64);
         }
         let hidden_ns = self.shortest_wrap_ns();
@@ -258,6 +262,27 @@ mod tests {
         assert_eq!(idle.add(5, 10 * SECOND), Ok(()));
         assert_eq!(still.add(6, 11 * SECOND), Ok(()));
         assert_eq!(still.energy_uj(), 1);
+    }
+
+    #[test]
+    fn a_step_after_a_counter_stood_still_is_of_all_that_time() {
+        // 85 W, and not 1,275 W.
+        let mut sum = sum(Some(262_143_328_850));
+        assert_eq!(sum.add(5, 0), Ok(()));
+        for second in 1..15 {
+            let told = sum.add(5, second * SECOND);
+            assert_eq!(told.is_ok(), second < 10, "{second}");
+        }
+        assert_eq!(sum.add(1_275_000_005, 15 * SECOND), Ok(()));
+        assert_eq!(sum.energy_uj(), 1_275_000_000);
+        // It is not taken for the power of a second: the counter need not be read more often.
+        assert_eq!(sum.within_ns(), Some(LATEST_NS));
+        // What stood still for hours does not take hours of energy.
+        let much = 1_275_000_005 + 3_600_000_000_000;
+        let told = (16..3616).map(|second| sum.add(1_275_000_005, second * SECOND));
+        assert_eq!(told.last(), Some(Err(Fault::Stalled)));
+        assert_eq!(sum.add(much, 3616 * SECOND), Err(Fault::JumpedAhead));
+        assert_eq!(sum.energy_uj(), 1_275_000_000);
     }
 
     #[test]
