@@ -398,6 +398,49 @@ fn what_was_learned_serves_to_divide_again() {
     assert!(active.abs_diff(19 * 20_000_000) < 4_000_000, "{active}");
 }
 
+/// The idle power was learned before a limit of power came, and the machine takes less than that for ten minutes.
+#[test]
+fn what_was_missing_of_idle_power_is_taken_from_ten_seconds_at_most() {
+    let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
+    let mut attribution = Attribution::default();
+    let mut second = |cpu_ns: u64, joules: u64| {
+        machine.run(1, 1, cpu_ns);
+        let batch = machine.second(&mut attribution, &[joules * 1_000_000]);
+        batch.zone_accounts[0].active_uj
+    };
+    for _ in 0..100 {
+        second(0, 20);
+    }
+    for _ in 0..600 {
+        second(SECOND / 5, 15);
+    }
+    let before = second(2 * SECOND, 60);
+    let after = (0..20).map(|_| second(2 * SECOND, 60)).last();
+    let active = after.unwrap_or_default() - before;
+    assert!(active > 500 * 1_000_000, "{active}");
+}
+
+#[test]
+fn energy_that_a_gap_swallowed_is_not_taken_from_those_who_run_after_it() {
+    let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
+    let mut attribution = Attribution::default();
+    let mut second = |cpu_ns: u64, mj: u64, gaps: u64| {
+        machine.run(1, 1, cpu_ns);
+        machine.reading(0).gaps += gaps;
+        let batch = machine.second(&mut attribution, &[mj * 1000]);
+        batch.zone_accounts[0].active_uj
+    };
+    for _ in 0..100 {
+        second(0, 20_000, 0);
+    }
+    let before = (0..10).map(|_| second(SECOND, 30_000, 0)).last();
+    let jumped = second(SECOND, 5, 1);
+    let after = (0..3).map(|_| second(SECOND, 30_000, 0)).last();
+    assert_eq!(before, Some(jumped));
+    let active = after.unwrap_or_default() - jumped;
+    assert!(active.abs_diff(30_000_000) < 3_000_000, "{active}");
+}
+
 #[test]
 fn a_zone_that_comes_within_a_window_is_no_sum_of_its_rows() {
     let batch = |zones: &[Zone]| {

@@ -200,7 +200,10 @@ impl ZoneState {
         }
         let seconds = self.learn(&metered, tick.batch_ns);
         self.pay(tick);
-        let due = self.idle_due(seconds);
+        let idle_uj = self.power.idle().map_or(0.0, |idle| idle.watts * 1e6);
+        // With what ticks before had too little of: the meter is noisy, and cutting off at 0 would turn noise into
+        // active energy.
+        let due = idle_uj * seconds + self.debt_uj;
         let nobody = self.weights.is_nothing();
         let energy = metered.energy_uj;
         self.shares.energy_uj = energy;
@@ -209,8 +212,13 @@ impl ZoneState {
             IdleEnergy::Node => energy.min(due.max(0.0) as u64),
             IdleEnergy::Proportional => 0,
         };
-        self.debt_uj =
-            (due - self.shares.idle_uj as f64).clamp(0.0, DEBT_SECONDS * due / seconds.max(1e-9));
+        // What a gap swallowed was not too little.
+        let most_uj = match metered.gap {
+            true => self.debt_uj,
+            false => DEBT_SECONDS * idle_uj,
+        };
+        let debt_uj = (due - self.shares.idle_uj as f64).max(0.0);
+        self.debt_uj = debt_uj.min(most_uj);
         self.shares
             .divide(energy - self.shares.idle_uj, &self.weights);
         self.book(&metered, seconds);
@@ -292,13 +300,6 @@ impl ZoneState {
         }
         self.account.ticks += 1;
         span.seconds
-    }
-
-    /// Idle energy for the time, with what ticks before had too little of: the meter is noisy, and
-    /// cutting off at 0 would turn noise into active energy.
-    fn idle_due(&self, seconds: f64) -> f64 {
-        let idle = self.power.idle().map_or(0.0, |idle| idle.watts);
-        idle * seconds * 1e6 + self.debt_uj
     }
 
     /// Adds the tick to the account.
