@@ -72,9 +72,12 @@ impl EnergyReport {
             0 => places.end,
             there => there.min(places.end),
         };
+        let zones: Vec<ZoneReport> = zones.collect();
+        let accounts = zones[..known].iter().map(|zone| zone.account.clone());
+        let accounts: Vec<ZoneAccount> = accounts.collect();
         Some(Self {
-            zones: zones.collect(),
-            kinds: charged_kinds(&energy.zones, &last.zone_accounts[..known]),
+            kinds: charged_kinds(&energy.zones, &accounts),
+            zones,
             unrecorded: Joules::default(),
         })
     }
@@ -119,27 +122,52 @@ impl ZoneReport {
     }
 }
 
-/// The kinds that rows are charged with, by the zones that have accounts: those are the first.
+/// The kinds that rows are charged with, by the zones that have accounts of the window: those are the first.
 pub fn charged_kinds(zones: &[Zone], accounts: &[ZoneAccount]) -> Vec<KindReport> {
-    let driven = |place: usize| {
-        let account: Option<&ZoneAccount> = accounts.get(place);
-        account.is_some_and(|account| account.driver != Driver::Nothing)
-    };
+    let charged = Charged { zones, accounts };
     let of_kind = |kind: ZoneKind| {
         let places = 0..zones.len();
         places.filter(move |&place| {
-            zones[place].kind == kind && counts_in_rows(place, zones) && driven(place)
+            zones[place].kind == kind && counts_in_rows(place, zones) && charged.driven(place)
         })
     };
     let kinds = ZoneKind::ALL.into_iter();
     kinds
         .filter_map(|kind| {
             let source = of_kind(kind).map(|place| zones[place].source).next()?;
-            let root = of_kind(kind).all(|place| {
-                let around = zones[place].parent;
-                around.is_none_or(|outer| !driven(outer))
-            });
+            let root = of_kind(kind).all(|place| charged.is_root(place));
             Some(KindReport { kind, source, root })
         })
         .collect()
+}
+
+/// Zones, and what was charged of those that have accounts.
+#[derive(Clone, Copy)]
+struct Charged<'a> {
+    zones: &'a [Zone],
+    accounts: &'a [ZoneAccount],
+}
+
+impl Charged<'_> {
+    fn driven(self, place: usize) -> bool {
+        let account = self.accounts.get(place);
+        account.is_some_and(|account| account.driver != Driver::Nothing)
+    }
+
+    /// Whether it has less than its parts together. Its meter was not read all the time, as that of a battery that
+    /// is charged: the parts say more.
+    fn has_missed(self, place: usize) -> bool {
+        let is_part =
+            |at: &usize| self.zones[*at].parent == Some(place) && counts_in_rows(*at, self.zones);
+        let parts = (0..self.accounts.len()).filter(is_part);
+        let parts_uj: u64 = parts.map(|at| self.accounts[at].total_uj).sum();
+        self.accounts[place].total_uj < parts_uj
+    }
+
+    /// Whether rows are charged with all that it has by this zone, and by none that contains it.
+    fn is_root(self, place: usize) -> bool {
+        let takes = |place| self.driven(place) && !self.has_missed(place);
+        let around = std::iter::successors(self.zones[place].parent, |&at| self.zones[at].parent);
+        !self.has_missed(place) && !around.take(self.zones.len()).any(takes)
+    }
 }

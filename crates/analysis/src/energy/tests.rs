@@ -7,7 +7,7 @@ use noctule_model::{
     Node, ProcessId, ProcessRow, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 
-use super::{Attribution, EnergyReport, IdleEnergy};
+use super::{Attribution, EnergyReport, IdleEnergy, charged_kinds};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -466,4 +466,34 @@ fn a_zone_that_comes_within_a_window_is_no_sum_of_its_rows() {
     assert_eq!(roots(&alone, &both), [ZoneKind::Package]);
     assert_eq!(roots(&both, &both), [ZoneKind::Psys]);
     assert_eq!(roots(&none, &both), [ZoneKind::Psys]);
+}
+
+/// A battery that was charged in the window, or a meter that is gone: what it has is not what all used.
+#[test]
+fn a_zone_that_has_less_than_its_parts_is_no_sum_of_them() {
+    let zones = [
+        zone(ZoneKind::Core, Some(1)),
+        zone(ZoneKind::Package, Some(3)),
+        zone(ZoneKind::Dram, Some(3)),
+        zone(ZoneKind::Platform, None),
+    ];
+    let roots = |joules: [u64; 4]| {
+        let account = |joules: u64| ZoneAccount {
+            driver: Driver::Cycles,
+            total_uj: joules * 1_000_000,
+            ..ZoneAccount::default()
+        };
+        let kinds = charged_kinds(&zones, &joules.map(account)).into_iter();
+        let mut roots: Vec<ZoneKind> = kinds.filter(|it| it.root).map(|it| it.kind).collect();
+        roots.sort();
+        roots
+    };
+    assert_eq!(roots([5, 10, 2, 15]), [ZoneKind::Platform]);
+    assert_eq!(roots([5, 10, 2, 12]), [ZoneKind::Platform]);
+    for platform in [0, 11] {
+        let parts = [ZoneKind::Package, ZoneKind::Dram];
+        assert_eq!(roots([5, 10, 2, platform]), parts, "{platform}");
+    }
+    // The package too: its cores have more.
+    assert_eq!(roots([5, 0, 2, 0]), [ZoneKind::Core, ZoneKind::Dram]);
 }
