@@ -75,6 +75,7 @@ impl Attribution {
             let driver = known.account.driver;
             let mut state = ZoneState::new(driver, 0, Some(zone), self.idle);
             state.learn_from(known);
+            state.account.sockets_mixed = known.account.sockets_mixed;
             new.zones.push(state);
         }
         new
