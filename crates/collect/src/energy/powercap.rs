@@ -18,7 +18,17 @@ pub(super) fn find(sys: &Path) -> Vec<Found> {
         .collect();
     entries.sort();
     let zones = entries.iter().filter_map(|entry| zone(&class, entry));
+    let of_one_core = has_a_counter_for_each_core(sys);
+    let zones = zones.filter(|zone| zone.kind != ZoneKind::Core || !of_one_core);
     zones.collect()
+}
+
+/// Whether the processor counts the energy of each core by itself, as those of AMD and Hygon do. Powercap reads the
+/// counter of one core of the package, and calls it the cores; perf adds up all of them.
+fn has_a_counter_for_each_core(sys: &Path) -> bool {
+    let vendors = ["ven0002", "ven0009"];
+    let modalias = line(&sys.join("devices/system/cpu/modalias")).unwrap_or_default();
+    modalias.starts_with("cpu:type:x86,") && vendors.iter().any(|vendor| modalias.contains(vendor))
 }
 
 fn zone(class: &Path, entry: &str) -> Option<Found> {
