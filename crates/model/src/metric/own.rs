@@ -134,7 +134,8 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         &["zone", "socket", "source", "kind"],
         "What the meters counted, by where it went: `idle`, `active` (charged to groups), `interrupts`, \
          `other` (in no part of the zone, or not driven by the CPUs), `unattributed`. Zones contain \
-         each other: only those of one kind may be added up.",
+         each other: only those of one kind may be added up. Sensors of which nobody says what they cover \
+         (`other`) are one series for each source, which is no sum of anything.",
         SelfSource::NodeEnergy,
         NO_METER,
     ),
