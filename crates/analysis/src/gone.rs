@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::hash::Hash;
 
 use noctule_model::{
-    Batch, Blame, BlameRow, CgroupId, CgroupRow, Group, Histogram, IdMap, IdSet, ProcessId,
-    ProcessRow,
+    Batch, Blame, BlameRow, CgroupId, CgroupRow, Cumulative, Group, Histogram, IdMap, IdSet,
+    ProcessId, ProcessRow, QuotaRow,
 };
 
 /// What rows had when they were forgotten, to be added to what the last batch has.
@@ -69,8 +69,7 @@ impl Gone {
 
     fn step_blames(&mut self, before: &Batch, after: &Batch) {
         let cell = |row: &BlameRow| (row.victim, row.culprit);
-        // A cell that has less than before was forgotten and came again.
-        let goes_on = |before: &BlameRow, now: &Blame| before.blame.since(now) == Blame::default();
+        let goes_on = |before: &BlameRow, now: &Blame| !now.began_anew(&before.blame);
         // Mostly none has gone, and none has come that changed the order.
         let mut same = before.blames.iter().zip(&after.blames);
         if before.blames.len() <= after.blames.len()

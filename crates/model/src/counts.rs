@@ -8,6 +8,11 @@ pub trait Cumulative: Clone + Default + PartialEq + for<'a> AddAssign<&'a Self> 
     /// What was added since `earlier`; 0 where it went back.
     #[must_use]
     fn since(&self, earlier: &Self) -> Self;
+
+    /// Whether any part of it is less than `earlier`: its row was forgotten then, and came again from 0.
+    fn began_anew(&self, earlier: &Self) -> bool {
+        earlier.since(self) != Self::default()
+    }
 }
 
 impl Cumulative for u64 {

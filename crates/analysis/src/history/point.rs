@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, Blamed, Cause, Counter, EventCounters, Histogram, Measured, Node, Owner, Subject,
-    SubjectRow,
+    Batch, Blamed, Cause, Counter, Cumulative, EventCounters, Histogram, Measured, Node, Owner,
+    Subject, SubjectRow,
 };
 
 use super::cpu::{self, CpuPoint};
@@ -351,8 +351,7 @@ fn blamed<'a>(
         Some(before[at.ok()?].wait_ns)
     };
     let grown = row.blame.iter().map(move |blame| {
-        // A pair that has less than before was forgotten and came again.
-        let earlier = earlier(&blame.culprit).filter(|&earlier| earlier <= blame.wait_ns);
+        let earlier = earlier(&blame.culprit).filter(|earlier| !blame.wait_ns.began_anew(earlier));
         (&blame.culprit, blame.wait_ns - earlier.unwrap_or(0))
     });
     grown.filter(|(_, wait_ns)| *wait_ns > 0)

@@ -66,8 +66,7 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
             if cell.charged == *value {
                 continue;
             }
-            // The source forgot it, and it came again since the last batch.
-            if self.rest.is_some() && cell.charged.since(value) != V::default() {
+            if self.rest.is_some() && value.began_anew(&cell.charged) {
                 forgotten.push((cgroup, std::mem::take(&mut cell.charged)));
             }
             if known(cgroup, &key) {
