@@ -322,8 +322,8 @@ impl Rollup {
                 });
             }
         }
-        self.forget_idle_pairs(now);
-        self.room = self.max_pairs.saturating_sub(self.pairs());
+        let pairs = self.forget_idle_pairs(now);
+        self.room = self.max_pairs.saturating_sub(pairs);
     }
 
     /// How many pairs there are whose culprit is another subject.
@@ -333,8 +333,8 @@ impl Rollup {
     }
 
     /// Forgets pairs that do not grow, where there is hardly room for others. What the victim waited stays in
-    /// its counters.
-    fn forget_idle_pairs(&mut self, now: u64) {
+    /// its counters. Returns how many are left.
+    fn forget_idle_pairs(&mut self, now: u64) -> usize {
         let taken = self.pairs();
         let subjects = &self.subjects;
         let rows = || {
@@ -345,8 +345,9 @@ impl Rollup {
         };
         let idle = self.idle.of(now, taken, self.max_pairs, rows);
         if idle.is_empty() {
-            return;
+            return taken;
         }
+        let left = taken - idle.len();
         let idle: HashSet<Pair> = idle.into_iter().collect();
         for (victim, standing) in &mut self.subjects {
             standing.row.blame.retain(|blame| {
@@ -354,6 +355,7 @@ impl Rollup {
                     .is_none_or(|(culprit, _)| !idle.contains(&(victim.clone(), culprit.clone())))
             });
         }
+        left
     }
 
     /// Leaves as many as may stay of those that everybody has met without a group.

@@ -153,7 +153,7 @@ impl CpuSource {
                 self.waits.add(victim, culprit, &last.since(&taken));
             }
         }
-        for (victim, culprit) in self.waits.idle(&snapshot) {
+        for (victim, culprit) in settled.idle {
             if let Some(last) = self.kernel.forget_blame(victim, culprit) {
                 self.waits.forget(victim, culprit, last);
             }

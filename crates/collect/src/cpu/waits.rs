@@ -28,6 +28,8 @@ pub(super) struct Settled {
     pub(super) groups: Vec<Group>,
     /// Victim, culprit, and what was settled.
     pub(super) cells: Vec<(Group, Group, Blame)>,
+    /// Other cells, which are not settled: see [`Waits::forget`].
+    pub(super) idle: Vec<(Group, Group)>,
 }
 
 impl Waits {
@@ -57,6 +59,7 @@ impl Waits {
             self.take_cell(victim, culprit, blame, &mut settled);
         }
         self.retire(snapshot.taken_ns);
+        settled.idle = self.idle(snapshot, settled.cells.len());
         settled
     }
 
@@ -92,19 +95,19 @@ impl Waits {
     }
 
     /// Cells whose rows are to be taken out, because there is hardly room for others and they did not grow
-    /// for a while: without it, who comes after all places are taken would never have a name.
-    pub(super) fn idle(&mut self, snapshot: &Snapshot) -> Vec<(Group, Group)> {
+    /// for a while: without it, who comes after all places are taken would never have a name. So many are taken out
+    /// already, because a group of theirs was released.
+    fn idle(&mut self, snapshot: &Snapshot, taken_out: usize) -> Vec<(Group, Group)> {
         let released = &self.released;
         let cells = || {
             let cells = snapshot.blames.iter();
             let cells = cells.map(|&(victim, culprit, row)| ((victim, culprit), row));
-            // The rows of others are taken out already.
             cells.filter(|((victim, culprit), _)| {
                 !released.contains(victim) && !released.contains(culprit)
             })
         };
-        let (now, taken) = (snapshot.taken_ns, cells().count());
-        self.idle.of(now, taken, self.room, cells)
+        let taken = snapshot.blames.len() - taken_out;
+        self.idle.of(snapshot.taken_ns, taken, self.room, cells)
     }
 
     /// The row of this cell was taken out, and had `last`. The victim keeps what it waited, without a name.
@@ -247,8 +250,7 @@ mod tests {
             let cells = culprits.into_iter().zip(waited);
             let cells: Vec<_> = cells.map(|(by, ns)| (A, by, ns)).collect();
             let snapshot = snapshot(second * SECOND, &[], &cells);
-            waits.update(&snapshot, &[]);
-            let idle = waits.idle(&snapshot);
+            let idle = waits.update(&snapshot, &[]).idle;
             for &(victim, culprit) in &idle {
                 // One of them grew after the snapshot.
                 let wait_ns = if culprit == culprits[0] { 10 } else { 13 };
