@@ -18,6 +18,7 @@ pub(crate) struct Gone {
     blames: IdMap<(Group, Group), Blame>,
     /// The part of it that was added to the cell without a name of a victim that stayed.
     unnamed: IdMap<Group, Blame>,
+    quotas: IdMap<CgroupId, QuotaRow>,
 }
 
 impl Gone {
@@ -30,6 +31,10 @@ impl Gone {
             *self.waits.entry(row.group).or_default() += &row.histogram;
         }
         self.step_blames(before, after);
+        let stay: IdSet<CgroupId> = after.quotas.iter().map(|row| row.cgroup).collect();
+        let gone = before.quotas.iter().filter(|r| !stay.contains(&r.cgroup));
+        self.quotas
+            .extend(gone.map(|row| (row.cgroup, row.clone())));
     }
 
     /// The accounts of a group and its events are not forgotten at the same moment.
@@ -123,6 +128,13 @@ impl Gone {
         let gone = self.processes.values();
         let gone = gone.filter(move |row| !listed.contains(&row.id));
         last.processes.iter().chain(gone)
+    }
+
+    /// The same for the quotas of groups.
+    pub(crate) fn quotas<'a>(&'a self, last: &'a Batch) -> impl Iterator<Item = &'a QuotaRow> {
+        let ids = last.quotas.iter().map(|row| row.cgroup);
+        let gone = without(&self.quotas, ids).map(|(_, row)| row);
+        last.quotas.iter().chain(gone)
     }
 
     /// The same for how long each wait took.

@@ -10,7 +10,7 @@ use noctule_model::{
 
 use self::quota::{Member, Throttled};
 use crate::gone::Gone;
-use crate::report::{Key, key, owner_of};
+use crate::report::{Key, Row, key, owner_of};
 use crate::{Baseline, Evidence, ReportBuilder, Thresholds};
 
 /// Somebody who waited or who ran.
@@ -340,7 +340,7 @@ impl WaitReportRow {
 /// A row in the making.
 struct Draft {
     party: Party,
-    /// The groups of it, for its quotas.
+    /// The groups of it, or those of its processes, for their quotas.
     members: Vec<Member>,
     counters: Counters,
     histogram: Histogram,
@@ -361,6 +361,15 @@ impl Draft {
             culprits: IdMap::default(),
             own: Blame::default(),
         }
+    }
+
+    fn add(&mut self, row: &Row) {
+        self.counters += &row.counters;
+        let waits = Cause::ALL.map(|cause| row.counters[Counter::Wait(cause)]);
+        self.members.push(Member {
+            path: row.owner.path.clone(),
+            wanted_ns: row.counters[Counter::CpuTime] + waits.iter().sum::<u64>(),
+        });
     }
 
     fn blame(&mut self, number: usize, parties: &Parties<'_>, blame: &Blame) {
@@ -523,7 +532,7 @@ impl ReportBuilder {
             self.drafts(&growth, level, selected.as_ref())
         };
         let window_ns = last.taken_ns.saturating_sub(first.taken_ns);
-        let throttled = Throttled::between(&first.quotas, &last.quotas);
+        let throttled = self.throttled();
         let finished = drafts.into_iter().map(|draft| {
             let quota = throttled.of(&draft.party, &draft.members);
             let row = draft.finish();
@@ -535,7 +544,7 @@ impl ReportBuilder {
         for row in &mut rows {
             row.judge(window_ns, None, VerdictKind::default(), thresholds);
         }
-        match selected.is_none() {
+        match selected.is_none() && !followed_only {
             true => hurts::of(&rows, level).note(&mut rows, level),
             // Others waited behind the chosen rows, too.
             false => {
@@ -562,6 +571,15 @@ impl ReportBuilder {
         }
     }
 
+    fn throttled(&self) -> Throttled<'_> {
+        let (first, last) = self.ends();
+        let gone = self.gone();
+        let before: IdSet<CgroupId> = first.cgroups.iter().map(|row| row.id).collect();
+        let known: IdSet<CgroupId> = gone.cgroups(last).map(|row| row.id).collect();
+        let began = |id| known.contains(&id) && !before.contains(&id);
+        Throttled::between(&first.quotas, gone.quotas(last), began)
+    }
+
     /// Of the `selected` groups, or of all.
     fn drafts(
         &self,
@@ -580,12 +598,7 @@ impl ReportBuilder {
             let draft = drafts
                 .entry(parties.number(Group::Cgroup(row.owner.cgroup)))
                 .or_insert_with(|| Draft::new(Party::Group(row.owner.clone())));
-            draft.counters += &row.counters;
-            let waits = Cause::ALL.map(|cause| row.counters[Counter::Wait(cause)]);
-            draft.members.push(Member {
-                path: row.owner.path.clone(),
-                wanted_ns: row.counters[Counter::CpuTime] + waits.iter().sum::<u64>(),
-            });
+            draft.add(&row);
             outermost(&mut draft.party, &row.owner);
         }
         for row in growth.last.cgroups.iter().filter(|row| wanted(&row.id)) {
@@ -634,7 +647,7 @@ impl ReportBuilder {
         let mut parties = Parties::new(level, &owners);
         let mut draft = Draft::new(Party::Command);
         for row in self.processes(growth.last, true) {
-            draft.counters += &row.counters;
+            draft.add(&row);
         }
         for row in growth.last.processes.iter().filter(|row| row.followed) {
             draft.waiting += &row.waiting;

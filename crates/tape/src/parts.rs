@@ -10,7 +10,7 @@ use crate::column::Record;
 use crate::error::Damage;
 use crate::index::{Chunk, Flush};
 use crate::segment::Segment;
-use crate::tables::{Keyed, PairRecord, ProcessRecord, WaitRecord};
+use crate::tables::{Keyed, PairRecord, ProcessRecord, QuotaRecord, WaitRecord};
 
 /// The tables that batches are made of.
 pub(crate) const ALL: &[&str] = &[
@@ -97,8 +97,8 @@ impl<'a> Parts<'a> {
         part.map_or(Ok(Vec::new()), |part| self.segment.entries(part, read))
     }
 
-    /// Numbers of the batches that lack a process, a pair or a bucket which the batch before has. A process whose
-    /// end is reported in the same batch is not missing.
+    /// Numbers of the batches that lack a process, a quota, a pair or a bucket which the batch before has. A process
+    /// whose end is reported in the same batch is not missing.
     pub(crate) fn removals(&self) -> Result<BTreeSet<u64>, Damage> {
         let exited = self.all::<ProcessRecord>("exited")?;
         let exited: BTreeSet<_> = exited.iter().map(|it| (it.tick, it.row.key())).collect();
@@ -106,6 +106,8 @@ impl<'a> Parts<'a> {
         let removed = removed.iter().map(|it| (it.tick, it.row.key()));
         let unreported = removed.filter(|it| !exited.contains(it));
         let mut ticks: BTreeSet<u64> = unreported.map(|(tick, _)| tick).collect();
+        let quotas = self.entries("quotas", Entry::<QuotaRecord>::read_removed)?;
+        ticks.extend(quotas.iter().map(|it| it.tick));
         let pairs = self.entries("pairs", Entry::<PairRecord>::read_removed)?;
         ticks.extend(pairs.iter().map(|it| it.tick));
         let waits = self.entries("waits", Entry::<WaitRecord>::read_removed)?;

@@ -132,8 +132,8 @@ impl Tables {
         let rows = cgroups.iter();
         let rows = rows.map(|row| GroupRecord::new(row, owners, measured, metered));
         kept &= self.groups.step(tick, rows).is_empty();
-        // A report looks at those of the ends of its window alone.
-        self.quotas.step(tick, quotas.iter().map(QuotaRecord::new));
+        let rows = quotas.iter().map(QuotaRecord::new);
+        kept &= self.quotas.step(tick, rows).is_empty();
         let rows = [
             (Distribution::Waits, waits, all_waits),
             (Distribution::Connects, connects, all_connects),
@@ -177,6 +177,11 @@ impl Tables {
     /// The name of each event.
     pub(crate) fn pending_events(&self) -> impl Iterator<Item = &'static str> {
         self.events.pending().map(|event| event.name.0)
+    }
+
+    /// How many ends of processes there are.
+    pub(crate) fn pending_ends(&self) -> u64 {
+        self.exited.pending().count() as u64
     }
 
     /// Forgets everything: the next batch is taken whole.

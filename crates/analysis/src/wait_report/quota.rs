@@ -1,6 +1,6 @@
 //! The quota that held a row back.
 
-use noctule_model::{IdMap, QuotaRow, QuotaUse};
+use noctule_model::{CgroupId, IdMap, QuotaRow, QuotaUse};
 
 use super::Party;
 use super::parent::is_below;
@@ -25,13 +25,21 @@ struct Growth<'a> {
 }
 
 impl<'a> Throttled<'a> {
-    pub(super) fn between(first: &[QuotaRow], last: &'a [QuotaRow]) -> Self {
+    /// From the quotas at the beginning, and those at the end or when their groups went. `began`: whether a group
+    /// began in the window.
+    pub(super) fn between(
+        first: &[QuotaRow],
+        last: impl Iterator<Item = &'a QuotaRow>,
+        began: impl Fn(CgroupId) -> bool,
+    ) -> Self {
         let before: IdMap<_, _> = first.iter().map(|row| (row.cgroup, row)).collect();
-        let grown = last.iter().map(|row| {
+        let grown = last.map(|row| {
             let before = before.get(&row.cgroup).copied();
-            let since = |now: u64, then: fn(&QuotaRow) -> u64| {
+            let since = |now: u64, then: fn(&QuotaRow) -> u64| match before {
+                Some(before) => now.saturating_sub(then(before)),
+                None if began(row.cgroup) => now,
                 // Of one that was not read at the beginning it is not known what belongs to the window.
-                before.map_or(0, |before| now.saturating_sub(then(before)))
+                None => 0,
             };
             let throttled_ns = match before {
                 Some(before) => row.throttled_ns.saturating_sub(before.throttled_ns),
@@ -52,8 +60,10 @@ impl<'a> Throttled<'a> {
     /// any binds, the innermost of these: one of a member that hardly runs can have throttled for longer, and one
     /// above would not have given what the inner one denies.
     pub(super) fn of(&self, party: &Party, members: &[Member]) -> Option<QuotaUse> {
-        let Party::Group(owner) = party else {
-            return None;
+        let own = match party {
+            Party::Group(owner) => Some(&*owner.path),
+            Party::Command => None,
+            _ => return None,
         };
         let concerns = |quota: &&Growth<'_>| {
             members.iter().any(|member| {
@@ -63,7 +73,7 @@ impl<'a> Throttled<'a> {
             })
         };
         let quotas = self.0.iter().filter(concerns);
-        let quotas = quotas.map(|quota| (quota, quota.usage(&owner.path, members)));
+        let quotas = quotas.map(|quota| (quota, quota.usage(own, members)));
         let most = quotas.max_by_key(|(quota, usage)| match usage.binds() {
             true => (true, quota.path.len(), quota.throttled_ns),
             false => (false, 0, quota.throttled_ns),
@@ -73,13 +83,13 @@ impl<'a> Throttled<'a> {
 }
 
 impl Growth<'_> {
-    /// What it means for the row with this path and these members.
-    fn usage(&self, path: &str, members: &[Member]) -> QuotaUse {
+    /// What it means for the row with these members, and with this path if it is a group.
+    fn usage(&self, path: Option<&str>, members: &[Member]) -> QuotaUse {
         let below = |member: &&Member| is_below(&member.path, self.path);
         let sum = |ns: u64, member: &Member| ns + member.wanted_ns;
         let wanted_ns = members.iter().fold(0, sum);
         let below_ns = members.iter().filter(below).fold(0, sum);
-        let is_own = self.path == path && members.iter().all(|member| below(&member));
+        let is_own = path == Some(self.path) && members.iter().all(|member| below(&member));
         QuotaUse {
             cpus: self.cpus,
             group: (!is_own).then(|| self.path.to_owned()),

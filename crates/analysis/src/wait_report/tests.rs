@@ -354,6 +354,104 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
     assert_eq!(row.verdict.kind, VerdictKind::HeldByQuota);
 }
 
+/// A job that began in the window, and two of whose four seconds its limit took, beside a busy neighbour.
+fn short_job(followed: bool) -> WaitReport {
+    let mut job = group(10, "/job", 0, 0, 300);
+    job.counters[Counter::Wait(Cause::Throttle)] = 2000 * MS;
+    let process = ProcessRow {
+        id: ProcessId {
+            pid: 7,
+            start_ns: 1,
+        },
+        cgroup: CgroupId(10),
+        owner: job.owner.clone(),
+        counters: job.counters,
+        followed,
+        ..ProcessRow::default()
+    };
+    let neighbour = || group(20, "/neighbour", 0, 0, 0);
+    let victim = match followed {
+        true => Group::Followed,
+        false => of(10),
+    };
+    let blame = BlameRow {
+        victim,
+        ..cell(10, of(20), 300)
+    };
+    let mut builder = ReportBuilder::new(Batch {
+        cgroups: vec![neighbour()],
+        ..Batch::default()
+    });
+    let during = Batch {
+        taken_ns: 2000 * MS,
+        processes: vec![process.clone()],
+        cgroups: vec![job, neighbour()],
+        blames: vec![blame],
+        quotas: vec![QuotaRow {
+            cgroup: CgroupId(10),
+            path: "/job".into(),
+            cpus: 0.5,
+            periods: 20,
+            throttled_periods: 20,
+            throttled_ns: 2000 * MS,
+        }],
+        ..Batch::default()
+    };
+    builder.add(during.clone());
+    // The directory has gone, and the batch still has what its threads did.
+    builder.add(Batch {
+        taken_ns: 4000 * MS,
+        processes: Vec::new(),
+        exited: vec![process],
+        quotas: Vec::new(),
+        ..during
+    });
+    builder.waits(Level::Cgroup, followed, &Thresholds::default())
+}
+
+#[test]
+fn the_quota_of_a_group_that_came_and_went_in_the_window_holds_it() {
+    let report = short_job(false);
+    let job = row(&report, Level::Cgroup, "/job");
+    let quota = job.quota.as_ref().expect("its own");
+    assert_eq!((quota.periods, quota.throttled_periods), (20, 20));
+    assert_eq!(job.verdict.kind, VerdictKind::HeldByQuota);
+}
+
+#[test]
+fn a_command_is_held_by_the_quota_of_its_group() {
+    let report = short_job(true);
+    let command = &report.rows[0];
+    assert_eq!(command.party, Party::Command);
+    let quota = command.quota.as_ref().expect("that of its group");
+    assert_eq!(quota.group.as_deref(), Some("/job"));
+    assert_eq!(command.verdict.kind, VerdictKind::HeldByQuota);
+}
+
+#[test]
+fn what_others_waited_behind_a_command_is_in_its_row() {
+    let mut builder = ReportBuilder::new(Batch::default());
+    let process = ProcessRow {
+        followed: true,
+        counters: group(20, "/", 0, 0, 0).counters,
+        ..ProcessRow::default()
+    };
+    builder.add(Batch {
+        taken_ns: 1000 * MS,
+        processes: vec![process],
+        cgroups: vec![group(10, "/nginx", 0, 0, 300)],
+        blames: vec![cell(10, Group::Followed, 300)],
+        ..Batch::default()
+    });
+    let report = builder.waits(Level::Cgroup, true, &Thresholds::default());
+    let [command] = &report.rows[..] else {
+        panic!("{:?}", report.rows);
+    };
+    assert_eq!(command.hurts.wait_ns, 300 * MS);
+    let (most, _) = command.hurts.most.as_ref().expect("nginx");
+    assert_eq!(most.name(Level::Cgroup), "/nginx");
+}
+
 #[test]
 fn waits_of_years_are_not_too_long_for_a_share() {
     // Ten thousand threads for most of a day.
@@ -465,7 +563,7 @@ fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
         quotas: quotas(500 * MS, 990 * MS),
         ..Batch::default()
     };
-    let throttled = Throttled::between(&first.quotas, &last.quotas);
+    let throttled = Throttled::between(&first.quotas, last.quotas.iter(), |_| false);
     let member = |path: &str, ms| Member {
         path: path.into(),
         wanted_ns: ms * MS,
@@ -481,7 +579,7 @@ fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
         quotas: quotas(990 * MS, 500 * MS),
         ..Batch::default()
     };
-    let throttled = Throttled::between(&first.quotas, &last.quotas);
+    let throttled = Throttled::between(&first.quotas, last.quotas.iter(), |_| false);
     let side = throttled.of(&Party::Group(owner(2, "/pod/side")), &members[1..]);
     assert_eq!(side.expect("its own").group, None);
 }
