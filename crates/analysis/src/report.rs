@@ -11,7 +11,7 @@ use noctule_model::{
 };
 
 use crate::gone::Gone;
-use crate::{EnergyReport, Selection};
+use crate::{Descent, EnergyReport, Selection};
 
 /// One row.
 #[derive(Clone, Debug)]
@@ -71,6 +71,8 @@ pub struct ReportBuilder {
     of_groups: bool,
     gone: Gone,
     selection: Selection,
+    /// A parent can end before its child, which has another one then.
+    descents: HashSet<Descent>,
 }
 
 impl ReportBuilder {
@@ -83,6 +85,7 @@ impl ReportBuilder {
             of_groups: false,
             gone: Gone::default(),
             selection: Selection::default(),
+            descents: HashSet::new(),
         }
     }
 
@@ -109,6 +112,10 @@ impl ReportBuilder {
     pub fn add(&mut self, mut batch: Batch) {
         let before = self.last.as_ref().unwrap_or(&self.first);
         self.gone.step(before, &batch);
+        if !self.of_groups {
+            let rows = batch.processes.iter().chain(&batch.exited);
+            self.descents.extend(rows.map(Descent::from));
+        }
         if self.of_groups {
             batch.exited.retain(|row| row.kernel_thread);
         }
@@ -264,9 +271,9 @@ impl ReportBuilder {
     }
 
     fn selected_processes(&self) -> Option<HashSet<ProcessId>> {
-        let (first, last) = self.ends();
-        let ended = self.exited.values().chain(&first.processes);
-        self.selection.tree(last.processes.iter().chain(ended))
+        let first = self.first.processes.iter().map(Descent::from);
+        self.selection
+            .tree(first.chain(self.descents.iter().copied()))
     }
 
     /// The groups of which the waits are wanted; `None`: all. Of a process they are its group's.
@@ -566,6 +573,27 @@ mod tests {
     }
 
     #[test]
+    #[test]
+    fn a_descendant_stays_one_when_its_parent_ends() {
+        let row = |pid, parent_pid, cpu_ns| ProcessRow {
+            parent_pid,
+            ..process(pid, cpu_ns, false)
+        };
+        let mut builder = ReportBuilder::new(batch(0, vec![row(1, 0, 0), row(5, 1, 1)], vec![]));
+        let all = vec![row(1, 0, 0), row(5, 1, 2), row(6, 5, 1), row(7, 6, 1)];
+        builder.add(batch(1, all, vec![]));
+        let left = vec![row(1, 0, 0), row(5, 1, 3), row(7, 1, 9)];
+        builder.add(batch(2, left, vec![row(6, 5, 2)]));
+        let builder = builder.select(Selection::default().with_processes(&[5]));
+        let rows = builder.report(Level::Process, false).rows;
+        let pids = rows
+            .iter()
+            .map(|row| row.process.as_ref().map(|it| it.id.pid));
+        let mut pids: Vec<u32> = pids.flatten().collect();
+        pids.sort_unstable();
+        assert_eq!(pids, [5, 6, 7]);
+    }
+
     fn followed_only_leaves_out_the_rest_and_idle_rows_are_not_shown() {
         let first = batch(0, vec![process(1, 10, false)], vec![]);
         let mut builder = ReportBuilder::new(first);

@@ -1,9 +1,25 @@
 //! Which rows are wanted, by the names of their owners and by process.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use glob::Pattern;
 use noctule_model::{Owner, ProcessId, ProcessRow};
+
+/// Who the parent of a process was at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Descent {
+    id: ProcessId,
+    parent_pid: u32,
+}
+
+impl From<&ProcessRow> for Descent {
+    fn from(row: &ProcessRow) -> Self {
+        Self {
+            id: row.id,
+            parent_pid: row.parent_pid,
+        }
+    }
+}
 
 /// By which name of an owner rows are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,26 +171,34 @@ impl Selection {
         })
     }
 
-    /// The processes that are required, and their descendants among these; `None`: any.
-    pub fn tree<'a>(
-        &self,
-        processes: impl Iterator<Item = &'a ProcessRow>,
-    ) -> Option<HashSet<ProcessId>> {
+    /// The processes that are required, and their descendants among these; `None`: any. A process whose parent has
+    /// ended has another one: it can be here with each.
+    pub fn tree(&self, processes: impl Iterator<Item = Descent>) -> Option<HashSet<ProcessId>> {
         if self.pids.is_empty() {
             return None;
         }
-        let mut children: HashMap<u32, Vec<ProcessId>> = HashMap::new();
-        let mut found = HashSet::new();
-        let mut next = Vec::new();
-        for row in processes {
-            children.entry(row.parent_pid).or_default().push(row.id);
-            if self.pids.contains(&row.id.pid) {
-                next.push(row.id);
+        let processes: Vec<Descent> = processes.collect();
+        let mut starts: HashMap<u32, BTreeSet<u64>> = HashMap::new();
+        for Descent { id, .. } in &processes {
+            starts.entry(id.pid).or_default().insert(id.start_ns);
+        }
+        let mut children: HashMap<ProcessId, Vec<ProcessId>> = HashMap::new();
+        for &Descent { id, parent_pid } in &processes {
+            // A pid is given again: the parent is the last of that pid that was there before its child.
+            let parents = starts.get(&parent_pid);
+            let parent = parents.and_then(|starts| starts.range(..=id.start_ns).next_back());
+            if let Some(&start_ns) = parent {
+                let pid = parent_pid;
+                let parent = ProcessId { pid, start_ns };
+                children.entry(parent).or_default().push(id);
             }
         }
+        let mut found = HashSet::new();
+        let chosen = processes.iter().map(|process| process.id);
+        let mut next: Vec<_> = chosen.filter(|id| self.pids.contains(&id.pid)).collect();
         while let Some(id) = next.pop() {
             if found.insert(id) {
-                next.extend(children.get(&id.pid).into_iter().flatten());
+                next.extend(children.get(&id).into_iter().flatten());
             }
         }
         Some(found)
@@ -347,15 +371,23 @@ mod tests {
             parent_pid,
             ..ProcessRow::default()
         };
-        let rows = [row(1, 0), row(5, 1), row(6, 5), row(7, 6), row(8, 1)];
-        let tree = |pids: &[u32]| {
+        let tree = |rows: &[ProcessRow], pids: &[u32]| {
             let tree = Selection::default()
                 .with_processes(pids)
-                .tree(rows.iter())?;
+                .tree(rows.iter().map(Descent::from))?;
             let mut pids: Vec<u32> = tree.iter().map(|id| id.pid).collect();
             pids.sort_unstable();
             Some(pids)
         };
+        // The pid of 6 is given to a stranger, who has a child.
+        let mut stranger = row(6, 1);
+        stranger.id.start_ns = 2;
+        let mut child = row(9, 6);
+        child.id.start_ns = 3;
+        let again = [row(5, 1), row(6, 5), row(7, 6), stranger, child];
+        assert_eq!(tree(&again, &[5]), Some(vec![5, 6, 7]));
+        let rows = [row(1, 0), row(5, 1), row(6, 5), row(7, 6), row(8, 1)];
+        let tree = |pids| tree(&rows, pids);
         assert_eq!(tree(&[5]), Some(vec![5, 6, 7]));
         assert_eq!(tree(&[6, 8]), Some(vec![6, 7, 8]));
         assert_eq!(tree(&[9]), Some(vec![]));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use anyhow::Result;
-use noctule_analysis::Selection;
+use noctule_analysis::{Descent, Selection};
 use noctule_model::{Batch, Event, EventProcess, FileChange, FilePath, Origin, What};
 
 use crate::exit::Usage;
@@ -32,7 +32,7 @@ impl<'a> Filter<'a> {
             let words = format!("--pid {pid}: there was no such process when the window began");
             return Err(Usage(words).into());
         }
-        let tree = selection.tree(first.processes.iter());
+        let tree = selection.tree(first.processes.iter().map(Descent::from));
         Ok(Self {
             scope,
             tree: tree.map(|tree| tree.into_iter().map(|id| id.pid).collect()),
