@@ -363,6 +363,7 @@ fn leaves_no_row(loss: &Loss) -> bool {
         "exit_record",
         "process_row",
         "screen_process",
+        "tape_process",
         "thread_account",
     ]
     .contains(&loss.kind)
@@ -573,7 +574,6 @@ mod tests {
     }
 
     #[test]
-    #[test]
     fn a_descendant_stays_one_when_its_parent_ends() {
         let row = |pid, parent_pid, cpu_ns| ProcessRow {
             parent_pid,
@@ -594,6 +594,7 @@ mod tests {
         assert_eq!(pids, [5, 6, 7]);
     }
 
+    #[test]
     fn followed_only_leaves_out_the_rest_and_idle_rows_are_not_shown() {
         let first = batch(0, vec![process(1, 10, false)], vec![]);
         let mut builder = ReportBuilder::new(first);

@@ -112,6 +112,18 @@ impl Batch {
                 .sort_by_key(|(group, ns)| (std::cmp::Reverse(*ns), *group));
         }
     }
+
+    /// Who had each CPU, and nothing else, of a batch that readers do not get and of those skipped before it: for
+    /// [`Batch::add_holders`] of the next.
+    #[must_use]
+    pub fn holders_since(&self, skipped: &Self) -> Self {
+        let mut held = Self {
+            cpus: self.cpus.clone(),
+            ..Self::default()
+        };
+        held.add_holders(skipped);
+        held
+    }
 }
 
 /// The machine as a whole.

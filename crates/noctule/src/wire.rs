@@ -89,8 +89,9 @@ pub(crate) struct Pipeline {
     cgroup_mount: PathBuf,
     /// Where the host's procfs is mounted.
     proc: PathBuf,
-    /// Processes that ended before a tick that failed.
+    /// Processes that ended before a tick that failed, and who had each CPU.
     exited: Vec<ProcessRow>,
+    held: Batch,
     /// When memory was given back last.
     trimmed_ns: u64,
 }
@@ -243,6 +244,7 @@ impl Pipeline {
             cgroup_mount: mount(&facts.hierarchy),
             proc: facts.roots.proc,
             exited: Vec::new(),
+            held: Batch::default(),
             trimmed_ns: now_ns(),
         })
     }
@@ -429,8 +431,10 @@ impl Pipeline {
             batch.features = batch.features.iter().cloned().chain([status]).collect();
         }
         batch.exited.splice(0..0, self.exited.drain(..));
+        batch.add_holders(&std::mem::take(&mut self.held));
         if let Err(error) = self.complete(&mut batch) {
-            // They are in no other batch.
+            // These are in no other batch.
+            self.held = batch.holders_since(&Batch::default());
             self.exited = batch.exited;
             return Err(error);
         }
@@ -501,15 +505,16 @@ impl Pipeline {
         // Groups that were made while the batch was taken.
         self.drain_events()?;
         self.registry.join(batch);
+        if let Some(stream) = &mut self.events {
+            stream.want_more(&self.registry);
+            stream.reconcile(batch, &mut self.registry)?;
+        }
+        // These remember what the batch has: nothing that can fail comes after them.
         if let Some(quotas) = &mut self.quotas {
             quotas.read(batch);
         }
         self.attribution.apply(batch);
         self.rollup.apply(batch);
-        if let Some(stream) = &mut self.events {
-            stream.want_more(&self.registry);
-            stream.reconcile(batch, &mut self.registry)?;
-        }
         Ok(())
     }
 

@@ -40,8 +40,9 @@ struct State {
     batches: usize,
     events: usize,
     closed: bool,
-    /// Of batches that found no room: named only there.
+    /// Of batches that found no room: who ended and who had each CPU are only there.
     exited: Vec<ProcessRow>,
+    held: Batch,
     /// Events that found no room, until the writer comes.
     missing: Tally,
     lost: Lost,
@@ -96,10 +97,12 @@ impl Recorder {
             let kept = batch.exited.len().min(room);
             state.lost.processes += (batch.exited.len() - kept) as u64;
             state.exited.extend_from_slice(&batch.exited[..kept]);
+            state.held = batch.holders_since(&state.held);
             return;
         }
         let mut batch = Box::new(batch.clone());
         batch.exited.splice(0..0, state.exited.drain(..));
+        batch.add_holders(&std::mem::take(&mut state.held));
         state.batches += 1;
         state.items.push_back(Item::Batch(batch));
         drop(state);
@@ -268,6 +271,7 @@ fn note(queue: &Queue, unwritten: &Unwritten) {
     let mut state = queue.state();
     state.lost.batches += unwritten.batches;
     state.lost.events += unwritten.events.sum();
+    state.lost.processes += unwritten.processes;
     let error = &unwritten.error;
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     state.trouble = Some(format!("{error}{}", cause.unwrap_or_default()));

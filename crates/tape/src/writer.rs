@@ -72,6 +72,8 @@ pub(crate) struct Unwritten {
     pub(crate) error: Error,
     pub(crate) batches: u64,
     pub(crate) events: Tally,
+    /// Processes that ended in these batches.
+    pub(crate) processes: u64,
 }
 
 impl Writer {
@@ -176,6 +178,7 @@ impl Writer {
             error,
             batches: 0,
             events: Tally::default(),
+            processes: 0,
         })
     }
 
@@ -200,7 +203,7 @@ impl Writer {
         self.tables
             .pending_events()
             .for_each(|name| events.add(name, 1));
-        let batches = flush.ticks;
+        let (batches, processes) = (flush.ticks, self.tables.pending_ends());
         let written = self.write(&flush, since);
         written.map_err(|error| {
             self.open = None;
@@ -209,6 +212,7 @@ impl Writer {
                 error,
                 batches,
                 events,
+                processes,
             }
         })
     }
