@@ -22,7 +22,7 @@ use counts::EventCounts;
 use known::{Known, Missing};
 use relist::Relist;
 
-use crate::cpu::Grace;
+use crate::cpu::{Grace, since_boot_ns};
 
 /// Whether the events of a process are wanted.
 type Wanted<'a> = &'a dyn Fn(&ProcessRow) -> bool;
@@ -57,8 +57,6 @@ pub struct EventSource {
     /// Looks for ports, where each walks the sockets of all network namespaces: the second in which the
     /// last one was, and how many there were in it.
     walks: (u64, u32),
-    /// The moment of boot, to which the times of all events refer.
-    boot_unix_ns: u64,
 }
 
 impl EventSource {
@@ -91,7 +89,6 @@ impl EventSource {
             listed: false,
             survey_ns: 0,
             walks: (0, 0),
-            boot_unix_ns: 0,
         };
         this.lost = this.lost();
         this
@@ -167,7 +164,7 @@ impl EventSource {
         // A program takes the time before it has its place in the ring: another CPU can be between, and
         // there is more than one ring.
         raw.sort_by_key(|event| event.time_ns);
-        let clock = Clock::now(&mut self.boot_unix_ns);
+        let clock = Clock::now();
         let mut events = Vec::with_capacity(raw.len());
         for event in raw {
             // It can be in a list, or in none any more, some microseconds before that is reported.
@@ -245,7 +242,7 @@ impl EventSource {
     ) -> Result<Vec<Event>, Error> {
         self.whole_ns = 0;
         let events = self.relist(Some((batch, wanted)), reported.then_some(Origin::Existing))?;
-        self.whole_ns = self.since_boot_ns();
+        self.whole_ns = since_boot_ns();
         self.listed = true;
         Ok(events)
     }
@@ -255,8 +252,7 @@ impl EventSource {
     pub fn reconcile(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<Vec<Event>, Error> {
         let now_ns = batch.taken_ns;
         if self.udp.is_some() {
-            let since_boot_ns = self.since_boot_ns();
-            let ended = self.udp.as_ref().map(|udp| udp.ended(since_boot_ns));
+            let ended = self.udp.as_ref().map(|udp| udp.ended(since_boot_ns()));
             self.drained.extend(ended.transpose()?.unwrap_or_default());
         }
         let surveyed = self.survey(now_ns)?;
@@ -267,7 +263,7 @@ impl EventSource {
         let waits = self.known.waits_for_an_end(batch);
         let whole = self.relist.is_over(now_ns, losing, waits);
         if whole {
-            self.whole_ns = self.since_boot_ns();
+            self.whole_ns = since_boot_ns();
             self.known.prune(batch);
         }
         match whole && !surveyed {
@@ -284,8 +280,7 @@ impl EventSource {
 
     /// Ends the stream: what would be reported only when it has ended is in the next events.
     pub fn end(&mut self) -> Result<(), Error> {
-        let since_boot_ns = self.since_boot_ns();
-        let rest = self.udp.as_ref().map(|udp| udp.rest(since_boot_ns));
+        let rest = self.udp.as_ref().map(|udp| udp.rest(since_boot_ns()));
         self.drained.extend(rest.transpose()?.unwrap_or_default());
         Ok(())
     }
@@ -308,11 +303,6 @@ impl EventSource {
             self.survey_ns = now_ns + SURVEY_NS;
         }
         Ok(over)
-    }
-
-    fn since_boot_ns(&mut self) -> u64 {
-        let clock = Clock::now(&mut self.boot_unix_ns);
-        clock.now_unix_ns.saturating_sub(clock.boot_unix_ns)
     }
 
     /// Compares the stream with what is there, and reports the difference; without an origin it
@@ -351,7 +341,7 @@ impl EventSource {
             found.extend(self.known.starts(batch, |row| wanted(row) && began(row)));
         }
         found.extend(self.known.begins(&sockets));
-        let clock = Clock::now(&mut self.boot_unix_ns);
+        let clock = Clock::now();
         for event in found {
             if self.known.is_repeated(&event) {
                 continue;
@@ -447,10 +437,6 @@ const SURVEY_NS: u64 = 60_000_000_000;
 /// The record of a start comes at most that long after the moment which is the start's.
 const START_NS: u64 = 1_000_000_000;
 
-/// How far the moment of boot may move before it is believed: the wall clock was set. It moves a
-/// little at each look, and the date at which a process started is its name.
-const SET_NS: u64 = 100_000_000;
-
 /// Turns moments since boot into dates.
 struct Clock {
     now_unix_ns: u64,
@@ -458,15 +444,11 @@ struct Clock {
 }
 
 impl Clock {
-    /// Now, by the moment of boot of earlier events, if that still holds.
-    fn now(known_boot: &mut u64) -> Self {
+    fn now() -> Self {
         let (now_unix_ns, boot_unix_ns) = crate::cpu::wall_clock();
-        if boot_unix_ns.abs_diff(*known_boot) > SET_NS {
-            *known_boot = boot_unix_ns;
-        }
         Self {
             now_unix_ns,
-            boot_unix_ns: *known_boot,
+            boot_unix_ns,
         }
     }
 
