@@ -184,20 +184,24 @@ fn counts_are_exact_on_all_cpus() {
     }
 }
 
-/// The last events before the trigger, once; none before that.
+/// The last events before the trigger, once; none before that. Of an event that is given twice those that fit either
+/// filter.
 #[test]
 fn a_snapshot_shows_the_last_events() {
     let _machine = support::shared();
     needs!("cpu_time");
     let tid = rustix::thread::gettid().as_raw_nonzero();
     let filter = format!("common_pid == {tid}");
-    let traced = format!("syscalls:sys_enter_close if {filter} && fd >= 1048576");
+    let traced = ["fd >= 1048576 && fd < 1048582", "fd >= 1048582"];
+    let traced = traced.map(|fd| format!("syscalls:sys_enter_close if {filter} && {fd}"));
     let snapshot = format!("snapshot:1 if {filter}");
     let args = [
         "syscalls:sys_enter_getuid",
         &snapshot,
         "--trace",
-        &traced,
+        &traced[0],
+        "--trace",
+        &traced[1],
         "--keep",
         "3",
     ];

@@ -29,7 +29,7 @@ use crate::exit::Usage;
 use crate::stop::{Signals, Woken};
 
 pub(super) use lines::Lines;
-pub(super) use traced::Traced;
+pub(super) use traced::{Traced, either};
 
 /// Between two readings of the ring: so long an event can take to be shown, twice.
 pub(super) const STEP: Duration = Duration::from_millis(100);

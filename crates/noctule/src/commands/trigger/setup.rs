@@ -6,7 +6,7 @@ use noctule_trace::parse;
 use noctule_trace::tree::{self, Command, EventName};
 use noctule_trace::watch::{Action, Shown, Trigger, Watch};
 
-use crate::commands::watched::{self, Node, WatchedEvents};
+use crate::commands::watched::{self, Node, WatchedEvents, either};
 use crate::exit::Usage;
 
 /// The events of a command, with their triggers.
@@ -66,7 +66,12 @@ impl Setup {
                     Some(filter) => Some(setup.events.all()[place].condition(filter, text, node)?),
                     None => None,
                 };
-                setup.places[place].shown = Some(Shown {
+                let shown = &mut setup.places[place].shown;
+                let filter = match shown.take() {
+                    Some(before) => either(before.filter, filter),
+                    None => filter,
+                };
+                *shown = Some(Shown {
                     switches: Vec::new(),
                     filter,
                 });

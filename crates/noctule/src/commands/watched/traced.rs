@@ -83,12 +83,18 @@ impl<'a> Traced<'a> {
 impl Wanted<'_> {
     /// An event that is given twice is shown where either filter holds.
     fn or(&mut self, other: Option<Condition>) {
-        self.condition = match (self.condition.take(), other) {
-            (Some(one), Some(other)) => Some(Condition {
-                span: one.span,
-                kind: ConditionKind::Any(vec![one, other]),
-            }),
-            _ => None,
-        };
+        self.condition = either(self.condition.take(), other);
     }
+}
+
+/// Holds where one of the filters does; `None` always holds.
+pub(in crate::commands) fn either(
+    one: Option<Condition>,
+    other: Option<Condition>,
+) -> Option<Condition> {
+    let (one, other) = one.zip(other)?;
+    Some(Condition {
+        span: one.span,
+        kind: ConditionKind::Any(vec![one, other]),
+    })
 }
