@@ -126,12 +126,14 @@ pub enum Figure {
         /// The sum is a signed number.
         signed: bool,
     },
-    /// A percentile from the buckets at this index, which know unsigned numbers only.
+    /// A percentile from the buckets at this index.
     Percentile {
         /// Index of the buckets.
         kept: usize,
         /// 500 is the median.
         thousandths: u16,
+        /// Of signed numbers; the buckets of those below zero are wide, and the result is -1 for all of them.
+        signed: bool,
     },
 }
 

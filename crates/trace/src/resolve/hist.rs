@@ -375,10 +375,14 @@ impl Resolver<'_> {
                     let kept = keep(typed.number, Aggregate::Sum);
                     Figure::Average { kept, signed }
                 }
-                Some((Modifier::Percentile(thousandths), _)) => Figure::Percentile {
-                    kept: keep(typed.number, Aggregate::Buckets),
-                    thousandths: *thousandths,
-                },
+                Some((Modifier::Percentile(thousandths), _)) => {
+                    show = number_of(signed);
+                    Figure::Percentile {
+                        kept: keep(typed.number, Aggregate::Buckets),
+                        thousandths: *thousandths,
+                        signed,
+                    }
+                }
                 Some((Modifier::Microseconds, _)) if is_time(operand) => {
                     Figure::Kept(keep(microseconds(typed.number), Aggregate::Sum))
                 }

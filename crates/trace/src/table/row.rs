@@ -125,8 +125,12 @@ impl Row {
             Figure::Hits => self.hits,
             Figure::Kept(index) => self.number(index),
             Figure::Average { kept, signed } => average(self.number(kept), self.hits, signed),
-            Figure::Percentile { kept, thousandths } => match self.kept.get(kept) {
-                Some(Merged::Buckets(counts)) => percentile(counts, thousandths),
+            Figure::Percentile {
+                kept,
+                thousandths,
+                signed,
+            } => match self.kept.get(kept) {
+                Some(Merged::Buckets(counts)) => percentile(counts, thousandths, signed),
                 _ => 0,
             },
         }
@@ -213,14 +217,21 @@ fn average(sum: u64, hits: u64, signed: bool) -> u64 {
 
 /// The number of which this share of all numbers is not greater: the middle of the bucket with the
 /// number at rank `ceil(share * count)`. A bucket is at most one eighth as wide as its least number, so
-/// the result is off by at most one sixteenth of the exact one; numbers below 16 are exact.
-fn percentile(counts: &[u64], thousandths: u16) -> u64 {
-    let all: u128 = counts.iter().copied().map(u128::from).sum();
+/// the result is off by at most one sixteenth of the exact one; numbers below 16 are exact. Signed numbers below 0
+/// are in the buckets of the greatest unsigned ones, too wide to tell more of them than that.
+fn percentile(counts: &[u64], thousandths: u16, signed: bool) -> u64 {
+    let counts = counts.iter().enumerate().take(buckets::COUNT);
+    let all: u128 = counts.clone().map(|(_, count)| u128::from(*count)).sum();
     let rank = (all * u128::from(thousandths.min(1000)))
         .div_ceil(1000)
         .max(1);
-    let mut seen = 0_u128;
-    for (index, count) in counts.iter().enumerate().take(buckets::COUNT) {
+    let is_below = |index: usize| signed && buckets::range(index).0 >= SIGN;
+    let below = counts.clone().filter(|(index, _)| is_below(*index));
+    let mut seen: u128 = below.map(|(_, count)| u128::from(*count)).sum();
+    if seen >= rank {
+        return u64::MAX;
+    }
+    for (index, count) in counts.filter(|(index, _)| !is_below(*index)) {
         seen += u128::from(*count);
         if seen >= rank {
             let (first, last) = buckets::range(index);

@@ -76,6 +76,7 @@ fn a_percentile_shows_the_buckets_behind_it() {
     let figure = Figure::Percentile {
         kept: 0,
         thousandths: 990,
+        signed: false,
     };
     let table = Table {
         keys: vec![key("cpu", KeyShow::Number)],

@@ -62,6 +62,7 @@ fn table(random: &mut Random) -> Table {
             _ => Figure::Percentile {
                 kept,
                 thousandths: any(1 << 16) as u16,
+                signed: false,
             },
         };
         let shows = [

@@ -122,6 +122,7 @@ fn percentiles_are_off_by_one_sixteenth_at_most() {
             let found = row.figure(Figure::Percentile {
                 kept: 3,
                 thousandths,
+                signed: false,
             });
             let error = found.abs_diff(exact);
             assert!(error <= exact / 16, "round {round}: {found} for {exact}");
@@ -129,11 +130,42 @@ fn percentiles_are_off_by_one_sixteenth_at_most() {
     }
 }
 
+/// Three of ten reads fail.
+#[test]
+fn signed_percentiles_have_numbers_below_zero_first() {
+    let numbers = [-11, 100, 200, -4, 300, 400, 500, -11, 600, 700];
+    let numbers = numbers.map(i64::cast_unsigned);
+    let row = merged(&[&numbers]);
+    let of = |thousandths, signed| {
+        let figure = Figure::Percentile {
+            kept: 3,
+            thousandths,
+            signed,
+        };
+        row.figure(figure).cast_signed()
+    };
+    assert_eq!([100, 300].map(|part| of(part, true)), [-1, -1]);
+    assert!(
+        (98..108).contains(&of(310, true)),
+        "the fourth: {}",
+        of(310, true)
+    );
+    assert!(
+        (190..210).contains(&of(500, true)),
+        "the fifth: {}",
+        of(500, true)
+    );
+    assert!((660..740).contains(&of(990, true)), "{}", of(990, true));
+    // As unsigned numbers they are the greatest.
+    assert!(of(990, false) < -1);
+}
+
 #[test]
 fn a_percentile_of_nothing_is_zero() {
     let figure = Figure::Percentile {
         kept: 3,
         thousandths: 500,
+        signed: false,
     };
     assert_eq!(merged(&[&[]]).figure(figure), 0);
     assert_eq!(merged(&[&[0]]).figure(figure), 0);

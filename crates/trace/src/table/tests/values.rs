@@ -108,6 +108,7 @@ fn averages_and_percentiles_are_values_too() {
     let percentile = |thousandths| Figure::Percentile {
         kept: 1,
         thousandths,
+        signed: false,
     };
     let table = Table {
         keys: vec![key("k", KeyShow::Hex)],
