@@ -218,6 +218,12 @@ pub enum Operator {
     ShiftLeft,
     /// By the low six bits of the second; zeros come in.
     ShiftRight,
+    /// Rounded towards zero; by 0 the result is -1.
+    SignedDivided,
+    /// With the sign of the first; by 0 the result is -1.
+    SignedRemainder,
+    /// By the low six bits of the second; the sign comes in.
+    SignedShiftRight,
 }
 
 /// Text of an event, up to its first NUL, and not beyond its field. What cannot be read is not equal to

@@ -87,6 +87,9 @@ struct Resolver<'a> {
     problems: Vec<Problem>,
     /// The event is the second of two.
     has_latency: bool,
+    /// What is resolved is compared: the sign of fields counts there. Keys and values are unsigned as the kernel's are;
+    /// its filters have no arithmetic.
+    in_filter: bool,
     /// Others that it can have to do with.
     links: Option<linked::Links<'a>>,
 }
@@ -97,6 +100,7 @@ impl<'a> Resolver<'a> {
             scope,
             problems: Vec::new(),
             has_latency: false,
+            in_filter: false,
             links: None,
         }
     }

@@ -99,15 +99,15 @@ impl Groups {
         owner.name(level(identity))
     }
 
-    /// Warns of groups that were made after the program: what they did was not `done`.
+    /// Warns of groups that were made after the program: what they did was not `done`, or was where the filter leaves
+    /// its names out.
     pub(super) fn warn_of_late(&self, done: &str) {
-        match self.late() {
-            0 => {}
-            1 => tracing::warn!("one cgroup fits the filter that was made later: not {done}"),
-            many => {
-                tracing::warn!("{many} cgroups fit the filter that were made later: not {done}");
-            }
-        }
+        let made = match self.late() {
+            0 => return,
+            1 => "one cgroup that has a name of the filter was made later".to_owned(),
+            many => format!("{many} cgroups that have a name of the filter were made later"),
+        };
+        tracing::warn!("{made}: not {done} by `==` and `~`, not left out by `!=`");
     }
 
     /// How many groups fit a condition now and did not when the program was made.

@@ -83,32 +83,56 @@ impl Emitter {
             Operator::And => Alu::And,
             Operator::Or => Alu::Or,
             Operator::Xor => Alu::Xor,
-            Operator::Divided | Operator::Remainder => return self.divide(op, dst),
-            Operator::ShiftLeft | Operator::ShiftRight => {
-                self.asm.alu(Alu::And, Reg::R1, 63);
-                if op == Operator::ShiftLeft {
-                    Alu::Lsh
-                } else {
-                    Alu::Rsh
-                }
-            }
+            Operator::Divided => return self.divide(Alu::Div, false, dst),
+            Operator::Remainder => return self.divide(Alu::Mod, false, dst),
+            Operator::SignedDivided => return self.divide(Alu::Div, true, dst),
+            Operator::SignedRemainder => return self.divide(Alu::Mod, true, dst),
+            Operator::ShiftLeft => Alu::Lsh,
+            Operator::ShiftRight => Alu::Rsh,
+            Operator::SignedShiftRight => Alu::Arsh,
         };
+        if matches!(alu, Alu::Lsh | Alu::Rsh | Alu::Arsh) {
+            self.asm.alu(Alu::And, Reg::R1, 63);
+        }
         self.asm.alu(alu, dst, Reg::R1);
     }
 
-    fn divide(&mut self, op: Operator, dst: Reg) {
+    /// Only newer kernels divide signed numbers: here their magnitudes are divided, and the sign is put back.
+    fn divide(&mut self, alu: Alu, signed: bool, dst: Reg) {
         let (none, done) = (self.asm.label(), self.asm.label());
         self.asm.jump(Jump::Eq, Reg::R1, 0, none);
-        let alu = if op == Operator::Divided {
-            Alu::Div
-        } else {
-            Alu::Mod
-        };
+        if signed {
+            // R2: has the sign of the result.
+            self.asm.mov(Reg::R2, dst);
+            if alu == Alu::Div {
+                self.asm.alu(Alu::Xor, Reg::R2, Reg::R1);
+            }
+            self.magnitude(dst);
+            self.magnitude(Reg::R1);
+        }
         self.asm.alu(alu, dst, Reg::R1);
+        if signed {
+            self.asm.jump(Jump::Sge, Reg::R2, 0, done);
+            self.negate(dst);
+        }
         self.asm.goto(done);
         self.asm.bind(none);
         self.asm.mov(dst, -1);
         self.asm.bind(done);
+    }
+
+    fn magnitude(&mut self, reg: Reg) {
+        let positive = self.asm.label();
+        self.asm.jump(Jump::Sge, reg, 0, positive);
+        self.negate(reg);
+        self.asm.bind(positive);
+    }
+
+    /// Uses R3.
+    fn negate(&mut self, reg: Reg) {
+        self.asm.mov(Reg::R3, reg);
+        self.asm.mov(reg, 0);
+        self.asm.alu(Alu::Sub, reg, Reg::R3);
     }
 
     fn field(&mut self, field: &FieldRead, dst: Reg) -> Result<(), EmitError> {

@@ -73,6 +73,18 @@ impl Resolver<'_> {
         left: &Expr,
         right: &Expr,
     ) -> Option<ConditionKind> {
+        let outside = std::mem::replace(&mut self.in_filter, true);
+        let kind = self.comparison_of(op, left, right);
+        self.in_filter = outside;
+        kind
+    }
+
+    fn comparison_of(
+        &mut self,
+        op: &Spanned<BinaryOp>,
+        left: &Expr,
+        right: &Expr,
+    ) -> Option<ConditionKind> {
         if let Some(kind) = self.function(op, left, right) {
             return kind;
         }
@@ -140,6 +152,16 @@ impl Resolver<'_> {
         };
         if value.len() >= TEXT_ROOM {
             return self.wrong(right.span, "Operand too long");
+        }
+        let longest = match &text {
+            Text::Comm => Some(15),
+            Text::Field { size, .. } => Some((*size as usize).saturating_sub(1)),
+            _ => None,
+        };
+        let compares = matches!(op.node, BinaryOp::Equal | BinaryOp::NotEqual);
+        if let Some(longest) = longest.filter(|longest| compares && value.len() > *longest) {
+            let help = format!("the field has at most {longest} bytes");
+            return self.wrong_with(right.span, "Operand too long", help);
         }
         let equals = |text, value: &str| ConditionKind::Equals(text, value.as_bytes().to_vec());
         let span = op.span.to(right.span);

@@ -49,6 +49,22 @@ impl Typed {
     }
 }
 
+/// Size and sign of an argument of a system call that takes less than the register in which it comes. The kernel's
+/// description has eight unsigned bytes, of which the upper half is whatever the caller left there.
+fn argument_type(field: &Field) -> Option<(u32, bool)> {
+    if (field.size, field.signed) != (8, false) {
+        return None;
+    }
+    match field.declared.as_str() {
+        "int" | "pid_t" | "clockid_t" | "timer_t" | "mqd_t" | "key_t" | "key_serial_t"
+        | "rwf_t" => Some((4, true)),
+        "unsigned int" | "unsigned" | "uid_t" | "gid_t" | "qid_t" | "u32" | "__u32" => {
+            Some((4, false))
+        }
+        _ => None,
+    }
+}
+
 impl Resolver<'_> {
     /// What a name stands for: a field of the event first, as in the kernel.
     pub(super) fn name(&mut self, name: &Name, span: Span) -> Option<Meaning> {
@@ -118,16 +134,23 @@ impl Resolver<'_> {
     }
 
     fn field(&mut self, field: &Field, span: Span) -> Option<Meaning> {
+        let argument = argument_type(field).filter(|_| self.in_filter);
+        let (size, signed) = argument.unwrap_or((field.size, field.signed));
         let read = FieldRead {
-            offset: field.offset,
-            size: field.size,
-            signed: field.signed,
+            offset: field.offset
+                + if cfg!(target_endian = "big") {
+                    field.size - size
+                } else {
+                    0
+                },
+            size,
+            signed,
         };
         Some(match field.kind {
             FieldKind::Number => Meaning::Number(Typed {
                 number: Number::Field(read),
-                size: field.size,
-                signed: field.signed,
+                size,
+                signed,
             }),
             FieldKind::Text => Meaning::Text(Text::Field {
                 offset: field.offset,

@@ -41,6 +41,14 @@ impl Resolver<'_> {
                     return self.wrong(divisor, "Division by zero");
                 }
                 let signed = left.signed || right.signed;
+                let (operator, signed) = match operator {
+                    _ if !self.in_filter => (operator, signed),
+                    Operator::Minus => (operator, true),
+                    Operator::Divided if signed => (Operator::SignedDivided, true),
+                    Operator::Remainder if signed => (Operator::SignedRemainder, true),
+                    Operator::ShiftRight if left.signed => (Operator::SignedShiftRight, true),
+                    _ => (operator, signed),
+                };
                 Some(Typed::wide(
                     fold(operator, left.number, right.number),
                     signed,
@@ -118,5 +126,15 @@ pub(super) fn fold(operator: Operator, left: Number, right: Number) -> Number {
         // The low six bits count, as with a number that is not known before.
         Operator::ShiftLeft => a << (b & 63),
         Operator::ShiftRight => a >> (b & 63),
+        Operator::SignedDivided | Operator::SignedRemainder if b == 0 => u64::MAX,
+        Operator::SignedDivided => a
+            .cast_signed()
+            .wrapping_div(b.cast_signed())
+            .cast_unsigned(),
+        Operator::SignedRemainder => a
+            .cast_signed()
+            .wrapping_rem(b.cast_signed())
+            .cast_unsigned(),
+        Operator::SignedShiftRight => (a.cast_signed() >> (b & 63)).cast_unsigned(),
     })
 }

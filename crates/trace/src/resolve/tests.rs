@@ -6,7 +6,7 @@ use super::*;
 use crate::format::EventFormat;
 use crate::parse;
 use crate::print::Print;
-use crate::program::ConditionKind;
+use crate::program::{ConditionKind, Operator};
 
 const FORMAT: &str = "name: probe\nID: 7\nformat:\n\
 \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
@@ -18,7 +18,8 @@ const FORMAT: &str = "name: probe\nID: 7\nformat:\n\
 \tfield:__data_loc char[] name;\toffset:40;\tsize:4;\tsigned:0;\n\
 \tfield:__data_loc cpumask_t mask;\toffset:44;\tsize:4;\tsigned:0;\n\
 \tfield:const char * path;\toffset:48;\tsize:8;\tsigned:0;\n\
-\tfield:u8 mac[6];\toffset:56;\tsize:6;\tsigned:0;\n\n\
+\tfield:u8 mac[6];\toffset:56;\tsize:6;\tsigned:0;\n\
+\tfield:int dfd;\toffset:64;\tsize:8;\tsigned:0;\n\n\
 print fmt: \"%s\", __print_flags(REC->bits, \"|\", {1, \"A\"}, {2, \"B\"})\n";
 
 /// Two containers, one of them of two cgroups.
@@ -112,6 +113,8 @@ fn filters_that_the_kernel_refuses_with_its_own_words() {
         ),
         ("CPU & CPUS{3-1}", "Invalid cpulist", 6),
         ("pid / 0 == 1", "Division by zero", 6),
+        ("comm == \"systemd-journald\"", "Operand too long", 8),
+        ("comm_now != \"systemd-journald\"", "Operand too long", 12),
         (
             "common_flags == 1",
             "A BPF program cannot read `common_flags`",
@@ -141,6 +144,46 @@ fn constants_have_the_fields_type() {
         (Number::Constant(0xffff_ffff), false)
     );
     assert_eq!(constant("site == -1"), (all, false));
+}
+
+/// The kernel describes eight unsigned bytes, the register; the call takes four, signed.
+#[test]
+fn arguments_of_system_calls_are_compared_as_the_call_takes_them() {
+    let filter = filter_of("dfd == -100").unwrap();
+    let ConditionKind::Compare {
+        left: Number::Field(field),
+        right,
+        signed,
+        ..
+    } = filter.kind
+    else {
+        panic!("{filter:?}");
+    };
+    assert_eq!((field.size, field.signed, signed), (4, true, true));
+    assert_eq!(right, Number::Constant((-100_i64).cast_unsigned()));
+}
+
+#[test]
+fn arithmetic_of_filters_keeps_the_sign() {
+    let of = |text: &str| match filter_of(text).unwrap().kind {
+        ConditionKind::Compare {
+            left: Number::Binary(operator, ..),
+            signed,
+            ..
+        } => (operator, signed),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(of("pid / 4096 > 0"), (Operator::SignedDivided, true));
+    assert_eq!(of("pid % 2 == 1"), (Operator::SignedRemainder, true));
+    assert_eq!(of("pid >> 12 > 0"), (Operator::SignedShiftRight, true));
+    assert_eq!(of("bits - 80 > 0"), (Operator::Minus, true));
+    for (text, operator) in [
+        ("bits / 2 > 0", Operator::Divided),
+        ("site % 2 == 1", Operator::Remainder),
+        ("site >> 12 > 0", Operator::ShiftRight),
+    ] {
+        assert_eq!(of(text), (operator, false), "{text}");
+    }
 }
 
 #[test]

@@ -248,7 +248,13 @@ fn logarithms_and_division_have_edges() {
     for (number, expected) in logarithms {
         let world = world(&number.to_ne_bytes(), 0);
         assert_eq!(value(Number::Log2(FIELD.into()), &world), expected);
-        for op in [Operator::Divided, Operator::Remainder] {
+        let divisions = [
+            Operator::Divided,
+            Operator::Remainder,
+            Operator::SignedDivided,
+            Operator::SignedRemainder,
+        ];
+        for op in divisions {
             for none in [
                 Number::Constant(0),
                 Number::Log2(Number::Constant(1).into()),
@@ -257,6 +263,32 @@ fn logarithms_and_division_have_edges() {
                 assert_eq!(value(number, &world), u64::MAX);
             }
         }
+    }
+}
+
+#[test]
+fn signed_numbers_are_divided_towards_zero() {
+    let least = i64::MIN;
+    let cases = [
+        (Operator::SignedDivided, -11, 4096, 0),
+        (Operator::SignedDivided, -8193, 4096, -2),
+        (Operator::SignedDivided, 7, -2, -3),
+        (Operator::SignedDivided, -7, -2, 3),
+        (Operator::SignedDivided, least, -1, least),
+        (Operator::SignedDivided, least, 1, least),
+        (Operator::SignedDivided, 7, least, 0),
+        (Operator::SignedRemainder, -7, 2, -1),
+        (Operator::SignedRemainder, 7, -2, 1),
+        (Operator::SignedRemainder, least, -1, 0),
+        (Operator::SignedShiftRight, -11, 12, -1),
+        (Operator::SignedShiftRight, 8192, 12, 2),
+    ];
+    for (op, left, right, expected) in cases {
+        let world = world(&i64::to_ne_bytes(left), 0);
+        let right = Number::Constant(right.cast_unsigned());
+        let number = Number::Binary(op, FIELD.into(), right.into());
+        let found = value(number, &world).cast_signed();
+        assert_eq!(found, expected, "{op:?} of {left}");
     }
 }
 

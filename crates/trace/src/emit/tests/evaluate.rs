@@ -242,6 +242,14 @@ fn operate(op: Operator, left: u64, right: u64) -> u64 {
         Operator::Xor => left ^ right,
         Operator::ShiftLeft => left << (right & 63),
         Operator::ShiftRight => left >> (right & 63),
+        Operator::SignedDivided | Operator::SignedRemainder if right == 0 => u64::MAX,
+        Operator::SignedDivided => (left.cast_signed())
+            .wrapping_div(right.cast_signed())
+            .cast_unsigned(),
+        Operator::SignedRemainder => (left.cast_signed())
+            .wrapping_rem(right.cast_signed())
+            .cast_unsigned(),
+        Operator::SignedShiftRight => (left.cast_signed() >> (right & 63)).cast_unsigned(),
     }
 }
 

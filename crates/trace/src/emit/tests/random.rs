@@ -293,6 +293,9 @@ impl Maker<'_> {
             Operator::Xor,
             Operator::ShiftLeft,
             Operator::ShiftRight,
+            Operator::SignedDivided,
+            Operator::SignedRemainder,
+            Operator::SignedShiftRight,
         ])
     }
 
