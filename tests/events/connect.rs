@@ -14,7 +14,7 @@ const KINDS: [&str; 2] = ["--kind", "tcp"];
 
 /// Whether the functions behind connect(2) and accept(2) are watched: that takes fexit, and every
 /// kernel that has it has those functions.
-fn calls_are_seen() -> bool {
+pub(super) fn calls_are_seen() -> bool {
     let answer = support::json(&["doctor", "--json"]);
     let features = answer["features"].as_array().expect("features");
     let feature = features.iter().find(|f| f["name"] == "tcp_calls");

@@ -23,6 +23,7 @@ const WANTED: &[&str] = &[
     "veth",
     "dummy",
     "sch_netem",
+    "sch_tbf",
     "sch_ingress",
     "cls_bpf",
 ];
