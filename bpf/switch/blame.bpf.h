@@ -214,7 +214,7 @@ static __always_inline __u64 portion(__u64 value, __u64 part, __u64 whole)
 	__u32 shift = (bit >> 5) * (bit - 31);
 
 	/* BPF divides by 0 without harm: the result is 0. */
-	return (value >> shift) * (part >> shift) / (whole >> shift);
+	return (value >> shift) * (part >> shift) / (whole >> shift) << shift;
 }
 
 /*

@@ -97,7 +97,7 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 	struct division *it;
 
 	/* The most common: one runner had the CPU all the time. */
-	if (past->count && newest->began.clock <= from && !account->queue &&
+	if (past->count && newest->began.clock <= from && !account->queue && !account->held &&
 	    task->normal_prio >= MAX_RT_PRIO) {
 		__u64 victim = victim_of(account), culprit = group_of(newest->runner);
 		enum counter counter = wait_counter(victim, culprit);
