@@ -45,7 +45,8 @@ pub struct KindReport {
     pub kind: ZoneKind,
     /// Its meter; of the zone that was found first where there are several.
     pub source: EnergySource,
-    /// No other kind contains it: what it has may be added up with other roots.
+    /// No other kind contains it, or those that do were not read all the time: what it has may be added up with other
+    /// roots.
     pub root: bool,
 }
 
@@ -76,7 +77,9 @@ impl EnergyReport {
         let accounts = zones[..known].iter().map(|zone| zone.account.clone());
         let accounts: Vec<ZoneAccount> = accounts.collect();
         Some(Self {
-            kinds: charged_kinds(&energy.zones, &accounts),
+            kinds: charged_in_window(&energy.zones, &accounts, |place| {
+                zones[place].state == FeatureState::On
+            }),
             zones,
             unrecorded: Joules::default(),
         })
@@ -122,52 +125,55 @@ impl ZoneReport {
     }
 }
 
-/// The kinds that rows are charged with, by the zones that have accounts of the window: those are the first.
+/// The kinds that rows are charged with, by the zones that have accounts: those are the first.
 pub fn charged_kinds(zones: &[Zone], accounts: &[ZoneAccount]) -> Vec<KindReport> {
-    let charged = Charged { zones, accounts };
-    let of_kind = |kind: ZoneKind| {
+    charged_in_window(zones, accounts, |_| true)
+}
+
+/// The same in a window, whose accounts these are. `is_read`: whether a zone is read at its end.
+fn charged_in_window(
+    zones: &[Zone],
+    accounts: &[ZoneAccount],
+    is_read: impl Fn(usize) -> bool,
+) -> Vec<KindReport> {
+    let driven = |place: usize| {
+        let account = accounts.get(place);
+        account.is_some_and(|account| account.driver != Driver::Nothing)
+    };
+    let counted = || {
         let places = 0..zones.len();
-        places.filter(move |&place| {
-            zones[place].kind == kind && counts_in_rows(place, zones) && charged.driven(place)
-        })
+        places.filter(|&place| counts_in_rows(place, zones) && driven(place))
+    };
+    let of_kind = |kind: ZoneKind| counted().filter(move |&place| zones[place].kind == kind);
+    let sum = |places: &mut dyn Iterator<Item = usize>| -> u64 {
+        places.map(|place| accounts[place].total_uj).sum()
+    };
+    // Its meters have less than their parts together, so they were not read all the time, as that of a battery that
+    // is charged: the parts say more. Nothing at all, of meters that are read, comes with their next step.
+    let has_missed = |kind: ZoneKind| {
+        let is_part = |place: &usize| {
+            let outer = zones[*place].parent;
+            outer.is_some_and(|outer| zones[outer].kind == kind && driven(outer))
+        };
+        let own_uj = sum(&mut of_kind(kind));
+        let parts_uj = sum(&mut counted().filter(is_part));
+        own_uj < parts_uj && (own_uj > 0 || !of_kind(kind).all(&is_read))
+    };
+    let missed: Vec<ZoneKind> = ZoneKind::ALL
+        .into_iter()
+        .filter(|kind| has_missed(*kind))
+        .collect();
+    let is_inside_a_root = |place: usize| {
+        let around = std::iter::successors(zones[place].parent, |&outer| zones[outer].parent);
+        let mut around = around.take(zones.len());
+        around.any(|outer| driven(outer) && !missed.contains(&zones[outer].kind))
     };
     let kinds = ZoneKind::ALL.into_iter();
     kinds
         .filter_map(|kind| {
             let source = of_kind(kind).map(|place| zones[place].source).next()?;
-            let root = of_kind(kind).all(|place| charged.is_root(place));
+            let root = !missed.contains(&kind) && !of_kind(kind).any(is_inside_a_root);
             Some(KindReport { kind, source, root })
         })
         .collect()
-}
-
-/// Zones, and what was charged of those that have accounts.
-#[derive(Clone, Copy)]
-struct Charged<'a> {
-    zones: &'a [Zone],
-    accounts: &'a [ZoneAccount],
-}
-
-impl Charged<'_> {
-    fn driven(self, place: usize) -> bool {
-        let account = self.accounts.get(place);
-        account.is_some_and(|account| account.driver != Driver::Nothing)
-    }
-
-    /// Whether it has less than its parts together. Its meter was not read all the time, as that of a battery that
-    /// is charged: the parts say more.
-    fn has_missed(self, place: usize) -> bool {
-        let is_part =
-            |at: &usize| self.zones[*at].parent == Some(place) && counts_in_rows(*at, self.zones);
-        let parts = (0..self.accounts.len()).filter(is_part);
-        let parts_uj: u64 = parts.map(|at| self.accounts[at].total_uj).sum();
-        self.accounts[place].total_uj < parts_uj
-    }
-
-    /// Whether rows are charged with all that it has by this zone, and by none that contains it.
-    fn is_root(self, place: usize) -> bool {
-        let takes = |place| self.driven(place) && !self.has_missed(place);
-        let around = std::iter::successors(self.zones[place].parent, |&at| self.zones[at].parent);
-        !self.has_missed(place) && !around.take(self.zones.len()).any(takes)
-    }
 }

@@ -7,7 +7,7 @@ use noctule_model::{
     Node, ProcessId, ProcessRow, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 
-use super::{Attribution, EnergyReport, IdleEnergy, charged_kinds};
+use super::{Attribution, EnergyReport, IdleEnergy};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -422,23 +422,26 @@ fn what_was_missing_of_idle_power_is_taken_from_ten_seconds_at_most() {
 
 #[test]
 fn energy_that_a_gap_swallowed_is_not_taken_from_those_who_run_after_it() {
-    let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
-    let mut attribution = Attribution::default();
-    let mut second = |cpu_ns: u64, mj: u64, gaps: u64| {
-        machine.run(1, 1, cpu_ns);
-        machine.reading(0).gaps += gaps;
-        let batch = machine.second(&mut attribution, &[mj * 1000]);
-        batch.zone_accounts[0].active_uj
-    };
-    for _ in 0..100 {
-        second(0, 20_000, 0);
+    // Of three seconds at 30 W after it. A sensor gives nothing meanwhile, and the next second is taken for both.
+    for (in_gap_mj, after_it_mj) in [(5, 30_000), (0, 20_000)] {
+        let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
+        let mut attribution = Attribution::default();
+        let mut second = |cpu_ns: u64, mj: u64, gaps: u64| {
+            machine.run(1, 1, cpu_ns);
+            machine.reading(0).gaps += gaps;
+            let batch = machine.second(&mut attribution, &[mj * 1000]);
+            batch.zone_accounts[0].active_uj
+        };
+        for _ in 0..100 {
+            second(0, 20_000, 0);
+        }
+        let before = (0..10).map(|_| second(SECOND, 30_000, 0)).last();
+        let jumped = second(SECOND, in_gap_mj, 1);
+        let after = (0..3).map(|_| second(SECOND, 30_000, 0)).last();
+        assert_eq!(before, Some(jumped));
+        let active = after.unwrap_or_default() - jumped;
+        assert!(active.abs_diff(after_it_mj * 1000) < 3_000_000, "{active}");
     }
-    let before = (0..10).map(|_| second(SECOND, 30_000, 0)).last();
-    let jumped = second(SECOND, 5, 1);
-    let after = (0..3).map(|_| second(SECOND, 30_000, 0)).last();
-    assert_eq!(before, Some(jumped));
-    let active = after.unwrap_or_default() - jumped;
-    assert!(active.abs_diff(30_000_000) < 3_000_000, "{active}");
 }
 
 #[test]
@@ -471,29 +474,57 @@ fn a_zone_that_comes_within_a_window_is_no_sum_of_its_rows() {
 /// A battery that was charged in the window, or a meter that is gone: what it has is not what all used.
 #[test]
 fn a_zone_that_has_less_than_its_parts_is_no_sum_of_them() {
+    let roots = |zones: &[Zone], joules: &[u64], states: &[FeatureState]| {
+        let batch = |joules: &[u64]| {
+            let account = |joules: &u64| ZoneAccount {
+                driver: Driver::Cycles,
+                total_uj: joules * 1_000_000,
+                ..ZoneAccount::default()
+            };
+            let mut batch = Machine::new(zones).batch;
+            batch.zone_accounts = joules.iter().map(account).collect();
+            batch
+        };
+        let (first, mut last) = (batch(&vec![0; joules.len()]), batch(joules));
+        let readings = &mut last.energy.as_mut().expect("meters").readings;
+        for (reading, state) in readings.iter_mut().zip(states) {
+            reading.state = *state;
+        }
+        let report = EnergyReport::between(&first, &last).expect("meters");
+        let roots = report.kinds.into_iter().filter(|it| it.root);
+        roots.map(|it| it.kind).collect::<Vec<ZoneKind>>()
+    };
+    let (on, gone) = (FeatureState::On, FeatureState::Degraded);
     let zones = [
         zone(ZoneKind::Core, Some(1)),
         zone(ZoneKind::Package, Some(3)),
         zone(ZoneKind::Dram, Some(3)),
         zone(ZoneKind::Platform, None),
     ];
-    let roots = |joules: [u64; 4]| {
-        let account = |joules: u64| ZoneAccount {
-            driver: Driver::Cycles,
-            total_uj: joules * 1_000_000,
-            ..ZoneAccount::default()
-        };
-        let kinds = charged_kinds(&zones, &joules.map(account)).into_iter();
-        let mut roots: Vec<ZoneKind> = kinds.filter(|it| it.root).map(|it| it.kind).collect();
-        roots.sort();
-        roots
-    };
-    assert_eq!(roots([5, 10, 2, 15]), [ZoneKind::Platform]);
-    assert_eq!(roots([5, 10, 2, 12]), [ZoneKind::Platform]);
-    for platform in [0, 11] {
-        let parts = [ZoneKind::Package, ZoneKind::Dram];
-        assert_eq!(roots([5, 10, 2, platform]), parts, "{platform}");
-    }
-    // The package too: its cores have more.
-    assert_eq!(roots([5, 0, 2, 0]), [ZoneKind::Core, ZoneKind::Dram]);
+    let platform = [ZoneKind::Platform];
+    let parts = [ZoneKind::Package, ZoneKind::Dram];
+    assert_eq!(roots(&zones, &[5, 10, 2, 15], &[on; 4]), platform);
+    assert_eq!(roots(&zones, &[5, 10, 2, 12], &[on; 4]), platform);
+    assert_eq!(roots(&zones, &[5, 10, 2, 11], &[on; 4]), parts);
+    assert_eq!(roots(&zones, &[5, 10, 2, 0], &[on, on, on, gone]), parts);
+    // It comes with the next step.
+    assert_eq!(roots(&zones, &[5, 10, 2, 0], &[on; 4]), platform);
+    let cores = [ZoneKind::Core, ZoneKind::Dram];
+    assert_eq!(roots(&zones, &[5, 0, 2, 0], &[on, gone, on, gone]), cores);
+    // Of two sockets one is gone: the other one has more than the cores of both, or less.
+    let sockets = [
+        zone(ZoneKind::Package, None),
+        zone(ZoneKind::Core, Some(0)),
+        zone(ZoneKind::Package, None),
+        zone(ZoneKind::Core, Some(2)),
+    ];
+    let one_gone = [gone, on, on, on];
+    assert_eq!(
+        roots(&sockets, &[0, 4, 20, 4], &one_gone),
+        [ZoneKind::Package]
+    );
+    assert_eq!(
+        roots(&sockets, &[0, 14, 20, 14], &one_gone),
+        [ZoneKind::Core]
+    );
 }

@@ -133,6 +133,8 @@ pub(super) struct ZoneState {
     span: Span,
     owed: Option<Owed>,
     still: bool,
+    /// Something is missing of what the meter counted, or came late, since it moved last.
+    gap: bool,
     debt_uj: f64,
     watts: Option<f64>,
     recent: Recent,
@@ -154,6 +156,7 @@ impl ZoneState {
             span: Span::default(),
             owed: None,
             still: false,
+            gap: false,
             debt_uj: 0.0,
             watts: None,
             recent: Recent::default(),
@@ -189,6 +192,7 @@ impl ZoneState {
         let Some(metered) = self.clock.advance(reading, tick.batch_ns) else {
             return;
         };
+        self.gap |= metered.gap;
         let scope = &tick.scopes[self.scope];
         let everybody = tick.processes.works[self.scope].iter();
         let everybody = everybody.chain([&scope.lost_processes, &scope.interrupts]);
@@ -198,7 +202,8 @@ impl ZoneState {
         if metered.energy_uj == 0 && self.wait(tick) {
             return;
         }
-        let seconds = self.learn(&metered, tick.batch_ns);
+        let gap = std::mem::take(&mut self.gap);
+        let seconds = self.learn(&metered, gap, tick.batch_ns);
         self.pay(tick);
         let idle_uj = self.power.idle().map_or(0.0, |idle| idle.watts * 1e6);
         // With what ticks before had too little of: the meter is noisy, and cutting off at 0 would turn noise into
@@ -213,7 +218,7 @@ impl ZoneState {
             IdleEnergy::Proportional => 0,
         };
         // What a gap swallowed was not too little.
-        let most_uj = match metered.gap {
+        let most_uj = match gap {
             true => self.debt_uj,
             false => DEBT_SECONDS * idle_uj,
         };
@@ -286,9 +291,9 @@ impl ZoneState {
 
     /// Lets the model learn, unless something is wrong with the tick. The value is the time that the
     /// energy is for, in seconds.
-    fn learn(&mut self, metered: &Metered, batch_ns: u64) -> f64 {
+    fn learn(&mut self, metered: &Metered, gap: bool, batch_ns: u64) -> f64 {
         let span = std::mem::take(&mut self.span);
-        let gap = metered.gap || self.still;
+        let gap = gap || self.still;
         self.still = false;
         if !gap {
             let expected = self.power.learn(batch_ns, &span, metered.energy_uj);
