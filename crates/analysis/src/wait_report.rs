@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, Blame, BlameRow, Cause, CgroupId, Counter, Counters, Feature, Group, Histogram, IdMap,
-    IdSet, Level, Measured, Owner, Preemptor, QuotaUse, Settings, Subject, VerdictKind, Waiting,
+    Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Counter, Counters, Feature, Group,
+    Histogram, IdMap, IdSet, Level, Measured, Owner, Preemptor, QuotaRow, QuotaUse, Settings,
+    Subject, VerdictKind, Waiting,
 };
 
 use self::quota::{Member, Throttled};
@@ -574,9 +575,14 @@ impl ReportBuilder {
     fn throttled(&self) -> Throttled<'_> {
         let (first, last) = self.ends();
         let gone = self.gone();
-        let before: IdSet<CgroupId> = first.cgroups.iter().map(|row| row.id).collect();
-        let known: IdSet<CgroupId> = gone.cgroups(last).map(|row| row.id).collect();
-        let began = |id| known.contains(&id) && !before.contains(&id);
+        // Its first thread came in the window, to it or to a group below.
+        let began = |quota: &QuotaRow| {
+            let has_some = |row: &CgroupRow| {
+                let owner = row.owner.as_ref();
+                owner.is_some_and(|owner| parent::is_below(&owner.path, &quota.path))
+            };
+            !first.cgroups.iter().any(has_some) && gone.cgroups(last).any(|row| has_some(&row))
+        };
         Throttled::between(&first.quotas, gone.quotas(last), began)
     }
 

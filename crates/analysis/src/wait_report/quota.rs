@@ -1,6 +1,6 @@
 //! The quota that held a row back.
 
-use noctule_model::{CgroupId, IdMap, QuotaRow, QuotaUse};
+use noctule_model::{IdMap, QuotaRow, QuotaUse};
 
 use super::Party;
 use super::parent::is_below;
@@ -25,19 +25,19 @@ struct Growth<'a> {
 }
 
 impl<'a> Throttled<'a> {
-    /// From the quotas at the beginning, and those at the end or when their groups went. `began`: whether a group
-    /// began in the window.
+    /// From the quotas at the beginning, and those at the end or when their groups went. `began`: whether the group of
+    /// one began in the window.
     pub(super) fn between(
         first: &[QuotaRow],
         last: impl Iterator<Item = &'a QuotaRow>,
-        began: impl Fn(CgroupId) -> bool,
+        began: impl Fn(&QuotaRow) -> bool,
     ) -> Self {
         let before: IdMap<_, _> = first.iter().map(|row| (row.cgroup, row)).collect();
         let grown = last.map(|row| {
             let before = before.get(&row.cgroup).copied();
             let since = |now: u64, then: fn(&QuotaRow) -> u64| match before {
                 Some(before) => now.saturating_sub(then(before)),
-                None if began(row.cgroup) => now,
+                None if began(row) => now,
                 // Of one that was not read at the beginning it is not known what belongs to the window.
                 None => 0,
             };

@@ -1,8 +1,6 @@
 //! Reports from batches that are made by hand.
 
-use noctule_model::{
-    CgroupRow, Container, ContainerRole, ProcessId, ProcessRow, QuotaRow, Runtime, WaitRow, Waiting,
-};
+use noctule_model::{Container, ContainerRole, ProcessId, ProcessRow, Runtime, WaitRow, Waiting};
 
 use super::*;
 use crate::{Named, Selection};
@@ -324,7 +322,12 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
         throttled_periods: periods.saturating_sub(1),
         throttled_ns,
     };
+    // The victim was there, and nobody had looked for its quota: what is of the window is not known.
     let first = Batch {
+        cgroups: vec![CgroupRow {
+            counters: Counters::default(),
+            ..group(10, "/a/victim", 0, 0, 0)
+        }],
         quotas: vec![quota(1, "/a", 0.5, 10, 0), quota(3, "/b", 0.1, 0, 0)],
         ..Batch::default()
     };
@@ -354,9 +357,10 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
     assert_eq!(row.verdict.kind, VerdictKind::HeldByQuota);
 }
 
-/// A job that began in the window, and two of whose four seconds its limit took, beside a busy neighbour.
-fn short_job(followed: bool) -> WaitReport {
-    let mut job = group(10, "/job", 0, 0, 300);
+/// A job that began in the window, and two of whose four seconds its limit took, beside a busy neighbour. `limited`:
+/// the group with the limit.
+fn short_job(limited: &str, followed: bool) -> WaitReport {
+    let mut job = group(10, "/scope/job", 0, 0, 300);
     job.counters[Counter::Wait(Cause::Throttle)] = 2000 * MS;
     let process = ProcessRow {
         id: ProcessId {
@@ -388,8 +392,8 @@ fn short_job(followed: bool) -> WaitReport {
         cgroups: vec![job, neighbour()],
         blames: vec![blame],
         quotas: vec![QuotaRow {
-            cgroup: CgroupId(10),
-            path: "/job".into(),
+            cgroup: CgroupId(9),
+            path: limited.into(),
             cpus: 0.5,
             periods: 20,
             throttled_periods: 20,
@@ -411,20 +415,22 @@ fn short_job(followed: bool) -> WaitReport {
 
 #[test]
 fn the_quota_of_a_group_that_came_and_went_in_the_window_holds_it() {
-    let report = short_job(false);
-    let job = row(&report, Level::Cgroup, "/job");
-    let quota = job.quota.as_ref().expect("its own");
-    assert_eq!((quota.periods, quota.throttled_periods), (20, 20));
-    assert_eq!(job.verdict.kind, VerdictKind::HeldByQuota);
+    for limited in ["/scope/job", "/scope"] {
+        let report = short_job(limited, false);
+        let job = row(&report, Level::Cgroup, "/scope/job");
+        let quota = job.quota.as_ref().expect("it throttled the job");
+        assert_eq!((quota.periods, quota.throttled_periods), (20, 20));
+        assert_eq!(job.verdict.kind, VerdictKind::HeldByQuota);
+    }
 }
 
 #[test]
 fn a_command_is_held_by_the_quota_of_its_group() {
-    let report = short_job(true);
+    let report = short_job("/scope", true);
     let command = &report.rows[0];
     assert_eq!(command.party, Party::Command);
     let quota = command.quota.as_ref().expect("that of its group");
-    assert_eq!(quota.group.as_deref(), Some("/job"));
+    assert_eq!(quota.group.as_deref(), Some("/scope"));
     assert_eq!(command.verdict.kind, VerdictKind::HeldByQuota);
 }
 
