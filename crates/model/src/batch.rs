@@ -8,6 +8,9 @@ use crate::{
     ProcessId, QuotaRow, Sockets, SubjectRow, WaitRow, Waiting, ZoneAccount,
 };
 
+/// So many are kept of those who had a CPU in batches that readers do not get.
+const MOST_HELD: usize = 64;
+
 /// Everything that the sources knew at one moment.
 ///
 /// Counters are absolute and only go up; they start at 0 when the agent starts (or when the
@@ -113,8 +116,8 @@ impl Batch {
         }
     }
 
-    /// Who had each CPU, and nothing else, of a batch that readers do not get and of those skipped before it: for
-    /// [`Batch::add_holders`] of the next.
+    /// Who had each CPU most, and nothing else, of a batch that readers do not get and of those skipped before it: for
+    /// [`Batch::add_holders`] of the next. There can be many of them, where a disk hangs.
     #[must_use]
     pub fn holders_since(&self, skipped: &Self) -> Self {
         let mut held = Self {
@@ -122,6 +125,8 @@ impl Batch {
             ..Self::default()
         };
         held.add_holders(skipped);
+        let lists = held.cpus.iter_mut().map(|row| &mut row.holders);
+        lists.for_each(|holders| holders.truncate(MOST_HELD));
         held
     }
 }

@@ -62,7 +62,7 @@ fn table(random: &mut Random) -> Table {
             _ => Figure::Percentile {
                 kept,
                 thousandths: any(1 << 16) as u16,
-                signed: false,
+                signed: any(2) == 1,
             },
         };
         let shows = [
