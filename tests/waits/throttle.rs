@@ -32,8 +32,8 @@ fn watch(group: &Group, load: &str) -> Value {
 }
 
 #[track_caller]
-fn assert_throttled(what: &str, row: &Value, kernel: f64) {
-    let ours = cause(row, "throttle");
+fn assert_throttled(case: &Case, row: &Value, kernel: f64) {
+    let (what, ours) = (case.name, cause(row, "throttle"));
     println!("{what}: {ours} s throttled; the kernel says {kernel} s");
     assert!(
         kernel > 0.5,
@@ -43,7 +43,8 @@ fn assert_throttled(what: &str, row: &Value, kernel: f64) {
     // that ends with it: it has no cause then.
     let unknown = cause(row, "unattributed");
     assert!(ours <= kernel * (1.0 + SHARE), "{what}: {row}");
-    assert!(ours + unknown >= kernel * (1.0 - SHARE), "{what}: {row}");
+    let least = kernel * (1.0 - SHARE) - case.first_moments();
+    assert!(ours + unknown >= least, "{what}: {row}");
     assert!(unknown <= kernel * 4.0 * SHARE, "{what}: {row}");
     assert!(
         row["switches.throttled"].as_u64() > Some(0),
@@ -62,8 +63,16 @@ struct Case {
 }
 
 impl Case {
-    /// Longer on an emulated machine. Before Linux 6.18 the first throttle of all is found when it begins: of what
-    /// waits already the begin is not known, nor before 6.6 of what is moved meanwhile; and there all is slower.
+    /// Seconds. Before Linux 6.18 the first throttle of all is found when it begins: of what waits already the begin is
+    /// not known, nor before 6.6 of what is moved meanwhile. Some 10 ms of each thread, more where all is slower.
+    fn first_moments(&self) -> f64 {
+        match support::slowness() > 1.0 {
+            true => 0.1 * self.threads as f64,
+            false => 0.0,
+        }
+    }
+
+    /// Longer on an emulated machine, for the first moments.
     fn load(&self) -> String {
         let longer = if support::slowness() > 1.0 { 2.0 } else { 1.0 };
         let seconds = longer * self.seconds;
@@ -110,7 +119,7 @@ fn throttled_time_is_that_of_the_group() {
         let group = Group::new("throttle").heavy();
         group.limit(case.cpus);
         let row = watch(&group, &case.load());
-        assert_throttled(case.name, &row, group.throttled_seconds());
+        assert_throttled(case, &row, group.throttled_seconds());
     }
 }
 
@@ -123,7 +132,7 @@ fn the_quota_of_the_group_above_counts_as_well() {
         parent.limit(case.cpus);
         let child = Below::new(&format!("{}/child", &parent.path()[1..]));
         let row = watch(&child.group, &case.load());
-        assert_throttled(case.name, &row, parent.throttled_seconds());
+        assert_throttled(case, &row, parent.throttled_seconds());
     }
 }
 
