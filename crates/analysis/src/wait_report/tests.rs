@@ -322,7 +322,7 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
         throttled_periods: periods.saturating_sub(1),
         throttled_ns,
     };
-    // The victim was there, and nobody had looked for its quota: what is of the window is not known.
+    // The victim was there before, and its quota was read only later: nobody knows which periods were in the window.
     let first = Batch {
         cgroups: vec![CgroupRow {
             counters: Counters::default(),
