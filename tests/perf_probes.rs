@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use perf_event::Builder;
-use perf_event::events::Software;
+use perf_event::events::{Hardware, Software};
+use perf_event::{Builder, Counter};
 use serde_json::Value;
 
 use super::hist::{Hist, refused};
@@ -85,6 +85,47 @@ fn samples_come_from_all_cpus_and_intervals_from_one() {
     let is_cpu = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
     assert_eq!(rows("profile:199"), online.lines().filter(is_cpu).count());
     assert_eq!(rows("interval:50ms"), 1);
+}
+
+/// More events than any processor has counters.
+#[test]
+fn a_counter_that_takes_turns_with_others_says_so() {
+    let _machine = support::alone();
+    needs!("cpu_time", "cycles");
+    const MANY: usize = 40;
+    let open = |cpu: usize| -> std::io::Result<Counter> {
+        let mut counter = Builder::new(Hardware::CPU_CYCLES)
+            .any_pid()
+            .one_cpu(cpu)
+            .include_kernel()
+            .build()?;
+        counter.enable()?;
+        Ok(counter)
+    };
+    // As in most virtual machines.
+    if let Err(error) = open(0) {
+        support::expect::skip_because(&format!("no counter of cycles: {error}"));
+        return;
+    }
+    let all = ["hist", "hardware:cycles", "keys=common_cpu", "--for", "2s"];
+    let json = [all.as_slice(), &["--json"]].concat();
+    let part = || {
+        let output = support::noctule(&json);
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        answer["counted_part"].as_f64()
+    };
+    let alone = part();
+    let cpus = (0..=support::affinity::last_cpu()).flat_map(|cpu| [cpu; MANY]);
+    let others: Vec<_> = cpus.filter_map(|cpu| open(cpu).ok()).collect();
+    let among = part().expect("it takes turns");
+    assert!(among > 0.0 && among < 0.9, "{among}");
+    assert!(alone.is_none_or(|alone| alone > among), "{alone:?}");
+    let output = support::noctule(&all);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("too few counters"), "{errors}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("    Counted: "), "{text}");
+    drop(others);
 }
 
 #[test]

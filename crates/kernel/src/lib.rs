@@ -68,7 +68,7 @@ pub use object::{
 pub use packets::PacketSource;
 pub use perf_probe::{PerfProbe, Sampling};
 pub use plain::{
-    AttachedProgram, LoadedProgram, PerCpuEntry, PlainMap, PlainMapKind, PlainProgram,
+    AttachedProgram, CountedTime, LoadedProgram, PerCpuEntry, PlainMap, PlainMapKind, PlainProgram,
     PlainProgramKind, PlainRing, Refused, TraceEvents, wait_for_programs,
 };
 pub use plan::{Plan, Wanted, Way, missing_privileges};

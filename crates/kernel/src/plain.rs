@@ -4,6 +4,7 @@ mod ring;
 
 use std::ffi::CString;
 use std::io;
+use std::ops::AddAssign;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
@@ -222,7 +223,32 @@ pub struct LoadedProgram {
 /// A program that is attached; detached when this is dropped.
 #[derive(Debug)]
 pub struct AttachedProgram {
-    _held: Vec<Held>,
+    held: Vec<Held>,
+}
+
+/// For how long perf events were wanted, and for how long of that they counted: less where the processor
+/// has too few counters for all who want one. Added up over the CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountedTime {
+    /// `time_enabled` of perf, in nanoseconds.
+    pub enabled_ns: u64,
+    /// `time_running` of perf, in nanoseconds.
+    pub running_ns: u64,
+}
+
+impl CountedTime {
+    /// The part of the time in which they counted; `None`: all of it, but for a thousandth at most.
+    pub fn part(self) -> Option<f64> {
+        let part = self.running_ns as f64 / self.enabled_ns.max(1) as f64;
+        (self.enabled_ns > 0 && part < 0.999).then_some(part)
+    }
+}
+
+impl AddAssign for CountedTime {
+    fn add_assign(&mut self, other: Self) {
+        self.enabled_ns += other.enabled_ns;
+        self.running_ns += other.running_ns;
+    }
 }
 
 /// What keeps a program attached as long as it is open.
@@ -236,7 +262,7 @@ pub(crate) enum Held {
     /// A perf event.
     Event {
         /// It is closed in the end.
-        _counter: perf_event::Counter,
+        counter: perf_event::Counter,
     },
     /// A line of `kprobe_events`, behind the perf event that it is the place of.
     Kprobe {
@@ -248,7 +274,23 @@ pub(crate) enum Held {
 impl AttachedProgram {
     /// Attached by these, which are closed in this order.
     pub(crate) fn new(held: Vec<Held>) -> Self {
-        Self { _held: held }
+        Self { held }
+    }
+
+    /// For how long its perf events counted up to now. One that cannot be read says nothing.
+    pub fn counted_time(&mut self) -> CountedTime {
+        let mut sum = CountedTime::default();
+        for held in &mut self.held {
+            if let Held::Event { counter } = held
+                && let Ok(now) = counter.read_count_and_time()
+            {
+                sum += CountedTime {
+                    enabled_ns: now.time_enabled,
+                    running_ns: now.time_running,
+                };
+            }
+        }
+        sum
     }
 }
 
@@ -388,7 +430,7 @@ impl LoadedProgram {
         };
         event.enable().context("enabling a perf event")?;
         let link = link.map(|fd| Held::Descriptor { _fd: fd });
-        let event = Held::Event { _counter: event };
+        let event = Held::Event { counter: event };
         Ok(link.into_iter().chain([event]).collect())
     }
 }
@@ -478,5 +520,26 @@ impl TraceEvents {
             .build()
             .context("opening the perf event of a tracepoint")?;
         Ok(AttachedProgram::new(program.attach_to(event)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CountedTime;
+
+    #[test]
+    fn a_part_of_the_time_is_told_and_noise_is_not() {
+        let part = |enabled_ns, running_ns| {
+            let time = CountedTime {
+                enabled_ns,
+                running_ns,
+            };
+            time.part()
+        };
+        assert_eq!(part(1_000_000, 250_000), Some(0.25));
+        assert_eq!(part(1_000_000, 0), Some(0.0));
+        assert_eq!(part(1_000_000, 999_500), None);
+        assert_eq!(part(1_000_000, 1_000_000), None);
+        assert_eq!(part(0, 0), None);
     }
 }

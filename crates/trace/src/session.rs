@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::fmt;
 
 use noctule_kernel::{
-    AttachedProgram, Error, LoadedProgram, PlainMap, PlainMapKind, PlainProgram, PlainProgramKind,
+    AttachedProgram, CountedTime, Error, LoadedProgram, PlainMap, PlainMapKind, PlainProgram,
+    PlainProgramKind,
 };
 
 use crate::emit::{EmitError, Emitted, MAPS, MapUse, emit_for, layout};
@@ -111,6 +112,8 @@ pub struct Session {
     /// It has no table, and turns others on or off.
     switches: bool,
     attached: Vec<AttachedProgram>,
+    /// For how long what was attached counted.
+    time: CountedTime,
     programs: Vec<LoadedProgram>,
 }
 
@@ -176,6 +179,7 @@ impl Session {
             numbers: RefCell::default(),
             switches: program.switch.is_some(),
             attached: Vec::new(),
+            time: CountedTime::default(),
             programs: Vec::new(),
         };
         session.pause(table.paused)?;
@@ -260,7 +264,14 @@ impl Session {
 
     /// Detaches the program: what is read after that belongs to one window.
     pub fn stop(&mut self) {
-        self.attached.clear();
+        for mut attached in self.attached.drain(..) {
+            self.time += attached.counted_time();
+        }
+    }
+
+    /// The part of the time in which the perf events of a table that was stopped counted; `None`: all of it.
+    pub fn counted_part(&self) -> Option<f64> {
+        self.time.part()
     }
 
     /// What has been counted up to now. A program that is attached goes on counting meanwhile.

@@ -173,7 +173,7 @@ pub enum SortColumn {
 }
 
 /// What a table holds at one time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Snapshot<'a> {
     /// The rows, in any order.
     pub rows: &'a [Row],
@@ -181,6 +181,8 @@ pub struct Snapshot<'a> {
     pub dropped: u64,
     /// Hits for which the kernel did not run the program, whether or not the filter would have held.
     pub skipped: u64,
+    /// The part of the time in which a counter of the processor counted the event; `None`: all of it.
+    pub counted_part: Option<f64>,
     /// The table does not count at the moment.
     pub paused: bool,
 }

@@ -200,6 +200,7 @@ impl Running {
             rows: &counted.rows,
             dropped: counted.dropped,
             skipped: self.session.skipped(),
+            counted_part: self.session.counted_part(),
             paused: paused
                 .map_err(|error| not_started(&self.events, Some(&self.trigger), error))?,
         })
@@ -243,6 +244,15 @@ impl Running {
                 "{}: the kernel did not run the program for {skipped} hits, because another BPF program \
                  ran on that CPU; they are not counted, whether or not the filter holds",
                 noctule_text::escape(&self.events)
+            );
+        }
+        if let Some(part) = now.counted_part {
+            tracing::warn!(
+                "{}: the processor had too few counters for all who wanted one (the agent with \
+                 hardware_counters, perf, kernel.nmi_watchdog), so it counted this event in {:.1}% of the time: \
+                 the hits of the rest are missing",
+                noctule_text::escape(&self.events),
+                100.0 * part
             );
         }
         if self.is_hidden {

@@ -40,6 +40,9 @@ impl Table {
         if now.skipped > 0 {
             let _ = writeln!(out, "    Skipped: {}", now.skipped);
         }
+        if let Some(part) = now.counted_part {
+            let _ = writeln!(out, "    Counted: {:.1}% of the time", 100.0 * part);
+        }
         out
     }
 

@@ -59,6 +59,9 @@ pub(super) fn answer(
     if now.skipped > 0 {
         answer["skipped"] = now.skipped.into();
     }
+    if let Some(part) = now.counted_part {
+        answer["counted_part"] = part.into();
+    }
     Ok(serde_json::to_string(&answer)?)
 }
 

@@ -10,6 +10,7 @@ fn drawn(table: &Table, rows: &[Row], dropped: u64, area: Area) -> String {
         rows,
         dropped,
         skipped: 0,
+        counted_part: None,
         paused: false,
     };
     table.draw(&now, &Node, area)

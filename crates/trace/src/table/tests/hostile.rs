@@ -124,6 +124,7 @@ fn any_bytes_are_shown_without_control_characters() {
             rows: &rows,
             dropped: random.next() % 3,
             skipped: 0,
+            counted_part: None,
             paused: false,
         };
         let text = table.kernel_text(&now, &Node);

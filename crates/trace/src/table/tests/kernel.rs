@@ -21,6 +21,7 @@ fn the_whole_text() {
         rows: &rows,
         dropped: 3,
         skipped: 0,
+        counted_part: None,
         paused: false,
     };
     let expected = "\
@@ -38,6 +39,12 @@ Totals:
     Dropped: 3
 ";
     assert_eq!(table.kernel_text(&now, &Node), expected);
+    let in_turns = Snapshot {
+        counted_part: Some(0.634),
+        ..now
+    };
+    let expected = format!("{expected}    Counted: 63.4% of the time\n");
+    assert_eq!(table.kernel_text(&in_turns, &Node), expected);
     let paused = Snapshot {
         paused: true,
         ..Snapshot::default()
