@@ -31,7 +31,7 @@ pub use history::{
     TimeSpanQuery, Timeline, TimelineLimits, TimelineView,
 };
 pub use judge::{Judge, JudgeOptions};
-pub use report::{Key, Report, ReportBuilder, Row};
+pub use report::{Detail, Key, Report, ReportBuilder, Row};
 pub use rollup::Rollup;
 pub use select::{Descent, Found, Missing, Named, Selection};
 pub use strip::{Strip, StripStep};

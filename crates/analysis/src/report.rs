@@ -61,17 +61,29 @@ pub struct Report {
     pub features: Arc<[Feature]>,
 }
 
+/// What a window remembers of processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// There will be no report of processes, of a command that is followed, or of chosen processes: of those that
+    /// end, of which a long window has millions, only threads of the kernel are kept, which are named as a cause.
+    Groups,
+    /// Every process that ends.
+    #[default]
+    Processes,
+    /// Also each parent that a process had: one can end before its child, which has another one then. Reports can be of
+    /// chosen processes with their descendants.
+    Trees,
+}
+
 /// Gathers batches into a report.
 #[derive(Clone, Debug)]
 pub struct ReportBuilder {
     first: Batch,
     last: Option<Batch>,
     exited: IdMap<ProcessId, ProcessRow>,
-    /// Of those only threads of the kernel are kept.
-    of_groups: bool,
+    detail: Detail,
     gone: Gone,
     selection: Selection,
-    /// A parent can end before its child, which has another one then.
     descents: HashSet<Descent>,
 }
 
@@ -82,27 +94,24 @@ impl ReportBuilder {
             first,
             last: None,
             exited: IdMap::default(),
-            of_groups: false,
+            detail: Detail::default(),
             gone: Gone::default(),
             selection: Selection::default(),
             descents: HashSet::new(),
         }
     }
 
-    /// Reports have only the rows that fit. What is said of the node stays that of all.
+    /// Reports have only the rows that fit. What is said of the node stays that of all. Chosen processes need
+    /// [`Detail::Trees`].
     #[must_use]
     pub fn select(self, selection: Selection) -> Self {
         Self { selection, ..self }
     }
 
-    /// There will be no report of processes, of a command that is followed, or of chosen processes: of those that end,
-    /// of which a long window has millions, only threads of the kernel are kept, which are named as a cause.
+    /// What the batches that are added from now on are remembered for.
     #[must_use]
-    pub fn of_groups(self) -> Self {
-        Self {
-            of_groups: true,
-            ..self
-        }
+    pub fn with(self, detail: Detail) -> Self {
+        Self { detail, ..self }
     }
 
     /// Extends the window to this batch. Batches must come in order and none may be left out, for
@@ -112,12 +121,13 @@ impl ReportBuilder {
     pub fn add(&mut self, mut batch: Batch) {
         let before = self.last.as_ref().unwrap_or(&self.first);
         self.gone.step(before, &batch);
-        if !self.of_groups {
-            let rows = batch.processes.iter().chain(&batch.exited);
-            self.descents.extend(rows.map(Descent::from));
-        }
-        if self.of_groups {
-            batch.exited.retain(|row| row.kernel_thread);
+        match self.detail {
+            Detail::Groups => batch.exited.retain(|row| row.kernel_thread),
+            Detail::Processes => {}
+            Detail::Trees => {
+                let rows = batch.processes.iter().chain(&batch.exited);
+                self.descents.extend(rows.map(Descent::from));
+            }
         }
         for row in batch.exited.drain(..) {
             match self.exited.entry(row.id) {
@@ -579,7 +589,8 @@ mod tests {
             parent_pid,
             ..process(pid, cpu_ns, false)
         };
-        let mut builder = ReportBuilder::new(batch(0, vec![row(1, 0, 0), row(5, 1, 1)], vec![]));
+        let first = batch(0, vec![row(1, 0, 0), row(5, 1, 1)], vec![]);
+        let mut builder = ReportBuilder::new(first).with(Detail::Trees);
         let all = vec![row(1, 0, 0), row(5, 1, 2), row(6, 5, 1), row(7, 6, 1)];
         builder.add(batch(1, all, vec![]));
         let left = vec![row(1, 0, 0), row(5, 1, 3), row(7, 1, 9)];
@@ -657,7 +668,7 @@ mod tests {
         let mut builder = all();
         builder.add(ended());
         assert_eq!(builder.exited.len(), 3);
-        let mut of_groups = all().of_groups();
+        let mut of_groups = all().with(Detail::Groups);
         of_groups.add(ended());
         assert_eq!(
             of_groups.exited.keys().copied().collect::<Vec<_>>(),

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use noctule_analysis::{EnergyReport, ReportBuilder, Row, Selection, Thresholds};
+use noctule_analysis::{Detail, EnergyReport, ReportBuilder, Row, Selection, Thresholds};
 use noctule_model::{
     AgentCost, Batch, CgroupId, CgroupRow, Counter, Counters, Feature, FeatureId, FeatureState,
     Joules, Level, Loss, Measured, Node, Owner, ProcessId, ProcessRow,
@@ -110,7 +110,12 @@ impl Data {
         };
         self.cpus.record(&previous, &batch);
         let agent_before_ns = previous.agent.cpu_ns;
-        let mut builder = ReportBuilder::new(previous).select(self.selection.clone());
+        let detail = match self.selection.pids() {
+            [] => Detail::Processes,
+            _ => Detail::Trees,
+        };
+        let builder = ReportBuilder::new(previous).with(detail);
+        let mut builder = builder.select(self.selection.clone());
         builder.add(batch);
         // Every level, not only the one that is shown, at the price of five passes over a batch:
         // a change of the level finds the minute there already.

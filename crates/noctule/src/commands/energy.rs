@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use noctule_analysis::{Attribution, Report, ReportBuilder};
+use noctule_analysis::{Attribution, Detail, Report, ReportBuilder};
 use noctule_kernel::{Error, ErrorKind};
 use noctule_model::Batch;
 
@@ -63,11 +63,12 @@ fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
     }
     let selection = pipeline.select(&args.names, &args.command)?;
     let mut batches = Vec::new();
+    let detail = recorded::detail(args.by, &args.names, !args.command.is_empty());
     let watched = Watched {
         command: &args.command,
         window: WINDOW,
         limit: args.duration,
-        of_groups: recorded::of_groups(args.by, &args.names, !args.command.is_empty()),
+        detail,
         tape: tape.as_ref(),
     };
     let answer = watch_each(&mut pipeline, &signals, &watched, &mut |batch| {
@@ -80,7 +81,7 @@ fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
         ..answer
     };
     Ok(match batches.len() {
-        1..=AGAIN => divide_again(batches, pipeline.attribution(), answer),
+        1..=AGAIN => divide_again(batches, pipeline.attribution(), detail, answer),
         _ => answer,
     })
 }
@@ -108,12 +109,18 @@ fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<A
     }
     let mut attribution = Attribution::new(config.energy.idle.into());
     begun.for_each(|mut batch| attribution.apply(&mut batch));
-    Ok(divide_again(batches, &attribution, answer))
+    let detail = recorded::detail(args.by, &args.names, answer.followed);
+    Ok(divide_again(batches, &attribution, detail, answer))
 }
 
 /// At the begin of a window idle power and the cost of work are not known: when it has ended, its
 /// batches are divided by what was learned in it.
-fn divide_again(batches: Vec<Batch>, attribution: &Attribution, answer: Answer) -> Answer {
+fn divide_again(
+    batches: Vec<Batch>,
+    attribution: &Attribution,
+    detail: Detail,
+    answer: Answer,
+) -> Answer {
     let Some(known) = batches.last().and_then(|batch| batch.energy.as_ref()) else {
         return answer;
     };
@@ -125,7 +132,7 @@ fn divide_again(batches: Vec<Batch>, attribution: &Attribution, answer: Answer) 
     let Some(first) = divided.next() else {
         return answer;
     };
-    let mut builder = ReportBuilder::new(first);
+    let mut builder = ReportBuilder::new(first).with(detail);
     divided.for_each(|batch| builder.add(batch));
     Answer { builder, ..answer }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeZone as _};
-use noctule_analysis::{Found, ReportBuilder, Selection};
+use noctule_analysis::{Detail, Found, ReportBuilder, Selection};
 use noctule_model::{Batch, CgroupId, FeatureId, FeatureState, Level, Owner};
 use noctule_tape::{Batches, Damage, Events, Limits, Span, Stretch, Tape};
 use noctule_text::{date_time, escape};
@@ -43,10 +43,15 @@ pub(super) fn level(by: Option<By>, names: &Names, followed: bool) -> Level {
     by.map_or(default, Level::from)
 }
 
-/// Whether an answer needs no processes that ended, but for threads of the kernel: they are not kept then, of which a
-/// day has millions.
-pub(super) fn of_groups(by: Option<By>, names: &Names, followed: bool) -> bool {
-    !followed && names.pid.is_empty() && level(by, names, followed) != Level::Process
+/// What of processes an answer needs.
+pub(super) fn detail(by: Option<By>, names: &Names, followed: bool) -> Detail {
+    if !names.pid.is_empty() {
+        Detail::Trees
+    } else if followed || level(by, names, followed) == Level::Process {
+        Detail::Processes
+    } else {
+        Detail::Groups
+    }
 }
 
 /// The recording in a folder that was typed.
@@ -225,8 +230,8 @@ impl Window {
         show: &mut dyn FnMut(&Batch),
     ) -> Result<Answer> {
         let to_unix_ns = self.stretch.to_unix_ns;
-        let of_groups = of_groups(by, names, self.is_of_command());
-        self.gather(self.batches(), (names, of_groups), show, |batches| {
+        let detail = detail(by, names, self.is_of_command());
+        self.gather(self.batches(), (names, detail), show, |batches| {
             batches.next_for_report(to_unix_ns)
         })
     }
@@ -242,7 +247,7 @@ impl Window {
             to_unix_ns,
         } = &self.stretch;
         let batches = self.tape.batches_of_groups(span, *from_unix_ns);
-        self.gather(batches, (names, true), &mut |_| {}, |batches| {
+        self.gather(batches, (names, Detail::Groups), &mut |_| {}, |batches| {
             batches.next_for_report(*to_unix_ns)
         })
     }
@@ -255,8 +260,8 @@ impl Window {
         show: &mut dyn FnMut(&Batch),
     ) -> Result<Answer> {
         let to_unix_ns = self.stretch.to_unix_ns;
-        let of_groups = of_groups(by, names, self.is_of_command());
-        self.gather(self.batches(), (names, of_groups), show, |batches| {
+        let detail = detail(by, names, self.is_of_command());
+        self.gather(self.batches(), (names, detail), show, |batches| {
             batches.next_unix_ns().filter(|next| *next <= to_unix_ns)?;
             batches.next()
         })
@@ -265,7 +270,7 @@ impl Window {
     fn gather(
         &self,
         mut batches: Batches<'_>,
-        (names, of_groups): (&Names, bool),
+        (names, detail): (&Names, Detail),
         show: &mut dyn FnMut(&Batch),
         next: impl Fn(&mut Batches<'_>) -> Option<Batch>,
     ) -> Result<Answer> {
@@ -279,10 +284,7 @@ impl Window {
         sought.note(&first);
         show(&first);
         let started = first.time_unix_ns;
-        let mut builder = ReportBuilder::new(first);
-        if of_groups {
-            builder = builder.of_groups();
-        }
+        let mut builder = ReportBuilder::new(first).with(detail);
         let mut ended = started;
         while let Some(batch) = next(&mut batches) {
             sought.note(&batch);

@@ -64,7 +64,7 @@ fn live(args: &StatArgs, config: &Config) -> Result<Answer> {
         command: &args.command,
         window: WINDOW,
         limit: args.duration,
-        of_groups: recorded::of_groups(args.by, &args.names, followed),
+        detail: recorded::detail(args.by, &args.names, followed),
         tape: tape.as_ref(),
     };
     let answer = watch(&mut pipeline, &signals, &watched)?;

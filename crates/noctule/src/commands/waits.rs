@@ -11,7 +11,7 @@ use super::recorded::{self, Answer, Window};
 use super::settings::Observed;
 use super::watch::{Output, Watched, watch};
 use super::{wait_answers, wait_table};
-use crate::args::WaitsArgs;
+use crate::args::{By, WaitsArgs};
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::stop::Signals;
@@ -64,7 +64,7 @@ fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> R
         command: &args.command,
         window: WINDOW,
         limit: args.duration,
-        of_groups: args.names.pid.is_empty(),
+        detail: recorded::detail(Some(By::Container), &args.names, !args.command.is_empty()),
         tape: tape.as_ref(),
     };
     let answer = watch(&mut pipeline, &signals, &watched)?;

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use noctule_analysis::{ReportBuilder, Selection};
+use noctule_analysis::{Detail, ReportBuilder, Selection};
 use noctule_model::Batch;
 use noctule_text::ascii;
 
@@ -37,8 +37,8 @@ pub(super) struct Watched<'a> {
     /// Without a limit.
     pub(super) window: Duration,
     pub(super) limit: Option<Duration>,
-    /// The answer needs no processes that ended, but for threads of the kernel.
-    pub(super) of_groups: bool,
+    /// What of processes the answer needs.
+    pub(super) detail: Detail,
     pub(super) tape: Option<&'a Recording>,
 }
 
@@ -58,12 +58,7 @@ pub(super) fn watch_each(
     watched: &Watched<'_>,
     show: &mut dyn FnMut(&Batch),
 ) -> Result<Answer> {
-    let Watched {
-        command,
-        limit,
-        tape,
-        ..
-    } = *watched;
+    let Watched { command, tape, .. } = *watched;
     let mut show = |batch: &Batch| {
         if let Some(tape) = tape {
             tape.exact(batch);
@@ -72,7 +67,7 @@ pub(super) fn watch_each(
     };
     let (builder, code) = match command.is_empty() {
         true => (window(pipeline, signals, watched, &mut show)?, exit::DONE),
-        false => of_command(pipeline, signals, command, limit, &mut show)?,
+        false => of_command(pipeline, signals, watched, &mut show)?,
     };
     tape.map_or(Ok(()), Recording::close)?;
     Ok(Answer {
@@ -87,18 +82,17 @@ pub(super) fn watch_each(
 fn of_command(
     pipeline: &mut Pipeline,
     signals: &Signals,
-    command: &[OsString],
-    limit: Option<Duration>,
+    watched: &Watched<'_>,
     show: &mut dyn FnMut(&Batch),
 ) -> Result<(ReportBuilder, u8)> {
     let first = pipeline.tick()?;
     show(&first);
-    let mut builder = ReportBuilder::new(first);
+    let mut builder = ReportBuilder::new(first).with(watched.detail);
     let followed = follow(
         pipeline,
         signals,
-        command,
-        limit,
+        watched.command,
+        watched.limit,
         &mut |pipeline, progress| {
             let batch = match progress {
                 Progress::Runs => pipeline.tick()?,
@@ -125,10 +119,7 @@ fn window(
 ) -> Result<ReportBuilder> {
     let first = pipeline.tick()?;
     show(&first);
-    let mut builder = ReportBuilder::new(first);
-    if watched.of_groups {
-        builder = builder.of_groups();
-    }
+    let mut builder = ReportBuilder::new(first).with(watched.detail);
     let end = Instant::now() + watched.limit.unwrap_or(watched.window);
     let mut countdown = CountDown::new();
     loop {

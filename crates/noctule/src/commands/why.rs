@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use noctule_analysis::{CpuWindow, ProcessUse, ReportBuilder, Strip, Thresholds, Why};
+use noctule_analysis::{CpuWindow, Detail, ProcessUse, ReportBuilder, Strip, Thresholds, Why};
 use noctule_model::{Batch, FeatureId, Level};
 
 use super::recorded::Window;
@@ -54,7 +54,7 @@ fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, u8)> {
         command: &[],
         window: WINDOW,
         limit: args.duration,
-        of_groups: false,
+        detail: Detail::Processes,
         tape: None,
     };
     let watched = watch_each(&mut pipeline, &signals, &asked, &mut |batch| {
