@@ -14,6 +14,9 @@ use crate::text::user_of;
 /// Namespaces of one containerd that are looked at.
 const MAX_NAMESPACES: usize = 64;
 
+/// Entries of a root of Docker that are looked at; it has some twenty.
+const MAX_DOCKER_ENTRIES: usize = 256;
+
 /// Roots of Docker, of its package and of its snap.
 const DOCKER: &[&str] = &["var/lib/docker", "var/snap/docker/common/var-lib-docker"];
 /// State directories of containerd: its own, of k3s and RKE2, of k0s, of MicroK8s.
@@ -30,6 +33,8 @@ const TASKS: &[&str] = &[
 ];
 /// Storage of CRI-O and podman.
 const STORAGE: &[&str] = &["run/containers/storage", "var/lib/containers/storage"];
+/// Lists of the storage's containers: those that stay, and those of `podman run --rm`, also of Quadlet.
+const LISTS: &[&str] = &["containers.json", "volatile-containers.json"];
 /// Storage drivers, each of which has its own directory of containers.
 const DRIVERS: &[&str] = &["overlay", "vfs", "btrfs", "zfs"];
 
@@ -152,7 +157,7 @@ impl Finder {
             .iter()
             .map(|dir| self.root.join(dir))
             .chain(self.docker_root())
-            .map(|root| Place::docker(root.join("containers")))
+            .flat_map(|root| docker_stores(&root))
             .collect();
         for (state, tasks) in CONTAINERD
             .iter()
@@ -192,6 +197,22 @@ impl Finder {
     fn inside(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
+}
+
+/// The containers of a root of Docker. With `userns-remap` they are in a directory of the user that root is mapped to,
+/// `231072.231072`, with what no other daemon uses.
+fn docker_stores(root: &Path) -> Vec<Place> {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let is_remapped = |name: &String| {
+        let ids = name.split_once('.');
+        ids.is_some_and(|(uid, gid)| is_number(uid) && is_number(gid))
+    };
+    let all = files::names_in(root, MAX_DOCKER_ENTRIES).into_iter();
+    let remapped = all.filter(is_remapped).map(|name| root.join(name));
+    let roots = std::iter::once(root.to_owned()).chain(remapped);
+    roots
+        .map(|root| Place::docker(root.join("containers")))
+        .collect()
 }
 
 fn stores(storage: &Path) -> Vec<Place> {
@@ -319,11 +340,10 @@ fn read_store(containers: &Path, id: &str, most: u64) -> Result<Names, Failure> 
         _ => None,
     };
     if names.name.is_none() {
-        let list = |name| files::parse_within::<Vec<Stored>>(&containers.join(name), most);
-        let list = list("containers.json")
-            .or_else(|_| list("volatile-containers.json"))
-            .unwrap_or_default();
-        let stored = list.into_iter().find(|stored| stored.id == id);
+        let lists = LISTS.iter().filter_map(|list| {
+            files::parse_within::<Vec<Stored>>(&containers.join(list), most).ok()
+        });
+        let stored = lists.flatten().find(|stored| stored.id == id);
         names.name = stored
             .and_then(|stored| stored.names)
             .and_then(|names| usable(names.first()?));

@@ -156,6 +156,20 @@ fn docker() {
             "/docker/{A}",
             "docker shop",
         ),
+        // userns-remap.
+        (
+            &[(
+                "var/lib/docker/231072.231072/containers/{A}/config.v2.json",
+                plain,
+            )],
+            "/docker/{A}",
+            "docker shop",
+        ),
+        (
+            &[("var/lib/docker/tmp.1/containers/{A}/config.v2.json", plain)],
+            "/docker/{A}",
+            "missing",
+        ),
     ]);
 }
 
@@ -164,6 +178,7 @@ fn crio_and_podman() {
     let run = "run/containers/storage/overlay-containers/{A}/userdata/config.json";
     let lib = "var/lib/containers/storage/overlay-containers/{A}/userdata/config.json";
     let list = "var/lib/containers/storage/overlay-containers/containers.json";
+    let volatile = "var/lib/containers/storage/overlay-containers/volatile-containers.json";
     let user = "home/u/.local/share/containers/storage/overlay-containers/{A}/userdata/config.json";
     let users = "home/u/.local/share/containers/storage/overlay-containers/containers.json";
     let passwd = (
@@ -187,6 +202,21 @@ fn crio_and_podman() {
         ),
         (
             &[(lib, podman), (list, names)],
+            "/machine.slice/libpod-{A}.scope",
+            "podman db",
+        ),
+        // `podman run --rm` beside containers that stay.
+        (
+            &[
+                (lib, podman),
+                (list, r#"[{"id":"other","names":["x"]}]"#),
+                (volatile, names),
+            ],
+            "/machine.slice/libpod-{A}.scope",
+            "podman db",
+        ),
+        (
+            &[(lib, podman), (volatile, names)],
             "/machine.slice/libpod-{A}.scope",
             "podman db",
         ),
