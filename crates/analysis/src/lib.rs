@@ -33,7 +33,7 @@ pub use history::{
 pub use judge::{Judge, JudgeOptions};
 pub use report::{Detail, Key, Report, ReportBuilder, Row};
 pub use rollup::Rollup;
-pub use select::{Descent, Found, Missing, Named, Selection};
+pub use select::{Descent, Found, Missing, Named, SHORTEST_ID, Selection};
 pub use strip::{Strip, StripStep};
 pub use wait_report::{Culprit, Hurts, Party, Verdict, WaitReport, WaitReportRow};
 pub use why::{ProcessUse, Why};

@@ -21,6 +21,9 @@ impl From<&ProcessRow> for Descent {
     }
 }
 
+/// The shortest beginning of a container's id that means it: names such as `db` and `fe` are of hexadecimal digits, too.
+pub const SHORTEST_ID: usize = 4;
+
 /// By which name of an owner rows are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
@@ -28,7 +31,7 @@ pub enum Named {
     Namespace,
     /// Its pod: name, `namespace/pod`, or UID.
     Pod,
-    /// Its container: name, `namespace/pod/container`, id, or the beginning of the id.
+    /// Its container: name, `namespace/pod/container`, id, or [`SHORTEST_ID`] or more characters of its begin.
     Container,
     /// Its systemd unit; `.service` can be left out.
     Unit,
@@ -82,7 +85,8 @@ impl Named {
             Self::Container => owner.container.as_ref().is_some_and(|container| {
                 let id = &container.id;
                 let hash = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-                let begins = hash && id.starts_with(pattern.as_str());
+                let begin = pattern.as_str();
+                let begins = hash && begin.len() >= SHORTEST_ID && id.starts_with(begin);
                 begins || fits(&container.name) || pattern.matches(id)
             }),
             Self::Unit => (owner.unit.as_deref())
@@ -315,6 +319,8 @@ mod tests {
             (Named::Container, "web", &container(), true),
             (Named::Container, "prod/shop-0/web", &container(), true),
             (Named::Container, "012345", &container(), true),
+            (Named::Container, "0123", &container(), true),
+            (Named::Container, "01", &container(), false),
             (Named::Container, "w[a-d]b", &container(), false),
             (Named::Container, "*", &nginx, false),
             (Named::Unit, "nginx", &nginx, true),

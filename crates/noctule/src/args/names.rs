@@ -12,7 +12,7 @@ pub(crate) struct Names {
     /// Only this pod: name, namespace/name, or UID
     #[arg(long, value_name = "GLOB")]
     pub(crate) pod: Vec<String>,
-    /// Only this container: name, namespace/pod/name, id, or the beginning of its id
+    /// Only this container: name, namespace/pod/name, id, or four or more characters of its begin
     #[arg(long, value_name = "GLOB")]
     pub(crate) container: Vec<String>,
     /// Only this systemd unit; .service can be left out

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use noctule_analysis::Party;
+use noctule_analysis::{Party, SHORTEST_ID};
 use noctule_model::{Batch, CgroupId, Level, Owner};
 use noctule_text::escape;
 
@@ -12,8 +12,6 @@ use super::recorded;
 use crate::exit::Usage;
 use crate::wire::Pipeline;
 
-/// The shortest beginning of a container's id that means it.
-const ID: usize = 4;
 /// Names that are listed when none fits.
 const LISTED: usize = 8;
 
@@ -147,7 +145,7 @@ fn levels(name: &str, path: &str, owner: &Owner) -> Vec<Level> {
         }
     }
     if let Some(container) = &owner.container {
-        let begins = name.len() >= ID && container.id.starts_with(name);
+        let begins = name.len() >= SHORTEST_ID && container.id.starts_with(name);
         let own = owner.container_name();
         if begins || container.name.as_deref() == Some(name) || own.as_deref() == Some(name) {
             levels.push(Level::Container);
