@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use anyhow::Result;
 use noctule_analysis::{Descent, Selection};
-use noctule_model::{Batch, Event, EventProcess, FileChange, FilePath, Origin, What};
+use noctule_kernel::FileOptions;
+use noctule_model::{Batch, Event, EventProcess, FileChange, FilePath, Origin, ProcessId, What};
 
 use crate::exit::Usage;
 use crate::select;
@@ -13,12 +14,47 @@ use crate::wire::Scope;
 /// Bits of the flags of open(2) in which the access mode is.
 const ACCESS: u32 = 3;
 
+/// The processes that are asked about, and their descendants.
+struct Tree {
+    /// Each that ever was in it: a connection can end after its process.
+    members: HashSet<ProcessId>,
+    /// The pids of those that run. One that is used again is of its new process, because ends and starts come in
+    /// order.
+    running: HashSet<u32>,
+}
+
+impl Tree {
+    /// Whether the event is of one of them.
+    fn follow(&mut self, id: ProcessId, what: &What) -> bool {
+        if let What::ProcessStart { parent_pid, .. } = what {
+            if self.running.contains(parent_pid) {
+                self.members.insert(id);
+                self.running.insert(id.pid);
+            } else if !self.members.contains(&id) {
+                self.running.remove(&id.pid);
+            }
+        }
+        let is_member = self.members.contains(&id);
+        if is_member && matches!(what, What::ProcessExit { .. }) {
+            self.running.remove(&id.pid);
+        }
+        is_member
+    }
+}
+
+impl From<HashSet<ProcessId>> for Tree {
+    fn from(members: HashSet<ProcessId>) -> Self {
+        let running = members.iter().map(|id| id.pid).collect();
+        Self { members, running }
+    }
+}
+
 /// Lets the events of a scope through, in order.
 pub(super) struct Filter<'a> {
     scope: &'a Scope,
-    /// The pids of the tree that is asked about. A pid that is used again is its new process, because
-    /// ends and starts come in order.
-    tree: Option<HashSet<u32>>,
+    /// Without a `/` at its end; empty for all paths.
+    prefix: Vec<u8>,
+    tree: Option<Tree>,
     selection: Selection,
 }
 
@@ -32,10 +68,15 @@ impl<'a> Filter<'a> {
             let words = format!("--pid {pid}: there was no such process when the window began");
             return Err(Usage(words).into());
         }
+        let files = FileOptions {
+            prefix: scope.path.as_deref(),
+            ..FileOptions::default()
+        };
         let tree = selection.tree(first.processes.iter().map(Descent::from));
         Ok(Self {
             scope,
-            tree: tree.map(|tree| tree.into_iter().map(|id| id.pid).collect()),
+            prefix: files.prefix_bytes()?,
+            tree: tree.map(Tree::from),
             selection,
         })
     }
@@ -88,34 +129,97 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// Whether the path begins as those that are asked about.
+    /// Whether the path is the one that is asked about or below it. Of one that was cut this is not known: yes.
     fn is_below(&self, path: &FilePath) -> bool {
-        let path = String::from_utf8_lossy(&path.bytes);
-        let prefix = self.scope.path.as_ref();
-        let prefix = prefix.map(|prefix| prefix.to_string_lossy());
-        prefix.is_none_or(|prefix| path.starts_with(&*prefix))
+        let rest = path.bytes.strip_prefix(self.prefix.as_slice());
+        let is_below = |rest: &[u8]| rest.is_empty() || rest.starts_with(b"/");
+        self.prefix.is_empty() || path.truncated || rest.is_some_and(is_below)
     }
 
     fn is_of_tree(&mut self, event: &Event) -> bool {
         let Some(tree) = &mut self.tree else {
             return true;
         };
-        let Some(process) = &event.process else {
-            return false;
-        };
-        let pid = process.id.pid;
-        match &event.what {
-            What::ProcessStart { parent_pid, .. } if tree.contains(parent_pid) => {
-                tree.insert(pid);
-                true
-            }
-            What::ProcessExit { .. } => tree.remove(&pid),
-            _ => tree.contains(&pid),
-        }
+        let process = event.process.as_ref();
+        process.is_some_and(|process| tree.follow(process.id, &event.what))
     }
 
     fn is_of_group(&self, process: Option<&EventProcess>) -> bool {
         let owner = process.and_then(|process| process.owner.as_ref());
         !self.selection.has_names() || owner.is_some_and(|owner| self.selection.fits(owner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const fn id(pid: u32, start_ns: u64) -> ProcessId {
+        ProcessId { pid, start_ns }
+    }
+
+    fn start(parent_pid: u32) -> What {
+        What::ProcessStart {
+            parent_pid,
+            parent: None,
+        }
+    }
+
+    fn exit() -> What {
+        What::ProcessExit {
+            status: None,
+            oom_killed: false,
+            core_dumped: false,
+            parent: None,
+            duration_ns: None,
+            cpu_ns: None,
+            rss_peak_bytes: None,
+        }
+    }
+
+    #[test]
+    fn what_comes_after_the_end_of_a_process_is_still_its_own() {
+        let mut tree = Tree::from(HashSet::from([id(5, 1)]));
+        // As good as the end of a connection.
+        let close = What::ProcessSignal {
+            signal: 15,
+            code: 0,
+            sender: None,
+        };
+        assert!(tree.follow(id(6, 2), &start(5)));
+        assert!(tree.follow(id(6, 2), &exit()));
+        assert!(tree.follow(id(6, 2), &close));
+        // Its pid is another's now, who is no child of the tree, nor are that one's children.
+        assert!(!tree.follow(id(6, 9), &start(1)));
+        assert!(!tree.follow(id(6, 9), &close));
+        assert!(!tree.follow(id(7, 10), &start(6)));
+        // The end of one was lost, and its pid is another's.
+        assert!(tree.follow(id(8, 11), &start(5)));
+        assert!(!tree.follow(id(8, 12), &start(1)));
+        assert!(!tree.follow(id(9, 13), &start(8)));
+    }
+
+    #[test]
+    fn a_path_is_below_a_folder_by_whole_names() {
+        let below = |prefix: &str, path: &str, truncated| {
+            let scope = Scope {
+                path: Some(Path::new(prefix).to_owned()),
+                ..Scope::default()
+            };
+            let filter = Filter::new(&scope, &Batch::default()).expect("a prefix");
+            filter.is_below(&FilePath {
+                bytes: path.into(),
+                truncated,
+                ..FilePath::default()
+            })
+        };
+        for path in ["/etc", "/etc/passwd"] {
+            assert!(below("/etc", path, false) && below("/etc/", path, false));
+        }
+        assert!(!below("/etc", "/etcetera", false));
+        assert!(below("/etc", "fig/etcetera", true));
+        assert!(below("/", "/etcetera", false));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use noctule_model::{Batch, Event};
+use noctule_model::{Batch, Event, What};
 
 use super::event_filter::Filter;
 use super::event_lines::EventLines;
@@ -47,18 +47,27 @@ pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
 
 /// Shows the events of a recording that the scope names.
 fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<u8> {
-    let first = window.batches().next();
-    let mut filter = Filter::new(scope, &first.unwrap_or_default())?;
+    let first = window.batches().next().unwrap_or_default();
+    let mut filter = Filter::new(scope, &first)?;
+    recorded::need_one(&first, &scope.features())?;
     stream.head()?;
     let mut events = window.events();
+    let mut has_signals = false;
     while stream.reader == Reader::There
         && let Some(event) = events.next()
     {
         if filter.passes(&event) {
+            has_signals |= matches!(event.what, What::ProcessSignal { .. });
             stream.events(&[event])?;
         }
     }
     recorded::warn(events.damages().iter());
+    if scope.signal && !has_signals {
+        tracing::warn!(
+            "no signal was found: signals are in a recording only where `noctule events --kind signal --tape FOLDER` \
+             made it"
+        );
+    }
     Ok(exit::DONE)
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeZone as _};
 use noctule_analysis::{Detail, Found, ReportBuilder, Selection};
-use noctule_model::{Batch, CgroupId, FeatureId, FeatureState, Level, Owner};
+use noctule_model::{Batch, CgroupId, Feature, FeatureId, FeatureState, Level, Owner};
 use noctule_tape::{Batches, Damage, Events, Limits, Span, Stretch, Tape};
 use noctule_text::{date_time, escape};
 
@@ -321,7 +321,7 @@ impl Window {
     /// Fails where the feature was off when it was recorded, with why.
     pub(super) fn need(answer: &Answer, feature: FeatureId) -> Result<()> {
         let report = answer.builder.report(Level::Container, false);
-        let off = |it: &&noctule_model::Feature| it.id == feature && it.state == FeatureState::Off;
+        let off = |it: &&Feature| it.id == feature && it.state == FeatureState::Off;
         match report.features.iter().find(off) {
             Some(off) => bail!(
                 "{feature} was off when this was recorded: {}",
@@ -330,6 +330,24 @@ impl Window {
             None => Ok(()),
         }
     }
+}
+
+/// What of these was off when the window began is said, with why. Fails where all of it was.
+pub(super) fn need_one(first: &Batch, features: &[FeatureId]) -> Result<()> {
+    let is_off = |it: &&Feature| it.state == FeatureState::Off && features.contains(&it.id);
+    let off: Vec<&Feature> = first.features.iter().filter(is_off).collect();
+    let words = |off: &Feature| {
+        format!(
+            "{} was off when this was recorded: {}",
+            off.id,
+            escape(&off.reason)
+        )
+    };
+    match off.first() {
+        Some(one) if off.len() == features.len() => bail!(words(one)),
+        _ => off.iter().for_each(|off| tracing::warn!("{}", words(off))),
+    }
+    Ok(())
 }
 
 /// Why a recording answers nothing.

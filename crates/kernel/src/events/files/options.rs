@@ -58,8 +58,12 @@ impl Default for FileOptions<'_> {
 const PREFIX_MAX: usize = types::file_prefix::PREFIX_BYTES.0 as usize - 1;
 
 impl FileOptions<'_> {
-    /// The prefix without slashes at its end; empty for all. An error when it cannot be compared.
-    pub(super) fn prefix_bytes(&self) -> Result<Vec<u8>, Error> {
+    /// The prefix without slashes at its end; empty for all.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be compared: it is not absolute, or too long.
+    pub fn prefix_bytes(&self) -> Result<Vec<u8>, Error> {
         let Some(path) = self.prefix else {
             return Ok(Vec::new());
         };
