@@ -231,6 +231,13 @@ impl Registry {
         seen.map(|group| &group.owner)
     }
 
+    /// The owners of the groups that are there.
+    pub fn living_owners(&self) -> impl Iterator<Item = &Arc<Owner>> {
+        let groups = self.groups.values();
+        let living = groups.filter(|group| group.life == Life::Live);
+        living.map(|group| &group.owner)
+    }
+
     /// Sets the owner of each process and cgroup of a batch, but for those of unknown groups while no
     /// walk may take place. The batch's time counts as now.
     pub fn join(&mut self, batch: &mut Batch) {

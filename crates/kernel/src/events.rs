@@ -314,13 +314,17 @@ impl Events {
     pub fn want_cgroup(&self, cgroup: CgroupId) -> Result<(), Error> {
         let wanted = &self.lifecycle.maps.wanted_cgroups;
         let done = wanted.update(&cgroup.0.to_ne_bytes(), &[1], MapFlags::ANY);
-        done.context("the table of wanted cgroups")
+        done.context(format!(
+            "the table of wanted cgroups, which has {} places",
+            load::WANTED_CGROUPS
+        ))
     }
 
-    /// The group is gone; whether it was in the table.
-    pub fn forget_cgroup(&self, cgroup: CgroupId) -> bool {
+    /// The group is gone. It is no error if it was not wanted.
+    pub fn forget_cgroup(&self, cgroup: CgroupId) {
         let wanted = &self.lifecycle.maps.wanted_cgroups;
-        wanted.delete(&cgroup.0.to_ne_bytes()).is_ok()
+        // All that can fail is that it is not there.
+        let _ = wanted.delete(&cgroup.0.to_ne_bytes());
     }
 
     /// Looks at each file of each process: makes the sockets known that nobody saw begin, and makes

@@ -127,6 +127,11 @@ impl Owner {
         }
     }
 
+    /// Whether more than the id is known.
+    pub fn is_known(&self) -> bool {
+        self.path.starts_with('/')
+    }
+
     /// Whom the group's figures are charged to: its container, else its unit, else itself.
     /// Subjects do not overlap, so the sums over them close.
     pub fn subject(&self) -> Subject {

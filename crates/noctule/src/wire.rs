@@ -386,9 +386,13 @@ impl Pipeline {
         }
         // Groups that were made while the ring was read.
         self.drain_events()?;
+        let Some(stream) = &self.events else {
+            return Ok(events);
+        };
         for process in events.iter_mut().filter_map(|event| event.process.as_mut()) {
             process.owner = Some(self.registry.owner(process.cgroup));
         }
+        events.retain(|event| stream.is_of_wanted(event));
         Ok(events)
     }
 
@@ -577,11 +581,12 @@ impl Pipeline {
             self.released.push(id);
         }
         self.registry.apply(&events, now);
-        if let Some(stream) = &mut self.events
-            && !events.is_empty()
-        {
-            stream.want_more(&self.registry);
+        if let Some(stream) = &mut self.events {
+            // First what makes room.
             stream.want_no_more(&self.released);
+            if !events.is_empty() {
+                stream.want_more(&self.registry);
+            }
         }
         Ok(())
     }

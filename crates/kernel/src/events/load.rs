@@ -17,7 +17,7 @@ use crate::tracefs::{self, Tracefs};
 
 /// Processes that are followed at most; wanted cgroups at most.
 const FOLLOWED: u32 = 65_536;
-const WANTED_CGROUPS: u32 = 1024;
+pub(super) const WANTED_CGROUPS: u32 = 1024;
 
 /// The bits of the kinds that go into the ring.
 pub(super) fn kinds(stream: Stream) -> u32 {

@@ -10,7 +10,7 @@ use noctule_analysis::Selection;
 use noctule_collect::EventSource;
 use noctule_identity::Registry;
 use noctule_kernel::{FileEvents, ProgramHandle, Stream, UdpEvents};
-use noctule_model::{Batch, CgroupId, Event, FeatureId, Owner, ProcessId, ProcessRow};
+use noctule_model::{Batch, CgroupId, Event, FeatureId, IdSet, Owner, ProcessId, ProcessRow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::args::Names;
@@ -49,7 +49,7 @@ impl Scope {
     }
 
     /// What tells the events that it names.
-    pub(super) fn features(&self) -> Vec<FeatureId> {
+    pub(crate) fn features(&self) -> Vec<FeatureId> {
         let kinds = [
             (self.process || self.signal, FeatureId::ProcessEvents),
             (self.exec_failures, FeatureId::ExecFailures),
@@ -78,7 +78,7 @@ impl Scope {
 enum Whose {
     All,
     Tree,
-    Groups(Vec<CgroupId>),
+    Groups(IdSet<CgroupId>),
 }
 
 /// The source, with what the stream needs beside it.
@@ -217,9 +217,9 @@ impl EventStream {
         Ok(())
     }
 
-    /// From now on only the events of the groups that fit, and of those below them, are reported.
+    /// From now on only the events of the groups that fit are reported.
     pub(super) fn want_groups(&mut self, selection: Selection, names: &Registry) -> Result<()> {
-        self.whose = Whose::Groups(Vec::new());
+        self.whose = Whose::Groups(IdSet::default());
         self.selection = selection;
         self.want_fitting(names)
     }
@@ -246,21 +246,34 @@ impl EventStream {
         else {
             return Ok(());
         };
-        let owners = names.owners().map(|owner| &**owner);
+        // One that is gone would take its place in the kernel side's table for good.
+        let owners = names.living_owners().map(|owner| &**owner);
         for owner in tops(owners.filter(|owner| selection.fits(owner))) {
             if !wanted.contains(&owner.cgroup) {
                 source.kernel().want_cgroup(owner.cgroup)?;
-                wanted.push(owner.cgroup);
+                wanted.insert(owner.cgroup);
             }
         }
         Ok(())
+    }
+
+    /// Whether the event is of a group that fits: the kernel side lets through what happens below those, in containers
+    /// and units of other names, too. A group that nothing is known of is below one that fits.
+    pub(super) fn is_of_wanted(&self, event: &Event) -> bool {
+        let owner = event.process.as_ref().and_then(|it| it.owner.as_ref());
+        match (&self.whose, owner) {
+            (Whose::Groups(_), Some(owner)) if owner.is_known() => self.selection.fits(owner),
+            _ => true,
+        }
     }
 
     /// Groups that are gone make room in the kernel side's table.
     pub(super) fn want_no_more(&mut self, gone: &[CgroupId]) {
         if let Whose::Groups(wanted) = &mut self.whose {
             let kernel = self.source.kernel();
-            wanted.retain(|id| !gone.contains(id) || !kernel.forget_cgroup(*id));
+            for id in gone.iter().filter(|id| wanted.remove(id)) {
+                kernel.forget_cgroup(*id);
+            }
         }
     }
 
