@@ -14,10 +14,13 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 use crate::host::Hosts;
 use crate::query::{Query, QueryError};
 use crate::secure;
+use crate::server::ANSWERERS;
 pub(crate) use encoding::{accepts_gzip, gzip};
 use store::{Made, Store};
 use stream::Streams;
@@ -77,8 +80,7 @@ pub enum Refusal {
     NotYet(String),
 }
 
-/// Who answers. Every method is called on the server's only thread and must take some milliseconds at
-/// most.
+/// Who answers. The answers are made on a thread of their own, one at a time: other queries wait meanwhile.
 pub trait Agent: Send + Sync {
     /// The number of what was last published; `None` before the first time. Answers with the same
     /// number, of the same agent, are equal.
@@ -105,6 +107,8 @@ struct Shared {
     agent: Arc<dyn Agent>,
     store: Arc<Store>,
     streams: Arc<Streams>,
+    /// Who may make answers now.
+    answerers: Arc<Semaphore>,
 }
 
 pub(crate) fn routes(api: Api) -> Router {
@@ -112,6 +116,7 @@ pub(crate) fn routes(api: Api) -> Router {
         agent: api.agent,
         store: Arc::new(Store::new(api.start)),
         streams: Arc::new(Streams::new(&api.ticks)),
+        answerers: Arc::new(Semaphore::new(ANSWERERS)),
     };
     let routes = Router::new()
         .route("/api/v1/stream", get(stream))
@@ -142,10 +147,21 @@ async fn resource(
         Ok(query) => query,
         Err(QueryError(words)) => return refuse(StatusCode::BAD_REQUEST, &words),
     };
-    match shared.made(resource, &query) {
-        Ok(made) => made.response(&headers),
-        Err(Refusal::Query(words)) => refuse(StatusCode::BAD_REQUEST, &words),
-        Err(Refusal::NotYet(words)) => refuse(StatusCode::SERVICE_UNAVAILABLE, &words),
+    // As of pages of `/metrics`: who waits here and goes leaves no work behind.
+    let Ok(answerer) = shared.answerers.clone().acquire_owned().await else {
+        return refuse(StatusCode::INTERNAL_SERVER_ERROR, "the agent ends");
+    };
+    let make = move || {
+        let _answerer = answerer;
+        shared.made(resource, &query)
+    };
+    match spawn_blocking(make).await {
+        Ok(Ok(made)) => made.response(&headers),
+        Ok(Err(Refusal::Query(words))) => refuse(StatusCode::BAD_REQUEST, &words),
+        Ok(Err(Refusal::NotYet(words))) => refuse(StatusCode::SERVICE_UNAVAILABLE, &words),
+        // It costs this connection, as a panic on this thread does.
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "the agent ends"),
     }
 }
 

@@ -28,6 +28,9 @@ const SEND_BYTES: usize = 64 * 1024;
 
 /// Pages of `/metrics` that are made at a time. They run with the rights of the thread that answers.
 pub(crate) const RENDERERS: usize = 2;
+/// Answers of the API that are made at a time, on a thread of their own: a query that takes long holds up other
+/// queries, and nobody who scrapes.
+pub(crate) const ANSWERERS: usize = 1;
 /// Passwords that are checked at a time, on a thread of its own.
 const CHECKERS: usize = 1;
 /// Their threads stay, for the process table may be full when the next page is wanted: a year.
@@ -119,7 +122,7 @@ impl Bound {
     pub fn serve(self, handlers: Handlers) -> io::Result<Server> {
         let routes =
             router(handlers, self.hosts.clone()).merge(ui::routes(Arc::new(Hosts::default())));
-        self.serve_within(routes, Room::DEFAULT, Limits::DEFAULT)
+        self.serve_within(routes, 0, Room::DEFAULT, Limits::DEFAULT)
     }
 
     /// The same, with the API.
@@ -128,12 +131,18 @@ impl Bound {
         let routes = router(handlers, self.hosts.clone())
             .merge(page)
             .merge(api::routes(api));
-        self.serve_within(routes, Room::DEFAULT, Limits::DEFAULT)
+        self.serve_within(routes, ANSWERERS, Room::DEFAULT, Limits::DEFAULT)
     }
 
-    fn serve_within(self, router: Router, room: Room, limits: Limits) -> io::Result<Server> {
+    fn serve_within(
+        self,
+        router: Router,
+        answerers: usize,
+        room: Room,
+        limits: Limits,
+    ) -> io::Result<Server> {
         let checkers = if self.secured.is_some() { CHECKERS } else { 0 };
-        let threads = RENDERERS + checkers;
+        let threads = RENDERERS + answerers + checkers;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -312,7 +321,7 @@ mod tests {
             ready: Arc::new(|| Ok(())),
         };
         let server = bound
-            .serve_within(router(handlers, None), room, limits)
+            .serve_within(router(handlers, None), 0, room, limits)
             .unwrap();
         (server, address)
     }

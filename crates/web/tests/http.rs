@@ -3,10 +3,12 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use noctule_web::{Handlers, Packer, Page, Server, Shared, bind};
+use noctule_web::{
+    Api, Handlers, Hosts, Packer, Page, Query, Refusal, Server, Shared, Ticks, bind,
+};
 
 struct Answer {
     status: u16,
@@ -303,4 +305,64 @@ fn a_compressed_page_is_one_gzip_stream_with_its_own_end() {
     decoder.read_to_end(&mut unpacked).unwrap();
     assert_eq!(unpacked, plain);
     assert_eq!(decoder.into_inner(), b"", "nothing follows");
+}
+
+/// It answers a query when the test lets it.
+struct Slow {
+    begun: mpsc::SyncSender<()>,
+    gate: Mutex<mpsc::Receiver<()>>,
+}
+
+impl noctule_web::Agent for Slow {
+    fn published(&self) -> Option<u64> {
+        Some(1)
+    }
+
+    fn answer(&self, _: &str, _: &Query) -> Result<String, Refusal> {
+        self.begun.send(()).unwrap();
+        // The test has ended when nobody opens.
+        let _ = self.gate.lock().unwrap().recv();
+        Ok("{}".into())
+    }
+}
+
+#[test]
+fn a_query_that_takes_long_keeps_nobody_from_the_metrics() {
+    let (begun, begins) = mpsc::sync_channel(16);
+    let (open, gate) = mpsc::channel();
+    let gate = Mutex::new(gate);
+    let bound = bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = bound.address();
+    let page = || Page {
+        content_type: "text/plain",
+        shared: Arc::new(Shared::new("up 1")),
+        own: Vec::new(),
+    };
+    let handlers = Handlers {
+        metrics: Arc::new(move |_| Some(page())),
+        ready: Arc::new(|| Ok(())),
+    };
+    let api = Api {
+        agent: Arc::new(Slow { begun, gate }),
+        ticks: Ticks::default(),
+        hosts: Arc::new(Hosts::default()),
+        start: 1,
+    };
+    let _server = bound.serve_with_api(handlers, api).unwrap();
+    let query = |number: usize| {
+        let path = format!("/api/v1/events?limit={number}");
+        std::thread::spawn(move || request(address, "GET", &path, "").status)
+    };
+    let queries: Vec<_> = (1..5).map(query).collect();
+    begins.recv().unwrap();
+    assert_eq!(request(address, "GET", "/metrics", "").status, 200);
+    assert_eq!(request(address, "GET", "/livez", "").status, 200);
+    // They come one by one.
+    assert!(begins.try_recv().is_err());
+    for _ in &queries {
+        open.send(()).unwrap();
+    }
+    for query in queries {
+        assert_eq!(query.join().unwrap(), 200);
+    }
 }

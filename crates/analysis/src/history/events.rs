@@ -68,31 +68,14 @@ impl EventLog {
         }
     }
 
-    /// The last `most` events of a span of time (nanoseconds since 1970) that are `wanted`, in order.
-    pub fn within(
-        &self,
-        from_unix_ns: u64,
-        to_unix_ns: u64,
-        most: usize,
-        wanted: impl Fn(&Event) -> bool,
-    ) -> Vec<Arc<Event>> {
-        let inside =
-            |e: &&Arc<Event>| (from_unix_ns..=to_unix_ns).contains(&e.time_unix_ns) && wanted(e);
-        let of = |ring: &'_ Ring| -> Vec<Arc<Event>> {
-            ring.events
-                .iter()
-                .rev()
-                .filter(inside)
-                .take(most)
-                .cloned()
-                .collect()
-        };
-        let mut found = of(&self.rare);
-        found.extend(of(&self.ordinary));
-        found.sort_by_key(|event| std::cmp::Reverse(event.time_unix_ns));
-        found.truncate(most);
-        found.reverse();
-        found
+    /// The events of a span of time (nanoseconds since 1970), in order.
+    pub fn within(&self, from_unix_ns: u64, to_unix_ns: u64) -> Vec<Arc<Event>> {
+        let span = from_unix_ns..=to_unix_ns;
+        let all = self.rare.events.iter().chain(&self.ordinary.events);
+        let inside = all.filter(|event| span.contains(&event.time_unix_ns));
+        let mut inside: Vec<Arc<Event>> = inside.cloned().collect();
+        inside.sort_by_key(|event| event.time_unix_ns);
+        inside
     }
 
     /// How many events were forgotten, ordinary and rare, and the moment from which on none was (nanoseconds since
