@@ -135,14 +135,14 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
         }
     };
     let mut line = |words: String| out.push_str(&paint.folded(Tone::Plain, &words, 4));
-    let others = row.others_ns().max(1);
+    // Of the whole wait, as the causes above: together they are the parts of neighbours and of the kernel.
     let culprits: Vec<String> = row
         .culprits
         .iter()
         .take(CULPRITS)
-        .filter(|culprit| u128::from(culprit.blame.wait_ns) * 1000 >= u128::from(others))
+        .filter(|culprit| u128::from(culprit.blame.wait_ns) * 1000 >= u128::from(total))
         .map(|culprit| {
-            let share = text::share(culprit.blame.wait_ns, others);
+            let share = text::share(culprit.blame.wait_ns, total);
             format!("{} {share}", escape(&culprit.party.name(level)))
         })
         .collect();
