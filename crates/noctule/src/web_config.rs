@@ -168,12 +168,17 @@ impl Watch {
         let read = read(&self.path, &mut files);
         // A file may be half written, or a key newer than its certificate: the next change is looked at.
         self.loaded.files = files;
-        let read = read.and_then(
-            |security| match (&self.loaded.security.tls, &security.tls) {
-                (Some(_), None) => bail!("TLS cannot be switched off while the agent runs"),
-                _ => Ok(security),
-            },
-        );
+        let read = read.and_then(|security| {
+            let before = &self.loaded.security;
+            if before.tls.is_some() && security.tls.is_none() {
+                bail!("TLS cannot be switched off while the agent runs");
+            }
+            // It can be a file that a full disk left empty.
+            if !before.users.is_empty() && security.users.is_empty() {
+                bail!("passwords cannot be switched off while the agent runs");
+            }
+            Ok(security)
+        });
         self.valid.store(read.is_ok(), Ordering::Relaxed);
         let path = self.path.display();
         match read {
