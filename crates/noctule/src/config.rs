@@ -242,6 +242,7 @@ impl Config {
         for (name, value, least, most) in counts {
             within(name, value, least, most)?;
         }
+        self.energy.model.check()?;
         self.tape.check()?;
         self.otlp.check()?;
         self.metrics.choice()?;

@@ -98,6 +98,9 @@ fn find_among(
     owners: &[Arc<Owner>],
     process: impl Fn(u32) -> Result<Arc<Owner>, Usage>,
 ) -> Result<Subject> {
+    if name.is_empty() {
+        return Err(Usage("the name is empty: a variable that is not set?".into()).into());
+    }
     if let Ok(pid) = name.parse::<u32>() {
         return Ok(of_process(pid, &process(pid)?, owners));
     }

@@ -93,6 +93,17 @@ impl Model {
         })
     }
 
+    /// A busy CPU uses no less than an idle one.
+    pub(super) fn check(&self) -> Result<(), Usage> {
+        if self.busy_watts < self.idle_watts {
+            return Err(Usage(format!(
+                "energy.model.busy_watts is {} and idle_watts {}: what a busy CPU uses must not be less",
+                self.busy_watts, self.idle_watts
+            )));
+        }
+        Ok(())
+    }
+
     /// With the least and the most that each may be.
     pub(super) fn numbers(&self) -> [(&'static str, f64, f64, f64); 2] {
         [
