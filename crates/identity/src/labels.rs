@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use noctule_model::{Container, ContainerRole, Owner, Pod, Runtime};
 
-use crate::trust::{Delegated, mark};
+use crate::path::mark;
+use crate::trust::Delegated;
 
 /// Names longer than this are not taken: they are kept in memory for every group.
 const MAX_NAME: usize = 1024;

@@ -1,6 +1,7 @@
 //! Container, pod and unit from a cgroup path alone.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use noctule_model::{CgroupId, Container, ContainerRole, Owner, Pod, Runtime};
 
@@ -17,7 +18,8 @@ const MAX_COMPONENTS: usize = 256;
 /// The deepest component that is a container wins and what is below belongs to it; containers
 /// around it are its `chain`. Names that only files have are `None`. The unit is the innermost
 /// service or scope down to the container's own group, as systemd writes it (see
-/// [`crate::unescape`]); units that run inside the container do not count.
+/// [`crate::unescape`]), with the user's number before it (`1000:NAME`) where it is one of a user's manager; units
+/// that run inside the container do not count.
 ///
 /// Wrong where a path lies: any process that may make cgroups may call one `docker-<64 hex>.scope`. The
 /// registry believes only names that root gave.
@@ -37,7 +39,7 @@ pub fn classify(id: CgroupId, path: &str) -> Owner {
         path: if path.is_empty() { "/" } else { path }.to_owned(),
         container: reading.container,
         pod: reading.pod,
-        unit: reading.unit.map(str::to_owned),
+        unit: reading.unit.map(Unit::name),
     }
 }
 
@@ -50,9 +52,28 @@ struct Reading<'a> {
     pod: Option<Pod>,
     /// Number of components down to the pod.
     pod_depth: usize,
-    unit: Option<&'a str>,
+    unit: Option<Unit<'a>>,
     /// The innermost unit, also inside the container.
-    inner_unit: Option<&'a str>,
+    inner_unit: Option<Unit<'a>>,
+    /// The user whose manager the groups belong to, in digits.
+    manager_of: Option<&'a str>,
+}
+
+/// A unit of the machine, or of a user's manager: both have a `dbus.service`, and those of root's own manager lie
+/// in directories that are root's as well.
+#[derive(Clone, Copy)]
+struct Unit<'a> {
+    manager_of: Option<&'a str>,
+    name: &'a str,
+}
+
+impl Unit<'_> {
+    fn name(self) -> String {
+        match self.manager_of {
+            Some(user) => mark(user, self.name),
+            None => self.name.to_owned(),
+        }
+    }
 }
 
 impl<'a> Reading<'a> {
@@ -64,9 +85,11 @@ impl<'a> Reading<'a> {
             self.pod = Some(pod);
             self.pod_depth = depth;
         }
-        if let Some(unit) = unit(component) {
-            self.inner_unit = Some(unit);
+        if let Some(name) = unit(component) {
+            let manager_of = self.manager_of;
+            self.inner_unit = Some(Unit { manager_of, name });
         }
+        self.manager_of = manager_of(component).or(self.manager_of);
         let position = Position {
             above,
             in_pod: self.pod.is_some() && self.pod_depth + 1 >= depth,
@@ -130,6 +153,17 @@ fn unit(component: &str) -> Option<&str> {
         .strip_suffix(".service")
         .or_else(|| name.strip_suffix(".scope"))?;
     (!stem.is_empty()).then_some(name)
+}
+
+/// The user whose manager `user@UID.service` is.
+fn manager_of(component: &str) -> Option<&str> {
+    let user = component.strip_prefix("user@")?.strip_suffix(".service")?;
+    text::is_number(user).then_some(user)
+}
+
+/// A name that a user chose.
+pub(crate) fn mark(user: impl Display, name: &str) -> String {
+    format!("{user}:{name}")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use noctule_model::{CgroupId, Container, ContainerRole, Owner};
 
-use crate::path::classify;
+use crate::path::{classify, mark};
 
 /// Leave to write for the group and for everybody.
 const OTHERS_WRITE: u32 = 0o022;
@@ -72,14 +72,14 @@ pub(crate) fn owner(id: CgroupId, path: &str, delegated: Option<&Delegated>) -> 
         container
     });
     if claimed.unit != owner.unit {
-        owner.unit = claimed.unit.map(|unit| mark(delegated.uid, &unit));
+        let own = mark(delegated.uid, "");
+        owner.unit = claimed.unit.map(|unit| match unit.starts_with(&own) {
+            // It is in the user's own manager.
+            true => unit,
+            false => own + &unit,
+        });
     }
     owner
-}
-
-/// A name that a user chose.
-pub(crate) fn mark(uid: u32, name: &str) -> String {
-    format!("{uid}:{name}")
 }
 
 /// Such a name as the user chose it.
@@ -150,6 +150,12 @@ mod tests {
                 user,
                 format!("{user}/ssh.service"),
                 "unit 1000:ssh.service".into(),
+            ),
+            // A manager that the user pretends to be.
+            (
+                user,
+                format!("{user}/user@0.service/init.scope"),
+                "unit 1000:0:init.scope".into(),
             ),
             (
                 user,

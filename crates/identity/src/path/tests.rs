@@ -72,7 +72,7 @@ fn docker() {
         ),
         (
             "/user.slice/user-1000.slice/user@1000.service/user.slice/docker-{A}.scope",
-            "docker {A} | unit docker-{A}.scope",
+            "docker {A} | unit 1000:docker-{A}.scope",
         ),
         ("/system.slice/docker.service", "unit docker.service"),
         // A mount of a layer and a health check have hex digits in their names, too.
@@ -190,7 +190,7 @@ fn crio_and_podman() {
         ("/libpod_parent/{B}/libpod-{A}", "podman {A}"),
         (
             "/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{A}.scope",
-            "podman {A} | unit libpod-{A}.scope",
+            "podman {A} | unit 1000:libpod-{A}.scope",
         ),
         (
             "/system.slice/x.service/libpod-payload-{A}",
@@ -330,8 +330,23 @@ fn units_and_daemons() {
         ),
         (
             "/user.slice/user-1000.slice/user@1000.service/app.slice/app-vim\\x2d9.scope",
-            "unit app-vim\\x2d9.scope",
+            "unit 1000:app-vim\\x2d9.scope",
         ),
+        // Both have such a unit, and root's own manager is in directories of root.
+        ("/system.slice/dbus.service", "unit dbus.service"),
+        (
+            "/user.slice/user-0.slice/user@0.service/app.slice/dbus.service",
+            "unit 0:dbus.service",
+        ),
+        (
+            "/user.slice/user-0.slice/user@0.service/init.scope",
+            "unit 0:init.scope",
+        ),
+        (
+            "/user.slice/user-0.slice/user@0.service",
+            "unit user@0.service",
+        ),
+        ("/system.slice/user@x.service/a.service", "unit a.service"),
         ("/init.scope", "unit init.scope"),
         ("/system.slice/_cpu.service", "unit cpu.service"),
         (
