@@ -91,7 +91,8 @@ fn check_woken(agent: &Agent, group: &Group, load: &mut Load) {
     let each = kernel.split(' ').map(|ns| ns.parse().expect("nanoseconds"));
     let each: Vec<f64> = each.map(|ns: f64| ns * 1e-9).collect();
     println!("{told} s, by the kernel {each:?}");
+    // Older ones do so rarely.
     let miscounted = each.iter().any(|s| *s >= SLEEP.as_secs_f64());
-    assert_eq!(miscounted, support::kernel() >= (6, 12), "{each:?}");
+    assert!(miscounted || support::kernel() < (6, 12), "{each:?}");
     assert!(told < 0.5 * SLEEP.as_secs_f64(), "{told} s, {each:?}");
 }

@@ -1,5 +1,8 @@
 //! `noctule why`, and the first lines of `noctule waits`: what people read first.
 
+use std::process::Command;
+use std::time::Instant;
+
 use rustix::process::Pid;
 use serde_json::Value;
 
@@ -143,6 +146,16 @@ fn a_name_that_nothing_has_says_the_nearest() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// How often a shell counts in some 40 ms, here.
+fn counts() -> u32 {
+    const TRIED: u32 = 20_000;
+    let words = format!("j=0; while [ $j -lt {TRIED} ]; do j=$((j + 1)); done");
+    let began = Instant::now();
+    let ended = Command::new("sh").args(["-c", &words]).status();
+    assert!(ended.is_ok_and(|status| status.success()));
+    (f64::from(TRIED) * 0.04 / began.elapsed().as_secs_f64()).ceil() as u32
+}
+
 /// Processes that live for a moment, each in a group of its own, are one culprit: what is above them.
 #[test]
 fn many_short_groups_are_one_culprit_and_so_are_short_processes() {
@@ -150,10 +163,11 @@ fn many_short_groups_are_one_culprit_and_so_are_short_processes() {
     needs!("cpu_waits");
     let victim = Group::new("victim").heavy();
     let ci = Group::new("ci").heavy();
+    let counts = counts();
     let job = |enter: &str| {
         format!(
             "read go; cd '{}'; n=0; while :; do n=$((n + 1)); mkdir -p job-$n; \
-             ( {enter}; j=0; while [ $j -lt 20000 ]; do j=$((j + 1)); done ); rmdir job-$n; done",
+             ( {enter}; j=0; while [ $j -lt {counts} ]; do j=$((j + 1)); done ); rmdir job-$n; done",
             ci.folder().display()
         )
     };
