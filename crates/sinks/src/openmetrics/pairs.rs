@@ -171,8 +171,10 @@ struct Pair<A> {
     /// The part that is in the series of all others.
     charged: A,
     shown: bool,
-    /// When it got its series.
+    /// When it got its place.
     shown_ns: u64,
+    /// When it got its series, which goes on where it was with each later place; 0: never.
+    began_ns: u64,
     /// Nothing of it was shown before it got its place.
     fresh: bool,
     /// What its series had when a reader saw it last.
@@ -214,7 +216,7 @@ impl<R: Relation> Pairs<R> {
             .flat_map(|p| p.pairs.values_mut());
         for pair in pairs.filter(|pair| pair.shown && pair.shown_ns <= taken_ns) {
             // Its first look at it is at 0.
-            if !(R::WHOLE && seen.lacks(pair.shown_ns).by(reader)) {
+            if !(R::WHOLE && seen.lacks(pair.began_ns).by(reader)) {
                 pair.scraped = pair.shown();
             }
         }
@@ -354,8 +356,11 @@ impl<R: Relation> Pairs<R> {
             }
             holders.count(subject);
             // Else all so far is in the series of all others and stays there: this one starts at 0.
-            if !pair.fresh && pair.shown_ns == 0 {
-                pair.start_unix_ns = before_unix_ns;
+            if pair.began_ns == 0 {
+                pair.began_ns = at;
+                if !pair.fresh {
+                    pair.start_unix_ns = before_unix_ns;
+                }
             }
             pair.shown = true;
             pair.shown_ns = at;
@@ -396,7 +401,7 @@ impl<R: Relation> Pairs<R> {
             let shown = pairs.filter(|pair| pair.shown);
             for (pair, name) in shown.filter_map(|pair| Some((pair, pair.labels.as_ref()?))) {
                 let unseen = match R::WHOLE {
-                    true => self.seen.lacks(pair.shown_ns),
+                    true => self.seen.lacks(pair.began_ns),
                     false => nobody,
                 };
                 lines.push(line(labels, name, pair.start_unix_ns, pair.shown(), unseen));
@@ -471,6 +476,7 @@ impl<A: Cumulative> Pair<A> {
             charged: A::default(),
             shown: false,
             shown_ns: 0,
+            began_ns: 0,
             fresh: false,
             scraped: A::default(),
             lost: false,
@@ -481,12 +487,13 @@ impl<A: Cumulative> Pair<A> {
 #[cfg(test)]
 mod tests {
     use noctule_model::{
-        Blamed, Cause, CgroupId, Counter, Counters, Measured, Owner, SubjectBlame,
+        Blamed, Cause, CgroupId, Counter, Counters, DestinationCounter, DestinationCounters,
+        Measured, Owner, SubjectBlame, SubjectDestination,
     };
 
     use super::super::blame::{Blame, culprit_labels};
-
     use super::super::budget::Admission;
+    use super::super::destinations::Destinations;
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -515,12 +522,12 @@ mod tests {
         }
     }
 
-    struct Steps {
+    struct Steps<R: Relation> {
         table: Table<Subject>,
-        pairs: Pairs<Blame>,
+        pairs: Pairs<R>,
     }
 
-    impl Steps {
+    impl<R: Relation> Steps<R> {
         fn new(subjects: usize, pairs: usize) -> Self {
             Self {
                 table: Table::new(subjects, 0),
@@ -528,13 +535,10 @@ mod tests {
             }
         }
 
-        /// One batch: the series as `victim<culprit=ms`.
-        fn step(&mut self, at: u64, rows: &[SubjectRow]) -> String {
+        /// One batch.
+        fn lines(&mut self, at: u64, rows: &[SubjectRow]) -> Vec<PairLine<R::Amount>> {
             for row in rows {
-                let figures = Figures {
-                    counters: row.counters,
-                    ..Figures::default()
-                };
+                let figures = Figures::of_subject(row);
                 self.table.see(&row.subject, at, &figures, None);
             }
             self.table.sweep(at);
@@ -550,12 +554,48 @@ mod tests {
             let named = |s: &Subject| Some(culprit_labels(s, &Owner::unknown(CgroupId(1))));
             let shown = |s: &_| self.table.figures(s);
             self.pairs.observe(at, rows, shown, &named);
+            self.pairs.lines(&self.table, &rest)
+        }
+    }
+
+    impl Steps<Blame> {
+        /// One batch: the series as `victim<culprit=ms`.
+        fn step(&mut self, at: u64, rows: &[SubjectRow]) -> String {
             let show = |l: PairLine<u64>| {
                 let name = l.partner.split('"').nth(1).expect("the label culprit");
                 format!("{}<{name}={}", l.labels, l.amount(Reader::Scrapes) / MS)
             };
-            let lines = self.pairs.lines(&self.table, &rest);
-            lines.into_iter().map(show).collect::<Vec<_>>().join(" ")
+            let lines = self.lines(at, rows).into_iter();
+            lines.map(show).collect::<Vec<_>>().join(" ")
+        }
+    }
+
+    impl Steps<Destinations> {
+        /// One batch that a scrape shows, of a row with so many connects to each port: the series as
+        /// `port=connects`, and their sum.
+        fn scrape(&mut self, at: u64, connects: &[(u16, u64)]) -> (String, u64) {
+            let mut row = row("v", &[]);
+            for (port, connects) in connects {
+                let mut counters = DestinationCounters::default();
+                counters[DestinationCounter::Connects] = *connects;
+                row.all_destinations += &counters;
+                let destination = ([10, 0, 0, 1], *port).into();
+                row.destinations.push(SubjectDestination {
+                    destination,
+                    counters,
+                });
+            }
+            let lines = self.lines(at, &[row]);
+            self.pairs.shown_to(Reader::Scrapes, at);
+            let count = |l: &PairLine<DestinationCounters>| {
+                l.amount(Reader::Scrapes)[DestinationCounter::Connects]
+            };
+            let show = |l: &PairLine<_>| {
+                let name = l.partner.split('"').nth(1).expect("the label destination");
+                format!("{}={}", name.trim_start_matches("10.0.0.1:"), count(l))
+            };
+            let text = lines.iter().map(show).collect::<Vec<_>>().join(" ");
+            (text, lines.iter().map(count).sum())
         }
     }
 
@@ -598,6 +638,27 @@ mod tests {
         assert_eq!(steps.pairs.overflowed(), 1);
         assert_eq!(steps.step(300, &blame(93, 36)), "v<unit:b=1 v<_other=127");
         assert_eq!(steps.step(301, &blame(93, 38)), "v<unit:b=3 v<_other=127");
+    }
+
+    /// Its first connects were seen: the next place is none to begin at 0 with, and the sum stays.
+    #[test]
+    fn a_destination_that_has_a_place_again_goes_on_from_what_it_had() {
+        let mut steps: Steps<Destinations> = Steps::new(9, 1);
+        steps.pairs.shown_to(Reader::Scrapes, 0);
+        let cases = [
+            (1, [(80, 7), (81, 3)], ("80=0 _other=0", 0)),
+            (2, [(80, 7), (81, 3)], ("80=7 _other=3", 10)),
+            // 80 is quiet for longer than the grace.
+            (103, [(80, 7), (81, 4)], ("81=0 _other=4", 4)),
+            (104, [(80, 7), (81, 5)], ("81=1 _other=4", 5)),
+            // What it did without a place stays with all others.
+            (105, [(80, 9), (81, 5)], ("81=1 _other=6", 7)),
+            (300, [(80, 10), (81, 5)], ("80=7 _other=7", 14)),
+            (301, [(80, 12), (81, 5)], ("80=9 _other=7", 16)),
+        ];
+        for (at, connects, (text, sum)) in cases {
+            assert_eq!(steps.scrape(at, &connects), (text.to_owned(), sum));
+        }
     }
 
     #[test]
