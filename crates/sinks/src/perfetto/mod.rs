@@ -2,8 +2,9 @@
 //! wait, verdicts and events on one time line.
 //!
 //! Counters are those of containers, units and cgroups, over the interval that ends at each batch. A
-//! counter is written where it changes. Times are those of `CLOCK_BOOTTIME` of the first batch's boot; a
-//! clock snapshot beside it gives the wall-clock time.
+//! counter is written where it changes, with the time at which the interval begins: its value holds until the next
+//! one. Times are those of `CLOCK_BOOTTIME` of the first batch's boot; a clock snapshot beside it gives the
+//! wall-clock time.
 
 mod proto;
 
@@ -81,7 +82,7 @@ enum Of {
 struct Series {
     track: u64,
     value: f64,
-    /// The last batch that had it.
+    /// The last interval that had it.
     seen: u64,
 }
 
@@ -132,9 +133,10 @@ impl Tracer {
         }
         let judged = self.judge.observe(batch);
         if let Some(before) = self.before.take() {
+            let began = self.time(before.time_unix_ns);
             let mut builder = ReportBuilder::new(before);
             builder.add(batch.without_processes());
-            self.figures(&builder, batch);
+            self.figures(&builder, began);
         }
         if let Some(report) = judged.filter(|report| !report.provisional) {
             self.verdicts(&report, batch);
@@ -231,11 +233,12 @@ impl Tracer {
         track
     }
 
-    fn figures(&mut self, builder: &ReportBuilder, batch: &Batch) {
+    /// Those of an interval that began then.
+    fn figures(&mut self, builder: &ReportBuilder, at: u64) {
         let level = self.options.level;
-        let window_ns = batch.taken_ns.saturating_sub(builder.started_ns()).max(1) as f64;
+        let window_ns = builder.ended_ns().saturating_sub(builder.started_ns());
+        let window_ns = window_ns.max(1) as f64;
         self.step += 1;
-        let at = self.time(batch.time_unix_ns);
         let report = builder.report(level, false);
         let total = report.node.total[Counter::CpuTime] as f64 / window_ns;
         self.count(Group::Use, Of::All("node".into()), "(node)", at, total);
@@ -257,7 +260,7 @@ impl Tracer {
                 self.count(Group::Pairs, of, &pair, at, waited);
             }
         }
-        // A series that a batch does not have any more is 0.
+        // A series that the interval does not have any more is 0.
         let step = self.step;
         let ended = self.series.extract_if(|_, series| series.seen < step);
         let ended: Vec<u64> = ended.map(|(_, series)| series.track).collect();

@@ -1,6 +1,6 @@
 //! What is written is read back by the messages.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use noctule_model::{CgroupId, CgroupRow, Container, ContainerRole, Owner, Runtime};
@@ -70,4 +70,29 @@ fn containers_of_one_name_have_tracks_of_their_own() {
     let mut values: Vec<f64> = of_them.map(TrackEvent::double_counter_value).collect();
     values.sort_by(f64::total_cmp);
     assert_eq!(values, [0.0, 0.0, 0.25, 0.5]);
+}
+
+/// A counter of Perfetto holds from its time to the next one: that of an interval stands at its begin.
+#[test]
+fn counters_hold_over_the_intervals_in_which_they_were_counted() {
+    let mut tracer = Tracer::new(JudgeOptions::default());
+    let mut bytes = tracer.batch(&batch(1, &[0, 0]));
+    bytes.extend(tracer.batch(&batch(2, &[SECOND / 2, SECOND / 4])));
+    // The second one is gone.
+    bytes.extend(tracer.batch(&batch(4, &[SECOND])));
+    bytes.extend(tracer.batch(&batch(5, &[SECOND])));
+    bytes.extend(tracer.batch(&batch(6, &[2 * SECOND])));
+    bytes.extend(tracer.finish());
+    let trace = Trace::decode(&*bytes).expect("a trace");
+    let mut tracks: BTreeMap<u64, Vec<(u64, f64)>> = BTreeMap::new();
+    for packet in &trace.packet {
+        let event = packet.track_event.as_ref();
+        if let Some((event, value)) = event.and_then(|it| Some((it, it.double_counter_value?))) {
+            let samples = tracks.entry(event.track_uuid()).or_default();
+            samples.push((packet.timestamp() / SECOND, value));
+        }
+    }
+    let samples: Vec<_> = tracks.into_values().collect();
+    let first = vec![(1, 0.5), (2, 0.25), (4, 0.0), (5, 1.0), (6, 0.0)];
+    assert_eq!(samples, [first, vec![(1, 0.25), (2, 0.0)]]);
 }
