@@ -19,7 +19,7 @@ use noctule_analysis::WaitReport;
 use noctule_model::{CgroupId, Event, Owner, Sending};
 use noctule_otlp::{Client, Outcome, Queue, Reason, Settings, Signal, Tls, deliver};
 use noctule_sinks::openmetrics::{Reader, has_names};
-use noctule_sinks::otlp::{EventRecords, Identity, Severity, severity};
+use noctule_sinks::otlp::{EventRecords, Identity, Request, Severity, severity};
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
 
@@ -200,9 +200,8 @@ impl Otlp {
 
     /// Sends the last figures, and waits until everything is sent, for a while.
     pub(crate) fn close(mut self, last: Option<&Arc<Published>>) {
-        if let Some(last) = last {
-            self.next_ns = 0;
-            self.figures(last);
+        if let Some(last) = last.filter(|_| self.metrics) {
+            self.inbox.put(Message::Last(last.clone()));
         }
         let windows = self.verdicts.rest();
         self.hand_over(windows);
@@ -302,11 +301,14 @@ impl Sender {
     }
 
     fn pack(&self, message: Message, records: &mut EventRecords) {
+        let now_ns = wire::now_ns();
+        let mut push = |request: Request| {
+            let queue = &self.queues[Signal::Metrics as usize];
+            queue.push(&self.settings, &request.body, request.items);
+        };
         match message {
-            Message::Figures(last) => last.otlp(&self.identity, wire::now_ns(), &mut |request| {
-                let queue = &self.queues[Signal::Metrics as usize];
-                queue.push(&self.settings, &request.body, request.items);
-            }),
+            Message::Figures(last) => last.otlp(&self.identity, now_ns, &mut push),
+            Message::Last(last) => last.last_otlp(&self.identity, now_ns, &mut push),
             Message::Events(events) => {
                 let now = now_unix_ns();
                 events.iter().for_each(|event| records.event(event, now));

@@ -48,6 +48,16 @@ impl Published {
         self.snapshot.otlp(identity, now_ns, hand_on);
     }
 
+    /// The same as the last that are sent.
+    pub(crate) fn last_otlp(
+        &self,
+        identity: &Identity,
+        now_ns: u64,
+        hand_on: &mut dyn FnMut(Request),
+    ) {
+        self.snapshot.last_otlp(identity, now_ns, hand_on);
+    }
+
     /// The page of `/metrics`.
     pub(super) fn page(&self, wish: &Wish, now_ns: u64) -> Page {
         self.show_to(Reader::Scrapes);

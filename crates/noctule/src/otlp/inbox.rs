@@ -18,6 +18,8 @@ const WINDOWS: usize = 8;
 /// What the main thread hands over.
 pub(super) enum Message {
     Figures(Arc<Published>),
+    /// Figures behind which come no others.
+    Last(Arc<Published>),
     Events(Vec<Event>),
     Judged(Arc<WaitReport>, u64),
 }
@@ -41,7 +43,9 @@ impl Inbox {
         let mut state = self.state();
         let messages = &mut state.messages;
         match &message {
-            Message::Figures(_) => messages.retain(|it| !matches!(it, Message::Figures(_))),
+            Message::Figures(_) | Message::Last(_) => {
+                messages.retain(|it| !matches!(it, Message::Figures(_)));
+            }
             Message::Judged(..) => {
                 let is_window = |it: &Message| matches!(it, Message::Judged(..));
                 if messages.iter().filter(|it| is_window(it)).count() >= WINDOWS

@@ -41,16 +41,16 @@ pub(super) struct Line {
 
 impl Line {
     /// Its events, as this reader sees them: a counter that begins with what has happened has no rate of it.
-    pub(super) fn events(&self, reader: Reader) -> &EventCounters {
+    pub(super) fn events(&self, reader: Option<Reader>) -> &EventCounters {
         &self.seen_by(reader).events
     }
 
     /// The same of how long it took to connect.
-    pub(super) fn connects(&self, reader: Reader) -> &Histogram {
+    pub(super) fn connects(&self, reader: Option<Reader>) -> &Histogram {
         &self.seen_by(reader).connects
     }
 
-    fn seen_by(&self, reader: Reader) -> &Figures {
+    fn seen_by(&self, reader: Option<Reader>) -> &Figures {
         match self.unseen.by(reader) {
             true => &NOTHING,
             false => &self.figures,
@@ -670,7 +670,7 @@ mod tests {
             table.see(&"a", at, &figures, None);
             table.place(&"a", |_| Admission::Show("a".into()));
             let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
-            Reader::ALL.map(|reader| lines[0].events(reader)[EventCounter::OomKills])
+            Reader::ALL.map(|reader| lines[0].events(Some(reader))[EventCounter::OomKills])
         };
         for reader in Reader::ALL {
             table.shown_to(reader, 0);

@@ -211,7 +211,7 @@ impl Family<'_> {
                         if !snapshot.measured.has(counter) {
                             return;
                         }
-                        Value::Count(line.events(Reader::Scrapes)[counter])
+                        Value::Count(line.events(Some(Reader::Scrapes))[counter])
                     }
                     _ => break,
                 };
@@ -226,7 +226,7 @@ impl Family<'_> {
                 let Some(labels) = theirs(&line.labels) else {
                     continue;
                 };
-                let amount = line.amount(Reader::Scrapes)[counter];
+                let amount = line.amount(Some(Reader::Scrapes))[counter];
                 let value = match counter {
                     DestinationCounter::ConnectNs => Value::Nanoseconds(amount),
                     _ => Value::Count(amount),

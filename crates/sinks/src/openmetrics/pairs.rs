@@ -64,7 +64,7 @@ pub(super) struct PairLine<A> {
 
 impl<A: Cumulative + Copy> PairLine<A> {
     /// The amount, as this reader sees it.
-    pub(super) fn amount(&self, reader: Reader) -> A {
+    pub(super) fn amount(&self, reader: Option<Reader>) -> A {
         match self.unseen.by(reader) {
             true => A::default(),
             false => self.amount,
@@ -216,7 +216,7 @@ impl<R: Relation> Pairs<R> {
             .flat_map(|p| p.pairs.values_mut());
         for pair in pairs.filter(|pair| pair.shown && pair.shown_ns <= taken_ns) {
             // Its first look at it is at 0.
-            if !(R::WHOLE && seen.lacks(pair.began_ns).by(reader)) {
+            if !(R::WHOLE && seen.lacks(pair.began_ns).by(Some(reader))) {
                 pair.scraped = pair.shown();
             }
         }
@@ -563,7 +563,11 @@ mod tests {
         fn step(&mut self, at: u64, rows: &[SubjectRow]) -> String {
             let show = |l: PairLine<u64>| {
                 let name = l.partner.split('"').nth(1).expect("the label culprit");
-                format!("{}<{name}={}", l.labels, l.amount(Reader::Scrapes) / MS)
+                format!(
+                    "{}<{name}={}",
+                    l.labels,
+                    l.amount(Some(Reader::Scrapes)) / MS
+                )
             };
             let lines = self.lines(at, rows).into_iter();
             lines.map(show).collect::<Vec<_>>().join(" ")
@@ -588,7 +592,7 @@ mod tests {
             let lines = self.lines(at, &[row]);
             self.pairs.shown_to(Reader::Scrapes, at);
             let count = |l: &PairLine<DestinationCounters>| {
-                l.amount(Reader::Scrapes)[DestinationCounter::Connects]
+                l.amount(Some(Reader::Scrapes))[DestinationCounter::Connects]
             };
             let show = |l: &PairLine<_>| {
                 let name = l.partner.split('"').nth(1).expect("the label destination");

@@ -4,6 +4,7 @@ use noctule_model::{Metric, OtelKind, OtelMetric, otel_attributes};
 use prost::Message as _;
 
 use super::proto::{SCHEMA, ZERO_THRESHOLD, exponential, pairs, shown};
+use super::reader::Reader;
 use super::snapshot::Snapshot;
 use super::text::Value;
 use super::writer::{HistogramSample, SampleLabels, Writer};
@@ -24,19 +25,26 @@ pub(super) struct Points {
     /// The same of the next sample alone.
     next_start_unix_ns: Option<u64>,
     time_unix_ns: u64,
+    reader: Option<Reader>,
     count: u64,
 }
 
 impl Points {
-    fn new(start_unix_ns: u64, time_unix_ns: u64) -> Self {
+    fn new(start_unix_ns: u64, time_unix_ns: u64, reader: Option<Reader>) -> Self {
         Self {
             metrics: Vec::new(),
             open: None,
             start_unix_ns,
             next_start_unix_ns: None,
             time_unix_ns,
+            reader,
             count: 0,
         }
+    }
+
+    /// See [`Writer::reader`].
+    pub(super) fn reader(&self) -> Option<Reader> {
+        self.reader
     }
 
     /// Samples from here on belong to this metric. Several of ours can have one name.
@@ -206,6 +214,28 @@ impl Requests<'_> {
 impl Snapshot {
     /// The same figures as requests of OTLP, each as it is made. `now_ns` is as for [`Snapshot::render`].
     pub fn otlp(&self, identity: &Identity, now_ns: u64, hand_on: &mut dyn FnMut(Request)) {
+        let points = |start_unix_ns| {
+            let reader = Some(Reader::Receiver);
+            Points::new(start_unix_ns, self.time_unix_ns, reader)
+        };
+        self.requests(identity, now_ns, &points, hand_on);
+    }
+
+    /// The same as the last that the receiver gets, with the events of new rows: no later request would have
+    /// them. Its time is now, because the same figures may have been sent without them, with their own.
+    pub fn last_otlp(&self, identity: &Identity, now_ns: u64, hand_on: &mut dyn FnMut(Request)) {
+        let now_unix_ns = self.time_unix_ns + now_ns.saturating_sub(self.taken_ns);
+        let points = |start_unix_ns| Points::new(start_unix_ns, now_unix_ns, None);
+        self.requests(identity, now_ns, &points, hand_on);
+    }
+
+    fn requests(
+        &self,
+        identity: &Identity,
+        now_ns: u64,
+        points: &dyn Fn(u64) -> Points,
+        hand_on: &mut dyn FnMut(Request),
+    ) {
         let mut requests = Requests {
             identity,
             hand_on,
@@ -214,7 +244,7 @@ impl Snapshot {
             items: 0,
         };
         let nothing = &mut |_| {};
-        let mut node = Writer::Points(Points::new(self.start_unix_ns, self.time_unix_ns));
+        let mut node = Writer::Points(points(self.start_unix_ns));
         for level in self.levels.iter().filter(|level| level.name == "node") {
             levels::write(&mut node, &level.rows(), self, nothing);
         }
@@ -224,7 +254,7 @@ impl Snapshot {
         }
         for level in self.levels.iter().filter(|level| level.name != "node") {
             for (line, rows) in level.each() {
-                let mut row = Writer::Points(Points::new(line.start_unix_ns, self.time_unix_ns));
+                let mut row = Writer::Points(points(line.start_unix_ns));
                 levels::write(&mut row, &rows, self, nothing);
                 if let Writer::Points(points) = row {
                     let subject = of_labels(pairs(&line.labels));
@@ -233,5 +263,70 @@ impl Snapshot {
             }
         }
         requests.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use noctule_model::{
+        Batch, CgroupId, DestinationCounter, EventCounter, Measured, Owner, Subject,
+        SubjectDestination, SubjectRow,
+    };
+
+    use super::super::exporter::{Exporter, Options};
+    use super::*;
+
+    /// Points of events of the row: the metric, its time and its value.
+    fn events(requests: &[Request]) -> Vec<(String, u64, i64)> {
+        let resources = requests.iter().flat_map(|request| {
+            let decoded = MetricsRequest::decode(&*request.body);
+            decoded.expect("a request").resources
+        });
+        let scopes = resources.skip(1).flat_map(|it| it.scopes);
+        let metrics = scopes.flat_map(|it| it.metrics);
+        let points = metrics.flat_map(|metric| {
+            let points = metric.sum.into_iter().flat_map(|it| it.points);
+            points.map(move |point| (metric.name.clone(), point.time_unix_ns, point.int))
+        });
+        let counted = points.filter_map(|(name, time, int)| Some((name, time, int?)));
+        counted.filter(|(_, _, value)| *value != 0).collect()
+    }
+
+    #[test]
+    fn the_last_figures_have_the_events_of_rows_that_were_not_sent_before() {
+        let mut row = SubjectRow::new(
+            Subject::Unit("new.service".into()),
+            Arc::new(Owner::unknown(CgroupId(1))),
+        );
+        row.events.counters[EventCounter::OomKills] = 1;
+        row.all_destinations[DestinationCounter::Connects] = 3;
+        row.destinations.push(SubjectDestination {
+            destination: ([10, 0, 0, 1], 80).into(),
+            counters: row.all_destinations,
+        });
+        let batch = Batch {
+            taken_ns: 5,
+            time_unix_ns: 1005,
+            measured: Measured::from_iter([EventCounter::OomKills, EventCounter::TcpConnects]),
+            subjects: vec![row],
+            ..Batch::default()
+        };
+        let mut exporter = Exporter::new(Options::default());
+        exporter.shown_to(Reader::Receiver, 0);
+        let snapshot = exporter.observe(&batch);
+        let identity = Identity::default();
+        let mut sent = Vec::new();
+        snapshot.otlp(&identity, 7, &mut |request| sent.push(request));
+        assert!(events(&sent).is_empty());
+        let mut last = Vec::new();
+        snapshot.last_otlp(&identity, 8, &mut |request| last.push(request));
+        let expected = [
+            ("noctule.unit.oom.kills", 1_i64),
+            ("noctule.unit.tcp.destination_connects", 3),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), 1008_u64, value));
+        assert_eq!(events(&last), expected);
     }
 }

@@ -49,8 +49,9 @@ impl Seen {
 pub(super) struct Unseen([bool; Reader::ALL.len()]);
 
 impl Unseen {
-    pub(super) fn by(self, reader: Reader) -> bool {
-        self.0[reader as usize]
+    /// `None`: whoever reads it gets nothing after it, and so all that there is.
+    pub(super) fn by(self, reader: Option<Reader>) -> bool {
+        reader.is_some_and(|reader| self.0[reader as usize])
     }
 }
 
@@ -58,6 +59,6 @@ impl BitOr for Unseen {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
-        Self(Reader::ALL.map(|reader| self.by(reader) || other.by(reader)))
+        Self(std::array::from_fn(|at| self.0[at] || other.0[at]))
     }
 }

@@ -56,11 +56,11 @@ impl Writer {
         }
     }
 
-    /// For whom it is.
-    pub(super) fn reader(&self) -> Reader {
+    /// For whom it is; `None`: nothing comes after it.
+    pub(super) fn reader(&self) -> Option<Reader> {
         match self {
-            Self::Text(_) | Self::Proto(_) => Reader::Scrapes,
-            Self::Points(_) => Reader::Receiver,
+            Self::Text(_) | Self::Proto(_) => Some(Reader::Scrapes),
+            Self::Points(points) => points.reader(),
         }
     }
 
