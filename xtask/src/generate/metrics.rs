@@ -37,6 +37,9 @@ OpenMetrics the name of a counter's family has no `_total`; its samples have it 
 protobuf format histograms have native buckets as well ([promql.md](promql.md)).
 
 - Counters start at 0 when the agent starts, and only go up.
+- Counters of events (processes, OOM kills, TCP) of a new row are 0 in the first scrape that has them, so that a rate
+  sees what the row begins with; the sum over rows lacks that until the next scrape. A row, or a destination, that
+  nobody has looked at for five minutes is shown as it is: a rate would take what happened long ago for what happens now.
 - A metric that is not measured is absent. It is never 0. `noctule doctor` and
   `noctule_self_feature` say why.
 - A series keeps its labels while it lives. A container waits up to 3 seconds for its name before it

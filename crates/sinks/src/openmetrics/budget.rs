@@ -217,10 +217,10 @@ impl<K: Ord + Clone> Table<K> {
         self.seen.note(reader, taken_ns);
     }
 
-    /// Who has not seen the series of this row.
-    pub(super) fn unseen(&self, key: &K) -> Unseen {
+    /// Who has not seen the series of this row, as [`Seen::lacks`].
+    pub(super) fn unseen(&self, key: &K, at: u64) -> Unseen {
         let entry = self.rows.get(key);
-        entry.map_or_else(Unseen::default, |entry| self.seen.lacks(entry.shown_ns))
+        entry.map_or_else(Unseen::default, |entry| self.seen.lacks(entry.shown_ns, at))
     }
 
     /// Takes the figures of a row. First step of a batch, for every row.
@@ -398,7 +398,7 @@ impl<K: Ord + Clone> Table<K> {
                 labels: labels.clone(),
                 start_unix_ns: entry.start_unix_ns,
                 figures: entry.own(),
-                unseen: self.seen.lacks(entry.shown_ns),
+                unseen: self.seen.lacks(entry.shown_ns, at),
                 frequency_hertz: frequency.filter(|_| entry.seen_ns == at),
                 verdict: entry.verdict,
                 sockets: entry.sockets,
@@ -680,6 +680,25 @@ mod tests {
         assert_eq!(seen(&mut table, 2), [0, 2], "no scrape has shown it");
         table.shown_to(Reader::Scrapes, 2);
         assert_eq!(seen(&mut table, 3), [3, 3]);
+    }
+
+    #[test]
+    fn events_of_an_old_row_are_as_they_are_for_who_looks_for_the_first_time() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut table = Table::new(2, u64::MAX);
+        table.shown_to(Reader::Scrapes, 0);
+        let mut kills = |at: u64, key: &'static str| {
+            let mut figures = Figures::default();
+            figures.events[EventCounter::OomKills] = 1;
+            table.see(&key, at, &figures, None);
+            table.place(&key, |_| Admission::Show(key.into()));
+            let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
+            let kills = |line: &Line| line.events(Some(Reader::Scrapes))[EventCounter::OomKills];
+            lines.iter().map(kills).collect::<Vec<_>>()
+        };
+        assert_eq!(kills(SECOND, "old"), [0]);
+        assert_eq!(kills(301 * SECOND, "old"), [0]);
+        assert_eq!(kills(302 * SECOND, "young"), [1, 0]);
     }
 
     #[test]

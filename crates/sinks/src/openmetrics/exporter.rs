@@ -119,6 +119,7 @@ impl Exporter {
 
     /// A reader has seen the snapshot of the batch that was taken then. From the first call on it sees the
     /// counters of events of a new subject at 0 first: a subject that begins with an OOM kill has a rate of it.
+    /// One that is older than five minutes when it is seen first is not new.
     pub fn shown_to(&mut self, reader: Reader, taken_ns: u64) {
         for table in [&mut self.containers, &mut self.units, &mut self.cgroups] {
             table.shown_to(reader, taken_ns);
@@ -274,8 +275,8 @@ impl Exporter {
                 _ => continue,
             };
             let overflow = overflow_labels(identity);
-            level.blames = self.blames.lines(table, &overflow);
-            level.destinations = self.destinations.lines(table, &overflow);
+            level.blames = self.blames.lines(at, table, &overflow);
+            level.destinations = self.destinations.lines(at, table, &overflow);
         }
     }
 

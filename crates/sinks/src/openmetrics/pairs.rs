@@ -216,7 +216,7 @@ impl<R: Relation> Pairs<R> {
             .flat_map(|p| p.pairs.values_mut());
         for pair in pairs.filter(|pair| pair.shown && pair.shown_ns <= taken_ns) {
             // Its first look at it is at 0.
-            if !(R::WHOLE && seen.lacks(pair.began_ns).by(Some(reader))) {
+            if !(R::WHOLE && seen.lacks(pair.began_ns, taken_ns).by(Some(reader))) {
                 pair.scraped = pair.shown();
             }
         }
@@ -382,6 +382,7 @@ impl<R: Relation> Pairs<R> {
     /// The series of a level, as of now.
     pub(super) fn lines(
         &self,
+        at: u64,
         table: &Table<Subject>,
         overflow: &Arc<str>,
     ) -> Vec<PairLine<R::Amount>> {
@@ -401,7 +402,7 @@ impl<R: Relation> Pairs<R> {
             let shown = pairs.filter(|pair| pair.shown);
             for (pair, name) in shown.filter_map(|pair| Some((pair, pair.labels.as_ref()?))) {
                 let unseen = match R::WHOLE {
-                    true => self.seen.lacks(pair.began_ns),
+                    true => self.seen.lacks(pair.began_ns, at),
                     false => nobody,
                 };
                 lines.push(line(labels, name, pair.start_unix_ns, pair.shown(), unseen));
@@ -413,7 +414,7 @@ impl<R: Relation> Pairs<R> {
                 continue;
             }
             let unseen = match R::WHOLE {
-                true => table.unseen(subject) | self.seen.lacks(began_ns),
+                true => table.unseen(subject, at) | self.seen.lacks(began_ns, at),
                 false => nobody,
             };
             let shown = partners.map_or_else(R::Amount::default, |p| p.shown);
@@ -554,7 +555,7 @@ mod tests {
             let named = |s: &Subject| Some(culprit_labels(s, &Owner::unknown(CgroupId(1))));
             let shown = |s: &_| self.table.figures(s);
             self.pairs.observe(at, rows, shown, &named);
-            self.pairs.lines(&self.table, &rest)
+            self.pairs.lines(at, &self.table, &rest)
         }
     }
 

@@ -17,6 +17,10 @@ impl Reader {
     pub const ALL: [Self; 2] = [Self::Scrapes, Self::Receiver];
 }
 
+/// How long a series can begin at 0, in nanoseconds. As far back Prometheus looks for a sample by default: who has not
+/// looked for longer has a gap, and would take what happened in it for what happens now.
+const YOUNG_NS: u64 = 300_000_000_000;
+
 /// When the figures were taken that each reader saw last, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Seen([u64; Reader::ALL.len()]);
@@ -33,9 +37,10 @@ impl Seen {
         self.0[reader as usize] = taken_ns;
     }
 
-    /// Who has not seen a series that began then.
-    pub(super) fn lacks(self, began_ns: u64) -> Unseen {
-        Unseen(self.0.map(|seen_ns| began_ns > seen_ns))
+    /// Who has not seen a series that began then, if it is young `at` the batch that is shown.
+    pub(super) fn lacks(self, began_ns: u64, at: u64) -> Unseen {
+        let is_young = at.saturating_sub(began_ns) <= YOUNG_NS;
+        Unseen(self.0.map(|seen_ns| is_young && began_ns > seen_ns))
     }
 
     /// Whether it is known of any reader what it has seen.
