@@ -114,7 +114,7 @@ _Static_assert(sizeof(struct process_exit) == 136, "implicit padding");
 /* The head has the process that gets it. */
 struct process_signal {
 	struct event_head head;
-	/* The process that sent it; pid 0: the kernel did. */
+	/* The process that sent it; pid 0: the kernel did, or a timer. */
 	struct process_parent sender;
 	__u32 signal;
 	/* si_code: why it was sent. */

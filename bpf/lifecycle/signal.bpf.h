@@ -16,9 +16,22 @@ enum {
 	SEND_SIG_PRIV = 1,
 	SI_USER = 0,
 	SI_KERNEL = 0x80,
+	/* asm-generic/siginfo.h */
+	SI_QUEUE = -1,
+	SI_MESGQ = -3,
+	SI_TKILL = -6,
 	/* Result, linux/trace/events/signal.h. */
 	TRACE_SIGNAL_IGNORED = 1,
 };
+
+/*
+ * Codes above 0 are the kernel's own. Below 0 are also those of timers and of files that are ready,
+ * which mostly come from an interrupt: who runs then has nothing to do with it.
+ */
+static __always_inline bool is_sent_by_thread(int code)
+{
+	return code == SI_USER || code == SI_QUEUE || code == SI_MESGQ || code == SI_TKILL;
+}
 
 static __always_inline void report_signal(struct task_struct *task, int signal,
 					  const struct kernel_siginfo *info)
@@ -35,8 +48,8 @@ static __always_inline void report_signal(struct task_struct *task, int signal,
 		event.code = SI_KERNEL;
 	else if ((__u64)info != SEND_SIG_NOINFO)
 		event.code = BPF_CORE_READ(info, si_code);
-	/* The kernel's own are above 0. Before v5.11 who sends is not known: compat.bpf.h. */
-	if (has_task_storage && event.code <= SI_USER)
+	/* Before v5.11 who sends is not known: compat.bpf.h. */
+	if (has_task_storage && is_sent_by_thread(event.code))
 		describe_leader(&event.sender, bpf_get_current_task_btf());
 	emit(&facts, &event, sizeof(event), EVENT_PROCESS_SIGNAL);
 }

@@ -447,6 +447,23 @@ fn a_signal_has_its_sender() {
     );
 }
 
+/// Whom its interrupt has found on the CPU has not sent it.
+#[test]
+fn a_signal_of_a_timer_has_no_sender() {
+    let _machine = support::shared();
+    needs!("process_events");
+    let group = Group::new("timer");
+    let stream = Stream::start(&["--kind", "signal"]);
+    let mut load = Load::own(&group, "timer");
+    load.say("go");
+    load.wait_for_end();
+    let alarm = stream.wait_for("a signal", |e| {
+        is(e, "process.signal", load.pid()) && e["signal.number"] == 14
+    });
+    assert_eq!(alarm["signal.code"], -2, "{alarm}");
+    assert_eq!(alarm["signal.sender.pid"], Value::Null, "{alarm}");
+}
+
 #[test]
 fn a_program_that_cannot_be_executed_is_named_with_the_reason() {
     let _machine = support::shared();

@@ -27,6 +27,7 @@ const LOADS: &[(&str, fn())] = &[
     ("exec-from-thread", exec_from_thread),
     ("exec-at", exec_at),
     ("sibling", sibling),
+    ("timer", timer),
     ("lookup", lookup),
     ("named-thread", named_thread),
     ("crowd", crowd),
@@ -270,6 +271,33 @@ fn sibling() {
     };
     tell(&id.to_string());
     hear();
+}
+
+/// Uses the CPU until a timer of its own ends it by SIGALRM: that interrupts the load itself.
+fn timer() {
+    tell("ready");
+    hear();
+    let mut timer = std::ptr::null_mut();
+    let soon = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 20_000_000,
+    };
+    let once = libc::itimerspec {
+        it_interval: libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        },
+        it_value: soon,
+    };
+    // SAFETY: the timer and its time are there for the calls; without a sigevent it sends SIGALRM.
+    #[allow(unsafe_code, reason = "the standard library has no timers")]
+    let set = unsafe {
+        let none = std::ptr::null_mut();
+        libc::timer_create(libc::CLOCK_MONOTONIC, none, &raw mut timer)
+            | libc::timer_settime(timer, 0, &raw const once, std::ptr::null_mut())
+    };
+    assert_eq!(set, 0);
+    burn_on();
 }
 
 /// A thread with a name of its own does what can be told: it opens a file in this folder for writing,
