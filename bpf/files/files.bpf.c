@@ -27,6 +27,7 @@ enum {
 	O_EXCL = 0200,
 	O_NOCTTY = 0400,
 	O_TRUNC = 01000,
+	O_NONBLOCK = 04000,
 	O_PATH = 010000000,
 	/* The kernel's own, for the file of a program that is executed. */
 	FMODE_EXEC = 040,
@@ -45,6 +46,12 @@ enum {
 
 enum {
 	MAX_ERRNO = 4095,
+	/*
+	 * linux/namei.h: from v5.12 on, and since the flags were sorted anew (v6.15). Neither bit
+	 * has ever had another meaning in `lookup_flags` of an open.
+	 */
+	LOOKUP_CACHED_BEFORE = 0x200000,
+	LOOKUP_CACHED = 0x200,
 };
 
 /* A record in the making; it is too large for the stack. */
@@ -147,6 +154,16 @@ static __always_inline void account(struct task_struct *task, const struct attem
 }
 
 /*
+ * io_uring first opens what is in the caches, without waiting, and else once more by a thread that
+ * may wait: of the first attempt nobody hears. What openat2(2) does so (RESOLVE_CACHED) may wait.
+ */
+static __always_inline bool is_first_attempt(const struct open_flags *op)
+{
+	return op->lookup_flags & (LOOKUP_CACHED | LOOKUP_CACHED_BEFORE) &&
+	       op->open_flag & O_NONBLOCK;
+}
+
+/*
  * Every open of a path, by whichever system call or io_uring. Those of the kernel itself for a
  * program that is executed are none of a process.
  */
@@ -158,6 +175,11 @@ static __always_inline int opened(struct filename *name, const struct open_flags
 
 	if (attempt.flags & FMODE_EXEC)
 		return 0;
+	if (is_first_attempt(op)) {
+		if (error == EAGAIN)
+			return 0;
+		attempt.flags &= ~O_NONBLOCK;
+	}
 	if (error > 0 && error <= MAX_ERRNO) {
 		attempt.error = error_number(error);
 		attempt.name = name->name;

@@ -601,6 +601,7 @@ struct filename {
 
 struct open_flags {
 	int open_flag;
+	int lookup_flags;
 };
 
 /* The registers of a system call: its first arguments, and what it returned. */
