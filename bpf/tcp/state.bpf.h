@@ -192,6 +192,11 @@ static __always_inline void describe_end(struct tcp_event *event, const struct t
 		event->reason = CLOSE_KILLED;
 		event->flags |= TCP_CLOSED_HERE;
 		break;
+	/* What was said last about the way, while the kernel tried in vain: tcp_write_err(). */
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+	case EHOSTDOWN:
+	case ENETDOWN:
 	case ETIMEDOUT:
 		/*
 		 * The kernel has emptied the queue of what was sent by now. While there is data

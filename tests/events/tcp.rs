@@ -137,6 +137,32 @@ fn a_failure_has_its_reason() {
     }
 }
 
+/// The kernel then names the last that it heard of the way, and not that time ran out.
+#[test]
+fn a_connection_to_a_host_that_is_gone_ends_by_a_timeout() {
+    let _machine = support::shared();
+    needs!("tcp_events");
+    let link = Link::new();
+    // Three seconds, and one for the question which hardware has the address.
+    link.near.set("ipv4/tcp_retries2", "3");
+    link.near.set("ipv4/neigh/link0/mcast_solicit", "1");
+    let stream = Stream::start(&KINDS);
+    let mut server = Load::in_namespace(&link.far, "sockets");
+    let mut client = Load::in_namespace(&link.near, "sockets");
+    let address = server.ask(&format!("listen {}:0", Link::FAR));
+    client.ask(&format!("connect {address}"));
+    server.ask("accept");
+    link.far.ip(&["address", "flush", "dev", "link0"]);
+    link.near.ip(&["neighbour", "flush", "dev", "link0"]);
+    assert_eq!(client.ask("send 100"), "100");
+    assert_eq!(client.ask("drain"), "error 113");
+    let id = client.pid();
+    end(&mut client);
+    let close = stream.wait_for("it is closed", |e| is(e, "tcp.close", id));
+    assert_eq!(close["tcp.close.reason"], "timeout", "{close}");
+    assert_eq!(close["tcp.closed_by"], Value::Null, "{close}");
+}
+
 /// When it began is not known, so how long it took is not either.
 #[test]
 fn a_failure_that_began_before_the_agent_has_no_duration() {
