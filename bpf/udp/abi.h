@@ -11,6 +11,8 @@ enum dns_limit {
 	/* In the place of a response code: there was no answer when its number was given to
 	   another. */
 	DNS_NO_ANSWER = 0xffff,
+	/* It is no question, but a packet that may be the answer to one: it could not be read. */
+	DNS_UNREAD = 0xfffe,
 };
 
 /* A question that was sent, and what came of it. */
@@ -22,7 +24,7 @@ struct dns_query {
 	__u64 asked;
 	/* How often it was sent. */
 	__u32 attempts;
-	/* Response code or DNS_NO_ANSWER, and records in the section of answers. */
+	/* Response code, DNS_NO_ANSWER or DNS_UNREAD, and records in the section of answers. */
 	__u16 code;
 	__u16 answers;
 	/* Bytes of `question` that are there. */

@@ -69,13 +69,14 @@ static __always_inline bool read_header(struct dns_header *header, const struct 
 	return !(header->flags & DNS_OPERATION);
 }
 
-static __always_inline void read_question(struct dns_query *query, const struct packet *packet)
+/* Reads `most` bytes of it at most; what is behind them in `query` stays. */
+static __always_inline void read_question(struct dns_query *query, const struct packet *packet,
+					  __u32 most)
 {
 	__u32 length = packet->length - DNS_HEADER;
 
-	__builtin_memset(query->question, 0, sizeof(query->question));
-	if (length > DNS_QUESTION)
-		length = DNS_QUESTION;
+	if (length > most)
+		length = most;
 	barrier_var(length);
 	if (length > DNS_QUESTION)
 		return;
@@ -154,7 +155,8 @@ static __always_inline void note_question(const struct packet *packet, struct ta
 	query->attempts = 1;
 	query->code = 0;
 	query->answers = 0;
-	read_question(query, packet);
+	__builtin_memset(query->question, 0, DNS_QUESTION);
+	read_question(query, packet, DNS_QUESTION);
 	key.socket = packet->socket;
 	key.id = header.id;
 	if (is_repeated(&key, query, SCRATCH_REPLACED_4 + of))
@@ -163,12 +165,49 @@ static __always_inline void note_question(const struct packet *packet, struct ta
 		__sync_fetch_and_add(&lost_events[EVENT_DNS_QUERY], 1);
 }
 
+/*
+ * Of what is asked again in an answer only the bytes in one piece can be read: the others count as
+ * those of the question, and so do those that the question had elsewhere.
+ */
+static __always_inline bool answers(const struct packet *packet, const struct dns_query *query,
+				    struct dns_query *taken)
+{
+	if (packet->length < packet->bytes)
+		bpf_probe_read_kernel(taken->question, DNS_QUESTION, query->question);
+	else
+		__builtin_memset(taken->question, 0, DNS_QUESTION);
+	read_question(taken, packet, query->length);
+	return is_same(query->question, taken->question);
+}
+
+/*
+ * Drivers that put headers and payload apart leave nothing in one piece, and the pages of the rest
+ * cannot be read on every kernel. User space knows which questions wait.
+ */
+static __always_inline void note_unread(const struct packet *packet)
+{
+	struct dns_query *noted = query_in(SCRATCH_ANSWERED);
+
+	if (!noted)
+		return;
+	noted->head.time = bpf_ktime_get_boot_ns();
+	noted->head.kind = EVENT_DNS_QUERY;
+	noted->ends = packet->ends;
+	noted->code = DNS_UNREAD;
+	emit(&packets, noted, sizeof(*noted), EVENT_DNS_QUERY);
+}
+
 static __always_inline void note_answer(const struct packet *packet)
 {
 	struct dns_query *query, *taken, *ended;
 	struct dns_header header = {};
 	struct dns_key key = {};
 
+	if (packet->peer_port == DNS_PORT && packet->length < DNS_HEADER &&
+	    packet->bytes >= DNS_HEADER) {
+		note_unread(packet);
+		return;
+	}
 	if (!read_header(&header, packet) || !(header.flags & DNS_IS_ANSWER))
 		return;
 	key.socket = packet->socket;
@@ -179,11 +218,8 @@ static __always_inline void note_answer(const struct packet *packet)
 	if (!query || !taken || !ended)
 		return;
 	/* A server that does not understand a question can leave it out. */
-	if (header.questions) {
-		read_question(taken, packet);
-		if (!is_same(query->question, taken->question))
-			return;
-	}
+	if (header.questions && !answers(packet, query, taken))
+		return;
 	bpf_probe_read_kernel(ended, sizeof(*ended), query);
 	ended->head.time = bpf_ktime_get_boot_ns();
 	ended->code = header.code & DNS_CODE;

@@ -136,6 +136,7 @@ fn dns(name: &[u8], answer: Option<(u8, u16)>, attempts: u32) -> What {
             records,
             duration_ns: 15 * MILLISECOND,
         }),
+        unread: name == b"unread",
     }))
 }
 
@@ -379,6 +380,7 @@ fn others() -> Vec<Event> {
         event(dns(b"www.example.org", Some((0, 2)), 1)),
         event(dns(b"a\x1b\\.b", Some((3, 0)), 2)),
         event(dns(b"gone", None, 3)),
+        event(dns(b"unread", None, 1)),
         event(What::UdpFlow(UdpFlow {
             socket: udp_socket("10.0.0.2"),
             bytes_sent: 4_000_000,

@@ -8,7 +8,7 @@ pub fn event(ring: Ring, bytes: &[u8]) -> Option<RawEvent> {
     match ring {
         Ring::Facts => RawEvent::parse(bytes),
         Ring::Files => files::record::parse(bytes),
-        Ring::Packets => udp::record::parse(bytes),
+        Ring::Packets => udp::record::parse(bytes, &mut udp::unread::Unread::default()),
     }
 }
 

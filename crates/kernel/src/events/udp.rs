@@ -21,6 +21,9 @@ use crate::table;
 
 mod question;
 pub(super) mod record;
+pub(super) mod unread;
+
+use unread::Unread;
 
 /// What is wanted of UDP.
 #[derive(Clone, Copy, Debug)]
@@ -58,12 +61,19 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("close_6", "udpv6_destroy_sock()"),
 ];
 
+/// What was taken from the ring.
+#[derive(Default)]
+struct Records {
+    events: Vec<RawEvent>,
+    unread: Unread,
+}
+
 /// The attached programs with their ring and their tables. Dropping it detaches them.
 pub struct UdpEvents {
     // Links come first: they must be gone before the object that they hold.
     _links: Vec<Link>,
     ring: RingBuffer<'static>,
-    records: Rc<RefCell<Vec<RawEvent>>>,
+    records: Rc<RefCell<Records>>,
     skel: UdpSkel<'static>,
     programs: Vec<&'static str>,
 }
@@ -123,7 +133,7 @@ impl UdpEvents {
         let mut skel = open(facts, options, shared, &programs)?
             .load()
             .context("loading the BPF object udp")?;
-        let records = Rc::new(RefCell::new(Vec::new()));
+        let records = Rc::new(RefCell::new(Records::default()));
         let ring = ring(&skel, records.clone())?;
         let mut links = Vec::new();
         for program in skel.object_mut().progs_mut() {
@@ -142,10 +152,39 @@ impl UdpEvents {
         })
     }
 
-    /// The records since the last call, in the order of the ring.
+    /// The records since the last call, in the order of the ring; then questions whose answers could
+    /// not be read.
     pub fn drain(&self) -> Result<Vec<RawEvent>, Error> {
         self.ring.consume().context("the ring of UDP")?;
-        Ok(self.records.take())
+        let mut records = self.records.borrow_mut();
+        let mut events = std::mem::take(&mut records.events);
+        if records.unread.take_more() {
+            events.extend(self.answered_unread(&mut records.unread)?);
+        }
+        Ok(events)
+    }
+
+    fn answered_unread(&self, unread: &mut Unread) -> Result<Vec<RawEvent>, Error> {
+        let questions = &self.skel.maps.questions;
+        let entries = table::entries(questions, "the table of questions")?;
+        let waiting = entries.iter().filter_map(|(key, value)| {
+            let query: types::dns_query = abi::plain(value)?;
+            Some((record::ends(&query), query.asked, key))
+        });
+        let mut events = Vec::new();
+        for (time_ns, key) in unread.answered(waiting.collect()) {
+            // It may have been answered since, and its number given to another.
+            let Some(taken) = rows::take_bytes(questions, key) else {
+                continue;
+            };
+            let Some(query) = abi::plain::<types::dns_query>(&taken) else {
+                continue;
+            };
+            if query.asked <= time_ns || !put_back(questions, key, &taken) {
+                events.push(record::unanswered(&query, time_ns, unread));
+            }
+        }
+        Ok(events)
     }
 
     /// Readable when there is something in the ring.
@@ -165,6 +204,8 @@ impl UdpEvents {
 
     /// Those that have ended if it were `until_ns`.
     fn take(&self, now_ns: u64, until_ns: u64) -> Result<Vec<RawEvent>, Error> {
+        // Before the questions: what could not be read may be their answer.
+        self.ring.consume().context("the ring of UDP")?;
         let mut ended = self.unanswered(now_ns, until_ns)?;
         ended.extend(self.flows(now_ns, until_ns)?);
         Ok(ended)
@@ -174,6 +215,7 @@ impl UdpEvents {
         let gone =
             |query: &types::dns_query| query.head.time.saturating_add(PATIENCE_NS) <= until_ns;
         let questions = &self.skel.maps.questions;
+        let unread = &self.records.borrow().unread;
         let mut unanswered = Vec::new();
         for (key, value) in table::entries(questions, "the table of questions")?.iter() {
             if !abi::plain(value).as_ref().is_some_and(gone) {
@@ -187,7 +229,7 @@ impl UdpEvents {
                 continue;
             };
             if gone(&query) || !put_back(questions, key, &taken) {
-                unanswered.push(record::unanswered(&query, now_ns));
+                unanswered.push(record::unanswered(&query, now_ns, unread));
             }
         }
         Ok(unanswered)
@@ -299,11 +341,12 @@ fn open(
 
 fn ring(
     skel: &UdpSkel<'static>,
-    records: Rc<RefCell<Vec<RawEvent>>>,
+    records: Rc<RefCell<Records>>,
 ) -> Result<RingBuffer<'static>, Error> {
     let mut builder = RingBufferBuilder::new();
     let take = move |bytes: &[u8]| {
-        records.borrow_mut().extend(record::parse(bytes));
+        let Records { events, unread } = &mut *records.borrow_mut();
+        events.extend(record::parse(bytes, unread));
         0
     };
     builder

@@ -13,6 +13,9 @@ pub struct DnsQuery {
     pub attempts: u32,
     /// The answer; `None` when there was none.
     pub answer: Option<DnsAnswer>,
+    /// There may have been one, which could not be read: the process took packets of the server of which
+    /// none is known to be the answer to another question.
+    pub unread: bool,
 }
 
 /// What is asked for.

@@ -375,6 +375,10 @@ fn dns(query: &DnsQuery) -> (String, Tone) {
         count => format!(", {count} attempts"),
     };
     match query.answer {
+        None if query.unread => (
+            format!("{asked}: what {server} answered could not be read{attempts}"),
+            Tone::Plain,
+        ),
         None => (
             format!("{asked}: no answer from {server}{attempts}"),
             Tone::Bad,

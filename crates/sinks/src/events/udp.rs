@@ -51,7 +51,7 @@ impl Dns {
             code: answer.map(|answer| names::dns_code(answer.code)),
             records: answer.map(|answer| answer.records),
             attempts: query.attempts,
-            error: answer.is_none().then_some(NO_ANSWER),
+            error: (answer.is_none() && !query.unread).then_some(NO_ANSWER),
             duration: answer.map(|answer| seconds(answer.duration_ns)),
             transport: "udp",
             ends: Ends::new(&query.socket),

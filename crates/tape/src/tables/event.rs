@@ -274,6 +274,7 @@ impl EventRecord {
             question: _,
             attempts: _,
             answer: _,
+            unread: _,
         } = query;
         self.fill_socket(socket);
         self.dns = DnsRecord::list(query);

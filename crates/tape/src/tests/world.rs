@@ -506,20 +506,7 @@ fn what(dice: &mut Dice) -> What {
             path,
             error: dice.maybe(13),
         },
-        8 => What::DnsQuery(Box::new(DnsQuery {
-            socket: socket(dice),
-            question: DnsQuestion {
-                name: path.bytes,
-                truncated: path.truncated,
-                kind: 28,
-            },
-            attempts: 2,
-            answer: dice.maybe(DnsAnswer {
-                code: 3,
-                records: 65_535,
-                duration_ns: 9,
-            }),
-        })),
+        8 => What::DnsQuery(Box::new(dns_query(dice, path))),
         9 => What::UdpFlow(UdpFlow {
             socket: socket(dice),
             bytes_sent: dice.roll(1 << 40),
@@ -534,6 +521,24 @@ fn what(dice: &mut Dice) -> What {
             change: change(dice),
             socket: socket(dice),
         },
+    }
+}
+
+fn dns_query(dice: &mut Dice, path: FilePath) -> DnsQuery {
+    DnsQuery {
+        socket: socket(dice),
+        question: DnsQuestion {
+            name: path.bytes,
+            truncated: path.truncated,
+            kind: 28,
+        },
+        attempts: 2,
+        answer: dice.maybe(DnsAnswer {
+            code: 3,
+            records: 65_535,
+            duration_ns: 9,
+        }),
+        unread: dice.happens(2),
     }
 }
 

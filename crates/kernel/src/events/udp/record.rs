@@ -3,6 +3,7 @@
 use noctule_model::{DnsAnswer, DnsQuery, Socket, UdpFlow, What};
 
 use super::question;
+use super::unread::{Ends, Unread};
 use crate::abi::{self, Plain};
 use crate::events::record::{address, owner_of, peer};
 use crate::events::{RawEvent, RawProcess};
@@ -18,14 +19,22 @@ mod layout {
     unsafe impl Plain for types::udp_flow {}
 }
 
-/// Reads a record of the ring; `None` when it is none of ours.
-pub(in crate::events) fn parse(bytes: &[u8]) -> Option<RawEvent> {
+/// Reads a record of the ring; `None` when it is no event, or none of ours. One of a packet that could
+/// not be read is noted.
+pub(in crate::events) fn parse(bytes: &[u8], unread: &mut Unread) -> Option<RawEvent> {
     let query = abi::plain::<types::dns_query>(bytes)?;
     if query.head.kind != types::event_kind::EVENT_DNS_QUERY.0 {
         return None;
     }
-    if u32::from(query.code) == types::dns_limit::DNS_NO_ANSWER.0 {
-        return Some(dns(&query, query.head.time, None));
+    match types::dns_limit(query.code.into()) {
+        types::dns_limit::DNS_UNREAD => {
+            unread.note(ends(&query), query.head.time);
+            return None;
+        }
+        types::dns_limit::DNS_NO_ANSWER => {
+            return Some(unanswered(&query, query.head.time, unread));
+        }
+        _ => {}
     }
     let answer = DnsAnswer {
         code: query.code as u8,
@@ -35,9 +44,19 @@ pub(in crate::events) fn parse(bytes: &[u8]) -> Option<RawEvent> {
     Some(dns(&query, query.head.time, Some(answer)))
 }
 
-/// A question that got no answer up to now.
-pub(super) fn unanswered(query: &types::dns_query, now_ns: u64) -> RawEvent {
-    dns(query, now_ns, None)
+/// A question that got no answer up to now that could be read.
+pub(super) fn unanswered(query: &types::dns_query, now_ns: u64, unread: &Unread) -> RawEvent {
+    let mut event = dns(query, now_ns, None);
+    if let What::DnsQuery(told) = &mut event.what {
+        told.unread = unread.may_answer(&ends(query), query.asked);
+    }
+    event
+}
+
+/// Of which socket and server it is.
+pub(super) fn ends(query: &types::dns_query) -> Ends {
+    let socket = socket(&query.ends);
+    (socket.netns_cookie, socket.local, socket.peer)
 }
 
 fn dns(query: &types::dns_query, time_ns: u64, answer: Option<DnsAnswer>) -> RawEvent {
@@ -50,6 +69,7 @@ fn dns(query: &types::dns_query, time_ns: u64, answer: Option<DnsAnswer>) -> Raw
             question: question::parse(&query.question[..length]),
             attempts: query.attempts,
             answer,
+            unread: false,
         })),
     }
 }

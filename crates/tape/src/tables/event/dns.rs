@@ -14,6 +14,7 @@ record! {
         code: Option<u32>,
         records: Option<u32>,
         duration_ns: Option<u64>,
+        unread: bool,
     }
 }
 
@@ -30,6 +31,7 @@ impl DnsRecord {
                 },
             attempts,
             answer,
+            unread,
         } = query;
         List(vec![Self {
             name: Words(name.clone()),
@@ -39,6 +41,7 @@ impl DnsRecord {
             code: answer.map(|answer| answer.code.into()),
             records: answer.map(|answer| answer.records.into()),
             duration_ns: answer.map(|answer| answer.duration_ns),
+            unread: *unread,
         }])
     }
 
@@ -59,6 +62,7 @@ impl DnsRecord {
             },
             attempts: record.attempts,
             answer: record.code.map(answer),
+            unread: record.unread,
         })
     }
 }

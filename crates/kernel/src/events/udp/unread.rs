@@ -1,0 +1,130 @@
+//! Packets of DNS servers of which nothing could be read: each may have been an answer.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+/// The network namespace, the own end of a socket and a server.
+pub(crate) type Ends = (Option<u64>, Option<SocketAddr>, Option<SocketAddr>);
+
+/// Of so many sockets such packets are remembered; the old ones make room.
+const SOCKETS: usize = 4096;
+const OLD_NS: u64 = 60_000_000_000;
+
+/// The packets, by socket and server.
+#[derive(Default)]
+pub(crate) struct Unread {
+    of: HashMap<Ends, Packets>,
+    /// There were more since the last look at the questions.
+    more: bool,
+}
+
+#[derive(Default)]
+struct Packets {
+    last_ns: u64,
+    /// Those that no question has been given yet.
+    free: usize,
+}
+
+impl Unread {
+    /// A process took one.
+    pub(super) fn note(&mut self, ends: Ends, time_ns: u64) {
+        if self.of.len() >= SOCKETS && !self.of.contains_key(&ends) {
+            let new = |packets: &Packets| packets.last_ns.saturating_add(OLD_NS) > time_ns;
+            self.of.retain(|_, packets| new(packets));
+            if self.of.len() >= SOCKETS {
+                return;
+            }
+        }
+        let packets = self.of.entry(ends).or_default();
+        packets.last_ns = time_ns;
+        packets.free += 1;
+        self.more = true;
+    }
+
+    /// Whether one came after a question was asked.
+    pub(super) fn may_answer(&self, ends: &Ends, asked_ns: u64) -> bool {
+        let packets = self.of.get(ends);
+        packets.is_some_and(|packets| asked_ns <= packets.last_ns)
+    }
+
+    /// Whether there were more since the last call.
+    pub(super) fn take_more(&mut self) -> bool {
+        std::mem::take(&mut self.more)
+    }
+
+    /// The questions to be ended, of those that wait: of a socket that took a packet for each of them.
+    /// Where there are more questions than packets it is not known which was answered. With each
+    /// the time of the last packet.
+    pub(super) fn answered<K>(&mut self, waiting: Vec<(Ends, u64, K)>) -> Vec<(u64, K)> {
+        let mut by_ends: HashMap<Ends, Vec<K>> = HashMap::new();
+        for (ends, asked_ns, question) in waiting {
+            if self.may_answer(&ends, asked_ns) {
+                by_ends.entry(ends).or_default().push(question);
+            }
+        }
+        let mut answered = Vec::new();
+        for (ends, packets) in &mut self.of {
+            let questions = by_ends.remove(ends).unwrap_or_default();
+            if questions.len() <= packets.free {
+                packets.free = 0;
+                answered.extend(
+                    questions
+                        .into_iter()
+                        .map(|question| (packets.last_ns, question)),
+                );
+            }
+        }
+        answered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(port: u16) -> Ends {
+        let end = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
+        (Some(1), end(port), end(53))
+    }
+
+    #[test]
+    fn a_question_that_waits_alone_is_answered_by_a_packet_after_it() {
+        let mut unread = Unread::default();
+        unread.note(ends(1), 20);
+        assert!(unread.take_more());
+        let waiting = vec![
+            (ends(1), 10, "before"),
+            (ends(1), 21, "after"),
+            (ends(2), 10, "other"),
+        ];
+        assert_eq!(unread.answered(waiting), [(20, "before")]);
+        assert!(!unread.take_more());
+        assert!(!unread.may_answer(&ends(1), 21));
+    }
+
+    #[test]
+    fn of_two_questions_none_is_ended_before_the_second_packet() {
+        let mut unread = Unread::default();
+        let waiting = || vec![(ends(1), 10, "A"), (ends(1), 11, "AAAA")];
+        unread.note(ends(1), 20);
+        assert_eq!(unread.answered(waiting()), []);
+        assert!(unread.may_answer(&ends(1), 11), "no timeout");
+        unread.note(ends(1), 30);
+        assert_eq!(unread.answered(waiting()), [(30, "A"), (30, "AAAA")]);
+        // The packets were theirs.
+        unread.note(ends(1), 40);
+        assert_eq!(unread.answered(waiting()), []);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut unread = Unread::default();
+        for port in 0..=SOCKETS as u16 {
+            unread.note(ends(port), 1);
+        }
+        assert_eq!(unread.of.len(), SOCKETS);
+        unread.note(ends(u16::MAX), OLD_NS + 2);
+        assert!(unread.may_answer(&ends(u16::MAX), 1));
+        assert_eq!(unread.of.len(), 1);
+    }
+}
