@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use noctule_kernel::{
     Error, Events, FileEvents, ProgramHandle, RawEvent, RawProcess, SocketSample, Stream, UdpEvents,
@@ -15,11 +16,13 @@ mod counts;
 #[cfg(test)]
 mod interleavings;
 mod known;
+mod order;
 mod relist;
 mod shares;
 
 use counts::EventCounts;
 use known::{Known, Missing};
+use order::Order;
 use relist::Relist;
 
 use crate::cpu::{Grace, since_boot_ns};
@@ -36,8 +39,10 @@ pub struct EventSource {
     stream: Stream,
     counts: EventCounts,
     known: Known,
-    /// Events that were taken from the rings, and are not reported yet.
+    /// Events that were taken from tables, and not from rings.
     drained: Vec<RawEvent>,
+    /// Events that are known, and not reported yet.
+    order: Order,
     /// Programs that see what happens, and how often the kernel had run none at the last look:
     /// asking takes a while on a machine with many CPUs.
     programs: Vec<ProgramHandle>,
@@ -80,6 +85,7 @@ impl EventSource {
             counts: EventCounts::new(grace.cgroup),
             known: Known::default(),
             drained: Vec::new(),
+            order: Order::default(),
             skipped: skipped(&programs),
             programs,
             lost: Vec::new(),
@@ -147,9 +153,25 @@ impl EventSource {
         self.counts.newly_bounded()
     }
 
-    /// What happened since the last call, in order. Where events were lost, a gap follows those
-    /// that were there before.
+    /// What happened since the last call, in order: what happened just now comes in a later one. Where
+    /// events were lost, a gap follows those that were there before.
     pub fn collect(&mut self) -> Result<Vec<Event>, Error> {
+        let begun_ns = since_boot_ns();
+        self.read()?;
+        let clock = Clock::now();
+        let events = self.order.take(begun_ns, since_boot_ns()).into_iter();
+        Ok(events
+            .map(|(event, origin)| clock.event(event, origin))
+            .collect())
+    }
+
+    /// After this time the next call of `collect` has events even if nothing happens until then.
+    pub fn waits(&self) -> Option<Duration> {
+        self.order.waits()
+    }
+
+    /// Takes note of what is in the rings.
+    fn read(&mut self) -> Result<(), Error> {
         self.drained.extend(self.kernel.drain()?);
         if let Some(files) = &self.files {
             self.drained.extend(files.drain()?);
@@ -161,27 +183,23 @@ impl EventSource {
         if let Err(error) = self.find_ports(&mut raw) {
             tracing::warn!(%error, "a socket that listens is reported without its port");
         }
-        // A program takes the time before it has its place in the ring: another CPU can be between, and
-        // there is more than one ring.
         raw.sort_by_key(|event| event.time_ns);
-        let clock = Clock::now();
-        let mut events = Vec::with_capacity(raw.len());
         for event in raw {
             // It can be in a list, or in none any more, some microseconds before that is reported.
             if self.known.is_repeated(&event) {
                 continue;
             }
             self.known.note(&event, true);
-            events.push(clock.event(event, Origin::Seen));
+            self.order.add(event, Origin::Seen);
         }
         // After the ring: what is lost by now came after what was in it.
         let lost = self.lost();
         if lost != self.lost {
-            events.push(gap(&self.lost, &lost, clock.now_unix_ns));
+            self.order.add(gap(&self.lost, &lost), Origin::Seen);
             self.gap |= has_lost_state(&self.lost, &lost);
             self.lost = lost;
         }
-        Ok(events)
+        Ok(())
     }
 
     /// Events that were lost so far, by name, and how often, at most, the kernel ran no program that
@@ -239,17 +257,17 @@ impl EventSource {
         batch: &Batch,
         wanted: Wanted<'_>,
         reported: bool,
-    ) -> Result<Vec<Event>, Error> {
+    ) -> Result<(), Error> {
         self.whole_ns = 0;
-        let events = self.relist(Some((batch, wanted)), reported.then_some(Origin::Existing))?;
+        self.relist(Some((batch, wanted)), reported.then_some(Origin::Existing))?;
         self.whole_ns = since_boot_ns();
         self.listed = true;
-        Ok(events)
+        Ok(())
     }
 
     /// Reports what was lost in a gap: the difference between the stream and what is there; nothing when
     /// there was no gap.
-    pub fn reconcile(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<Vec<Event>, Error> {
+    pub fn reconcile(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<(), Error> {
         let now_ns = batch.taken_ns;
         if self.udp.is_some() {
             let ended = self.udp.as_ref().map(|udp| udp.ended(since_boot_ns()));
@@ -267,9 +285,9 @@ impl EventSource {
             self.known.prune(batch);
         }
         match whole && !surveyed {
-            true => Ok(Vec::new()),
+            true => Ok(()),
             // A gap before the first list: that list takes note of everything, and nothing of it begins.
-            false if !self.listed => Ok(Vec::new()),
+            false if !self.listed => Ok(()),
             // A process that was moved into a group is not one that starts.
             false => self.relist(
                 (!whole).then_some((batch, wanted)),
@@ -282,6 +300,7 @@ impl EventSource {
     pub fn end(&mut self) -> Result<(), Error> {
         let rest = self.udp.as_ref().map(|udp| udp.rest(since_boot_ns()));
         self.drained.extend(rest.transpose()?.unwrap_or_default());
+        self.order.end();
         Ok(())
     }
 
@@ -311,7 +330,7 @@ impl EventSource {
         &mut self,
         processes: Option<(&Batch, Wanted<'_>)>,
         origin: Option<Origin>,
-    ) -> Result<Vec<Event>, Error> {
+    ) -> Result<(), Error> {
         let processes = processes.filter(|_| self.stream.processes);
         let mut missing = Missing::default();
         if let Some((batch, _)) = processes {
@@ -334,22 +353,23 @@ impl EventSource {
         }
         // After the lists: a process that is in none of them has ended, and that was reported by now, or the
         // record was lost.
-        let mut events = self.collect()?;
+        self.read()?;
         let mut found = self.known.ends(&missing);
         if let Some((batch, wanted)) = processes {
             let began = |row: &ProcessRow| row.id.start_ns + START_NS > self.whole_ns;
             found.extend(self.known.starts(batch, |row| wanted(row) && began(row)));
         }
         found.extend(self.known.begins(&sockets));
-        let clock = Clock::now();
         for event in found {
             if self.known.is_repeated(&event) {
                 continue;
             }
             self.known.note(&event, origin.is_some());
-            events.extend(origin.map(|origin| clock.event(event, origin)));
+            if let Some(origin) = origin {
+                self.order.add(event, origin);
+            }
         }
-        Ok(events)
+        Ok(())
     }
 
     /// Follows a process and its descendants, as the batch shows them. Those that start meanwhile
@@ -417,13 +437,12 @@ fn has_lost_state(before: &[(&'static str, u64)], now: &[(&'static str, u64)]) -
     both.any(|(before, now)| before != now && !leaves_nothing(now.0))
 }
 
-fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)], time_unix_ns: u64) -> Event {
+fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)]) -> RawEvent {
     let growth = before.iter().zip(now);
     let growth = growth.map(|(b, n)| (n.0, n.1.saturating_sub(b.1)));
-    Event {
-        time_unix_ns,
+    RawEvent {
+        time_ns: 0,
         process: None,
-        origin: Origin::Seen,
         what: What::Gap {
             lost: growth.filter(|(_, count)| *count > 0).collect(),
             since_unix_ns: None,
@@ -439,29 +458,21 @@ const START_NS: u64 = 1_000_000_000;
 
 /// Turns moments since boot into dates.
 struct Clock {
-    now_unix_ns: u64,
     boot_unix_ns: u64,
 }
 
 impl Clock {
     fn now() -> Self {
-        let (now_unix_ns, boot_unix_ns) = crate::cpu::wall_clock();
-        Self {
-            now_unix_ns,
-            boot_unix_ns,
-        }
+        let (_, boot_unix_ns) = crate::cpu::wall_clock();
+        Self { boot_unix_ns }
     }
 
-    /// A moment of 0 is now.
     fn event(&self, mut raw: RawEvent, origin: Origin) -> Event {
         if let Some(parent) = parent(&mut raw.what) {
             parent.start_unix_ns = self.boot_unix_ns + parent.id.start_ns;
         }
         Event {
-            time_unix_ns: match raw.time_ns {
-                0 => self.now_unix_ns,
-                time => self.boot_unix_ns + time,
-            },
+            time_unix_ns: self.boot_unix_ns + raw.time_ns,
             process: raw.process.map(|process| self.process(&process)),
             origin,
             what: raw.what,

@@ -90,10 +90,8 @@ pub(super) struct EventStream {
     /// More groups are wanted than there is room for.
     full: bool,
     latency: Duration,
-    /// There is something in the ring, and then it is read.
+    /// There is something in the ring, or something waits for its order; and then it is read.
     due: Option<Instant>,
-    /// The results of looks at the machine.
-    found: Vec<Event>,
 }
 
 impl EventStream {
@@ -114,7 +112,6 @@ impl EventStream {
             full: false,
             latency,
             due: None,
-            found: Vec::new(),
         }
     }
 
@@ -156,9 +153,16 @@ impl EventStream {
     /// Takes what is there.
     pub(super) fn drain(&mut self) -> Result<Vec<Event>> {
         self.due = None;
-        let mut events = std::mem::take(&mut self.found);
-        events.extend(self.source.collect()?);
+        let events = self.source.collect()?;
+        self.wait_for_order();
         Ok(events)
+    }
+
+    /// What waits for its order is taken soon.
+    fn wait_for_order(&mut self) {
+        if let Some(waits) = self.source.waits() {
+            self.due = Some(Instant::now() + waits.max(self.latency));
+        }
     }
 
     /// Finds out what a gap has swallowed.
@@ -186,7 +190,7 @@ impl EventStream {
             &mut EventSource,
             &Batch,
             &dyn Fn(&ProcessRow) -> bool,
-        ) -> Result<Vec<Event>, noctule_kernel::Error>,
+        ) -> Result<(), noctule_kernel::Error>,
     ) -> Result<()> {
         let Self { source, whose, .. } = self;
         // Of a tree only the kernel side knows who is in it.
@@ -213,7 +217,8 @@ impl EventStream {
                 groups.iter().any(|group| is_below(path, group))
             }
         };
-        self.found.extend(look(source, batch, &wanted)?);
+        look(source, batch, &wanted)?;
+        self.wait_for_order();
         Ok(())
     }
 

@@ -1,0 +1,120 @@
+//! The order of time, over all rings and all the times at which they are read: they are read one after the
+//! other, and a program takes the time before it has its place in a ring.
+
+use std::time::Duration;
+
+use noctule_kernel::RawEvent;
+use noctule_model::Origin;
+
+use crate::cpu::since_boot_ns;
+
+/// From the time of a record until it is in its ring, at most; that of one whose program was interrupted
+/// for longer is late.
+const ON_ITS_WAY: Duration = Duration::from_millis(5);
+
+/// The clock of the records cannot be so far ahead. In a time namespace the agent has another one: then
+/// nothing waits.
+const AHEAD_NS: u64 = 1_000_000_000;
+
+/// Events that wait for those that another ring may still have from before them.
+#[derive(Default)]
+pub(super) struct Order {
+    waiting: Vec<(RawEvent, Origin)>,
+    ended: bool,
+}
+
+impl Order {
+    /// A moment of 0 is now.
+    pub(super) fn add(&mut self, event: RawEvent, origin: Origin) {
+        let time_ns = match event.time_ns {
+            0 => since_boot_ns(),
+            known => known,
+        };
+        self.waiting.push((RawEvent { time_ns, ..event }, origin));
+    }
+
+    /// Those that nothing can precede any more, in order. `begun_ns`: before the first ring was read.
+    pub(super) fn take(&mut self, begun_ns: u64, now_ns: u64) -> Vec<(RawEvent, Origin)> {
+        self.waiting.sort_by_key(|(event, _)| event.time_ns);
+        let newest_ns = self.waiting.last().map_or(0, |(event, _)| event.time_ns);
+        if self.ended || newest_ns > now_ns + AHEAD_NS {
+            return std::mem::take(&mut self.waiting);
+        }
+        let whole_ns = begun_ns.saturating_sub(ON_ITS_WAY.as_nanos() as u64);
+        let whole = |(event, _): &(RawEvent, Origin)| event.time_ns <= whole_ns;
+        let ready = self.waiting.partition_point(whole);
+        self.waiting.drain(..ready).collect()
+    }
+
+    /// How long it takes until all that wait can be taken.
+    pub(super) fn waits(&self) -> Option<Duration> {
+        (!self.waiting.is_empty()).then_some(ON_ITS_WAY)
+    }
+
+    /// From now on nothing waits.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::What;
+
+    use super::*;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    /// An event of a ring; its milliseconds tell it from others.
+    fn event(milliseconds: u64) -> RawEvent {
+        RawEvent {
+            time_ns: milliseconds * MILLISECOND,
+            process: None,
+            what: What::Gap {
+                lost: Vec::new(),
+                since_unix_ns: None,
+            },
+        }
+    }
+
+    /// Reads two rings at that time, the second one some milliseconds after the first.
+    fn read(order: &mut Order, rings: [&[u64]; 2], begun: u64) -> Vec<u64> {
+        for milliseconds in rings.into_iter().flatten() {
+            order.add(event(*milliseconds), Origin::Seen);
+        }
+        let taken = order.take(begun * MILLISECOND, (begun + 9) * MILLISECOND);
+        let times = taken.iter().map(|(event, _)| event.time_ns / MILLISECOND);
+        times.collect()
+    }
+
+    #[test]
+    fn what_the_second_ring_got_while_the_first_was_read_waits_for_the_next_time() {
+        let mut order = Order::default();
+        let begin = read(&mut order, [&[100, 102], &[101, 112, 118]], 110);
+        assert_eq!(begin, [100, 101, 102]);
+        assert!(order.waits().is_some());
+        // In the first ring there was one from before all that waited.
+        assert_eq!(read(&mut order, [&[111], &[]], 130), [111, 112, 118]);
+        assert_eq!(order.waits(), None);
+    }
+
+    #[test]
+    fn what_came_just_before_the_rings_were_read_waits() {
+        let mut order = Order::default();
+        assert_eq!(read(&mut order, [&[], &[109]], 110), []);
+        assert_eq!(read(&mut order, [&[108], &[]], 120), [108, 109]);
+    }
+
+    #[test]
+    fn at_the_end_nothing_waits() {
+        let mut order = Order::default();
+        order.end();
+        assert_eq!(read(&mut order, [&[112], &[111]], 110), [111, 112]);
+    }
+
+    #[test]
+    fn of_another_clock_nothing_waits() {
+        let mut order = Order::default();
+        assert_eq!(read(&mut order, [&[9000], &[8000]], 110), [8000, 9000]);
+    }
+}
