@@ -45,9 +45,12 @@ fn a_neighbour_is_named_first_with_its_processes_and_a_next_step() {
         first.contains("may run on CPU ") && advice(first),
         "{first}"
     );
-    for name in [victim.as_str(), &load.pid().to_string()] {
+    let pid = load.pid().to_string();
+    for name in [victim.as_str(), &pid] {
         let text = printed(&["why", name, "--for", "1s"]);
-        let first = text.lines().next().expect("a line");
+        let of_process = text.starts_with(&format!("{pid} ("));
+        assert_eq!(of_process, name == pid, "{text}");
+        let first = text.lines().nth(of_process.into()).expect("a line");
         assert!(first.starts_with(&begin) && advice(first), "{name}: {text}");
         let process = format!("{} ", other.pid());
         let behind = text.lines().skip_while(|line| !line.starts_with("behind"));
@@ -93,7 +96,7 @@ fn a_recording_answers_too_and_says_who_had_the_cpu() {
             group.path(),
             hog.path()
         );
-        assert!(text.starts_with(&begin), "{text}");
+        assert!(text.lines().any(|line| line.starts_with(&begin)), "{text}");
         assert!(
             !text.contains("\nallowed") && !text.contains("\npressure"),
             "{text}"

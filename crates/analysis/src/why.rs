@@ -1,6 +1,6 @@
 //! Everything about one group: the answer of `why`.
 
-use noctule_model::{Counter, CpuWeight, Events, Level, ProcessId};
+use noctule_model::{Comm, Counter, CpuWeight, Events, Level, ProcessId};
 
 use crate::report::Key;
 use crate::wait_report::{Culprit, Party};
@@ -16,7 +16,9 @@ pub struct Why {
     pub level: Level,
     /// The window, with the row alone.
     pub report: WaitReport,
-    /// Its processes that used the CPU most.
+    /// The process that was asked for, where that was one: all else is said of its group.
+    pub asked: Option<ProcessUse>,
+    /// Its processes that used the CPU most, and the one that was asked for.
     pub processes: Vec<ProcessUse>,
     /// Those behind whom it waited, the most to blame first, with their processes.
     pub culprits: Vec<(Culprit, Vec<ProcessUse>)>,
@@ -50,6 +52,19 @@ pub struct ProcessUse {
     pub cpu_ns: u64,
 }
 
+impl ProcessUse {
+    /// A process that did not run.
+    pub fn idle(id: ProcessId, comm: Comm) -> Self {
+        Self {
+            id,
+            comm: comm.text(),
+            command: None,
+            exited: false,
+            cpu_ns: 0,
+        }
+    }
+}
+
 impl Why {
     /// The row; `None` where the group neither ran nor waited in the window.
     pub fn row(&self) -> Option<&WaitReportRow> {
@@ -63,8 +78,15 @@ impl Why {
 }
 
 impl ReportBuilder {
-    /// What happened to the group in the window so far, without the figures that only files have.
-    pub fn why(&self, party: &Party, level: Level, thresholds: &Thresholds) -> Why {
+    /// What happened to the group in the window so far, without the figures that only files have. `asked`: the
+    /// process that was asked for instead of its group, which is listed also where it did not run.
+    pub fn why(
+        &self,
+        party: &Party,
+        level: Level,
+        asked: Option<&ProcessUse>,
+        thresholds: &Thresholds,
+    ) -> Why {
         let mut report = self.waits(level, false, thresholds);
         let wanted = party.key(level);
         report.rows.retain(|row| row.party.key(level) == wanted);
@@ -76,6 +98,17 @@ impl ReportBuilder {
                 .map(|c| (c.clone(), users(&processes, &c.party, level)))
                 .collect()
         });
+        let mut own = users(&processes, party, level);
+        let asked = asked.map(|asked| {
+            let mut ran = processes.rows.iter().filter_map(used);
+            ran.find(|process| process.id == asked.id)
+                .unwrap_or_else(|| asked.clone())
+        });
+        if let Some(asked) = &asked
+            && own.iter().all(|process| process.id != asked.id)
+        {
+            own.push(asked.clone());
+        }
         let events = self.report(level, false);
         let row = events
             .rows
@@ -84,7 +117,8 @@ impl ReportBuilder {
         Why {
             level,
             report,
-            processes: users(&processes, party, level),
+            asked,
+            processes: own,
             culprits: culprits.unwrap_or_default(),
             events: row.and_then(|row| row.events),
             weight: None,
@@ -105,17 +139,18 @@ fn users(report: &Report, party: &Party, level: Level) -> Vec<ProcessUse> {
         None => false,
     };
     let rows = report.rows.iter().filter(belongs);
-    rows.filter_map(|row| {
-        let process = row.process.as_ref()?;
-        Some(ProcessUse {
-            id: process.id,
-            comm: process.comm.text(),
-            command: None,
-            exited: process.exited,
-            cpu_ns: row.counters[Counter::CpuTime],
-        })
+    rows.filter_map(used)
+        .filter(|process| process.cpu_ns > 0)
+        .take(PROCESSES)
+        .collect()
+}
+
+/// What the process of a row used.
+fn used(row: &Row) -> Option<ProcessUse> {
+    let process = row.process.as_ref()?;
+    Some(ProcessUse {
+        exited: process.exited,
+        cpu_ns: row.counters[Counter::CpuTime],
+        ..ProcessUse::idle(process.id, process.comm)
     })
-    .filter(|process| process.cpu_ns > 0)
-    .take(PROCESSES)
-    .collect()
 }

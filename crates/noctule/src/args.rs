@@ -257,7 +257,8 @@ pub(crate) struct WaitsArgs {
 /// used, the distribution and the causes of its waits, those behind whom it waited with their
 /// processes and command lines, what each CPU did, and what happened in it. From a recording it
 /// has all that but what only files of the kernel say: limits, weight, CPUs, pressure, command
-/// lines.
+/// lines. Of a process the answer is that of its group, and says so first; its own CPU time is
+/// listed with those of the group's busiest processes.
 ///
 /// Examples:
 ///   noctule why nginx.service

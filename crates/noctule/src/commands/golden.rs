@@ -4,13 +4,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use noctule_analysis::{CpuUse, Party, Report, ReportBuilder, StripStep, Thresholds, WaitReport};
+use noctule_analysis::{
+    CpuUse, Party, ProcessUse, Report, ReportBuilder, StripStep, Thresholds, WaitReport,
+};
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Counter, Counters, CpuWeight, Energy,
     EnergySource, FeatureState, Group, Histogram, Level, Node, Owner, Pod, ProcessId, ProcessRow,
     WaitRow, Waiting, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 use noctule_text::{ascii, width};
+use serde_json::Value;
 
 use super::columns::Choice;
 use super::{energy_table, table, wait_answers, wait_table, why_text};
@@ -242,10 +245,19 @@ fn energy(report: &Report, level: Level, paint: Paint) -> String {
     energy_table::draw(report, level, 4, false, &choice, &users, paint)
 }
 
-/// The answer about the first row, with what only files say.
-fn reason(builder: &ReportBuilder, paint: Paint) -> String {
+/// A process of the first row that did not run.
+fn asleep() -> ProcessUse {
+    let id = ProcessId {
+        pid: 4242,
+        start_ns: 1,
+    };
+    ProcessUse::idle(id, Comm::new(b"logger"))
+}
+
+/// The answer about the first row, or about a process of it, with what only files say.
+fn reason(builder: &ReportBuilder, asked: Option<&ProcessUse>, paint: Paint) -> String {
     let party = Party::Group(owner(0, RAN[0].0));
-    let mut why = builder.why(&party, Level::Container, &Thresholds::default());
+    let mut why = builder.why(&party, Level::Container, asked, &Thresholds::default());
     why.weight = Some(CpuWeight::Weight(100));
     why.allowed = Some(vec![1]);
     why.pressure = Some(41.7);
@@ -312,7 +324,8 @@ fn tables_are_as_they_were() {
             ("stat", stat(&containers, Level::Container, paint)),
             ("stat-process", stat(&processes, Level::Process, paint)),
             ("waits", waits(&waited, paint)),
-            ("why", reason(&builder, paint)),
+            ("why", reason(&builder, None, paint)),
+            ("why-process", reason(&builder, Some(&asleep()), paint)),
             ("energy", energy(&joules, Level::Container, paint)),
         ];
         for (table, text) in drawn {
@@ -331,7 +344,7 @@ fn tables_are_as_they_were() {
         let drawn = [
             ("stat", stat(&containers, Level::Container, paint)),
             ("waits", waits(&waited, paint)),
-            ("why", reason(&builder, paint)),
+            ("why", reason(&builder, None, paint)),
             ("energy", energy(&joules, Level::Container, paint)),
         ];
         for (table, text) in drawn {
@@ -345,6 +358,38 @@ fn tables_are_as_they_were() {
         }
     }
     compare(&now);
+}
+
+#[test]
+fn a_process_is_told_from_its_group_in_json_too() {
+    let builder = builder(false);
+    let party = Party::Group(owner(0, RAN[0].0));
+    let answer = |asked: Option<&ProcessUse>| -> Value {
+        let why = builder.why(&party, Level::Container, asked, &Thresholds::default());
+        serde_json::from_str(&noctule_sinks::json::why_json(&why)).expect("JSON")
+    };
+    assert!(answer(None).get("process.pid").is_none());
+    let json = answer(Some(&asleep()));
+    assert_eq!(json["process.pid"], 4242);
+    let figures = |place: usize| {
+        let process = &json["processes"][place];
+        (
+            process["process.pid"].as_u64(),
+            process["cpu.seconds"].as_f64(),
+        )
+    };
+    let listed = [figures(0), figures(1)];
+    assert_eq!(listed, [(Some(4000), Some(0.52)), (Some(4242), Some(0.0))]);
+    // One that ran is listed once, with what it used.
+    let ran = ProcessUse {
+        id: ProcessId {
+            pid: 4000,
+            start_ns: 1,
+        },
+        ..asleep()
+    };
+    let processes = answer(Some(&ran))["processes"].as_array().map(Vec::len);
+    assert_eq!(processes, Some(1));
 }
 
 fn compare(now: &[(String, String)]) {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use noctule_analysis::{Party, SHORTEST_ID};
-use noctule_model::{Batch, CgroupId, Level, Owner};
+use noctule_analysis::{Party, ProcessUse, SHORTEST_ID};
+use noctule_model::{Batch, CgroupId, Comm, Level, Owner, ProcessId, ProcessRow};
 use noctule_text::escape;
 
 use super::recorded;
@@ -24,6 +24,8 @@ pub(super) struct Subject {
     pub(super) level: Level,
     /// The outermost of its groups.
     pub(super) party: Party,
+    /// The process, where a pid was given: the rest is of its group.
+    pub(super) process: Option<ProcessUse>,
 }
 
 impl Subject {
@@ -32,6 +34,7 @@ impl Subject {
             name: owner.name(level),
             level,
             party: Party::Group(owner.clone()),
+            process: None,
         }
     }
 
@@ -44,28 +47,46 @@ impl Subject {
     }
 }
 
+/// A process and its group.
+#[derive(Clone, Debug)]
+struct Process {
+    id: ProcessId,
+    comm: Comm,
+    owner: Arc<Owner>,
+}
+
+impl Process {
+    /// `None` where its group is not known.
+    fn of(row: &ProcessRow) -> Option<Self> {
+        Some(Self {
+            id: row.id,
+            comm: row.comm,
+            owner: row.owner.clone()?,
+        })
+    }
+}
+
 /// The subject with this name.
 pub(super) fn find(name: &str, pipeline: &mut Pipeline) -> Result<Subject> {
     let batch = pipeline.last_tick()?;
     let owners = pipeline.owners();
-    let owner = |pid| {
-        let process = batch.processes.iter().find(|row| row.id.pid == pid);
-        let owner = process.and_then(|process| process.owner.clone());
-        owner.ok_or_else(|| {
+    let process = |pid| {
+        let row = batch.processes.iter().find(|row| row.id.pid == pid);
+        row.and_then(Process::of).ok_or_else(|| {
             Usage(format!(
                 "{pid}: there is no such process, or the kernel does not show it to tracing programs"
             ))
         })
     };
-    find_among(name, &pipeline.group_path(name), &owners, owner)
+    find_among(name, &pipeline.group_path(name), &owners, process)
 }
 
 /// What there was in a part of a recording.
 #[derive(Default)]
 pub(super) struct Seen {
     owners: HashMap<CgroupId, Arc<Owner>>,
-    /// The groups of processes, by pid: of several with the same the last.
-    processes: HashMap<u32, Arc<Owner>>,
+    /// By pid: of several with the same the last.
+    processes: HashMap<u32, Process>,
 }
 
 impl Seen {
@@ -73,8 +94,8 @@ impl Seen {
     pub(super) fn note(&mut self, batch: &Batch) {
         recorded::note(&mut self.owners, batch);
         for row in batch.exited.iter().chain(&batch.processes) {
-            if let Some(owner) = &row.owner {
-                self.processes.insert(row.id.pid, owner.clone());
+            if let Some(process) = Process::of(row) {
+                self.processes.insert(row.id.pid, process);
             }
         }
     }
@@ -83,26 +104,26 @@ impl Seen {
     pub(super) fn find(&self, name: &str) -> Result<Subject> {
         let owners: Vec<Arc<Owner>> = self.owners.values().cloned().collect();
         let path = format!("/{}", name.trim_matches('/'));
-        let owner = |pid| {
-            let owner = self.processes.get(&pid).cloned();
-            owner.ok_or_else(|| Usage(format!("{pid}: no such process was recorded then; `noctule stat --from FOLDER --by process` has those that were")))
+        let process = |pid| {
+            let process = self.processes.get(&pid).cloned();
+            process.ok_or_else(|| Usage(format!("{pid}: no such process was recorded then; `noctule stat --from FOLDER --by process` has those that were")))
         };
-        find_among(name, &path, &owners, owner)
+        find_among(name, &path, &owners, process)
     }
 }
 
-/// `path`: that of a group, if the name is one; `process`: the group of a process.
+/// `path`: that of a group, if the name is one; `process`: the process with a pid.
 fn find_among(
     name: &str,
     path: &str,
     owners: &[Arc<Owner>],
-    process: impl Fn(u32) -> Result<Arc<Owner>, Usage>,
+    process: impl Fn(u32) -> Result<Process, Usage>,
 ) -> Result<Subject> {
     if name.is_empty() {
         return Err(Usage("the name is empty: a variable that is not set?".into()).into());
     }
     if let Ok(pid) = name.parse::<u32>() {
-        return Ok(of_process(pid, &process(pid)?, owners));
+        return Ok(of_process(&process(pid)?, owners));
     }
     let mut found: BTreeMap<(u8, String), Subject> = BTreeMap::new();
     for owner in owners {
@@ -182,12 +203,13 @@ fn identity(owner: &Owner, level: Level) -> String {
 }
 
 /// The group of a process: its container, unit or cgroup.
-fn of_process(pid: u32, owner: &Arc<Owner>, owners: &[Arc<Owner>]) -> Subject {
-    let subject = owner.subject();
+fn of_process(process: &Process, owners: &[Arc<Owner>]) -> Subject {
+    let subject = process.owner.subject();
     let same = owners.iter().filter(|other| other.subject() == subject);
     let outermost = same.min_by_key(|other| other.path.len());
-    let mut found = Subject::new(outermost.unwrap_or(owner), Level::Container);
-    found.name = format!("{} (process {pid})", found.name);
+    let mut found = Subject::new(outermost.unwrap_or(&process.owner), Level::Container);
+    found.name = format!("{} (process {})", found.name, process.id.pid);
+    found.process = Some(ProcessUse::idle(process.id, process.comm));
     found
 }
 

@@ -78,7 +78,12 @@ fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<(Subject
     let answer = window.answer_and_show(by, &names, &mut |batch| course.observe(batch))?;
     Window::need(&answer, FeatureId::CpuWaits)?;
     let thresholds = config.verdicts.thresholds();
-    let mut why = answer.builder.why(&found.party, found.level, &thresholds);
+    let mut why = answer.builder.why(
+        &found.party,
+        found.level,
+        found.process.as_ref(),
+        &thresholds,
+    );
     course.complete(&mut why);
     Ok((found, why, answer.code))
 }
@@ -117,7 +122,12 @@ fn answer(
     observed: &Observed,
     thresholds: &Thresholds,
 ) -> Why {
-    let mut why = builder.why(&found.party, found.level, thresholds);
+    let mut why = builder.why(
+        &found.party,
+        found.level,
+        found.process.as_ref(),
+        thresholds,
+    );
     observed.settle(&mut why.report, &kernel_threads(builder));
     let files = observed.files();
     let path = found.path();

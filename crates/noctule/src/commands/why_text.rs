@@ -29,7 +29,13 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
     let reason = why.report.reason(row, why.level);
     let name = row.party.name(why.level);
     let answer = escape(&text::answer(&name, &reason));
-    let mut out = paint.folded(Tone::Strong, &answer, 2) + "\n";
+    let mut out = String::new();
+    if let Some(asked) = &why.asked {
+        let (pid, comm) = (asked.id.pid, &asked.comm);
+        let words = format!("{pid} ({comm}) is in {name}: the answer is the group's");
+        out.push_str(&(paint.folded(Tone::Strong, &escape(&words), 2)));
+    }
+    out.push_str(&(paint.folded(Tone::Strong, &answer, 2) + "\n"));
     let mut line = |label: &str, words: &str| {
         let label = format!("{label:LABEL$}");
         let lines = text::fold(&(label.clone() + words), paint.width(), LABEL);
@@ -238,16 +244,20 @@ fn causes(row: &WaitReportRow) -> String {
 /// A process, on one line where the terminal has a width: a command line can be longer than all the rest.
 fn process_line(process: &ProcessUse, room: Option<usize>) -> String {
     let command = process.command.as_ref().unwrap_or(&process.comm);
-    let exited = if process.exited { " (exited)" } else { "" };
+    let state = match (process.exited, process.cpu_ns) {
+        (true, _) => " (exited)",
+        (false, 0) => " (did not run)",
+        (false, _) => "",
+    };
     let used = duration(process.cpu_ns);
     let head = format!("{used:>7}  {} ", process.id.pid);
-    let taken = text::width(&head) + text::width(exited);
+    let taken = text::width(&head) + text::width(state);
     let command = escape(command);
     let command = match room {
         Some(room) => text::keep_start(&command, room.saturating_sub(taken).max(COMMAND)),
         None => command,
     };
-    format!("{head}{command}{exited}")
+    format!("{head}{command}{state}")
 }
 
 /// What happened in the window, as far as it is unusual.

@@ -21,6 +21,7 @@ pub fn why_json(why: &Why) -> String {
             window_seconds: seconds(why.report.window_ns),
             cpus: why.report.cpus,
             level: noctule_text::level_word(why.level),
+            asked: why.asked.as_ref().map(|asked| asked.id.pid),
             row: RowJson::new(&why.report, row, why.level),
             answer: noctule_text::answer(&row.party.name(why.level), &reason),
             weight: weight(why, |it| matches!(it, CpuWeight::Weight(_))),
@@ -52,6 +53,8 @@ struct Answer<'a> {
     window_seconds: f64,
     cpus: u32,
     level: &'static str,
+    #[serde(rename = "process.pid", skip_serializing_if = "Option::is_none")]
+    asked: Option<u32>,
     answer: String,
     #[serde(flatten)]
     row: RowJson<'a>,
