@@ -27,7 +27,7 @@ const MAPS: [&str; 4] = [
 ];
 
 /// Keys that a machine or the scene need not have, and why.
-const ABSENT: [(&str, &str); 27] = [
+const ABSENT: [(&str, &str); 28] = [
     ("cpu.cycles", "hardware counters"),
     ("cpu.reference_cycles", "hardware counters"),
     ("cpu.instructions", "hardware counters"),
@@ -48,6 +48,7 @@ const ABSENT: [(&str, &str); 27] = [
     ("switches.throttled", "not every kernel tells it"),
     ("cpu.weight", "cgroup v2"),
     ("cpu.shares", "cgroup v1"),
+    ("cpu.idle", "Linux 5.15"),
     ("cpu.pressure", "PSI"),
     ("features[].mend", "a feature that is off"),
     ("meters[].refused", "a meter"),

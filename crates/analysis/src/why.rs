@@ -26,6 +26,8 @@ pub struct Why {
     pub events: Option<Events>,
     /// Its weight; `None` for the root group and where that cannot be read.
     pub weight: Option<CpuWeight>,
+    /// It runs only when nobody else wants the CPU (`cpu.idle`); `None` where that cannot be read.
+    pub idle: Option<bool>,
     /// CPUs that its threads may use; `None` where no process of it is left.
     pub allowed: Option<Vec<u32>>,
     /// Part of the last ten seconds in which one of its threads waited, in percent, by the kernel
@@ -122,6 +124,7 @@ impl ReportBuilder {
             culprits: culprits.unwrap_or_default(),
             events: row.and_then(|row| row.events),
             weight: None,
+            idle: None,
             allowed: None,
             pressure: None,
             steps: Vec::new(),

@@ -50,6 +50,13 @@ impl SettingFiles {
         (path != "/").then(|| weight().or_else(shares))?
     }
 
+    /// Whether the group at that path runs only when nobody else wants the CPU: its weight means nothing then.
+    /// `None` for the root, where the controller is not on, and before Linux 5.15.
+    pub fn idle(&self, path: &str) -> Option<bool> {
+        let read = || Some(self.read(path, "cpu.idle")?.trim() == "1");
+        (path != "/").then(read)?
+    }
+
     /// How many CPUs the quota of the group itself gives it. `None` where it has none.
     pub fn limit(&self, path: &str) -> Option<f64> {
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|it| *it > 0.0);
@@ -200,6 +207,9 @@ mod tests {
                 "some avg10=12.50 avg60=1.00 avg300=0.00 total=9\n",
             ),
             ("cg/cpu.shares", "1024\n"),
+            ("cg/cpu.idle", "0\n"),
+            ("cg/a/cpu.idle", "0\n"),
+            ("cg/b/cpu.idle", "1\n"),
             ("proc/7/task/7/status", "Name:\tx\nCpus_allowed_list:\t1\n"),
             ("proc/8/task/8/status", "Cpus_allowed_list:\t4-5,7\n"),
             ("proc/7/cmdline", "java\0-jar\0a b\0"),
@@ -212,6 +222,8 @@ mod tests {
         let expected = [CpuWeight::Weight(25), CpuWeight::Shares(262_144)].map(Some);
         assert_eq!(weights[..2], expected);
         assert_eq!(weights[2..], [None, None]);
+        let idle = ["/a", "/b", "/", "/none"].map(|path| files.idle(path));
+        assert_eq!(idle, [Some(false), Some(true), None, None]);
         let limits = ["/a", "/b", "/b/inner", "/c", "/none"].map(|path| files.limit(path));
         assert_eq!(limits, [Some(0.5), None, Some(1.5), None, None]);
         assert_eq!(files.pressure("/b"), Some(12.5));

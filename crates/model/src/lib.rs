@@ -65,7 +65,9 @@ pub use metric::{
 pub use owner::{CgroupEvent, Container, ContainerRole, Owner, Pod, Runtime, Subject};
 pub use package::{ByPackage, PackageRow, PackageUse};
 pub use quota::QuotaRow;
-pub use reason::{Affinity, CpuWeight, QuotaUse, Reason, ReasonCulprit, Rivals, Settings, Unusual};
+pub use reason::{
+    Affinity, CpuWeight, IdleGroup, QuotaUse, Reason, ReasonCulprit, Rivals, Settings, Unusual,
+};
 pub use subject::{Blamed, SubjectBlame, SubjectDestination, SubjectRow};
 pub use verdict::VerdictKind;
 pub use waits::{Blame, BlameRow, Group, WaitRow, Waiting};

@@ -54,6 +54,8 @@ pub struct Settings {
     pub rivals: Option<Rivals>,
     /// The CPUs that its threads may use, where these are not all.
     pub affinity: Option<Affinity>,
+    /// It gives way to the first culprit whatever the weights are.
+    pub idle: Option<IdleGroup>,
     /// Threads of the kernel that ran in the window, the busiest first.
     pub kernel_threads: Vec<String>,
 }
@@ -100,6 +102,13 @@ pub struct Rivals {
     pub own: (String, CpuWeight),
     /// The same on the side of the culprit.
     pub culprit: (String, CpuWeight),
+}
+
+/// The group runs only when nobody else wants the CPU: its `cpu.idle` is 1, or that of one above.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleGroup {
+    /// Path of the group that has the setting, where that is one above.
+    pub above: Option<String>,
 }
 
 /// The CPUs that threads may use.

@@ -1,6 +1,6 @@
 //! What speaks for a verdict, and what to try.
 
-use noctule_model::{Affinity, Reason, Rivals, VerdictKind};
+use noctule_model::{Affinity, IdleGroup, Reason, Rivals, VerdictKind};
 
 use crate::reason::part;
 use crate::{cpus, sentence};
@@ -38,7 +38,18 @@ pub fn facts(reason: &Reason) -> Vec<String> {
     if let Some(affinity) = &reason.settings.affinity {
         facts.push(confined(affinity));
     }
+    if let Some(idle) = &reason.settings.idle {
+        facts.push(gives_way(idle));
+    }
     facts
+}
+
+fn gives_way(idle: &IdleGroup) -> String {
+    let whose = match &idle.above {
+        Some(group) => format!("the setting of {group}"),
+        None => "its own setting".to_owned(),
+    };
+    format!("it is idle by {whose} (cpu.idle=1): it runs only when nobody else wants the CPU")
 }
 
 fn confined(affinity: &Affinity) -> String {
@@ -129,6 +140,14 @@ fn quota(reason: &Reason) -> String {
 
 /// How to share the CPU in another way.
 fn share(reason: &Reason) -> String {
+    // The kernel refuses a weight of such a group, and that of the other one changes nothing.
+    if let Some(idle) = &reason.settings.idle {
+        let whose = match &idle.above {
+            Some(group) => format!("cpu.idle of {group}"),
+            None => "its cpu.idle".to_owned(),
+        };
+        return format!("leave it so if that is meant, or set {whose} to 0");
+    }
     match &reason.settings.rivals {
         Some(Rivals { own, culprit }) => {
             let (step, first, second) = match culprit.1.value() > own.1.value() {
@@ -235,6 +254,30 @@ mod tests {
             words.ends_with(", or move one of them to another node"),
             "{words}"
         );
+    }
+
+    #[test]
+    fn an_idle_group_has_no_advice_about_weights() {
+        let mut reason = reason(VerdictKind::HurtByNeighbour);
+        reason.settings.rivals = Some(Rivals {
+            own: ("/a".into(), CpuWeight::Weight(0)),
+            culprit: ("/b".into(), CpuWeight::Weight(800)),
+        });
+        reason.settings.idle = Some(IdleGroup { above: None });
+        assert_eq!(
+            answer("a", &reason),
+            "a: hurt by b: runnable but not running 50.0% of its wanted time; it is idle by its own \
+             setting (cpu.idle=1): it runs only when nobody else wants the CPU. Try: leave it so if \
+             that is meant, or set its cpu.idle to 0"
+        );
+        reason.settings.idle = Some(IdleGroup {
+            above: Some("/batch".into()),
+        });
+        let fact = "it is idle by the setting of /batch (cpu.idle=1): it runs only when nobody \
+                    else wants the CPU";
+        assert_eq!(facts(&reason), [fact]);
+        let words = "leave it so if that is meant, or set cpu.idle of /batch to 0";
+        assert_eq!(advice(&reason).as_deref(), Some(words));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What hurt groups are allowed: read from the files of the kernel when the answer is written.
 
+use std::path::Path;
+
 use noctule_analysis::{Party, WaitReport, WaitReportRow};
 use noctule_collect::{CpuNumbers, CpuTimes, SettingFiles};
-use noctule_model::{Affinity, Rivals, Settings, VerdictKind};
+use noctule_model::{Affinity, IdleGroup, Rivals, Settings, VerdictKind};
 
 /// Groups whose settings are read, at most: more are not shown with a sentence.
 const ROWS: usize = 100;
@@ -56,6 +58,12 @@ impl Observed {
         let kind = row.verdict.kind;
         let allowed = self.files.allowed(&self.files.processes(&owner.path));
         let affinity = allowed.filter(|cpus| kind.is_contended() && !online.is_subset(cpus));
+        let by_neighbours = matches!(
+            kind,
+            VerdictKind::HurtByNeighbour
+                | VerdictKind::HurtByNeighbours
+                | VerdictKind::QuotaAndNeighbours
+        );
         let by_kernel = kind == VerdictKind::HurtByKernel;
         Settings {
             rivals: row
@@ -68,11 +76,28 @@ impl Observed {
                     .filter(|cpu| online.contains(cpu))
                     .collect(),
             }),
+            idle: match by_neighbours {
+                true => self.idle_group(&owner.path, row.rival()),
+                false => None,
+            },
             kernel_threads: match by_kernel {
                 true => kernel_threads.to_vec(),
                 false => Vec::new(),
             },
         }
+    }
+
+    /// By whose setting the group gives way to the rival: that of one that holds both does not count.
+    fn idle_group(&self, own: &str, rival: Option<&str>) -> Option<IdleGroup> {
+        let rival = rival.map(Path::new);
+        let mut apart = Path::new(own)
+            .ancestors()
+            .filter(|group| !rival.is_some_and(|rival| rival.starts_with(group)))
+            .filter_map(Path::to_str);
+        let idle = apart.find(|group| self.files.idle(group) == Some(true))?;
+        Some(IdleGroup {
+            above: (idle != own).then(|| idle.to_owned()),
+        })
     }
 
     fn rivals(&self, own: &str, culprit: &str) -> Option<Rivals> {
@@ -109,6 +134,32 @@ fn siblings<'a>(a: &'a str, b: &'a str) -> Option<(&'a str, &'a str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_gives_way_by_its_own_setting_or_one_above_that_does_not_hold_the_rival() {
+        let root = tempfile::tempdir().expect("a folder of our own");
+        for (group, idle) in [("a", "1"), ("a/b", "0"), ("a/c", "1"), ("d", "0")] {
+            let folder = root.path().join(group);
+            std::fs::create_dir_all(&folder).expect("it can be made");
+            std::fs::write(folder.join("cpu.idle"), idle).expect("it can be written");
+        }
+        let observed = Observed::begin(SettingFiles::new(root.path(), root.path()));
+        let above = |path: &str| IdleGroup {
+            above: Some(path.to_owned()),
+        };
+        let cases = [
+            ("/a/b", Some("/d"), Some(above("/a"))),
+            ("/a/b", Some("/a/c"), None),
+            ("/a/c", Some("/a/b"), Some(IdleGroup { above: None })),
+            ("/a/c", None, Some(IdleGroup { above: None })),
+            ("/d", Some("/a/b"), None),
+            ("/", Some("/a"), None),
+        ];
+        for (own, rival, expected) in cases {
+            let idle = observed.idle_group(own, rival);
+            assert_eq!(idle, expected, "{own} {rival:?}");
+        }
+    }
 
     #[test]
     fn groups_share_where_their_paths_part() {

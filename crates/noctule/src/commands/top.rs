@@ -127,7 +127,9 @@ fn about(files: &SettingFiles) -> impl Fn(&Row) -> Vec<(&'static str, String)> +
         if let Some(limit) = files.limit(path) {
             facts.push(("CPU limit", noctule_text::cpus(limit)));
         }
-        if let Some(weight) = files.weight(path) {
+        if files.idle(path) == Some(true) {
+            facts.push(("CPU weight", "idle (cpu.idle=1)".to_owned()));
+        } else if let Some(weight) = files.weight(path) {
             let name = match weight {
                 CpuWeight::Weight(_) => "CPU weight",
                 CpuWeight::Shares(_) => "CPU shares",

@@ -132,6 +132,7 @@ fn answer(
     let files = observed.files();
     let path = found.path();
     why.weight = files.weight(path);
+    why.idle = files.idle(path);
     why.pressure = files.pressure(path);
     let allowed = files.allowed(&files.processes(path));
     why.allowed = allowed.map(|cpus| cpus.into_iter().collect());

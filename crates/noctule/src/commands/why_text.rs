@@ -208,7 +208,9 @@ fn allowed(why: &Why, row: &WaitReportRow) -> Vec<String> {
             "{limit}{whose}, used up in {used} of {all} periods"
         ));
     }
-    if let Some(weight) = why.weight {
+    if why.idle == Some(true) {
+        words.push("CPU time that nobody else wants (cpu.idle=1)".to_owned());
+    } else if let Some(weight) = why.weight {
         let (name, value, usual) = (weight.name(), weight.value(), weight.usual());
         words.push(format!("CPU {name} {value} ({usual} is usual)"));
     }

@@ -26,6 +26,7 @@ pub fn why_json(why: &Why) -> String {
             answer: noctule_text::answer(&row.party.name(why.level), &reason),
             weight: weight(why, |it| matches!(it, CpuWeight::Weight(_))),
             shares: weight(why, |it| matches!(it, CpuWeight::Shares(_))),
+            idle: why.idle,
             allowed: why.allowed.as_deref(),
             pressure: why.pressure.map(|percent| percent / 100.0),
             processes: why.processes.iter().map(ProcessJson::new).collect(),
@@ -62,6 +63,8 @@ struct Answer<'a> {
     weight: Option<u64>,
     #[serde(rename = "cpu.shares", skip_serializing_if = "Option::is_none")]
     shares: Option<u64>,
+    #[serde(rename = "cpu.idle", skip_serializing_if = "Option::is_none")]
+    idle: Option<bool>,
     #[serde(rename = "cpu.allowed", skip_serializing_if = "Option::is_none")]
     allowed: Option<&'a [u32]>,
     #[serde(rename = "cpu.pressure", skip_serializing_if = "Option::is_none")]
