@@ -99,24 +99,18 @@ impl SettingFiles {
         pids
     }
 
-    /// The CPUs that threads of these processes may use, all together: of those that are runnable,
-    /// where some are, because what only starts and waits for them is mostly free to run anywhere.
-    /// `None` where none is left.
+    /// The CPUs that threads of these processes may use, all together: one thread that is pinned does not speak
+    /// for the others. `None` where none is left.
     pub fn allowed(&self, pids: &[u32]) -> Option<CpuNumbers> {
-        let (mut cpus, mut runnable) = (CpuNumbers::new(), CpuNumbers::new());
+        let mut cpus = CpuNumbers::new();
         let tasks = |pid: &u32| fs::read_dir(self.root.join(format!("proc/{pid}/task")));
         let threads = pids.iter().filter_map(|pid| tasks(pid).ok()).flatten();
         for thread in threads.flatten().take(THREADS) {
             let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
-            let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
-            let list: Vec<u32> =
-                field("Cpus_allowed_list:").map_or(vec![], |l| numbers(l).collect());
-            if field("State:").is_some_and(|state| state.trim().starts_with('R')) {
-                runnable.extend(&list);
-            }
-            cpus.extend(list);
+            let mut lines = status.lines();
+            let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+            cpus.extend(list.into_iter().flat_map(numbers));
         }
-        let cpus = if runnable.is_empty() { cpus } else { runnable };
         (!cpus.is_empty()).then_some(cpus)
     }
 
@@ -210,8 +204,16 @@ mod tests {
             ("cg/cpu.idle", "0\n"),
             ("cg/a/cpu.idle", "0\n"),
             ("cg/b/cpu.idle", "1\n"),
-            ("proc/7/task/7/status", "Name:\tx\nCpus_allowed_list:\t1\n"),
-            ("proc/8/task/8/status", "Cpus_allowed_list:\t4-5,7\n"),
+            // One that is pinned and happens to run now is not all of them.
+            (
+                "proc/7/task/7/status",
+                "State:\tR (running)\nCpus_allowed_list:\t1\n",
+            ),
+            (
+                "proc/8/task/8/status",
+                "State:\tS (sleeping)\nCpus_allowed_list:\t4-5,7\n",
+            ),
+            ("proc/8/task/9/status", "Cpus_allowed_list:\t0\n"),
             ("proc/7/cmdline", "java\0-jar\0a b\0"),
             ("proc/8/cmdline", ""),
             ("proc/8/comm", "kworker/0:1\n"),
@@ -230,12 +232,8 @@ mod tests {
         let pids = files.processes("/b");
         assert_eq!(pids, [7, 8, 9]);
         let allowed = files.allowed(&pids).expect("some");
-        assert_eq!(allowed.into_iter().collect::<Vec<_>>(), [1, 4, 5, 7]);
+        assert_eq!(allowed.into_iter().collect::<Vec<_>>(), [0, 1, 4, 5, 7]);
         assert_eq!(files.allowed(&[99]), None);
-        let file = root.path().join("proc/7/task/7/status");
-        fs::write(file, "State:\tR (running)\nCpus_allowed_list:\t1\n").expect("it can be written");
-        let runnable = files.allowed(&pids).expect("one");
-        assert_eq!(runnable.into_iter().collect::<Vec<_>>(), [1]);
         assert_eq!(files.online().len(), 3);
         assert_eq!(files.command_line(7).as_deref(), Some("java -jar a b"));
         assert_eq!(files.command_line(8).as_deref(), Some("[kworker/0:1]"));
