@@ -134,24 +134,6 @@ impl SettingFiles {
         };
         CpuTimes(text.lines().filter_map(cpu).collect())
     }
-
-    /// The command line of a process, or its name in brackets where it has none.
-    pub fn command_line(&self, pid: u32) -> Option<String> {
-        let read = |file| fs::read(self.root.join(format!("proc/{pid}/{file}"))).ok();
-        let line = read("cmdline")?;
-        let words: Vec<_> = line.split(|byte| *byte == 0).collect();
-        let words: Vec<_> = words
-            .iter()
-            .map(|word| String::from_utf8_lossy(word))
-            .collect();
-        match words.join(" ").trim_end() {
-            "" => {
-                let comm = String::from_utf8_lossy(&read("comm")?).trim().to_owned();
-                Some(format!("[{comm}]"))
-            }
-            line => Some(line.to_owned()),
-        }
-    }
 }
 
 impl CpuTimes {
@@ -214,9 +196,6 @@ mod tests {
                 "State:\tS (sleeping)\nCpus_allowed_list:\t4-5,7\n",
             ),
             ("proc/8/task/9/status", "Cpus_allowed_list:\t0\n"),
-            ("proc/7/cmdline", "java\0-jar\0a b\0"),
-            ("proc/8/cmdline", ""),
-            ("proc/8/comm", "kworker/0:1\n"),
             ("sys/devices/system/cpu/online", "0-2\n"),
         ]);
         let files = SettingFiles::new(root.path(), &root.path().join("cg"));
@@ -235,8 +214,6 @@ mod tests {
         assert_eq!(allowed.into_iter().collect::<Vec<_>>(), [0, 1, 4, 5, 7]);
         assert_eq!(files.allowed(&[99]), None);
         assert_eq!(files.online().len(), 3);
-        assert_eq!(files.command_line(7).as_deref(), Some("java -jar a b"));
-        assert_eq!(files.command_line(8).as_deref(), Some("[kworker/0:1]"));
     }
 
     #[test]

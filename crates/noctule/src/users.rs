@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::path::Path;
 
-use noctule_collect::SettingFiles;
 use noctule_text::escape;
+
+use crate::config::Arguments;
 
 /// So much of a command line is read as words: it can have 2 MiB.
 const MOST_BYTES: u64 = 4096;
@@ -14,46 +14,71 @@ const MOST_BYTES: u64 = 4096;
 /// The users of this machine, and the command lines of its processes.
 pub(crate) struct Users {
     names: HashMap<u32, String>,
-    files: Option<SettingFiles>,
+    commands: Option<CommandLines>,
+}
+
+/// The command lines of processes of this moment, without what is not to be shown of them.
+#[derive(Clone, Copy)]
+pub(crate) struct CommandLines {
+    shown: Arguments,
 }
 
 impl Users {
-    /// Of processes of this moment. Of a recording nothing of this is known: its numbers may have others
-    /// now.
-    pub(crate) fn new(live: bool) -> Self {
+    /// Of processes of this moment. `None`: of a recording nothing of this is known, its numbers may have
+    /// others now.
+    pub(crate) fn new(commands: Option<CommandLines>) -> Self {
         let list = fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let files = SettingFiles::new(Path::new("/"), Path::new("/"));
         Self {
             names: names(&list),
-            files: live.then_some(files),
+            commands,
         }
     }
 
     /// The name of the user that a process runs as, or its number where it has none here.
     pub(crate) fn of(&self, pid: u32) -> Option<String> {
-        self.files.as_ref()?;
+        self.commands?;
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let user = effective_user(&status)?;
         let name = self.names.get(&user);
         Some(name.map_or_else(|| user.to_string(), |name| escape(name)))
     }
 
-    /// The words of its command line, as they are.
-    pub(crate) fn arguments(&self, pid: u32) -> Option<Vec<Vec<u8>>> {
-        self.files.as_ref()?;
-        let mut line = Vec::new();
-        let file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
-        file.take(MOST_BYTES).read_to_end(&mut line).ok()?;
-        let line = line.strip_suffix(b"\0").unwrap_or(&line);
-        Some(line.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
-    }
-
     /// Its command line, safe for a terminal.
     pub(crate) fn command(&self, pid: u32) -> Option<String> {
-        self.files
-            .as_ref()?
-            .command_line(pid)
-            .map(|line| escape(&line))
+        let commands = self.commands?;
+        commands.line_or_name(pid).map(|line| escape(&line))
+    }
+}
+
+impl CommandLines {
+    /// `shown`: what the configuration shows of arguments.
+    pub(crate) const fn new(shown: Arguments) -> Self {
+        Self { shown }
+    }
+
+    /// That of a process. `None` where it has none: a thread of the kernel. Not escaped.
+    pub(crate) fn line(self, pid: u32) -> Option<String> {
+        let mut bytes = Vec::new();
+        let file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
+        file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(self.words(&bytes)).filter(|line| !line.is_empty())
+    }
+
+    /// The same, or its name in brackets where it has none.
+    pub(crate) fn line_or_name(self, pid: u32) -> Option<String> {
+        self.line(pid).or_else(|| {
+            let comm = fs::read(format!("/proc/{pid}/comm")).ok()?;
+            Some(format!("[{}]", String::from_utf8_lossy(&comm).trim()))
+        })
+    }
+
+    /// The words as the kernel has them, with a NUL after each.
+    fn words(self, bytes: &[u8]) -> String {
+        let words = bytes.split(|byte| *byte == 0);
+        let mut words: Vec<Vec<u8>> = words.map(<[u8]>::to_vec).collect();
+        self.shown.limit_words(&mut words);
+        let words: Vec<_> = words.iter().map(|w| String::from_utf8_lossy(w)).collect();
+        words.join(" ").trim_end().to_owned()
     }
 }
 
@@ -90,10 +115,25 @@ mod tests {
         assert_eq!(effective_user("Name:\tx\nUid:\t1\t2\t3\t4\n"), Some(2));
         assert_eq!(effective_user("Name:\tx\n"), None);
         let own = std::process::id();
-        for live in [true, false] {
-            let users = Users::new(live);
-            assert_eq!(users.command(own).is_some(), live);
-            assert_eq!(users.of(own).is_some(), live);
+        for commands in [Some(CommandLines::new(Arguments::Full)), None] {
+            let users = Users::new(commands);
+            assert_eq!(users.command(own).is_some(), commands.is_some());
+            assert_eq!(users.of(own).is_some(), commands.is_some());
+        }
+    }
+
+    #[test]
+    fn command_lines_show_what_events_show_of_arguments() {
+        let line = b"mysql\0-h\0db\0--password\0s3cret\0\0";
+        let cases = [
+            (Arguments::Full, "mysql -h db --password s3cret"),
+            (Arguments::Redacted, "mysql -h db --password <redacted>"),
+            (Arguments::Off, "mysql"),
+        ];
+        for (shown, words) in cases {
+            let commands = CommandLines::new(shown);
+            assert_eq!(commands.words(line), words);
+            assert_eq!(commands.words(b""), "");
         }
     }
 }

@@ -15,7 +15,7 @@ use super::watch::{Output, Watched, watch_each};
 use crate::args::EnergyArgs;
 use crate::config::Config;
 use crate::stop::Signals;
-use crate::users::Users;
+use crate::users::{CommandLines, Users};
 use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(10);
@@ -45,7 +45,8 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
         let json = noctule_sinks::json::energy_json(&report, level, idle);
         output.write(&format!("{json}\n"))?;
     } else {
-        let users = Users::new(args.source.recorded.from.is_none());
+        let live = args.source.recorded.from.is_none();
+        let users = Users::new(live.then_some(CommandLines::new(config.events.args)));
         let paint = output.paint().wide(args.shape.wide);
         output.print(&energy_table::draw(
             &report, level, args.top, followed, &choice, &users, paint,

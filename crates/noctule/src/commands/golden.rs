@@ -241,7 +241,7 @@ fn builder(metered: bool) -> ReportBuilder {
 
 fn energy(report: &Report, level: Level, paint: Paint) -> String {
     let choice = Choice::usual(&energy_table::columns());
-    let users = Users::new(false);
+    let users = Users::new(None);
     energy_table::draw(report, level, 4, false, &choice, &users, paint)
 }
 
@@ -299,7 +299,7 @@ fn reason(builder: &ReportBuilder, asked: Option<&ProcessUse>, paint: Paint) -> 
 
 fn stat(report: &Report, level: Level, paint: Paint) -> String {
     let choice = Choice::usual(&table::columns());
-    let users = Users::new(false);
+    let users = Users::new(None);
     table::draw(report, level, 4, false, &choice, &users, paint)
 }
 

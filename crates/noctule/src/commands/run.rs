@@ -275,7 +275,7 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
     for level in [Level::Container, Level::Process] {
         let report = builder.report(level, false);
         let rows = FIRST_LOOK_ROWS;
-        let (choice, users) = (Choice::usual(&table::columns()), Users::new(true));
+        let (choice, users) = (Choice::usual(&table::columns()), Users::new(None));
         let drawn = table::draw(&report, level, rows, false, &choice, &users, paint);
         text.push_str(&drawn);
         text.push('\n');

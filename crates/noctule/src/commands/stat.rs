@@ -11,7 +11,7 @@ use super::watch::{Output, Watched, watch};
 use crate::args::{By, StatArgs};
 use crate::config::Config;
 use crate::stop::Signals;
-use crate::users::Users;
+use crate::users::{CommandLines, Users};
 use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(5);
@@ -39,7 +39,8 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
             noctule_sinks::json::stat_json(&report, level)
         ))?;
     } else {
-        let users = Users::new(args.source.recorded.from.is_none());
+        let live = args.source.recorded.from.is_none();
+        let users = Users::new(live.then_some(CommandLines::new(config.events.args)));
         let paint = output.paint().wide(args.shape.wide);
         output.print(&table::draw(
             &report, level, args.top, followed, &choice, &users, paint,

@@ -21,7 +21,7 @@ use crate::exit::Usage;
 use crate::print;
 use crate::recording::Recording;
 use crate::stop::{Signals, Woken};
-use crate::users::Users;
+use crate::users::{CommandLines, Users};
 use crate::wire::{Pipeline, Shown};
 
 /// Batches that wait for a screen that is slow.
@@ -71,7 +71,10 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         joined()?;
         bail!("the collecting thread ended before it began");
     };
-    let about = About(Arc::new(about(&files)));
+    let about = About(Arc::new(about(
+        &files,
+        CommandLines::new(config.events.args),
+    )));
     let options = options(args, config, selection, about);
     let shown = noctule_tui::run(batches, &options, &stop);
     stop.store(true, Ordering::Relaxed);
@@ -111,13 +114,17 @@ pub(super) fn options(
 }
 
 /// What only files say of a row: the limits of a group, the command line and the user of a process.
-fn about(files: &SettingFiles) -> impl Fn(&Row) -> Vec<(&'static str, String)> + use<> {
-    let (files, users) = (files.clone(), Users::new(true));
+fn about(
+    files: &SettingFiles,
+    commands: CommandLines,
+) -> impl Fn(&Row) -> Vec<(&'static str, String)> + use<> {
+    let (files, users) = (files.clone(), Users::new(Some(commands)));
     move |row| {
         let mut facts = Vec::new();
         if let Some(process) = row.process.as_ref().filter(|process| !process.exited) {
             let pid = process.id.pid;
-            facts.extend(files.command_line(pid).map(|line| ("command", line)));
+            let command = commands.line_or_name(pid);
+            facts.extend(command.map(|line| ("command", line)));
             facts.extend(users.of(pid).map(|user| ("user", user)));
             let allowed = files.allowed(&[pid]);
             facts.extend(allowed.map(|cpus| ("may run on", cpu_numbers(&Vec::from_iter(cpus)))));

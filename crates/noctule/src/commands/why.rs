@@ -16,6 +16,7 @@ use crate::args::{By, Names, WhyArgs};
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::stop::Signals;
+use crate::users::CommandLines;
 use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(5);
@@ -61,7 +62,8 @@ fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, u8)> {
         course.observe(batch);
     })?;
     let thresholds = config.verdicts.thresholds();
-    let mut why = answer(&watched.builder, &found, &observed, &thresholds);
+    let commands = CommandLines::new(config.events.args);
+    let mut why = answer(&watched.builder, &found, &observed, commands, &thresholds);
     course.complete(&mut why);
     Ok((found, why, watched.code))
 }
@@ -120,6 +122,7 @@ fn answer(
     builder: &ReportBuilder,
     found: &Subject,
     observed: &Observed,
+    commands: CommandLines,
     thresholds: &Thresholds,
 ) -> Why {
     let mut why = builder.why(
@@ -138,7 +141,7 @@ fn answer(
     why.allowed = allowed.map(|cpus| cpus.into_iter().collect());
     let name = |process: &mut ProcessUse| {
         if !process.exited {
-            process.command = files.command_line(process.id.pid);
+            process.command = commands.line_or_name(process.id.pid);
         }
     };
     why.processes.iter_mut().for_each(name);

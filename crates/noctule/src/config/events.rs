@@ -33,7 +33,7 @@ pub(crate) struct Events {
     pub(crate) destinations: u32,
 }
 
-/// What events show of the arguments of programs.
+/// What events and command lines show of the arguments of programs.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Arguments {

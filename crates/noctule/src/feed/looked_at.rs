@@ -6,7 +6,7 @@
 use noctule_model::{Batch, ProcessId};
 
 use crate::config::Arguments;
-use crate::users::Users;
+use crate::users::{CommandLines, Users};
 
 /// Processes that are looked at, at most; one more takes the place of the one that was asked for least recently.
 const MOST: usize = 16;
@@ -73,32 +73,22 @@ impl LookedAt {
 pub(super) struct Reader {
     users: Users,
     /// `None`: command lines are for nobody who reaches the address.
-    arguments: Option<Arguments>,
+    commands: Option<CommandLines>,
 }
 
 impl Reader {
     pub(super) fn new(arguments: Option<Arguments>) -> Self {
         Self {
-            users: Users::new(true),
-            arguments,
+            users: Users::new(Some(CommandLines::new(Arguments::Off))),
+            commands: arguments.map(CommandLines::new),
         }
     }
 
     /// Of a process that was there a moment ago.
     pub(super) fn read(&self, id: ProcessId) -> Told {
-        let line = self.arguments.and_then(|shown| {
-            let mut words = self.users.arguments(id.pid)?;
-            shown.limit_words(&mut words);
-            let words: Vec<_> = words
-                .iter()
-                .map(|word| String::from_utf8_lossy(word))
-                .collect();
-            // A kernel thread has none.
-            Some(words.join(" ")).filter(|line| !line.is_empty())
-        });
         Told {
             user: self.users.of(id.pid),
-            command_line: line,
+            command_line: self.commands.and_then(|commands| commands.line(id.pid)),
         }
     }
 }
