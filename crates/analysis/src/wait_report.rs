@@ -67,6 +67,14 @@ impl Party {
         }
     }
 
+    /// Whether it is a group below that path.
+    pub(crate) fn is_below(&self, above: &str) -> bool {
+        match self {
+            Self::Group(owner) => owner.path != above && parent::is_below(&owner.path, above),
+            _ => false,
+        }
+    }
+
     /// Whether it is many groups below that one.
     fn is_led_by(&self, party: &Self) -> bool {
         match (self, party) {
@@ -77,10 +85,8 @@ impl Party {
 
     /// Whether it is many groups of which this is one.
     pub fn has(&self, party: &Self) -> bool {
-        match (self, party) {
-            (Self::Below { path, .. }, Self::Group(owner)) => {
-                owner.path != *path && parent::is_below(&owner.path, path)
-            }
+        match self {
+            Self::Below { path, .. } => party.is_below(path),
             _ => false,
         }
     }

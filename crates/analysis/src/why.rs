@@ -1,5 +1,7 @@
 //! Everything about one group: the answer of `why`.
 
+use std::cmp::Reverse;
+
 use noctule_model::{Comm, Counter, CpuWeight, Events, Level, ProcessId};
 
 use crate::report::Key;
@@ -8,6 +10,8 @@ use crate::{CpuUse, Report, ReportBuilder, Row, StripStep, Thresholds, WaitRepor
 
 /// Processes that are named of each group.
 const PROCESSES: usize = 3;
+/// Groups that are named below one that did nothing itself.
+const BELOW: usize = 3;
 
 /// A group and what happened to it in a window.
 #[derive(Clone, Debug)]
@@ -16,6 +20,8 @@ pub struct Why {
     pub level: Level,
     /// The window, with the row alone.
     pub report: WaitReport,
+    /// Paths of those below it that used the CPU or waited for it most, where it did neither itself.
+    pub below: Vec<String>,
     /// The process that was asked for, where that was one: all else is said of its group.
     pub asked: Option<ProcessUse>,
     /// Its processes that used the CPU most, and the one that was asked for.
@@ -92,6 +98,10 @@ impl ReportBuilder {
         let mut report = self.waits(level, false, thresholds);
         let wanted = party.key(level);
         report.rows.retain(|row| row.party.key(level) == wanted);
+        let below = match report.rows.is_empty() {
+            true => self.busiest_below(party, thresholds),
+            false => Vec::new(),
+        };
         let processes = self.report(Level::Process, false);
         let culprits = report.rows.first().map(|row| {
             let worth = row.culprits.iter();
@@ -119,6 +129,7 @@ impl ReportBuilder {
         Why {
             level,
             report,
+            below,
             asked,
             processes: own,
             culprits: culprits.unwrap_or_default(),
@@ -130,6 +141,18 @@ impl ReportBuilder {
             steps: Vec::new(),
             cpus: Vec::new(),
         }
+    }
+
+    /// Paths of the groups below that one that used the CPU or waited for it most.
+    fn busiest_below(&self, party: &Party, thresholds: &Thresholds) -> Vec<String> {
+        let Party::Group(above) = party else {
+            return Vec::new();
+        };
+        let mut rows = self.waits(Level::Cgroup, false, thresholds).rows;
+        rows.retain(|row| row.party.is_below(&above.path));
+        rows.sort_by_key(|row| Reverse(row.cpu_ns.saturating_add(row.total_ns())));
+        let names = rows.iter().map(|row| row.party.name(Level::Cgroup));
+        names.take(BELOW).collect()
     }
 }
 
@@ -156,4 +179,57 @@ fn used(row: &Row) -> Option<ProcessUse> {
         cpu_ns: row.counters[Counter::CpuTime],
         ..ProcessUse::idle(process.id, process.comm)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use noctule_model::{Batch, CgroupId, CgroupRow, Owner};
+
+    use super::*;
+
+    fn owner(id: u64, path: &str) -> Arc<Owner> {
+        Arc::new(Owner {
+            path: path.into(),
+            ..Owner::unknown(CgroupId(id))
+        })
+    }
+
+    #[test]
+    fn of_a_group_that_did_nothing_the_busiest_below_it_are_named() {
+        let used = [
+            ("/p", 0),
+            ("/p/a", 1),
+            ("/p/b", 4),
+            ("/p/b/c", 3),
+            ("/p/d", 2),
+            ("/px", 9),
+        ];
+        let row = |(id, (path, used)): (u64, (&str, u64))| {
+            let mut row = CgroupRow {
+                id: CgroupId(id),
+                owner: Some(owner(id, path)),
+                ..CgroupRow::default()
+            };
+            row.counters[Counter::CpuTime] = used;
+            row
+        };
+        let mut builder = ReportBuilder::new(Batch::default());
+        builder.add(Batch {
+            taken_ns: 1_000_000_000,
+            cgroups: (0..).zip(used).map(row).collect(),
+            ..Batch::default()
+        });
+        let why = |path| {
+            let party = Party::Group(owner(0, path));
+            builder.why(&party, Level::Cgroup, None, &Thresholds::default())
+        };
+        let of_parent = why("/p");
+        assert!(of_parent.row().is_none());
+        assert_eq!(of_parent.below, ["/p/b", "/p/b/c", "/p/d"]);
+        let of_child = why("/p/b");
+        assert!(of_child.row().is_some() && of_child.below.is_empty());
+        assert!(why("/none").below.is_empty());
+    }
 }

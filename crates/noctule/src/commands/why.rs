@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use noctule_analysis::{CpuWindow, Detail, ProcessUse, ReportBuilder, Strip, Thresholds, Why};
 use noctule_model::{Batch, FeatureId, Level};
+use noctule_text::escape;
 
 use super::recorded::Window;
 use super::settings::Observed;
@@ -28,11 +29,7 @@ pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
         None => live(args, config)?,
     };
     if why.row().is_none() {
-        let window = noctule_text::duration(why.report.window_ns);
-        bail!(Usage(format!(
-            "{} neither ran nor waited for a CPU in {window}: try a longer --for",
-            noctule_text::escape(&found.name)
-        )));
+        bail!(Usage(nothing(&found, &why)));
     }
     if args.json {
         let json = noctule_sinks::json::why_json(&why);
@@ -41,6 +38,21 @@ pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
         output.print(&why_text::draw(&why, output.paint().wide(args.wide)))?;
     }
     Ok(code)
+}
+
+/// The words for a group that did nothing itself.
+fn nothing(found: &Subject, why: &Why) -> String {
+    let (name, path) = (escape(&found.name), escape(found.path()));
+    let window = noctule_text::duration(why.report.window_ns);
+    if why.below.is_empty() {
+        return format!("{name} neither ran nor waited for a CPU in {window}: try a longer --for");
+    }
+    let below: Vec<String> = why.below.iter().map(|path| escape(path)).collect();
+    format!(
+        "no process of {name} itself ran or waited for a CPU in {window}; below it: {}: ask for one of \
+         these, or noctule waits --by cgroup --cgroup {path}",
+        below.join(", ")
+    )
 }
 
 fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, u8)> {
